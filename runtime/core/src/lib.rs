@@ -53,14 +53,12 @@ pub mod device;
 mod engine;
 mod error;
 mod format;
-mod graph;
 #[doc(hidden)]
 pub mod internal;
 mod memory;
 mod mutant;
 mod numbered;
 mod operand;
-mod plan;
 mod runtime;
 mod sched;
 mod split;
@@ -79,16 +77,15 @@ pub use data::{
     BorrowedSlice, Chunk, ChunkRef, Conversion, ConversionTable, Data, Handle, Meta, Portability, Portable,
     ReadGuard, SliceMut, SliceRef, WriteGuard,
 };
-pub use device::{
-    DeviceContext, DeviceList, DeviceMut, DeviceRef, DeviceScratch, DeviceSlot, Emulated, NewValue, OnDevice,
-};
+pub use device::{DeviceScratch, Emulated};
+pub use engine::graph::{Bindings, DeviceGraphs, Graph, GraphNode, Recorder};
 pub use engine::transfer::{Candidate, NodeUse};
 pub use error::{Cause, DeviceError, Error, Failure, TaskError};
 pub use format::Format;
-pub use graph::{Bindings, DeviceGraphs, Graph, GraphNode, Recorder};
 pub use operand::{
-    Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
-    commute, metas, read, reads, reduce, scratch, update, updates, write, writes,
+    Commute, DeviceContext, DeviceList, DeviceMut, DeviceRef, DeviceSlot, List, MetaList, Mode, NewValue,
+    OnDevice, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute, metas, read,
+    reads, reduce, scratch, update, updates, write, writes,
 };
 pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, WORKER_BYTES};
 pub use sched::{

@@ -13,10 +13,10 @@ use zellige_model::Models;
 use zellige_trace::{Trace, TraceWorker};
 
 use crate::data::{AnyHandle, Data, Handle, ReadGuard, WriteGuard};
+use crate::engine::graph::{self, Bindings, Graph, Recorder};
 use crate::engine::transfer::{NodeUse, TransferDriver};
 use crate::engine::{Shared, Watchdog, WorkerSlot};
 use crate::error::{Error, Failure};
-use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::operand::Mode;
 use crate::submit::Submit;
 use crate::task::{Body, DeviceInfo, Spec, TaskRef};

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::data::{AnyHandle, Data, Handle, Meta};
 use crate::deps::AccessRights;
+use crate::engine::graph::Recorder;
 use crate::error::{Error, Failure, TaskError};
-use crate::graph::Recorder;
 use crate::operand::Operands;
 use crate::split::{self, Region, Split, Splittable};
 use crate::task::{

@@ -7,13 +7,13 @@ use zellige_trace::{IdleState, Trace, TraceWorker};
 use crate::clock::Clock;
 use crate::data::{AnyHandle, Placeholder};
 use crate::device::{Events, HOST, LinkSpec, NodeId};
+use crate::engine::Policy;
+use crate::engine::graph::{Bindings, DeviceGraphs, Graph, submit_replay};
+use crate::engine::transfer::plan::Times;
 use crate::engine::transfer::{Depth, HostAccess, Log, Simulated, Timing, TransferDriver};
 use crate::engine::{Parts, Shared, Window, WorkerSlot};
 use crate::error::Error;
-use crate::graph::{Bindings, DeviceGraphs, Graph, submit_replay};
 use crate::memory::{NodeSpec, Transfer};
-use crate::plan::Times;
-use crate::sched::Policy;
 use crate::task::{Header, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace_recorder::TraceRecorder;
@@ -256,7 +256,7 @@ impl Run {
 
     fn check(&self, replay: &TaskRef) -> Result<(), Error> {
         self.shared.check_broken()?;
-        if let Some(failure) = replay.cell().failure() {
+        if let Some(failure) = replay.cause() {
             return Err(Error::Config(failure.to_string()));
         }
         if replay.is_done() {

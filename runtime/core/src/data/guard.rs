@@ -13,13 +13,13 @@ use crate::engine::transfer;
 use crate::engine::{Manner, Retired, Shared, drops_guard, holds_guard};
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell, TaskRef};
+use crate::task::{Body, Env, Header, Implementations, Ran, Role, Task, TaskCell};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
 pub(crate) struct Gate<D: Data> {
     shared: Arc<Shared>,
     handle: Handle<D>,
-    task: TaskRef,
+    task: Arc<Task>,
     /// The value was brought to this place; `None`: it is in the handle's own cell.
     brought: Option<(transfer::HostAccess, Arc<ValueCell<D>>)>,
     /// It stays on its thread, as a mutex's guard does: who waits for it is known.
@@ -91,7 +91,7 @@ impl<D: Data> Gate<D> {
     /// A view of the value, which is where it is going to be looked at.
     fn views(&self, mode: Mode) -> View {
         let kind = if mode.writes() { Kind::Exclusive } else { Kind::Shared };
-        let by = Viewer { name: self.task.name(), coords: None, task: Some(self.task.id()) };
+        let by = Viewer { name: self.task.header.name, coords: None, task: Some(self.task.header.id) };
         self.shared.granted(self.cell().view(kind, self.handle.core().base(), by))
     }
 
@@ -120,11 +120,11 @@ impl<D: Data> Gate<D> {
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode, thread::current()));
-        shared.link(&task, &[], retired)?;
+        shared.link(Arc::clone(&task), &[], retired)?;
         if let Err(error) = shared.wait_for_gate(&task, manner) {
             // Tasks behind the gate are not to wait for somebody who does not.
-            if task.cell().leave_gate() {
-                shared.close_gate(task.cell());
+            if task.ticket.leave_gate() {
+                shared.close_gate(&task);
             }
             return Err(error);
         }
@@ -208,7 +208,7 @@ impl<D: Data> Drop for Gate<D> {
             self.shared.let_go(&**self.handle.core(), turn);
         }
         drops_guard(&self.task);
-        self.shared.close_gate(self.task.cell());
+        self.shared.close_gate(&self.task);
     }
 }
 

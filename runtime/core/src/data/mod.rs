@@ -3,8 +3,10 @@
 mod borrows;
 mod buffer;
 mod buffer_pool;
+mod carrier;
 mod cell;
 mod chunk;
+mod device_value;
 mod guard;
 mod handle;
 mod lending;
@@ -15,8 +17,10 @@ mod slice;
 
 pub(crate) use borrows::{Kind, View, Viewer};
 pub(crate) use buffer_pool::{BufferPool, RecycledBuffer, ThrownOut};
+pub(crate) use carrier::Carrier;
 pub(crate) use cell::ValueCell;
 pub use chunk::{Chunk, ChunkRef};
+pub(crate) use device_value::{DeviceValue, Known, Seen};
 pub(crate) use guard::Gate;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use super::Shared;
 use super::job::{Job, Work};
 use crate::deps::Group;
+use crate::engine::ReadyTask;
 use crate::error::{Cause, Failure};
 use crate::operand::Accesses;
-use crate::sched::ReadyTask;
 use crate::task::{Role, Task};
 
 /// Tasks that became ready and that a policy is to get.
@@ -20,7 +20,7 @@ pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
 
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
 pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
-    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` forgot, and nobody else sees
+    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave up, and nobody else sees
     // the count reach zero: that reference is taken over once. Who does not see it has no reference to the
     // task, only its address.
     unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
@@ -53,7 +53,8 @@ impl Shared {
     /// `worker`: the calling thread acts as this one.
     pub(super) fn complete(self: &Arc<Self>, task: &Arc<Task>, worker: Option<usize>, ready: &mut Ready) {
         self.forget(task);
-        if let Some(failure) = task.failure() {
+        let failure = task.ticket.cause();
+        if let Some(failure) = &failure {
             self.note_failure(failure);
         }
         if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role == Role::Work) {
@@ -72,10 +73,10 @@ impl Shared {
             }
         };
         if task.complete(each) {
-            self.wake_waiters_of(task);
+            self.wake_waiters_of(&task.ticket);
         }
         if let Some(tally) = &task.header.tally {
-            tally.remove(task.failure(), self);
+            tally.remove(failure.as_ref(), self);
         }
         match worker {
             // Who is behind a gate is no task and is not counted, so that whoever holds a guard can still wait for all tasks and fill the
@@ -91,7 +92,7 @@ impl Shared {
     }
 
     /// Completes a group that was found empty while it was closed.
-    pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
+    pub(super) fn complete_group(self: &Arc<Self>, group: &Group<Task>) {
         let mut released: SmallVec<[Arc<Task>; 8]> = SmallVec::new();
         // Partial results are added here, on whatever thread this is.
         let mode = self.subnormals(None).enter();

@@ -9,8 +9,8 @@ use super::end::Ready;
 use super::stage::{Stage, StageCell};
 use crate::data::AnyHandle;
 use crate::deps::UpTo;
+use crate::engine::graph::ReplayTask;
 use crate::error::{Cause, Failure};
-use crate::graph::ReplayTask;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Header, Member, Placement, Role, Task, resolved};
 
@@ -63,7 +63,7 @@ pub(crate) trait Job: Sized {
     #[inline]
     fn cancelled(&self, shared: &Shared) -> Option<Arc<Failure>> {
         let task = self.stands_for();
-        let cancelled = task.is_cancelled() || shared.is_cancelled(task.header.id);
+        let cancelled = task.ticket.is_cancelled() || shared.is_cancelled(task.header.id);
         cancelled.then(|| task.describe(Cause::Cancelled))
     }
 
@@ -192,7 +192,7 @@ impl Job for Arc<Task> {
     ) {
         self.enters(Stage::Ended);
         if let Some(failure) = failure {
-            self.fail(failure);
+            self.ticket.fail(failure);
         }
         shared.complete(&self, worker, ready);
     }

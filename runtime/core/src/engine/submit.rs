@@ -1,20 +1,19 @@
 //! From a described task to one in the dependency graph.
 
-use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 
 use super::Shared;
 use super::threads::current;
-use crate::data::HandleBase;
-use crate::deps::{AccessRights, Group, Linker};
+use crate::data::{AnyHandle, HandleBase};
+use crate::deps::{AccessRights, AtEnd, Group, Links, Node};
+use crate::engine::ReadyTask;
 use crate::engine::Work;
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
-use crate::sched::ReadyTask;
-use crate::task::{Body, Header, Options, Role, Spec, Tally, Task, TaskCell, TaskRef};
+use crate::task::{Body, Role, Spec, Tally, Task, TaskCell, TaskRef};
 
 /// Whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,27 +24,74 @@ pub(crate) enum Retired {
     Allowed,
 }
 
-/// Where dependencies are noted while chains are locked.
+/// An access of a task that is being submitted, whose handle's chain is locked.
 struct Linking<'s> {
     shared: &'s Shared,
-    finished: RefCell<SmallVec<[Arc<Group>; 1]>>,
+    task: &'s Arc<Task>,
+    handle: &'s dyn AnyHandle,
+    /// Groups that were left by everybody at the moment of closing: to be completed once no chain is locked.
+    finished: &'s mut Finished,
 }
 
-impl Linker for Linking<'_> {
-    fn next_id(&self) -> u64 {
-        self.shared.next_ids(1)
-    }
+type Finished = SmallVec<[Arc<Group<Task>>; 1]>;
 
+impl Linking<'_> {
+    /// Notes a dependency, also one that is already satisfied, by the numbers of both ends.
     #[inline]
-    fn edge(&self, ends: impl FnOnce() -> (u64, u64)) {
+    fn trace_edge(&self, ends: impl FnOnce() -> (u64, u64)) {
         if let Some(recorder) = &self.shared.recorder {
             let (from, to) = ends();
             recorder.edge(from, to);
         }
     }
+}
 
-    fn finish_later(&self, group: Arc<Group>) {
-        self.finished.borrow_mut().push(group);
+impl Links for Linking<'_> {
+    type Task = Arc<Task>;
+    type Group = Arc<Group<Task>>;
+
+    fn task(&self) -> Arc<Task> {
+        Arc::clone(self.task)
+    }
+
+    #[inline]
+    fn follow(&mut self, node: &Node<Arc<Task>, Arc<Group<Task>>>) {
+        let successors = match node {
+            Node::Task(task) => task.ticket.successors(),
+            Node::Group(group) => &group.successors,
+        };
+        let from = || match node {
+            Node::Task(task) => task.header.id,
+            Node::Group(group) => group.id,
+        };
+        self.trace_edge(|| (from(), self.task.header.id));
+        Task::follow(self.task, successors);
+    }
+
+    fn open(&mut self, mode: Mode) -> Arc<Group<Task>> {
+        // Weak: the handle's chain holds the group. While a member or a submitter is there the handle is; once it is gone nobody can
+        // ask for the sum.
+        let combine = |handle: Weak<dyn AnyHandle>| -> AtEnd {
+            Box::new(move || {
+                if let Some(handle) = handle.upgrade() {
+                    handle.combine_partials(None);
+                }
+            })
+        };
+        let reduces = mode == Mode::Reduce;
+        Group::open(self.shared.next_ids(1), reduces.then(|| combine(Arc::downgrade(&self.handle.arc()))))
+    }
+
+    #[inline]
+    fn join(&mut self, group: &Arc<Group<Task>>) {
+        self.trace_edge(|| (self.task.header.id, group.id));
+        self.task.join(group.join());
+    }
+
+    fn close(&mut self, group: &Arc<Group<Task>>) {
+        if group.close() {
+            self.finished.push(Arc::clone(group));
+        }
     }
 }
 
@@ -103,7 +149,7 @@ fn check_closely(
     rights: AccessRights,
 ) -> Result<(), Error> {
     let name = |base: &HandleBase| base.name();
-    if !rights.allows(access) {
+    if !rights.allows(access.mode, access.inner) {
         return Err(rights.refusal(task, name(access.base)));
     }
     if access.mode.reads() && !written {
@@ -128,9 +174,7 @@ impl Shared {
 
     /// Accepts a task; of the calling body's, if it is called in one.
     pub(crate) fn submit<B: Body + 'static>(self: &Arc<Self>, spec: Spec<B>) -> Result<TaskRef, Error> {
-        let Spec { body, options } = spec;
-        let (header, after) = self.admit(options)?;
-        self.accept(TaskCell::make(header, Role::Work, body), &after)
+        self.submit_in(spec, current::tally(self))
     }
 
     /// The same, for a task that `tally` counts.
@@ -139,39 +183,18 @@ impl Shared {
         spec: Spec<B>,
         tally: Option<Arc<Tally>>,
     ) -> Result<TaskRef, Error> {
-        let Spec { body, options } = spec;
-        let (header, after) = self.admit_to(options, tally)?;
-        self.accept(TaskCell::make(header, Role::Work, body), &after)
-    }
-
-    /// Waits until there is room for a task; returns its header, and the tasks that it comes after.
-    #[inline(never)]
-    fn admit(self: &Arc<Self>, options: Options) -> Result<(Header, SmallVec<[TaskRef; 2]>), Error> {
-        self.admit_to(options, current::tally(self))
-    }
-
-    fn admit_to(
-        self: &Arc<Self>,
-        options: Options,
-        tally: Option<Arc<Tally>>,
-    ) -> Result<(Header, SmallVec<[TaskRef; 2]>), Error> {
         self.wait_for_room()?;
-        Ok(options.into_header(self.next_ids(1), self.id, tally))
+        let Spec { body, options } = spec;
+        let (header, after) = options.into_header(self.next_ids(1), self.id, tally);
+        self.accept(TaskCell::make(header, Role::Work, body), &after)
     }
 
     /// Takes in a task whose type is forgotten.
     #[inline(never)]
-    fn accept(self: &Arc<Self>, task: TaskRef, after: &[TaskRef]) -> Result<TaskRef, Error> {
-        self.check_place(task.cell())?;
-        let tally = &task.cell().header.tally;
-        if let Some(tally) = tally {
-            tally.add();
-        }
-        let linked = self.link(&task, after, Retired::Refused);
-        if let (Err(_), Some(tally)) = (&linked, tally) {
-            tally.remove(None, self);
-        }
-        linked.map(|()| task)
+    fn accept(self: &Arc<Self>, task: Arc<Task>, after: &[TaskRef]) -> Result<TaskRef, Error> {
+        self.check_place(&task)?;
+        let ticket = task.ticket.clone();
+        self.link(task, after, Retired::Refused).map(|()| ticket)
     }
 
     /// Refuses a task that no worker may run.
@@ -196,43 +219,62 @@ impl Shared {
         }))
     }
 
-    /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it.
+    /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it; whoever has submitted it counts it.
     pub(crate) fn link(
         self: &Arc<Self>,
-        task: &TaskRef,
+        task: Arc<Task>,
         after: &[TaskRef],
         retired: Retired,
     ) -> Result<(), Error> {
+        let tally = task.header.tally.as_ref();
+        if let Some(tally) = tally {
+            tally.add();
+        }
+        let mut finished = Finished::new();
+        let linked = self.link_to_chains(&task, after, retired, &mut finished);
+        if let (Err(_), Some(tally)) = (&linked, tally) {
+            tally.remove(None, self);
+        }
+        linked?;
+        // From here on the task is the runtime's: this reference becomes the ReadyTask.
+        let task = Arc::into_raw(task);
+        for group in finished {
+            self.complete_group(&group);
+        }
+        // SAFETY: only its submitter knows the task until this.
+        if unsafe { Task::end_links(task) } {
+            // SAFETY: the reference above: nobody else counts the task down.
+            self.start(unsafe { Arc::from_raw(task) }, current::worker_of(self));
+        }
+        Ok(())
+    }
+
+    /// The same until the task is the runtime's.
+    fn link_to_chains(
+        self: &Arc<Self>,
+        task: &Arc<Task>,
+        after: &[TaskRef],
+        retired: Retired,
+        finished: &mut Finished,
+    ) -> Result<(), Error> {
         self.check_process()?;
-        let cell = task.cell();
         if let Some(foreign) = after.iter().find(|earlier| !earlier.belongs_to(self.id)) {
             return Err(Error::Foreign { what: format!("task {}", foreign.name()) });
         }
         let mut accesses = Accesses::new();
-        cell.body.declare(&mut accesses);
+        task.body.declare(&mut accesses);
         sort_by_handle(&mut accesses);
-        let linking = Linking { shared: self, finished: RefCell::default() };
-        self.link_locked(task, &accesses, after, retired, &linking)?;
+        self.link_locked(task, &accesses, after, retired, finished)?;
 
-        if let Some(transfers) = self.transfers.as_ref().filter(|_| cell.role != Role::Gate) {
-            transfers.will_use(cell, self.home_of(&cell.header));
+        if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role != Role::Gate) {
+            transfers.will_use(task, self.home_of(&task.header));
             if transfers.is_limited() {
                 self.drain();
             }
         }
-        // From here on the task is the runtime's: this reference becomes the ReadyTask.
         self.remember(task);
-        if cell.role != Role::Gate {
+        if task.role != Role::Gate {
             self.submitted.fetch_add(1, Ordering::AcqRel);
-        }
-        std::mem::forget(Arc::clone(cell));
-        for group in linking.finished.into_inner() {
-            self.complete_group(&group);
-        }
-        if cell.end_links() {
-            // SAFETY: the reference forgotten above.
-            let cell = unsafe { Arc::from_raw(Arc::as_ptr(cell)) };
-            self.start(cell, current::worker_of(self));
         }
         Ok(())
     }
@@ -241,17 +283,16 @@ impl Shared {
     /// the order of handles.
     fn link_locked(
         &self,
-        task: &TaskRef,
+        task: &Arc<Task>,
         accesses: &[Declared<'_>],
         after: &[TaskRef],
         retired: Retired,
-        linking: &Linking<'_>,
+        finished: &mut Finished,
     ) -> Result<(), Error> {
-        let cell: &Task = task.cell();
         let mut chains: SmallVec<[_; 4]> = SmallVec::new();
         for (at, access) in accesses.iter().enumerate() {
             let base = access.base;
-            if at == 0 || !is_alias(cell.header.name, &accesses[at - 1], access)? {
+            if at == 0 || !is_alias(task.header.name, &accesses[at - 1], access)? {
                 chains.push(base.chain.lock());
             }
             let chain = chains.last().expect("just pushed");
@@ -259,7 +300,7 @@ impl Shared {
                 AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
                 rights => rights,
             };
-            check_access(cell.header.name, access, chain.written, rights)?;
+            check_access(task.header.name, access, chain.written, rights)?;
             if !base.belongs_to(self.id) {
                 return Err(Error::Foreign { what: base.name() });
             }
@@ -267,28 +308,31 @@ impl Shared {
                 transfers.adopt(access.handle);
             }
         }
-        if let Some(transfers) = self.transfers.as_ref().filter(|_| cell.role == Role::Work) {
+        if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role == Role::Work) {
             let mut locked: SmallVec<[u64; 8]> = accesses.iter().map(|access| access.base.id).collect();
             locked.dedup();
             let mut declared = Accesses::new();
-            cell.body.declare(&mut declared);
+            task.body.declare(&mut declared);
             // What was registered holds until it is written; of an empty handle its first writer is taken at its word.
             let sized = |at: usize| {
                 let Declared { base, handle, .. } = &declared[at];
                 let chain = locked.binary_search(&base.id).expect("all chains are locked");
                 chains[chain].writers <= u32::from(!handle.began_written())
             };
-            transfers.check_fits(self, cell, &declared, sized)?;
+            transfers.check_fits(self, task, &declared, sized)?;
         }
-        cell.begin_links(accesses.len() + after.len());
+        task.begin_links(accesses.len() + after.len());
         let mut chain = 0;
         for (at, access) in accesses.iter().enumerate() {
             chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
-            chains[chain].access(access.handle, task, access.mode, linking);
+            let mut linking = Linking { shared: self, task, handle: access.handle, finished };
+            chains[chain].access(access.mode, &mut linking);
         }
         for earlier in after {
-            linking.edge(|| (earlier.id(), task.id()));
-            Task::follow(task.cell(), earlier.cell().successors());
+            if let Some(recorder) = &self.recorder {
+                recorder.edge(earlier.id(), task.header.id);
+            }
+            Task::follow(task, earlier.successors());
         }
         Ok(())
     }
@@ -298,10 +342,10 @@ impl Shared {
         match task.role {
             Role::Work => self.push_ready(ReadyTask::new(Work::Task(task)), from),
             Role::Gate => {
-                if !task.open_gate() {
+                if !task.ticket.open_gate() {
                     self.close_gate(&task);
                 }
-                self.wake_waiters_of(&task);
+                self.wake_waiters_of(&task.ticket);
             }
             Role::Replay => task.body.start(self, Arc::clone(&task)),
         }

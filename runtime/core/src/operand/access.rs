@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::on_device::DeviceHeld;
 use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
 use crate::data::{Data, Handle, HandleCore, Kind, Lent, Meta, ValueCell, View};
-use crate::device::{DeviceMut, DeviceRef, DeviceSlot};
 use crate::error::{TaskError, panic_message};
 use crate::format::Format;
+use crate::operand::{DeviceMut, DeviceRef, DeviceSlot};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
 
 macro_rules! operand_type {

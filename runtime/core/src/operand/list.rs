@@ -6,10 +6,10 @@ use super::access::{HeldRef, hold, meta};
 use super::on_device::DeviceHeld;
 use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Update, Wanted, Write, update, write};
 use crate::data::{AnyHandle, Data, Handle, HandleCore, Kind, Meta};
-use crate::device::DeviceList;
-use crate::device::OnDevice;
 use crate::error::TaskError;
 use crate::format::Format;
+use crate::operand::DeviceList;
+use crate::operand::OnDevice;
 use crate::task::{Cpu, DeviceKind, Env, Refusal};
 
 /// Reads a list of handles; see [`reads`].

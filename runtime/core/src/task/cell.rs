@@ -1,15 +1,14 @@
 //! One task in memory: what is common to all, then its body.
 
 use std::cell::UnsafeCell;
-use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
-use super::{Body, Implementations, Only, Tally};
+use super::{Body, Implementations, Only, Tally, TaskRef};
 use crate::deps::{Edge, Member, Successors, UpTo};
 use crate::engine::StageCell;
 use crate::error::{Cause, Failure};
@@ -58,28 +57,22 @@ pub(crate) enum Role {
     Replay,
 }
 
-const WAITED: u32 = 1;
-const CANCELLED: u32 = 2;
-const OPEN_GATE: u32 = 4;
-const NOBODY_BEHIND: u32 = 8;
-
 /// A task with a body of type `B`. What comes before the body lies in the same places whatever the body is,
 /// and what those touch that come before the task lies together: by then it is cold memory.
 #[repr(C)]
 pub(crate) struct TaskCell<B: ?Sized> {
     /// Predecessors that have not completed, plus one while the submitter links.
     pending: AtomicU32,
-    flags: AtomicU32,
-    successors: Successors<Task>,
     pub(crate) role: Role,
     /// The links are complete and change no more before the task completes.
     linked: AtomicBool,
+    /// What callers keep of it.
+    pub(crate) ticket: TaskRef,
     /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes on linking.
     edges: UnsafeCell<SmallVec<[Edge<Task>; 4]>>,
     links: UnsafeCell<Links>,
     pub(crate) header: Header,
     pub(crate) stage: StageCell,
-    failure: OnceLock<Arc<Failure>>,
     pub(crate) body: B,
 }
 
@@ -92,7 +85,7 @@ struct Links {
     first: Option<NonNull<Edge<Task>>>,
     room: u32,
     pushed: u32,
-    groups: SmallVec<[Member; 4]>,
+    groups: SmallVec<[Member<Task>; 4]>,
     /// The watchdog has a reference to the task.
     listed: bool,
 }
@@ -106,20 +99,19 @@ unsafe impl<B: ?Sized + Send> Send for TaskCell<B> {}
 
 impl<B: Body + 'static> TaskCell<B> {
     /// A task that is being linked: nobody can run it before `end_links`.
-    pub(crate) fn make(header: Header, role: Role, body: B) -> TaskRef {
-        TaskRef(Arc::new(TaskCell {
+    #[inline]
+    pub(crate) fn make(header: Header, role: Role, body: B) -> Arc<Task> {
+        Arc::new(TaskCell {
+            ticket: TaskRef::new(&header),
             header,
             role,
             stage: StageCell::default(),
-            flags: AtomicU32::new(0),
             pending: AtomicU32::new(1),
-            successors: Successors::new(),
             links: UnsafeCell::default(),
             linked: AtomicBool::new(false),
             edges: UnsafeCell::default(),
-            failure: OnceLock::new(),
             body,
-        }))
+        })
     }
 }
 
@@ -159,7 +151,7 @@ impl Task {
     }
 
     /// Remembers that the task is a member of a group.
-    pub(crate) fn join(&self, group: Member) {
+    pub(crate) fn join(&self, group: Member<Task>) {
         // SAFETY: only the submitter touches the links.
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
@@ -194,17 +186,24 @@ impl Task {
     }
 
     /// Ends linking; true if the task is ready at once.
-    pub(crate) fn end_links(&self) -> bool {
-        self.linked.store(true, Ordering::Release);
-        // SAFETY: still the submitter.
-        let links = unsafe { &*self.links.get() };
-        if links.pushed == 0 {
-            // So nobody else counts.
-            self.pending.store(0, Ordering::Relaxed);
-            return true;
+    ///
+    /// # Safety
+    /// The caller is its submitter. The task is alive until its predecessors are counted down: unless this returns true, another thread may
+    /// free it at any moment.
+    pub(crate) unsafe fn end_links(task: *const Task) -> bool {
+        // SAFETY: still the submitter, so that the task is alive; as in `count_down`, there is only a reference to the counter while that
+        // changes.
+        unsafe {
+            (*task).linked.store(true, Ordering::Release);
+            let Links { room, pushed, .. } = *(*task).links.get();
+            if pushed == 0 {
+                // So nobody else counts.
+                (*task).pending.store(0, Ordering::Relaxed);
+                return true;
+            }
+            let unneeded = room - pushed + 1;
+            (*task).pending.fetch_sub(unneeded, Ordering::AcqRel) == unneeded
         }
-        let unneeded = links.room - links.pushed + 1;
-        self.pending.fetch_sub(unneeded, Ordering::AcqRel) == unneeded
     }
 
     /// How many predecessors have not completed, plus one while it is being linked.
@@ -217,7 +216,7 @@ impl Task {
     pub(crate) fn waiting(&self, as_of: Option<UpTo<Task>>) -> (SmallVec<[Arc<Task>; 8]>, UpTo<Task>) {
         let mut waiting = SmallVec::new();
         let each = |task: *const Task| {
-            // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by the reference that `link` forgot until all
+            // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by the reference that `link` gave up until all
             // that it waits for has completed, which this one has not.
             waiting.push(unsafe {
                 Arc::increment_strong_count(task);
@@ -225,7 +224,7 @@ impl Task {
             });
         };
         // SAFETY: whoever launches a task, or is about to complete it, is the one who completes it.
-        let up_to = unsafe { self.successors.look(as_of, each) };
+        let up_to = unsafe { self.ticket.successors().look(as_of, each) };
         (waiting, up_to)
     }
 
@@ -235,7 +234,7 @@ impl Task {
     /// The task does not complete meanwhile.
     pub(crate) unsafe fn each_after(&self, mut each: impl FnMut(*const Task)) {
         // SAFETY: by the caller's promise.
-        unsafe { self.successors.look(None, &mut each) };
+        unsafe { self.ticket.successors().look(None, &mut each) };
         if self.linked.load(Ordering::Acquire) {
             // SAFETY: linking is over, and only whoever completes the task touches the links later.
             for group in &unsafe { &*self.links.get() }.groups {
@@ -257,116 +256,18 @@ impl Task {
         unsafe { (*task).pending.fetch_sub(1, Ordering::AcqRel) == 1 }
     }
 
-    pub(crate) fn successors(&self) -> &Successors<Task> {
-        &self.successors
-    }
-
     /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns true if a thread waits.
     pub(crate) fn complete(&self, mut each: impl FnMut(*const Task)) -> bool {
         // SAFETY: the task has run (or was discarded): linking is over, and only its one executor completes it.
         let links = unsafe { &mut *self.links.get() };
         links.groups.drain(..).for_each(|group| group.leave(&mut each));
-        self.successors.close(each);
-        // A thread that waits sets its mark and then looks at the successors. All four accesses are SeqCst,
-        // so that one of the two sees the other. There is no model of this: loom takes such accesses for
-        // AcqRel, with which it would be wrong.
-        self.flags.load(Ordering::SeqCst) & WAITED != 0
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        self.successors.is_closed()
-    }
-
-    /// Announces a waiting thread, which afterwards looks whether the task is complete.
-    pub(crate) fn mark_waited(&self) {
-        self.flags.fetch_or(WAITED, Ordering::SeqCst);
-    }
-
-    pub(crate) fn cancel(&self) {
-        self.flags.fetch_or(CANCELLED, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & CANCELLED != 0
-    }
-
-    /// Lets the thread behind a gate through. False if it has gone away: then the caller closes the gate.
-    pub(crate) fn open_gate(&self) -> bool {
-        self.flags.fetch_or(OPEN_GATE, Ordering::AcqRel) & NOBODY_BEHIND == 0
-    }
-
-    /// The thread behind a gate goes away. True if the gate is open by now: then the caller closes it.
-    pub(crate) fn leave_gate(&self) -> bool {
-        self.flags.fetch_or(NOBODY_BEHIND, Ordering::AcqRel) & OPEN_GATE != 0
-    }
-
-    pub(crate) fn is_gate_open(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & OPEN_GATE != 0
-    }
-
-    pub(crate) fn fail(&self, failure: Arc<Failure>) {
-        // A second failure of one task cannot happen; if it did, the first is the cause.
-        let _ = self.failure.set(failure);
-    }
-
-    pub(crate) fn failure(&self) -> Option<&Arc<Failure>> {
-        self.failure.get()
+        self.ticket.successors().close(each);
+        self.ticket.is_waited_for()
     }
 
     /// The failure that `cause` is, with this task's name and operands.
     pub(crate) fn describe(&self, cause: Cause) -> Arc<Failure> {
         let operands = self.body.operand_names();
         Arc::new(Failure { task: self.header.title(), operands, cause })
-    }
-}
-
-/// A submitted task: something to wait for, to cancel, or to run after.
-///
-/// Who keeps one keeps the memory of its task, about 430 bytes: to wait for millions of tasks take [`Runtime::group`](crate::Runtime::group), which counts them.
-#[derive(Clone)]
-pub struct TaskRef(Arc<Task>);
-
-impl TaskRef {
-    pub(crate) fn cell(&self) -> &Arc<Task> {
-        &self.0
-    }
-
-    /// True if it was submitted to `runtime`: a recorded task belongs to none.
-    pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
-        self.0.header.runtime == runtime
-    }
-
-    /// The task's number, as in traces.
-    pub fn id(&self) -> u64 {
-        self.0.header.id
-    }
-
-    /// The task's name.
-    pub fn name(&self) -> &'static str {
-        self.0.header.name
-    }
-
-    /// True once the task has completed, failed or been discarded.
-    pub fn is_done(&self) -> bool {
-        self.0.is_done()
-    }
-
-    /// Asks that the task not run: if it has not started, it is discarded and poisons what it would have written.
-    pub fn cancel(&self) {
-        self.0.cancel();
-    }
-
-    /// Why it failed, if it is done and did.
-    pub fn failure(&self) -> Option<&Failure> {
-        if !self.is_done() {
-            return None;
-        }
-        self.0.failure().map(|f| &**f)
-    }
-}
-
-impl fmt::Debug for TaskRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TaskRef({} #{})", self.0.header.title(), self.id())
     }
 }

@@ -4,9 +4,10 @@ use zellige_model::TaskInfo;
 
 use crate::buffer::Element;
 use crate::data::{Data, Meta};
-use crate::device::{Arch, Archs, OnDevice};
+use crate::device::{Arch, Archs};
 use crate::error::TaskError;
 use crate::format::Format;
+use crate::operand::OnDevice;
 use crate::operand::{List, Operands, Slot};
 use crate::subnormals::Subnormals;
 use crate::task::{DeviceInfo, TaskContext};

@@ -12,12 +12,12 @@ mod place;
 mod range;
 mod spec;
 mod tally;
+mod ticket;
 
 pub(crate) use batch::{Member, Site};
 pub(crate) use body::{Body, ClosureFn};
 pub use body::{Busy, Closure, Refusal, TypedBody};
 pub(crate) use body::{Ended, Launched, Ran, Resource, resolved};
-pub use cell::TaskRef;
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
 pub use codelet::{
     Apart, Batch, Choice, Codelet, Cpu, DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceKind,
@@ -33,3 +33,4 @@ use range::Range;
 pub(crate) use spec::Options;
 pub use spec::Spec;
 pub(crate) use tally::Tally;
+pub use ticket::TaskRef;

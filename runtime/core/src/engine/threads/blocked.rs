@@ -17,8 +17,10 @@ use crate::task::{Role, Tally, Task, TaskRef};
 /// What a thread waits for.
 #[derive(Clone)]
 pub(crate) enum Target {
-    /// The end of a task, or the opening of a gate.
+    /// The end of a task.
     Task(TaskRef),
+    /// The opening of a gate.
+    Gate(Arc<Task>),
     /// The end of all tasks of a group, or of all that a body has submitted.
     Tally(Arc<Tally>),
     /// The end of all tasks.
@@ -35,7 +37,7 @@ impl Target {
     /// True if it cannot be reached before `task` has completed.
     fn is_behind(&self, task: &Task) -> bool {
         match self {
-            Target::Task(target) => is_same(&raw const **target.cell(), task),
+            Target::Task(_) | Target::Gate(_) => self.is_task(&task.ticket),
             Target::Tally(tally) => task.header.tally.as_ref().is_some_and(|own| own.counts_in(tally)),
             Target::AllTasks => task.role != Role::Gate,
             Target::Lent(handle) => accesses(task, *handle),
@@ -43,15 +45,25 @@ impl Target {
         }
     }
 
-    /// The number of the task whose end it is.
-    pub(super) fn task_id(&self) -> Option<u64> {
-        if let Target::Task(task) = self { Some(task.id()) } else { None }
+    /// The task whose end it is, or the gate.
+    pub(super) fn task(&self) -> Option<&TaskRef> {
+        match self {
+            Target::Task(task) => Some(task),
+            Target::Gate(gate) => Some(&gate.ticket),
+            _ => None,
+        }
+    }
+
+    /// True if it is the end of this task, or this gate.
+    fn is_task(&self, task: &TaskRef) -> bool {
+        self.task().is_some_and(|target| target.is(task))
     }
 
     /// In words.
     pub(in crate::engine) fn describe(&self) -> String {
         match self {
-            Target::Task(task) => title(task.cell()),
+            Target::Task(task) => task.title(),
+            Target::Gate(gate) => title(gate),
             Target::Tally(_) => "a group of tasks".into(),
             Target::AllTasks => "all tasks".into(),
             Target::Window => "room in the window of tasks in flight".into(),
@@ -98,7 +110,7 @@ pub(crate) struct Blocked {
     /// The tasks whose bodies are on the thread's stack, outermost first.
     stack: SmallVec<[Arc<Task>; 2]>,
     /// The gates of the guards that the thread holds.
-    guards: SmallVec<[TaskRef; 2]>,
+    guards: SmallVec<[Arc<Task>; 2]>,
     /// The worker as which it runs a body, and whether it still acts as that worker.
     worker: Option<usize>,
     acts: AtomicBool,
@@ -134,7 +146,7 @@ impl Blocked {
 
     /// What cannot complete before the thread goes on.
     fn holds(&self) -> impl Iterator<Item = &Arc<Task>> {
-        self.stack.iter().chain(self.guards.iter().map(TaskRef::cell))
+        self.stack.iter().chain(&self.guards)
     }
 
     /// True if its wait is about to end without what it waits for.
@@ -148,7 +160,7 @@ impl Blocked {
         match (self.stack.last(), self.guards.last()) {
             (Some(task), _) => format!("the body of {}", title(task)),
             (None, Some(guard)) => {
-                format!("thread {:?}, which holds the guard of {}", self.thread, title(guard.cell()))
+                format!("thread {:?}, which holds the guard of {}", self.thread, title(guard))
             }
             (None, None) => format!("thread {:?}", self.thread),
         }
@@ -164,7 +176,7 @@ impl Blocked {
             text += &format!(" in {}", titles(&mut self.stack.iter()));
         }
         if !self.guards.is_empty() {
-            text += &format!(" holding the guard of {}", titles(&mut self.guards.iter().map(TaskRef::cell)));
+            text += &format!(" holding the guard of {}", titles(&mut self.guards.iter()));
         }
         text + " waits for " + &self.target.describe()
     }
@@ -283,11 +295,8 @@ impl Shared {
     }
 
     /// `task` has completed, or the gate that it is has opened.
-    pub(in crate::engine) fn wake_waiters_of(&self, task: &Task) {
-        self.wake_blocked(|blocked| match &blocked.target {
-            Target::Task(target) => is_same(&raw const **target.cell(), task),
-            _ => false,
-        });
+    pub(in crate::engine) fn wake_waiters_of(&self, task: &TaskRef) {
+        self.wake_blocked(|blocked| blocked.target.is_task(task));
     }
 
     /// All tasks that `tally` counts have completed.
@@ -299,7 +308,9 @@ impl Shared {
 
     /// Something that is neither the end of a task nor of a group may have come true.
     pub(crate) fn wake_other_waiters(&self) {
-        self.wake_blocked(|blocked| !matches!(blocked.target, Target::Task(_) | Target::Tally(_)));
+        self.wake_blocked(|blocked| {
+            blocked.target.task().is_none() && !matches!(blocked.target, Target::Tally(_))
+        });
     }
 
     /// Whatever they wait for may never come.
@@ -407,7 +418,7 @@ impl<'l> Walk<'l> {
         while let Some(at) = self.queue.pop() {
             // SAFETY: see the type.
             let task = unsafe { &*at };
-            if blocked.target.is_behind(task) && !task.is_gate_open() {
+            if blocked.target.is_behind(task) && !task.ticket.is_gate_open() {
                 return Some(self.path(blocked, at));
             }
             self.go_on_from(blocked, at, task);

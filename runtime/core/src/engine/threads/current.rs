@@ -28,7 +28,7 @@ thread_local! {
     /// The bodies that this thread runs, innermost last.
     static RUNNING: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
     /// The gates of the guards that this thread holds.
-    static GUARDS: RefCell<Vec<TaskRef>> = const { RefCell::new(Vec::new()) };
+    static GUARDS: RefCell<Vec<Arc<Task>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An address on the calling thread's stack.
@@ -131,8 +131,8 @@ pub(super) fn tally_so_far(shared: &Shared) -> Option<Arc<Tally>> {
 }
 
 /// True if this thread runs `task`.
-pub(in crate::engine) fn runs(task: &Task) -> bool {
-    any_running(|running| std::ptr::eq(running, task))
+pub(in crate::engine) fn runs(task: &TaskRef) -> bool {
+    any_running(|running| running.ticket.is(task))
 }
 
 /// True if this thread runs a task of the runtime with this number.
@@ -159,26 +159,24 @@ impl Drop for Entered<'_> {
 }
 
 /// Notes that the calling thread holds a guard behind this gate.
-pub(crate) fn holds_guard(gate: &TaskRef) {
-    GUARDS.with_borrow_mut(|guards| guards.push(gate.clone()));
+pub(crate) fn holds_guard(gate: &Arc<Task>) {
+    GUARDS.with_borrow_mut(|guards| guards.push(Arc::clone(gate)));
 }
 
 /// The guard behind this gate is dropped, by the thread that made it: guards do not travel.
-pub(crate) fn drops_guard(gate: &TaskRef) {
+pub(crate) fn drops_guard(gate: &Arc<Task>) {
     // A guard in a thread-local variable may outlive this one.
-    let _ = GUARDS.try_with(|guards| {
-        guards
-            .borrow_mut()
-            .retain(|other| !std::ptr::eq(&raw const **other.cell(), &raw const **gate.cell()));
-    });
+    let _ = GUARDS.try_with(|guards| guards.borrow_mut().retain(|other| !Arc::ptr_eq(other, gate)));
 }
 
 /// The gates of this runtime behind which the calling thread holds guards.
-pub(super) fn guards(shared: &Shared) -> SmallVec<[TaskRef; 2]> {
-    GUARDS.with_borrow(|guards| guards.iter().filter(|gate| gate.belongs_to(shared.id)).cloned().collect())
+pub(super) fn guards(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
+    GUARDS.with_borrow(|guards| {
+        guards.iter().filter(|gate| gate.header.runtime == shared.id).cloned().collect()
+    })
 }
 
 /// True if the calling thread holds a guard of this runtime.
 pub(super) fn holds_guards(shared: &Shared) -> bool {
-    GUARDS.with_borrow(|guards| guards.iter().any(|gate| gate.belongs_to(shared.id)))
+    GUARDS.with_borrow(|guards| guards.iter().any(|gate| gate.header.runtime == shared.id))
 }

@@ -8,10 +8,10 @@ use super::current;
 use super::worker::STACK;
 use crate::data::HandleBase;
 use crate::engine::transfer::Next;
+use crate::engine::{ReadyTask, SchedView};
 use crate::engine::{Shared, Work};
 use crate::error::{Cause, Error, Failure};
-use crate::sched::{ReadyTask, SchedView};
-use crate::task::{Tally, TaskRef, WorkerLocal};
+use crate::task::{Tally, Task, TaskRef, WorkerLocal};
 
 /// What a waiting body that acts as a worker came to.
 enum Look {
@@ -29,14 +29,11 @@ impl Shared {
         if !task.belongs_to(self.id) {
             return Err(Error::Foreign { what: format!("task {}", task.name()) });
         }
-        if current::runs(task.cell()) {
+        if current::runs(task) {
             return Err(Error::SelfWait { what: format!("waiting for {}", task.name()) });
         }
         self.wait_until(&Target::Task(task.clone()), || task.is_done())?;
-        match task.cell().failure() {
-            Some(failure) => Err(Error::Failed(Arc::clone(failure))),
-            None => Ok(()),
-        }
+        task.cause().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
     }
 
     /// Waits until all tasks that `tally` counts are complete; the first failure among them.
@@ -54,8 +51,8 @@ impl Shared {
     }
 
     /// Waits until the gate opens.
-    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &TaskRef, manner: Manner) -> Result<(), Error> {
-        self.wait_in_manner(&Target::Task(gate.clone()), manner, || gate.cell().is_gate_open())
+    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &Arc<Task>, manner: Manner) -> Result<(), Error> {
+        self.wait_in_manner(&Target::Gate(Arc::clone(gate)), manner, || gate.ticket.is_gate_open())
     }
 
     /// Waits until no body has a view of a slice that has been revoked.
@@ -191,8 +188,8 @@ impl Shared {
 
     /// Whoever completes a task looks for threads that wait for it only if it is marked.
     fn announce(&self, target: &Target) {
-        if let Target::Task(task) = target {
-            task.cell().mark_waited();
+        if let Some(task) = target.task() {
+            task.mark_waited();
         }
     }
 
@@ -359,7 +356,7 @@ impl Shared {
             return None;
         }
         let tally = current::tally_so_far(self);
-        let awaited = target.and_then(Target::task_id);
+        let awaited = target.and_then(Target::task).map(TaskRef::id);
         if tally.is_none() && awaited.is_none() {
             return None;
         }
@@ -373,7 +370,7 @@ impl Shared {
     fn is_own(&self, next: &Next, target: &Target) -> bool {
         let Next::Ready(task) = next else { return false };
         let has_stack = current::stack_used() <= STACK / 2;
-        has_stack && is_mine(task, current::tally_so_far(self).as_ref(), target.task_id())
+        has_stack && is_mine(task, current::tally_so_far(self).as_ref(), target.task().map(TaskRef::id))
     }
 
     /// The failure that the cancellation of everything is for the calling body.

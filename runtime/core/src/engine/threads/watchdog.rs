@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::engine::Shared;
-use crate::graph::Graph;
+use crate::engine::graph::Graph;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, pause};
-use crate::task::{Header, Role, Task, TaskCell, TaskRef, format_coords};
+use crate::task::{Header, Role, Task, TaskCell, format_coords};
 
 /// Slots of the table of waiting tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;
@@ -134,7 +134,7 @@ impl Running {
 pub(crate) struct LiveTasks {
     slots: Box<[Place<AnyTask>]>,
     /// Gates and whole replays.
-    others: Mutex<BTreeMap<u64, TaskRef>>,
+    others: Mutex<BTreeMap<u64, Arc<Task>>>,
     /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes by its number only,
     /// since headers of recorded tasks are cold memory.
     replays: Mutex<Vec<(u64, Graph)>>,
@@ -159,17 +159,16 @@ impl LiveTasks {
     /// Enters a task that has to wait, or a gate or replay, which is being linked: what is ready at once is
     /// with its policy.
     #[inline]
-    pub(in crate::engine) fn insert(&self, task: &TaskRef) {
-        let cell: &Task = task.cell();
-        match cell.role {
-            Role::Work if cell.had_to_wait() => {
-                let place = self.place(cell.header.id);
+    pub(in crate::engine) fn insert(&self, task: &Arc<Task>) {
+        match task.role {
+            Role::Work if task.had_to_wait() => {
+                let place = self.place(task.header.id);
                 if place.is_free() {
-                    place.enter(Task::list(task.cell()));
+                    place.enter(Task::list(task));
                 }
             }
             Role::Work => {}
-            Role::Gate | Role::Replay => drop(self.others.lock().insert(task.id(), task.clone())),
+            Role::Gate | Role::Replay => drop(self.others.lock().insert(task.header.id, Arc::clone(task))),
         }
     }
 
@@ -193,10 +192,10 @@ impl LiveTasks {
 
     /// Gates that are open, behind each of which somebody holds a guard; or gates and replays that wait. The
     /// oldest first.
-    fn others(&self, open: bool) -> BTreeMap<u64, TaskRef> {
+    fn others(&self, open: bool) -> BTreeMap<u64, Arc<Task>> {
         let others = self.others.lock();
-        let which = others.iter().filter(|(_, task)| task.cell().is_gate_open() == open);
-        which.map(|(&id, task)| (id, task.clone())).collect()
+        let which = others.iter().filter(|(_, task)| task.ticket.is_gate_open() == open);
+        which.map(|(&id, task)| (id, Arc::clone(task))).collect()
     }
 
     /// The oldest tasks that wait but for those with these numbers: title and number, and what each waits
@@ -208,7 +207,7 @@ impl LiveTasks {
         ids.sort_unstable();
         let describe = |title: String, id: &u64, waits: String| format!("{title} #{id} ({waits})");
         let waits = |id: &u64| match others.get(id) {
-            Some(other) => Some(describe(other.cell().header.title(), id, other.cell().waits_for())),
+            Some(other) => Some(describe(other.header.title(), id, other.waits_for())),
             None => self.place(*id).look(|task| {
                 (task.header.id == *id).then(|| describe(task.header.title(), id, task.waits_for()))
             })?,
@@ -219,7 +218,7 @@ impl LiveTasks {
 
 impl Shared {
     /// A task has been linked.
-    pub(in crate::engine) fn remember(&self, task: &TaskRef) {
+    pub(in crate::engine) fn remember(&self, task: &Arc<Task>) {
         if let Some(live) = &self.live {
             live.insert(task);
         }
@@ -310,9 +309,9 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
             live.and_then(|live| live.of_replay(id)).or_else(|| shared.workers[worker].running.title(id));
         busy.push(format!("worker {worker} runs {} #{id}", title.unwrap_or_default()));
     }
-    let held_by = |task: &TaskRef| {
-        let thread = task.cell().body.holder().unwrap_or_default();
-        format!("{} (by thread {thread:?})", super::blocked::title(task.cell()))
+    let held_by = |task: &Arc<Task>| {
+        let thread = task.body.holder().unwrap_or_default();
+        format!("{} (by thread {thread:?})", super::blocked::title(task))
     };
     let held = live.map(|live| live.others(true)).unwrap_or_default();
     let held: Vec<String> = held.values().take(NAMED).map(held_by).collect();

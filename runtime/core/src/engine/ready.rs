@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 
 use zellige_model::TaskInfo;
 
-use crate::engine::{Job, Work};
+use super::{Job, Work};
 use crate::error::Cause;
 
 /// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out; dropping it instead is a bug of
@@ -111,7 +111,7 @@ impl ReadyTask {
         let implementations = Implementations { batch: u32::MAX, ..Implementations::default() };
         let header =
             Header { id, runtime: u32::MAX, name, priority, info, only: None, implementations, tally: None };
-        ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
+        ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing)))
     }
 }
 
@@ -119,7 +119,7 @@ impl Drop for ReadyTask {
     fn drop(&mut self) {
         // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self instead.
         let work = unsafe { ManuallyDrop::take(&mut self.0) };
-        crate::engine::discard(work, Cause::Lost);
+        super::discard(work, Cause::Lost);
     }
 }
 

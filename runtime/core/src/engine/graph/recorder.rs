@@ -17,7 +17,7 @@ use crate::deps::{AccessRights, Links, Node, Order};
 use crate::engine::{check_access, check_aliases, sort_by_handle};
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Role, Spec, TaskCell, TaskRef};
+use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec, TaskRef};
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.
 ///
@@ -90,19 +90,6 @@ impl Links for Access<'_> {
     fn close(&mut self, group: &u32) {
         self.state.close(*group, self.slot);
     }
-}
-
-/// The body of a task that only stands for a recorded one.
-struct StandIn;
-
-impl Body for StandIn {
-    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
-        unreachable!("a recorded task is replayed, not run")
-    }
-
-    fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
-
-    fn clear(&self) {}
 }
 
 /// Adds the partial results of a reduction at its place in the graph.
@@ -275,7 +262,7 @@ impl Recorder {
             })
             .collect();
         // What a later task names in `after`: it stands for the recorded one and never runs.
-        let stand_in = TaskCell::make(Header { only: None, tally: None, ..header }, Role::Gate, StandIn);
+        let ticket = TaskRef::new(&header);
         drop(accesses);
         let index = state.add(header, body, slots.iter().map(|(slot, _)| *slot));
         for (slot, mode) in slots {
@@ -285,7 +272,7 @@ impl Recorder {
             let before = state.index_of[&earlier.id()];
             state.edges.add(before, index);
         }
-        Ok(stand_in)
+        Ok(ticket)
     }
 
     /// See [`Submit::change_rights`](crate::Submit::change_rights): the change is noted in the recording alone.
