@@ -1,0 +1,23 @@
+//! Lattice QCD with staggered quarks: gauge fields and what is measured on them.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`geometry`] | sites in their order, neighbours, slabs of time slices |
+//! | [`su3`] | matrices and vectors of colour |
+//! | [`gauge`] | the links of a lattice; gauge transformations |
+//! | [`observables`] | plaquettes, link trace, Polyakov loop |
+//!
+//! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod gauge;
+pub mod geometry;
+pub mod observables;
+pub mod su3;
+#[cfg(test)]
+mod testing;
+
+pub use error::Error;
+pub use gauge::Gauge;
+pub use geometry::{Geometry, Neighbours, Parity};
