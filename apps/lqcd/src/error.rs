@@ -1,5 +1,8 @@
 //! The one error type of the crate.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 /// What went wrong, where, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -10,6 +13,26 @@ pub enum Error {
         /// Name of the parameter.
         name: &'static str,
         /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {problem}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What could not be done.
+        problem: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file does not hold what its format promises.
+    #[error("{}{}: {problem}", path.display(), offset.map(|at| format!(", byte {at}")).unwrap_or_default())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Where in it; none for what concerns the whole.
+        offset: Option<u64>,
+        /// What is wrong.
         problem: String,
     },
     /// A linear system could not be solved.
@@ -23,5 +46,13 @@ pub enum Error {
 impl Error {
     pub(crate) fn parameter(name: &'static str, problem: impl Into<String>) -> Self {
         Error::Parameter { name, problem: problem.into() }
+    }
+
+    pub(crate) fn file(path: &Path, problem: &'static str, source: io::Error) -> Self {
+        Error::File { path: path.to_owned(), problem, source }
+    }
+
+    pub(crate) fn format(path: &Path, offset: Option<u64>, problem: impl Into<String>) -> Self {
+        Error::Format { path: path.to_owned(), offset, problem: problem.into() }
     }
 }

@@ -6,11 +6,13 @@
 //! | [`su3`] | matrices and vectors of colour |
 //! | [`gauge`] | the links of a lattice; gauge transformations |
 //! | [`observables`] | plaquettes, link trace, Polyakov loop |
+//! | [`files`] | gauge fields in files |
 //!
 //! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod files;
 pub mod gauge;
 pub mod geometry;
 pub mod observables;

@@ -1,0 +1,195 @@
+//! SciDAC and ILDG files: records in a LIME container.
+//!
+//! A record is a header of 144 bytes (big-endian: the magic number, a version and flags of 16 bits each, the length in 64 bits, a name in
+//! 128 bytes) and its data, filled up to a multiple of 8 bytes. `ildg-format`, or SciDAC's two private records, say what the links are;
+//! `ildg-binary-data` or `scidac-binary-data` has them, big-endian; `scidac-checksum` has their checksums: the CRC-32 of each site, rotated to the left by the
+//! number of the site modulo 29 and 31, combined by exclusive or.
+
+use flate2::Crc;
+
+use super::links::{self, Layout};
+use super::{ByteOrder, Lattice, Source, printable};
+use crate::error::Error;
+use crate::gauge::Gauge;
+
+/// The first word of each record.
+pub const MAGIC: u32 = 0x4567_89ab;
+
+/// Bytes that a record of text may have.
+const LONGEST: u64 = 1 << 20;
+
+/// What is kept of descriptions (bytes), but for the last.
+const MOST_TOLD: usize = 500;
+
+/// What the records of text have said.
+#[derive(Default)]
+struct Said {
+    extents: Option<[u64; 4]>,
+    precision: Option<u32>,
+    checksums: Option<[u32; 2]>,
+    description: String,
+}
+
+/// Reads what follows the first four bytes.
+pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
+    let mut said = Said::default();
+    let mut data: Option<(Gauge, Layout, [u32; 2], &'static str)> = None;
+    let mut magic = MAGIC;
+    loop {
+        if magic != MAGIC {
+            return Err(source.wrong(format!("{magic:08x} where a record has to begin with {MAGIC:08x}")));
+        }
+        let header: [u8; 140] = source.array("the header of a record")?;
+        let length = u64::from_be_bytes(header[4..12].try_into().expect("eight bytes"));
+        let name = printable(header[12..].split(|&byte| byte == 0).next().unwrap_or_default());
+        if length > source.left() {
+            let left = source.left();
+            return Err(
+                source.wrong(format!("{left} bytes of a record {name} of {length}: the file is truncated"))
+            );
+        }
+        let padding = length.next_multiple_of(8) - length;
+        match &*name {
+            "ildg-binary-data" | "scidac-binary-data" if data.is_none() => {
+                let format = if name.starts_with("ildg") { "ildg" } else { "scidac" };
+                let (gauge, layout, sums) = read_data(&mut source, &said, length, &name)?;
+                data = Some((gauge, layout, sums, format));
+            }
+            "ildg-format"
+            | "scidac-private-file-xml"
+            | "scidac-private-record-xml"
+            | "scidac-checksum"
+            | "scidac-record-xml"
+            | "ildg-data-lfn"
+                if length <= LONGEST =>
+            {
+                let text = source.bytes(length as usize, &name)?;
+                said.learn(&source, &name, &String::from_utf8_lossy(&text))?;
+            }
+            _ => source.skip(length)?,
+        }
+        source.skip(padding)?;
+        if source.left() == 0 {
+            break;
+        }
+        magic = u32::from_be_bytes(source.array("a record")?);
+    }
+    let Some((gauge, layout, sums, format)) = data else {
+        return Err(source.wrong_all("no record ildg-binary-data or scidac-binary-data: there are no links"));
+    };
+    let text = |[a, b]: [u32; 2]| format!("{a:x} {b:x}");
+    if let Some(named) = said.checksums.filter(|named| *named != sums) {
+        let problem = format!(
+            "the checksums of the links are {}, scidac-checksum has {}: the file is damaged",
+            text(sums),
+            text(named)
+        );
+        return Err(source.wrong_all(problem));
+    }
+    Ok(Lattice {
+        gauge,
+        format,
+        byte_order: layout.order,
+        precision: layout.precision,
+        checksum: said.checksums.map(text),
+        description: said.description,
+    })
+}
+
+fn read_data(
+    source: &mut Source,
+    said: &Said,
+    length: u64,
+    name: &str,
+) -> Result<(Gauge, Layout, [u32; 2]), Error> {
+    let (Some(extents), Some(precision)) = (said.extents, said.precision) else {
+        let problem = format!(
+            "{name} before a record ildg-format, or the private ones of SciDAC, with extents and precision"
+        );
+        return Err(source.wrong(problem));
+    };
+    let geometry = links::geometry(source, extents)?;
+    let layout = Layout { order: ByteOrder::Big, precision, rows: 3 };
+    if length != layout.bytes(geometry) {
+        let problem =
+            format!("{name} has {length} bytes, the lattice {} in {precision} bits", layout.bytes(geometry));
+        return Err(source.wrong(problem));
+    }
+    let (mut rank, mut sums) = (0u32, [0; 2]);
+    let gauge = links::read(source, geometry, layout, |site| {
+        let mut crc = Crc::new();
+        crc.update(site);
+        sums[0] ^= crc.sum().rotate_left(rank % 29);
+        sums[1] ^= crc.sum().rotate_left(rank % 31);
+        rank += 1;
+    })?;
+    Ok((gauge, layout, sums))
+}
+
+impl Said {
+    fn learn(&mut self, source: &Source, record: &str, text: &str) -> Result<(), Error> {
+        let number = |tag: &str| -> Result<Option<u64>, Error> {
+            let parse = |value: &str| {
+                value
+                    .parse()
+                    .map_err(|_| source.wrong(format!("{record}: <{tag}> is {value:?}, a number is needed")))
+            };
+            element(text, tag).map(parse).transpose()
+        };
+        match record {
+            "ildg-format" => {
+                let [x, y, z, t] = [number("lx")?, number("ly")?, number("lz")?, number("lt")?];
+                if let (Some(x), Some(y), Some(z), Some(t)) = (x, y, z, t) {
+                    self.extents = Some([x, y, z, t]);
+                }
+                if let Some(field) = element(text, "field").filter(|field| *field != "su3gauge") {
+                    return Err(source.wrong(format!("the field is {field:?}: su3gauge is read")));
+                }
+                match number("precision")? {
+                    Some(bits @ (32 | 64)) => self.precision = Some(bits as u32),
+                    Some(bits) => return Err(source.wrong(format!("{bits} bits: 32 and 64 are read"))),
+                    None => {}
+                }
+            }
+            "scidac-private-file-xml" => {
+                let extents =
+                    element(text, "dims").map(|dims| dims.split_whitespace().map(str::parse).collect());
+                if let Some(Ok::<Vec<u64>, _>(extents)) = extents
+                    && let Ok(extents) = <[u64; 4]>::try_from(extents)
+                {
+                    self.extents = Some(extents);
+                }
+            }
+            "scidac-private-record-xml" => {
+                if let Some(count) = number("datacount")?.filter(|&count| count != 4) {
+                    return Err(source.wrong(format!("{count} matrices for each site: a gauge field has 4")));
+                }
+                match element(text, "precision") {
+                    Some("F") => self.precision = Some(32),
+                    Some("D") => self.precision = Some(64),
+                    Some(other) => return Err(source.wrong(format!("precision {other:?}: F and D are read"))),
+                    None => {}
+                }
+            }
+            "scidac-checksum" => {
+                let sum = |tag: &str| {
+                    let value = element(text, tag).and_then(|value| u32::from_str_radix(value, 16).ok());
+                    value.ok_or_else(|| source.wrong(format!("{record} without a hexadecimal <{tag}>")))
+                };
+                self.checksums = Some([sum("suma")?, sum("sumb")?]);
+            }
+            _ if self.description.len() < MOST_TOLD => {
+                let told: String = printable(text.as_bytes()).chars().take(200).collect();
+                self.description = [&*self.description, &*told].join(" ").trim().to_owned();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The text of the first element of this name that has no elements in it.
+fn element<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+    Some(rest.split_once("</")?.0.trim())
+}

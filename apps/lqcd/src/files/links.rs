@@ -1,0 +1,117 @@
+//! The data of all formats: matrices for each site and direction, site by site.
+
+use super::{ByteOrder, Source};
+use crate::error::Error;
+use crate::gauge::Gauge;
+use crate::geometry::{COLOURS, DIRECTIONS, Geometry};
+use crate::su3::{C64, Matrix, ZERO, deviation, third_row};
+
+/// How far from SU(3) a link may be: data in 32 bits are within 1e-6.
+pub const TOLERANCE: f64 = 1e-5;
+
+const NAMES: [char; DIRECTIONS] = ['x', 'y', 'z', 't'];
+
+/// How links are stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub order: ByteOrder,
+    /// Bits of a number: 32 or 64.
+    pub precision: u32,
+    /// Rows of a matrix: 3, or 2 from which the third follows.
+    pub rows: usize,
+}
+
+impl Layout {
+    fn bytes_of_link(self) -> usize {
+        self.rows * COLOURS * 2 * self.precision as usize / 8
+    }
+
+    /// Bytes of a site.
+    pub fn bytes_of_site(self) -> usize {
+        DIRECTIONS * self.bytes_of_link()
+    }
+
+    /// Bytes of a lattice.
+    pub fn bytes(self, geometry: Geometry) -> u64 {
+        self.bytes_of_site() as u64 * geometry.sites() as u64
+    }
+
+    fn decode(self, bytes: &[u8]) -> Matrix {
+        let number = |i: usize| match self.precision {
+            32 => {
+                let four = bytes[4 * i..4 * i + 4].try_into().expect("four bytes");
+                f64::from(f32::from_bits(self.order.u32(four)))
+            }
+            _ => {
+                let eight = bytes[8 * i..8 * i + 8].try_into().expect("eight bytes");
+                f64::from_bits(self.order.u64(eight))
+            }
+        };
+        let mut link = ZERO;
+        for (i, element) in link[..self.rows].iter_mut().flatten().enumerate() {
+            *element = C64::new(number(2 * i), number(2 * i + 1));
+        }
+        if self.rows == 2 {
+            link[2] = third_row(&link[0], &link[1]);
+        }
+        link
+    }
+}
+
+/// Reads the links of a lattice; `look` sees the bytes of each site, in the order of the file.
+pub(super) fn read(
+    source: &mut Source,
+    geometry: Geometry,
+    layout: Layout,
+    mut look: impl FnMut(&[u8]),
+) -> Result<Gauge, Error> {
+    if source.left() < layout.bytes(geometry) {
+        let problem = format!(
+            "{} bytes of links, where there are to be {}: the file is truncated",
+            source.left(),
+            layout.bytes(geometry)
+        );
+        return Err(source.wrong(problem));
+    }
+    let mut gauge = Gauge::constant(geometry, ZERO);
+    let mut bytes = vec![0; layout.bytes_of_site()];
+    for rank in 0..geometry.sites() {
+        let at = coordinates(geometry, rank);
+        let begin = source.offset;
+        source.fill(&mut bytes, "the links")?;
+        look(&bytes);
+        for (direction, stored) in bytes.chunks_exact(layout.bytes_of_link()).enumerate() {
+            let link = layout.decode(stored);
+            let off = deviation(&link);
+            // What is not a number is not in SU(3) either.
+            if off > TOLERANCE || off.is_nan() {
+                let swapped = deviation(&Layout { order: layout.order.other(), ..layout }.decode(stored));
+                let why = match swapped <= TOLERANCE {
+                    true => "in the other byte order it is: the data are swapped, the header is not",
+                    false => "the file is damaged, or no gauge field of SU(3)",
+                };
+                let problem = format!(
+                    "the link of site {at:?} in direction {} is not unitary with determinant 1 (off by {off:.1e}): {why}",
+                    NAMES[direction]
+                );
+                let offset = begin + (direction * layout.bytes_of_link()) as u64;
+                return Err(Error::format(&source.path, Some(offset), problem));
+            }
+            *gauge.link_mut(geometry.site(at), direction) = link;
+        }
+    }
+    Ok(gauge)
+}
+
+/// The coordinates of a site by its place in a file.
+pub(super) fn coordinates(geometry: Geometry, rank: usize) -> [usize; DIRECTIONS] {
+    let [nx, ny, nz, _] = geometry.extents();
+    [rank % nx, rank / nx % ny, rank / (nx * ny) % nz, rank / (nx * ny * nz)]
+}
+
+/// The lattice of a header.
+pub(super) fn geometry(source: &Source, extents: [u64; DIRECTIONS]) -> Result<Geometry, Error> {
+    // What is larger than any lattice stays so.
+    let extents = extents.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
+    Geometry::new(extents).map_err(|error| source.wrong(error.to_string()))
+}

@@ -1,0 +1,109 @@
+//! The format of the NERSC archive: lines of text, and after them the matrices.
+//!
+//! The header is `BEGIN_HEADER`, lines `KEY = VALUE`, `END_HEADER`. `DATATYPE` is `4D_SU3_GAUGE` (two rows of each matrix, the third follows) or
+//! `4D_SU3_GAUGE_3x3`; `FLOATING_POINT` is `IEEE32BIG`, `IEEE32LITTLE`, `IEEE64BIG` or `IEEE64LITTLE`; `CHECKSUM` is the sum of all 32-bit
+//! words; `PLAQUETTE` and `LINK_TRACE` are compared as far as they have digits.
+
+use std::collections::BTreeMap;
+
+use super::links::{self, Layout};
+use super::{ByteOrder, Lattice, Source};
+use crate::error::Error;
+use crate::observables::{link_trace, plaquettes};
+
+/// Bytes that a header may have.
+const LONGEST: usize = 1 << 16;
+
+/// How far a plaquette or link trace may be from what the header says: it has some six digits.
+const MEASURED: f64 = 1e-5;
+
+/// Reads what follows the first four bytes.
+pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
+    let keys = header(&mut source)?;
+    let text = |key: &str| keys.get(key).map(String::as_str);
+    let needed = |key: &str| text(key).ok_or_else(|| source.wrong(format!("the header has no {key}")));
+    let mut extents = [0; 4];
+    for (i, extent) in extents.iter_mut().enumerate() {
+        let key = format!("DIMENSION_{}", i + 1);
+        let value = needed(&key)?;
+        *extent = value.parse().map_err(|_| source.wrong(format!("{key} = {value}: a number is needed")))?;
+    }
+    let rows = match needed("DATATYPE")? {
+        "4D_SU3_GAUGE" => 2,
+        "4D_SU3_GAUGE_3x3" | "4D_SU3_GAUGE_3X3" => 3,
+        other => {
+            let problem = format!("DATATYPE = {other}: 4D_SU3_GAUGE and 4D_SU3_GAUGE_3x3 are read");
+            return Err(source.wrong(problem));
+        }
+    };
+    let (precision, order) = match needed("FLOATING_POINT")? {
+        "IEEE32" | "IEEE32BIG" => (32, ByteOrder::Big),
+        "IEEE32LITTLE" => (32, ByteOrder::Little),
+        "IEEE64" | "IEEE64BIG" => (64, ByteOrder::Big),
+        "IEEE64LITTLE" => (64, ByteOrder::Little),
+        other => {
+            let problem = format!("FLOATING_POINT = {other}: IEEE32 or IEEE64, BIG or LITTLE, are read");
+            return Err(source.wrong(problem));
+        }
+    };
+    let named = needed("CHECKSUM")?;
+    let named = u32::from_str_radix(named.trim_start_matches("0x"), 16)
+        .map_err(|_| source.wrong(format!("CHECKSUM = {named}: a hexadecimal number is needed")))?;
+    let geometry = links::geometry(&source, extents)?;
+    let layout = Layout { order, precision, rows };
+    source.expect_left(layout.bytes(geometry), "this lattice")?;
+    let mut sum = 0u32;
+    let gauge = links::read(&mut source, geometry, layout, |site| {
+        let words = site.chunks_exact(4).map(|four| order.u32(four.try_into().expect("four bytes")));
+        sum = words.fold(sum, u32::wrapping_add);
+    })?;
+    if sum != named {
+        let problem =
+            format!("the checksum of the data is {sum:x}, the header has {named:x}: the file is damaged");
+        return Err(source.wrong_all(problem));
+    }
+    let measured = [("PLAQUETTE", plaquettes(&gauge).mean()), ("LINK_TRACE", link_trace(&gauge))];
+    for (key, own) in measured {
+        let Some(value) = text(key) else { continue };
+        let near = value.parse::<f64>().is_ok_and(|said| (said - own).abs() <= MEASURED);
+        if !near {
+            let problem =
+                format!("{key} is {own:.8}, the header has {value}: links or sites are in another order");
+            return Err(source.wrong_all(problem));
+        }
+    }
+    let told = ["ENSEMBLE_ID", "ENSEMBLE_LABEL", "SEQUENCE_NUMBER", "CREATOR", "CREATION_DATE"];
+    let words = told.into_iter().filter_map(text).collect::<Vec<_>>();
+    Ok(Lattice {
+        gauge,
+        format: "nersc",
+        byte_order: order,
+        precision,
+        checksum: Some(format!("{sum:x}")),
+        description: words.join(", "),
+    })
+}
+
+/// The keys of a header; the first bytes of its first line have been read.
+fn header(source: &mut Source) -> Result<BTreeMap<String, String>, Error> {
+    let (mut keys, mut line, mut read) = (BTreeMap::new(), b"BEGI".to_vec(), 0);
+    loop {
+        let [byte] = source.array("the header of a NERSC file")?;
+        read += 1;
+        if read > LONGEST {
+            return Err(source.wrong("no END_HEADER in 64 KiB: not a NERSC file"));
+        }
+        if byte != b'\n' {
+            line.push(byte);
+            continue;
+        }
+        let text = String::from_utf8_lossy(&line).trim().to_owned();
+        line.clear();
+        if text == "END_HEADER" {
+            return Ok(keys);
+        }
+        if let Some((key, value)) = text.split_once('=') {
+            keys.insert(key.trim().to_owned(), value.trim().to_owned());
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Each format is read back, and refused by name where it is damaged.
+
+use std::path::Path;
+
+use tempfile::tempdir;
+use zellige_lqcd::files::{self, ByteOrder, Lattice, milc};
+use zellige_lqcd::{Error, Gauge};
+
+use crate::written::{field, ildg, nersc, record, scidac};
+
+fn read(bytes: &[u8]) -> Result<Lattice, Error> {
+    let folder = tempdir().expect("a folder");
+    let path = folder.path().join("lattice");
+    std::fs::write(&path, bytes).expect("written");
+    files::read(&path)
+}
+
+fn refused(bytes: &[u8], why: &str) {
+    let error = read(bytes).expect_err(why).to_string();
+    assert!(error.contains(why), "{error}: not {why}");
+}
+
+fn milc(u: &Gauge, order: ByteOrder) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    milc::put(&mut bytes, u, "a test", order).expect("memory");
+    bytes
+}
+
+/// The largest difference of elements.
+fn apart(a: &Gauge, b: &Gauge) -> f64 {
+    assert_eq!(a.geometry(), b.geometry());
+    let elements = |u: &Gauge| u.links().iter().flatten().flatten().copied().collect::<Vec<_>>();
+    elements(a).iter().zip(elements(b)).map(|(x, y)| (x - y).norm()).fold(0.0, f64::max)
+}
+
+/// What can happen to any file: each end, each kind of bit.
+fn damage(bytes: &[u8], sign: usize) {
+    for end in [0, 3, 50, bytes.len() / 2, bytes.len() - 1] {
+        let error = read(&bytes[..end]).expect_err("truncated").to_string();
+        assert!(error.contains("truncated"), "{end}: {error}");
+    }
+    let mut other = bytes.to_vec();
+    other[sign] ^= 0x40;
+    refused(&other, "is not unitary");
+}
+
+#[test]
+fn milc_files_in_both_orders() -> Result<(), Error> {
+    let (u, folder) = (field(), tempdir().expect("a folder"));
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let path = folder.path().join(order.name());
+        milc::write(&path, &u, "a test", order)?;
+        let back = files::read(&path)?;
+        assert_eq!((back.format, back.byte_order, &*back.description), ("milc", order, "a test"));
+        assert!(apart(&back.gauge, &u) < 6e-8);
+        let bytes = milc(&u, order);
+        assert_eq!(std::fs::read(&path).expect("there"), bytes);
+        assert_eq!(milc(&back.gauge, order), bytes);
+        let (first, last) = if order == ByteOrder::Little { (3, 0) } else { (0, 3) };
+        damage(&bytes, 96 + 4 * 100 + first);
+        let mut small = bytes.clone();
+        small[96 + 4 * 100 + last] ^= 1;
+        refused(&small, "checksums of the data are");
+        let mut swapped = bytes.clone();
+        swapped[96..].chunks_exact_mut(4).for_each(<[u8]>::reverse);
+        refused(&swapped, "the data are swapped");
+        refused(&[&*bytes, b"more"].concat(), "another lattice");
+        let mut order_of_sites = bytes.clone();
+        order_of_sites[84 + last] = 1;
+        refused(&order_of_sites, "natural order");
+    }
+    refused(b"nothing that is known", "MILC version 5, NERSC, SciDAC and ILDG");
+    let none = files::read(Path::new("/nowhere/lattice")).expect_err("no file").to_string();
+    assert!(none.contains("cannot be read"), "{none}");
+    assert!(files::read(Path::new("/dev/zero")).is_err());
+    Ok(())
+}
+
+/// A header that promises a lattice of any size takes no memory.
+#[test]
+fn large_promises_are_refused() {
+    let mut bytes = milc(&field(), ByteOrder::Little);
+    for extent in [1u32 << 7, 1 << 31, 3, 0] {
+        (1..5).for_each(|i| bytes[4 * i..4 * i + 4].copy_from_slice(&extent.to_le_bytes()));
+        assert!(read(&bytes).is_err());
+    }
+}
+
+#[test]
+fn nersc_files() -> Result<(), Error> {
+    let u = field();
+    for (rows, bits, order, accuracy) in
+        [(2, 32, ByteOrder::Big, 2e-7), (3, 32, ByteOrder::Little, 6e-8), (3, 64, ByteOrder::Big, 0.0)]
+    {
+        let bytes = nersc(&u, rows, bits, order);
+        let back = read(&bytes)?;
+        assert_eq!(
+            (back.format, back.precision, back.byte_order, &*back.description),
+            ("nersc", bits, order, "test")
+        );
+        assert!(apart(&back.gauge, &u) <= accuracy, "{}", apart(&back.gauge, &u));
+        let begin = bytes.len() - rows * 6 * 4 * bits as usize / 8 * u.geometry().sites();
+        let (first, last) = if order == ByteOrder::Big { (0, bits as usize / 8 - 1) } else { (3, 0) };
+        damage(&bytes, begin + first);
+        let mut small = bytes.clone();
+        small[begin + last] ^= 1;
+        refused(&small, "the checksum of the data is");
+        let mut header = bytes.clone();
+        let at = bytes.windows(12).position(|word| word == b"PLAQUETTE = ").expect("a key");
+        header[at + 12] = b'9';
+        refused(&header, "PLAQUETTE is");
+    }
+    let text = |from: &str, to: &str| {
+        let bytes = nersc(&u, 2, 32, ByteOrder::Big);
+        let at = bytes.windows(from.len()).position(|word| word == from.as_bytes()).expect("a key");
+        [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
+    };
+    refused(&text("IEEE32BIG", "IEEE32LITTLE"), "the data are swapped");
+    refused(&text("4D_SU3_GAUGE", "4D_SU2_GAUGE"), "are read");
+    refused(&text("CHECKSUM", "checksum"), "has no CHECKSUM");
+    refused(&text("DIMENSION_1 = 4", "DIMENSION_1 = x"), "a number is needed");
+    Ok(())
+}
+
+#[test]
+fn scidac_and_ildg_files() -> Result<(), Error> {
+    let u = field();
+    for (bytes, format, bits) in
+        [(ildg(&u, 32), "ildg", 32), (ildg(&u, 64), "ildg", 64), (scidac(&u), "scidac", 32)]
+    {
+        let back = read(&bytes)?;
+        assert_eq!((back.format, back.precision), (format, bits));
+        assert!(back.checksum.is_some());
+        assert!(apart(&back.gauge, &u) < if bits == 64 { 1e-300 } else { 6e-8 });
+        let name = format!("{format}-binary-data");
+        let at = bytes.windows(name.len()).position(|word| word == name.as_bytes()).expect("a record");
+        let begin = at + 128;
+        let mut changed = bytes.clone();
+        changed[begin] ^= 0x40;
+        refused(&changed, "is not unitary");
+        let mut small = bytes.clone();
+        small[begin + bits as usize / 8 - 1] ^= 1;
+        refused(&small, "scidac-checksum has");
+        refused(&bytes[..begin + 1000], "truncated");
+        let mut magic = bytes.clone();
+        magic[begin - 144 + 1] ^= 1;
+        refused(&magic, "where a record has to begin");
+    }
+    assert_eq!(read(&scidac(&u))?.description, "<info>a test</info>");
+    refused(
+        &record("ildg-format", b"<ildgFormat><precision>16</precision></ildgFormat>"),
+        "32 and 64 are read",
+    );
+    refused(&record("ildg-binary-data", b"12345678"), "before a record ildg-format");
+    refused(&record("xlf-info", b"text"), "there are no links");
+    Ok(())
+}

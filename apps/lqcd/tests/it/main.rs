@@ -1,0 +1,5 @@
+//! Tests of files, and of published values where their data are at hand.
+
+mod files;
+mod reference;
+mod written;

@@ -1,0 +1,59 @@
+//! Values that were computed with MILC, for gauge fields that are no part of the project.
+
+use serde_json::Value;
+use tempfile::tempdir;
+use zellige_lqcd::files::{self, ByteOrder, Lattice};
+use zellige_lqcd::observables::{link_trace, plaquettes};
+use zellige_test_data::data;
+
+use crate::written::{ildg, nersc};
+
+/// The published runs; none where the data are not at hand.
+pub fn runs() -> Option<Value> {
+    let path = data("lqcd/reference_small.json")?;
+    let text = std::fs::read_to_string(path).expect("a file");
+    let mut all: Value = serde_json::from_str(&text).expect("JSON");
+    Some(all["runs"].take())
+}
+
+/// A gauge field of the data.
+pub fn lattice(name: &str) -> Option<Lattice> {
+    Some(files::read(&data(&format!("lqcd/{name}"))?).expect("a gauge field"))
+}
+
+fn near(own: f64, published: &Value, relative: f64) {
+    let published = published.as_f64().expect("a number");
+    assert!((own - published).abs() <= relative * published.abs(), "{own}, not {published}");
+}
+
+#[test]
+fn plaquettes_and_link_traces() {
+    let Some(runs) = runs() else { return };
+    for (run, order) in [("n8", ByteOrder::Little), ("n48", ByteOrder::Big)] {
+        let run = &runs[run];
+        let Some(read) = lattice(run["lattice"].as_str().expect("a name")) else { return };
+        assert_eq!(read.byte_order, order);
+        let of_field = plaquettes(&read.gauge);
+        near(3.0 * of_field.ss, &run["check_plaq_ss_st_sum3"][0], 1e-10);
+        near(3.0 * of_field.st, &run["check_plaq_ss_st_sum3"][1], 1e-10);
+        near(of_field.mean(), &run["plaquette_avg_norm1"], 1e-10);
+        near(link_trace(&read.gauge), &run["nersc_linktr"], 1e-10);
+        let sums = &run["milc_sum29_sum31"];
+        let named = format!("{} {}", sums[0].as_str().expect("text"), sums[1].as_str().expect("text"));
+        assert_eq!(read.checksum, Some(named));
+        // The same field as a NERSC file has the checksum that MILC writes into one.
+        let folder = tempdir().expect("a folder");
+        let path = folder.path().join("nersc");
+        std::fs::write(&path, nersc(&read.gauge, 2, 32, ByteOrder::Big)).expect("written");
+        let again = files::read(&path).expect("a gauge field");
+        assert_eq!(again.checksum.as_deref(), run["nersc_cksum"].as_str());
+        std::fs::write(&path, ildg(&read.gauge, 32)).expect("written");
+        assert_eq!(files::read(&path).expect("a gauge field").gauge, read.gauge);
+    }
+}
+
+#[test]
+fn a_field_at_beta_5_7() {
+    let Some(read) = lattice("own.b57.l8888.milc") else { return };
+    assert!((plaquettes(&read.gauge).mean() - 0.547).abs() < 1e-3);
+}

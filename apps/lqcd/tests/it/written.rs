@@ -1,0 +1,126 @@
+//! Files of the formats that the library reads and does not write.
+
+use num_complex::Complex;
+use zellige_lqcd::files::ByteOrder;
+use zellige_lqcd::observables::{link_trace, plaquettes};
+use zellige_lqcd::su3::from_numbers;
+use zellige_lqcd::{Gauge, Geometry};
+
+/// A small field of links that differ.
+pub fn field() -> Gauge {
+    let mut state = 1u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    };
+    Gauge::from_fn(Geometry::new([4, 4, 6, 4]).expect("a lattice"), |_, _| from_numbers(&mut next))
+}
+
+/// The bytes of each site, in the order of files.
+pub fn sites(u: &Gauge, rows: usize, bits: u32, order: ByteOrder) -> Vec<Vec<u8>> {
+    let [nx, ny, nz, nt] = u.geometry().extents();
+    let ends = |mut bytes: Vec<u8>| {
+        if order == ByteOrder::Little {
+            bytes.reverse();
+        }
+        bytes
+    };
+    let number = |x: f64| match bits {
+        32 => ends((x as f32).to_be_bytes().to_vec()),
+        _ => ends(x.to_be_bytes().to_vec()),
+    };
+    let of_site = |rank: usize| {
+        let at = [rank % nx, rank / nx % ny, rank / (nx * ny) % nz, rank / (nx * ny * nz)];
+        let links = (0..4).map(|mu| *u.link(u.geometry().site(at), mu));
+        let elements = links.flat_map(|link| link.into_iter().take(rows)).flatten();
+        elements.flat_map(|z: Complex<f64>| [z.re, z.im]).flat_map(number).collect()
+    };
+    (0..nx * ny * nz * nt).map(of_site).collect()
+}
+
+/// A NERSC file.
+pub fn nersc(u: &Gauge, rows: usize, bits: u32, order: ByteOrder) -> Vec<u8> {
+    let data = sites(u, rows, bits, order).concat();
+    let word = |four: &[u8]| {
+        let four = four.try_into().expect("four bytes");
+        if order == ByteOrder::Big { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
+    };
+    let sum = data.chunks_exact(4).map(word).fold(0, u32::wrapping_add);
+    let [x, y, z, t] = u.geometry().extents();
+    let kind = if rows == 2 { "4D_SU3_GAUGE" } else { "4D_SU3_GAUGE_3x3" };
+    let end = if order == ByteOrder::Big { "BIG" } else { "LITTLE" };
+    let (plaquette, trace) = (plaquettes(u).mean(), link_trace(u));
+    let header = format!(
+        "BEGIN_HEADER\nHDR_VERSION = 1.0\nDATATYPE = {kind}\nDIMENSION_1 = {x}\nDIMENSION_2 = {y}\nDIMENSION_3 = {z}\nDIMENSION_4 = {t}\n\
+         CHECKSUM = {sum:x}\nLINK_TRACE = {trace:.6}\nPLAQUETTE = {plaquette:.6}\nENSEMBLE_ID = test\nFLOATING_POINT = IEEE{bits}{end}\nEND_HEADER\n"
+    );
+    [header.into_bytes(), data].concat()
+}
+
+/// A record of a LIME file.
+pub fn record(name: &str, data: &[u8]) -> Vec<u8> {
+    let mut bytes = 0x4567_89abu32.to_be_bytes().to_vec();
+    bytes.extend([0, 1, 0, 0]);
+    bytes.extend((data.len() as u64).to_be_bytes());
+    bytes.extend(name.as_bytes());
+    bytes.resize(144, 0);
+    bytes.extend(data);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+/// The bytewise CRC-32 of zip files.
+fn crc(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, byte: &u8| {
+        let shift = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+        (0..8).fold(crc ^ u32::from(*byte), shift)
+    };
+    !bytes.iter().fold(!0, step)
+}
+
+/// The record of checksums of some sites.
+pub fn checksums(sites: &[Vec<u8>]) -> Vec<u8> {
+    let sum = |modulus: u32| {
+        let each = sites.iter().enumerate().map(|(rank, site)| crc(site).rotate_left(rank as u32 % modulus));
+        each.fold(0, |sum, one| sum ^ one)
+    };
+    let text =
+        format!("<scidacChecksum><suma>{:x}</suma><sumb>{:x}</sumb></scidacChecksum>", sum(29), sum(31));
+    record("scidac-checksum", text.as_bytes())
+}
+
+/// An ILDG file.
+pub fn ildg(u: &Gauge, bits: u32) -> Vec<u8> {
+    let [x, y, z, t] = u.geometry().extents();
+    let format = format!(
+        "<?xml version=\"1.0\"?><ildgFormat><version>1.0</version><field>su3gauge</field><precision>{bits}</precision>\
+         <lx>{x}</lx><ly>{y}</ly><lz>{z}</lz><lt>{t}</lt></ildgFormat>"
+    );
+    let data = sites(u, 3, bits, ByteOrder::Big);
+    [
+        record("unknown", b"odd"),
+        record("ildg-format", format.as_bytes()),
+        record("ildg-binary-data", &data.concat()),
+        checksums(&data),
+    ]
+    .concat()
+}
+
+/// A SciDAC file in 32 bits.
+pub fn scidac(u: &Gauge) -> Vec<u8> {
+    let dims = u.geometry().extents().map(|extent| extent.to_string()).join(" ");
+    let file = format!(
+        "<scidacFile><version>1.1</version><spacetime>4</spacetime><dims>{dims} </dims></scidacFile>"
+    );
+    let about = "<scidacRecord><datatype>QDP_F3_ColorMatrix</datatype><precision>F</precision><colors>3</colors>\
+                 <typesize>72</typesize><datacount>4</datacount></scidacRecord>";
+    let data = sites(u, 3, 32, ByteOrder::Big);
+    [
+        record("scidac-private-file-xml", file.as_bytes()),
+        record("scidac-private-record-xml", about.as_bytes()),
+        record("scidac-record-xml", b"<info>a test</info>"),
+        record("scidac-binary-data", &data.concat()),
+        checksums(&data),
+    ]
+    .concat()
+}
