@@ -6,6 +6,7 @@
 //! | [`su3`] | matrices and vectors of colour |
 //! | [`gauge`] | the links of a lattice; gauge transformations |
 //! | [`observables`] | plaquettes, link trace, Polyakov loop |
+//! | [`smear`], [`unitarise`] | links of improved actions, projection to U(3) |
 //! | [`files`] | gauge fields in files |
 //!
 //! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
@@ -16,10 +17,13 @@ pub mod files;
 pub mod gauge;
 pub mod geometry;
 pub mod observables;
+pub mod smear;
 pub mod su3;
 #[cfg(test)]
 mod testing;
+pub mod unitarise;
 
 pub use error::Error;
 pub use gauge::Gauge;
 pub use geometry::{Geometry, Neighbours, Parity};
+pub use smear::Action;

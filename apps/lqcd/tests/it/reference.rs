@@ -4,6 +4,9 @@ use serde_json::Value;
 use tempfile::tempdir;
 use zellige_lqcd::files::{self, ByteOrder, Lattice};
 use zellige_lqcd::observables::{link_trace, plaquettes};
+use zellige_lqcd::smear::smear;
+use zellige_lqcd::{Action, Error};
+use zellige_runtime::Runtime;
 use zellige_test_data::data;
 
 use crate::written::{ildg, nersc};
@@ -56,4 +59,20 @@ fn plaquettes_and_link_traces() {
 fn a_field_at_beta_5_7() {
     let Some(read) = lattice("own.b57.l8888.milc") else { return };
     assert!((plaquettes(&read.gauge).mean() - 0.547).abs() < 1e-3);
+}
+
+/// The smeared links of HISQ. Published with 12 digits and 6.
+#[test]
+fn links_of_hisq() -> Result<(), Error> {
+    let Some(read) = lattice("lat.sample.l8888") else { return Ok(()) };
+    let (rt, mut u) = (Runtime::builder().workers(2).build()?, read.gauge);
+    u.reunitarise();
+    let smeared = smear(&rt, &u, Action::HISQ)?;
+    assert_eq!(smeared.by_svd, 0);
+    let w = plaquettes(&smeared.unitarised.expect("two levels"));
+    near(3.0 * w.ss, &2.770864334484.into(), 1e-10);
+    near(3.0 * w.st, &2.773943762032.into(), 1e-10);
+    near(link_trace(&smeared.fat), &5.50298e-4.into(), 1e-5);
+    near(link_trace(&smeared.long.expect("improved")), &(-1.78179e-5).into(), 1e-5);
+    Ok(())
 }
