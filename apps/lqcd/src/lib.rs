@@ -7,15 +7,18 @@
 //! | [`gauge`] | the links of a lattice; gauge transformations |
 //! | [`observables`] | plaquettes, link trace, Polyakov loop |
 //! | [`smear`], [`unitarise`] | links of improved actions, projection to U(3) |
+//! | [`dslash`], [`normal`] | the staggered operator, and what is solved with it |
 //! | [`files`] | gauge fields in files |
 //!
 //! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
 #![forbid(unsafe_code)]
 
+pub mod dslash;
 pub mod error;
 pub mod files;
 pub mod gauge;
 pub mod geometry;
+pub mod normal;
 pub mod observables;
 pub mod smear;
 pub mod su3;
@@ -23,6 +26,7 @@ pub mod su3;
 mod testing;
 pub mod unitarise;
 
+pub use dslash::Boundary;
 pub use error::Error;
 pub use gauge::Gauge;
 pub use geometry::{Geometry, Neighbours, Parity};
