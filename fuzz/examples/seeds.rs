@@ -35,6 +35,16 @@ fn put_basis(kind: u8, name: &str, bytes: &[u8]) -> Done {
     put("basis", name, [&[kind], bytes].concat())
 }
 
+/// Gauge fields: what a target itself has for a valid file, and beginnings of raw ones.
+fn lattices() -> Done {
+    for target in ["milc", "nersc", "lime"] {
+        put(target, "valid", [1])?;
+    }
+    put("milc", "raw", b"\0\x87N\0\0")?;
+    put("nersc", "raw", b"\0BEGIN_HEADER\nDATATYPE = 4D_SU3_GAUGE\nDIMENSION_1 = 4\nEND_HEADER\n")?;
+    put("lime", "raw", b"\0\x45\x67\x89\xab\0\x01\0\0")
+}
+
 fn texts() -> Done {
     let head = "%%MatrixMarket matrix coordinate";
     put(
@@ -238,6 +248,7 @@ fn traces() -> Done {
 }
 
 fn main() -> Done {
+    lattices()?;
     texts()?;
     traces()?;
     panels()?;

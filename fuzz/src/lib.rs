@@ -34,3 +34,21 @@ pub fn allow_panics_of(owner: &'static str) {
         }
     }));
 }
+
+/// A gauge field file, for inputs that reach what lies behind checks of lengths and of links. The first byte says whether the others are the file, or changes
+/// of a `valid` one: groups of four bytes, where, in 24 bits, and what is there then. A place beyond its end cuts it, at the place modulo its length.
+pub fn changed(bytes: &[u8], valid: &[u8]) -> Option<Vec<u8>> {
+    let (kind, bytes) = bytes.split_first()?;
+    if kind % 2 == 0 {
+        return Some(bytes.to_vec());
+    }
+    let mut file = valid.to_vec();
+    for change in bytes.chunks_exact(4) {
+        let at = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize;
+        match file.get_mut(at) {
+            Some(byte) => *byte = change[3],
+            None => file.truncate(at % (file.len() + 1)),
+        }
+    }
+    Some(file)
+}
