@@ -76,8 +76,8 @@ pub use log::{History, Logger, Onwards, Rescaled};
 pub use minres::Minres;
 pub use multishift::{ShiftedSolutions, solve_shifted};
 pub use numbers::{Numbers, NumbersHandle, REMEMBERED, State};
-pub use operator::{FromFn, Operator, Workspace, from_fn, multiply};
-pub use reliable::{Reliable, ReliableCg};
+pub use operator::{FromFn, Operator, Workspace, apply_to, from_fn, multiply};
+pub use reliable::{Reliable, ReliableCg, Stabilisation, Trigger};
 pub use scalar::Scalar;
 pub use shifted::Shifted;
 pub use solve::{Reason, Solution, Solve, solve, solve_columns};
@@ -87,6 +87,8 @@ pub use stop::{Progress, Stop, StoppingCriterion};
 pub use storage::{Packed, Plain, Storage};
 pub use vector::MultiVector;
 pub use vector_task::{Coefficient, Term, VectorTask, minus, plus, times};
+
+use std::sync::Arc;
 
 use zellige_runtime::Runtime;
 
@@ -111,7 +113,12 @@ impl<E: Scalar> Setting<'_, E> {
         self.a.domain()
     }
 
-    /// A vector of zeros.
+    /// A vector of zeros in this storage.
+    pub fn stored(&self, storage: &Arc<dyn Storage<E>>) -> MultiVector<E> {
+        MultiVector::stored(self.rt, self.space(), self.columns, Arc::clone(storage))
+    }
+
+    /// A vector of zeros in float64.
     pub fn zeros(&self) -> MultiVector<E> {
         MultiVector::zeros(self.rt, self.space(), self.columns)
     }

@@ -59,7 +59,7 @@ pub fn method_of<'o>(
 ) -> Box<dyn Method + 'o> {
     let cg = |flexible| -> Box<dyn Method + 'o> {
         let cg = Cg { flexible };
-        options.reliable.map_or(Box::new(cg), |delta| Box::new(ReliableCg { cg, exact, delta }))
+        options.reliable.map_or(Box::new(cg), |delta| Box::new(ReliableCg::new(cg, exact, delta)))
     };
     match choice {
         MethodChoice::Auto => unreachable!("candidates are none"),
