@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use zellige_runtime::{Chunk, ChunkRef, Data, Handle, List, Runtime, Submit};
+use zellige_runtime::data::{Chunk, ChunkRef};
+use zellige_runtime::{Data, Handle, List, Runtime, Submit};
 
 use crate::error::Error;
 

@@ -1,13 +1,13 @@
 //! What the crates beside this one need of its inside. No part of its interface: it may change with any version.
 
 use crate::data::{Data, Handle};
-use crate::graph::Graph;
+use crate::engine::graph::Graph;
 use crate::runtime::Runtime;
 
+pub use crate::engine::transfer::plan::Times;
 pub use crate::error::panic_message;
 pub use crate::mutant::mutant;
 pub use crate::operand::{Accesses, Formats, Metas, Wanted};
-pub use crate::plan::Times;
 pub use crate::sched::by_name as policy_by_name;
 pub use crate::splitmix::{STEP, scramble};
 pub use crate::task::{Env, Refusal};

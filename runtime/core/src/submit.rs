@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::data::{AnyHandle, Data, Handle, Meta};
 use crate::deps::AccessRights;
+use crate::engine::graph::Recorder;
 use crate::error::{Error, Failure, TaskError};
-use crate::graph::Recorder;
 use crate::operand::Operands;
 use crate::split::{self, Region, Split, Splittable};
 use crate::task::{
@@ -64,7 +64,8 @@ pub trait Submit: Sized {
     /// submitted before. Elements in no region stay as they are. A part may be split again.
     ///
     /// ```
-    /// use zellige_runtime::{Runtime, Submit, split_evenly, update};
+    /// use zellige_runtime::split::split_evenly;
+    /// use zellige_runtime::{Runtime, Submit, update};
     ///
     /// let rt = Runtime::new()?;
     /// let v = rt.register(vec![1.0f64; 1000]);

@@ -10,9 +10,10 @@ use std::time::Instant;
 use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::cuda::{Loaded, PanelAt, SPARSE_SOURCES, STRETCHES, Stretches, sell_product};
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
+use zellige_runtime::data::{Chunk, Portability, Portable};
 use zellige_runtime::{
-    Chunk, Codelet, Cpu, Data, DeviceTable, Meta, OnDevice, Operands, Portability, Portable, Read, ReadList,
-    Scratch, TaskContext, TaskError, Update,
+    Codelet, Cpu, Data, Meta, Operands, Read, ReadList, Scratch, TaskContext, TaskError, Update,
 };
 
 use super::grains::dots;

@@ -1,6 +1,7 @@
 //! Writing down the graph of a solver's step.
 
-use zellige_runtime::{Chunk, Cpu, Handle, Operands, Read, Recorder, Submit, Update, read, reads, update};
+use zellige_runtime::data::Chunk;
+use zellige_runtime::{Cpu, Handle, Operands, Read, Recorder, Submit, Update, read, reads, update};
 
 use super::grains;
 use super::scalars::Scalars;

@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::slice::{ChunksExact, ChunksExactMut};
 
-use zellige_runtime::{
-    Bindings, Chunk, Cpu, Graph, List, Operands, ReadList, Recorder, Runtime, Submit, reads,
-};
+use zellige_runtime::data::Chunk;
+use zellige_runtime::{Bindings, Cpu, Graph, List, Operands, ReadList, Recorder, Runtime, Submit, reads};
 
 use super::grains::dots;
 use super::operator::check_fixed;

@@ -14,11 +14,11 @@ use super::lending::Lending;
 use super::places::{Managed, Places};
 use super::{Data, Meta};
 use crate::deps::{AccessRights, Chain};
+use crate::engine::ReadyTask;
 use crate::engine::{Job, is_alive};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
 use crate::memory::BufferId;
-use crate::sched::ReadyTask;
 use crate::sync;
 use crate::task::{Resource, Task};
 
@@ -38,7 +38,7 @@ pub(crate) struct HandleBase {
     name: OnceLock<String>,
     /// The runtime that registered it or used it first, plus one; 0 before. Written under the chain's lock.
     owner: AtomicU32,
-    pub(crate) chain: sync::Mutex<Chain>,
+    pub(crate) chain: sync::Mutex<Chain<Task>>,
 }
 
 /// A resource that one task uses while others are parked on it.

@@ -1,10 +1,12 @@
-//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`], handles and in-place guards.
+//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`](crate::Buffer), handles and in-place guards.
 
 mod borrows;
 mod buffer;
 mod buffer_pool;
+mod carrier;
 mod cell;
 mod chunk;
+mod device_value;
 mod guard;
 mod handle;
 mod lending;
@@ -15,8 +17,10 @@ mod slice;
 
 pub(crate) use borrows::{Kind, View, Viewer};
 pub(crate) use buffer_pool::{BufferPool, RecycledBuffer, ThrownOut};
+pub(crate) use carrier::Carrier;
 pub(crate) use cell::ValueCell;
 pub use chunk::{Chunk, ChunkRef};
+pub(crate) use device_value::{DeviceValue, Known, Seen};
 pub(crate) use guard::Gate;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
@@ -28,6 +32,7 @@ pub(crate) use portable::AnyHeader;
 pub use portable::{Conversion, ConversionTable, Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 
+pub use crate::buffer::Element;
 use crate::format::Format;
 
 /// What the runtime may know of one version of a value: small enough to travel ahead of the bytes.

@@ -9,10 +9,11 @@ use super::handle::{AnyHandle, HandleBase};
 use super::places::{Ahead, CarryError, Forgotten, Onto, Places};
 use super::portable::AnyHeader;
 use super::{Meta, RecycledBuffer};
-use crate::device::{Carrier, Known, Pending, Seen};
+use crate::data::{Carrier, Known, Seen};
+use crate::engine::ReadyTask;
 use crate::format::Format;
 use crate::memory::{BufferId, Datum, Ticket};
-use crate::sched::ReadyTask;
+use crate::operand::Pending;
 use crate::task::Resource;
 
 /// The norm that version so-and-so of a value has, if it is known.

@@ -12,11 +12,13 @@ use super::borrows::{Kind, View, Viewer, granted};
 use super::cell::ValueCell;
 use super::portable::{AnyHeader, Portability};
 use super::{BufferPool, Data, HandleCore, Meta, RecycledBuffer};
-use crate::device::{Carrier, DeviceMemory, DeviceValue, Known, Pending, Seen, StreamError};
+use crate::data::{Carrier, DeviceValue, Known, Seen};
+use crate::device::{DeviceMemory, StreamError};
 use crate::error::DeviceError;
 use crate::error::{TaskError, panic_message};
 use crate::format::Format;
 use crate::memory::{BufferId, Datum, Ticket};
+use crate::operand::Pending;
 use crate::swap::{Extent, Swap};
 
 /// Data whose handles are gone, until the memory manager looks.

@@ -5,9 +5,11 @@ use std::any::{Any, TypeId};
 use super::buffer_pool::{BufferPool, RecycledBuffer, Sizes};
 use super::{Data, Meta};
 use crate::buffer::{Buffer, Element};
-use crate::device::{Arch, DeviceContext, DeviceRef, DeviceValue, NewValue, Seen};
+use crate::data::{DeviceValue, Seen};
+use crate::device::Arch;
 use crate::error::TaskError;
 use crate::format::Format;
+use crate::operand::{DeviceContext, DeviceRef, NewValue};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
 ///

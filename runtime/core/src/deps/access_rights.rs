@@ -1,7 +1,7 @@
 //! Who may name a handle.
 
+use super::Mode;
 use crate::error::Error;
-use crate::operand::Declared;
 
 /// Which tasks may name a handle; part of its chain, so that a task is checked and linked in one go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +19,12 @@ pub enum AccessRights {
 }
 
 impl AccessRights {
-    pub(crate) fn allows(self, access: &Declared<'_>) -> bool {
+    /// True if a task may access it so; `inner`: one that splits the handle or joins its parts.
+    pub(crate) fn allows(self, mode: Mode, inner: bool) -> bool {
         match self {
             AccessRights::Open => true,
-            AccessRights::Split | AccessRights::Joined => access.inner,
-            AccessRights::ReadOnly => access.inner || !access.mode.writes(),
+            AccessRights::Split | AccessRights::Joined => inner,
+            AccessRights::ReadOnly => inner || !mode.writes(),
             AccessRights::Gone => false,
         }
     }

@@ -2,42 +2,42 @@
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::Successors;
-use crate::data::AnyHandle;
 use crate::sync::{AtomicU32, Ordering};
-use crate::task::Task;
+
+/// See [`Group::open`].
+pub(crate) type AtEnd = Box<dyn Fn() + Send + Sync>;
 
 /// Accesses of one kind that need no order among themselves.
 ///
 /// A group holds a reference to itself until everybody has left, so that members need not count references
 /// besides.
-pub(crate) struct Group {
+pub(crate) struct Group<T: ?Sized> {
     /// The number that edges in a trace name.
-    pub(super) id: u64,
-    /// The handle, where completion has partial results to combine. Weak: the handle's chain holds the group. While a member
-    /// or a submitter is there the handle is; once it is gone nobody can ask for the sum.
-    handle: Option<Weak<dyn AnyHandle>>,
+    pub(crate) id: u64,
+    at_end: Option<AtEnd>,
     /// Members that have not left, and the chain as long as the group is open.
     members: AtomicU32,
-    pub(super) successors: Successors<Task>,
+    pub(crate) successors: Successors<T>,
 }
 
 /// A task's membership in a group. The group lives until all members have left.
-pub(crate) struct Member(NonNull<Group>);
+pub(crate) struct Member<T: ?Sized>(NonNull<Group<T>>);
 
-impl Group {
-    pub(super) fn open(id: u64, handle: Option<Weak<dyn AnyHandle>>) -> Arc<Self> {
+impl<T: ?Sized> Group<T> {
+    /// `at_end` is called when everybody has left, before the successors are handed out.
+    pub(crate) fn open(id: u64, at_end: Option<AtEnd>) -> Arc<Self> {
         let members = AtomicU32::new(1);
-        let group = Arc::new(Group { id, handle, members, successors: Successors::new() });
+        let group = Arc::new(Group { id, at_end, members, successors: Successors::new() });
         // The group's own reference; `complete` takes it over.
         std::mem::forget(Arc::clone(&group));
         group
     }
 
     /// Adds a member; only while the chain's lock is held and the group is open.
-    pub(super) fn join(self: &Arc<Self>) -> Member {
+    pub(crate) fn join(self: &Arc<Self>) -> Member<T> {
         self.members.fetch_add(1, Ordering::Relaxed);
         Member(NonNull::from(&**self))
     }
@@ -49,10 +49,10 @@ impl Group {
 
     /// The chain closes the group, under its lock: nobody joins any more. True if everybody has left by now, and whoever called has to
     /// `complete` the group once no chain is locked.
-    pub(super) fn close(self: &Arc<Self>) -> bool {
+    pub(crate) fn close(self: &Arc<Self>) -> bool {
         // Nobody can join while the chain is locked, so an idle group stays idle: who comes next needs no edge. A group that reduces
         // has partial results to combine first, which is user code and must not run under the chain's lock.
-        if self.is_idle() && self.handle.is_none() {
+        if self.is_idle() && self.at_end.is_none() {
             // SAFETY: everybody has left but the chain, which does now.
             unsafe { Self::complete(Arc::as_ptr(self), |_| unreachable!("an open group has no successors")) };
             return false;
@@ -66,19 +66,19 @@ impl Group {
     /// # Safety
     /// The caller is the last who left, or was told by [`close`](Self::close) that everybody has; nobody else
     /// calls this.
-    pub(crate) unsafe fn complete(group: *const Group, each: impl FnMut(*const Task)) {
+    pub(crate) unsafe fn complete(group: *const Self, each: impl FnMut(*const T)) {
         // SAFETY: the group's own reference, which `open` forgot, is taken over once.
         let group = unsafe { Arc::from_raw(group) };
-        if let Some(handle) = group.handle.as_ref().and_then(Weak::upgrade) {
-            handle.combine_partials(None);
+        if let Some(at_end) = &group.at_end {
+            at_end();
         }
         group.successors.close(each);
     }
 }
 
-impl Member {
+impl<T: ?Sized> Member<T> {
     /// One member leaves; true for whoever comes last.
-    fn counts_out(group: NonNull<Group>) -> bool {
+    fn counts_out(group: NonNull<Group<T>>) -> bool {
         // SAFETY: the group is alive until the count has changed. No reference to it as a whole is made,
         // since that would have to stay valid until this returns; the one to the counter need not, since a
         // counter is changed through shared references.
@@ -86,7 +86,7 @@ impl Member {
     }
 
     /// The member's task completes: whoever leaves last completes the group, and `each` gets the successors.
-    pub(crate) fn leave(self, each: impl FnMut(*const Task)) {
+    pub(crate) fn leave(self, each: impl FnMut(*const T)) {
         let Member(group) = *ManuallyDrop::new(self);
         if Self::counts_out(group) {
             // SAFETY: this was the last.
@@ -98,13 +98,13 @@ impl Member {
     ///
     /// # Safety
     /// The member's task does not complete meanwhile.
-    pub(crate) unsafe fn each_after(&self, each: impl FnMut(*const Task)) {
+    pub(crate) unsafe fn each_after(&self, each: impl FnMut(*const T)) {
         // SAFETY: a group does not complete before its members, by the caller's promise.
         unsafe { self.0.as_ref().successors.look(None, each) };
     }
 }
 
-impl Drop for Member {
+impl<T: ?Sized> Drop for Member<T> {
     /// The task never completes, since the runtime is broken: neither does the group, but its memory is given
     /// back.
     fn drop(&mut self) {
@@ -119,24 +119,8 @@ impl Drop for Member {
 mod models {
     use super::*;
     use crate::deps::Edge;
-    use crate::operand::Accesses;
-    use crate::task::{Body, Env, Ran, TaskCell};
-
-    /// The body of no task.
-    struct Nothing;
-
-    impl Body for Nothing {
-        fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
-            Ran::Done
-        }
-
-        fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
-
-        fn clear(&self) {}
-    }
-
     /// Goes to the thread where it leaves.
-    struct Moved(Member);
+    struct Moved(Member<u32>);
 
     // SAFETY: a group is counted by atomic operations, and alive while a member has not left.
     unsafe impl Send for Moved {}
@@ -147,7 +131,7 @@ mod models {
     fn a_group_is_completed_once() {
         loom::model(|| {
             let told = loom::sync::Arc::new(AtomicU32::new(0));
-            let group = Group::open(0, None);
+            let group = Group::<u32>::open(0, None);
             let members = [group.join(), group.join()];
             let members = members.map(|member| {
                 let told = loom::sync::Arc::clone(&told);
@@ -163,8 +147,7 @@ mod models {
                 // SAFETY: everybody has left.
                 unsafe { Group::complete(Arc::as_ptr(&group), |_| unreachable!("nothing has been pushed")) };
             }
-            let nobody: *const Task = std::ptr::null::<TaskCell<Nothing>>();
-            let mut edge = Box::new(Edge::new(nobody));
+            let mut edge = Box::new(Edge::new(std::ptr::null()));
             // SAFETY: the edge outlives the members, which are joined below.
             let pushed = unsafe { group.successors.push(&raw mut *edge) };
             members.into_iter().for_each(|member| member.join().unwrap());

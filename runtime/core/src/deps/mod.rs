@@ -4,10 +4,12 @@ mod access_rights;
 mod chain;
 mod group;
 mod links;
+mod mode;
 mod order;
 
 pub use access_rights::AccessRights;
-pub(crate) use chain::{Chain, Linker};
-pub(crate) use group::{Group, Member};
+pub(crate) use chain::Chain;
+pub(crate) use group::{AtEnd, Group, Member};
 pub(crate) use links::{Edge, Successors, UpTo};
+pub use mode::Mode;
 pub(crate) use order::{Links, Node, Order};

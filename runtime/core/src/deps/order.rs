@@ -1,6 +1,6 @@
 //! What an access waits for, and what the chain of its handle becomes: the table of `README.md`, for every kind of node.
 
-use crate::operand::Mode;
+use super::Mode;
 
 /// What an access waits for.
 #[derive(Clone)]

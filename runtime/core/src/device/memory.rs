@@ -72,12 +72,12 @@ impl DeviceBuffer {
         self.bytes
     }
 
-    pub(super) fn memory(&self) -> &Arc<dyn DeviceMemory> {
+    pub(crate) fn memory(&self) -> &Arc<dyn DeviceMemory> {
         &self.memory
     }
 
     /// It is about to be written.
-    pub(super) fn changes(&self) {
+    pub(crate) fn changes(&self) {
         if self.bytes > 0 && !crate::mutant::mutant(14) {
             self.memory.changes(self.at);
         }
@@ -90,4 +90,13 @@ impl Drop for DeviceBuffer {
             self.memory.free(self.at);
         }
     }
+}
+
+/// Working space on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceScratch {
+    /// Where it is.
+    pub at: u64,
+    /// Its bytes.
+    pub bytes: u64,
 }

@@ -14,8 +14,6 @@
 //! A device that works on host memory needs no architecture, memory and streams of its own: it runs CPU functions, as [`Emulated`] does.
 
 mod arch;
-mod carrier;
-mod context;
 mod emulated;
 mod host;
 mod memory;
@@ -23,30 +21,23 @@ mod simulated;
 mod spec;
 mod stream;
 mod threads;
-mod value;
-mod views;
 
 pub use arch::Arch;
 pub(crate) use arch::Archs;
-pub(crate) use carrier::Carrier;
-pub use context::DeviceContext;
-pub(crate) use context::Pending;
 pub use emulated::Emulated;
 pub(crate) use host::HostDevice;
 pub(crate) use memory::DeviceBuffer;
-pub use memory::DeviceMemory;
+pub use memory::{DeviceMemory, DeviceScratch};
 pub(crate) use simulated::{Events, SimulatedDevice};
 pub use spec::{DeviceSpec, Opening};
 pub use stream::{Mark, Place, Recording, Stream, StreamError};
 pub(crate) use threads::Streams;
-pub(crate) use value::{DeviceValue, Known, Seen};
-pub use views::{DeviceList, DeviceMut, DeviceRef, DeviceScratch, DeviceSlot, NewValue, OnDevice};
 
 use std::sync::Arc;
 use std::time::Instant;
 
 pub use crate::buffer::{HostBlock, PAGE_LOCK_FROM, PinnedAllocator, PinnedBlock, PinnedPool};
-use crate::error::DeviceError;
+pub use crate::error::DeviceError;
 pub use crate::memory::{HOST, LinkSpec, NodeId};
 
 /// One queue of a device. What is in one runs in order; streams run side by side.

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use super::Shared;
 use super::job::{Job, Work};
 use crate::deps::Group;
+use crate::engine::ReadyTask;
 use crate::error::{Cause, Failure};
 use crate::operand::Accesses;
-use crate::sched::ReadyTask;
 use crate::task::{Role, Task};
 
 /// Tasks that became ready and that a policy is to get.
@@ -92,7 +92,7 @@ impl Shared {
     }
 
     /// Completes a group that was found empty while it was closed.
-    pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
+    pub(super) fn complete_group(self: &Arc<Self>, group: &Group<Task>) {
         let mut released: SmallVec<[Arc<Task>; 8]> = SmallVec::new();
         // Partial results are added here, on whatever thread this is.
         let mode = self.subnormals(None).enter();

@@ -1,8 +1,8 @@
 //! What GPUs can run, and other workers leave to them.
 
 use super::{Job, Shared};
+use crate::engine::ReadyTask;
 use crate::engine::transfer::TransferDriver;
-use crate::sched::ReadyTask;
 
 impl Shared {
     /// Notes of a task that has been planned whether some GPU can run it. Policies ask about every worker, and more than once: the answer

@@ -9,8 +9,8 @@ use super::end::Ready;
 use super::stage::{Stage, StageCell};
 use crate::data::AnyHandle;
 use crate::deps::UpTo;
+use crate::engine::graph::ReplayTask;
 use crate::error::{Cause, Failure};
-use crate::graph::ReplayTask;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Header, Member, Placement, Role, Task, resolved};
 

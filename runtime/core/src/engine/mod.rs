@@ -2,7 +2,10 @@
 
 mod end;
 mod gpu_only;
+pub(crate) mod graph;
 mod job;
+mod policy;
+mod ready;
 mod run;
 mod shared;
 mod simulated;
@@ -13,6 +16,9 @@ pub(crate) mod transfer;
 
 pub(crate) use end::{Ready, discard};
 pub(crate) use job::{Job, Notified, Work};
+pub(crate) use policy::World;
+pub use policy::{Policy, SchedView, Wake};
+pub use ready::ReadyTask;
 pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use stage::{Stage, StageCell};
 pub(crate) use submit::{Retired, check_access, check_aliases, sort_by_handle};

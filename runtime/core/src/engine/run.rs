@@ -8,8 +8,8 @@ use super::job::{Job, Work};
 use super::stage::Stage;
 use super::threads::current::{enter, in_batch};
 use super::{Ready, Shared};
+use crate::engine::{ReadyTask, SchedView};
 use crate::error::Failure;
-use crate::sched::{ReadyTask, SchedView};
 use crate::task::{Busy, Ended, Env, Header, Launched, Member, Notes, Placement, Ran, Site, WorkerLocal};
 
 impl Shared {

@@ -1,19 +1,18 @@
 //! From a described task to one in the dependency graph.
 
-use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 
 use super::Shared;
 use super::threads::current;
-use crate::data::HandleBase;
-use crate::deps::{AccessRights, Group, Linker};
+use crate::data::{AnyHandle, HandleBase};
+use crate::deps::{AccessRights, AtEnd, Group, Links, Node};
+use crate::engine::ReadyTask;
 use crate::engine::Work;
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
-use crate::sched::ReadyTask;
 use crate::task::{Body, Role, Spec, Tally, Task, TaskCell, TaskRef};
 
 /// Whether a task may name handles that were taken or released.
@@ -25,27 +24,74 @@ pub(crate) enum Retired {
     Allowed,
 }
 
-/// Where dependencies are noted while chains are locked.
+/// An access of a task that is being submitted, whose handle's chain is locked.
 struct Linking<'s> {
     shared: &'s Shared,
-    finished: RefCell<SmallVec<[Arc<Group>; 1]>>,
+    task: &'s Arc<Task>,
+    handle: &'s dyn AnyHandle,
+    /// Groups that were left by everybody at the moment of closing: to be completed once no chain is locked.
+    finished: &'s mut Finished,
 }
 
-impl Linker for Linking<'_> {
-    fn next_id(&self) -> u64 {
-        self.shared.next_ids(1)
-    }
+type Finished = SmallVec<[Arc<Group<Task>>; 1]>;
 
+impl Linking<'_> {
+    /// Notes a dependency, also one that is already satisfied, by the numbers of both ends.
     #[inline]
-    fn edge(&self, ends: impl FnOnce() -> (u64, u64)) {
+    fn trace_edge(&self, ends: impl FnOnce() -> (u64, u64)) {
         if let Some(recorder) = &self.shared.recorder {
             let (from, to) = ends();
             recorder.edge(from, to);
         }
     }
+}
 
-    fn finish_later(&self, group: Arc<Group>) {
-        self.finished.borrow_mut().push(group);
+impl Links for Linking<'_> {
+    type Task = Arc<Task>;
+    type Group = Arc<Group<Task>>;
+
+    fn task(&self) -> Arc<Task> {
+        Arc::clone(self.task)
+    }
+
+    #[inline]
+    fn follow(&mut self, node: &Node<Arc<Task>, Arc<Group<Task>>>) {
+        let successors = match node {
+            Node::Task(task) => task.ticket.successors(),
+            Node::Group(group) => &group.successors,
+        };
+        let from = || match node {
+            Node::Task(task) => task.header.id,
+            Node::Group(group) => group.id,
+        };
+        self.trace_edge(|| (from(), self.task.header.id));
+        Task::follow(self.task, successors);
+    }
+
+    fn open(&mut self, mode: Mode) -> Arc<Group<Task>> {
+        // Weak: the handle's chain holds the group. While a member or a submitter is there the handle is; once it is gone nobody can
+        // ask for the sum.
+        let combine = |handle: Weak<dyn AnyHandle>| -> AtEnd {
+            Box::new(move || {
+                if let Some(handle) = handle.upgrade() {
+                    handle.combine_partials(None);
+                }
+            })
+        };
+        let reduces = mode == Mode::Reduce;
+        Group::open(self.shared.next_ids(1), reduces.then(|| combine(Arc::downgrade(&self.handle.arc()))))
+    }
+
+    #[inline]
+    fn join(&mut self, group: &Arc<Group<Task>>) {
+        self.trace_edge(|| (self.task.header.id, group.id));
+        self.task.join(group.join());
+    }
+
+    fn close(&mut self, group: &Arc<Group<Task>>) {
+        if group.close() {
+            self.finished.push(Arc::clone(group));
+        }
     }
 }
 
@@ -103,7 +149,7 @@ fn check_closely(
     rights: AccessRights,
 ) -> Result<(), Error> {
     let name = |base: &HandleBase| base.name();
-    if !rights.allows(access) {
+    if !rights.allows(access.mode, access.inner) {
         return Err(rights.refusal(task, name(access.base)));
     }
     if access.mode.reads() && !written {
@@ -184,15 +230,15 @@ impl Shared {
         if let Some(tally) = tally {
             tally.add();
         }
-        let linking = Linking { shared: self, finished: RefCell::default() };
-        let linked = self.link_to_chains(&task, after, retired, &linking);
+        let mut finished = Finished::new();
+        let linked = self.link_to_chains(&task, after, retired, &mut finished);
         if let (Err(_), Some(tally)) = (&linked, tally) {
             tally.remove(None, self);
         }
         linked?;
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
         let task = Arc::into_raw(task);
-        for group in linking.finished.into_inner() {
+        for group in finished {
             self.complete_group(&group);
         }
         // SAFETY: only its submitter knows the task until this.
@@ -209,7 +255,7 @@ impl Shared {
         task: &Arc<Task>,
         after: &[TaskRef],
         retired: Retired,
-        linking: &Linking<'_>,
+        finished: &mut Finished,
     ) -> Result<(), Error> {
         self.check_process()?;
         if let Some(foreign) = after.iter().find(|earlier| !earlier.belongs_to(self.id)) {
@@ -218,7 +264,7 @@ impl Shared {
         let mut accesses = Accesses::new();
         task.body.declare(&mut accesses);
         sort_by_handle(&mut accesses);
-        self.link_locked(task, &accesses, after, retired, linking)?;
+        self.link_locked(task, &accesses, after, retired, finished)?;
 
         if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role != Role::Gate) {
             transfers.will_use(task, self.home_of(&task.header));
@@ -241,7 +287,7 @@ impl Shared {
         accesses: &[Declared<'_>],
         after: &[TaskRef],
         retired: Retired,
-        linking: &Linking<'_>,
+        finished: &mut Finished,
     ) -> Result<(), Error> {
         let mut chains: SmallVec<[_; 4]> = SmallVec::new();
         for (at, access) in accesses.iter().enumerate() {
@@ -279,10 +325,13 @@ impl Shared {
         let mut chain = 0;
         for (at, access) in accesses.iter().enumerate() {
             chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
-            chains[chain].access(access.handle, task, access.mode, linking);
+            let mut linking = Linking { shared: self, task, handle: access.handle, finished };
+            chains[chain].access(access.mode, &mut linking);
         }
         for earlier in after {
-            linking.edge(|| (earlier.id(), task.header.id));
+            if let Some(recorder) = &self.recorder {
+                recorder.edge(earlier.id(), task.header.id);
+            }
             Task::follow(task, earlier.successors());
         }
         Ok(())

@@ -1,54 +1,31 @@
 //! Operands: what a task names, how it accesses it, and what its body sees.
 
 mod access;
+mod device_context;
+mod device_views;
 mod list;
 mod on_device;
 mod scratch;
 mod tuple;
 
 pub use access::{Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write};
+pub use device_context::DeviceContext;
+pub(crate) use device_context::Pending;
+pub use device_views::{DeviceList, DeviceMut, DeviceRef, DeviceSlot, NewValue, OnDevice};
 pub use list::{List, MetaList, ReadList, metas, reads, updates, writes};
 pub use scratch::{Scratch, scratch};
 pub use tuple::Operands;
+
+pub use crate::deps::Mode;
 
 use smallvec::SmallVec;
 
 use std::sync::Arc;
 
 use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Meta};
-use crate::device::OnDevice;
 use crate::error::TaskError;
 use crate::format::Format;
 use crate::task::{Apart, Choice, Cpu, DeviceKind, Env, Refusal};
-
-/// How a task accesses one handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Reads; concurrent with other reads.
-    Read,
-    /// Writes without reading: earlier content, and earlier failure, is forgotten.
-    Write,
-    /// Reads and writes.
-    Update,
-    /// Updates in any order among neighbours that commute, one at a time.
-    Commute,
-    /// Contributes to a reduction, each worker into a partial result of its own.
-    Reduce,
-}
-
-impl Mode {
-    pub(crate) fn is_exclusive(self) -> bool {
-        matches!(self, Mode::Write | Mode::Update)
-    }
-
-    pub(crate) fn writes(self) -> bool {
-        self != Mode::Read
-    }
-
-    pub(crate) fn reads(self) -> bool {
-        self != Mode::Write
-    }
-}
 
 /// One access, as dependency analysis sees it.
 pub struct Declared<'a> {

@@ -4,8 +4,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::data::{Data, HandleBase, HandleCore, Kind, ValueCell, View};
-use crate::device::{DeviceMut, DeviceRef, DeviceSlot, DeviceValue, Seen};
+use crate::data::{DeviceValue, Seen};
 use crate::error::{Failure, TaskError};
+use crate::operand::{DeviceMut, DeviceRef, DeviceSlot};
 use crate::task::{Env, Refusal};
 
 /// A place on the device, while a body is called. The memory manager keeps it until the task has ended.

@@ -1,8 +1,8 @@
 //! Tuples of operands.
 
 use super::{Accesses, Formats, Metas, Operand, Wanted};
-use crate::device::OnDevice;
 use crate::error::TaskError;
+use crate::operand::OnDevice;
 use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 
 /// The operands of a task: a tuple of up to eight. Not meant to be implemented elsewhere.

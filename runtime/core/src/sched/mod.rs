@@ -13,9 +13,11 @@ mod mock;
 mod prio;
 mod queue;
 mod random;
-mod ready;
-mod world;
 
+#[cfg(test)]
+use crate::engine::World;
+pub use crate::engine::{Policy, ReadyTask, SchedView, Wake};
+use crate::error::Error;
 use dm::{Dm, Flavour, Weights};
 pub use eager::Eager;
 use heteroprio::Heteroprio;
@@ -23,123 +25,6 @@ pub use lws::Lws;
 pub use prio::Prio;
 pub use queue::TaskQueue;
 use random::Random;
-pub use ready::ReadyTask;
-pub use world::SchedView;
-pub(crate) use world::World;
-use zellige_model::TaskInfo;
-
-use crate::error::Error;
-
-/// Who may be woken for a task that was pushed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// Any worker could pop it: the runtime chooses one, and none other is told.
-    Any,
-    /// Only this worker will.
-    Worker(usize),
-}
-
-/// A scheduling policy.
-///
-/// Every task pushed must come out of a `pop` once, for a worker that [can run](SchedView::can_run) it; a task that is dropped
-/// instead is reported as lost and poisons its outputs. That is the right end for one that no worker can run: the runtime
-/// refuses such tasks, but a device may die between submission and push. Both methods are called from many threads at once.
-/// They may ask the view under locks of their own: it never calls the policy back.
-///
-/// ```
-/// use zellige_runtime::{Policy, ReadyTask, Runtime, SchedView, Submit, TaskQueue, Wake, read, update};
-///
-/// /// Last in, first out, for everybody.
-/// struct Stack(std::sync::Mutex<Vec<ReadyTask>>);
-///
-/// impl Policy for Stack {
-///     fn name(&self) -> &str {
-///         "stack"
-///     }
-///     fn push(&self, _view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
-///         self.0.lock().unwrap().push(task);
-///         Wake::Any
-///     }
-///     fn pop(&self, _view: &SchedView<'_>, _worker: usize) -> Option<ReadyTask> {
-///         self.0.lock().unwrap().pop()
-///     }
-/// }
-///
-/// let rt = Runtime::builder().workers(2).policy_with(Stack(Default::default())).build()?;
-/// let x = rt.register(1.0f64);
-/// rt.task("double").operands((update(&x),)).cpu(|(x,)| *x *= 2.0).submit()?;
-/// assert_eq!(rt.take(x)?, 2.0);
-/// # Ok::<(), zellige_runtime::Error>(())
-/// ```
-pub trait Policy: Send + Sync + 'static {
-    /// Its name, for traces and messages.
-    fn name(&self) -> &str;
-
-    /// A task became ready; `from` is the worker whose task released it, if one did.
-    fn push(&self, view: &SchedView<'_>, task: ReadyTask, from: Option<usize>) -> Wake;
-
-    /// The next task for `worker`, if there is one.
-    fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask>;
-
-    /// The worker that will run a task of this codelet, if that is certain when it is submitted. What it reads can then come to that
-    /// worker in the form that serves all tasks there. Asked twice for each task that is submitted
-    /// or replayed; the answers have to agree.
-    fn home(&self, view: &SchedView<'_>, codelet: &str, info: &TaskInfo) -> Option<usize> {
-        let _ = (view, codelet, info);
-        None
-    }
-
-    /// Further tasks for `worker`, at most `most`, to be run in one call together with `first`, which it has just popped: what
-    /// [`pop`](Policy::pop) would give it next, as long as that is [like](ReadyTask::is_like) `first`. Asked only where the codelet
-    /// takes [several tasks at once](crate::Codelet::batch). Each counts as popped. Without this, tasks run one by one.
-    ///
-    /// Where other workers look for the same tasks, leave them their share.
-    fn pop_like(
-        &self,
-        view: &SchedView<'_>,
-        worker: usize,
-        first: &ReadyTask,
-        most: usize,
-    ) -> Vec<ReadyTask> {
-        let _ = (view, worker, first, most);
-        Vec::new()
-    }
-
-    /// As [`push`](Policy::push) of `task`, which a task of `worker` has just released, and then
-    /// [`pop`](Policy::pop) for that worker, where this is quicker than both; the task is given back where it
-    /// is not. Asked only for tasks that every worker can run. Without this, tasks are pushed and popped.
-    fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
-        let _ = (view, worker);
-        Err(task)
-    }
-
-    /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits runs what it has submitted itself, on its
-    /// own stack. It counts as popped. Without this, a spare thread runs such tasks.
-    fn pop_newest(
-        &self,
-        view: &SchedView<'_>,
-        worker: usize,
-        mine: &dyn Fn(&ReadyTask) -> bool,
-    ) -> Option<ReadyTask> {
-        let _ = (view, worker, mine);
-        None
-    }
-
-    /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
-    fn follows(&self) -> bool {
-        false
-    }
-
-    /// `worker` begins `task`, which it popped. Tasks that run in one call begin together and end together.
-    fn began(&self, view: &SchedView<'_>, worker: usize, task: &ReadyTask) {
-        let _ = (view, worker, task);
-    }
-
-    /// `worker` has ended the task with this number, whatever became of it; a task that found an operand busy is pushed again.
-    fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
-        let _ = (view, worker, id);
-    }
-}
 
 /// The policies that a name can ask for.
 pub const POLICIES: [(&str, &str); 9] = [
@@ -166,6 +51,7 @@ pub fn uses_performance_models(policy: &str) -> bool {
     Flavour::named(family).is_some() || matches!(family, "heteroprio" | "random")
 }
 
+#[doc(hidden)]
 /// The policy called `name`, for `workers` workers. The dmda family takes the weights of its fitness: `dmda:alpha=1,beta=2`.
 ///
 /// # Errors

@@ -45,7 +45,7 @@ impl<O: Operand> Operand for Inner<O> {
         self.0.acquire_on_device(env)
     }
 
-    fn view_on_device(held: &mut O::DeviceHeld) -> O::View<'_, crate::device::OnDevice> {
+    fn view_on_device(held: &mut O::DeviceHeld) -> O::View<'_, crate::operand::OnDevice> {
         O::view_on_device(held)
     }
 

@@ -12,10 +12,11 @@ use super::{
     Member, Notes, Site, Task, TaskContext,
 };
 use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
-use crate::device::{Pending, Stream};
+use crate::device::Stream;
 use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
+use crate::operand::Pending;
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
 
 /// Something that only one task can use at a time, or that is being made.

@@ -85,7 +85,7 @@ struct Links {
     first: Option<NonNull<Edge<Task>>>,
     room: u32,
     pushed: u32,
-    groups: SmallVec<[Member; 4]>,
+    groups: SmallVec<[Member<Task>; 4]>,
     /// The watchdog has a reference to the task.
     listed: bool,
 }
@@ -151,7 +151,7 @@ impl Task {
     }
 
     /// Remembers that the task is a member of a group.
-    pub(crate) fn join(&self, group: Member) {
+    pub(crate) fn join(&self, group: Member<Task>) {
         // SAFETY: only the submitter touches the links.
         unsafe { &mut *self.links.get() }.groups.push(group);
     }

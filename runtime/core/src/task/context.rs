@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Call, Header};
-use crate::device::{DeviceContext, Pending, Stream};
+use crate::device::Stream;
 use crate::engine::Shared;
 use crate::error::Error;
+use crate::operand::{DeviceContext, Pending};
 
 /// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.
 pub struct TaskContext<'a> {

@@ -12,13 +12,14 @@ use super::{
 };
 use crate::buffer::Buffer;
 use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, NoReplica, ValueCell, View, Viewer};
-use crate::device::{Pending, Stream};
+use crate::device::Stream;
+use crate::engine::ReadyTask;
 use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::operand::Operands;
-use crate::sched::ReadyTask;
+use crate::operand::Pending;
 use crate::subnormals::Subnormals;
 
 /// The handles that a replay puts in place of those that were recorded.

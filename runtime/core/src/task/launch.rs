@@ -8,9 +8,9 @@ use super::batch::{Fate, Site, typed};
 use super::{
     Body, Call, Codelet, DeviceMember, Ended, Launched, Member, Placement, Ran, Range, TaskContext, TypedBody,
 };
-use crate::device::Pending;
 use crate::error::{Cause, TaskError, panic_message};
 use crate::operand::Operands;
+use crate::operand::Pending;
 
 /// A member that has its operands.
 struct Held<C: Codelet> {

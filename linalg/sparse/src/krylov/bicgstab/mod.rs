@@ -3,7 +3,8 @@
 mod polynomial;
 
 use zellige_kernels::vectors::dot;
-use zellige_runtime::{Bindings, Chunk, Graph, ReadList, Runtime, Submit, reads};
+use zellige_runtime::data::Chunk;
+use zellige_runtime::{Bindings, Graph, ReadList, Runtime, Submit, reads};
 
 use self::polynomial::{MOST, at, pairs, polynomial};
 use super::grains::dots;

@@ -8,9 +8,9 @@ use super::current;
 use super::worker::STACK;
 use crate::data::HandleBase;
 use crate::engine::transfer::Next;
+use crate::engine::{ReadyTask, SchedView};
 use crate::engine::{Shared, Work};
 use crate::error::{Cause, Error, Failure};
-use crate::sched::{ReadyTask, SchedView};
 use crate::task::{Tally, Task, TaskRef, WorkerLocal};
 
 /// What a waiting body that acts as a worker came to.

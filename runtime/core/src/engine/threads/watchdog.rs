@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::engine::Shared;
-use crate::graph::Graph;
+use crate::engine::graph::Graph;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, pause};
 use crate::task::{Header, Role, Task, TaskCell, format_coords};
 

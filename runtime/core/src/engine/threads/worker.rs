@@ -12,8 +12,8 @@ use zellige_trace::IdleState;
 use super::current;
 use crate::engine::transfer::{Next, TransferDriver};
 use crate::engine::{Job, Ready, Shared, Stage, Work};
+use crate::engine::{ReadyTask, SchedView, Wake};
 use crate::error::{Error, panic_message};
-use crate::sched::{ReadyTask, SchedView, Wake};
 use crate::task::WorkerLocal;
 
 /// Looks for work so often before a worker announces that it will sleep; and where there are more workers than cores: there

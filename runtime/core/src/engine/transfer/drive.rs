@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::links::{Way, mover};
 use super::{TransferDriver, Waiting};
+use crate::data::Carrier;
 use crate::data::{AnyHandle, CarryError, Onto};
-use crate::device::{Carrier, Stream};
+use crate::device::Stream;
 use crate::device::{Device, Op, Span, StreamId};
 use crate::engine::{Job, Shared, Stage};
 use crate::error::DeviceError;

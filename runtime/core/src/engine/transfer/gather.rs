@@ -12,14 +12,14 @@ use super::{Buffers, Planned, TransferDriver, Waiting};
 use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::{Mark, Stream};
 use crate::device::{Op, Span, StreamId};
+use crate::engine::ReadyTask;
+use crate::engine::transfer::plan::{Needs, Plan};
 use crate::engine::{Job, Ready, Shared, Stage, Work, on_device};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, panic_message};
 use crate::format::Format;
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket};
 use crate::operand::Mode;
-use crate::plan::{Needs, Plan};
-use crate::sched::ReadyTask;
 use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
 
 /// What a worker does next.

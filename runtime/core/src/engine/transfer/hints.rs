@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::TransferDriver;
 use crate::data::AnyHandle;
-use crate::graph::Graph;
+use crate::engine::graph::Graph;
+use crate::engine::transfer::plan::reads_as_stored;
 use crate::memory::{self, Datum, Memory, NodeId};
 use crate::operand::Accesses;
-use crate::plan::reads_as_stored;
 use crate::task::{Header, Role, Task};
 
 /// Every use counts as one under the same number: with the numbers of submission a full device gives up what its tasks need next,

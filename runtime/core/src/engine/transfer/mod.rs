@@ -17,6 +17,7 @@ mod log;
 #[cfg(all(test, loom))]
 mod models;
 mod node;
+pub(crate) mod plan;
 mod probe;
 mod progress;
 mod refuse;
@@ -53,12 +54,12 @@ pub(crate) use self::timing::Timing;
 use crate::buffer::{PinnedPool, Serving};
 use crate::data::{AnyHandle, Forgotten, RecycledBuffer, ThrownOut};
 use crate::device::{Arch, Device, DeviceSpec, Events, HostDevice, Opening, SimulatedDevice};
+use crate::engine::transfer::plan::Plan;
 use crate::error::DeviceError;
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket,
 };
 use crate::numbered::Numbered;
-use crate::plan::Plan;
 use crate::subnormals::Subnormals;
 use zellige_model::Models;
 

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::TransferDriver;
 use crate::data::Meta;
+use crate::engine::ReadyTask;
+use crate::engine::transfer::plan::{Plan, formats_of};
 use crate::engine::{Job, Shared};
 use crate::error::{Cause, Error};
 use crate::format::Format;
 use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
 use crate::operand::Accesses;
-use crate::plan::{Plan, formats_of};
-use crate::sched::ReadyTask;
 use crate::task::Task;
 
 impl TransferDriver {

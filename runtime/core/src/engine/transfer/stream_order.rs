@@ -14,8 +14,8 @@ use super::PlacedBatch;
 use super::batch::Fates;
 use crate::device::Mark;
 use crate::device::Span;
+use crate::engine::ReadyTask;
 use crate::engine::{Job, Notified, Work};
-use crate::sched::ReadyTask;
 
 /// Marks on streams that a task's operations have to come after.
 pub(super) type Marks = Vec<Arc<dyn Mark>>;

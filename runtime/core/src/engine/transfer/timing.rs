@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 
 use super::{Placed, PlacedBatch, TransferDriver};
 use crate::data::{Ahead, Meta};
-use crate::device::Pending;
 use crate::device::{Op, Span};
+use crate::engine::transfer::plan::{Plan, Times};
 use crate::engine::{Job, Shared, Work};
 use crate::error::DeviceError;
 use crate::memory::Transfer;
-use crate::plan::{Plan, Times};
+use crate::operand::Pending;
 
 use crate::task::{Ended, Header, Launched, Notes};
 

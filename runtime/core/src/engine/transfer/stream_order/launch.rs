@@ -8,14 +8,14 @@ use super::{Landed, Marks, Offer};
 use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::Mark;
 use crate::device::Span;
+use crate::engine::ReadyTask;
 use crate::engine::transfer::batch::Fates;
+use crate::engine::transfer::plan::Plan;
 use crate::engine::transfer::{Buffers, Placed, PlacedBatch, TransferDriver};
 use crate::engine::{Job, Shared, Stage, Work};
 use crate::format::Format;
 use crate::memory::Need;
 use crate::operand::Mode;
-use crate::plan::Plan;
-use crate::sched::ReadyTask;
 use crate::task::Ended;
 
 /// What a task has that is launched behind others.

@@ -10,7 +10,8 @@ use zellige_model::TaskInfo;
 
 use super::recorder::{GraphData, Slot};
 use crate::data::{AnyHandle, Meta};
-use crate::device::{Archs, Known, Recording, Seen, Stream};
+use crate::data::{Known, Seen};
+use crate::device::{Archs, Recording, Stream};
 use crate::engine::Shared;
 use crate::engine::transfer::NodeUse;
 use crate::error::{Cause, Failure};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::memory::DeviceBuffer;
-use crate::data::{AnyHeader, Meta};
+use super::{AnyHeader, Meta};
+use crate::device::DeviceBuffer;
 
 /// What the host knows of a value.
 #[derive(Clone)]
@@ -16,7 +16,7 @@ pub(crate) struct Known {
     pub(crate) meta: Meta,
 }
 
-/// A value of some [`Portable`](crate::Portable) type: its header is on the host, its parts are in device memory.
+/// A value of some [`Portable`](crate::data::Portable) type: its header is on the host, its parts are in device memory.
 pub(crate) struct DeviceValue {
     /// Changed by the end of its writer, maybe while the body of a reader is being launched behind that: who looks gets what was known at
     /// that moment.
@@ -35,7 +35,7 @@ impl DeviceValue {
     }
 
     /// True if its parts have these sizes (bytes).
-    pub(super) fn has_sizes(&self, sizes: &[usize]) -> bool {
+    pub(crate) fn has_sizes(&self, sizes: &[usize]) -> bool {
         self.parts.iter().map(DeviceBuffer::bytes).eq(sizes.iter().map(|&bytes| bytes as u64))
     }
 

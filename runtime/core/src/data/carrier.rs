@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::context::DeviceContext;
-use super::memory::{DeviceBuffer, DeviceMemory};
-use super::stream::{Place, Stream, StreamError};
-use super::value::DeviceValue;
-use crate::data::{Data, Portability};
+use super::{Data, DeviceValue, Portability};
+use crate::device::{DeviceBuffer, DeviceMemory, Place, Stream, StreamError};
 use crate::format::Format;
+use crate::operand::DeviceContext;
 
 /// Carries values over one stream. Copies are queued, not waited for: their sources stay until the stream's operation has ended.
 #[derive(Clone, Copy)]

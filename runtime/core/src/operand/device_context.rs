@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::memory::DeviceBuffer;
-use super::stream::{Place, Stream, StreamError};
-use super::value::DeviceValue;
-use super::views::{DeviceScratch, NewValue};
-use crate::data::{Portable, ValueCell};
+use super::NewValue;
+use crate::data::{DeviceValue, Portable, ValueCell};
+use crate::device::{DeviceBuffer, DeviceScratch, Place, Stream, StreamError};
 use crate::engine::Shared;
 use crate::error::TaskError;
 

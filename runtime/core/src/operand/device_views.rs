@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::context::DeviceContext;
-use super::stream::StreamError;
-use super::value::{DeviceValue, Known, Seen};
+use super::DeviceContext;
 use crate::buffer::Element;
-use crate::data::{Data, Meta, Portable, ValueCell};
+use crate::data::{Data, DeviceValue, Known, Meta, Portable, Seen, ValueCell};
+use crate::device::{DeviceScratch, StreamError};
 use crate::task::DeviceKind;
 
-/// Devices with an [architecture](super::Arch) of their own: bodies see where values lie in their memory, and put operations on a stream
+/// Devices with an [architecture](crate::device::Arch) of their own: bodies see where values lie in their memory, and put operations on a stream
 /// ([`DeviceContext`]).
 ///
 /// A value of a [`Portable`] type is its header, on the host, and its parts, on the device. What a body queues runs later: it reads headers
@@ -255,15 +254,6 @@ impl<'v, D> DeviceList<'v, D> {
     pub fn iter(&self) -> impl Iterator<Item = DeviceRef<'v, D>> + '_ {
         self.0.iter().copied()
     }
-}
-
-/// Working space on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceScratch {
-    /// Where it is.
-    pub at: u64,
-    /// Its bytes.
-    pub bytes: u64,
 }
 
 macro_rules! debug_by_meta {

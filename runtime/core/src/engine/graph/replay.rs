@@ -11,10 +11,10 @@ use zellige_model::TaskInfo;
 use super::Graph;
 use super::device_graph::{Way, is_task_by_task};
 use crate::data::{AnyHandle, Data, Handle};
+use crate::engine::ReadyTask;
 use crate::engine::{Job, Ready, Retired, Shared, Stage, StageCell, Work};
 use crate::error::{Error, Failure};
 use crate::operand::Accesses;
-use crate::sched::ReadyTask;
 use crate::task::{Body, Bound, Env, Header, Implementations, Ran, Role, Task, TaskCell, TaskRef};
 
 /// Which handles a replay runs on: one for each slot of the graph.

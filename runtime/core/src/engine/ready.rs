@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 
 use zellige_model::TaskInfo;
 
-use crate::engine::{Job, Work};
+use super::{Job, Work};
 use crate::error::Cause;
 
 /// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out; dropping it instead is a bug of
@@ -24,7 +24,7 @@ impl ReadyTask {
         unsafe { ManuallyDrop::take(&mut this.0) }
     }
 
-    /// True if not every worker may run it: a policy then has to [ask](crate::SchedView::can_run), even where all are alike.
+    /// True if not every worker may run it: a policy then has to [ask](crate::sched::SchedView::can_run), even where all are alike.
     pub fn is_restricted(&self) -> bool {
         match &*self.0 {
             // Its header is cold memory.
@@ -119,7 +119,7 @@ impl Drop for ReadyTask {
     fn drop(&mut self) {
         // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self instead.
         let work = unsafe { ManuallyDrop::take(&mut self.0) };
-        crate::engine::discard(work, Cause::Lost);
+        super::discard(work, Cause::Lost);
     }
 }
 
