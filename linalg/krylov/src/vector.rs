@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use zellige_runtime::{Chunk, Data, Handle, Read, Runtime, Submit, Update, read, update};
+use zellige_runtime::data::Chunk;
+use zellige_runtime::{Data, Handle, Read, Runtime, Submit, Update, read, update};
 
 use crate::error::Error;
 use crate::scalar::Scalar;

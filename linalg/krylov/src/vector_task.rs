@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use zellige_kernels::vectors::LANES;
+use zellige_runtime::data::Chunk;
 use zellige_runtime::{
-    Chunk, Codelet, Cpu, Operands, Read, ReadList, Submit, TaskContext, TaskError, Update, reads, updates,
+    Codelet, Cpu, Operands, Read, ReadList, Submit, TaskContext, TaskError, Update, reads, updates,
 };
 
 use crate::error::Error;

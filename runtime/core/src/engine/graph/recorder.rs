@@ -299,6 +299,24 @@ impl fmt::Debug for Recorder {
 }
 
 /// A recorded graph; clones share it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use zellige_runtime::{Error, Graph, GraphNode, Recorder, Runtime, Submit, read, update};
+///
+/// let rt = Runtime::new()?;
+/// let (x, y) = (rt.register(1.0f64), rt.register(0.0f64));
+/// let graph: Graph = Graph::record(|g: &Recorder| {
+///     g.task("first").operands((update(&x),)).cpu(|(x,)| *x += 1.0).submit()?;
+///     g.task("second").operands((read(&x), update(&y))).cpu(|(x, y)| *y += x).submit()?;
+///     Ok::<(), Error>(())
+/// })?;
+/// assert_eq!((graph.len(), graph.depth(), graph.width()), (2, 2, 1));
+/// let each = |_: &GraphNode| Duration::from_millis(3);
+/// assert_eq!(graph.critical_path(each), Duration::from_millis(6));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Graph(pub(super) Arc<GraphData>);
 
