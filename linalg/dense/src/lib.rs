@@ -87,7 +87,7 @@ pub use policy::{
 };
 #[cfg(feature = "script")]
 pub use policy::{Script, ScriptError};
-pub use refine::{Refinement, refine, widened};
+pub use refine::{RefineEnd, RefineUntil, Refinement, refine, widened};
 pub use residual::{BackwardError, backward_error};
 pub use scalar::TileScalar;
 pub use solve::{Solution, solve, solve_with};

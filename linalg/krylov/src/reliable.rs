@@ -61,22 +61,26 @@ pub struct Reliable<'e, E: Scalar = f64> {
 const LARGEST: usize = 0;
 const LAST: usize = 1;
 const CLAIMS: usize = 2;
-/// ... how often in a row, and at all, a replacement was larger than the one before; ...
-const INCREASES: usize = 3;
-const ALL_INCREASES: usize = 4;
+/// ... the least after a replacement, and how often in a row, and at all, one was not smaller; ...
+const LEAST: usize = 10;
+const IN_VAIN: usize = 3;
+const ALL_IN_VAIN: usize = 4;
 /// ... and for the estimate: the norm of the operator, the square of the solution's, the deviation now and after the last replacement, and the residual before.
 const NORM: usize = 5;
 const SOLUTION: usize = 6;
 const DEVIATION: usize = 7;
 const FIRST_DEVIATION: usize = 8;
 const BEFORE: usize = 9;
-const OWN: usize = 10;
+const OWN: usize = 11;
 
 /// Claims that were wrong so often will not become right: the method ends, and the caller sees the true residual.
 const MOST_CLAIMS: f64 = 4.0;
-/// Increases in a row, and of all replacements, that end the run: another begins with the true residual.
-const MOST_INCREASES: f64 = 1.0;
+/// A replacement is in vain if its residual is not smaller than the least before by this. So many in a row, and of all, end the run, and one that is larger than
+/// what it replaces by so much: its directions are worth nothing. Another run begins with the true residual.
+const GAIN: f64 = 0.99;
+const MOST_IN_VAIN: f64 = 3.0;
 const MOST_OF_ALL: f64 = 10.0;
+const MOST_JUMP: f64 = 2.0;
 
 /// Sums and scalars of the method that the estimate is made from: `|p|^2`, `|A p|^2`, and the step length.
 #[derive(Clone, Copy, Debug)]
@@ -144,14 +148,10 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     pub fn begin(&self, steps: &Steps<'_, E>, at: usize) -> Result<(), Error> {
         steps.update_numbers_of("reliable.begin", &self.gate, move |sums, _, gate| {
             let norm = sums[at].real().sqrt();
+            let deviation = f64::EPSILON / 2.0 * norm;
             gate.begin(0.0, 0);
-            gate.set_reals([
-                (LARGEST, norm),
-                (LAST, norm),
-                (BEFORE, norm),
-                (DEVIATION, f64::EPSILON / 2.0 * norm),
-            ]);
-            gate.set_real(FIRST_DEVIATION, f64::EPSILON / 2.0 * norm);
+            gate.set_reals([(LARGEST, norm), (LAST, norm), (LEAST, norm), (BEFORE, norm)]);
+            gate.set_reals([(DEVIATION, deviation), (FIRST_DEVIATION, deviation)]);
             gate.end(State::Limited);
         })
     }
@@ -196,38 +196,38 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         let residual = [times(1.0, &self.begun), times(-1.0, &self.product)];
         let task = gated.task("reliable.replace").assign(&self.product, residual).copy(r, &self.product);
         task.dot(&self.product, &self.product, at).submit()?;
-        gated.update_numbers_of("reliable.judge", steps.numbers(), move |sums, gate, method| {
-            if gate.is_done() || method.is_done() {
-                return;
+        steps.update_numbers_of("reliable.remember", &self.gate, move |sums, _, gate| {
+            if !gate.is_done() {
+                remember(gate, sums[at].real().sqrt());
             }
-            let (norm, has_grown) = (sums[at].real().sqrt(), sums[at].real().sqrt() > gate.real(LAST));
-            let in_a_row = if has_grown { gate.real(INCREASES) + 1.0 } else { 0.0 };
-            let of_all = gate.real(ALL_INCREASES) + f64::from(u8::from(has_grown));
-            if in_a_row > MOST_INCREASES || of_all > MOST_OF_ALL {
-                method.step(norm);
+        })?;
+        gated.update_numbers_of("reliable.judge", steps.numbers(), move |sums, gate, method| {
+            let is_in_vain = gate.real(IN_VAIN) >= MOST_IN_VAIN || gate.real(ALL_IN_VAIN) >= MOST_OF_ALL;
+            if !gate.is_done() && !method.is_done() && is_in_vain {
+                method.step(sums[at].real().sqrt());
                 if !method.is_done() {
                     method.end(State::Limited);
                 }
             }
-        })?;
-        steps.update_numbers_of("reliable.remember", &self.gate, move |sums, _, gate| {
-            if gate.is_done() {
-                return;
-            }
-            let norm = sums[at].real().sqrt();
-            let has_grown = norm > gate.real(LAST);
-            let deviation = f64::EPSILON / 2.0 * (norm + gate.real(NORM) * gate.real(SOLUTION).sqrt());
-            gate.set_reals([
-                (INCREASES, if has_grown { gate.real(INCREASES) + 1.0 } else { 0.0 }),
-                (ALL_INCREASES, gate.real(ALL_INCREASES) + f64::from(u8::from(has_grown))),
-                (LAST, norm),
-                (LARGEST, norm),
-                (BEFORE, norm),
-                (DEVIATION, deviation),
-                (FIRST_DEVIATION, deviation),
-            ]);
         })
     }
+}
+
+/// What is known after a residual was replaced by one of this norm.
+fn remember<E: Scalar>(gate: &mut Numbers<E, &mut [f64]>, norm: f64) {
+    let is_in_vain = norm > GAIN * gate.real(LEAST);
+    let more = if norm > MOST_JUMP * gate.real(LARGEST) { MOST_IN_VAIN } else { 1.0 };
+    let deviation = f64::EPSILON / 2.0 * (norm + gate.real(NORM) * gate.real(SOLUTION).sqrt());
+    gate.set_reals([
+        (IN_VAIN, if is_in_vain { gate.real(IN_VAIN) + more } else { 0.0 }),
+        (ALL_IN_VAIN, gate.real(ALL_IN_VAIN) + f64::from(u8::from(is_in_vain))),
+        (LEAST, gate.real(LEAST).min(norm)),
+        (LAST, norm),
+        (LARGEST, norm),
+        (BEFORE, norm),
+        (DEVIATION, deviation),
+        (FIRST_DEVIATION, deviation),
+    ]);
 }
 
 /// True where what rounding has done to the residual becomes too large beside it.

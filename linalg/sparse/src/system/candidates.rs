@@ -15,7 +15,7 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     use MethodChoice::{BiCgStab, Cg, Gmres, Minres};
     use PreconditionerChoice::{Amg, Auto, Ilu0, Jacobi};
     let gmres = |restart| Gmres { restart, flexible: false };
-    let keeps_symmetry = options.scaling != ScalingChoice::Rows;
+    let keeps_symmetry = options.scaling != ScalingChoice::Rows && options.inner.keeps_symmetry();
     let is_symmetric = keeps_symmetry && a.is_symmetric();
     let is_positive = is_symmetric && (0..a.rows()).all(|i| a.get(i, i) > 0.0);
     let all: &[_] = if is_positive && is_large_diffusion(a) {

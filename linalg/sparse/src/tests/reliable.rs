@@ -75,7 +75,8 @@ fn what_cannot_be_reached_ends() -> Result<(), Error> {
 fn refuses_other_deltas(rt: &Runtime, exact: &dyn Operator) {
     let setting = Setting { rt, a: exact, m: None, columns: 1 };
     for delta in [0.0, 1.0, f64::NAN] {
-        let refused = ReliableCg::new(Cg::default(), exact, delta).prepare(setting).err().expect("a wrong delta");
+        let refused =
+            ReliableCg::new(Cg::default(), exact, delta).prepare(setting).err().expect("a wrong delta");
         assert!(refused.to_string().starts_with("delta: "));
     }
 }
