@@ -80,7 +80,7 @@ pub use operator::{FromFn, Operator, Workspace, apply_to, from_fn, multiply};
 pub use reliable::{Reliable, ReliableCg, Stabilisation, Trigger};
 pub use scalar::Scalar;
 pub use shifted::Shifted;
-pub use solve::{Reason, Solution, Solve, solve, solve_columns};
+pub use solve::{Reason, Solution, Solve, cg, solve, solve_columns};
 pub use space::{GRAIN, MOST_PARTS, Space, joined};
 pub use steps::{Gated, Steps, Sums, are_done};
 pub use stop::{Progress, Stop, StoppingCriterion};

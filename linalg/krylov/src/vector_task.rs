@@ -522,22 +522,20 @@ impl<E: Scalar> Program<E> {
         if some_are_done {
             kept.copy_from_slice(y);
         }
-        let mut vectors: SmallVec<[&[E]; MOST_TERMS]> = SmallVec::new();
+        let mut vectors: SmallVec<[Option<&[E]>; MOST_TERMS]> = SmallVec::new();
         for (t, term) in assignment.terms.iter().enumerate() {
-            let buffer = &mut buffers.next().expect("one for each term")[..y.len()];
             let is_target = term.v == Place::Updated(assignment.target);
-            if !is_target && term.diagonal.is_none() {
-                vectors.push(of.get(term.v));
+            let Some(diagonal) = term.diagonal else {
+                vectors.push((!is_target).then(|| of.get(term.v)));
                 continue;
-            }
+            };
+            let buffer = &mut buffers.next().expect("one for each term")[..y.len()];
             buffer.copy_from_slice(if is_target { y } else { of.get(term.v) });
-            if let Some(diagonal) = term.diagonal {
-                let scales = &of.scales[at + t * columns..][..columns];
-                for (row, diagonal) in buffer.chunks_exact_mut(columns).zip(of.get(diagonal)) {
-                    row.iter_mut().zip(scales).for_each(|(v, scale)| *v = *scale * *diagonal * *v);
-                }
+            let scales = &of.scales[at + t * columns..][..columns];
+            for (row, diagonal) in buffer.chunks_exact_mut(columns).zip(of.get(diagonal)) {
+                row.iter_mut().zip(scales).for_each(|(v, scale)| *v = *scale * *diagonal * *v);
             }
-            vectors.push(buffer);
+            vectors.push(Some(buffer));
         }
         match vectors.len() {
             0 => y.fill(E::default()),
