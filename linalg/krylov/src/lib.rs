@@ -25,15 +25,16 @@
 //! // Hermitian and indefinite: i above the diagonal, -i below it, alternating signs on it.
 //! let (rt, n) = (Runtime::new()?, 400);
 //! let space = Space::new(n, 0);
-//! let a = from_fn(&space, |x: &[Complex<f64>], y: &mut [Complex<f64>]| {
+//! let i_times = |z: Complex<f64>| Complex::new(-z.im, z.re);
+//! let a = from_fn(&space, move |x: &[Complex<f64>], y: &mut [Complex<f64>]| {
 //!     for i in 0..x.len() {
 //!         let sign = if i % 2 == 0 { 3.0 } else { -3.0 };
 //!         y[i] = x[i] * sign;
 //!         if i + 1 < x.len() {
-//!             y[i] += Complex::i() * x[i + 1];
+//!             y[i] += i_times(x[i + 1]);
 //!         }
 //!         if i > 0 {
-//!             y[i] -= Complex::i() * x[i - 1];
+//!             y[i] -= i_times(x[i - 1]);
 //!         }
 //!     }
 //! });
