@@ -165,11 +165,12 @@ impl Runtime {
         Graph::record(build)
     }
 
-    /// Runs a recorded graph, as one task that accesses the graph's slots; `bind` says on which handles
-    /// ([`Bindings::recorded`] for those of the recording).
+    /// Runs a recorded graph; `bind` says on which handles ([`Bindings::recorded`] for those of the recording). Its tasks come after all
+    /// that was submitted before and uses the same handles, and before all that follows, as if they were submitted here. What is
+    /// answered is complete once all of them are.
     ///
     /// # Errors
-    /// As a submission of that one task.
+    /// As a submission of one task that accesses all of these handles.
     pub fn replay(&self, bind: &Bindings) -> Result<TaskRef, Error> {
         let span = tracing::debug_span!("replay");
         let _entered = span.enter();
