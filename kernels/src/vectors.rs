@@ -151,21 +151,16 @@ impl WithSimd for Accumulate<'_> {
         let Accumulate { x, y, sums } = self;
         let group = sums.len();
         assert!(x.len() == y.len() && x.len().is_multiple_of(group), "whole groups of rows");
-        if let Ok(sums) = <&mut [f64; LANES]>::try_from(&mut *sums) {
-            // One column: the sums stay in registers.
+        let (x, y) = (x.as_chunks::<LANES>().0, y.as_chunks::<LANES>().0);
+        // As many sums at a time as stay in registers, over all groups.
+        for (part, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             let mut own = *sums;
-            for (x, y) in x.as_chunks::<LANES>().0.iter().zip(y.as_chunks::<LANES>().0) {
+            for (x, y) in x.iter().zip(y).skip(part).step_by(group / LANES) {
                 for lane in 0..LANES {
                     own[lane] += x[lane] * y[lane];
                 }
             }
             *sums = own;
-            return;
-        }
-        for (x, y) in x.chunks_exact(group).zip(y.chunks_exact(group)) {
-            for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
-                *sum += x * y;
-            }
         }
     }
 }
