@@ -94,7 +94,7 @@ impl<'r> Cholesky<'r> {
     }
 
     fn columns(&self, b: &[f64]) -> Result<usize, Error> {
-        let columns = if self.n == 0 { 0 } else { b.len() / self.n };
+        let columns = b.len().checked_div(self.n).unwrap_or(0);
         check("right-hand sides", b.len(), columns * self.n)?;
         Ok(columns)
     }

@@ -69,7 +69,7 @@ fn each_part_of_the_stabilisation_helps() -> Result<(), Error> {
     let format = Packed::Each(PackedFormat::Rp24);
     let with = |flexible, wide_solution, projection| {
         let stabilisation = Stabilisation { wide_solution, projection };
-        Ok::<_, Error>(solved(format, flexible, stabilisation, Trigger::Reduction(0.1))?)
+        solved(format, flexible, stabilisation, Trigger::Reduction(0.1))
     };
     let (all, none) = (with(true, true, true)?, with(false, false, false)?);
     assert!(all.reason.is_converged());
