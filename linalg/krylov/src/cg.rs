@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::log::Logger;
 use crate::numbers::NumbersHandle;
 use crate::operator::{apply_to, check_fixed};
-use crate::reliable::{Estimated, Reliable};
+use crate::reliable::{Estimated, Reliable, Updatable};
 use crate::rounds::{self, Ended, Limits};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
@@ -55,9 +55,19 @@ impl<E: Scalar> Method<E> for Cg {
     }
 }
 
+impl<E: Scalar> Updatable<E> for Cg {
+    fn prepare_with<'r>(
+        &self,
+        setting: Setting<'r, E>,
+        reliable: Reliable<'_, E>,
+    ) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+        self.prepared(setting, Some(reliable))
+    }
+}
+
 impl Cg {
     /// Ready for a system, with residuals that are replaced or not.
-    pub(crate) fn prepared<'r, E: Scalar>(
+    fn prepared<'r, E: Scalar>(
         &self,
         setting: Setting<'r, E>,
         reliable: Option<Reliable<'_, E>>,
@@ -219,7 +229,12 @@ impl<E: Scalar> Step<'_, E> {
         }
         task.dot(&v.r, &v.r, RR).submit()?;
         let estimated = Estimated { pp: PP, qq: QQ, alpha: ALPHA };
-        reliable.replace(steps, (&v.d, v.part.as_ref()), &v.r, RR, estimated)
+        reliable.decide(steps, RR, estimated)?;
+        if let Some(part) = &v.part {
+            let gated = steps.by(reliable.gate());
+            gated.task("cg.solution").add(&v.d, times(1.0, part)).assign(part, []).submit()?;
+        }
+        reliable.replace(steps, &v.d, &v.r, RR)
     }
 
     /// The second half of a step, the next direction: `beta = r . z / rho`, `p = z + beta p`. Where the residual was replaced, `p` is made orthogonal to it

@@ -7,7 +7,7 @@
 //! | to | see |
 //! |---|---|
 //! | say what is solved | [`Operator`], [`from_fn`], [`Shifted`], [`Solve`] |
-//! | say how | [`Method`], [`Cg`], [`ReliableCg`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
+//! | say how | [`Method`], [`Cg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
 //! | solve for several right-hand sides, or several shifts at once | [`solve_columns`], [`solve_shifted`] |
 //! | say when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | watch | [`Logger`], [`History`] |
@@ -78,7 +78,7 @@ pub use minres::Minres;
 pub use multishift::{ShiftedSolutions, solve_shifted};
 pub use numbers::{Numbers, NumbersHandle, REMEMBERED, State};
 pub use operator::{FromFn, Operator, Workspace, apply_to, from_fn, multiply};
-pub use reliable::{Reliable, ReliableCg, Stabilisation, Trigger};
+pub use reliable::{Estimated, Reliable, ReliableUpdates, Stabilisation, Trigger, Updatable};
 pub use scalar::Scalar;
 pub use shifted::Shifted;
 pub use solve::{Reason, Solution, Solve, cg, solve, solve_columns};

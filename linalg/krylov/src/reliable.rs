@@ -10,7 +10,7 @@ use crate::steps::Steps;
 use crate::storage::{Plain, Storage};
 use crate::vector::MultiVector;
 use crate::vector_task::times;
-use crate::{Cg, Correction, Kept, Method, Setting};
+use crate::{Correction, Kept, Method, Setting};
 
 /// When the residual is replaced.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,19 +156,12 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         })
     }
 
-    /// Records, in a step and after `d` and `r` are new, that `r` is replaced where that is due. `r . r` is sum `at`, and is made again. `part` is what of
-    /// the solution is not in `d` yet.
+    /// Records, in a step and after its residual is new, whether that is to be replaced: what is recorded with the [gate](Reliable::gate) is done then. The
+    /// square of the residual is sum `at`.
     ///
     /// # Errors
     /// Those of submission.
-    pub fn replace(
-        &self,
-        steps: &Steps<'_, E>,
-        (d, part): (&MultiVector<E>, Option<&MultiVector<E>>),
-        r: &MultiVector<E>,
-        at: usize,
-        estimated: Estimated,
-    ) -> Result<(), Error> {
+    pub fn decide(&self, steps: &Steps<'_, E>, at: usize, estimated: Estimated) -> Result<(), Error> {
         let (trigger, roundoff) = (self.trigger, self.roundoff);
         steps.update_numbers_of("reliable.decide", &self.gate, move |sums, method, gate| {
             let norm = sums[at].real().sqrt();
@@ -186,11 +179,21 @@ impl<'e, E: Scalar> Reliable<'e, E> {
             } else {
                 gate.end(State::Limited);
             }
-        })?;
+        })
+    }
+
+    /// Records that `r` is replaced where that was [decided](Reliable::decide), by the true residual of `d`; its square is sum `at`.
+    ///
+    /// # Errors
+    /// Those of submission.
+    pub fn replace(
+        &self,
+        steps: &Steps<'_, E>,
+        d: &MultiVector<E>,
+        r: &MultiVector<E>,
+        at: usize,
+    ) -> Result<(), Error> {
         let gated = steps.by(&self.gate);
-        if let Some(part) = part {
-            gated.task("reliable.solution").add(d, times(1.0, part)).assign(part, []).submit()?;
-        }
         apply_to(&gated, self.exact, d, &self.product, None)?;
         // The norm is that of the true residual, and not of what is stored.
         let residual = [times(1.0, &self.begun), times(-1.0, &self.product)];
@@ -253,11 +256,24 @@ fn is_deviating<E: Scalar>(
     was_small && deviation > root * norm && deviation > first
 }
 
-/// Conjugate gradients with [`Reliable`] updates: products with the problem's inner operator, which may be narrow, residuals of an exact one.
+/// A method that can have its residual replaced.
+pub trait Updatable<E: Scalar>: Method<E> {
+    /// As [`Method::prepare`], with updates.
+    ///
+    /// # Errors
+    /// Those of [`Method::prepare`].
+    fn prepare_with<'r>(
+        &self,
+        setting: Setting<'r, E>,
+        reliable: Reliable<'_, E>,
+    ) -> Result<Box<dyn Correction<E> + 'r>, Error>;
+}
+
+/// A method, [`Cg`](crate::Cg) or [`BiCgStab`](crate::BiCgStab), with [`Reliable`] updates: products with the problem's inner operator, which may be narrow, residuals of an exact one.
 #[derive(Clone)]
-pub struct ReliableCg<'o, E: Scalar = f64> {
-    /// How steps are made; flexible ones, by the formula of Polak and Ribière, are more stable.
-    pub cg: Cg,
+pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
+    /// How steps are made. Conjugate gradients that are flexible, by the formula of Polak and Ribière, are more stable.
+    pub method: M,
     /// The operator whose residuals count.
     pub exact: &'o dyn Operator<E>,
     /// When the residual is replaced.
@@ -268,23 +284,23 @@ pub struct ReliableCg<'o, E: Scalar = f64> {
     pub stabilisation: Stabilisation,
 }
 
-impl<'o, E: Scalar> ReliableCg<'o, E> {
+impl<'o, M, E: Scalar> ReliableUpdates<'o, M, E> {
     /// Vectors in float64, and everything that keeps it stable; the residual is replaced where it has become smaller by `delta`, for which 0.1 will do.
-    pub fn new(cg: Cg, exact: &'o dyn Operator<E>, delta: f64) -> Self {
+    pub fn new(method: M, exact: &'o dyn Operator<E>, delta: f64) -> Self {
         let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(Plain));
-        ReliableCg { cg, exact, trigger, storage, stabilisation: Stabilisation::default() }
+        ReliableUpdates { method, exact, trigger, storage, stabilisation: Stabilisation::default() }
     }
 }
 
-impl<E: Scalar> Method<E> for ReliableCg<'_, E> {
+impl<M: Updatable<E>, E: Scalar> Method<E> for ReliableUpdates<'_, M, E> {
     fn name(&self) -> String {
-        format!("reliable {}", Method::<E>::name(&self.cg))
+        format!("reliable {}", self.method.name())
     }
 
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
         let storage = Arc::clone(&self.storage);
         let reliable = Reliable::new(setting, self.exact, self.trigger, storage, self.stabilisation)?;
-        self.cg.prepared(setting, Some(reliable))
+        self.method.prepare_with(setting, reliable)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zellige_runtime::Runtime;
 use zellige_sparse::generate::{Elasticity, Elements, elasticity};
 use zellige_sparse::krylov::{
-    Cg, Error, Packed, ReliableCg, Solve, Space, Stabilisation, Stop, Trigger, solve,
+    Cg, Error, Packed, ReliableUpdates, Solve, Space, Stabilisation, Stop, Trigger, solve,
 };
 use zellige_sparse::market::read;
 use zellige_sparse::precondition::Ilu;
@@ -36,11 +36,11 @@ fn main() -> Result<(), Error> {
         }
     }
     for (format, [flexible, wide_solution, projection]) in settings {
-        let method = ReliableCg {
+        let method = ReliableUpdates {
             trigger: Trigger::Reduction(0.1),
             storage: Arc::new(format.parse::<Packed>()?),
             stabilisation: Stabilisation { wide_solution, projection },
-            ..ReliableCg::new(Cg { flexible }, &exact, 0.1)
+            ..ReliableUpdates::new(Cg { flexible }, &exact, 0.1)
         };
         let mut x = vec![0.0; a.rows()];
         let found = solve(&problem, &method, &b, &mut x, &stop[..], &mut ())?;

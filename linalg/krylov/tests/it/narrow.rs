@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use zellige_kernels::packed::PackedFormat;
 use zellige_krylov::{
-    Cg, Correction, Error, FromFn, History, Logger, Method, MultiVector, NumbersHandle, Operator, Packed,
-    Plain, ReliableCg, Setting, Solution, Solve, Space, Stabilisation, Steps, Stop, Storage, Sums, Trigger,
-    from_fn, minus, plus, solve, times,
+    BiCgStab, Cg, Correction, Error, FromFn, History, Logger, Method, MultiVector, NumbersHandle, Operator,
+    Packed, Plain, ReliableUpdates, Setting, Solution, Solve, Space, Stabilisation, Steps, Stop, Storage,
+    Sums, Trigger, from_fn, minus, plus, solve, times,
 };
 use zellige_runtime::{Bindings, Runtime};
 
@@ -37,8 +37,13 @@ fn solved(
 ) -> Result<Solution, Error> {
     let (rt, space) = (Runtime::builder().workers(2).build()?, Space::cut_at(&[0, 192, 384], ROWS)?);
     let a = chain(&space);
-    let method =
-        ReliableCg { cg: Cg { flexible }, exact: &a, trigger, storage: Arc::new(storage), stabilisation };
+    let method = ReliableUpdates {
+        method: Cg { flexible },
+        exact: &a,
+        trigger,
+        storage: Arc::new(storage),
+        stabilisation,
+    };
     let (mut x, stop) = (vec![0.0; ROWS], [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(6000)]);
     let solution = solve(&Solve::new(&rt, &a), &method, &rhs(), &mut x, &stop[..], &mut ())?;
     println!("{storage:?} flexible {flexible} {stabilisation:?} {trigger:?}: {solution:?}");
@@ -142,7 +147,7 @@ fn residuals_that_are_told_are_true() -> Result<(), Error> {
     let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(ROWS, 0));
     let a = chain(&space);
     let storage: Arc<dyn Storage<f64>> = Arc::new(Packed::Each(PackedFormat::Rp16));
-    let method = ReliableCg { storage, ..ReliableCg::new(Cg { flexible: true }, &a, 0.1) };
+    let method = ReliableUpdates { storage, ..ReliableUpdates::new(Cg { flexible: true }, &a, 0.1) };
     let ready: Box<dyn Correction> = method.prepare(Setting { rt: &rt, a: &a, m: None, columns: 1 })?;
     assert!(ready.residual().storage().is_plain() && ready.correction().storage().is_plain());
     let (mut x, mut history) = (vec![0.0; ROWS], History::default());
@@ -152,5 +157,40 @@ fn residuals_that_are_told_are_true() -> Result<(), Error> {
     let squares = rhs().iter().zip(&product).map(|(b, y)| (b - y).powi(2)).sum::<f64>();
     assert!((solution.true_residual - squares.sqrt()).abs() <= 1e-9 * solution.rhs, "{solution:?}");
     let _: &dyn Logger = &history;
+    Ok(())
+}
+
+/// BiCGStab(l) with narrow vectors, on a system that is not symmetric, with and without a preconditioner.
+#[test]
+fn stabilised_gradients_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
+    let (rt, space) = (Runtime::builder().workers(2).build()?, Space::cut_at(&[0, 192, 384], ROWS)?);
+    let a = from_fn(&space, |x: &[f64], y: &mut [f64]| {
+        for i in 0..x.len() {
+            let at = |j: Option<usize>| j.and_then(|j| x.get(j)).copied().unwrap_or(0.0);
+            y[i] = (2.2 + (i % 7) as f64 / 3.0) * x[i] - 1.4 * at(i.checked_sub(1)) - 0.6 * at(Some(i + 1));
+        }
+    });
+    let diagonal = from_fn(&space, |x: &[f64], y: &mut [f64]| {
+        y.iter_mut().zip(x).enumerate().for_each(|(i, (y, x))| *y = x / (2.2 + (i % 7) as f64 / 3.0));
+    });
+    for l in [1, 2, 4] {
+        for format in [PackedFormat::Fp64, PackedFormat::Fp32, PackedFormat::Rp24] {
+            for preconditioner in [None, Some(&diagonal as &dyn Operator)] {
+                let storage: Arc<dyn Storage<f64>> = Arc::new(Packed::Each(format));
+                let method = ReliableUpdates { storage, ..ReliableUpdates::new(BiCgStab { l }, &a, 0.1) };
+                let (mut x, stop) = (vec![0.0; ROWS], [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(2000)]);
+                let problem = Solve { preconditioner, ..Solve::new(&rt, &a) };
+                let found = solve(&problem, &method, &rhs(), &mut x, &stop[..], &mut ())?;
+                assert!(found.reason.is_converged(), "{l} {format}: {found:?}");
+                assert!(
+                    found.true_residual <= TOLERANCE * found.rhs && found.runs <= 3,
+                    "{l} {format}: {found:?}"
+                );
+            }
+        }
+    }
+    let estimate =
+        ReliableUpdates { trigger: Trigger::Estimate, ..ReliableUpdates::new(BiCgStab { l: 2 }, &a, 0.1) };
+    assert!(estimate.prepare(Setting { rt: &rt, a: &a, m: None, columns: 1 }).is_err());
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi};
 use crate::stored::best_edge;
-use zellige_krylov::{BiCgStab, Cg, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableCg, Space};
+use zellige_krylov::{BiCgStab, Cg, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space};
 
 /// What is tried, in this order.
 pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, PreconditionerChoice)> {
@@ -59,7 +59,7 @@ pub fn method_of<'o>(
 ) -> Box<dyn Method + 'o> {
     let cg = |flexible| -> Box<dyn Method + 'o> {
         let cg = Cg { flexible };
-        options.reliable.map_or(Box::new(cg), |delta| Box::new(ReliableCg::new(cg, exact, delta)))
+        options.reliable.map_or(Box::new(cg), |delta| Box::new(ReliableUpdates::new(cg, exact, delta)))
     };
     match choice {
         MethodChoice::Auto => unreachable!("candidates are none"),
