@@ -46,15 +46,13 @@ impl Default for Stabilisation {
 /// The tasks that replace are in every step's graph. They go by numbers of their own, the gate, that say "done" in all other steps.
 pub struct Reliable<'e, E: Scalar = f64> {
     exact: &'e dyn Operator<E>,
-    trigger: Trigger,
+    updates: Updates<E>,
     /// The roundoff of what is narrow.
     roundoff: f64,
     gate: NumbersHandle<E>,
     /// The residual that a run begins with.
     begun: MultiVector<E>,
     product: MultiVector<E>,
-    storage: Arc<dyn Storage<E>>,
-    stabilisation: Stabilisation,
 }
 
 /// The gate's numbers: the largest residual since the last replacement, and that after it; how often a residual seemed to be small enough; ...
@@ -94,26 +92,24 @@ pub struct Estimated {
 }
 
 impl<'e, E: Scalar> Reliable<'e, E> {
-    /// For residuals of `exact`, with residuals and directions in `storage`.
+    /// For residuals of `exact`.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a reduction that is not between 0 and 1.
     pub fn new(
         setting: Setting<'_, E>,
         exact: &'e dyn Operator<E>,
-        trigger: Trigger,
-        storage: Arc<dyn Storage<E>>,
-        stabilisation: Stabilisation,
+        updates: &Updates<E>,
     ) -> Result<Self, Error> {
-        if let Trigger::Reduction(delta) = trigger
+        if let Trigger::Reduction(delta) = updates.trigger
             && !(delta > 0.0 && delta < 1.0)
         {
             return Err(Error::parameter("delta", format!("{delta}: a number between 0 and 1 is needed")));
         }
-        let roundoff = storage.roundoff().max(setting.a.accuracy());
+        let roundoff = updates.storage.roundoff().max(setting.a.accuracy());
         let gate = NumbersHandle::new(setting.rt, setting.columns, OWN);
         let (begun, product) = (setting.zeros(), setting.zeros());
-        Ok(Reliable { exact, trigger, roundoff, gate, begun, product, storage, stabilisation })
+        Ok(Reliable { exact, updates: updates.clone(), roundoff, gate, begun, product })
     }
 
     /// The residual that a run begins with, in float64: written by the caller of the method.
@@ -123,17 +119,17 @@ impl<'e, E: Scalar> Reliable<'e, E> {
 
     /// How residuals and directions are stored.
     pub fn storage(&self) -> &Arc<dyn Storage<E>> {
-        &self.storage
+        &self.updates.storage
     }
 
     /// What keeps the method stable.
     pub fn stabilisation(&self) -> Stabilisation {
-        self.stabilisation
+        self.updates.stabilisation
     }
 
     /// True if sums for the estimate are needed.
     pub fn needs_estimate(&self) -> bool {
-        self.trigger == Trigger::Estimate
+        self.updates.trigger == Trigger::Estimate
     }
 
     /// The numbers that say "done" unless a residual was just replaced.
@@ -162,7 +158,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     /// # Errors
     /// Those of submission.
     pub fn decide(&self, steps: &Steps<'_, E>, at: usize, estimated: Estimated) -> Result<(), Error> {
-        let (trigger, roundoff) = (self.trigger, self.roundoff);
+        let (trigger, roundoff) = (self.updates.trigger, self.roundoff);
         steps.update_numbers_of("reliable.decide", &self.gate, move |sums, method, gate| {
             let norm = sums[at].real().sqrt();
             let is_claim = method.is_reached(norm);
@@ -276,6 +272,13 @@ pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
     pub method: M,
     /// The operator whose residuals count.
     pub exact: &'o dyn Operator<E>,
+    /// When the residual is replaced, and how the rest is stored.
+    pub updates: Updates<E>,
+}
+
+/// When residuals are replaced, how vectors are stored, and what keeps the method stable.
+#[derive(Clone, Debug)]
+pub struct Updates<E: Scalar = f64> {
     /// When the residual is replaced.
     pub trigger: Trigger,
     /// How residuals, directions and products are stored.
@@ -284,11 +287,19 @@ pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
     pub stabilisation: Stabilisation,
 }
 
+impl<E: Scalar> Updates<E> {
+    /// Vectors in this storage and everything that keeps the method stable; the residual is replaced where it has become smaller by `delta`, for which 0.1
+    /// will do.
+    pub fn new(delta: f64, storage: impl Storage<E> + 'static) -> Self {
+        let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(storage));
+        Updates { trigger, storage, stabilisation: Stabilisation::default() }
+    }
+}
+
 impl<'o, M, E: Scalar> ReliableUpdates<'o, M, E> {
     /// Vectors in float64, and everything that keeps it stable; the residual is replaced where it has become smaller by `delta`, for which 0.1 will do.
     pub fn new(method: M, exact: &'o dyn Operator<E>, delta: f64) -> Self {
-        let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(Plain));
-        ReliableUpdates { method, exact, trigger, storage, stabilisation: Stabilisation::default() }
+        ReliableUpdates { method, exact, updates: Updates::new(delta, Plain) }
     }
 }
 
@@ -298,9 +309,7 @@ impl<M: Updatable<E>, E: Scalar> Method<E> for ReliableUpdates<'_, M, E> {
     }
 
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
-        let storage = Arc::clone(&self.storage);
-        let reliable = Reliable::new(setting, self.exact, self.trigger, storage, self.stabilisation)?;
-        self.method.prepare_with(setting, reliable)
+        self.method.prepare_with(setting, Reliable::new(setting, self.exact, &self.updates)?)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zellige_runtime::Runtime;
 use zellige_sparse::generate::{Elasticity, Elements, elasticity};
 use zellige_sparse::krylov::{
-    Cg, Error, Packed, ReliableUpdates, Solve, Space, Stabilisation, Stop, Trigger, solve,
+    Cg, Error, Packed, ReliableUpdates, Solve, Space, Stabilisation, Stop, Trigger, Updates, solve,
 };
 use zellige_sparse::market::read;
 use zellige_sparse::precondition::Ilu;
@@ -36,12 +36,10 @@ fn main() -> Result<(), Error> {
         }
     }
     for (format, [flexible, wide_solution, projection]) in settings {
-        let method = ReliableUpdates {
-            trigger: Trigger::Reduction(0.1),
-            storage: Arc::new(format.parse::<Packed>()?),
-            stabilisation: Stabilisation { wide_solution, projection },
-            ..ReliableUpdates::new(Cg { flexible }, &exact, 0.1)
-        };
+        let storage = Arc::new(format.parse::<Packed>()?);
+        let stabilisation = Stabilisation { wide_solution, projection };
+        let updates = Updates { trigger: Trigger::Reduction(0.1), storage, stabilisation };
+        let method = ReliableUpdates { method: Cg { flexible }, exact: &exact, updates };
         let mut x = vec![0.0; a.rows()];
         let found = solve(&problem, &method, &b, &mut x, &stop[..], &mut ())?;
         let mark = |is: bool| if is { "yes" } else { "-" };

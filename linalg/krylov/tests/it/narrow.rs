@@ -6,7 +6,7 @@ use zellige_kernels::packed::PackedFormat;
 use zellige_krylov::{
     BiCgStab, Cg, Correction, Error, FromFn, History, Logger, Method, MultiVector, NumbersHandle, Operator,
     Packed, Plain, ReliableUpdates, Setting, Solution, Solve, Space, Stabilisation, Steps, Stop, Storage,
-    Sums, Trigger, from_fn, minus, plus, solve, times,
+    Sums, Trigger, Updates, from_fn, minus, plus, solve, solve_shifted, solve_shifted_with, times,
 };
 use zellige_runtime::{Bindings, Runtime};
 
@@ -37,13 +37,8 @@ fn solved(
 ) -> Result<Solution, Error> {
     let (rt, space) = (Runtime::builder().workers(2).build()?, Space::cut_at(&[0, 192, 384], ROWS)?);
     let a = chain(&space);
-    let method = ReliableUpdates {
-        method: Cg { flexible },
-        exact: &a,
-        trigger,
-        storage: Arc::new(storage),
-        stabilisation,
-    };
+    let updates = Updates { trigger, storage: Arc::new(storage), stabilisation };
+    let method = ReliableUpdates { method: Cg { flexible }, exact: &a as &dyn Operator, updates };
     let (mut x, stop) = (vec![0.0; ROWS], [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(6000)]);
     let solution = solve(&Solve::new(&rt, &a), &method, &rhs(), &mut x, &stop[..], &mut ())?;
     println!("{storage:?} flexible {flexible} {stabilisation:?} {trigger:?}: {solution:?}");
@@ -146,8 +141,8 @@ fn tasks_see_what_is_stored() -> Result<(), Error> {
 fn residuals_that_are_told_are_true() -> Result<(), Error> {
     let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(ROWS, 0));
     let a = chain(&space);
-    let storage: Arc<dyn Storage<f64>> = Arc::new(Packed::Each(PackedFormat::Rp16));
-    let method = ReliableUpdates { storage, ..ReliableUpdates::new(Cg { flexible: true }, &a, 0.1) };
+    let updates = Updates::new(0.1, Packed::Each(PackedFormat::Rp16));
+    let method = ReliableUpdates { method: Cg { flexible: true }, exact: &a as &dyn Operator, updates };
     let ready: Box<dyn Correction> = method.prepare(Setting { rt: &rt, a: &a, m: None, columns: 1 })?;
     assert!(ready.residual().storage().is_plain() && ready.correction().storage().is_plain());
     let (mut x, mut history) = (vec![0.0; ROWS], History::default());
@@ -176,8 +171,8 @@ fn stabilised_gradients_reach_all_digits_in_narrow_vectors() -> Result<(), Error
     for l in [1, 2, 4] {
         for format in [PackedFormat::Fp64, PackedFormat::Fp32, PackedFormat::Rp24] {
             for preconditioner in [None, Some(&diagonal as &dyn Operator)] {
-                let storage: Arc<dyn Storage<f64>> = Arc::new(Packed::Each(format));
-                let method = ReliableUpdates { storage, ..ReliableUpdates::new(BiCgStab { l }, &a, 0.1) };
+                let updates = Updates::new(0.1, Packed::Each(format));
+                let method = ReliableUpdates { method: BiCgStab { l }, exact: &a as &dyn Operator, updates };
                 let (mut x, stop) = (vec![0.0; ROWS], [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(2000)]);
                 let problem = Solve { preconditioner, ..Solve::new(&rt, &a) };
                 let found = solve(&problem, &method, &rhs(), &mut x, &stop[..], &mut ())?;
@@ -189,8 +184,35 @@ fn stabilised_gradients_reach_all_digits_in_narrow_vectors() -> Result<(), Error
             }
         }
     }
-    let estimate =
-        ReliableUpdates { trigger: Trigger::Estimate, ..ReliableUpdates::new(BiCgStab { l: 2 }, &a, 0.1) };
+    let updates = Updates { trigger: Trigger::Estimate, ..Updates::new(0.1, Plain) };
+    let estimate = ReliableUpdates { method: BiCgStab { l: 2 }, exact: &a as &dyn Operator, updates };
     assert!(estimate.prepare(Setting { rt: &rt, a: &a, m: None, columns: 1 }).is_err());
+    Ok(())
+}
+
+/// Several shifts in one space, with narrow residuals and directions: as many digits as in float64.
+#[test]
+fn shifts_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
+    let (rt, space) = (Runtime::builder().workers(2).build()?, Space::cut_at(&[0, 192, 384], ROWS)?);
+    let (a, shifts) = (chain(&space), [0.0, 0.001, 0.1, 5.0]);
+    let stop = [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(6000)];
+    let problem = Solve::new(&rt, &a);
+    let plain = solve_shifted(&problem, &shifts, &rhs(), &stop[..], &mut [(); 4])?;
+    for format in [PackedFormat::Fp64, PackedFormat::Fp32, PackedFormat::Rp24] {
+        let updates = Updates::new(0.1, Packed::Each(format));
+        let found = solve_shifted_with(&problem, &shifts, &rhs(), &stop[..], &mut [(); 4], &updates)?;
+        let steps: Vec<usize> = found.each.iter().map(|(solution, _)| solution.steps).collect();
+        println!("{format}: {} shared, {steps:?}; plain {}", found.shared, plain.shared);
+        for (shift, (solution, x)) in shifts.iter().zip(&found.each) {
+            assert!(solution.reason.is_converged(), "{format} {shift}: {solution:?}");
+            let product = zellige_krylov::multiply(&rt, &a as &dyn Operator, x)?;
+            let of_row = |((b, y), x): ((&f64, &f64), &f64)| (b - y - shift * x).powi(2);
+            let squares: f64 = rhs().iter().zip(&product).zip(x).map(of_row).sum();
+            assert!(squares.sqrt() <= 1.01 * TOLERANCE * solution.rhs, "{format} {shift}: {solution:?}");
+        }
+        if format == PackedFormat::Fp64 {
+            assert!(found.shared <= plain.shared + plain.shared / 5 && steps.iter().all(|steps| *steps == 0));
+        }
+    }
     Ok(())
 }
