@@ -22,7 +22,8 @@ use zellige_dense::{
     GemmPrecision, Generator, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator,
 };
 use zellige_runtime::model::Models;
-use zellige_runtime::{Graph, POLICIES, Recorder, Runtime, uses_performance_models};
+use zellige_runtime::sched::{POLICIES, uses_performance_models};
+use zellige_runtime::{Graph, Recorder, Runtime};
 use zellige_sim::Simulation;
 use zellige_sim::platform::Platform;
 

@@ -63,43 +63,55 @@ pub fn add_lanes<E: Copy + std::ops::Add<Output = E>>(sums: &mut [E]) {
     }
 }
 
-/// `y = sum_t a_t x_t`, from left to right, for vectors of `columns` columns: `a[t * columns + c]` multiplies column `c` of `x[t]`.
+/// `y = sum_t a_t x_t`, from left to right, for vectors of `columns` columns: `a[t * columns + c]` multiplies column `c` of `x[t]`, which is `y` itself
+/// where there is none.
 ///
 /// # Panics
-/// If the lengths differ, or for other numbers of terms than 1, 2 and 3.
-pub fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[&[f64]]) {
-    match *x {
-        [x] => combine_terms(y, columns, a, [x]),
-        [x, z] => combine_terms(y, columns, a, [x, z]),
-        [x, z, w] => combine_terms(y, columns, a, [x, z, w]),
-        _ => panic!("{} terms: 1, 2 or 3", x.len()),
+/// If the lengths differ, for other numbers of terms than 1, 2 and 3, and if `y` is more than one of them.
+pub fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[Option<&[f64]>]) {
+    let own = x.iter().position(Option::is_none);
+    assert!(x.iter().filter(|x| x.is_none()).count() <= 1, "y is one term at most");
+    let x = |t: usize| x[t].unwrap_or(&[]);
+    match (a.len() / columns, own) {
+        (1, None) => combine_terms::<1, 1>(y, columns, a, [x(0)]),
+        (1, Some(_)) => combine_terms::<1, 0>(y, columns, a, [x(0)]),
+        (2, None) => combine_terms::<2, 2>(y, columns, a, [x(0), x(1)]),
+        (2, Some(0)) => combine_terms::<2, 0>(y, columns, a, [x(0), x(1)]),
+        (2, Some(_)) => combine_terms::<2, 1>(y, columns, a, [x(0), x(1)]),
+        (3, None) => combine_terms::<3, 3>(y, columns, a, [x(0), x(1), x(2)]),
+        (3, Some(0)) => combine_terms::<3, 0>(y, columns, a, [x(0), x(1), x(2)]),
+        (3, Some(1)) => combine_terms::<3, 1>(y, columns, a, [x(0), x(1), x(2)]),
+        (3, Some(_)) => combine_terms::<3, 2>(y, columns, a, [x(0), x(1), x(2)]),
+        (terms, _) => panic!("{terms} terms: 1, 2 or 3"),
     }
 }
 
-fn combine_terms<const N: usize>(y: &mut [f64], columns: usize, a: &[f64], x: [&[f64]; N]) {
+/// Of `N` terms the one in place `OWN`, if that is less than `N`, is `y` itself.
+fn combine_terms<const N: usize, const OWN: usize>(y: &mut [f64], columns: usize, a: &[f64], x: [&[f64]; N]) {
     assert_eq!(a.len(), N * columns, "a factor for each term and column");
-    assert!(x.iter().all(|x| x.len() == y.len()), "vectors of one length");
+    assert!((0..N).all(|t| t == OWN || x[t].len() == y.len()), "vectors of one length");
     match columns {
-        1 => Arch::new().dispatch(Combine::<N, 1> { y, a, x }),
-        2 => Arch::new().dispatch(Combine::<N, 2> { y, a, x }),
-        4 => Arch::new().dispatch(Combine::<N, 4> { y, a, x }),
-        8 => Arch::new().dispatch(Combine::<N, 8> { y, a, x }),
+        1 => Arch::new().dispatch(Combine::<N, OWN, 1> { y, a, x }),
+        2 => Arch::new().dispatch(Combine::<N, OWN, 2> { y, a, x }),
+        4 => Arch::new().dispatch(Combine::<N, OWN, 4> { y, a, x }),
+        8 => Arch::new().dispatch(Combine::<N, OWN, 8> { y, a, x }),
         _ => {
             for (i, y) in y.iter_mut().enumerate() {
-                let term = |t: usize| a[t * columns + i % columns] * x[t][i];
+                let old = *y;
+                let term = |t: usize| a[t * columns + i % columns] * if t == OWN { old } else { x[t][i] };
                 *y = (1..N).fold(term(0), |sum, t| sum + term(t));
             }
         }
     }
 }
 
-struct Combine<'a, const N: usize, const K: usize> {
+struct Combine<'a, const N: usize, const OWN: usize, const K: usize> {
     y: &'a mut [f64],
     a: &'a [f64],
     x: [&'a [f64]; N],
 }
 
-impl<const N: usize, const K: usize> WithSimd for Combine<'_, N, K> {
+impl<const N: usize, const OWN: usize, const K: usize> WithSimd for Combine<'_, N, OWN, K> {
     type Output = ();
 
     #[inline(always)]
@@ -107,12 +119,17 @@ impl<const N: usize, const K: usize> WithSimd for Combine<'_, N, K> {
         let a: [[f64; K]; N] = std::array::from_fn(|t| std::array::from_fn(|c| self.a[t * K + c]));
         let (y, _) = self.y.as_chunks_mut::<K>();
         // Without bounds to check the loop becomes one of vectors.
-        let x = self.x.map(|x| &x.as_chunks::<K>().0[..y.len()]);
+        let x: [&[[f64; K]]; N] =
+            std::array::from_fn(
+                |t| if t == OWN { &[][..] } else { &self.x[t].as_chunks::<K>().0[..y.len()] },
+            );
         for (i, y) in y.iter_mut().enumerate() {
+            let old = *y;
             for c in 0..K {
-                let mut sum = a[0][c] * x[0][i][c];
+                let of = |t: usize| if t == OWN { old[c] } else { x[t][i][c] };
+                let mut sum = a[0][c] * of(0);
                 for t in 1..N {
-                    sum += a[t][c] * x[t][i][c];
+                    sum += a[t][c] * of(t);
                 }
                 y[c] = sum;
             }
@@ -134,21 +151,16 @@ impl WithSimd for Accumulate<'_> {
         let Accumulate { x, y, sums } = self;
         let group = sums.len();
         assert!(x.len() == y.len() && x.len().is_multiple_of(group), "whole groups of rows");
-        if let Ok(sums) = <&mut [f64; LANES]>::try_from(&mut *sums) {
-            // One column: the sums stay in registers.
+        let (x, y) = (x.as_chunks::<LANES>().0, y.as_chunks::<LANES>().0);
+        // As many sums at a time as stay in registers, over all groups.
+        for (part, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             let mut own = *sums;
-            for (x, y) in x.as_chunks::<LANES>().0.iter().zip(y.as_chunks::<LANES>().0) {
+            for (x, y) in x.iter().zip(y).skip(part).step_by(group / LANES) {
                 for lane in 0..LANES {
                     own[lane] += x[lane] * y[lane];
                 }
             }
             *sums = own;
-            return;
-        }
-        for (x, y) in x.chunks_exact(group).zip(y.chunks_exact(group)) {
-            for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
-                *sum += x * y;
-            }
         }
     }
 }
@@ -252,7 +264,10 @@ mod tests {
             add_lanes(&mut sums);
             let a: Vec<f64> = (0..2 * columns).map(|at| 1.0 / (at + 3) as f64).collect();
             let mut y = vec![0.0; rows * columns];
-            combine(&mut y, columns, &a, &[&joined, &joined]);
+            combine(&mut y, columns, &a, &[Some(&joined), Some(&joined)]);
+            let mut own = joined.clone();
+            combine(&mut own, columns, &a, &[Some(&joined), None]);
+            assert_eq!(own, y);
             for (c, column) in all.iter().enumerate() {
                 assert_eq!(sums[c].to_bits(), dot(column, column).to_bits());
                 for (row, x) in column.iter().enumerate() {

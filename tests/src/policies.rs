@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use zellige_runtime::{Policy, ReadyTask, Runtime, SchedView, Wake};
+use zellige_runtime::Runtime;
+use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 
 /// Last in, first out.
 #[derive(Debug, Default)]

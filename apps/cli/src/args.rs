@@ -19,7 +19,7 @@ mod vector;
 
 use clap::{Parser, Subcommand};
 use zellige_dense::Submission;
-use zellige_runtime::POLICIES;
+use zellige_runtime::sched::POLICIES;
 
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
 pub use check::{check, has_option};

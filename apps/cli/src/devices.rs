@@ -10,7 +10,8 @@ use zellige_cuda::Gpu;
 use zellige_dense::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
-use zellige_runtime::{Runtime, RuntimeBuilder, Topology};
+use zellige_runtime::topology::Topology;
+use zellige_runtime::{Runtime, RuntimeBuilder};
 use zellige_tor::pipeline::TileChoice;
 
 use crate::args::{CudaDevices, Device, ExecutionArgs, MemorySize};

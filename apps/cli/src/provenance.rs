@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use humantime::format_rfc3339_seconds;
 use zellige_app::json::{Host, Program, Provenance, SCHEMA};
-use zellige_runtime::Topology;
 use zellige_runtime::model::processor;
+use zellige_runtime::topology::Topology;
 
 static RUN: OnceLock<Provenance> = OnceLock::new();
 

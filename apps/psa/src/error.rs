@@ -82,7 +82,7 @@ const TABLES: u64 = 4 << 20;
 
 /// A plan of memory in which what every run needs is counted already.
 pub(crate) fn memory_plan() -> MemoryPlan {
-    let mut plan = MemoryPlan::new(zellige_runtime::available_memory());
+    let mut plan = MemoryPlan::new(zellige_runtime::topology::available_memory());
     plan.add("tables", TABLES);
     plan
 }

@@ -11,7 +11,7 @@ mod summary;
 use std::time::Duration;
 
 use zellige_dense::Rule;
-use zellige_runtime::Topology;
+use zellige_runtime::topology::Topology;
 
 pub use figures::Figures;
 pub use reconstructors::TorSize;

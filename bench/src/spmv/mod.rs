@@ -160,8 +160,7 @@ impl Survey<'_> {
             for &accuracy in self.accuracies {
                 for &set in self.sets {
                     let (set, block_size) = self.choose(a, set, criterion, accuracy)?;
-                    let adaptation =
-                        Adaptation { set, criterion, accuracy, rounding: self.rounding, drops: self.drops };
+                    let adaptation = self.adaptation(set, criterion, accuracy);
                     let row = self.row(a, &adaptation, block_size, &x, &exact)?;
                     done(&row);
                     rows.push(row);
@@ -169,6 +168,11 @@ impl Survey<'_> {
             }
         }
         Ok(rows)
+    }
+
+    fn adaptation<'x>(&self, set: FormatSet, criterion: Criterion<'x>, accuracy: Accuracy) -> Adaptation<'x> {
+        let Self { rounding, drops, .. } = *self;
+        Adaptation { rounding, drops, ..Adaptation::new(set, criterion, accuracy) }
     }
 
     /// Set and block size, where these are not given.
@@ -189,8 +193,7 @@ impl Survey<'_> {
             _ => {
                 if let Some(set) = set {
                     // A set that does not go with the criterion is named, whatever the block size.
-                    let adaptation =
-                        Adaptation { set, criterion, accuracy, rounding: self.rounding, drops: self.drops };
+                    let adaptation = self.adaptation(set, criterion, accuracy);
                     adaptation.check(a)?;
                 }
                 let ways = (sizes, sets);

@@ -43,19 +43,21 @@ impl Sign {
 ///
 /// `Sp`, `Hp1`, `Hp2`, `Hp3` are the four variants of Doucet, Ltaief, Gratadour, Keyes, "Mixed-precision tomographic
 /// reconstructor computations on hardware accelerators" (IA3 2019), Table I. `u16 = 2^-11`, `u32 = 2^-24` are the unit
-/// roundoffs; the error column is the leading term per entry, relative to `|A| |B|` unless it says `C`.
+/// roundoffs; the error column is the leading term per entry, relative to `|A| |B|` unless it says `C`. Where a variant has `u22`, CPUs round sums to nearest
+/// (`u32`), but tensor cores cut them off, and keep few bits of the smaller term: `u22 = 2^-22` for them (Fasi, Higham, Mikaitis and Pranesh 2021).
+/// For `X3` that is as much as the splitting loses (Ootomo and Yokota 2022), who add up outside of tensor cores for the two bits.
 ///
 /// | variant | name | A, B | sums | C | error | function |
 /// |---|---|---|---|---|---|---|
 /// | `Dp` | `fp64` | f64 | f64 | f64 | `k 2^-53` | [`gemm`](crate::gemm) |
 /// | `Sp` | `fp32` | f32 | f32 | f32 | `k u32` | [`gemm`](crate::gemm) |
-/// | `Hp1` | `hp1` | f16 | f32 | f32 | `2 u16 + k u32` | [`gemm_half`] |
+/// | `Hp1` | `hp1` | f16 | f32 | f32 | `2 u16 + k u22` | [`gemm_half`] |
 /// | `Hp2` | `hp2` | f16 | f32 | f16 | as `Hp1`, and `u16 C` | [`gemm_hp2`] |
 /// | `Hp3` | `hp3` | f16 | f16 | f16 | `(2 + k/4) u16`, and `u16 C` | [`gemm_hp3`] |
-/// | `Bf1` | `bf1` | bf16 | f32 | f32 | `2^-7 + k u32` | [`gemm_half`] |
-/// | `X3` | `x3` | f16 + f16 | f32 | f32 | `3 * 2^-22 + k u32` | [`gemm_x3`] |
-/// | `Tf32` | `tf32` | f32, rounded to 11 bits | f32 | f32 | `2^-10 + k u32` | [`gemm_tf32`] |
-/// | `Fp8` | `fp8` | E4M3 | f32 | f32 | `2^-3 + k u32` | [`gemm_fp8`] |
+/// | `Bf1` | `bf1` | bf16 | f32 | f32 | `2^-7 + k u22` | [`gemm_half`] |
+/// | `X3` | `x3` | f16 + f16 | f32 | f32 | `3 * 2^-22 + k u22` | [`gemm_x3`] |
+/// | `Tf32` | `tf32` | f32, rounded to 11 bits | f32 | f32 | `2^-10 + k u22` | [`gemm_tf32`] |
+/// | `Fp8` | `fp8` | E4M3 | f32 | f32 | `2^-3 + k u22` (13 bits on Hopper) | [`gemm_fp8`] |
 ///
 /// Entries that are subnormal in a tile of `f16` or E4M3 add an error that goes by the largest entry of the tile:
 /// `k 2^-25` and `k 2^-17.8` times the largest magnitudes of both operands.

@@ -96,9 +96,14 @@ impl<const B: usize> Steps<B> {
         end
     }
 
-    /// Adds what all lanes have in these steps to their sums of `K` vectors.
+    /// Adds what all lanes have in these steps to their sums of `K` vectors, with registers of `W` numbers.
     #[inline(always)]
-    fn add_all<const K: usize>(&self, count: usize, x: &[[f64; K]], sums: &mut [[[f64; K]; B]; LANES]) {
+    fn add_all<const K: usize, const W: usize>(
+        &self,
+        count: usize,
+        x: &[[f64; K]],
+        sums: &mut [[[f64; K]; B]; LANES],
+    ) {
         macro_rules! at_once {
             ($l:literal) => {
                 for (at, sums) in sums.as_chunks_mut::<$l>().0.iter_mut().enumerate() {
@@ -106,8 +111,8 @@ impl<const B: usize> Steps<B> {
                 }
             };
         }
-        // Eight registers of four numbers hide how long an addition takes, and leave room for operands.
-        match const { 8 / (B * K.div_ceil(4)) } {
+        // Eight registers hide how long an addition takes, and leave room for operands.
+        match const { 8 / (B * K.div_ceil(W)) } {
             8.. => at_once!(8),
             4..8 => at_once!(4),
             2..4 => at_once!(2),
@@ -172,9 +177,12 @@ impl<const B: usize> Steps<B> {
     }
 }
 
-/// A section of any kind: steps are decoded once, for all vectors, and multiplied some lanes at a time, whose sums stay in registers.
+/// A section of any kind: steps are decoded once, for all vectors, and multiplied some lanes at a time, whose sums stay in registers of `W` numbers.
 #[inline(always)]
-pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+pub(super) fn any_section<const B: usize, const K: usize, const W: usize>(
+    section: &Section<'_>,
+    sums: &mut [f64],
+) -> usize {
     let Section { bytes, head, tile, bucket, x, next: _ } = *section;
     let storage = Storage { columns: tile.columns, format: bucket.format };
     let (scale, x) = (bucket.scale(), x.as_chunks::<K>().0);
@@ -187,7 +195,7 @@ pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>,
             for first in (0..all).step_by(CHUNK) {
                 let count = CHUNK.min(all - first);
                 at += steps.decode(count, &bytes[at..], &storage, group.rows, are_runs);
-                steps.add_all(count, x, &mut lanes);
+                steps.add_all::<K, W>(count, x, &mut lanes);
             }
         }
         for ragged in group.ragged.chunks(CHUNK) {

@@ -38,6 +38,7 @@
 //!
 //! | to | see |
 //! | --- | --- |
+//! | solve a system from plain arrays | [`Cholesky`] |
 //! | cut a matrix into tiles | [`TileGrid`], [`Block`] |
 //! | hold tiles, fill and gather them | [`Tile`], [`SymmetricTiled`], [`RectTiled`], [`generator`], [`from_dense`], [`GpuGenerator`] |
 //! | choose precisions | [`Rule`] (text), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
@@ -57,6 +58,7 @@
 //! rounding errors of the rest they count for nothing.
 #![deny(unsafe_code)]
 
+mod driver;
 mod error;
 mod factor;
 pub mod format;
@@ -76,6 +78,7 @@ mod work;
 /// What the codelets of factorisations, solves and refinements do with subnormal numbers.
 const SUBNORMALS: Option<zellige_runtime::Subnormals> = Some(zellige_runtime::Subnormals::Flush);
 
+pub use driver::Cholesky;
 pub use error::{Error, NotPositiveDefinite};
 pub use factor::{Copies, Factorisation, GemmCounts, Submission, cholesky, cholesky_with};
 pub use gpu::{DescribeLaunch, GpuGenerator, GpuMatrix, GpuProducts, capability_for};
@@ -87,7 +90,7 @@ pub use policy::{
 };
 #[cfg(feature = "script")]
 pub use policy::{Script, ScriptError};
-pub use refine::{Refinement, refine, widened};
+pub use refine::{RefineEnd, RefineUntil, Refinement, refine, widened};
 pub use residual::{BackwardError, backward_error};
 pub use scalar::TileScalar;
 pub use solve::{Solution, solve, solve_with};

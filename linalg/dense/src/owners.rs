@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use zellige_runtime::{Policy, ReadyTask, SchedView, TaskInfo, TaskQueue, Wake};
+use zellige_runtime::TaskInfo;
+use zellige_runtime::sched::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
 /// Runs each task on the worker that owns the tile it writes: tile `(i, j)` belongs to worker `(I mod p) q + (J mod q)`, where `I = i / b` and
 /// `J = j / b`: two-dimensional block cyclic on a grid of `p x q` workers, in blocks of `b x b` tiles (1 unless [`Owners::blocks`] says otherwise);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use zellige_kernels::formats::{narrow, widen};
+use zellige_kernels::formats::widen;
 use zellige_kernels::{MatRef, Op, gemm};
 use zellige_runtime::{
     Codelet, Cpu, Handle, List, Operands, Read, ReadList, Runtime, Scratch, Slot, Submit, Subnormals,
@@ -12,35 +12,40 @@ use zellige_runtime::{
 
 use crate::SUBNORMALS;
 use crate::error::Error;
-use crate::factor::GemmCounts;
 use crate::policy::SharedPolicy;
-use crate::solve::{Solution, solve};
+use crate::solve::solve;
 use crate::tile::{MatrixNorm, Tile};
 use crate::tiled::{Generator, RectTiled, SymmetricTiled, mirror};
 
-/// A refinement step that has been submitted.
-#[derive(Debug)]
-pub struct Refinement {
-    solution: Solution,
-    residual: Handle<MatrixNorm>,
-    right_hand_side: Handle<MatrixNorm>,
+/// When refinement ends: whichever comes first. It also ends where a step has not halved the residual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RefineUntil {
+    /// Steps at most.
+    pub steps: usize,
+    /// `||B - X A||_F / ||B||_F` that is small enough.
+    pub tolerance: f64,
 }
 
-impl Refinement {
-    /// Waits, and returns `||B - X A||_F / ||B||_F` of the `X` before the step. 0 where both are zero.
-    ///
-    /// # Errors
-    /// Whatever failed first.
-    pub fn wait(&self, rt: &Runtime) -> Result<f64, Error> {
-        self.solution.wait(rt)?;
-        let (r, b) = (rt.read(&self.residual)?.0, rt.read(&self.right_hand_side)?.0);
-        Ok(if r == 0.0 { 0.0 } else { r / b })
-    }
+/// Why refinement has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefineEnd {
+    /// The residual is small enough.
+    Converged,
+    /// All steps have been made.
+    Steps,
+    /// The last step has not halved the residual; one that has made it larger is undone.
+    Stagnated,
+}
 
-    /// The products of the correction's solve, by precision.
-    pub fn counts(&self) -> &GemmCounts {
-        self.solution.counts()
-    }
+/// What refinement came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refinement {
+    /// Why it has ended.
+    pub end: RefineEnd,
+    /// `||B - X A||_F / ||B||_F` of the `X` before each step that was made; 0 where both norms are zero.
+    pub before: Vec<f64>,
+    /// The same of the `X` that there is now, recomputed.
+    pub residual: f64,
 }
 
 /// Submits the copy of `x` into `f64` tiles, the form that refinement improves.
@@ -55,53 +60,131 @@ pub fn widened<S: Submit>(s: &S, x: &RectTiled<f32>) -> Result<RectTiled<f64>, E
     Ok(wide)
 }
 
-/// Submits one step of refinement, `X += solve(B - X A)`.
+/// Iterative refinement, `X += solve(B - X A)` step by step.
 ///
-/// The residual is computed in `f64` from `A` and `B` themselves, block by block: `a` is asked for every block on and below
-/// the diagonal once per step, none is kept. The correction is solved for with `l`, the factor of `A`, on tiles cut as `x` is.
+/// Residuals are computed in `f64` from `A` and `B` themselves, block by block: `a` is asked for every block on and below
+/// the diagonal once per residual, none is kept. They are multiplied by a power of two before they are narrowed to `f32`, whose range they leave
+/// as they become small. A correction is solved for with `l`, the factor of `A`, on tiles cut as `x` is.
 /// The largest intermediate is the residual in `f64`, one tile per column of tiles, as tall as `X`.
 ///
 /// # Errors
-/// As [`solve`].
-pub fn refine<S: Submit>(
-    s: &S,
-    l: &SymmetricTiled<f32>,
-    policy: &SharedPolicy,
-    a: &Generator<f64>,
-    b: &Generator<f64>,
+/// As [`solve`], and whatever failed first.
+pub fn refine(
+    rt: &Runtime,
+    (l, policy): (&SymmetricTiled<f32>, &SharedPolicy),
+    (a, b): (&Generator<f64>, &Generator<f64>),
     x: &RectTiled<f64>,
+    until: RefineUntil,
 ) -> Result<Refinement, Error> {
-    let grid = l.grid();
-    if grid.edges() != x.col_grid().edges() {
+    if l.grid().edges() != x.col_grid().edges() {
         return Err(Error::Shape {
             what: "refining X",
             got: format!("X with column edges {:?}", x.col_grid().edges()),
-            want: format!("A with edges {:?}", grid.edges()),
+            want: format!("A with edges {:?}", l.grid().edges()),
         });
     }
-    let m = x.row_grid().len();
-    let whole = crate::TileGrid::uniform(m, m.max(1))?;
-    let r = RectTiled::<f64>::generate(s, "R", whole, grid.clone(), b)?;
-    let right_hand_side = r.norm(s)?;
-    // R has no row of tiles where X has no rows.
-    if m > 0 {
-        for (k, n) in pairs(grid.tiles()) {
-            submit_block(s, a, grid.range(k), grid.range(n), x, &r, (k, n))?;
+    let (mut before, mut now) = (Vec::new(), Residual::new(rt, a, b, x)?);
+    loop {
+        let end = match () {
+            () if now.relative <= until.tolerance => RefineEnd::Converged,
+            () if before.len() >= until.steps => RefineEnd::Steps,
+            () => {
+                let was = now.relative;
+                before.push(was);
+                let correction = now.solved(rt, l, policy, x)?;
+                correction.add(rt, 1.0, x)?;
+                now = Residual::new(rt, a, b, x)?;
+                if now.relative <= 0.5 * was {
+                    continue;
+                }
+                // NaN is more than anything.
+                if now.relative.is_nan() || now.relative > was {
+                    correction.add(rt, -1.0, x)?;
+                    now = Residual::new(rt, a, b, x)?;
+                }
+                if now.relative <= until.tolerance { RefineEnd::Converged } else { RefineEnd::Stagnated }
+            }
+        };
+        return Ok(Refinement { end, before, residual: now.relative });
+    }
+}
+
+/// `B - X A`.
+struct Residual {
+    r: RectTiled<f64>,
+    norm: Handle<MatrixNorm>,
+    /// Its norm beside that of `B`.
+    relative: f64,
+}
+
+impl Residual {
+    fn new(
+        rt: &Runtime,
+        a: &Generator<f64>,
+        b: &Generator<f64>,
+        x: &RectTiled<f64>,
+    ) -> Result<Residual, Error> {
+        let (m, grid) = (x.row_grid().len(), x.col_grid());
+        let whole = crate::TileGrid::uniform(m, m.max(1))?;
+        let r = RectTiled::<f64>::generate(rt, "R", whole, grid.clone(), b)?;
+        let right_hand_side = r.norm(rt)?;
+        // R has no row of tiles where X has no rows.
+        if m > 0 {
+            for (k, n) in pairs(grid.tiles()) {
+                submit_block(rt, a, grid.range(k), grid.range(n), x, &r, (k, n))?;
+            }
         }
-    }
-    let d = RectTiled::<f32>::new(s, "D", x.row_grid().clone(), x.col_grid().clone());
-    for i in 0..x.row_grid().tiles() {
-        for j in 0..grid.tiles() {
-            let cut = Cut { rows: x.row_grid().range(i) };
-            s.submit(cut, (read(r.tile(0, j)), write(d.tile(i, j))))?;
+        for tile in r.handles() {
+            rt.submit(Measure, (update(tile),))?;
         }
+        let norm = r.norm(rt)?;
+        let (of_r, of_b) = (rt.read(&norm)?.0, rt.read(&right_hand_side)?.0);
+        Ok(Residual { r, norm, relative: if of_r == 0.0 { 0.0 } else { of_r / of_b } })
     }
-    let residual = d.norm(s)?;
-    let solution = solve(s, l, &d, policy)?;
-    for (correction, x) in d.handles().iter().zip(x.handles()) {
-        s.submit(Correct, (read(correction), update(x)))?;
+
+    /// What `X` lacks, by the factor.
+    fn solved(
+        self,
+        rt: &Runtime,
+        l: &SymmetricTiled<f32>,
+        policy: &SharedPolicy,
+        x: &RectTiled<f64>,
+    ) -> Result<Correction, Error> {
+        let d = RectTiled::<f32>::new(rt, "D", x.row_grid().clone(), x.col_grid().clone());
+        for i in 0..x.row_grid().tiles() {
+            for j in 0..x.col_grid().tiles() {
+                let cut = Cut { rows: x.row_grid().range(i) };
+                rt.submit(cut, (read(self.r.tile(0, j)), read(&self.norm), write(d.tile(i, j))))?;
+            }
+        }
+        solve(rt, l, &d, policy)?.wait(rt)?;
+        Ok(Correction { d, norm: self.norm })
     }
-    Ok(Refinement { solution, residual, right_hand_side })
+}
+
+/// What is added to `X`, multiplied by a power of two that the norm of the residual says.
+struct Correction {
+    d: RectTiled<f32>,
+    norm: Handle<MatrixNorm>,
+}
+
+impl Correction {
+    /// `X += sign D`.
+    fn add(&self, rt: &Runtime, sign: f64, x: &RectTiled<f64>) -> Result<(), Error> {
+        for (d, x) in self.d.handles().iter().zip(x.handles()) {
+            rt.submit(Correct { sign }, (read(d), read(&self.norm), update(x)))?;
+        }
+        Ok(())
+    }
+}
+
+/// The power of two that takes a residual of this norm to one of about 1.
+fn unit_scale(norm: &MatrixNorm) -> f64 {
+    if norm.0 > 0.0 && norm.0.is_finite() {
+        2f64.powi(-(norm.0.log2().ceil() as i32).clamp(-1000, 1000))
+    } else {
+        1.0
+    }
 }
 
 /// Every block `(k, n)`, `k >= n`, in an order in which neighbours update different columns of the residual: one diagonal
@@ -224,13 +307,29 @@ impl Codelet for OffDiagonal {
     }
 }
 
-/// Some rows of the residual, rounded to `f32`, with the norm that they had before.
+/// Leaves a tile's norm.
+struct Measure;
+
+impl Codelet for Measure {
+    type Operands = (Update<Tile<f64>>,);
+
+    fn name(&self) -> &'static str {
+        "measure"
+    }
+
+    fn cpu(&self, (r,): (&mut Tile<f64>,), _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        r.measure()?;
+        Ok(())
+    }
+}
+
+/// Some rows of the residual, scaled and rounded to `f32`, with the norm that they had before they were rounded.
 struct Cut {
     rows: Range<usize>,
 }
 
 impl Codelet for Cut {
-    type Operands = (Read<Tile<f64>>, Write<Tile<f32>>);
+    type Operands = (Read<Tile<f64>>, Read<MatrixNorm>, Write<Tile<f32>>);
     const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
@@ -239,13 +338,17 @@ impl Codelet for Cut {
 
     fn cpu(
         &self,
-        (r, mut d): (&Tile<f64>, Slot<'_, Tile<f32>>),
+        (r, norm, mut d): (&Tile<f64>, &MatrixNorm, Slot<'_, Tile<f32>>),
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let source = r.mat()?.sub(self.rows.start, 0, self.rows.len(), r.cols());
-        let mut tile = Tile::zeros(source.rows(), source.cols());
-        narrow(source, tile.mat_mut()?)?;
-        tile.set_norm(zellige_kernels::formats::frobenius_norm(source));
+        let (mut tile, scale) = (Tile::zeros(source.rows(), source.cols()), unit_scale(norm));
+        let mut to = tile.mat_mut()?;
+        for j in 0..source.cols() {
+            let column = to.col_mut(j).iter_mut().zip(source.col(j));
+            column.for_each(|(to, from)| *to = (scale * from) as f32);
+        }
+        tile.set_norm(scale * zellige_kernels::formats::frobenius_norm(source));
         d.put(tile);
         Ok(())
     }
@@ -274,20 +377,27 @@ impl Codelet for Widen {
     }
 }
 
-/// `X += D`.
-struct Correct;
+/// `X += sign D`.
+struct Correct {
+    sign: f64,
+}
 
 impl Codelet for Correct {
-    type Operands = (Read<Tile<f32>>, Update<Tile<f64>>);
+    type Operands = (Read<Tile<f32>>, Read<MatrixNorm>, Update<Tile<f64>>);
     const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "correct"
     }
 
-    fn cpu(&self, (d, x): (&Tile<f32>, &mut Tile<f64>), _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+    fn cpu(
+        &self,
+        (d, norm, x): (&Tile<f32>, &MatrixNorm, &mut Tile<f64>),
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let scale = self.sign * unit_scale(norm);
         for (x, &d) in x.as_mut_slice()?.iter_mut().zip(d.as_slice()?) {
-            *x += f64::from(d);
+            *x += f64::from(d) / scale;
         }
         x.measure()?;
         Ok(())

@@ -6,7 +6,8 @@ use zellige_kernels::formats::{
     unpack_split,
 };
 use zellige_kernels::{KernelError, MatMut, MatRef, StorageFormat};
-use zellige_runtime::{Buffer, Data, Format, Meta, Portability, Portable};
+use zellige_runtime::data::{Portability, Portable};
+use zellige_runtime::{Buffer, Data, Format, Meta};
 
 mod portable;
 

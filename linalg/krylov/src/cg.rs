@@ -1,12 +1,12 @@
 //! Conjugate gradients.
 
-use zellige_runtime::{Graph, Runtime};
+use zellige_runtime::{Bindings, Graph, Runtime};
 
 use crate::error::Error;
 use crate::log::Logger;
 use crate::numbers::NumbersHandle;
-use crate::operator::check_fixed;
-use crate::reliable::Reliable;
+use crate::operator::{apply_to, check_fixed};
+use crate::reliable::{Estimated, Reliable, Updatable};
 use crate::rounds::{self, Ended, Limits};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
@@ -18,17 +18,24 @@ use crate::{Correction, Kept, Method, Setting};
 const RHO: usize = 0;
 const ALPHA: usize = 1;
 const BETA: usize = 2;
-const OWN: usize = 3;
+/// What of the direction is taken out after its residual was replaced, beside `z`; what `z` is multiplied by; 1 if it was replaced.
+const PROJECTION: usize = 3;
+const OF_Z: usize = 4;
+const IS_NEW: usize = 5;
+const OWN: usize = 6;
 
-/// Sums of products: `p . A p` or `r . r`, `r . z`, `r_old . z`.
+/// Sums of products: `p . A p` or `r . r`, `r . z`, the change of `r` times `z`, `r . p`, `p . p`, `A p . A p`.
 const RR: usize = 0;
 const PQ: usize = 0;
 const RZ: usize = 1;
-const OLD_Z: usize = 2;
-const SUMS: usize = 3;
+const CHANGE: usize = 2;
+const RP: usize = 3;
+const PP: usize = 4;
+const QQ: usize = 5;
+const SUMS: usize = 6;
 
 /// Conjugate gradients (Hestenes and Stiefel 1952), for Hermitian positive definite operators; flexible (Notay 2000, with the formula of Polak
-/// and Ribière) where the preconditioner changes from step to step, or products are inexact.
+/// and Ribière, or the usual one where that is negative) where the preconditioner changes from step to step, or products are inexact.
 ///
 /// A step without a preconditioner reads 8 vectors and writes 3, besides what the product reads: `p` to `q` (2); `d += alpha p`, `r -= alpha q` (6); `p = r +
 /// beta p` (3).
@@ -48,29 +55,43 @@ impl<E: Scalar> Method<E> for Cg {
     }
 }
 
-impl Cg {
-    /// Ready for a system, with residuals that are replaced or not.
-    pub(crate) fn prepared<'r, E: Scalar>(
+impl<E: Scalar> Updatable<E> for Cg {
+    fn prepare_with<'r>(
         &self,
         setting: Setting<'r, E>,
-        reliable: Option<&Reliable<'_, E>>,
+        reliable: Reliable<'_, E>,
+    ) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+        self.prepared(setting, Some(reliable))
+    }
+}
+
+impl Cg {
+    /// Ready for a system, with residuals that are replaced or not.
+    fn prepared<'r, E: Scalar>(
+        &self,
+        setting: Setting<'r, E>,
+        reliable: Option<Reliable<'_, E>>,
     ) -> Result<Box<dyn Correction<E> + 'r>, Error> {
         if !self.flexible {
             check_fixed(setting.m, "cg", "fcg")?;
         }
-        Ok(Box::new(Prepared::new(self, setting, reliable)?))
+        Ok(Box::new(Prepared::new(self, setting, reliable.as_ref())?))
     }
 }
 
 struct Vectors<E: Scalar> {
-    /// The residual, and what it was a step before (flexible only).
+    /// The residual that a run begins with.
+    begun: MultiVector<E>,
     r: MultiVector<E>,
+    /// What it was a step before (flexible, with a preconditioner).
     r_old: Option<MultiVector<E>>,
     /// `M^-1 r`; the residual itself without a preconditioner.
     z: MultiVector<E>,
     p: MultiVector<E>,
     q: MultiVector<E>,
     d: MultiVector<E>,
+    /// What of `d` has been found since the last replacement, where that is not accumulated in float64.
+    part: Option<MultiVector<E>>,
 }
 
 struct Prepared<'r, E: Scalar> {
@@ -79,41 +100,62 @@ struct Prepared<'r, E: Scalar> {
     numbers: NumbersHandle<E>,
     begin: Graph,
     step: Graph,
+    finish: Option<Graph>,
     kept: Kept,
 }
 
 impl<'r, E: Scalar> Prepared<'r, E> {
     fn new(cg: &Cg, setting: Setting<'r, E>, reliable: Option<&Reliable<'_, E>>) -> Result<Self, Error> {
-        let Setting { rt, a, m, columns } = setting;
-        let (space, zeros) = (setting.space(), || setting.zeros());
-        let r = zeros();
-        let z = m.map_or_else(|| r.clone(), |_| zeros());
-        let r_old = cg.flexible.then(zeros);
-        let v = Vectors { r, r_old, z, p: zeros(), q: zeros(), d: zeros() };
+        let Setting { rt, m, columns, .. } = setting;
+        let space = setting.space();
+        let stored =
+            || reliable.map_or_else(|| setting.zeros(), |reliable| setting.stored(reliable.storage()));
+        let r = stored();
+        let has_part = reliable.is_some_and(|reliable| !reliable.stabilisation().wide_solution);
+        let v = Vectors {
+            begun: reliable.map_or_else(|| r.clone(), |reliable| reliable.residual().clone()),
+            r_old: (cg.flexible && m.is_some()).then(stored),
+            z: m.map_or_else(|| r.clone(), |_| stored()),
+            p: stored(),
+            q: stored(),
+            d: setting.zeros(),
+            part: has_part.then(stored),
+            r,
+        };
         let numbers = NumbersHandle::new(rt, columns, OWN);
         let sums = Sums::new(rt, space, columns, SUMS);
-        let begin = rt.record(|graph| {
-            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
-            begin(&steps, &v, setting)?;
-            reliable.map_or(Ok(()), |reliable| reliable.begin(&steps, &v.r, RR))
+        let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
+            rt.record(|graph| {
+                let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+                body(&Step { steps, v: &v, setting, reliable, is_flexible: cg.flexible })
+            })
+        };
+        let begin = record(&|step| step.begin())?;
+        let step = record(&|step| {
+            step.descend()?;
+            step.direct()
         })?;
-        let step = rt.record(|graph| {
-            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
-            a.apply_dot(&steps, &v.p, &v.q, PQ)?;
-            descend(&steps, &v)?;
-            reliable.map_or(Ok(()), |reliable| reliable.replace(&steps, &v.d, &v.r, RR))?;
-            direct(&steps, &v, setting)
-        })?;
-        let count = 4 + usize::from(cg.flexible) + usize::from(m.is_some());
-        let kept =
-            Kept::vectors::<E>(space, count + if reliable.is_some() { Reliable::<E>::VECTORS } else { 0 });
-        Ok(Prepared { rt, vectors: v, numbers, begin, step, kept })
+        let finish = match &v.part {
+            None => None,
+            Some(part) => {
+                let open = NumbersHandle::new(rt, columns, 0);
+                let of = |graph: &_| {
+                    Steps::new(graph, space, &open).task("cg.finish").add(&v.d, times(1.0, part)).submit()
+                };
+                Some(rt.record(of)?)
+            }
+        };
+        let has = [v.r_old.is_some(), m.is_some(), has_part];
+        let count = 4 + has.into_iter().filter(|has| *has).count();
+        let own = reliable.map_or(Kept::default(), Reliable::kept);
+        let kept = Kept::vectors::<E>(space, count).and(own);
+        Ok(Prepared { rt, vectors: v, numbers, begin, step, finish, kept })
     }
 }
 
 impl<E: Scalar> Correction<E> for Prepared<'_, E> {
     fn residual(&self) -> &MultiVector<E> {
-        &self.vectors.r
+        &self.vectors.begun
     }
 
     fn correction(&self) -> &MultiVector<E> {
@@ -126,53 +168,110 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
 
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
         rounds::begin(self.rt, &self.begin, &self.numbers, limits)?;
-        rounds::run(self.rt, &self.step, &self.numbers, limits, logs)
+        let ended = rounds::run(self.rt, &self.step, &self.numbers, limits, logs)?;
+        if let Some(finish) = &self.finish {
+            self.rt.replay(&Bindings::recorded(finish))?;
+        }
+        Ok(ended)
     }
 }
 
-/// `d = 0`, `p = z = M^-1 r`, `rho = r . z`.
-fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, setting: Setting<'_, E>) -> Result<(), Error> {
-    setting.m.map_or(Ok(()), |m| m.apply(steps, &v.r, &v.z))?;
-    let first = steps.task("cg.begin").assign(&v.d, []).copy(&v.p, &v.z);
-    first.dot(&v.r, &v.r, RR).dot(&v.r, &v.z, RZ).submit()?;
-    steps.update_numbers("cg.rho", |sums, s| {
-        s.set_real(RHO, sums[RZ].real());
-        s.first_residual(sums[RR].real().sqrt());
-        s.end_unless_positive(sums[RZ].real());
-    })
+/// What graphs are recorded from.
+struct Step<'g, E: Scalar> {
+    steps: Steps<'g, E>,
+    v: &'g Vectors<E>,
+    setting: Setting<'g, E>,
+    reliable: Option<&'g Reliable<'g, E>>,
+    is_flexible: bool,
 }
 
-/// The first half of a step, after `q = A p`: `alpha = rho / p . q`, `d += alpha p`, `r -= alpha q`.
-fn descend<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>) -> Result<(), Error> {
-    steps.update_numbers("cg.alpha", |sums, s| {
-        s.set_real(ALPHA, s.real(RHO) / sums[PQ].real());
-        s.end_unless_positive(sums[PQ].real());
-    })?;
-    if let Some(old) = &v.r_old {
-        steps.task("cg.keep").copy(old, &v.r).submit()?;
+impl<E: Scalar> Step<'_, E> {
+    /// `d = 0`, `p = z = M^-1 r`, `rho = r . z`.
+    fn begin(&self) -> Result<(), Error> {
+        let (v, steps) = (self.v, &self.steps);
+        if self.reliable.is_some() {
+            steps.task("cg.residual").copy(&v.r, &v.begun).submit()?;
+        }
+        self.setting.m.map_or(Ok(()), |m| apply_to(steps, m, &v.r, &v.z, None))?;
+        let mut task = steps.task("cg.begin").assign(&v.d, []).copy(&v.p, &v.z);
+        if let Some(part) = &v.part {
+            task = task.assign(part, []);
+        }
+        task.dot(&v.begun, &v.begun, RR).dot(&v.r, &v.z, RZ).submit()?;
+        steps.update_numbers("cg.rho", |sums, s| {
+            s.set_reals([(RHO, sums[RZ].real()), (OF_Z, 1.0)]);
+            s.first_residual(sums[RR].real().sqrt());
+            s.end_unless_positive(sums[RZ].real());
+        })?;
+        self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
-    let task = steps.task("cg.descend").add(&v.d, plus(ALPHA, &v.p)).add(&v.r, minus(ALPHA, &v.q));
-    task.dot(&v.r, &v.r, RR).submit()
-}
 
-/// The second half of a step, the next direction: `beta = r . z / rho`, `p = z + beta p`.
-fn direct<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, setting: Setting<'_, E>) -> Result<(), Error> {
-    let is_preconditioned = setting.m.is_some();
-    if let Some(m) = setting.m {
-        m.apply(steps, &v.r, &v.z)?;
-        steps.task("cg.rho").dot(&v.r, &v.z, RZ).submit()?;
+    /// The first half of a step: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -= alpha q`.
+    fn descend(&self) -> Result<(), Error> {
+        let (v, steps) = (self.v, &self.steps);
+        apply_to(steps, self.setting.a, &v.p, &v.q, Some(PQ))?;
+        steps.update_numbers("cg.alpha", |sums, s| {
+            s.set_real(ALPHA, s.real(RHO) / sums[PQ].real());
+            s.end_unless_positive(sums[PQ].real());
+        })?;
+        if let Some(old) = &v.r_old {
+            steps.task("cg.keep").copy(old, &v.r).submit()?;
+        }
+        let solution = v.part.as_ref().unwrap_or(&v.d);
+        let mut task =
+            steps.task("cg.descend").add(solution, plus(ALPHA, &v.p)).add(&v.r, minus(ALPHA, &v.q));
+        if self.is_flexible && self.setting.m.is_none() {
+            task = task.dot_change(&v.r, CHANGE);
+        }
+        let Some(reliable) = self.reliable else { return task.dot(&v.r, &v.r, RR).submit() };
+        if reliable.needs_estimate() {
+            task = task.dot(&v.p, &v.p, PP).dot(&v.q, &v.q, QQ);
+        }
+        task.dot(&v.r, &v.r, RR).submit()?;
+        let estimated = Estimated { pp: PP, qq: QQ, alpha: ALPHA };
+        reliable.decide(steps, RR, estimated)?;
+        if let Some(part) = &v.part {
+            let gated = steps.by(reliable.gate());
+            gated.task("cg.solution").add(&v.d, times(1.0, part)).assign(part, []).submit()?;
+        }
+        reliable.replace(steps, &v.d, &v.r, RR)
     }
-    if let Some(old) = &v.r_old {
-        steps.task("cg.change").dot(old, &v.z, OLD_Z).submit()?;
+
+    /// The second half of a step, the next direction: `beta = r . z / rho`, `p = z + beta p`. Where the residual was replaced, `p` is made orthogonal to it
+    /// before: `p -= (r . p / r . z) z` (Clark et al. 2022, section IV).
+    fn direct(&self) -> Result<(), Error> {
+        let (v, steps) = (self.v, &self.steps);
+        let (is_preconditioned, is_flexible) = (self.setting.m.is_some(), self.is_flexible);
+        let rho = if is_preconditioned { RZ } else { RR };
+        if let Some(m) = self.setting.m {
+            apply_to(steps, m, &v.r, &v.z, None)?;
+            let task = steps.task("cg.rho").dot(&v.r, &v.z, RZ);
+            v.r_old.iter().fold(task, |task, old| task.dot(old, &v.z, CHANGE)).submit()?;
+        }
+        if let Some(reliable) = self.reliable {
+            let gated = steps.by(reliable.gate());
+            gated.task("cg.project").dot(&v.r, &v.p, RP).submit()?;
+            let projects = reliable.stabilisation().projection;
+            gated.update_numbers_of("cg.projection", steps.numbers(), move |sums, gate, s| {
+                let is_new = !gate.is_done();
+                s.set_real(IS_NEW, f64::from(u8::from(is_new)));
+                s[PROJECTION] = if is_new && projects { sums[RP] / sums[rho] } else { E::default() };
+            })?;
+        }
+        steps.update_numbers("cg.beta", move |sums, s| {
+            let rho = sums[rho].real();
+            let gained = match (is_flexible && s.real(IS_NEW) == 0.0, is_preconditioned) {
+                (false, _) => rho,
+                (true, true) => rho - sums[CHANGE].real(),
+                (true, false) => sums[CHANGE].real(),
+            };
+            let gained = if gained < 0.0 { rho } else { gained };
+            s.set_real(BETA, gained / s.real(RHO));
+            s[OF_Z] = E::from_real(1.0) - s[BETA] * s[PROJECTION];
+            s.set_real(RHO, rho);
+            s.step(sums[RR].real().sqrt());
+            s.end_unless_positive(rho);
+        })?;
+        steps.task("cg.direct").assign(&v.p, [plus(OF_Z, &v.z), plus(BETA, &v.p)]).submit()
     }
-    let is_flexible = v.r_old.is_some();
-    steps.update_numbers("cg.beta", move |sums, s| {
-        let rho = sums[if is_preconditioned { RZ } else { RR }].real();
-        let gained = if is_flexible { rho - sums[OLD_Z].real() } else { rho };
-        s.set_real(BETA, gained / s.real(RHO));
-        s.set_real(RHO, rho);
-        s.step(sums[RR].real().sqrt());
-        s.end_unless_positive(rho);
-    })?;
-    steps.task("cg.direct").assign(&v.p, [times(1.0, &v.z), plus(BETA, &v.p)]).submit()
 }

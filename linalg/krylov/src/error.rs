@@ -91,7 +91,7 @@ impl Error {
             return Ok(());
         }
         let needed = needed.saturating_add(TABLES);
-        match zellige_runtime::available_memory() {
+        match zellige_runtime::topology::available_memory() {
             Some(available) if needed > available => {
                 Err(NotEnoughMemory::refused(what(), needed, Some(available)).into())
             }

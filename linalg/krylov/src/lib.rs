@@ -7,7 +7,7 @@
 //! | to | see |
 //! |---|---|
 //! | say what is solved | [`Operator`], [`from_fn`], [`Shifted`], [`Solve`] |
-//! | say how | [`Method`], [`Cg`], [`ReliableCg`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
+//! | say how | [`Method`], [`Cg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
 //! | solve for several right-hand sides, or several shifts at once | [`solve_columns`], [`solve_shifted`] |
 //! | say when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | watch | [`Logger`], [`History`] |
@@ -25,15 +25,16 @@
 //! // Hermitian and indefinite: i above the diagonal, -i below it, alternating signs on it.
 //! let (rt, n) = (Runtime::new()?, 400);
 //! let space = Space::new(n, 0);
-//! let a = from_fn(&space, |x: &[Complex<f64>], y: &mut [Complex<f64>]| {
+//! let i_times = |z: Complex<f64>| Complex::new(-z.im, z.re);
+//! let a = from_fn(&space, move |x: &[Complex<f64>], y: &mut [Complex<f64>]| {
 //!     for i in 0..x.len() {
 //!         let sign = if i % 2 == 0 { 3.0 } else { -3.0 };
 //!         y[i] = x[i] * sign;
 //!         if i + 1 < x.len() {
-//!             y[i] += Complex::i() * x[i + 1];
+//!             y[i] += i_times(x[i + 1]);
 //!         }
 //!         if i > 0 {
-//!             y[i] -= Complex::i() * x[i - 1];
+//!             y[i] -= i_times(x[i - 1]);
 //!         }
 //!     }
 //! });
@@ -74,19 +75,21 @@ pub use error::Error;
 pub use gmres::{Gmres, Orthogonalisation, RelaxedGmres};
 pub use log::{History, Logger, Onwards, Rescaled};
 pub use minres::Minres;
-pub use multishift::{ShiftedSolutions, solve_shifted};
+pub use multishift::{ShiftedSolutions, solve_shifted, solve_shifted_with};
 pub use numbers::{Numbers, NumbersHandle, REMEMBERED, State};
-pub use operator::{FromFn, Operator, Workspace, from_fn, multiply};
-pub use reliable::{Reliable, ReliableCg};
+pub use operator::{FromFn, Operator, Workspace, apply_to, from_fn, multiply};
+pub use reliable::{Estimated, Reliable, ReliableUpdates, Stabilisation, Trigger, Updatable, Updates};
 pub use scalar::Scalar;
 pub use shifted::Shifted;
-pub use solve::{Reason, Solution, Solve, solve, solve_columns};
+pub use solve::{Reason, Solution, Solve, cg, solve, solve_columns};
 pub use space::{GRAIN, MOST_PARTS, Space, joined};
 pub use steps::{Gated, Steps, Sums, are_done};
 pub use stop::{Progress, Stop, StoppingCriterion};
 pub use storage::{Packed, Plain, Storage};
 pub use vector::MultiVector;
 pub use vector_task::{Coefficient, Term, VectorTask, minus, plus, times};
+
+use std::sync::Arc;
 
 use zellige_runtime::Runtime;
 
@@ -111,7 +114,12 @@ impl<E: Scalar> Setting<'_, E> {
         self.a.domain()
     }
 
-    /// A vector of zeros.
+    /// A vector of zeros in this storage.
+    pub fn stored(&self, storage: &Arc<dyn Storage<E>>) -> MultiVector<E> {
+        MultiVector::stored(self.rt, self.space(), self.columns, Arc::clone(storage))
+    }
+
+    /// A vector of zeros in float64.
     pub fn zeros(&self) -> MultiVector<E> {
         MultiVector::zeros(self.rt, self.space(), self.columns)
     }

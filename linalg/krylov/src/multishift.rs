@@ -6,6 +6,8 @@ use crate::error::Error;
 use crate::grains::{norm, unit_scale};
 use crate::log::{Logger, Onwards, Rescaled};
 use crate::numbers::{NumbersHandle, State};
+use crate::operator::{Operator, apply_to};
+use crate::reliable::{Estimated, Reliable, ReliableUpdates, Updates};
 use crate::rounds::{self, Ended, Limit, Limits};
 use crate::scalar::Scalar;
 use crate::shifted::Shifted;
@@ -13,7 +15,7 @@ use crate::solve::{BEYOND, Solution, Solve, check, solve};
 use crate::steps::{Steps, Sums};
 use crate::stop::{Progress, StoppingCriterion};
 use crate::vector::MultiVector;
-use crate::vector_task::{minus, plus, times};
+use crate::vector_task::{minus, plus};
 use crate::{Cg, Kept, Setting};
 
 /// Solves `(A + sigma_k I) x_k = b` for every shift, `A + sigma_k I` Hermitian positive definite: conjugate gradients in the one Krylov space that all
@@ -35,20 +37,52 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
     stop: &(impl StoppingCriterion + ?Sized),
     logs: &mut [L],
 ) -> Result<ShiftedSolutions<E>, Error> {
+    shifted(problem, shifts, b, stop, logs, None)
+}
+
+/// As [`solve_shifted`], with reliable updates (Clark et al. 2022, section V): the residual of the smallest shift is replaced by the true one, and all directions
+/// are made orthogonal to it. Residuals and directions may be narrow; solutions are in float64. What follows for each shift has updates as well.
+///
+/// # Errors
+/// As [`solve_shifted`]; those of [`Reliable::new`].
+pub fn solve_shifted_with<E: Scalar, L: Logger>(
+    problem: &Solve<'_, E>,
+    shifts: &[f64],
+    b: &[E],
+    stop: &(impl StoppingCriterion + ?Sized),
+    logs: &mut [L],
+    updates: &Updates<E>,
+) -> Result<ShiftedSolutions<E>, Error> {
+    shifted(problem, shifts, b, stop, logs, Some(updates))
+}
+
+fn shifted<E: Scalar, L: Logger>(
+    problem: &Solve<'_, E>,
+    shifts: &[f64],
+    b: &[E],
+    stop: &(impl StoppingCriterion + ?Sized),
+    logs: &mut [L],
+    updates: Option<&Updates<E>>,
+) -> Result<ShiftedSolutions<E>, Error> {
     let begun = std::time::Instant::now();
     check("right-hand side", b, problem.exact.domain().len())?;
     check_shifts(problem, shifts, logs.len())?;
-    let smallest = shifts.iter().copied().fold(f64::INFINITY, f64::min);
-    let base = Shifted { a: problem.inner, sigma: smallest };
-    let above: Vec<f64> = shifts.iter().map(|shift| shift - smallest).collect();
-    let method = Prepared::new(Setting { rt: problem.rt, a: &base, m: None, columns: 1 }, &above)?;
+    let least = (0..shifts.len()).min_by(|i, j| shifts[*i].total_cmp(&shifts[*j])).unwrap_or(0);
+    let sigma = shifts[least];
+    let (base, exact) = (Shifted { a: problem.inner, sigma }, Shifted { a: problem.exact, sigma });
+    let above: Vec<f64> = shifts.iter().map(|shift| shift - sigma).collect();
+    let setting = Setting { rt: problem.rt, a: &base, m: None, columns: 1 };
+    let reliable = updates.map(|updates| Reliable::new(setting, &exact, updates)).transpose()?;
+    let method = Prepared::new(setting, (&above, least), reliable.as_ref())?;
     // As that of `solve`, the system has a factor with which norms are in range.
     let (scale, rhs) = (unit_scale(b), norm(b));
     let times = |v: &[E], factor: f64| v.iter().map(|v| E::from_real(factor) * *v).collect::<Vec<E>>();
-    method.r.set_column(problem.rt, 0, &times(b, scale))?;
+    method.begun.set_column(problem.rt, 0, &times(b, scale))?;
     let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first: rhs };
+    // Residuals that are replaced on the way are true.
+    let reduction = if updates.is_some() { 0.0 } else { problem.reduction };
     let limit = Limit {
-        goal: scale * (BEYOND * stop.goal(&progress(0)).unwrap_or(0.0)).max(problem.reduction * rhs),
+        goal: scale * (BEYOND * stop.goal(&progress(0)).unwrap_or(0.0)).max(reduction * rhs),
         steps: stop.steps_left(&progress(0)).unwrap_or(usize::MAX),
     };
     let limits = Limits { columns: &[Some(limit)], is_late: &|| stop.is_late(&progress(0)) };
@@ -65,7 +99,14 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
         let one = Solve { exact: &exact, inner: &inner, preconditioner: None, ..*problem };
         let rest = Rest { stop, steps: shared.steps, begun };
         let mut log = Onwards { log, before: shared.steps };
-        let solution = solve(&one, &Cg::default(), b, &mut found, &rest, &mut log)?;
+        let solution = match updates {
+            None => solve(&one, &Cg::default(), b, &mut found, &rest, &mut log)?,
+            Some(updates) => {
+                let (cg, updates) = (Cg { flexible: true }, updates.clone());
+                let method = ReliableUpdates { method: cg, exact: &exact as &dyn Operator<E>, updates };
+                solve(&Solve { reduction: 0.0, ..one }, &method, b, &mut found, &rest, &mut log)?
+            }
+        };
         each.push((Solution { kept: solution.kept.and(own), ..solution }, found));
     }
     Ok(ShiftedSolutions { shared: shared.steps, each })
@@ -141,14 +182,18 @@ const RHO: usize = 0;
 const ALPHA: usize = 1;
 const ALPHA_OLD: usize = 2;
 const BETA: usize = 3;
-const OF_SHIFTS: usize = 4;
+/// What the residual is multiplied by on its way to the next direction of the smallest shift, and what of that is taken out; 1 where it was replaced.
+const OF_R: usize = 4;
+const PROJECTION: usize = 5;
+const IS_NEW: usize = 6;
+const OF_SHIFTS: usize = 7;
 
 /// Numbers of one shift.
 #[derive(Clone, Copy)]
 struct Shift(usize);
 
 impl Shift {
-    const NUMBERS: usize = 5;
+    const NUMBERS: usize = 7;
 
     /// Of shift `k`.
     fn new(k: usize) -> Shift {
@@ -177,44 +222,85 @@ impl Shift {
     fn done(self) -> usize {
         self.0 + 4
     }
+
+    /// What the residual is multiplied by on its way to the next direction.
+    fn of_r(self) -> usize {
+        self.0 + 5
+    }
+
+    /// What of the direction is taken out, beside the residual, after that was replaced.
+    fn projection(self) -> usize {
+        self.0 + 6
+    }
 }
 
-/// The sum of products.
+/// Sums of products: `p . A p` or `r . r`, `r` times its change, `p . p`, `A p . A p`, `r . p`, and `r` times each direction.
 const PQ: usize = 0;
 const RR: usize = 0;
+const CHANGE: usize = 1;
+const PP: usize = 2;
+const QQ: usize = 3;
+const RP: usize = 4;
+const R_EACH: usize = 5;
 
 struct Prepared<'r, E: Scalar> {
     rt: &'r Runtime,
-    r: MultiVector<E>,
+    /// The residual that a run begins with.
+    begun: MultiVector<E>,
     x: Vec<MultiVector<E>>,
     numbers: NumbersHandle<E>,
     begin: Graph,
     step: Graph,
 }
 
-/// The vectors besides `r` and `x`: the direction of the smallest shift, its product, and the direction of each.
-struct Directions<E: Scalar> {
+/// The residual, the direction of the smallest shift and its product; the direction and the solution of each.
+struct Vectors<E: Scalar> {
+    r: MultiVector<E>,
     p: MultiVector<E>,
     q: MultiVector<E>,
     each: Vec<MultiVector<E>>,
+    x: Vec<MultiVector<E>>,
+}
+
+/// What graphs are recorded from.
+struct Step<'g, E: Scalar> {
+    steps: Steps<'g, E>,
+    v: &'g Vectors<E>,
+    begun: &'g MultiVector<E>,
+    above: &'g [f64],
+    /// The smallest shift.
+    least: usize,
+    reliable: Option<&'g Reliable<'g, E>>,
 }
 
 impl<'r, E: Scalar> Prepared<'r, E> {
-    fn new(setting: Setting<'r, E>, above: &[f64]) -> Result<Self, Error> {
-        let (rt, space, zeros) = (setting.rt, setting.space(), || setting.zeros());
-        let each = || above.iter().map(|_| zeros()).collect::<Vec<_>>();
-        let (r, x) = (zeros(), each());
-        let v = Directions { p: zeros(), q: zeros(), each: each() };
+    fn new(
+        setting: Setting<'r, E>,
+        (above, least): (&[f64], usize),
+        reliable: Option<&Reliable<'_, E>>,
+    ) -> Result<Self, Error> {
+        let (rt, space) = (setting.rt, setting.space());
+        let stored =
+            || reliable.map_or_else(|| setting.zeros(), |reliable| setting.stored(reliable.storage()));
+        let each = above.iter().map(|_| stored()).collect();
+        let x = above.iter().map(|_| setting.zeros()).collect();
+        let v = Vectors { r: stored(), p: stored(), q: stored(), each, x };
+        let begun = reliable.map_or_else(|| v.r.clone(), |reliable| reliable.residual().clone());
         let numbers = NumbersHandle::new(rt, 1, OF_SHIFTS + above.len() * Shift::NUMBERS);
-        let sums = Sums::new(rt, space, 1, 1);
-        let begin = rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &r, &v))?;
-        let step = rt.record(|graph| {
-            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
-            setting.a.apply_dot(&steps, &v.p, &v.q, PQ)?;
-            descend(&steps, &r, &v, above)?;
-            direct(&steps, &r, &x, &v)
+        let sums = Sums::new(rt, space, 1, R_EACH + above.len());
+        let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
+            rt.record(|graph| {
+                let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+                body(&Step { steps, v: &v, begun: &begun, above, least, reliable })
+            })
+        };
+        let begin = record(&|step| step.begin())?;
+        let step = record(&|step| {
+            apply_to(&step.steps, setting.a, &v.p, &v.q, Some(PQ))?;
+            step.descend()?;
+            step.direct()
         })?;
-        Ok(Prepared { rt, r, x, numbers, begin, step })
+        Ok(Prepared { rt, begun, x: v.x, numbers, begin, step })
     }
 
     fn run(&self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
@@ -223,87 +309,123 @@ impl<'r, E: Scalar> Prepared<'r, E> {
     }
 }
 
-/// Every direction is the residual.
-fn begin<E: Scalar>(steps: &Steps<'_, E>, r: &MultiVector<E>, v: &Directions<E>) -> Result<(), Error> {
-    for direction in &v.each {
-        steps.task("multishift.begin").copy(direction, r).submit()?;
+impl<E: Scalar> Step<'_, E> {
+    /// Every direction is the residual.
+    fn begin(&self) -> Result<(), Error> {
+        let (v, steps) = (self.v, &self.steps);
+        if self.reliable.is_some() {
+            steps.task("multishift.residual").copy(&v.r, self.begun).submit()?;
+        }
+        for (direction, x) in v.each.iter().zip(&v.x) {
+            steps.task("multishift.begin").copy(direction, &v.r).assign(x, []).submit()?;
+        }
+        steps.task("multishift.begin").copy(&v.p, &v.r).dot(self.begun, self.begun, RR).submit()?;
+        let shifts = v.each.len();
+        steps.update_numbers("multishift.rho", move |sums, s| {
+            s.set_reals([(RHO, sums[RR].real()), (ALPHA, 1.0), (BETA, 0.0)]);
+            for shift in (0..shifts).map(Shift::new) {
+                s.set_reals([(shift.zeta(), 1.0), (shift.ratio(), 1.0)]);
+            }
+            s.first_residual(sums[RR].real().sqrt());
+        })?;
+        self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
-    steps.task("multishift.begin").copy(&v.p, r).dot(r, r, RR).submit()?;
-    let shifts = v.each.len();
-    steps.update_numbers("multishift.rho", move |sums, s| {
-        s.set_reals([(RHO, sums[RR].real()), (ALPHA, 1.0), (BETA, 0.0)]);
-        for shift in (0..shifts).map(Shift::new) {
-            s.set_reals([(shift.zeta(), 1.0), (shift.ratio(), 1.0)]);
-        }
-        s.first_residual(sums[RR].real().sqrt());
-    })
-}
 
-/// After `q = A p`: `alpha = rho / p . q`, `r -= alpha q`; then what each shift's `alpha` is:
-///
-/// ```text
-/// zeta' / zeta = 1 / (1 + sigma alpha + (alpha beta_old / alpha_old) (1 - zeta / zeta_old))
-/// alpha_sigma = alpha zeta' / zeta
-/// ```
-///
-/// (Jegerlehner 1996, equation 2.43, for the step lengths and with the sign of conjugate gradients.)
-fn descend<E: Scalar>(
-    steps: &Steps<'_, E>,
-    r: &MultiVector<E>,
-    v: &Directions<E>,
-    above: &[f64],
-) -> Result<(), Error> {
-    let above = above.to_vec();
-    steps.update_numbers("multishift.alpha", move |sums, s| {
-        let curvature = sums[PQ].real();
-        if !curvature.is_finite() {
-            return s.end(State::NotANumber);
-        }
-        if curvature <= 0.0 {
-            return s.end(State::BrokenDown);
-        }
-        let (old, alpha) = (s.real(ALPHA), s.real(RHO) / curvature);
-        s.set_reals([(ALPHA_OLD, old), (ALPHA, alpha)]);
-        for (k, sigma) in above.iter().enumerate() {
-            let (shift, carried) = (Shift::new(k), alpha * s.real(BETA) / old);
-            let ratio = 1.0 / (1.0 + sigma * alpha + carried * (1.0 - s.real(shift.ratio())));
-            s.set_real(shift.ratio(), ratio);
-            s.set_real(shift.alpha(), alpha * ratio);
-            s.set_real(shift.zeta(), s.real(shift.zeta()) * ratio);
-        }
-    })?;
-    steps.task("multishift.descend").add(r, minus(ALPHA, &v.q)).dot(r, r, RR).submit()
-}
-
-/// `beta = rho' / rho`, `p = r + beta p`; of each shift `x += alpha p`, `beta_sigma = beta (zeta' / zeta)^2`, `p = zeta' r + beta p`.
-fn direct<E: Scalar>(
-    steps: &Steps<'_, E>,
-    r: &MultiVector<E>,
-    x: &[MultiVector<E>],
-    v: &Directions<E>,
-) -> Result<(), Error> {
-    let shifts = x.len();
-    steps.update_numbers("multishift.beta", move |sums, s| {
-        let (beta, rho) = (sums[RR].real() / s.real(RHO), sums[RR].real());
-        s.set_reals([(BETA, beta), (RHO, rho)]);
-        for shift in (0..shifts).map(Shift::new) {
-            let ratio = s.real(shift.ratio());
-            s.set_real(shift.beta(), beta * ratio * ratio);
-        }
-    })?;
-    for (k, (x, p)) in x.iter().zip(&v.each).enumerate() {
-        let shift = Shift::new(k);
-        let task = steps.task("multishift.direct").unless(shift.done()).add(x, plus(shift.alpha(), p));
-        task.assign(p, [plus(shift.zeta(), r), plus(shift.beta(), p)]).submit()?;
-    }
-    steps.task("multishift.base").assign(&v.p, [times(1.0, r), plus(BETA, &v.p)]).submit()?;
-    steps.update_numbers("multishift.step", move |sums, s| {
-        let norm = sums[RR].real().sqrt();
-        for shift in (0..shifts).map(Shift::new) {
-            if s.is_reached(s.real(shift.zeta()).abs() * norm) {
-                s.set_real(shift.done(), 1.0);
+    /// After `q = A p`: `alpha = rho / p . q`, `r -= alpha q`; and what each shift's `alpha` is:
+    ///
+    /// ```text
+    /// zeta' / zeta = 1 / (1 + sigma alpha + (alpha beta_old / alpha_old) (1 - zeta / zeta_old))
+    /// alpha_sigma = alpha zeta' / zeta
+    /// ```
+    ///
+    /// (Jegerlehner 1996, equation 2.43, for the step lengths and with the sign of conjugate gradients.)
+    fn descend(&self) -> Result<(), Error> {
+        let (v, steps, above) = (self.v, &self.steps, self.above.to_vec());
+        steps.update_numbers("multishift.alpha", move |sums, s| {
+            let curvature = sums[PQ].real();
+            if !curvature.is_finite() {
+                return s.end(State::NotANumber);
+            }
+            if curvature <= 0.0 {
+                return s.end(State::BrokenDown);
+            }
+            let (old, alpha) = (s.real(ALPHA), s.real(RHO) / curvature);
+            s.set_reals([(ALPHA_OLD, old), (ALPHA, alpha)]);
+            for (k, sigma) in above.iter().enumerate() {
+                let (shift, carried) = (Shift::new(k), alpha * s.real(BETA) / old);
+                let ratio = 1.0 / (1.0 + sigma * alpha + carried * (1.0 - s.real(shift.ratio())));
+                s.set_real(shift.ratio(), ratio);
+                s.set_real(shift.alpha(), alpha * ratio);
+                s.set_real(shift.zeta(), s.real(shift.zeta()) * ratio);
+            }
+        })?;
+        let task = steps.task("multishift.descend").add(&v.r, minus(ALPHA, &v.q)).dot(&v.r, &v.r, RR);
+        match self.reliable {
+            None => task.submit(),
+            Some(reliable) => {
+                let task = task.dot_change(&v.r, CHANGE);
+                let is_estimated = reliable.needs_estimate();
+                if is_estimated { task.dot(&v.p, &v.p, PP).dot(&v.q, &v.q, QQ) } else { task }.submit()?;
+                self.replace(reliable)
             }
         }
-        s.step(norm);
-    })
+    }
+
+    /// `x += alpha p` for each shift; then the residual of the smallest is replaced where that is due, and what of each direction is not orthogonal to it found.
+    fn replace(&self, reliable: &Reliable<'_, E>) -> Result<(), Error> {
+        let (v, steps) = (self.v, &self.steps);
+        for (k, (x, p)) in v.x.iter().zip(&v.each).enumerate() {
+            let shift = Shift::new(k);
+            let task = steps.task("multishift.advance").unless(shift.done());
+            task.add(x, plus(shift.alpha(), p)).submit()?;
+        }
+        reliable.decide(steps, RR, Estimated { pp: PP, qq: QQ, alpha: ALPHA })?;
+        reliable.replace(steps, &v.x[self.least], &v.r, RR)?;
+        let gated = steps.by(reliable.gate());
+        let first = gated.task("multishift.project").dot(&v.r, &v.p, RP);
+        v.each.iter().enumerate().fold(first, |task, (k, p)| task.dot(&v.r, p, R_EACH + k)).submit()?;
+        let (shifts, projects) = (v.x.len(), reliable.stabilisation().projection);
+        gated.update_numbers_of("multishift.projection", steps.numbers(), move |sums, gate, s| {
+            let is_new = !gate.is_done();
+            let part = |sum: E| if is_new && projects { sum / sums[RR] } else { E::default() };
+            s.set_real(IS_NEW, f64::from(u8::from(is_new)));
+            s[PROJECTION] = part(sums[RP]);
+            (0..shifts).for_each(|k| s[Shift::new(k).projection()] = part(sums[R_EACH + k]));
+        })
+    }
+
+    /// `beta = rho' / rho`, `p = r + beta p`; of each shift `x += alpha p`, `beta_sigma = beta (zeta' / zeta)^2`, `p = zeta' r + beta p`. With updates `beta` is by
+    /// the formula of Polak and Ribière, and what of a direction is not orthogonal to a residual that was replaced is taken out before.
+    fn direct(&self) -> Result<(), Error> {
+        let (v, steps, is_reliable) = (self.v, &self.steps, self.reliable.is_some());
+        let shifts = v.x.len();
+        steps.update_numbers("multishift.beta", move |sums, s| {
+            let (rho, change) = (sums[RR].real(), sums[CHANGE].real());
+            let is_changed = is_reliable && s.real(IS_NEW) == 0.0 && change >= 0.0;
+            let beta = if is_changed { change } else { rho } / s.real(RHO);
+            s.set_reals([(BETA, beta), (RHO, rho)]);
+            s[OF_R] = E::from_real(1.0) - s[BETA] * s[PROJECTION];
+            for shift in (0..shifts).map(Shift::new) {
+                let ratio = s.real(shift.ratio());
+                s.set_real(shift.beta(), beta * ratio * ratio);
+                s[shift.of_r()] = s[shift.zeta()] - s[shift.beta()] * s[shift.projection()];
+            }
+        })?;
+        for (k, (x, p)) in v.x.iter().zip(&v.each).enumerate() {
+            let shift = Shift::new(k);
+            let task = steps.task("multishift.direct").unless(shift.done());
+            let task = if is_reliable { task } else { task.add(x, plus(shift.alpha(), p)) };
+            task.assign(p, [plus(shift.of_r(), &v.r), plus(shift.beta(), p)]).submit()?;
+        }
+        steps.task("multishift.base").assign(&v.p, [plus(OF_R, &v.r), plus(BETA, &v.p)]).submit()?;
+        steps.update_numbers("multishift.step", move |sums, s| {
+            let norm = sums[RR].real().sqrt();
+            for shift in (0..shifts).map(Shift::new) {
+                if s.is_reached(s.real(shift.zeta()).abs() * norm) {
+                    s.set_real(shift.done(), 1.0);
+                }
+            }
+            s.step(norm);
+        })
+    }
 }

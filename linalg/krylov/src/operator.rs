@@ -9,6 +9,7 @@ use crate::numbers::NumbersHandle;
 use crate::scalar::Scalar;
 use crate::space::{Space, joined};
 use crate::steps::Steps;
+use crate::storage::Storage;
 use crate::vector::MultiVector;
 
 /// A linear operator: a matrix, a preconditioner, a function, or what is made of these.
@@ -39,6 +40,11 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
         true
     }
 
+    /// True if it takes and makes vectors in this storage. Others are decoded for it, and encoded after it.
+    fn takes(&self, storage: &dyn Storage<E>) -> bool {
+        storage.is_plain()
+    }
+
     /// Records `y = A x`, for each column. The two are different vectors.
     ///
     /// # Errors
@@ -58,6 +64,38 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
     ) -> Result<(), Error> {
         self.apply(steps, x, y)?;
         steps.task("dot").dot(x, y, at).submit()
+    }
+}
+
+/// Records `y = A x` for vectors in any storage, and sum `dot`, if there is one, of `conj(x) . y`.
+///
+/// # Errors
+/// Those of [`Operator::apply`].
+pub fn apply_to<E: Scalar>(
+    steps: &Steps<'_, E>,
+    a: &dyn Operator<E>,
+    x: &MultiVector<E>,
+    y: &MultiVector<E>,
+    dot: Option<usize>,
+) -> Result<(), Error> {
+    let plain = |v: &MultiVector<E>| match a.takes(&**v.storage()) {
+        true => v.clone(),
+        false => MultiVector::zeros(steps.graph(), v.space(), v.columns()),
+    };
+    let (from, to) = (plain(x), plain(y));
+    if !from.is(x) {
+        steps.task("decode").copy(&from, x).submit()?;
+    }
+    match dot {
+        Some(at) if from.is(x) && to.is(y) => return a.apply_dot(steps, x, y, at),
+        _ => a.apply(steps, &from, &to)?,
+    }
+    let task = steps.task("encode");
+    let task = if to.is(y) { task } else { task.copy(y, &to) };
+    match dot {
+        Some(at) => task.dot(x, y, at).submit(),
+        None if to.is(y) => Ok(()),
+        None => task.submit(),
     }
 }
 

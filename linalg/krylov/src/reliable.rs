@@ -1,65 +1,184 @@
-//! Replacing the residual that a method keeps by the true one, without starting again.
+//! Reliable updates: the residual that a method keeps is replaced by the true one, without starting again.
+
+use std::sync::Arc;
 
 use crate::error::Error;
-use crate::numbers::{NumbersHandle, State};
-use crate::operator::Operator;
+use crate::numbers::{Numbers, NumbersHandle, State};
+use crate::operator::{Operator, apply_to};
 use crate::scalar::Scalar;
 use crate::steps::Steps;
+use crate::storage::{Plain, Storage};
 use crate::vector::MultiVector;
 use crate::vector_task::times;
-use crate::{Cg, Correction, Method, Setting};
+use crate::{Correction, Kept, Method, Setting};
 
-/// Reliable updates, a part of a method that multiplies with a narrower operator than the residual is meant for: `r` becomes `r_0 - A d` with the exact one
-/// where it has become smaller than `delta` times the largest since the last time (Sleijpen and van der Vorst 1996; van der
-/// Vorst and Ye 2000), and where it seems to be small enough; search directions are kept.
+/// When the residual is replaced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trigger {
+    /// Where it has become smaller than this, between 0 and 1, times the largest since the last time (Sleijpen and van der Vorst 1996).
+    Reduction(f64),
+    /// Where an estimate of what rounding has done to it becomes large beside it (van der Vorst and Ye 2000, algorithm 3): `d_k = d_{k-1} + u |r_k| + u_64
+    /// |A| |x_k|`, with `u` the roundoff of the stored residual or of the operator's products, and `|x_k|^2` estimated by `sum alpha^2 |p|^2` (Clark et al.
+    /// 2022, section III).
+    Estimate,
+}
+
+/// What keeps conjugate gradients stable where products, residuals and directions are narrow (Clark et al. 2022). Each can be switched off, to show what
+/// it does. The formula of Polak and Ribière is [`Cg::flexible`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stabilisation {
+    /// The solution is accumulated in float64, and not in the storage of the directions between two updates.
+    pub wide_solution: bool,
+    /// After an update, what is not orthogonal to the new residual is taken out of the direction.
+    pub projection: bool,
+}
+
+impl Default for Stabilisation {
+    /// Both.
+    fn default() -> Self {
+        Stabilisation { wide_solution: true, projection: true }
+    }
+}
+
+/// Reliable updates, a part of a method that multiplies with a narrower operator than the residual is meant for, or stores vectors in fewer bits: `r` becomes
+/// `r_0 - A d` with the exact operator where the [`Trigger`] says so, and where it seems to be small enough; search directions are kept.
 ///
-/// The steps that replace are in every step's graph. Their tasks go by numbers of their own, the gate, that say "done" in all other steps.
+/// The tasks that replace are in every step's graph. They go by numbers of their own, the gate, that say "done" in all other steps.
 pub struct Reliable<'e, E: Scalar = f64> {
     exact: &'e dyn Operator<E>,
-    delta: f64,
+    updates: Updates<E>,
+    /// The roundoff of what is narrow.
+    roundoff: f64,
     gate: NumbersHandle<E>,
+    /// The residual that a run begins with.
     begun: MultiVector<E>,
     product: MultiVector<E>,
 }
 
-/// The gate's numbers: the largest residual since the last replacement, and how often a residual seemed to be small enough.
+/// The gate's numbers: the largest residual since the last replacement, and that after it; how often a residual seemed to be small enough; ...
 const LARGEST: usize = 0;
-const CLAIMS: usize = 1;
+const LAST: usize = 1;
+const CLAIMS: usize = 2;
+/// ... the least after a replacement, and how often in a row, and at all, one was not smaller; ...
+const LEAST: usize = 10;
+const IN_VAIN: usize = 3;
+const ALL_IN_VAIN: usize = 4;
+/// ... and for the estimate: the norm of the operator, the square of the solution's, the deviation now and after the last replacement, and the residual before.
+const NORM: usize = 5;
+const SOLUTION: usize = 6;
+const DEVIATION: usize = 7;
+const FIRST_DEVIATION: usize = 8;
+const BEFORE: usize = 9;
+const OWN: usize = 11;
+
 /// Claims that were wrong so often will not become right: the method ends, and the caller sees the true residual.
 const MOST_CLAIMS: f64 = 4.0;
-/// A true residual that is larger than the one it replaces by more than this ends the run: another begins with it.
+/// A replacement is in vain if its residual is not smaller than the least before by this. So many in a row, and of all, end the run, and one that is larger than
+/// what it replaces by so much: its directions are worth nothing. Another run begins with the true residual.
+const GAIN: f64 = 0.99;
+const MOST_IN_VAIN: f64 = 3.0;
+const MOST_OF_ALL: f64 = 10.0;
 const MOST_JUMP: f64 = 2.0;
 
-impl<'e, E: Scalar> Reliable<'e, E> {
-    /// Vectors of its own.
-    pub(crate) const VECTORS: usize = 2;
+/// Sums and scalars of the method that the estimate is made from: `|p|^2`, `|A p|^2`, and the step length.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimated {
+    /// The sum of `p . p`.
+    pub pp: usize,
+    /// The sum of `A p . A p`.
+    pub qq: usize,
+    /// The scalar.
+    pub alpha: usize,
+}
 
-    /// Of an operator whose residuals count; `delta` is between 0 and 1, and 0.1 will do.
+impl<'e, E: Scalar> Reliable<'e, E> {
+    /// For residuals of `exact`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for another `delta`.
-    pub fn new(setting: Setting<'_, E>, exact: &'e dyn Operator<E>, delta: f64) -> Result<Self, Error> {
-        if !(delta > 0.0 && delta < 1.0) {
+    /// [`Error::Parameter`] for a reduction that is not between 0 and 1.
+    pub fn new(
+        setting: Setting<'_, E>,
+        exact: &'e dyn Operator<E>,
+        updates: &Updates<E>,
+    ) -> Result<Self, Error> {
+        if let Trigger::Reduction(delta) = updates.trigger
+            && !(delta > 0.0 && delta < 1.0)
+        {
             return Err(Error::parameter("delta", format!("{delta}: a number between 0 and 1 is needed")));
         }
-        let gate = NumbersHandle::new(setting.rt, setting.columns, 2);
-        Ok(Reliable { exact, delta, gate, begun: setting.zeros(), product: setting.zeros() })
+        let roundoff = updates.storage.roundoff().max(setting.a.accuracy());
+        let gate = NumbersHandle::new(setting.rt, setting.columns, OWN);
+        let (begun, product) = (setting.zeros(), setting.zeros());
+        Ok(Reliable { exact, updates: updates.clone(), roundoff, gate, begun, product })
     }
 
-    /// Records, at the beginning of a run, that its residual `r` is remembered; `r . r` is sum `at` of those that were just made.
+    /// The residual that a run begins with, in float64: written by the caller of the method.
+    pub fn residual(&self) -> &MultiVector<E> {
+        &self.begun
+    }
+
+    /// How residuals and directions are stored.
+    pub fn storage(&self) -> &Arc<dyn Storage<E>> {
+        &self.updates.storage
+    }
+
+    /// What keeps the method stable.
+    pub fn stabilisation(&self) -> Stabilisation {
+        self.updates.stabilisation
+    }
+
+    /// True if sums for the estimate are needed.
+    pub fn needs_estimate(&self) -> bool {
+        self.updates.trigger == Trigger::Estimate
+    }
+
+    /// The numbers that say "done" unless a residual was just replaced.
+    pub fn gate(&self) -> &NumbersHandle<E> {
+        &self.gate
+    }
+
+    /// Records, at the beginning of a run, what the residual is; its square is sum `at` of those that were just made.
     ///
     /// # Errors
     /// Those of submission.
-    pub fn begin(&self, steps: &Steps<'_, E>, r: &MultiVector<E>, at: usize) -> Result<(), Error> {
-        steps.task("reliable.begin").copy(&self.begun, r).submit()?;
-        steps.update_numbers_of("reliable.largest", &self.gate, move |sums, _, gate| {
+    pub fn begin(&self, steps: &Steps<'_, E>, at: usize) -> Result<(), Error> {
+        steps.update_numbers_of("reliable.begin", &self.gate, move |sums, _, gate| {
+            let norm = sums[at].real().sqrt();
+            let deviation = f64::EPSILON / 2.0 * norm;
             gate.begin(0.0, 0);
-            gate.set_real(LARGEST, sums[at].real().sqrt());
+            gate.set_reals([(LARGEST, norm), (LAST, norm), (LEAST, norm), (BEFORE, norm)]);
+            gate.set_reals([(DEVIATION, deviation), (FIRST_DEVIATION, deviation)]);
             gate.end(State::Limited);
         })
     }
 
-    /// Records, in a step and after `d` and `r` are new, that `r` is replaced where that is due. `r . r` is sum `at`, and is made again.
+    /// Records, in a step and after its residual is new, whether that is to be replaced: what is recorded with the [gate](Reliable::gate) is done then. The
+    /// square of the residual is sum `at`.
+    ///
+    /// # Errors
+    /// Those of submission.
+    pub fn decide(&self, steps: &Steps<'_, E>, at: usize, estimated: Estimated) -> Result<(), Error> {
+        let (trigger, roundoff) = (self.updates.trigger, self.roundoff);
+        steps.update_numbers_of("reliable.decide", &self.gate, move |sums, method, gate| {
+            let norm = sums[at].real().sqrt();
+            let is_claim = method.is_reached(norm);
+            let is_due = is_claim
+                || match trigger {
+                    Trigger::Reduction(delta) => norm < delta * gate.real(LARGEST),
+                    Trigger::Estimate => is_deviating(gate, method, sums, estimated, roundoff, norm),
+                };
+            gate.set_real(LARGEST, if is_due { norm } else { gate.real(LARGEST).max(norm) });
+            gate.set_real(BEFORE, norm);
+            if is_due && gate.real(CLAIMS) < MOST_CLAIMS && !method.is_done() {
+                gate.set_real(CLAIMS, gate.real(CLAIMS) + f64::from(u8::from(is_claim)));
+                gate.go_on();
+            } else {
+                gate.end(State::Limited);
+            }
+        })
+    }
+
+    /// Records that `r` is replaced where that was [decided](Reliable::decide), by the true residual of `d`; its square is sum `at`.
     ///
     /// # Errors
     /// Those of submission.
@@ -70,28 +189,21 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         r: &MultiVector<E>,
         at: usize,
     ) -> Result<(), Error> {
-        let delta = self.delta;
-        steps.update_numbers_of("reliable.decide", &self.gate, move |sums, method, gate| {
-            let norm = sums[at].real().sqrt();
-            let is_claim = method.is_reached(norm);
-            let is_due = is_claim || norm < delta * gate.real(LARGEST);
-            gate.set_real(LARGEST, if is_due { norm } else { gate.real(LARGEST).max(norm) });
-            if is_due && gate.real(CLAIMS) < MOST_CLAIMS && !method.is_done() {
-                gate.set_real(CLAIMS, gate.real(CLAIMS) + f64::from(u8::from(is_claim)));
-                gate.go_on();
-            } else {
-                gate.end(State::Limited);
+        let gated = steps.by(&self.gate);
+        apply_to(&gated, self.exact, d, &self.product, None)?;
+        // The norm is that of the true residual, and not of what is stored.
+        let residual = [times(1.0, &self.begun), times(-1.0, &self.product)];
+        let task = gated.task("reliable.replace").assign(&self.product, residual).copy(r, &self.product);
+        task.dot(&self.product, &self.product, at).submit()?;
+        steps.update_numbers_of("reliable.remember", &self.gate, move |sums, _, gate| {
+            if !gate.is_done() {
+                remember(gate, sums[at].real().sqrt());
             }
         })?;
-        let gated = steps.by(&self.gate);
-        self.exact.apply(&gated, d, &self.product)?;
-        let residual = [times(1.0, &self.begun), times(-1.0, &self.product)];
-        gated.task("reliable.replace").assign(r, residual).dot(r, r, at).submit()?;
-        // Directions that belong to a residual that is far from the true one are worth nothing.
         gated.update_numbers_of("reliable.judge", steps.numbers(), move |sums, gate, method| {
-            let norm = sums[at].real().sqrt();
-            if !gate.is_done() && !method.is_done() && norm > MOST_JUMP * gate.real(LARGEST) {
-                method.step(norm);
+            let is_in_vain = gate.real(IN_VAIN) >= MOST_IN_VAIN || gate.real(ALL_IN_VAIN) >= MOST_OF_ALL;
+            if !gate.is_done() && !method.is_done() && is_in_vain {
+                method.step(sums[at].real().sqrt());
                 if !method.is_done() {
                     method.end(State::Limited);
                 }
@@ -100,24 +212,110 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     }
 }
 
-/// Conjugate gradients with [`Reliable`] updates: products with the problem's inner operator, which may be narrow, residuals of an exact one.
-#[derive(Clone, Copy)]
-pub struct ReliableCg<'o, E: Scalar = f64> {
-    /// How steps are made; flexible ones gain more where the inner operator is very narrow.
-    pub cg: Cg,
-    /// The operator whose residuals count.
-    pub exact: &'o dyn Operator<E>,
-    /// The reduction after which the residual is replaced, between 0 and 1.
-    pub delta: f64,
+/// What is known after a residual was replaced by one of this norm.
+fn remember<E: Scalar>(gate: &mut Numbers<E, &mut [f64]>, norm: f64) {
+    let is_in_vain = norm > GAIN * gate.real(LEAST);
+    let more = if norm > MOST_JUMP * gate.real(LARGEST) { MOST_IN_VAIN } else { 1.0 };
+    let deviation = f64::EPSILON / 2.0 * (norm + gate.real(NORM) * gate.real(SOLUTION).sqrt());
+    gate.set_reals([
+        (IN_VAIN, if is_in_vain { gate.real(IN_VAIN) + more } else { 0.0 }),
+        (ALL_IN_VAIN, gate.real(ALL_IN_VAIN) + f64::from(u8::from(is_in_vain))),
+        (LEAST, gate.real(LEAST).min(norm)),
+        (LAST, norm),
+        (LARGEST, norm),
+        (BEFORE, norm),
+        (DEVIATION, deviation),
+        (FIRST_DEVIATION, deviation),
+    ]);
 }
 
-impl<E: Scalar> Method<E> for ReliableCg<'_, E> {
+/// True where what rounding has done to the residual becomes too large beside it.
+fn is_deviating<E: Scalar>(
+    gate: &mut Numbers<E, &mut [f64]>,
+    method: &Numbers<E, &[f64]>,
+    sums: &[E],
+    Estimated { pp, qq, alpha }: Estimated,
+    roundoff: f64,
+    norm: f64,
+) -> bool {
+    let wide = f64::EPSILON / 2.0;
+    let of_p = sums[pp].real();
+    if gate.real(NORM) == 0.0 && of_p > 0.0 {
+        gate.set_real(NORM, (sums[qq].real() / of_p).sqrt());
+    }
+    gate.set_real(SOLUTION, gate.real(SOLUTION) + method.real(alpha).powi(2) * of_p);
+    let before = gate.real(DEVIATION);
+    let deviation = before + roundoff * norm + wide * gate.real(NORM) * gate.real(SOLUTION).sqrt();
+    gate.set_real(DEVIATION, deviation);
+    let (first, root) = (1.1 * gate.real(FIRST_DEVIATION), roundoff.sqrt());
+    let was_small = before <= root * gate.real(BEFORE) || first > root * gate.real(LAST);
+    was_small && deviation > root * norm && deviation > first
+}
+
+/// A method that can have its residual replaced.
+pub trait Updatable<E: Scalar>: Method<E> {
+    /// As [`Method::prepare`], with updates.
+    ///
+    /// # Errors
+    /// Those of [`Method::prepare`].
+    fn prepare_with<'r>(
+        &self,
+        setting: Setting<'r, E>,
+        reliable: Reliable<'_, E>,
+    ) -> Result<Box<dyn Correction<E> + 'r>, Error>;
+}
+
+/// A method, [`Cg`](crate::Cg) or [`BiCgStab`](crate::BiCgStab), with [`Reliable`] updates: products with the problem's inner operator, which may be narrow, residuals of an exact one.
+#[derive(Clone)]
+pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
+    /// How steps are made. Conjugate gradients that are flexible, by the formula of Polak and Ribière, are more stable.
+    pub method: M,
+    /// The operator whose residuals count.
+    pub exact: &'o dyn Operator<E>,
+    /// When the residual is replaced, and how the rest is stored.
+    pub updates: Updates<E>,
+}
+
+/// When residuals are replaced, how vectors are stored, and what keeps the method stable.
+#[derive(Clone, Debug)]
+pub struct Updates<E: Scalar = f64> {
+    /// When the residual is replaced.
+    pub trigger: Trigger,
+    /// How residuals, directions and products are stored.
+    pub storage: Arc<dyn Storage<E>>,
+    /// What keeps it stable.
+    pub stabilisation: Stabilisation,
+}
+
+impl<E: Scalar> Updates<E> {
+    /// Vectors in this storage and everything that keeps the method stable; the residual is replaced where it has become smaller by `delta`, for which 0.1
+    /// will do.
+    pub fn new(delta: f64, storage: impl Storage<E> + 'static) -> Self {
+        let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(storage));
+        Updates { trigger, storage, stabilisation: Stabilisation::default() }
+    }
+}
+
+impl<'o, M, E: Scalar> ReliableUpdates<'o, M, E> {
+    /// Vectors in float64, and everything that keeps it stable; the residual is replaced where it has become smaller by `delta`, for which 0.1 will do.
+    pub fn new(method: M, exact: &'o dyn Operator<E>, delta: f64) -> Self {
+        ReliableUpdates { method, exact, updates: Updates::new(delta, Plain) }
+    }
+}
+
+impl<M: Updatable<E>, E: Scalar> Method<E> for ReliableUpdates<'_, M, E> {
     fn name(&self) -> String {
-        format!("reliable {}", Method::<E>::name(&self.cg))
+        format!("reliable {}", self.method.name())
     }
 
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
-        let reliable = Reliable::new(setting, self.exact, self.delta)?;
-        self.cg.prepared(setting, Some(&reliable))
+        self.method.prepare_with(setting, Reliable::new(setting, self.exact, &self.updates)?)
+    }
+}
+
+impl<E: Scalar> Reliable<'_, E> {
+    /// Bytes of its vectors.
+    pub fn kept(&self) -> Kept {
+        Kept::vectors::<E>(self.begun.space(), 2)
     }
 }

@@ -51,10 +51,11 @@ pub trait Scalar:
         }
     }
 
-    /// `y = sum_t a_t x_t`, from left to right; see [`vectors::combine`].
-    fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[&[Self]]) {
+    /// `y = sum_t a_t x_t`, from left to right, with `y` itself where there is no `x_t`; see [`vectors::combine`].
+    fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
         for (i, y) in y.iter_mut().enumerate() {
-            let term = |t: usize| a[t * columns + i % columns] * x[t][i];
+            let old = *y;
+            let term = |t: usize| a[t * columns + i % columns] * x[t].map_or(old, |x| x[i]);
             *y = (1..x.len()).fold(term(0), |sum, t| sum + term(t));
         }
     }
@@ -119,7 +120,7 @@ impl Scalar for f64 {
         vectors::accumulate(x, y, sums);
     }
 
-    fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[&[f64]]) {
+    fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[Option<&[f64]>]) {
         vectors::combine(y, columns, a, x);
     }
 

@@ -12,10 +12,10 @@ use crate::operator::Operator;
 use crate::rounds::{Ended, Limit, Limits};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
-use crate::stop::{Progress, StoppingCriterion};
+use crate::stop::{Progress, Stop, StoppingCriterion};
 use crate::vector::MultiVector;
 use crate::vector_task::{plus, times};
-use crate::{Kept, Method, Setting};
+use crate::{Cg, Kept, Method, Setting};
 
 /// A system, and what its solution is made with.
 #[derive(Clone, Copy)]
@@ -125,6 +125,38 @@ pub fn solve<E: Scalar>(
 ) -> Result<Solution, Error> {
     let solutions = solve_columns(problem, method, &[b], &mut [x], &[&stop], &mut [log])?;
     Ok(solutions[0])
+}
+
+/// Solves `A x = b` for a Hermitian positive definite operator by conjugate gradients, until the true residual is `tolerance` beside `b`.
+///
+/// ```
+/// use zellige_krylov::{Space, cg, from_fn};
+/// use zellige_runtime::Runtime;
+///
+/// let rt = Runtime::new()?;
+/// let a = from_fn(&Space::new(100, 0), |x: &[f64], y: &mut [f64]| (0..100).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// let x = cg(&rt, &a, &[1.0; 100], 1e-10)?;
+/// assert!((x[3] - 0.25).abs() < 1e-8);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
+///
+/// # Errors
+/// Those of [`solve`]; [`Error::Unsolvable`] with the reason and the residual where the tolerance is not reached.
+pub fn cg<E: Scalar>(rt: &Runtime, a: &dyn Operator<E>, b: &[E], tolerance: f64) -> Result<Vec<E>, Error> {
+    let mut x = vec![E::default(); b.len()];
+    let stop = [Stop::RelativeToRhs(tolerance), Stop::Steps(10 * b.len().max(100))];
+    let found = solve(&Solve::new(rt, a), &Cg::default(), b, &mut x, &stop[..], &mut ())?;
+    match found.reason {
+        Reason::Converged => Ok(x),
+        reason => {
+            let (steps, residual) = (found.steps, found.true_residual / found.rhs);
+            let problem = format!(
+                "conjugate gradients ended after {steps} steps at a relative residual of {residual:.1e}: {}",
+                reason.name()
+            );
+            Err(Error::unsolvable("system", problem))
+        }
+    }
 }
 
 /// Solves `A x_k = b_k` for several right-hand sides at once, each with criteria and a logger of its own: products read the matrix once for all of them.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use zellige_runtime::{Chunk, ChunkRef, List};
+use zellige_runtime::List;
+use zellige_runtime::data::{Chunk, ChunkRef};
 
 use crate::error::Error;
 

@@ -1,6 +1,7 @@
 //! Recording the graph of a method's step.
 
-use zellige_runtime::{Cpu, Handle, Operand, Operands, Read, Recorder, Submit, Update, reads, update};
+use zellige_runtime::codelet::Operand;
+use zellige_runtime::{Cpu, Handle, Operands, Read, Recorder, Submit, Update, reads, update};
 
 use crate::error::Error;
 use crate::numbers::{Numbers, NumbersHandle, columns_of, columns_of_mut};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use zellige_runtime::{Chunk, Data, Handle, Read, Runtime, Submit, Update, read, update};
+use zellige_runtime::data::Chunk;
+use zellige_runtime::{Data, Handle, Read, Runtime, Submit, Update, read, update};
 
 use crate::error::Error;
 use crate::scalar::Scalar;
@@ -55,11 +56,16 @@ impl<E: Scalar> MultiVector<E> {
     pub fn from_columns(target: &impl Submit, space: &Space, columns: &[&[E]]) -> Self {
         assert!(columns.iter().all(|column| column.len() == space.len()), "a vector of another space");
         let count = columns.len();
-        let mut words = vec![0.0; space.len() * count * E::WORDS];
-        let numbers = E::of_words_mut(&mut words);
-        for (c, column) in columns.iter().enumerate() {
-            numbers.iter_mut().skip(c).step_by(count).zip(*column).for_each(|(to, from)| *to = *from);
-        }
+        let words = match columns {
+            [column] => E::words(column).to_vec(),
+            _ => {
+                let mut words = vec![0.0; space.len() * count * E::WORDS];
+                for (i, row) in E::of_words_mut(&mut words).chunks_exact_mut(count).enumerate() {
+                    row.iter_mut().zip(columns).for_each(|(to, column)| *to = column[i]);
+                }
+                words
+            }
+        };
         let sizes: Vec<usize> = space.ranges().map(|range| range.len() * count * E::WORDS).collect();
         MultiVector::of_words(target, space, count, Arc::new(Plain), words, &sizes)
     }
@@ -125,6 +131,10 @@ impl<E: Scalar> MultiVector<E> {
         let mut decoded = Vec::new();
         for (handle, range) in self.parts.iter().zip(self.space.ranges()) {
             let part = rt.read(handle)?;
+            if self.columns == 1 && self.storage.is_plain() {
+                numbers.extend_from_slice(E::of_words(&part.view()));
+                continue;
+            }
             decoded.resize(range.len() * self.columns, E::default());
             self.storage.decode(&part.view(), 0, &mut decoded);
             numbers.extend(decoded.iter().skip(column).step_by(self.columns));
@@ -145,10 +155,12 @@ impl<E: Scalar> MultiVector<E> {
         for (handle, range) in self.parts.iter().zip(self.space.ranges()) {
             let mut part = rt.write(handle)?;
             let words = part.view_mut();
-            decoded.resize(range.len() * self.columns, E::default());
-            if self.columns > 1 {
-                self.storage.decode(words, 0, &mut decoded);
+            if self.columns == 1 {
+                self.storage.encode(&numbers[range], 0, words);
+                continue;
             }
+            decoded.resize(range.len() * self.columns, E::default());
+            self.storage.decode(words, 0, &mut decoded);
             let places = decoded.iter_mut().skip(column).step_by(self.columns);
             places.zip(&numbers[range]).for_each(|(to, from)| *to = *from);
             self.storage.encode(&decoded, 0, words);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use zellige_kernels::vectors::LANES;
+use zellige_runtime::data::Chunk;
 use zellige_runtime::{
-    Chunk, Codelet, Cpu, Operands, Read, ReadList, Submit, TaskContext, TaskError, Update, reads, updates,
+    Codelet, Cpu, Operands, Read, ReadList, Submit, TaskContext, TaskError, Update, reads, updates,
 };
 
 use crate::error::Error;
@@ -85,12 +86,14 @@ pub struct VectorTask<'s, 'g, E: Scalar> {
     name: &'static str,
     assignments: Vec<(MultiVector<E>, Vec<Term<E>>)>,
     dots: Vec<(MultiVector<E>, MultiVector<E>, usize)>,
+    changes: Vec<(MultiVector<E>, usize)>,
     unless: Option<usize>,
 }
 
 impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
     pub(crate) fn new(steps: &'s Steps<'g, E>, name: &'static str) -> Self {
-        VectorTask { steps, name, assignments: Vec::new(), dots: Vec::new(), unless: None }
+        let (assignments, dots, changes) = Default::default();
+        VectorTask { steps, name, assignments, dots, changes, unless: None }
     }
 
     /// Leaves also those columns alone for which one of the method's scalars, by index, is not zero.
@@ -124,6 +127,12 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         self
     }
 
+    /// Sum `at` becomes `conj(y) . (y - y_old)` of a vector that is assigned to, with what it was before.
+    pub fn dot_change(mut self, y: &MultiVector<E>, at: usize) -> Self {
+        self.changes.push((y.clone(), at));
+        self
+    }
+
     /// Records it.
     ///
     /// # Errors
@@ -132,7 +141,7 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
     /// # Panics
     /// If a vector has another number of parts than the space or other columns than the method, and for sums where the steps have none.
     pub fn submit(self) -> Result<(), Error> {
-        let VectorTask { steps, name, assignments, dots, unless } = self;
+        let VectorTask { steps, name, assignments, dots, changes, unless } = self;
         let columns = steps.columns();
         let mut vectors = Vectors { parts: steps.space().parts(), updated: Vec::new(), read: Vec::new() };
         // Which vectors are updated is known once all assignments are.
@@ -150,13 +159,23 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         }
         let dot = |(x, y, at): &(MultiVector<E>, MultiVector<E>, usize)| Dot {
             x: vectors.place(x, columns),
-            y: vectors.place(y, columns),
+            with: With::Vector(vectors.place(y, columns)),
             at: *at,
         };
-        let dots: Vec<Dot> = dots.iter().map(dot).collect();
+        let mut dots: Vec<Dot> = dots.iter().map(dot).collect();
+        dots.extend(changes.iter().enumerate().map(|(change, (y, at))| Dot {
+            x: vectors.place(y, columns),
+            with: With::Change(change),
+            at: *at,
+        }));
+        let of_updated = |(y, _): &(MultiVector<E>, usize)| {
+            vectors.updated.iter().position(|one| one.is(y)).expect("a vector that is assigned to")
+        };
+        let changes: Vec<usize> = changes.iter().map(of_updated).collect();
         let width = if dots.is_empty() { 0 } else { steps.sums().width() };
         let [read, updated] = [&vectors.read, &vectors.updated].map(|vectors| operands(vectors));
-        let program = Arc::new(Program { columns, read, updated, assignments: placed, dots, width, unless });
+        let program =
+            Arc::new(Program { columns, read, updated, assignments: placed, dots, changes, width, unless });
         for (i, range) in steps.space().ranges().enumerate() {
             let sums = (width > 0).then(|| steps.sums().of(i));
             let operands = (
@@ -226,8 +245,16 @@ struct Assignment<E> {
 #[derive(Debug)]
 struct Dot {
     x: Place,
-    y: Place,
+    with: With,
     at: usize,
+}
+
+/// What a vector is multiplied by.
+#[derive(Clone, Copy, Debug)]
+enum With {
+    Vector(Place),
+    /// By its change, the number of which among all this is.
+    Change(usize),
 }
 
 #[derive(Debug)]
@@ -255,6 +282,8 @@ struct Program<E: Scalar> {
     updated: Vec<Operand<E>>,
     assignments: Vec<Assignment<E>>,
     dots: Vec<Dot>,
+    /// Vectors whose change is needed, among those that are updated.
+    changes: Vec<usize>,
     /// Sums of a grain and column.
     width: usize,
     /// A scalar that is zero for the columns that are worked on.
@@ -313,6 +342,8 @@ struct Buffers<'s, E> {
     decoded: &'s mut [E],
     /// For terms that are not a vector as it is stored.
     terms: &'s mut [E],
+    /// For vectors as they were.
+    changes: &'s mut [E],
     /// Of each assignment and term the coefficient for each column; then what multiplies its diagonal.
     coefficients: &'s mut [E],
     scales: &'s mut [E],
@@ -334,6 +365,7 @@ impl<E: Scalar> Program<E> {
         let sizes = [
             (self.read.len() + self.updated.len()) * len,
             TERM_BUFFERS * len,
+            self.changes.len() * len,
             coefficients,
             coefficients,
             self.dots.len() * LANES * self.columns,
@@ -343,12 +375,12 @@ impl<E: Scalar> Program<E> {
             scratch.resize(words, 0.0);
         }
         let mut rest = E::of_words_mut(&mut scratch[..words]);
-        let [decoded, terms, coefficients, scales, lanes] = sizes.map(|size| {
+        let [decoded, terms, changes, coefficients, scales, lanes] = sizes.map(|size| {
             let (one, others) = std::mem::take(&mut rest).split_at_mut(size);
             rest = others;
             one
         });
-        Buffers { decoded, terms, coefficients, scales, lanes, len }
+        Buffers { decoded, terms, changes, coefficients, scales, lanes, len }
     }
 
     fn run(
@@ -440,6 +472,9 @@ impl<E: Scalar> Program<E> {
                 encoded.push(Some(words));
             }
         }
+        for (buffer, target) in buffers.changes.chunks_exact_mut(buffers.len).zip(&self.changes) {
+            buffer[..at.len()].copy_from_slice(targets[*target]);
+        }
         let mut first = 0;
         for assignment in &self.assignments {
             let target = assignment.target;
@@ -460,8 +495,16 @@ impl<E: Scalar> Program<E> {
             Place::Read(at) => decoded[at],
             Place::Updated(at) => &*targets[at],
         };
+        for (buffer, target) in buffers.changes.chunks_exact_mut(buffers.len).zip(&self.changes) {
+            buffer.iter_mut().zip(&*targets[*target]).for_each(|(old, new)| *old = *new - *old);
+        }
+        let of_change = |change: usize| &buffers.changes[change * buffers.len..][..at.len()];
         for (dot, lanes) in self.dots.iter().zip(buffers.lanes.chunks_exact_mut(LANES * self.columns)) {
-            let (x, y) = (of(dot.x), of(dot.y));
+            let x = of(dot.x);
+            let y = match dot.with {
+                With::Vector(place) => of(place),
+                With::Change(change) => of_change(change),
+            };
             let whole = x.len() / lanes.len() * lanes.len();
             E::accumulate(&x[..whole], &y[..whole], lanes);
             if is_last {
@@ -479,22 +522,20 @@ impl<E: Scalar> Program<E> {
         if some_are_done {
             kept.copy_from_slice(y);
         }
-        let mut vectors: SmallVec<[&[E]; MOST_TERMS]> = SmallVec::new();
+        let mut vectors: SmallVec<[Option<&[E]>; MOST_TERMS]> = SmallVec::new();
         for (t, term) in assignment.terms.iter().enumerate() {
-            let buffer = &mut buffers.next().expect("one for each term")[..y.len()];
             let is_target = term.v == Place::Updated(assignment.target);
-            if !is_target && term.diagonal.is_none() {
-                vectors.push(of.get(term.v));
+            let Some(diagonal) = term.diagonal else {
+                vectors.push((!is_target).then(|| of.get(term.v)));
                 continue;
-            }
+            };
+            let buffer = &mut buffers.next().expect("one for each term")[..y.len()];
             buffer.copy_from_slice(if is_target { y } else { of.get(term.v) });
-            if let Some(diagonal) = term.diagonal {
-                let scales = &of.scales[at + t * columns..][..columns];
-                for (row, diagonal) in buffer.chunks_exact_mut(columns).zip(of.get(diagonal)) {
-                    row.iter_mut().zip(scales).for_each(|(v, scale)| *v = *scale * *diagonal * *v);
-                }
+            let scales = &of.scales[at + t * columns..][..columns];
+            for (row, diagonal) in buffer.chunks_exact_mut(columns).zip(of.get(diagonal)) {
+                row.iter_mut().zip(scales).for_each(|(v, scale)| *v = *scale * *diagonal * *v);
             }
-            vectors.push(buffer);
+            vectors.push(Some(buffer));
         }
         match vectors.len() {
             0 => y.fill(E::default()),

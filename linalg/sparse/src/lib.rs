@@ -14,6 +14,23 @@
 //! | [`reorder`] | orders of unknowns |
 //! | [`exact`] | products in doubled precision, and backward errors by them |
 //!
+//! A system in one call, by the way that the matrix suggests:
+//!
+//! ```
+//! use zellige_runtime::Runtime;
+//! use zellige_sparse::{Csr, solve};
+//!
+//! // 2 on the diagonal, -1 beside it: row, column, value.
+//! let n = 1000;
+//! let beside = (1..n).flat_map(|i| [(i, i - 1, -1.0), (i - 1, i, -1.0)]);
+//! let a = Csr::from_triplets(n as usize, n as usize, &(0..n).map(|i| (i, i, 2.0)).chain(beside).collect::<Vec<_>>())?;
+//! let x = solve(&Runtime::new()?, &a, &vec![1.0; n as usize], 1e-10)?;
+//! assert!((x[0] - 500.0).abs() < 1e-3);
+//! # Ok::<(), zellige_sparse::Error>(())
+//! ```
+//!
+//! Storing a matrix in adaptive precision:
+//!
 //! ```
 //! use zellige_sparse::adaptive::{Adaptation, Criterion, FormatSet, ThesisMatrix};
 //! use zellige_sparse::exact::ExactProduct;
@@ -51,6 +68,27 @@ pub use describe::{Description, describe};
 pub use stored::{Stored, best_edge};
 pub use zellige_krylov as krylov;
 pub use zellige_krylov::Error;
+
+/// Solves `A x = b` by the way that the matrix suggests, until the true residual is `tolerance` beside `b` in the 2-norm. [`system`] has options, several
+/// right-hand sides, shifts, and what is known of the answer.
+///
+/// # Errors
+/// Those of [`system::solve`]; [`Error::Unsolvable`] with the reason and the residual where the tolerance is not reached.
+pub fn solve(rt: &zellige_runtime::Runtime, a: &Csr, b: &[f64], tolerance: f64) -> Result<Vec<f64>, Error> {
+    let stop = vec![krylov::Stop::RelativeToRhs(tolerance), krylov::Stop::Steps(10_000)];
+    let mut x = vec![0.0; a.columns()];
+    let answer = system::solve(rt, a, b, &mut x, &system::Options { stop, ..Default::default() }, &mut ())?;
+    let found = answer.solution;
+    if found.reason.is_converged() {
+        return Ok(x);
+    }
+    let residual = found.true_residual / found.rhs;
+    let problem = format!(
+        "no way reached {tolerance:e}: the best relative residual is {residual:.1e} ({})",
+        found.reason.name()
+    );
+    Err(Error::unsolvable("system", problem))
+}
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@
 
 use std::time::Instant;
 
-use zellige_runtime::{Bindings, Block, Buffer, Error, Runtime, Submit, read, split_evenly, update};
+use zellige_runtime::split::{Block, split_evenly};
+use zellige_runtime::{Bindings, Buffer, Error, Runtime, Submit, read, update};
 
 /// Rows and columns of the matrix, and of its tiles.
 const N: usize = 4096;

@@ -23,15 +23,16 @@
 //! | --- | --- |
 //! | name data | [`Submit::register`], [`Handle`], [`Data`] |
 //! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`metas`], [`scratch`] |
-//! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`Block`]; without copies [`Chunk`] |
-//! | write tasks | [`Submit::task`], [`Codelet`] |
+//! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`split`]; without copies [`data::Chunk`] |
+//! | write tasks | [`Submit::task`], [`Codelet`], [`codelet`] |
 //! | have several ways to do one thing | [`Codelet::IMPLEMENTATIONS`] |
 //! | run many small tasks in one call | [`Codelet::batch`] |
-//! | decide where they run | [`Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
-//! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`Portable`], [`Runtime::memory`] |
+//! | decide where they run | [`sched::Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
+//! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`data::Portable`], [`Runtime::memory`] |
 //! | have arithmetic flush subnormal numbers to zero | [`RuntimeBuilder::subnormals`], [`Codelet::SUBNORMALS`] |
 //! | work on more than fits in memory | [`RuntimeBuilder::host_memory`], [`RuntimeBuilder::swap`] |
 //! | record and replay | [`Runtime::record`], [`Graph`], [`Runtime::replay`] |
+//! | add a device, a scheduling policy, a type of data | [`device`], [`sched`], [`data`] |
 //! | see what happened | [`Runtime::take_trace`], [`Trace`] |
 //!
 //! Wrong use does not compile where the types can tell. A view cannot outlive its body:
@@ -47,7 +48,8 @@
 
 mod buffer;
 mod clock;
-mod data;
+pub mod codelet;
+pub mod data;
 mod deps;
 pub mod device;
 mod engine;
@@ -60,46 +62,33 @@ mod mutant;
 mod numbered;
 mod operand;
 mod runtime;
-mod sched;
-mod split;
+pub mod sched;
+pub mod split;
 mod splitmix;
 mod submit;
 mod subnormals;
 mod swap;
 mod sync;
 mod task;
-mod topology;
+pub mod topology;
 mod trace_recorder;
 mod virtual_time;
 
-pub use buffer::{Buffer, Element};
-pub use data::{
-    BorrowedSlice, Chunk, ChunkRef, Conversion, ConversionTable, Data, Handle, Meta, Portability, Portable,
-    ReadGuard, SliceMut, SliceRef, WriteGuard,
-};
-pub use device::{DeviceScratch, Emulated};
+pub use buffer::Buffer;
+pub use data::{Data, Handle, Meta};
+pub use device::Emulated;
 pub use engine::graph::{Bindings, DeviceGraphs, Graph, GraphNode, Recorder};
 pub use engine::transfer::{Candidate, NodeUse};
-pub use error::{Cause, DeviceError, Error, Failure, TaskError};
+pub use error::{Cause, Error, Failure, TaskError};
 pub use format::Format;
 pub use operand::{
-    Commute, DeviceContext, DeviceList, DeviceMut, DeviceRef, DeviceSlot, List, MetaList, Mode, NewValue,
-    OnDevice, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute, metas, read,
-    reads, reduce, scratch, update, updates, write, writes,
+    Commute, List, Mode, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute, metas,
+    read, reads, reduce, scratch, update, updates, write, writes,
 };
 pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, WORKER_BYTES};
-pub use sched::{
-    Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, uses_performance_models,
-};
-pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use submit::{CodeletBuilder, NamedTask, Submit, TaskBuilder};
 pub use subnormals::Subnormals;
-pub use task::{
-    Apart, Batch, Choice, Codelet, Cpu, DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceInfo,
-    DeviceKind, DeviceMember, DeviceTable, DeviceViews, MAX_OPERAND_FORMATS, Outcome, Spec, TaskContext,
-    TaskRef,
-};
-pub use topology::{CoreInfo, Topology, available_memory, cpu_limit};
+pub use task::{Batch, Choice, Codelet, Cpu, DeviceInfo, TaskContext, TaskRef};
 pub use zellige_model as model;
 pub use zellige_model::TaskInfo;
 pub use zellige_trace as trace;

@@ -165,11 +165,12 @@ impl Runtime {
         Graph::record(build)
     }
 
-    /// Runs a recorded graph, as one task that accesses the graph's slots; `bind` says on which handles
-    /// ([`Bindings::recorded`] for those of the recording).
+    /// Runs a recorded graph; `bind` says on which handles ([`Bindings::recorded`] for those of the recording). Its tasks come after all
+    /// that was submitted before and uses the same handles, and before all that follows, as if they were submitted here. What is
+    /// answered is complete once all of them are.
     ///
     /// # Errors
-    /// As a submission of that one task.
+    /// As a submission of one task that accesses all of these handles.
     pub fn replay(&self, bind: &Bindings) -> Result<TaskRef, Error> {
         let span = tracing::debug_span!("replay");
         let _entered = span.enter();
@@ -214,6 +215,21 @@ impl Runtime {
     /// What happened on each memory node so far: the host, each [device](RuntimeBuilder::device), the disk if there is
     /// [one](RuntimeBuilder::swap). Empty where there are no devices and [no limit](RuntimeBuilder::host_memory) to host memory: all data
     /// are there then.
+    ///
+    /// ```
+    /// use zellige_runtime::{Candidate, Emulated, NodeUse, Runtime, Submit, update};
+    ///
+    /// // What was used last makes room.
+    /// let latest = |_node: usize, replicas: &[Candidate]| (0..replicas.len()).max_by_key(|&at| replicas[at].last_use);
+    /// let rt = Runtime::builder().workers(1).device(Emulated::new(1 << 20)).choose_victim(latest).build()?;
+    /// let x = rt.register(vec![1.0f64; 100]);
+    /// rt.task("double").operands((update(&x),)).cpu(|(x,)| x.iter_mut().for_each(|x| *x *= 2.0)).on_worker(1).submit()?;
+    /// rt.wait_all()?;
+    /// let nodes: Vec<NodeUse> = rt.memory();
+    /// assert_eq!((nodes[0].name.as_str(), nodes[1].capacity), ("host", Some(1 << 20)));
+    /// assert_eq!(rt.devices().map(|device| device.memory).collect::<Vec<_>>(), [None, Some(1 << 20)]);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
     pub fn memory(&self) -> Vec<NodeUse> {
         self.shared.transfers.as_ref().map(TransferDriver::uses).unwrap_or_default()
     }
@@ -334,6 +350,21 @@ impl fmt::Debug for Runtime {
 }
 
 /// Cancels everything that a runtime has not started.
+///
+/// ```
+/// use zellige_runtime::{Canceller, Cause, Error, Runtime, Submit, TaskRef, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(0u32);
+/// let held = rt.write(&x)?; // so that the task has not started
+/// let task: TaskRef = rt.task("never").operands((update(&x),)).cpu(|(x,)| *x += 1).submit()?;
+/// let canceller: Canceller = rt.canceller();
+/// std::thread::spawn(move || canceller.cancel_all()).join().unwrap();
+/// drop(held);
+/// let Err(Error::Failed(failure)) = rt.wait(&task) else { panic!("it was cancelled") };
+/// assert!(matches!(failure.cause, Cause::Cancelled) && failure.task == "never");
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Canceller(Arc<Shared>);
 

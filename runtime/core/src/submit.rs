@@ -64,7 +64,8 @@ pub trait Submit: Sized {
     /// submitted before. Elements in no region stay as they are. A part may be split again.
     ///
     /// ```
-    /// use zellige_runtime::{Runtime, Submit, split_evenly, update};
+    /// use zellige_runtime::split::split_evenly;
+    /// use zellige_runtime::{Runtime, Submit, update};
     ///
     /// let rt = Runtime::new()?;
     /// let v = rt.register(vec![1.0f64; 1000]);

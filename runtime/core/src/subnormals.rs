@@ -10,6 +10,18 @@ use std::sync::Once;
 
 /// What arithmetic does with subnormal numbers, in `f32` those below 1.2e-38; see
 /// [`RuntimeBuilder::subnormals`](crate::RuntimeBuilder::subnormals).
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, Subnormals, update};
+///
+/// let rt = Runtime::builder().workers(1).subnormals(Subnormals::Flush).build()?;
+/// let mode = rt.register(Subnormals::Keep as u8);
+/// rt.task("ask").operands((update(&mode),)).cpu(|(mode,)| *mode = Subnormals::of_this_thread() as u8).submit()?;
+/// # if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+/// assert_eq!(rt.take(mode)?, Subnormals::Flush as u8);
+/// # }
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Subnormals {
     /// It computes with them, as IEEE 754 says. Many processors then take a hundred times as long.

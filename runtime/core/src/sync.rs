@@ -10,8 +10,10 @@ pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fe
 
 #[cfg(loom)]
 pub(crate) use self::mocked::Mutex;
+#[cfg(loom)]
+pub(crate) use loom::sync::MutexGuard;
 #[cfg(not(loom))]
-pub(crate) use parking_lot::Mutex;
+pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 /// Waits a moment for what another thread is about to do.
 pub(crate) fn pause() {

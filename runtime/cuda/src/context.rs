@@ -4,8 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use zellige_gpu::{Address, Driver, GpuError, Stream};
-use zellige_runtime::device::{DeviceContext, StreamError};
-use zellige_runtime::{NewValue, Portable, TaskContext, TaskError};
+use zellige_runtime::codelet::DeviceContext;
+use zellige_runtime::codelet::NewValue;
+use zellige_runtime::data::Portable;
+use zellige_runtime::device::StreamError;
+use zellige_runtime::{TaskContext, TaskError};
 
 use super::error::gpu_error;
 use super::memory::GpuStream;

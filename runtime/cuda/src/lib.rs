@@ -8,7 +8,8 @@
 //! use std::sync::Arc;
 //! use zellige_cuda::{CUDA, Gpu, GpuTask};
 //! use zellige_gpu::mock::Mock;
-//! use zellige_runtime::{Codelet, DeviceMut, DeviceTable, Runtime, Submit, TaskContext, TaskError, Update, update};
+//! use zellige_runtime::codelet::{DeviceMut, DeviceTable};
+//! use zellige_runtime::{Codelet, Runtime, Submit, TaskContext, TaskError, Update, update};
 //!
 //! /// Sets all elements to zero.
 //! struct Zero;

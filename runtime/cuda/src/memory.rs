@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use zellige_gpu::{Address, Driver, GpuError};
-use zellige_runtime::DeviceError;
+use zellige_runtime::device::DeviceError;
 use zellige_runtime::device::{
     Arch, DeviceMemory, HostBlock, PinnedPool, Place, Recording, Stream, StreamError,
 };

@@ -24,11 +24,12 @@ use std::time::Instant;
 use zellige_gpu::Arg;
 use zellige_gpu::source::Launch;
 use zellige_gpu::twin::TwinArg;
+use zellige_runtime::TaskError;
+use zellige_runtime::codelet::DeviceContext;
 use zellige_runtime::device::{
-    Arch, Device, DeviceContext, DeviceMemory, DeviceSpec, Op, Opening, Place, Span, Stream, StreamError,
+    Arch, Device, DeviceError, DeviceMemory, DeviceSpec, Op, Opening, Place, Span, Stream, StreamError,
     StreamId,
 };
-use zellige_runtime::{DeviceError, TaskError};
 use zellige_selftest::{Accelerator, Fuzz, run_on_host};
 
 static ARCH: LazyLock<Arch> = LazyLock::new(|| Arch::named("child"));

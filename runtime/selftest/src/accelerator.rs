@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use zellige_gpu::source::Launch;
 use zellige_runtime::TaskError;
-use zellige_runtime::device::{Arch, DeviceContext, DeviceSpec};
+use zellige_runtime::codelet::DeviceContext;
+use zellige_runtime::device::{Arch, DeviceSpec};
 
 /// A kind of device with an architecture of its own, to be tested in the place of GPUs ([`Fuzz::accelerator`](crate::Fuzz::accelerator)).
 #[derive(Clone, Copy, Debug)]

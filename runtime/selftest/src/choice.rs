@@ -1,6 +1,7 @@
 //! What a late-choosing job chooses: by the metas of what it reads, and nothing else.
 
-use zellige_runtime::{Apart, Choice, Format, MAX_OPERAND_FORMATS, Meta};
+use zellige_runtime::codelet::{Apart, MAX_OPERAND_FORMATS};
+use zellige_runtime::{Choice, Format, Meta};
 
 use super::case::{Access, Job};
 use super::rng::blend;

@@ -4,10 +4,8 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use zellige_cuda::{CUDA, GpuTask};
-use zellige_runtime::{
-    Batch, Choice, Codelet, Cpu, DeviceBatch, DeviceMember, DeviceTable, DeviceViews, Meta, Operands,
-    TaskContext, TaskError,
-};
+use zellige_runtime::codelet::{DeviceBatch, DeviceMember, DeviceTable, DeviceViews};
+use zellige_runtime::{Batch, Choice, Codelet, Cpu, Meta, Operands, TaskContext, TaskError};
 
 use super::accelerator::Accelerator;
 use super::case::{Access, Fault, Job};

@@ -5,7 +5,8 @@ mod parts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_runtime::{Emulated, Format, POLICIES};
+use zellige_runtime::sched::POLICIES;
+use zellige_runtime::{Emulated, Format};
 
 use super::case::{Access, Case, Fault, GpuOf, Hint, Job, Kind, Machine, Parts, Start, Step};
 use super::oracle::Oracle;

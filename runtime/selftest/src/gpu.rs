@@ -10,8 +10,9 @@ use zellige_cuda::GpuContext;
 use zellige_gpu::mock::{Fault as GpuFault, Mock};
 use zellige_gpu::source::{Launch, Loaded};
 use zellige_gpu::{GpuError, Library};
-use zellige_runtime::device::DeviceContext;
-use zellige_runtime::{DeviceMut, DeviceRef, Format, NewValue, OnDevice, TaskContext, TaskError};
+use zellige_runtime::codelet::DeviceContext;
+use zellige_runtime::codelet::{DeviceMut, DeviceRef, NewValue, OnDevice};
+use zellige_runtime::{Format, TaskContext, TaskError};
 
 use super::case::{Access, Fault, Job, Machine};
 use super::kernels::{self, Array, Digest, NORM_BYTES, loaded};

@@ -1,9 +1,10 @@
 //! Operands of which number, types and accesses are known only when a case is made: each is one of the crate's own.
 
+use zellige_runtime::codelet::{DeviceKind, OnDevice, Operand};
 use zellige_runtime::internal::{Accesses, Env, Formats, Metas, Refusal, Wanted, handle as handle_of};
 use zellige_runtime::{
-    Choice, Commute, Cpu, Data, DeviceKind, Handle, OnDevice, Operand, Operands, Read, ReadList, Reduce,
-    TaskError, Update, Write, commute, read, reads, reduce, update, write,
+    Choice, Commute, Cpu, Data, Handle, Operands, Read, ReadList, Reduce, TaskError, Update, Write, commute,
+    read, reads, reduce, update, write,
 };
 
 use super::case::{Access, Kind, Start};

@@ -8,9 +8,8 @@ use std::time::Duration;
 use zellige_cuda::Gpu;
 use zellige_gpu::Driver;
 use zellige_runtime::internal::has_lost_a_device;
-use zellige_runtime::{
-    Bindings, DeviceGraphs, Error, Handle, NodeUse, Recorder, Runtime, Split, Submit, TaskRef,
-};
+use zellige_runtime::split::Split;
+use zellige_runtime::{Bindings, DeviceGraphs, Error, Handle, NodeUse, Recorder, Runtime, Submit, TaskRef};
 
 use super::case::{Case, GpuOf, Hint, Job, Machine, Parts, Step};
 use super::codelet::Fuzzed;

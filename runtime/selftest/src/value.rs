@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use zellige_runtime::{Data, Format, Meta, Portable};
+use zellige_runtime::data::Portable;
+use zellige_runtime::{Data, Format, Meta};
 
 use super::case::{Kind, Start};
 use super::words::{Sample, Words};

@@ -1,7 +1,8 @@
 //! What the handles of a case hold: values for which it matters which version was converted, when, and from what.
 
 use zellige_cuda::{CUDA, GpuContext};
-use zellige_runtime::{Buffer, ConversionTable, Data, Element, Format, Meta, Portability, Portable};
+use zellige_runtime::data::{ConversionTable, Element, Portability, Portable};
+use zellige_runtime::{Buffer, Data, Format, Meta};
 
 use super::rng::blend;
 

@@ -37,7 +37,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zellige_runtime::internal::{policy_by_name, simulate};
-use zellige_runtime::{Error, Graph, Policy, Trace};
+use zellige_runtime::sched::Policy;
+use zellige_runtime::{Error, Graph, Trace};
 
 use machine::PlatformMachine;
 use platform::Platform;

@@ -106,7 +106,7 @@ fn a_simulation_repeats_itself() {
             Ok::<_, zellige_runtime::Error>(())
         })
         .unwrap();
-    for (policy, _) in zellige_runtime::POLICIES {
+    for (policy, _) in zellige_runtime::sched::POLICIES {
         let run = || Simulation::new(&graph, &machine(3, 8e-6, true)).policy(policy).run().unwrap();
         let (a, b) = (run(), run());
         assert_eq!((a.makespan, &a.trace.tasks), (b.makespan, &b.trace.tasks), "{policy}");
@@ -203,7 +203,7 @@ fn late_choices_see_the_norm_of_each_version() {
 }
 
 /// Gives everything to the last worker.
-struct Last(parking_lot::Mutex<zellige_runtime::TaskQueue>);
+struct Last(parking_lot::Mutex<zellige_runtime::sched::TaskQueue>);
 
 impl Policy for Last {
     fn name(&self) -> &str {
@@ -212,19 +212,19 @@ impl Policy for Last {
 
     fn push(
         &self,
-        view: &zellige_runtime::SchedView<'_>,
-        task: zellige_runtime::ReadyTask,
+        view: &zellige_runtime::sched::SchedView<'_>,
+        task: zellige_runtime::sched::ReadyTask,
         _from: Option<usize>,
-    ) -> zellige_runtime::Wake {
+    ) -> zellige_runtime::sched::Wake {
         self.0.lock().push(task);
-        zellige_runtime::Wake::Worker(view.workers() - 1)
+        zellige_runtime::sched::Wake::Worker(view.workers() - 1)
     }
 
     fn pop(
         &self,
-        view: &zellige_runtime::SchedView<'_>,
+        view: &zellige_runtime::sched::SchedView<'_>,
         worker: usize,
-    ) -> Option<zellige_runtime::ReadyTask> {
+    ) -> Option<zellige_runtime::sched::ReadyTask> {
         if worker + 1 == view.workers() { self.0.lock().pop() } else { None }
     }
 }
@@ -273,7 +273,7 @@ fn commuting_tasks_exclude_each_other_on_all_devices() {
             g.task("after").operands((read(&all[0]),)).cpu(|_| ()).submit().map(drop)
         })
         .unwrap();
-    for (policy, _) in zellige_runtime::POLICIES {
+    for (policy, _) in zellige_runtime::sched::POLICIES {
         let trace = Simulation::new(&graph, &machine(2, 1.0, true)).policy(policy).run().unwrap().trace;
         let mut sums: Vec<_> = trace.tasks.iter().filter(|task| task.name == "sum").collect();
         sums.sort_by_key(|task| task.start_ns);
@@ -380,7 +380,7 @@ fn tasks_run_on_the_kinds_that_they_name() {
         .unwrap()
     };
     let two = host("", &[("fast", 2), ("slow", 1)], "");
-    for (policy, _) in zellige_runtime::POLICIES {
+    for (policy, _) in zellige_runtime::sched::POLICIES {
         let outcome = Simulation::new(&record(&["slow"]), &two).policy(policy).run().unwrap();
         assert!(outcome.trace.tasks.iter().all(|task| task.worker == 2), "{policy}");
         assert_eq!(outcome.makespan.as_nanos(), 9 * 5000, "{policy}");

@@ -2,7 +2,8 @@
 
 use zellige_cuda::{CUDA, GpuContext, GpuTask};
 use zellige_dense::Tile;
-use zellige_runtime::{Codelet, Cpu, DeviceTable, DeviceViews, Operands, TaskContext, TaskError, Update};
+use zellige_runtime::codelet::{DeviceTable, DeviceViews};
+use zellige_runtime::{Codelet, Cpu, Operands, TaskContext, TaskError, Update};
 
 /// What it does, by the kind of device.
 pub(crate) struct Probe {

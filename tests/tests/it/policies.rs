@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zellige_runtime::{
-    Cause, Error, Policy, ReadyTask, Runtime, SchedView, Submit, Wake, read, update, write,
-};
+use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
+use zellige_runtime::{Cause, Error, Runtime, Submit, read, update, write};
 use zellige_tests::policies::{self, Stack};
 use zellige_tests::within;
 
@@ -16,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A policy with a name that the tests below do not run would be one that nobody tested.
 #[test]
 fn every_named_policy_is_tested() {
-    for (name, _) in zellige_runtime::POLICIES {
+    for (name, _) in zellige_runtime::sched::POLICIES {
         assert!(policies::ALL.contains(&name), "{name}");
     }
 }
@@ -156,7 +155,7 @@ fn a_task_that_a_policy_drops_is_a_failure_and_not_a_hang() {
 #[test]
 fn an_unknown_policy_is_refused_with_the_known_ones() {
     let error = Runtime::builder().workers(1).policy("fastest").build().unwrap_err().to_string();
-    for (name, _) in zellige_runtime::POLICIES {
+    for (name, _) in zellige_runtime::sched::POLICIES {
         assert!(error.contains("fastest") && error.contains(name), "{error}");
     }
 }

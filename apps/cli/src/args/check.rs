@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{ArgMatches, Command};
 use zellige_files::Destination;
-use zellige_runtime::Topology;
+use zellige_runtime::topology::Topology;
 
 use super::VectorSource;
 use super::paths::{Input, Output, OutputFile, OutputFolder};

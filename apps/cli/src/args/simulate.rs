@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_dense::Rule;
-use zellige_runtime::POLICIES;
+use zellige_runtime::sched::POLICIES;
 
 use super::outputs::RunOutputs;
 use super::paths::Input;

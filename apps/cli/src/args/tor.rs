@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_dense::Rule;
-use zellige_runtime::POLICIES;
+use zellige_runtime::sched::POLICIES;
 
 use super::ExecutionArgs;
 use super::execution::DEVICES;
@@ -115,7 +115,7 @@ pub struct FactorArgs {
     /// If a rule loses positive definiteness: report it, or retry with more precision.
     #[arg(long, value_name = "fail|retry", default_value = "fail")]
     pub on_not_spd: NotSpd,
-    /// Steps of iterative refinement of the reconstructor.
+    /// Steps of iterative refinement of the reconstructor, at most: it ends where a step has not halved the residual.
     #[arg(long, value_name = "K", default_value_t = 0, hide_short_help = true)]
     pub refine: usize,
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
 use zellige_runtime::model::{Identity, Loaded, Models, Row, Source, default_path};
-use zellige_runtime::uses_performance_models;
+use zellige_runtime::sched::uses_performance_models;
 
 use super::show::simd;
 use crate::out;

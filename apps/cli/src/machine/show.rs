@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_app::text::bytes;
 use zellige_runtime::model::processor;
-use zellige_runtime::{Topology, cpu_limit};
+use zellige_runtime::topology::{Topology, cpu_limit};
 
 use super::gpus::Gpus;
 use super::models::Known;

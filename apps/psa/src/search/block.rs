@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use zellige_kernels::distance::{LANES, Shape, Values, place, squares};
 use zellige_kernels::formats::bits::{bf16_from_f32, f16_from_f32};
-use zellige_runtime::{Buffer, Data, Format, Meta, Portability, Portable};
+use zellige_runtime::data::{Portability, Portable};
+use zellige_runtime::{Buffer, Data, Format, Meta};
 
 use crate::Error;
 use crate::basis::SegmentBasis;

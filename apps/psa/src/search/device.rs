@@ -12,7 +12,8 @@ use zellige_kernels::cuda::{
     distance_best, distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
 use zellige_kernels::distance::Metric;
-use zellige_runtime::{Codelet, DeviceRef, OnDevice, Operands, TaskContext, TaskError};
+use zellige_runtime::codelet::{DeviceRef, OnDevice};
+use zellige_runtime::{Codelet, Operands, TaskContext, TaskError};
 
 use super::THOUSAND;
 use super::block::{Block, BlockHeader, SampleFormat};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use zellige_cuda::CUDA;
-use zellige_runtime::{
-    Codelet, DeviceTable, DeviceViews, Read, Slot, TaskContext, TaskError, TaskInfo, Write,
-};
+use zellige_runtime::codelet::{DeviceTable, DeviceViews};
+use zellige_runtime::{Codelet, Read, Slot, TaskContext, TaskError, TaskInfo, Write};
 
 use super::block::Block;
 use super::device;

@@ -10,8 +10,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 use zellige_dense::{
-    BackwardError, Factorisation, Generator, RectTiled, Rule, SharedPolicy, Solution, Submission,
-    SymmetricTiled, backward_error, cholesky_with, generator, refine, solve_with, widened,
+    BackwardError, Factorisation, Generator, RectTiled, RefineUntil, Refinement, Rule, SharedPolicy,
+    Solution, Submission, SymmetricTiled, backward_error, cholesky_with, generator, refine, solve_with,
+    widened,
 };
 use zellige_kernels::StorageFormat;
 use zellige_runtime::Runtime;
@@ -23,7 +24,7 @@ pub(super) struct Solved {
     pub(super) share: GemmShare,
     pub(super) solve_share: GemmShare,
     pub(super) map: PrecisionMap,
-    pub(super) residuals: Vec<f64>,
+    pub(super) refinement: Option<Refinement>,
     pub(super) error: BackwardError,
     pub(super) cov_seconds: f64,
     pub(super) factor_seconds: f64,
@@ -75,7 +76,7 @@ pub(super) fn run_rule(
     }
 }
 
-type Refined = (RectTiled<f64>, Vec<f64>);
+type Refined = (RectTiled<f64>, Refinement);
 
 /// A factor and a solution as tiles, wherever they were made, and how long that took.
 pub(super) struct Reconstructed<T: Element> {
@@ -173,9 +174,9 @@ fn run_typed<T: Element>(
     let improved = refine(&l, &made.solve_policy, &x)?;
     let solve_seconds = made.solve_seconds + start.elapsed().as_secs_f64();
 
-    let (reconstructors, residuals, x_bytes) = match improved {
-        Some((wide, residuals)) => (collect(rt, problem, &wide)?, residuals, wide.bytes(rt)?),
-        None => (collect(rt, problem, &x)?, Vec::new(), x.bytes(rt)?),
+    let (reconstructors, refinement, x_bytes) = match improved {
+        Some((wide, made)) => (collect(rt, problem, &wide)?, Some(made), wide.bytes(rt)?),
+        None => (collect(rt, problem, &x)?, None, x.bytes(rt)?),
     };
     drop(x);
     let tile_bytes = (l.bytes(rt)? + x_bytes) as u64;
@@ -191,7 +192,7 @@ fn run_typed<T: Element>(
         share: GemmShare::of(factor.counts()),
         solve_share: GemmShare::of(solution.counts()),
         map: PrecisionMap::of(factor.counts()),
-        residuals,
+        refinement,
         error,
         cov_seconds: made.cov_seconds,
         factor_seconds: made.factor_seconds,
@@ -253,27 +254,26 @@ fn refined(
     steps: usize,
     observer: &dyn Observer,
 ) -> Result<Refined, Error> {
-    let nt = problem.plan.tiles() as u64;
-    let wide = widened(rt, x)?;
-    let mut residuals = Vec::with_capacity(steps);
-    for step in 1..=steps {
-        observer.stage(&format!("refinement step {step} of {steps}"), nt * (nt + 1) / 2);
-        let asked = Counter::default();
-        let (a, b) = (watched(problem.cmm::<f64>(), &asked), problem.ctm::<f64>());
-        residuals.push(watch(
-            rt,
-            observer,
-            move || asked.get(),
-            || {
-                let step = refine(rt, l, policy, &a, &b, &wide)?;
-                let residual = step.wait(rt)?;
-                rt.wait_all()?;
-                Ok(residual)
-            },
-        )?);
-    }
-    Ok((wide, residuals))
+    let blocks = problem.plan.tiles() as u64 * (problem.plan.tiles() as u64 + 1) / 2;
+    observer.stage(&format!("refinement, {steps} steps at most"), (steps as u64 + 1) * blocks);
+    let (wide, asked) = (widened(rt, x)?, Counter::default());
+    let (a, b) = (watched(problem.cmm::<f64>(), &asked), problem.ctm::<f64>());
+    let until = RefineUntil { steps, tolerance: REFINED };
+    let made = watch(
+        rt,
+        observer,
+        move || asked.get(),
+        || {
+            let made = refine(rt, (l, policy), (&a, &b), &wide, until)?;
+            rt.wait_all()?;
+            Ok(made)
+        },
+    )?;
+    Ok((wide, made))
 }
+
+/// A relative residual that float64 gives no matrix less than.
+const REFINED: f64 = 1e-15;
 
 /// `R` of each target in float64.
 fn collect<T: Element>(rt: &Runtime, problem: &Problem, x: &RectTiled<T>) -> Result<Vec<Arc<Matrix>>, Error> {

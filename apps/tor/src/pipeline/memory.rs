@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use zellige_runtime::available_memory;
+use zellige_runtime::topology::available_memory;
 
 /// What may be used: no more than `wish`, no more than there is.
 pub(super) fn limit(wish: Option<u64>) -> Option<u64> {

@@ -103,7 +103,7 @@ pub struct Options {
     pub targets: Option<Vec<[f64; 2]>>,
     /// What to do with a rule that fails.
     pub on_not_spd: OnNotSpd,
-    /// Steps of iterative refinement (of no use to `fp64`, which skips them).
+    /// Steps of iterative refinement at most (of no use to `fp64`, which skips them); it ends where one has not halved the residual.
     pub refine: usize,
     /// Whether the exact long-exposure Strehl ratio is computed.
     pub exact: bool,

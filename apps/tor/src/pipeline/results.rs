@@ -376,6 +376,8 @@ pub struct Extras {
     pub solve_share: GemmShare,
     /// Relative residual `||R Cmm - Ctm|| / ||Ctm||` before each refinement step.
     pub residuals: Vec<f64>,
+    /// The same of the refined reconstructor, recomputed.
+    pub residual: Option<f64>,
     /// Images by target: the first one, or all with [`Options::keep_images`](super::Options::keep_images).
     pub images: Vec<Psf>,
     /// Norms of the tiles, with [`Options::keep_norms`](super::Options::keep_norms).

@@ -169,7 +169,8 @@ fn measure(
     result.extras = Extras {
         map: solved.map,
         solve_share: solved.solve_share,
-        residuals: solved.residuals,
+        residual: solved.refinement.as_ref().map(|made| made.residual),
+        residuals: solved.refinement.map_or_else(Vec::new, |made| made.before),
         images,
         norms: solved.norms,
         reconstructors: if options.keep_reconstructors {

@@ -105,9 +105,10 @@ fn rules(out: &mut String, outcome: &Outcome) {
         let list: Vec<String> = result.extras.residuals.iter().map(|&r| short(r)).collect();
         let _ = write!(
             out,
-            "<p class=\"soft\">{}: relative residual before each refinement step: {}</p>",
+            "<p class=\"soft\">{}: relative residual before each refinement step: {}; after the last: {}</p>",
             escape(&result.rule),
-            list.join(", ")
+            list.join(", "),
+            result.extras.residual.map_or_else(String::new, short)
         );
     }
     several_targets(out, outcome);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use zellige_cuda::GpuContext;
 use zellige_gpu::{Address, Driver, Element, Event, GpuError, Matrix, Place, Stream};
 use zellige_kernels::cuda::{Loaded, SOURCES, copy};
-use zellige_runtime::{DeviceMut, DeviceRef, TaskError};
+use zellige_runtime::TaskError;
+use zellige_runtime::codelet::{DeviceMut, DeviceRef};
 
 /// Two events of a GPU with a clock.
 #[derive(Debug)]

@@ -18,10 +18,8 @@ use zellige_cuda::{CUDA, Gpu, GpuContext, GpuTask};
 use zellige_dense::{Error, GpuMatrix, GpuProducts, TileScalar};
 use zellige_gpu::{Driver, Element, GpuError};
 use zellige_kernels::{GemmPrecision, StorageFormat};
-use zellige_runtime::{
-    Codelet, Cpu, DeviceRef, DeviceTable, DeviceViews, Operands, Read, Runtime, Submit, TaskContext,
-    TaskError, read,
-};
+use zellige_runtime::codelet::{DeviceRef, DeviceTable, DeviceViews};
+use zellige_runtime::{Codelet, Cpu, Operands, Read, Runtime, Submit, TaskContext, TaskError, read};
 
 pub use meter::{Conditions, Meter};
 pub use predicted::Chosen;

@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_dense::Error;
+use zellige_runtime::codelet::{DeviceTable, DeviceViews};
 use zellige_runtime::{
-    Bindings, Codelet, Cpu, DeviceGraphs, DeviceTable, DeviceViews, Handle, Operands, Read, Recorder,
-    Runtime, Submit, TaskContext, TaskError, Update, read, update,
+    Bindings, Codelet, Cpu, DeviceGraphs, Handle, Operands, Read, Recorder, Runtime, Submit, TaskContext,
+    TaskError, Update, read, update,
 };
 
 use super::GpuBench;

@@ -41,7 +41,7 @@ impl Avx512 {
 
 /// A section by its format, for elements of an edge of `$b`, `$k` vectors, and columns written this way.
 macro_rules! by_format {
-    ($narrow:ident, $b:tt, $k:literal, $places:ty, $section:ident, $sums:ident) => {
+    ($narrow:ident, $any:ident, $b:tt, $k:literal, $places:ty, $section:ident, $sums:ident) => {
         match $section.bucket.format {
             Fp64 => $narrow::<Double<8>, $b, $k, $places>($section, $sums),
             Rp56 => $narrow::<Double<7>, $b, $k, $places>($section, $sums),
@@ -62,7 +62,7 @@ macro_rules! by_format {
             Rpreu16 if B == 1 => $narrow::<Reduced<2, false>, 1, $k, $places>($section, $sums),
             Rpreu8 if B == 1 => $narrow::<Reduced<1, false>, 1, $k, $places>($section, $sums),
             // No set has the scaled formats of 24 bits.
-            _ => any_section_avx2::<B, K>($section, $sums),
+            _ => $any::<B, K>($section, $sums),
         }
     };
 }
@@ -70,30 +70,36 @@ macro_rules! by_format {
 /// The fastest way: eight lanes at a time as long as their sums have room in registers, of which `$eights` hold eight numbers each; else some lanes at
 /// a time.
 macro_rules! by_size {
-    ($narrow:ident, $eights:literal, $section:ident, $sums:ident) => {
+    ($narrow:ident, $any:ident, $eights:literal, $section:ident, $sums:ident) => {
         match ($section.tile.columns, K) {
-            (Columns::Short, 1) => by_format!($narrow, B, 1, Short, $section, $sums),
-            (Columns::Short, 2) => by_format!($narrow, B, 2, Short, $section, $sums),
-            (Columns::Short, 4) if $eights == 32 => by_format!($narrow, B, 4, Short, $section, $sums),
-            (Columns::Short, 4) if B == 1 => by_format!($narrow, 1, 4, Short, $section, $sums),
+            (Columns::Short, 1) => by_format!($narrow, $any, B, 1, Short, $section, $sums),
+            (Columns::Short, 2) => by_format!($narrow, $any, B, 2, Short, $section, $sums),
+            (Columns::Short, 4) if $eights == 32 => by_format!($narrow, $any, B, 4, Short, $section, $sums),
+            (Columns::Short, 4) if B == 1 => by_format!($narrow, $any, 1, 4, Short, $section, $sums),
             (Columns::Short, 8) if $eights == 32 && B == 1 => {
-                by_format!($narrow, 1, 8, Short, $section, $sums)
+                by_format!($narrow, $any, 1, 8, Short, $section, $sums)
             }
             // Blocks are not written so.
-            (Columns::Diagonals(_), 1) if B == 1 => by_format!($narrow, 1, 1, OnDiagonals, $section, $sums),
-            (Columns::Diagonals(_), 2) if B == 1 => by_format!($narrow, 1, 2, OnDiagonals, $section, $sums),
-            (Columns::Diagonals(_), 4) if B == 1 => by_format!($narrow, 1, 4, OnDiagonals, $section, $sums),
-            (Columns::Diagonals(_), 8) if $eights == 32 && B == 1 => {
-                by_format!($narrow, 1, 8, OnDiagonals, $section, $sums)
+            (Columns::Diagonals(_), 1) if B == 1 => {
+                by_format!($narrow, $any, 1, 1, OnDiagonals, $section, $sums)
             }
-            _ => any_section_avx2::<B, K>($section, $sums),
+            (Columns::Diagonals(_), 2) if B == 1 => {
+                by_format!($narrow, $any, 1, 2, OnDiagonals, $section, $sums)
+            }
+            (Columns::Diagonals(_), 4) if B == 1 => {
+                by_format!($narrow, $any, 1, 4, OnDiagonals, $section, $sums)
+            }
+            (Columns::Diagonals(_), 8) if $eights == 32 && B == 1 => {
+                by_format!($narrow, $any, 1, 8, OnDiagonals, $section, $sums)
+            }
+            _ => $any::<B, K>($section, $sums),
         }
     };
 }
 
 /// The ways differ in how a section is gone through, and in nothing else.
 macro_rules! way {
-    ($way:ident, $narrow:ident, $finish:ident, $eights:literal) => {
+    ($way:ident, $narrow:ident, $any:ident, $finish:ident, $eights:literal) => {
         impl Way for $way {
             fn fetch(numbers: &[f64]) {
                 fetch(numbers);
@@ -111,13 +117,13 @@ macro_rules! way {
 
             fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
                 // SAFETY: this way is taken only where it `is_here`.
-                unsafe { by_size!($narrow, $eights, section, sums) }
+                unsafe { by_size!($narrow, $any, $eights, section, sums) }
             }
         }
     };
 }
-way!(Avx2, narrow_avx2, finish_avx2, 8);
-way!(Avx512, narrow_avx512, finish_avx512, 32);
+way!(Avx2, narrow_avx2, any_section_avx2, finish_avx2, 8);
+way!(Avx512, narrow_avx512, any_section_avx512, finish_avx512, 32);
 
 /// Asks for numbers that will be read soon.
 #[inline(always)]
@@ -166,7 +172,14 @@ unsafe fn finish<V: Eights>(sums: &mut [f64], factor: f64, y: &mut [f64], stream
 #[target_feature(enable = "avx2,fma")]
 fn any_section_avx2<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
     fetch(section.next);
-    any_section::<B, K>(section, sums)
+    any_section::<B, K, 4>(section, sums)
+}
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn any_section_avx512<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    fetch(section.next);
+    // The numbers of a row of eight vectors fill a whole register.
+    if K == 8 { any_section::<B, K, 8>(section, sums) } else { any_section::<B, K, 4>(section, sums) }
 }
 
 #[target_feature(enable = "avx2,fma")]

@@ -12,9 +12,10 @@ use zellige_kernels::precision::{
 use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, StorageFormat, potrf_lower, syrk_lower, trsm_right_lower,
 };
+use zellige_runtime::codelet::{DeviceBatch, DeviceTable, DeviceViews};
 use zellige_runtime::{
-    Codelet, Cpu, DeviceBatch, DeviceInfo, DeviceTable, DeviceViews, Handle, Operands, Read, Scratch,
-    Subnormals, TaskContext, TaskError, TaskInfo, Update, scratch, update,
+    Codelet, Cpu, DeviceInfo, Handle, Operands, Read, Scratch, Subnormals, TaskContext, TaskError, TaskInfo,
+    Update, scratch, update,
 };
 
 use super::together::{launch_together, most};

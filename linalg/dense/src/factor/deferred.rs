@@ -4,9 +4,10 @@ use std::marker::PhantomData;
 
 use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::GemmPrecision;
+use zellige_runtime::codelet::{Apart, DeviceBatch, DeviceMember, DeviceTable, DeviceViews};
 use zellige_runtime::{
-    Apart, Choice, Codelet, Cpu, DeviceBatch, DeviceInfo, DeviceMember, DeviceTable, DeviceViews, Meta,
-    Operands, Read, ReadList, Scratch, Subnormals, TaskContext, TaskError, TaskInfo, Update,
+    Choice, Codelet, Cpu, DeviceInfo, Meta, Operands, Read, ReadList, Scratch, Subnormals, TaskContext,
+    TaskError, TaskInfo, Update,
 };
 
 use super::long::{self, multiply_all, multiply_all_on_gpu};

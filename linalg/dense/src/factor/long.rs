@@ -9,9 +9,10 @@ use std::marker::PhantomData;
 
 use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::GemmPrecision;
+use zellige_runtime::codelet::{DeviceList, DeviceMut, DeviceTable, DeviceViews};
 use zellige_runtime::{
-    Codelet, Cpu, DeviceInfo, DeviceList, DeviceMut, DeviceTable, DeviceViews, List, Operands, ReadList,
-    Scratch, Subnormals, TaskContext, TaskError, TaskInfo, Update,
+    Codelet, Cpu, DeviceInfo, List, Operands, ReadList, Scratch, Subnormals, TaskContext, TaskError,
+    TaskInfo, Update,
 };
 
 use super::codelets::NEEDS_ENDS;

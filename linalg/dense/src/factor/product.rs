@@ -9,10 +9,10 @@ use zellige_kernels::precision::{
     Sign, gemm_fp8, gemm_half, gemm_hp2, gemm_hp3, gemm_tf32, gemm_x3, scratch_len,
 };
 use zellige_kernels::{GemmPrecision, Op, gemm};
+use zellige_runtime::codelet::{DeviceBatch, DeviceMember, DeviceMut, DeviceRef, DeviceTable, DeviceViews};
 use zellige_runtime::{
-    Codelet, Cpu, DeviceBatch, DeviceInfo, DeviceMember, DeviceMut, DeviceRef, DeviceTable, DeviceViews,
-    Format, Handle, Operands, Read, Scratch, Submit, Subnormals, TaskContext, TaskError, TaskInfo, Update,
-    read, reads, scratch, update,
+    Codelet, Cpu, DeviceInfo, Format, Handle, Operands, Read, Scratch, Submit, Subnormals, TaskContext,
+    TaskError, TaskInfo, Update, read, reads, scratch, update,
 };
 
 use super::GemmCounts;

@@ -6,7 +6,8 @@ use zellige_cuda::GpuTask;
 use zellige_gpu::GpuError;
 use zellige_kernels::GemmPrecision;
 use zellige_kernels::cuda::SMALL_TOGETHER;
-use zellige_runtime::{DeviceMut, DeviceRef, TaskContext, TaskError};
+use zellige_runtime::codelet::{DeviceMut, DeviceRef};
+use zellige_runtime::{TaskContext, TaskError};
 
 use super::product::{Place, check, multiply_on_gpu};
 use crate::error::Error;

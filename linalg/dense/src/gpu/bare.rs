@@ -5,7 +5,8 @@ use zellige_cuda::GpuContext;
 use zellige_gpu::{Address, Compute, Element, GpuError, Matrix, Transpose};
 use zellige_kernels::cuda::{copy, fill};
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
-use zellige_runtime::{DeviceRef, TaskError};
+use zellige_runtime::TaskError;
+use zellige_runtime::codelet::DeviceRef;
 
 use super::capability::compute_of;
 use super::convert::narrow;

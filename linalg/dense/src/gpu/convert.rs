@@ -4,7 +4,7 @@ use zellige_cuda::GpuContext;
 use zellige_gpu::{Element, GpuError};
 use zellige_kernels::StorageFormat;
 use zellige_kernels::cuda::{join, pack, split, unpack};
-use zellige_runtime::{DeviceRef, NewValue};
+use zellige_runtime::codelet::{DeviceRef, NewValue};
 
 use super::{OnGpu, Ops, element_of};
 use crate::scalar::TileScalar;

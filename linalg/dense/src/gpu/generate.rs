@@ -7,9 +7,8 @@ use std::sync::Arc;
 use zellige_cuda::{CUDA, GpuTask};
 use zellige_gpu::{Address, Matrix};
 use zellige_kernels::cuda::{Launch, Source};
-use zellige_runtime::{
-    Codelet, DeviceTable, DeviceViews, Handle, Read, Slot, TaskContext, TaskError, TaskInfo, Write,
-};
+use zellige_runtime::codelet::{DeviceTable, DeviceViews};
+use zellige_runtime::{Codelet, Handle, Read, Slot, TaskContext, TaskError, TaskInfo, Write};
 
 use super::{OnGpu, Ops};
 use crate::scalar::TileScalar;

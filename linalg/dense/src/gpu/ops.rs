@@ -15,7 +15,8 @@ use zellige_gpu::{Address, Arg, Element, Gemm, GpuError, Potrf, Side, Syrk, Tran
 use zellige_kernels::cuda::{
     Launch, LaunchError, Loaded, Measure, PARTIALS_BYTES, SOURCES, Source, measure, mirror,
 };
-use zellige_runtime::{DeviceMut, TaskError};
+use zellige_runtime::TaskError;
+use zellige_runtime::codelet::DeviceMut;
 
 use super::OnGpu;
 use super::view::{Product, View, refused};

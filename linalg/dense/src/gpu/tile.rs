@@ -2,7 +2,7 @@
 
 use zellige_gpu::{Address, GpuError};
 use zellige_kernels::StorageFormat;
-use zellige_runtime::{DeviceMut, DeviceRef, NewValue};
+use zellige_runtime::codelet::{DeviceMut, DeviceRef, NewValue};
 
 use super::element;
 use super::view::{View, refused};

@@ -5,7 +5,8 @@
 use zellige_cuda::{CUDA, GpuContext};
 use zellige_kernels::StorageFormat;
 use zellige_kernels::formats::HalfKind;
-use zellige_runtime::{Buffer, ConversionTable, Meta, Portable};
+use zellige_runtime::data::{ConversionTable, Portable};
+use zellige_runtime::{Buffer, Meta};
 
 use super::{Payload, Tile};
 use crate::format::{format_of, storage_of};

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use zellige_cuda::CUDA;
 use zellige_kernels::MatRef;
+use zellige_runtime::codelet::{DeviceTable, DeviceViews, MetaList, Outcome};
 use zellige_runtime::{
-    Codelet, Cpu, Data, DeviceTable, DeviceViews, Handle, Meta, MetaList, Operands, Outcome, Runtime, Slot,
-    Submit, TaskContext, TaskError, TaskInfo, Write, metas, read, write,
+    Codelet, Cpu, Data, Handle, Meta, Operands, Runtime, Slot, Submit, TaskContext, TaskError, TaskInfo,
+    Write, metas, read, write,
 };
 
 pub use rect::RectTiled;

@@ -76,7 +76,8 @@ fn bits_do_not_depend_on_the_schedule() {
         assert_ne!(expected, Case::new("fp32").run(&runtime(1, "eager")), "{rule}");
         for (n, workers) in [1, 2, 5].into_iter().enumerate() {
             let step = every(3);
-            for (policy, _) in zellige_runtime::POLICIES.into_iter().skip((n + m) % step).step_by(step) {
+            for (policy, _) in zellige_runtime::sched::POLICIES.into_iter().skip((n + m) % step).step_by(step)
+            {
                 for window in [7, 8192] {
                     let rt = Runtime::builder()
                         .workers(workers)
@@ -108,7 +109,7 @@ fn bits_do_not_depend_on_devices() {
         let case = Case::new(rule);
         let expected = case.run(&runtime(1, "eager"));
         let (mut evictions, mut conversions) = (0, 0);
-        for (n, (policy, _)) in zellige_runtime::POLICIES.into_iter().enumerate() {
+        for (n, (policy, _)) in zellige_runtime::sched::POLICIES.into_iter().enumerate() {
             // Three tiles of 36 x 36 in f32, and a little.
             let device = |seed| Emulated::new(16_000).late(seed, Duration::from_micros(40));
             let builder =

@@ -7,10 +7,8 @@ use std::time::Duration;
 use crate::common::*;
 use zellige_dense::{Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
 use zellige_kernels::StorageFormat;
-use zellige_runtime::{
-    Emulated, POLICIES, Policy, ReadyTask, Runtime, RuntimeBuilder, SchedView, Submit, TaskQueue, Trace,
-    Wake, read,
-};
+use zellige_runtime::sched::{POLICIES, Policy, ReadyTask, SchedView, TaskQueue, Wake};
+use zellige_runtime::{Emulated, Runtime, RuntimeBuilder, Submit, Trace, read};
 use zellige_test_scale::every;
 
 /// Bytes of the devices that are too small for the matrix of 38 KiB: four of its largest tiles.

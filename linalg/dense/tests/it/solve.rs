@@ -2,9 +2,10 @@
 
 use crate::common::*;
 use zellige_dense::{
-    Error, GemmPrecision, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, refine, solve,
-    widened,
+    Error, GemmPrecision, RectTiled, RefineEnd, RefineUntil, Rule, SharedPolicy, SymmetricTiled, TileGrid,
+    cholesky, refine, solve, widened,
 };
+use zellige_runtime::Runtime;
 
 fn rule(text: &str) -> SharedPolicy {
     text.parse::<Rule>().unwrap().into()
@@ -71,12 +72,14 @@ fn refinement_gains_what_the_factor_allows_at_each_step() {
     let mut residuals = Vec::new();
     for _ in 0..4 {
         let before = x.gather(&rt).unwrap();
-        let step = refine(&rt, &l, &rule("hp1"), &dense64(&a, n), &dense64(&b, m), &x).unwrap();
-        let residual = step.wait(&rt).unwrap();
-        // The residual that it reports is the one of X before the step.
-        let independent = distance(times(&before, &a, m, n), &b);
-        assert!((residual - independent).abs() < 1e-6 * independent + 1e-15);
-        residuals.push(residual);
+        let (factor, system) = ((&l, &rule("hp1")), (&dense64(&a, n), &dense64(&b, m)));
+        let step = refine(&rt, factor, system, &x, RefineUntil { steps: 1, tolerance: 0.0 }).unwrap();
+        // The residuals that it reports are those of X before and after the step.
+        for (residual, x) in [(step.before[0], before), (step.residual, x.gather(&rt).unwrap())] {
+            let independent = distance(times(&x, &a, m, n), &b);
+            assert!((residual - independent).abs() < 1e-6 * independent + 1e-15);
+        }
+        residuals.push(step.before[0]);
         errors.push(distance(x.gather(&rt).unwrap(), &exact));
     }
     assert!(errors[0] > 1e-5, "{errors:?}");
@@ -117,6 +120,57 @@ fn no_rows_are_solved_at_once() {
     let b = RectTiled::<f32>::new(&rt, "B", none, grid);
     solve(&rt, &l, &b, &rule("hp1:operand=1")).unwrap().wait(&rt).unwrap();
     let x = widened(&rt, &b).unwrap();
-    let step = refine(&rt, &l, &rule("fp32"), &dense64(&a, 8), &dense64(&[], 0), &x).unwrap();
-    assert_eq!(step.wait(&rt).unwrap(), 0.0);
+    let (factor, system) = ((&l, &rule("fp32")), (&dense64(&a, 8), &dense64(&[], 0)));
+    let found = refine(&rt, factor, system, &x, RefineUntil { steps: 1, tolerance: 0.0 }).unwrap();
+    assert_eq!((found.end, found.before.len(), found.residual), (RefineEnd::Converged, 0, 0.0));
+}
+
+/// The factor of `a`, and the solution of `X A = B` with it.
+fn solved(rt: &Runtime, a: &[f64], b: &[f64], n: usize) -> (SymmetricTiled<f32>, RectTiled<f64>) {
+    let (m, grid) = (b.len() / n, TileGrid::uniform(n, 24).unwrap());
+    let l = SymmetricTiled::generate(rt, grid.clone(), &dense32(a, n)).unwrap();
+    cholesky(rt, &l, &rule("hp1")).unwrap().wait(rt).unwrap();
+    let x = RectTiled::generate(rt, "B", TileGrid::uniform(m, 7).unwrap(), grid, &dense32(b, m)).unwrap();
+    solve(rt, &l, &x, &rule("hp1")).unwrap();
+    (l, widened(rt, &x).unwrap())
+}
+
+/// Residuals of small right-hand sides leave the range of `f32` before they are small beside them.
+#[test]
+fn refinement_goes_on_where_residuals_are_tiny() {
+    let rt = runtime(2, "lws");
+    let (m, n) = (19, 72);
+    let a = random_spd(n, 0.2, 37);
+    let exact: Vec<f64> = random_rect(m, n, 38).iter().map(|x| 1e-36 * x).collect();
+    let b = times(&exact, &a, m, n);
+    let (l, x) = solved(&rt, &a, &b, n);
+    let system = (&dense64(&a, n), &dense64(&b, m));
+    let until = RefineUntil { steps: 20, tolerance: 1e-14 };
+    let found = refine(&rt, (&l, &rule("hp1")), system, &x, until).unwrap();
+    assert_eq!(found.end, RefineEnd::Converged, "{found:?}");
+    assert!(found.before.len() < 12 && found.residual <= 1e-14, "{found:?}");
+    assert!(found.before.is_sorted_by(|one, next| next < one), "{found:?}");
+    let independent = distance(times(&x.gather(&rt).unwrap(), &a, m, n), &b);
+    assert!((found.residual - independent).abs() < 1e-15, "{found:?} {independent:e}");
+    assert!(distance(x.gather(&rt).unwrap(), &exact) < 1e-12);
+}
+
+/// With the factor of another matrix steps do harm, or next to nothing: the end is told, and what was better is there again.
+#[test]
+fn refinement_ends_where_steps_gain_nothing() {
+    let rt = runtime(1, "lws");
+    let (m, n) = (5, 72);
+    let a = random_spd(n, 0.2, 39);
+    let b = random_rect(m, n, 40);
+    let (l, x) = solved(&rt, &a, &b, n);
+    let until = RefineUntil { steps: 50, tolerance: 0.0 };
+    let found = refine(&rt, (&l, &rule("hp1")), (&dense64(&a, n), &dense64(&b, m)), &x, until).unwrap();
+    assert!(found.end == RefineEnd::Stagnated && found.before.len() < 20, "{found:?}");
+    assert!(found.residual < 1e-14, "{found:?}");
+    let other: Vec<f64> = a.iter().map(|a| 4.0 * a).collect();
+    let system = (&dense64(&other, n), &dense64(&b, m));
+    let first = distance(times(&x.gather(&rt).unwrap(), &other, m, n), &b);
+    let found = refine(&rt, (&l, &rule("hp1")), system, &x, until).unwrap();
+    assert_eq!((found.end, found.before.len()), (RefineEnd::Stagnated, 1), "{found:?}");
+    assert!((found.residual - first).abs() < 1e-12 * first, "{found:?} {first:e}");
 }

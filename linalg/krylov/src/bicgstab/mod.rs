@@ -8,7 +8,8 @@ use self::polynomial::{MOST, at, pairs, polynomial};
 use crate::error::Error;
 use crate::log::Logger;
 use crate::numbers::{Numbers, NumbersHandle, State};
-use crate::operator::check_fixed;
+use crate::operator::{apply_to, check_fixed};
+use crate::reliable::{Estimated, Reliable, Updatable};
 use crate::rounds::{self, Ended, Limits};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
@@ -41,11 +42,36 @@ impl<E: Scalar> Method<E> for BiCgStab {
     }
 
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+        self.prepared(setting, None)
+    }
+}
+
+impl<E: Scalar> Updatable<E> for BiCgStab {
+    fn prepare_with<'r>(
+        &self,
+        setting: Setting<'r, E>,
+        reliable: Reliable<'_, E>,
+    ) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+        if reliable.needs_estimate() {
+            let problem = "the estimate of rounding errors is one for conjugate gradients: take a reduction";
+            return Err(Error::parameter("trigger", problem));
+        }
+        self.prepared(setting, Some(&reliable))
+    }
+}
+
+impl BiCgStab {
+    /// Ready for a system, with residuals that are replaced or not.
+    fn prepared<'r, E: Scalar>(
+        &self,
+        setting: Setting<'r, E>,
+        reliable: Option<&Reliable<'_, E>>,
+    ) -> Result<Box<dyn Correction<E> + 'r>, Error> {
         if !(1..=MOST).contains(&self.l) {
             return Err(Error::parameter("l", format!("{}: 1 to {MOST}", self.l)));
         }
         check_fixed(setting.m, "bicgstab", "fgmres")?;
-        Ok(Box::new(Prepared::new(self.l, setting)?))
+        Ok(Box::new(Prepared::new(self.l, setting, reliable)?))
     }
 }
 
@@ -63,6 +89,8 @@ const SQUARE: usize = 0;
 const ALONG: usize = 1;
 
 struct Vectors<E: Scalar> {
+    /// The residual that a run begins with.
+    begun: MultiVector<E>,
     /// `A^i r` and `A^i u`, `i = 0 .. l`, with `A M^-1` for `A`.
     r: Vec<MultiVector<E>>,
     u: Vec<MultiVector<E>>,
@@ -85,19 +113,23 @@ struct Prepared<'r, E: Scalar> {
 }
 
 impl<'r, E: Scalar> Prepared<'r, E> {
-    fn new(l: usize, setting: Setting<'r, E>) -> Result<Self, Error> {
+    fn new(l: usize, setting: Setting<'r, E>, reliable: Option<&Reliable<'_, E>>) -> Result<Self, Error> {
         let Setting { rt, m, columns, .. } = setting;
         let (space, zeros) = (setting.space(), || setting.zeros());
-        let powers = || (0..=l).map(|_| zeros()).collect();
-        let (r, u, shadow, e) = (powers(), powers(), zeros(), zeros());
-        let vectors = Vectors { r, u, shadow, e, d: m.map(|_| zeros()), z: m.map(|_| zeros()) };
+        let stored = || reliable.map_or_else(zeros, |reliable| setting.stored(reliable.storage()));
+        let powers = || (0..=l).map(|_| stored()).collect::<Vec<_>>();
+        let r = powers();
+        let begun = reliable.map_or_else(|| r[0].clone(), |reliable| reliable.residual().clone());
+        let (u, shadow, e) = (powers(), stored(), zeros());
+        let vectors = Vectors { begun, r, u, shadow, e, d: m.map(|_| zeros()), z: m.map(|_| stored()) };
         let numbers = NumbersHandle::new(rt, columns, OWN);
         let sums = Sums::new(rt, space, columns, (l + 1) * (l + 2) / 2);
-        let begin =
-            rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &vectors))?;
+        let begin = rt.record(|graph| {
+            begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &vectors, reliable)
+        })?;
         let step = rt.record(|graph| {
             let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
-            let step = Step { steps, v: &vectors, setting };
+            let step = Step { steps, v: &vectors, setting, reliable };
             (0..l).try_for_each(|j| step.conjugate(j))?;
             step.minimise(l)
         })?;
@@ -109,14 +141,15 @@ impl<'r, E: Scalar> Prepared<'r, E> {
             }
             _ => None,
         };
-        let kept = Kept::vectors::<E>(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 });
+        let own = reliable.map_or(Kept::default(), Reliable::kept);
+        let kept = Kept::vectors::<E>(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 }).and(own);
         Ok(Prepared { rt, vectors, numbers, begin, step, finish, kept })
     }
 }
 
 impl<E: Scalar> Correction<E> for Prepared<'_, E> {
     fn residual(&self) -> &MultiVector<E> {
-        &self.vectors.r[0]
+        &self.vectors.begun
     }
 
     fn correction(&self) -> &MultiVector<E> {
@@ -138,16 +171,25 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
 }
 
 /// `u = 0`, `e = 0`, the shadow is the residual.
-fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>) -> Result<(), Error> {
-    let task = steps.task("bicgstab.begin").assign(&v.u[0], []).assign(&v.e, []).copy(&v.shadow, &v.r[0]);
-    task.dot(&v.r[0], &v.r[0], SQUARE).submit()?;
+fn begin<E: Scalar>(
+    steps: &Steps<'_, E>,
+    v: &Vectors<E>,
+    reliable: Option<&Reliable<'_, E>>,
+) -> Result<(), Error> {
+    let r = &v.r[0];
+    if reliable.is_some() {
+        steps.task("bicgstab.residual").copy(r, &v.begun).submit()?;
+    }
+    let task = steps.task("bicgstab.begin").assign(&v.u[0], []).assign(&v.e, []).copy(&v.shadow, r);
+    task.dot(&v.begun, &v.begun, SQUARE).dot(&v.shadow, r, ALONG).submit()?;
     steps.update_numbers("bicgstab.rho", |sums, s| {
         // u is 0, and so is what beta multiplies.
-        s[RHO] = sums[SQUARE];
+        s[RHO] = sums[ALONG];
         let norm = sums[SQUARE].real().sqrt();
         s.set_real(SHADOW, norm);
         s.first_residual(norm);
-    })
+    })?;
+    reliable.map_or(Ok(()), |reliable| reliable.begin(steps, SQUARE))
 }
 
 /// What a step is recorded from.
@@ -155,6 +197,7 @@ struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,
     setting: Setting<'g, E>,
+    reliable: Option<&'g Reliable<'g, E>>,
 }
 
 impl<E: Scalar> Step<'_, E> {
@@ -162,10 +205,10 @@ impl<E: Scalar> Step<'_, E> {
     fn multiply(&self, from: &MultiVector<E>, to: &MultiVector<E>) -> Result<(), Error> {
         match (self.setting.m, &self.v.z) {
             (Some(m), Some(z)) => {
-                m.apply(&self.steps, from, z)?;
-                self.setting.a.apply(&self.steps, z, to)
+                apply_to(&self.steps, m, from, z, None)?;
+                apply_to(&self.steps, self.setting.a, z, to, None)
             }
-            _ => self.setting.a.apply(&self.steps, from, to),
+            _ => apply_to(&self.steps, self.setting.a, from, to, None),
         }
     }
 
@@ -187,8 +230,14 @@ impl<E: Scalar> Step<'_, E> {
         for (r, u) in v.r[1..=j].iter().zip(&v.u[2..]) {
             steps.task("bicgstab.descend").add(r, minus(ALPHA, u)).submit()?;
         }
-        // What comes after an answer is 0 / 0.
-        steps.update_numbers("bicgstab.half", |sums, s| s.end_if_reached(sums[SQUARE].real().sqrt()))?;
+        // What comes after an answer is 0 / 0; one that is to be replaced is an answer only if it is 0.
+        let is_kept = self.reliable.is_none();
+        steps.update_numbers("bicgstab.half", move |sums, s| {
+            let norm = sums[SQUARE].real().sqrt();
+            if is_kept || norm == 0.0 {
+                s.end_if_reached(norm);
+            }
+        })?;
         self.multiply(&v.r[j], &v.r[j + 1])?;
         if j + 2 == v.r.len() {
             return Ok(());
@@ -226,6 +275,7 @@ impl<E: Scalar> Step<'_, E> {
             task = task.add(&v.u[0], minus(GAMMA + k, &v.u[k + 1]));
         }
         task.dot(&v.r[0], &v.r[0], SQUARE).dot(&v.shadow, &v.r[0], ALONG).submit()?;
+        self.reliable.map_or(Ok(()), |reliable| self.replace(reliable))?;
         steps.update_numbers("bicgstab.step", move |sums, s| {
             let rho = sums[ALONG];
             s[BETA] = -s[ALPHA] * rho / (s[GAMMA + l - 1] * s[RHO]);
@@ -235,6 +285,25 @@ impl<E: Scalar> Step<'_, E> {
                 refuse_unless_usable(s, sums);
             }
         })
+    }
+}
+
+impl<E: Scalar> Step<'_, E> {
+    /// Replaces the residual where that is due; directions and the shadow stay.
+    fn replace(&self, reliable: &Reliable<'_, E>) -> Result<(), Error> {
+        let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
+        // Nothing is estimated from them.
+        let none = Estimated { pp: SQUARE, qq: SQUARE, alpha: ALPHA };
+        reliable.decide(steps, SQUARE, none)?;
+        let d = match (self.setting.m, &v.d) {
+            (Some(m), Some(d)) => {
+                m.apply(&gated, &v.e, d)?;
+                d
+            }
+            _ => &v.e,
+        };
+        reliable.replace(steps, d, &v.r[0], SQUARE)?;
+        gated.task("bicgstab.along").dot(&v.shadow, &v.r[0], ALONG).submit()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use zellige_kernels::packed::{PackedFormat, Rounding};
 
-use super::thresholds::{RowThresholds, scales};
-use super::{Adaptation, Thresholds};
+use super::thresholds::{RowThresholds, has_short_exponent, scales};
+use super::{Adaptation, Scaling, Thresholds, ldexp};
 use crate::Error;
 use crate::csr::Csr;
 
@@ -13,7 +13,8 @@ const SLACK: f64 = 1.0 + 1.0 / 64.0;
 /// `B_i >= |y_i - (A x)_i|` for the product of an adapted matrix, whatever the layout (thesis, equation 3.12, with what is dropped):
 /// `sum_k u_k sum_{j in k} |a_ij x_j| + sum_dropped |a_ij x_j| + gamma_{n_i} sum_j |a_ij x_j|`.
 ///
-/// `u_k` is doubled where elements are chopped; `gamma_n = n u / (1 - n u)` with the `u` of `f64`, and `n_i` counts the row's elements, one
+/// `u_k` is doubled where elements are chopped; formats with the exponents of `f32` add what is lost where these end, `u_k 2^-126` of the row's scale
+/// for each element; `gamma_n = n u / (1 - n u)` with the `u` of `f64`, and `n_i` counts the row's elements, one
 /// addition for each bucket and two roundings of scales.
 ///
 /// # Errors
@@ -26,13 +27,27 @@ pub fn error_bound(a: &Csr, adaptation: &Adaptation<'_>, x: &[f64]) -> Result<Ve
     let thresholds = Thresholds::new(adaptation);
     let formats = adaptation.set.formats();
     let theta = scales(a, adaptation.criterion);
+    let scaling = Scaling::of(a, adaptation.criterion, false);
+    let of_row = |i: usize| RowThresholds::new(&thresholds, theta[i]);
     let row = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
-        let row = RowThresholds::new(&thresholds, theta[i]);
+        let (row, exponent) = (of_row(i), scaling.of_row(i));
         let (mut stored, mut all) = (0.0, 0.0);
         for (&j, &value) in column.iter().zip(value) {
             let term = (value * x[j as usize]).abs();
-            let bucket = row.bucket(adaptation.criterion.magnitude(j, value));
-            stored += term * bucket.map_or(1.0, |at| roundoff(formats[at], adaptation.rounding));
+            let (mut bucket, mut exponent) = (row.bucket(adaptation.criterion.magnitude(j, value)), exponent);
+            if adaptation.symmetric {
+                let magnitude = adaptation.criterion.magnitude(i as u32, value);
+                bucket = bucket.into_iter().chain(of_row(j as usize).bucket(magnitude)).min();
+                exponent = exponent.min(scaling.of_row(j as usize));
+            }
+            stored += match bucket {
+                Some(at) if has_short_exponent(formats[at]) => {
+                    let end = ldexp(1.0, -126 - exponent) * x[j as usize].abs();
+                    (term + end) * roundoff(formats[at], adaptation.rounding)
+                }
+                Some(at) => term * roundoff(formats[at], adaptation.rounding),
+                None => term,
+            };
             all += term;
         }
         let n = (value.len() + formats.len() + 2) as f64 * (f64::EPSILON / 2.0);

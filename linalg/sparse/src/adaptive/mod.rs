@@ -42,12 +42,15 @@ pub struct Adaptation<'x> {
     pub rounding: Rounding,
     /// Whether elements that do not matter are left out, or stored in the narrowest format.
     pub drops: bool,
+    /// Whether magnitudes are compared with the scales of row and column, whichever is smaller: tiles of a symmetric matrix are symmetric then,
+    /// to the bit, which methods for symmetric matrices need.
+    pub symmetric: bool,
 }
 
 impl<'x> Adaptation<'x> {
     /// To nearest, and what does not matter is left out.
     pub fn new(set: FormatSet, criterion: Criterion<'x>, accuracy: Accuracy) -> Self {
-        Adaptation { set, criterion, accuracy, rounding: Rounding::Nearest, drops: true }
+        Adaptation { set, criterion, accuracy, rounding: Rounding::Nearest, drops: true, symmetric: false }
     }
 
     /// All elements that are not zero, as they are.
@@ -56,10 +59,10 @@ impl<'x> Adaptation<'x> {
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
     }
 
-    /// All elements that are not zero, rounded to `f32`.
+    /// All elements that are not zero, rounded to `f32`. Rows that are beyond its range have powers of two of their own.
     pub fn single() -> Self {
         let accuracy = Accuracy::SINGLE;
-        Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp32, Criterion::Normwise, accuracy) }
+        Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp32, Criterion::Componentwise, accuracy) }
     }
 
     /// Refuses what has no meaning together.
@@ -79,6 +82,16 @@ impl<'x> Adaptation<'x> {
                 );
                 return Err(Error::parameter("criterion", problem));
             }
+        }
+        if self.symmetric && has_scales && self.criterion != Criterion::Normwise {
+            let problem = format!(
+                "{} stores each row beside a scale of its own, so that nothing stored is symmetric: take ap7, or nw",
+                self.set
+            );
+            return Err(Error::parameter("criterion", problem));
+        }
+        if self.symmetric && a.rows() != a.columns() {
+            return Err(Error::shape("matrix", "one that is not square is not symmetric"));
         }
         if !self.drops && has_scales {
             let problem = format!(

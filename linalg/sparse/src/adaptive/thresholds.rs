@@ -120,6 +120,11 @@ impl<'a> RowThresholds<'a> {
     }
 }
 
+/// True for formats with the exponents of `f32`, which end at `2^-126`.
+pub(super) fn has_short_exponent(format: PackedFormat) -> bool {
+    matches!(format, PackedFormat::Fp32 | PackedFormat::Rp24 | PackedFormat::Rp16)
+}
+
 /// The scale of each row: one and the same under [`Criterion::Normwise`].
 pub(super) fn scales(a: &Csr, criterion: Criterion<'_>) -> Vec<f64> {
     match criterion {

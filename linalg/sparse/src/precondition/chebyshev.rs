@@ -8,7 +8,7 @@ use zellige_runtime::Runtime;
 
 use super::jacobi::inverse_diagonal;
 use crate::Error;
-use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
+use crate::adaptive::Adaptation;
 use crate::csr::{Csr, abs_sum};
 use crate::side_by_side::side_by_side;
 use crate::stored::{Stored, best_edge};
@@ -216,11 +216,10 @@ pub struct Chebyshev {
     smoother: Smoother,
 }
 
-/// A matrix of a preconditioner: `f32` is enough.
+/// A matrix of a preconditioner: `f32` is enough. Each element is rounded for itself, so that what is stored of a transpose is the transpose of what is
+/// stored.
 pub(super) fn narrow(rt: &Runtime, to: &Space, from: &Space, a: &Csr) -> Result<Stored, Error> {
-    let accuracy = Accuracy::new(f64::from(f32::EPSILON) / 2.0)?;
-    let adaptation = Adaptation::new(FormatSet::Ap2, Criterion::Componentwise, accuracy);
-    Stored::between(rt, to, from, a, best_edge(a), &adaptation)
+    Stored::between(rt, to, from, a, best_edge(a), &Adaptation::single())
 }
 
 /// Between the largest and the smallest eigenvalue that are damped.

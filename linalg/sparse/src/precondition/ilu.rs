@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use zellige_runtime::{Chunk, Data, Handle, Read, ReadList, Runtime, Submit, read, reads};
+use zellige_runtime::data::Chunk;
+use zellige_runtime::{Data, Handle, Read, ReadList, Runtime, Submit, read, reads};
 
 use super::factor::{Factors, Kind, factors};
 use super::sweep::Sweep;

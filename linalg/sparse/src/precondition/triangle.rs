@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use zellige_kernels::triangular::{BlockRows, LANES, SIDE_BY_SIDE, substitute, subtract};
-use zellige_runtime::{Data, Meta, Portability, Portable};
+use zellige_runtime::data::{Portability, Portable};
+use zellige_runtime::{Data, Meta};
 
 /// Rows of blocks, one after the other in the order in which they are worked on.
 #[derive(Debug, Default)]

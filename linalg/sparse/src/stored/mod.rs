@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use zellige_kernels::sell::Panel;
 use zellige_krylov::{MultiVector, Operator, Scalar, Space, Steps};
-use zellige_runtime::{Chunk, Handle, ReadList, Runtime, Submit, read, reads, update};
+use zellige_runtime::data::Chunk;
+use zellige_runtime::{Handle, ReadList, Runtime, Submit, read, reads, update};
 
 use self::product::{Product, ProductDot, Rows};
 use crate::Error;

@@ -13,10 +13,9 @@ use zellige_kernels::cuda::{Loaded, PanelAt, SPARSE_SOURCES, STRETCHES, Stretche
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
 use zellige_krylov::grains::dots;
 use zellige_krylov::{MOST_PARTS, Scalar, are_done, joined};
-use zellige_runtime::{
-    Chunk, Codelet, Cpu, Data, DeviceTable, Meta, OnDevice, Operands, Portability, Portable, Read, ReadList,
-    TaskContext, TaskError, Update,
-};
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
+use zellige_runtime::data::{Chunk, Portability, Portable};
+use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskContext, TaskError, Update};
 
 const _: () = assert!(MOST_PARTS <= STRETCHES, "a vector's parts are arguments of the kernel");
 

@@ -8,14 +8,14 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi};
 use crate::stored::best_edge;
-use zellige_krylov::{BiCgStab, Cg, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableCg, Space};
+use zellige_krylov::{BiCgStab, Cg, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space};
 
 /// What is tried, in this order.
 pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, PreconditionerChoice)> {
     use MethodChoice::{BiCgStab, Cg, Gmres, Minres};
     use PreconditionerChoice::{Amg, Auto, Ilu0, Jacobi};
     let gmres = |restart| Gmres { restart, flexible: false };
-    let keeps_symmetry = options.scaling != ScalingChoice::Rows;
+    let keeps_symmetry = options.scaling != ScalingChoice::Rows && options.inner.keeps_symmetry();
     let is_symmetric = keeps_symmetry && a.is_symmetric();
     let is_positive = is_symmetric && (0..a.rows()).all(|i| a.get(i, i) > 0.0);
     let all: &[_] = if is_positive && is_large_diffusion(a) {
@@ -59,7 +59,7 @@ pub fn method_of<'o>(
 ) -> Box<dyn Method + 'o> {
     let cg = |flexible| -> Box<dyn Method + 'o> {
         let cg = Cg { flexible };
-        options.reliable.map_or(Box::new(cg), |delta| Box::new(ReliableCg { cg, exact, delta }))
+        options.reliable.map_or(Box::new(cg), |delta| Box::new(ReliableUpdates::new(cg, exact, delta)))
     };
     match choice {
         MethodChoice::Auto => unreachable!("candidates are none"),

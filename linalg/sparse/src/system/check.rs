@@ -10,7 +10,7 @@ use zellige_krylov::{Orthogonalisation, Packed};
 /// # Errors
 /// [`Error::Parameter`] with the name of the one that goes with no other.
 pub fn check_options(options: &Options) -> Result<(), Error> {
-    use MethodChoice::{Auto, Cg, Fcg, Gmres};
+    use MethodChoice::{Auto, Cg, Fcg, Gmres, Minres};
     let refuse = |name, problem: &str| Err(Error::parameter(name, problem));
     let has_basis = matches!(options.method, Auto | Gmres { .. });
     if !has_basis && options.basis != Packed::default() {
@@ -21,6 +21,9 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
     }
     check_relaxed(options)?;
     check_vector(options)?;
+    if matches!(options.method, Cg | Fcg | Minres) {
+        check_symmetry(options)?;
+    }
     match options.reliable {
         None => Ok(()),
         Some(_) if !matches!(options.method, Cg | Fcg) => {
@@ -35,6 +38,21 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
         }
         Some(_) => Ok(()),
     }
+}
+
+/// Refuses copies of which methods for symmetric matrices would see one that is not.
+///
+/// # Errors
+/// [`Error::Parameter`] with what to take instead.
+pub fn check_symmetry(options: &Options) -> Result<(), Error> {
+    if options.inner.keeps_symmetry() {
+        return Ok(());
+    }
+    let problem = format!(
+        "{} has a scale for each row, so that no copy is symmetric, which cg, fcg and minres need: take ap7, or nw in place of cw, or gmres",
+        options.inner
+    );
+    Err(Error::parameter("operator", problem))
 }
 
 fn check_vector(options: &Options) -> Result<(), Error> {

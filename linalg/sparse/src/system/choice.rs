@@ -240,6 +240,16 @@ impl Inner {
         }
     }
 
+    /// True where what is stored of a symmetric matrix can be symmetric: scaled formats have a scale for each row under a criterion of rows.
+    pub fn keeps_symmetry(&self) -> bool {
+        match self {
+            Inner::Adaptive { set, criterion, .. } => {
+                *criterion == CriterionChoice::Normwise || !set.has_scales()
+            }
+            _ => true,
+        }
+    }
+
     /// True where elements are chosen for a vector.
     pub fn is_for_vector(&self) -> bool {
         use CriterionChoice::ComponentwiseFor;

@@ -7,7 +7,7 @@ use zellige_kernels::sell::EDGES;
 use zellige_runtime::Runtime;
 
 use super::scaled::{Scales, Unscaled};
-use super::{CriterionChoice, Inner, Options, ScalingChoice};
+use super::{CriterionChoice, Inner, MethodChoice, Options, ScalingChoice};
 use crate::Error;
 use crate::adaptive::{Accuracy, Adaptation, FormatSet, SETS, TiledMatrix, fastest, is_faster};
 use crate::csr::Csr;
@@ -99,13 +99,19 @@ impl Copies {
         let Plan { space, edge, scales, .. } = plan;
         let (edge, matrix) = (*edge, plan.matrix(a));
         let x = vector_of(options, order, scales.as_ref());
+        // Other methods do with thresholds of each row, and fewer bytes.
+        let needs_symmetry =
+            !matches!(options.method, MethodChoice::Gmres { .. } | MethodChoice::BiCgStab { .. });
+        let is_symmetric = needs_symmetry && matrix.is_symmetric();
         let narrow = |inner: &Inner| {
-            let adaptation = inner.adaptation(&x);
+            let adaptation = adaptation_of(inner, &x, is_symmetric);
             let fitting = if adaptation.set.has_scales() { 1 } else { edge };
             Stored::new(rt, space, matrix, inner.edge().unwrap_or(fitting), &adaptation)
         };
         let (chosen, raced) = match options.inner {
-            Inner::Auto { criterion, accuracy } => race(rt, space, matrix, (criterion, accuracy), &x)?,
+            Inner::Auto { criterion, accuracy } => {
+                race(rt, space, (matrix, is_symmetric), (criterion, accuracy), &x)?
+            }
             other => (other, None),
         };
         let double = |a: &Csr| Stored::new(rt, space, a, edge, &Adaptation::double());
@@ -175,20 +181,29 @@ impl Copies {
     }
 }
 
+/// How elements of a copy are chosen: so that it is symmetric where the matrix is, if it can be.
+fn adaptation_of<'x>(inner: &Inner, x: &'x [f64], is_symmetric: bool) -> Adaptation<'x> {
+    Adaptation { symmetric: is_symmetric && inner.keeps_symmetry(), ..inner.adaptation(x) }
+}
+
 /// The way to store the matrix that multiplies fastest, and it so stored; the matrix itself where that is not slower.
 fn race(
     rt: &Runtime,
     space: &Space,
-    a: &Csr,
+    (a, is_symmetric): (&Csr, bool),
     (criterion, accuracy): (CriterionChoice, Accuracy),
     x: &[f64],
 ) -> Result<(Inner, Option<Stored>), Error> {
-    let way = fastest(a, (&EDGES, &SETS), criterion.of(x), accuracy, Rounding::Nearest, rt.workers())?;
+    let is_fit = |set: &FormatSet| {
+        !is_symmetric || Inner::Adaptive { set: *set, criterion, accuracy, edge: None }.keeps_symmetry()
+    };
+    let sets: Vec<FormatSet> = SETS.into_iter().filter(is_fit).collect();
+    let way = fastest(a, (&EDGES, &sets), criterion.of(x), accuracy, Rounding::Nearest, rt.workers())?;
     if way.set == FormatSet::Fp64 {
         return Ok((Inner::Exact, None));
     }
     let chosen = Inner::Adaptive { set: way.set, criterion, accuracy, edge: Some(way.edge) };
-    let adaptation = chosen.adaptation(x);
+    let adaptation = adaptation_of(&chosen, x, is_symmetric);
     check_copy(a)?;
     let narrow = TiledMatrix::cut(a, way.edge, &adaptation, space, rt.workers())?;
     // What would be multiplied with instead.

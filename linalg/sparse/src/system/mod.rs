@@ -56,7 +56,7 @@ pub struct Options {
     /// Copies that GMRES goes over to as its residual becomes small ([`RelaxedGmres`](crate::krylov::RelaxedGmres)), the most accurate first.
     pub relaxed: Vec<Inner>,
     /// Conjugate gradients with a narrow copy replace the residual that they keep by the true one where it has become smaller by this factor, between
-    /// 0 and 1 ([`ReliableCg`](crate::krylov::ReliableCg)).
+    /// 0 and 1 ([`ReliableUpdates`](crate::krylov::ReliableUpdates)).
     pub reliable: Option<f64>,
     /// What rows and columns are multiplied by for it.
     pub scaling: ScalingChoice,

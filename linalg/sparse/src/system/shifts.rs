@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::check::check_symmetry;
 use super::made::quality;
 use super::{Answer, Attempt, MethodChoice, PreconditionerChoice, System};
 use crate::Error;
@@ -90,6 +91,7 @@ impl System<'_> {
                 "only plain conjugate gradients share a space for them: name --method cg, or none",
             );
         }
+        check_symmetry(options)?;
         if !matches!(options.preconditioner, PreconditionerChoice::Auto | PreconditionerChoice::None) {
             return refuse(
                 "shifts",

@@ -168,6 +168,8 @@ fn narrow_copies_give_answers_of_the_same_quality() -> Result<(), Error> {
         ("ap7:cw:2^-24", "cg"),
         ("ap2:cw:2^-20", "gmres:60"),
         ("ap7re:cw:2^-37", "bicgstabl:2"),
+        ("ap7re:cw:2^-37", "auto"),
+        ("ap7re:nw:2^-37", "cg"),
     ] {
         let mut x = vec![0.0; a.rows()];
         let options = Options {
@@ -496,6 +498,7 @@ fn options_without_meaning_together_are_named() -> Result<(), Error> {
         (Options { reliable: Some(0.1), ..cg.clone() }, "reliable"),
         (Options { inner: "ap7:cw-exact:2^-24".parse()?, ..auto.clone() }, "x-for"),
         (Options { reliable: Some(1.0), inner: narrow, ..cg.clone() }, "reliable"),
+        (Options { inner: "ap7re:cw:2^-24".parse()?, ..cg.clone() }, "operator"),
     ] {
         let error = System::new(&rt, &a, &options).map(|_| ()).expect_err(name);
         assert!(error.to_string().starts_with(&format!("{name}: ")), "{error}");
@@ -532,7 +535,7 @@ fn memory_is_that_of_all_copies() -> Result<(), Error> {
     // The loop around methods keeps five vectors.
     for (method, basis, vectors) in [
         ("cg", 0, 4),
-        ("fcg", 0, 5),
+        ("fcg", 0, 4),
         ("minres", 0, 7),
         ("bicgstabl:2", 0, 8),
         ("gmres:7", 7, 4),

@@ -31,7 +31,7 @@ fn a_narrow_operator_is_enough_for_all_digits() -> Result<(), Error> {
     // The first run believes it is done.
     assert!(plain.checks[1].1 > 1e-9 * plain.checks[0].1, "{:?}", plain.checks);
     for flexible in [false, true] {
-        let method = ReliableCg { cg: Cg { flexible }, exact: &exact, delta: 0.1 };
+        let method = ReliableUpdates::new(Cg { flexible }, &exact, 0.1);
         let (solution, _, residual) = run(&method, &problem)?;
         println!("{}: {solution:?}, exact products {wide:?}", method.name());
         assert!(solution.reason.is_converged() && solution.runs == 1, "{solution:?}");
@@ -51,7 +51,7 @@ fn bits_do_not_depend_on_workers_or_devices() -> Result<(), Error> {
         let jacobi = Jacobi::new(rt, &space, &a)?;
         let preconditioner: Option<&dyn Operator> = Some(&jacobi);
         let problem = Solve { rt, exact: &exact, inner: &inner, preconditioner, reduction: 0.0 };
-        let method = ReliableCg { cg: Cg::default(), exact: &exact, delta: 0.1 };
+        let method = ReliableUpdates::new(Cg::default(), &exact, 0.1);
         let mut x = vec![0.0; a.rows()];
         solve(&problem, &method, &b, &mut x, &[Stop::Steps(60)][..], &mut ())?;
         Ok(x)
@@ -64,7 +64,7 @@ fn what_cannot_be_reached_ends() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;
     let space = Space::new(a.rows(), a.bytes());
     let exact = Stored::exact(&rt, &space, &a)?;
-    let method = ReliableCg { cg: Cg::default(), exact: &exact, delta: 0.1 };
+    let method = ReliableUpdates::new(Cg::default(), &exact, 0.1);
     let (solution, _) =
         solved(&rt, &method, &a, &rhs(a.rows()), Ask { tolerance: 1e-18, steps: 20_000, ..PLAIN }, &mut ())?;
     assert_eq!(solution.reason, Reason::Stagnated, "{solution:?}");
@@ -75,7 +75,8 @@ fn what_cannot_be_reached_ends() -> Result<(), Error> {
 fn refuses_other_deltas(rt: &Runtime, exact: &dyn Operator) {
     let setting = Setting { rt, a: exact, m: None, columns: 1 };
     for delta in [0.0, 1.0, f64::NAN] {
-        let refused = Reliable::new(setting, exact, delta).map(|_| ()).unwrap_err();
+        let refused =
+            ReliableUpdates::new(Cg::default(), exact, delta).prepare(setting).err().expect("a wrong delta");
         assert!(refused.to_string().starts_with("delta: "));
     }
 }

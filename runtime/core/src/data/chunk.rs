@@ -14,7 +14,8 @@ use crate::buffer::Element;
 /// A copy of a stretch, as devices with memory of their own have, is an array of its own.
 ///
 /// ```
-/// use zellige_runtime::{Runtime, Chunk, ChunkRef, Submit, reads, update};
+/// use zellige_runtime::data::{Chunk, ChunkRef};
+/// use zellige_runtime::{Runtime, Submit, reads, update};
 ///
 /// let rt = Runtime::new()?;
 /// let parts: Vec<_> = Chunk::cut(vec![1.0; 100], &[60]).into_iter().map(|part| rt.register(part)).collect();

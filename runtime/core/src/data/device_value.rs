@@ -16,7 +16,7 @@ pub(crate) struct Known {
     pub(crate) meta: Meta,
 }
 
-/// A value of some [`Portable`](crate::Portable) type: its header is on the host, its parts are in device memory.
+/// A value of some [`Portable`](crate::data::Portable) type: its header is on the host, its parts are in device memory.
 pub(crate) struct DeviceValue {
     /// Changed by the end of its writer, maybe while the body of a reader is being launched behind that: who looks gets what was known at
     /// that moment.

@@ -1,4 +1,4 @@
-//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`], handles and in-place guards.
+//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`](crate::Buffer), handles and in-place guards.
 
 mod borrows;
 mod buffer;
@@ -32,6 +32,7 @@ pub(crate) use portable::AnyHeader;
 pub use portable::{Conversion, ConversionTable, Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 
+pub use crate::buffer::Element;
 use crate::format::Format;
 
 /// What the runtime may know of one version of a value: small enough to travel ahead of the bytes.

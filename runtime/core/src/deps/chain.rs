@@ -27,7 +27,7 @@ impl<T: ?Sized> Chain<T> {
     }
 
     /// Puts the access of a task at the end of the chain.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn access(
         &mut self,
         mode: Mode,

@@ -46,7 +46,7 @@ impl<T, G> Default for Order<T, G> {
 
 impl<T, G> Order<T, G> {
     /// Puts an access in `mode` at the end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn access<L: Links<Task = T, Group = G>>(&mut self, mode: Mode, links: &mut L) {
         let joins = !mode.is_exclusive() && self.open.as_ref().is_some_and(|(open, _)| *open == mode);
         if !joins && let Some((_, group)) = self.open.take() {

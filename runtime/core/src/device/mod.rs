@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub use crate::buffer::{HostBlock, PAGE_LOCK_FROM, PinnedAllocator, PinnedBlock, PinnedPool};
-use crate::error::DeviceError;
+pub use crate::error::DeviceError;
 pub use crate::memory::{HOST, LinkSpec, NodeId};
 
 /// One queue of a device. What is in one runs in order; streams run side by side.

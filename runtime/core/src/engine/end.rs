@@ -81,7 +81,7 @@ impl Shared {
         match worker {
             // Who is behind a gate is no task and is not counted, so that whoever holds a guard can still wait for all tasks and fill the
             // window.
-            _ if task.role == Role::Gate => {}
+            _ if matches!(task.role, Role::Gate | Role::Slot) => {}
             Some(worker) => {
                 // Only this worker writes it.
                 let done = &self.workers[worker].done;

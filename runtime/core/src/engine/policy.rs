@@ -24,7 +24,8 @@ pub enum Wake {
 /// They may ask the view under locks of their own: it never calls the policy back.
 ///
 /// ```
-/// use zellige_runtime::{Policy, ReadyTask, Runtime, SchedView, Submit, TaskQueue, Wake, read, update};
+/// use zellige_runtime::sched::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
+/// use zellige_runtime::{Runtime, Submit, read, update};
 ///
 /// /// Last in, first out, for everybody.
 /// struct Stack(std::sync::Mutex<Vec<ReadyTask>>);

@@ -24,7 +24,7 @@ impl ReadyTask {
         unsafe { ManuallyDrop::take(&mut this.0) }
     }
 
-    /// True if not every worker may run it: a policy then has to [ask](crate::SchedView::can_run), even where all are alike.
+    /// True if not every worker may run it: a policy then has to [ask](crate::sched::SchedView::can_run), even where all are alike.
     pub fn is_restricted(&self) -> bool {
         match &*self.0 {
             // Its header is cold memory.

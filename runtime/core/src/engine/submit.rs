@@ -8,11 +8,12 @@ use smallvec::SmallVec;
 use super::Shared;
 use super::threads::current;
 use crate::data::{AnyHandle, HandleBase};
-use crate::deps::{AccessRights, AtEnd, Group, Links, Node};
+use crate::deps::{AccessRights, AtEnd, Chain, Group, Links, Node};
 use crate::engine::ReadyTask;
 use crate::engine::Work;
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
+use crate::sync::MutexGuard;
 use crate::task::{Body, Role, Spec, Tally, Task, TaskCell, TaskRef};
 
 /// Whether a task may name handles that were taken or released.
@@ -33,11 +34,12 @@ struct Linking<'s> {
     finished: &'s mut Finished,
 }
 
+type LockedChains<'a> = SmallVec<[MutexGuard<'a, Chain<Task>>; 4]>;
 type Finished = SmallVec<[Arc<Group<Task>>; 1]>;
 
 impl Linking<'_> {
     /// Notes a dependency, also one that is already satisfied, by the numbers of both ends.
-    #[inline]
+    #[inline(always)]
     fn trace_edge(&self, ends: impl FnOnce() -> (u64, u64)) {
         if let Some(recorder) = &self.shared.recorder {
             let (from, to) = ends();
@@ -54,7 +56,7 @@ impl Links for Linking<'_> {
         Arc::clone(self.task)
     }
 
-    #[inline]
+    #[inline(always)]
     fn follow(&mut self, node: &Node<Arc<Task>, Arc<Group<Task>>>) {
         let successors = match node {
             Node::Task(task) => task.ticket.successors(),
@@ -64,7 +66,9 @@ impl Links for Linking<'_> {
             Node::Task(task) => task.header.id,
             Node::Group(group) => group.id,
         };
-        self.trace_edge(|| (from(), self.task.header.id));
+        // A slot of a replay is another node for what comes after it.
+        let to = || self.task.header.id - u64::from(self.task.role == Role::Slot);
+        self.trace_edge(|| (from(), to()));
         Task::follow(self.task, successors);
     }
 
@@ -82,7 +86,7 @@ impl Links for Linking<'_> {
         Group::open(self.shared.next_ids(1), reduces.then(|| combine(Arc::downgrade(&self.handle.arc()))))
     }
 
-    #[inline]
+    #[inline(always)]
     fn join(&mut self, group: &Arc<Group<Task>>) {
         self.trace_edge(|| (self.task.header.id, group.id));
         self.task.join(group.join());
@@ -238,8 +242,8 @@ impl Shared {
         linked?;
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
         let task = Arc::into_raw(task);
-        for group in finished {
-            self.complete_group(&group);
+        for group in &finished {
+            self.complete_group(group);
         }
         // SAFETY: only its submitter knows the task until this.
         if unsafe { Task::end_links(task) } {
@@ -279,6 +283,85 @@ impl Shared {
         Ok(())
     }
 
+    /// Puts the slots of a replay into the chains of their handles, all or none, then calls `begin` and starts those that nothing holds
+    /// back.
+    pub(crate) fn link_slots<'s>(
+        self: &Arc<Self>,
+        slots: impl Iterator<Item = &'s Arc<Task>>,
+        begin: impl FnOnce(),
+    ) -> Result<(), Error> {
+        self.check_process()?;
+        let slots: Vec<&Arc<Task>> = slots.collect();
+        let mut declared = Accesses::new();
+        slots.iter().for_each(|slot| slot.body.declare(&mut declared));
+        let mut sorted: Vec<_> = slots.iter().copied().zip(declared).collect();
+        sorted.sort_unstable_by_key(|(_, access)| access.base.id);
+        let (order, accesses): (Vec<&Arc<Task>>, Accesses<'_>) = sorted.into_iter().unzip();
+        let mut finished = Finished::new();
+        let mut chains = LockedChains::new();
+        self.lock_chains("replay", &accesses, Retired::Refused, &mut chains)?;
+        let mut chain = 0;
+        for (at, (task, access)) in order.into_iter().zip(&accesses).enumerate() {
+            chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
+            task.begin_links(1);
+            let mut linking = Linking { shared: self, task, handle: access.handle, finished: &mut finished };
+            chains[chain].access(access.mode, &mut linking);
+        }
+        drop(chains);
+        begin();
+        if self.transfers.as_ref().is_some_and(|transfers| transfers.is_limited()) {
+            self.drain();
+        }
+        for group in &finished {
+            self.complete_group(group);
+        }
+        for slot in slots {
+            let slot = Arc::into_raw(Arc::clone(slot));
+            // SAFETY: as in `link`.
+            if unsafe { Task::end_links(slot) } {
+                // SAFETY: as in `link`.
+                self.start(unsafe { Arc::from_raw(slot) }, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// A replay has been submitted.
+    pub(crate) fn accept_replay(&self, gate: &Arc<Task>) {
+        self.remember(gate);
+        self.submitted.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Locks the chains of all handles that are accessed, each once, and checks every access. The accesses are in the order of handles.
+    #[inline(always)]
+    fn lock_chains<'a>(
+        &self,
+        task: &str,
+        accesses: &[Declared<'a>],
+        retired: Retired,
+        chains: &mut LockedChains<'a>,
+    ) -> Result<(), Error> {
+        for (at, access) in accesses.iter().enumerate() {
+            let base = access.base;
+            if at == 0 || !is_alias(task, &accesses[at - 1], access)? {
+                chains.push(base.chain.lock());
+            }
+            let chain = chains.last().expect("just pushed");
+            let rights = match chain.rights {
+                AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
+                rights => rights,
+            };
+            check_access(task, access, chain.written, rights)?;
+            if !base.belongs_to(self.id) {
+                return Err(Error::Foreign { what: base.name() });
+            }
+            if let Some(transfers) = &self.transfers {
+                transfers.adopt(access.handle);
+            }
+        }
+        Ok(())
+    }
+
     /// Locks all chains of the task, checks every access, then links them all or none. The accesses are in
     /// the order of handles.
     fn link_locked(
@@ -289,25 +372,8 @@ impl Shared {
         retired: Retired,
         finished: &mut Finished,
     ) -> Result<(), Error> {
-        let mut chains: SmallVec<[_; 4]> = SmallVec::new();
-        for (at, access) in accesses.iter().enumerate() {
-            let base = access.base;
-            if at == 0 || !is_alias(task.header.name, &accesses[at - 1], access)? {
-                chains.push(base.chain.lock());
-            }
-            let chain = chains.last().expect("just pushed");
-            let rights = match chain.rights {
-                AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
-                rights => rights,
-            };
-            check_access(task.header.name, access, chain.written, rights)?;
-            if !base.belongs_to(self.id) {
-                return Err(Error::Foreign { what: base.name() });
-            }
-            if let Some(transfers) = &self.transfers {
-                transfers.adopt(access.handle);
-            }
-        }
+        let mut chains = LockedChains::new();
+        self.lock_chains(task.header.name, accesses, retired, &mut chains)?;
         if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role == Role::Work) {
             let mut locked: SmallVec<[u64; 8]> = accesses.iter().map(|access| access.base.id).collect();
             locked.dedup();
@@ -347,7 +413,8 @@ impl Shared {
                 }
                 self.wake_waiters_of(&task.ticket);
             }
-            Role::Replay => task.body.start(self, Arc::clone(&task)),
+            Role::Slot => task.body.start(self),
+            Role::Replay => unreachable!("a replay is no task that starts"),
         }
     }
 }

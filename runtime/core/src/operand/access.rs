@@ -71,6 +71,18 @@ operand_type!(
     Reduce, reduce,
     /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before the next other access.
     /// The handle needs [`with_reduction`](Handle::with_reduction).
+    ///
+    /// ```
+    /// use zellige_runtime::{Runtime, Submit, reduce};
+    ///
+    /// let rt = Runtime::new()?;
+    /// let sum = rt.register(0u64).with_reduction(|_| 0, |sum, part| *sum += part);
+    /// for i in 1..=10 {
+    ///     rt.task("add").operands((reduce(&sum),)).cpu(move |(sum,)| *sum += i).submit()?;
+    /// }
+    /// assert_eq!(rt.take(sum)?, 55);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
     {}
 );
 

@@ -11,7 +11,7 @@ use crate::data::{Data, DeviceValue, Known, Meta, Portable, Seen, ValueCell};
 use crate::device::{DeviceScratch, StreamError};
 use crate::task::DeviceKind;
 
-/// Devices with an [architecture](super::Arch) of their own: bodies see where values lie in their memory, and put operations on a stream
+/// Devices with an [architecture](crate::device::Arch) of their own: bodies see where values lie in their memory, and put operations on a stream
 /// ([`DeviceContext`]).
 ///
 /// A value of a [`Portable`] type is its header, on the host, and its parts, on the device. What a body queues runs later: it reads headers

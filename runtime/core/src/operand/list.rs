@@ -19,6 +19,19 @@ pub struct ReadList<D: Data> {
 }
 
 /// The body reads every handle of a list, of any length: it sees a [`List`].
+///
+/// ```
+/// use zellige_runtime::{Handle, List, ReadList, Runtime, Submit, reads, write};
+///
+/// let rt = Runtime::new()?;
+/// let parts: Vec<Handle<f64>> = (1..=4).map(|i| rt.register(f64::from(i))).collect();
+/// let sum = rt.register(0.0);
+/// let all: ReadList<f64> = reads(&parts);
+/// let add = |parts: List<'_, f64>| parts.iter().sum();
+/// rt.task("add").operands((all, write(&sum))).cpu(move |(parts, mut sum)| sum.put(add(parts))).submit()?;
+/// assert_eq!(rt.take(sum)?, 10.0);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub fn reads<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> ReadList<D> {
     let cores = handles.into_iter().map(|handle| Arc::clone(handle.core())).collect();
     ReadList { cores, format: Format::NATIVE }
@@ -214,6 +227,20 @@ pub struct MetaList<D: Data> {
 
 /// The body sees the [`Meta`] of every handle of a list (format, size, norm), and waits for their writers as a reader does; the
 /// values stay where they are, on whatever device.
+///
+/// ```
+/// use zellige_runtime::{Format, Meta, Runtime, Submit, metas, update};
+///
+/// let rt = Runtime::new()?;
+/// let (x, bytes) = (rt.register(vec![0.0f64; 100]), rt.register(0usize));
+/// let native = |meta: &Meta| meta.format == Format::NATIVE;
+/// rt.task("measure")
+///     .operands((metas([&x]), update(&bytes)))
+///     .cpu(move |(metas, bytes)| *bytes += metas.iter().filter(|meta| native(meta)).map(|meta| meta.bytes).sum::<usize>())
+///     .submit()?;
+/// assert_eq!(rt.take(bytes)?, 800);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub fn metas<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> MetaList<D> {
     MetaList { cores: handles.into_iter().map(|handle| Arc::clone(handle.core())).collect() }
 }

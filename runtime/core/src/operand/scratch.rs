@@ -17,13 +17,29 @@ pub struct Scratch<T> {
 }
 
 /// `len` elements of working space, kept per worker between tasks: the body sees `&mut [T]` with unspecified content.
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, scratch, update};
+///
+/// let rt = Runtime::new()?;
+/// let x = rt.register(vec![3.0f64, 1.0, 2.0]);
+/// rt.task("reverse")
+///     .operands((update(&x), scratch::<f64>(3)))
+///     .cpu(|(x, space)| {
+///         space.copy_from_slice(x);
+///         x.iter_mut().zip(space.iter().rev()).for_each(|(to, from)| *to = *from);
+///     })
+///     .submit()?;
+/// assert_eq!(rt.take(x)?, [2.0, 1.0, 3.0]);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub fn scratch<T: Element>(len: usize) -> Scratch<T> {
     Scratch { len, on_host: false, _type: PhantomData }
 }
 
 impl<T> Scratch<T> {
     /// Only bodies for CPUs get it: one for devices has other needs, and asks its context
-    /// ([`DeviceContext::scratch`](crate::DeviceContext::scratch)).
+    /// ([`DeviceContext::scratch`](crate::codelet::DeviceContext::scratch)).
     #[must_use]
     pub fn on_host(mut self) -> Self {
         self.on_host = true;

@@ -139,7 +139,7 @@ impl RuntimeBuilder {
     /// Tasks wait for memory, and one whose operands can never be there at once is refused with [`Error::TooLarge`]. Without
     /// [`swap`](RuntimeBuilder::swap) a value leaves the host only for a device. The limit gives way where nothing else would go
     /// on: values that a caller reads or writes in place are brought in any case, values of types that are not
-    /// [`Portable`](crate::Portable) and slices of the caller's stay, and if what stays leaves too little for a task, it runs once
+    /// [`Portable`](crate::data::Portable) and slices of the caller's stay, and if what stays leaves too little for a task, it runs once
     /// no other one does. [`Runtime::memory`] says how many bytes there were.
     #[must_use]
     pub fn host_memory(mut self, bytes: u64) -> Self {
@@ -178,7 +178,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The scheduling policy by name: one of [`POLICIES`](crate::POLICIES).
+    /// The scheduling policy by name: one of [`POLICIES`](crate::sched::POLICIES).
     #[must_use]
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = PolicyChoice::Named(name.into());

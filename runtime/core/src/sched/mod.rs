@@ -51,6 +51,7 @@ pub fn uses_performance_models(policy: &str) -> bool {
     Flavour::named(family).is_some() || matches!(family, "heteroprio" | "random")
 }
 
+#[doc(hidden)]
 /// The policy called `name`, for `workers` workers. The dmda family takes the weights of its fitness: `dmda:alpha=1,beta=2`.
 ///
 /// # Errors

@@ -135,9 +135,15 @@ pub(crate) trait Body: Send + Sync {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
     }
-    /// Starts a replay (see [`Role::Replay`](super::Role)).
-    fn start(&self, _shared: &Arc<Shared>, _task: Arc<Task>) {
-        unreachable!("only a replay is started")
+    /// A replay takes a slot over (see [`Role::Slot`](super::Role)).
+    fn start(&self, shared: &Arc<Shared>) {
+        let _ = shared;
+        unreachable!("only slots are started");
+    }
+    /// Shows what cannot complete before a task with this body does, besides what was submitted after it. No slot of a replay leaves
+    /// meanwhile.
+    fn each_beside(&self, each: &mut dyn FnMut(&Arc<Task>)) {
+        let _ = each;
     }
     /// The accesses, in order. Empty once cleared.
     fn declare<'a>(&'a self, out: &mut Accesses<'a>);
@@ -239,19 +245,23 @@ impl dyn Body + '_ {
 }
 
 /// What a body runs and its operands, until the task has completed.
-struct Payload<P>(UnsafeCell<Option<P>>);
+pub(crate) struct Payload<P>(UnsafeCell<Option<P>>);
 
 // SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever completes the task calls
 // when nobody runs or links it any more.
 unsafe impl<P: Sync> Sync for Payload<P> {}
 
 impl<P> Payload<P> {
-    fn get(&self) -> Option<&P> {
+    pub(crate) fn new(content: P) -> Self {
+        Payload(UnsafeCell::new(Some(content)))
+    }
+
+    pub(crate) fn get(&self) -> Option<&P> {
         // SAFETY: see Sync above: no `clear` happens while a reference from here is in use.
         unsafe { (*self.0.get()).as_ref() }
     }
 
-    fn clear(&self) {
+    pub(crate) fn clear(&self) {
         // SAFETY: only whoever completes the task calls this, after its last use of the payload.
         unsafe { *self.0.get() = None }
     }
@@ -262,7 +272,7 @@ pub struct TypedBody<C: Codelet>(Payload<(C, C::Operands)>);
 
 impl<C: Codelet> TypedBody<C> {
     pub(crate) fn new(codelet: C, operands: C::Operands) -> Self {
-        TypedBody(Payload(UnsafeCell::new(Some((codelet, operands)))))
+        TypedBody(Payload::new((codelet, operands)))
     }
 
     pub(super) fn payload(&self) -> Option<&(C, C::Operands)> {
@@ -451,7 +461,7 @@ pub struct Closure<O, F>(Payload<(F, O)>);
 
 impl<O: Operands, F: ClosureFn<O>> Closure<O, F> {
     pub(crate) fn new(body: F, operands: O) -> Self {
-        Closure(Payload(UnsafeCell::new(Some((body, operands)))))
+        Closure(Payload::new((body, operands)))
     }
 }
 

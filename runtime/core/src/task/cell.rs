@@ -53,8 +53,10 @@ pub(crate) enum Role {
     Work,
     /// A user's thread waits for it and completes it by dropping a guard.
     Gate,
-    /// A recorded graph starts; its last task completes it.
+    /// Stands for a whole replay, whose last task completes it.
     Replay,
+    /// A replay takes one of its slots over; the last task on the slot completes it.
+    Slot,
 }
 
 /// A task with a body of type `B`. What comes before the body lies in the same places whatever the body is,
@@ -119,6 +121,7 @@ impl<B: ?Sized> TaskCell<B> {
     /// What it waits for, in words.
     pub(crate) fn waits_for(&self) -> String {
         match self.pending.load(Ordering::Relaxed) {
+            _ if self.role == Role::Replay => "some of its tasks have not completed".into(),
             0 => "ready, and its scheduling policy has not handed it out".into(),
             n => format!("waits for {n} of its predecessors"),
         }

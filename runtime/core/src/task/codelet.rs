@@ -175,7 +175,7 @@ pub trait Codelet: Send + Sync + 'static {
     }
 
     /// Whether a function of [`on_devices`](Codelet::on_devices) counts on what tasks before it do at their ends: on norms and whatever else
-    /// they [read back](crate::DeviceMut::read_back) into headers, on what they leave [for their ends](crate::DeviceContext::at_end). Asked once at submission.
+    /// they [read back](crate::codelet::DeviceMut::read_back) into headers, on what they leave [for their ends](crate::codelet::DeviceContext::at_end). Asked once at submission.
     ///
     /// A task whose predecessors have all been launched on one device is launched behind them, and the device orders their operations; the host learns of
     /// the ends later. Whoever answers no is launched so behind tasks that have something left for their ends, too: it sees headers as
@@ -222,14 +222,14 @@ pub type DeviceFunction<C> =
     for<'v, 'c> fn(&C, DeviceViews<'v, C>, &mut TaskContext<'c>) -> Result<(), TaskError>;
 
 /// Puts the operations of several tasks on their device's stream. They end together, but each member has a result of its own, in the
-/// order of the batch, and its context's [ends](crate::DeviceContext::at_end) are its own: who fails fails alone. Members without a result fail;
+/// order of the batch, and its context's [ends](crate::codelet::DeviceContext::at_end) are its own: who fails fails alone. Members without a result fail;
 /// a panic fails all. As for [`Codelet::cpu_batch`], the bits should not depend on which tasks meet.
 pub type DeviceBatchFunction<C> = for<'v, 'c> fn(DeviceBatch<'v, 'c, C>) -> Vec<Result<(), TaskError>>;
 
 /// The functions of a codelet for devices, by [`Arch`].
 ///
 /// ```
-/// # use zellige_runtime::*;
+/// # use zellige_runtime::{codelet::DeviceTable, *};
 /// struct Scale(f64);
 ///
 /// impl Codelet for Scale {

@@ -15,7 +15,7 @@ mod tally;
 mod ticket;
 
 pub(crate) use batch::{Member, Site};
-pub(crate) use body::{Body, ClosureFn};
+pub(crate) use body::{Body, ClosureFn, Payload};
 pub use body::{Busy, Closure, Refusal, TypedBody};
 pub(crate) use body::{Ended, Launched, Ran, Resource, resolved};
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use zellige_runtime::sched::{POLICIES, Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::*;
 use zellige_test_scale::every;
 

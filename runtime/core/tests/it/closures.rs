@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use zellige_runtime::data::BorrowedSlice;
 use zellige_runtime::*;
 
 /// On CPU workers, with and without the memory manager, and on devices with memory of their own.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use zellige_runtime::sched::POLICIES;
 use zellige_runtime::{
-    Bindings, Candidate, Codelet, Data, DeviceInfo, Emulated, Error, Meta, POLICIES, Recorder, Runtime,
-    RuntimeBuilder, Submit, TaskContext, TaskError, commute, read, reads, reduce, update, write,
+    Bindings, Candidate, Codelet, Data, DeviceInfo, Emulated, Error, Meta, Recorder, Runtime, RuntimeBuilder,
+    Submit, TaskContext, TaskError, commute, read, reads, reduce, update, write,
 };
 use zellige_test_scale::every;
 

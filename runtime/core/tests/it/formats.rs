@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use zellige_runtime::codelet::Apart;
 use zellige_runtime::*;
 
 const WHOLE: Format = Format(7);

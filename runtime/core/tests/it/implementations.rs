@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use zellige_runtime::model::Models;
+use zellige_runtime::sched::POLICIES;
 use zellige_runtime::{
-    Bindings, Codelet, DeviceInfo, Emulated, Error, POLICIES, Recorder, Runtime, RuntimeBuilder, Submit,
-    TaskContext, TaskError, TaskInfo, Update, update,
+    Bindings, Codelet, DeviceInfo, Emulated, Error, Recorder, Runtime, RuntimeBuilder, Submit, TaskContext,
+    TaskError, TaskInfo, Update, update,
 };
 
 /// A runtime that is given up loudly if it hangs.

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zellige_runtime::model::{Models, Source};
+use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::{
-    Bindings, Choice, Codelet, Cpu, Emulated, Handle, Meta, Operands, Policy, Read, ReadyTask, Recorder,
-    Runtime, RuntimeBuilder, SchedView, Submit, TaskContext, TaskError, TaskInfo, Wake, read,
+    Bindings, Choice, Codelet, Cpu, Emulated, Handle, Meta, Operands, Read, Recorder, Runtime,
+    RuntimeBuilder, Submit, TaskContext, TaskError, TaskInfo, read,
 };
 
 /// Takes as much of its thread's time on a core as it says, however many others want that core.

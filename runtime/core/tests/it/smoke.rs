@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use zellige_runtime::sched::POLICIES;
 use zellige_runtime::*;
 
 fn runtimes() -> Vec<Runtime> {

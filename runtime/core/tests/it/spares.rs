@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zellige_runtime::{Data, Emulated, Meta, Portability, Portable, Runtime, RuntimeBuilder, Submit, update};
+use zellige_runtime::data::{Portability, Portable};
+use zellige_runtime::{Data, Emulated, Meta, Runtime, RuntimeBuilder, Submit, update};
 
 /// A runtime that is given up loudly if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use zellige_runtime::sched::POLICIES;
 use zellige_runtime::{
-    Bindings, Emulated, Error, Handle, NodeUse, POLICIES, Recorder, Runtime, RuntimeBuilder, Submit, commute,
-    read, reads, reduce, update, write,
+    Bindings, Emulated, Error, Handle, NodeUse, Recorder, Runtime, RuntimeBuilder, Submit, commute, read,
+    reads, reduce, update, write,
 };
 
 /// Bytes of one vector.

@@ -6,9 +6,10 @@ use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::mock::{Fault, Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
 use zellige_gpu::{Arg, Driver, Element, Kernel, Matrix, Place, Syrk};
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::{
-    Codelet, Cpu, DeviceTable, Emulated, OnDevice, Operands, Read, Runtime, Scratch, Submit, TaskContext,
-    TaskError, Update, Write, read, scratch, update, write,
+    Codelet, Cpu, Emulated, Operands, Read, Runtime, Scratch, Submit, TaskContext, TaskError, Update, Write,
+    read, scratch, update, write,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::mock::{Fault, Mock};
+use zellige_runtime::codelet::{DeviceBatch, DeviceMember, DeviceTable, OnDevice};
 use zellige_runtime::*;
 
 /// What becomes of one task.

@@ -7,9 +7,10 @@ use crate::steps::{End, Set, Step, Views, check, launch, mock, numbers};
 use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_gpu::{Arg, Place};
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::{
-    Bindings, Codelet, Cpu, DeviceGraphs, DeviceTable, Error, Graph, Handle, OnDevice, Read, Recorder,
-    Runtime, Scratch, Submit, TaskContext, TaskError, TaskRef, Update, read, scratch, update, write,
+    Bindings, Codelet, Cpu, DeviceGraphs, Error, Graph, Handle, Read, Recorder, Runtime, Scratch, Submit,
+    TaskContext, TaskError, TaskRef, Update, read, scratch, update, write,
 };
 use zellige_test_scale::amount;
 

@@ -10,9 +10,10 @@ use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::Arg;
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_gpu::twin::TwinArg;
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::{
-    Bindings, Codelet, Cpu, DeviceGraphs, DeviceTable, Handle, OnDevice, Read, Runtime, Submit, TaskContext,
-    TaskError, Update, read, update, write,
+    Bindings, Codelet, Cpu, DeviceGraphs, Handle, Read, Runtime, Submit, TaskContext, TaskError, Update,
+    read, update, write,
 };
 
 type Value = Handle<Vec<f64>>;

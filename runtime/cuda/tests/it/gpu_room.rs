@@ -5,9 +5,9 @@ use std::sync::Arc;
 use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::Place;
 use zellige_gpu::mock::{Fault, Mock, MockBuilder};
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::{
-    Codelet, Cpu, DeviceTable, Handle, OnDevice, Operands, Runtime, Submit, TaskContext, TaskError, Update,
-    update,
+    Codelet, Cpu, Handle, Operands, Runtime, Submit, TaskContext, TaskError, Update, update,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;

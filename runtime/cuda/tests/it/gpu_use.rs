@@ -5,10 +5,12 @@ use std::sync::Arc;
 use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::Driver;
 use zellige_gpu::mock::{Fault, Mock};
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::model::Models;
+use zellige_runtime::sched::POLICIES;
 use zellige_runtime::{
-    Choice, Codelet, Cpu, DeviceTable, Meta, OnDevice, Operands, POLICIES, Runtime, RuntimeBuilder, Submit,
-    TaskContext, TaskError, TaskInfo, Trace, Update, update,
+    Choice, Codelet, Cpu, Meta, Operands, Runtime, RuntimeBuilder, Submit, TaskContext, TaskError, TaskInfo,
+    Trace, Update, update,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;

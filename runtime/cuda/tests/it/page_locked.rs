@@ -9,9 +9,11 @@ use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::Arg;
 use zellige_gpu::mock::{Fault, Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
+use zellige_runtime::data::Portable;
 use zellige_runtime::{
-    Buffer, Codelet, Cpu, Data, DeviceInfo, DeviceTable, Handle, OnDevice, Operands, Portable, Runtime,
-    RuntimeBuilder, Submit, TaskContext, TaskError, Update, update, write,
+    Buffer, Codelet, Cpu, Data, DeviceInfo, Handle, Operands, Runtime, RuntimeBuilder, Submit, TaskContext,
+    TaskError, Update, update, write,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;

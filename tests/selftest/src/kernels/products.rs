@@ -4,7 +4,8 @@ use zellige_dense::format::format_of;
 use zellige_dense::{Error, TileScalar, tasks};
 use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
-use zellige_runtime::{Portable, Runtime, Submit, update};
+use zellige_runtime::data::Portable;
+use zellige_runtime::{Runtime, Submit, update};
 
 use super::dense::Dense;
 use super::random::Tiles;

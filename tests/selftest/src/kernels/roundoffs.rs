@@ -9,8 +9,8 @@ use super::dense::Dense;
 pub struct Roundoffs {
     /// Each operand.
     pub operand: f64,
-    /// The sum, per term. Tensor cores hold sums in f32 and cut them off within a product, so that two bits fewer than f32 has are counted on,
-    /// and of sums of 8-bit products 13 bits, as measured on Hopper (DeepSeek-V3 technical report, section 3.5.2).
+    /// The sum, per term. Tensor cores hold sums in f32 and cut them off within a product, so that two bits fewer than f32 has are counted on
+    /// (Fasi, Higham, Mikaitis and Pranesh 2021; for `X3` Ootomo and Yokota 2022, who lose them otherwise), and of sums of 8-bit products 13 bits, as measured on Hopper (DeepSeek-V3 technical report, section 3.5.2).
     pub sum: f64,
     /// C, before and after.
     pub result: f64,

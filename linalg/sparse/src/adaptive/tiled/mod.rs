@@ -9,7 +9,7 @@ use zellige_kernels::packed::PackedFormat;
 use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
 
 pub use self::policy::{BlockNorms, StoragePolicy};
-use super::thresholds::{RowThresholds, power_below, scales};
+use super::thresholds::{RowThresholds, has_short_exponent, power_below, scales};
 use super::{Adaptation, FormatSet, Scaling, Thresholds, ldexp, to_one};
 use crate::Error;
 use crate::csr::Csr;
@@ -241,6 +241,8 @@ struct Sorting<'a> {
     buckets: Vec<Bucket>,
     /// Of each format of the set.
     places: Vec<Place>,
+    /// The narrowest format with the exponents of `f64`.
+    wide: Option<usize>,
 }
 
 /// Where elements of a format go.
@@ -293,7 +295,29 @@ impl<'a> Sorting<'a> {
             Place { bucket, exponent: buckets[bucket].exponent.into(), has_sign: format.has_sign() }
         };
         let places = set.formats().iter().map(place).collect();
-        Sorting { a, adaptation, thresholds, scaling, theta, buckets, places }
+        let wide = set.formats().iter().rposition(|format| !has_short_exponent(*format));
+        Sorting { a, adaptation, thresholds, scaling, theta, buckets, places, wide }
+    }
+
+    /// Where element `(i, j)` goes by row and column, and its value multiplied by the power of two of its row: the same for `(j, i)`, but for that power.
+    fn of_both(&self, [i, j]: [usize; 2], value: f64) -> (Option<usize>, f64) {
+        let place = |row: usize, column: usize| {
+            let magnitude = self.adaptation.criterion.magnitude(column as u32, value);
+            RowThresholds::new(&self.thresholds, self.theta[row]).bucket(magnitude)
+        };
+        let Some(place) = place(i, j).into_iter().chain(place(j, i)).min() else { return (None, 0.0) };
+        let (own, other) = (self.scaling.of_row(i), self.scaling.of_row(j));
+        let least = ldexp(value, own.min(other));
+        if least.abs() >= f64::from(f32::MIN_POSITIVE)
+            || !has_short_exponent(self.adaptation.set.formats()[place])
+        {
+            return (Some(place), ldexp(value, own));
+        }
+        // Where the exponents of one of them end.
+        match self.wide {
+            Some(wide) => (Some(wide), ldexp(value, own)),
+            None => (Some(place), ldexp(f64::from(least as f32), own - own.min(other))),
+        }
     }
 }
 
@@ -406,9 +430,14 @@ impl<'a, const B: usize> Encoder<'a, B> {
             for (i, (columns, values)) in rows.iter_mut().enumerate() {
                 let here = columns.iter().take_while(|&&j| j / B as u32 == column).count();
                 for (&j, &value) in columns[..here].iter().zip(*values) {
-                    let place = thresholds[i].bucket(self.sorting.adaptation.criterion.magnitude(j, value));
+                    let (place, scaled) = if self.sorting.adaptation.symmetric {
+                        self.sorting.of_both([block * B + i, j as usize], value)
+                    } else {
+                        let magnitude = self.sorting.adaptation.criterion.magnitude(j, value);
+                        (thresholds[i].bucket(magnitude), ldexp(value, exponents[i]))
+                    };
                     found.place = found.place.into_iter().chain(place).min();
-                    found.values[j as usize % B][i] = ldexp(value, exponents[i]);
+                    found.values[j as usize % B][i] = scaled;
                     found.positive += u64::from(value > 0.0);
                 }
                 found.elements += here as u64;

@@ -6,7 +6,7 @@ use super::super::{Accuracy, FormatSet};
 use crate::csr::{Csr, abs_sum};
 
 /// Which formats there are for a block of rows: the same kind of function as a precision policy for tiles of dense matrices. Blocks are the stretches
-/// of a [`Space`](crate::space::Space), whose numbers depend on nothing but the matrix' size.
+/// of a [`Space`](zellige_krylov::Space), whose numbers depend on nothing but the matrix' size.
 pub trait StoragePolicy {
     /// The set of block `id`, for products that are accurate to `accuracy`.
     fn choose(&self, id: usize, norms: &BlockNorms, accuracy: Accuracy) -> FormatSet;

@@ -231,3 +231,78 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
     assert!(error.contains("stretch 1") && error.contains("AP7RE"), "{error}");
     Ok(())
 }
+
+/// What is stored, by products with unit vectors.
+fn stored(matrix: &TiledMatrix) -> Vec<Vec<f64>> {
+    let unit = |j: usize| (0..matrix.columns()).map(|i| f64::from(u8::from(i == j))).collect::<Vec<_>>();
+    let mut columns = vec![vec![f64::NAN; matrix.rows()]; matrix.columns()];
+    columns.iter_mut().enumerate().for_each(|(j, column)| matrix.multiply(&unit(j), column).unwrap());
+    columns
+}
+
+fn is_symmetric(matrix: &TiledMatrix) -> bool {
+    let stored = stored(matrix);
+    let same = |i: usize, j: usize| stored[i][j].to_bits() == stored[j][i].to_bits();
+    (0..matrix.rows()).all(|i| (0..i).all(|j| same(i, j)))
+}
+
+#[test]
+fn rows_with_thresholds_of_their_own_are_not_symmetric() {
+    let a =
+        Csr::from_triplets(2, 2, &[(0, 0, 1e6), (0, 1, 1.0 / 3.0), (1, 0, 1.0 / 3.0), (1, 1, 1.0)]).unwrap();
+    let by_row = Adaptation::new(FormatSet::Ap7, Criterion::Componentwise, accuracy(-24));
+    assert!(!is_symmetric(&TiledMatrix::new(&a, 1, &by_row).unwrap()));
+    let symmetric = Adaptation { symmetric: true, ..by_row };
+    assert!(is_symmetric(&TiledMatrix::new(&a, 1, &symmetric).unwrap()));
+    let scaled = Adaptation { set: FormatSet::Ap7Re, ..symmetric };
+    let error = TiledMatrix::new(&a, 1, &scaled).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("ap7, or nw"), "{error}");
+    let normwise = Adaptation { criterion: Criterion::Normwise, ..scaled };
+    assert!(is_symmetric(&TiledMatrix::new(&a, 1, &normwise).unwrap()));
+    let flat = Csr::from_triplets(2, 3, &[(0, 0, 1.0)]).unwrap();
+    assert!(TiledMatrix::new(&flat, 1, &symmetric).is_err());
+}
+
+/// Rows of any size, beyond the range of `f32` beside others.
+#[test]
+fn tiny_rows_survive_in_one_format() {
+    for (small, x) in [(2f64.powi(-200), [1.0, -1.0]), (2f64.powi(-1000), [3.0, 1e-3])] {
+        let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (1, 0, small / 3.0), (1, 1, -small / 7.0)]).unwrap();
+        check_bound(&a, 1, &Adaptation::single(), &x).unwrap();
+        let mut y = [0.0; 2];
+        TiledMatrix::new(&a, 1, &Adaptation::single()).unwrap().multiply(&x, &mut y).unwrap();
+        let expected = small * (x[0] / 3.0 - x[1] / 7.0);
+        assert!((y[1] / expected - 1.0).abs() < 1e-6, "{:e} for {expected:e}", y[1]);
+        ThesisMatrix::new(&a, &Adaptation::single()).unwrap().multiply(&x, &mut y).unwrap();
+        assert!((y[1] / expected - 1.0).abs() < 1e-6, "{:e} for {expected:e}", y[1]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn symmetric_matrices_are_stored_as_such(
+        triplets in prop::collection::vec(
+            (0..12u32, 0..12u32, (-1.0..1.0f64, -200..200i32).prop_map(|(m, e)| libm::ldexp(m, e))), 1..80,
+        ),
+        x in prop::collection::vec(-1.0..1.0f64, 12),
+        at in 0..5usize,
+        log2 in -53..0i32,
+        chop: bool,
+    ) {
+        let both = triplets.iter().flat_map(|&(i, j, a)| [(i, j, a), (j, i, a)]).collect::<Vec<_>>();
+        let a = Csr::from_triplets(12, 12, &both).unwrap();
+        prop_assert!(a.is_symmetric());
+        for edge in [1, 2, 3, 4] {
+            for criterion in [Criterion::Componentwise, Criterion::ComponentwiseFor(&x)] {
+                let rounding = ROUNDINGS[usize::from(chop)];
+                let set = Adaptation { rounding, ..Adaptation::new(SETS[at], criterion, accuracy(log2)) };
+                for adaptation in [set, Adaptation { drops: false, ..set }, Adaptation::single()] {
+                    let adaptation = Adaptation { symmetric: true, ..adaptation };
+                    let matrix = TiledMatrix::new(&a, edge, &adaptation).unwrap();
+                    prop_assert!(is_symmetric(&matrix), "edge {edge}, {adaptation:?}");
+                    check_bound(&a, edge, &adaptation, &x)?;
+                }
+            }
+        }
+    }
+}

@@ -88,7 +88,8 @@ pub fn by_rows(
 
 /// The error for bytes that the system refused.
 fn no_memory(bytes: u64) -> Error {
-    NotEnoughMemory::refused("a coarser level of amg", bytes, zellige_runtime::available_memory()).into()
+    NotEnoughMemory::refused("a coarser level of amg", bytes, zellige_runtime::topology::available_memory())
+        .into()
 }
 
 /// `A B`, row by row (Gustavson 1978).

@@ -2,7 +2,8 @@
 
 use libm::{frexp, ldexp};
 use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
-use zellige_runtime::{Data, Meta, Portability, Portable};
+use zellige_runtime::data::{Portability, Portable};
+use zellige_runtime::{Data, Meta};
 
 use super::BlockJacobi;
 use super::inverse::Inverse;

@@ -118,9 +118,14 @@ impl DeviceGraph {
         &self.slots
     }
 
+    /// True if this runtime may put replays on a device in one launch.
+    pub(super) fn matters_to(shared: &Shared) -> bool {
+        shared.device_graphs != DeviceGraphs::Never && shared.has_one_gpu_for_all()
+    }
+
     /// How the next replay is to go, if it matters to this runtime.
     pub(super) fn way(&self, shared: &Shared) -> Option<Way> {
-        if shared.device_graphs == DeviceGraphs::Never || !shared.has_one_gpu_for_all() {
+        if !Self::matters_to(shared) {
             return None;
         }
         let mut state = self.state.lock();

@@ -3,6 +3,7 @@
 mod analysis;
 mod device_graph;
 mod edges;
+mod ends;
 mod recorder;
 mod replay;
 #[cfg(test)]

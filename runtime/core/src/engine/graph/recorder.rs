@@ -11,6 +11,7 @@ use zellige_model::TaskInfo;
 
 use super::device_graph::DeviceGraph;
 use super::edges::{Edges, Nodes, range};
+use super::ends::{Ends, SlotEnds};
 use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::deps::{AccessRights, Links, Node, Order};
@@ -55,6 +56,7 @@ pub(super) struct Slot {
 struct Chain {
     order: Order<u32, u32>,
     written: bool,
+    ends: SlotEnds,
 }
 
 /// An access of a task that is being recorded.
@@ -165,7 +167,9 @@ impl State {
         chain.written |= mode.writes();
         let mut order = std::mem::take(&mut chain.order);
         order.access(mode, &mut Access { state: self, task, slot });
-        self.chains[slot as usize].order = order;
+        let chain = &mut self.chains[slot as usize];
+        chain.order = order;
+        chain.ends.access(task, mode);
     }
 
     /// No access to the slot joins `group` any more: partial results of its members are added by a task.
@@ -186,6 +190,7 @@ impl State {
         };
         let task = self.add(header, Box::new(Combine(handle)), [slot]);
         self.edges.combine(group, task);
+        self.chains[slot as usize].ends.access(task, Mode::Update);
     }
 
     fn finish(mut self) -> Graph {
@@ -194,13 +199,16 @@ impl State {
                 self.close(group, slot);
             }
         }
+        let nodes = self.edges.into_nodes(self.bodies.len());
+        let ends = Ends::new(&nodes, self.chains.into_iter().map(|chain| chain.ends).collect());
         Graph(Arc::new(GraphData {
             device_graph: DeviceGraph::of(&self.headers, &self.bodies, self.slots.len()),
             priorities: self.headers.iter().map(|header| header.priority).collect(),
             batched: [false, true]
                 .map(|gpu| self.headers.iter().any(|header| header.implementations.together(gpu) > 1)),
             restricted: self.headers.iter().any(|header| header.only.is_some()),
-            nodes: self.edges.into_nodes(self.bodies.len()),
+            nodes,
+            ends,
             headers: self.headers,
             bodies: self.bodies,
             slots: self.slots,
@@ -299,6 +307,24 @@ impl fmt::Debug for Recorder {
 }
 
 /// A recorded graph; clones share it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use zellige_runtime::{Error, Graph, GraphNode, Recorder, Runtime, Submit, read, update};
+///
+/// let rt = Runtime::new()?;
+/// let (x, y) = (rt.register(1.0f64), rt.register(0.0f64));
+/// let graph: Graph = Graph::record(|g: &Recorder| {
+///     g.task("first").operands((update(&x),)).cpu(|(x,)| *x += 1.0).submit()?;
+///     g.task("second").operands((read(&x), update(&y))).cpu(|(x, y)| *y += x).submit()?;
+///     Ok::<(), Error>(())
+/// })?;
+/// assert_eq!((graph.len(), graph.depth(), graph.width()), (2, 2, 1));
+/// let each = |_: &GraphNode| Duration::from_millis(3);
+/// assert_eq!(graph.critical_path(each), Duration::from_millis(6));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Graph(pub(super) Arc<GraphData>);
 
@@ -312,6 +338,7 @@ pub(super) struct GraphData {
     pub(super) priorities: Vec<i32>,
     pub(super) bodies: Vec<Box<dyn Body>>,
     pub(super) nodes: Nodes,
+    pub(super) ends: Ends,
     pub(super) slots: Vec<Slot>,
     pub(super) operand_slots: Vec<u32>,
     pub(super) operand_ends: Vec<u32>,
@@ -322,6 +349,22 @@ pub(super) struct GraphData {
 }
 
 impl GraphData {
+    /// The counters of a replay; `as_one`: nothing is taken over or given back before all is.
+    pub(super) fn counters(&self, as_one: bool) -> Box<[AtomicU32]> {
+        let spare = self.spare.lock().pop();
+        let mut counters =
+            spare.unwrap_or_else(|| self.ends.pending.iter().map(|_| AtomicU32::new(0)).collect());
+        let counts = if as_one { &self.nodes.predecessors } else { &self.ends.pending };
+        for (counter, &count) in counters.iter_mut().zip(counts) {
+            *counter.get_mut() = count;
+        }
+        if as_one {
+            // As they have without slots.
+            self.ends.sources.iter().for_each(|&source| *counters[source as usize].get_mut() = 1);
+        }
+        counters
+    }
+
     /// The handles that a replay binds to the accesses of a task; behind the last one, of all tasks as one.
     pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
         let slots = if task < self.operand_ends.len() {
@@ -375,12 +418,24 @@ impl Graph {
     pub(crate) fn trace_edges(&self, first: u64) -> impl Iterator<Item = (u64, u64)> {
         // One number is left for all tasks as one.
         let number = move |node: u32| first + u64::from(node) + u64::from(node as usize >= self.len());
-        self.0.nodes.edges().map(move |(from, to)| (number(from), number(to)))
+        let inside = self.0.nodes.edges().map(move |(from, to)| (number(from), number(to)));
+        let slots = (0..self.slot_count()).flat_map(move |slot| {
+            let (entry, exit) = self.slot_numbers(first, slot);
+            let enters = self.0.ends.heads(slot).iter().map(move |&task| (entry, number(task)));
+            enters.chain(self.0.ends.finals(slot).iter().map(move |&task| (number(task), exit)))
+        });
+        inside.chain(slots)
     }
 
-    /// How many numbers a replay needs in traces: of its tasks, of all as one, of groups.
+    /// How many numbers a replay needs in traces: of its tasks, of all as one, of groups, and two of each slot.
     pub(crate) fn numbers(&self) -> u64 {
-        self.0.nodes.len() as u64 + 1
+        self.slot_numbers(0, self.slot_count()).0
+    }
+
+    /// The numbers that edges in a trace name where a replay takes a slot over and where it gives it back.
+    pub(crate) fn slot_numbers(&self, first: u64, slot: usize) -> (u64, u64) {
+        let entry = first + (self.0.nodes.len() + 1 + 2 * slot) as u64;
+        (entry, entry + 1)
     }
 
     pub(crate) fn slot_count(&self) -> usize {

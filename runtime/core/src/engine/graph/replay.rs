@@ -6,16 +6,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use zellige_model::TaskInfo;
 
 use super::Graph;
-use super::device_graph::{Way, is_task_by_task};
+use super::device_graph::{DeviceGraph, Way, is_task_by_task};
 use crate::data::{AnyHandle, Data, Handle};
 use crate::engine::ReadyTask;
-use crate::engine::{Job, Ready, Retired, Shared, Stage, StageCell, Work};
+use crate::engine::{Job, Ready, Shared, Stage, StageCell, Work};
 use crate::error::{Error, Failure};
 use crate::operand::Accesses;
-use crate::task::{Body, Bound, Env, Header, Implementations, Ran, Role, Task, TaskCell, TaskRef};
+use crate::task::{Body, Bound, Env, Header, Options, Payload, Ran, Role, Task, TaskCell, TaskRef};
 
 /// Which handles a replay runs on: one for each slot of the graph.
 #[derive(Clone)]
@@ -71,65 +70,151 @@ impl std::fmt::Debug for Bindings {
     }
 }
 
-/// Submits a replay: one access per slot, whatever the graph's size.
+/// Submits a replay. Its tasks start when their own operands are ready: each slot is a task of the dependency engine, with one access,
+/// from which tasks hear that they may use it, and which tells those that come after the replay.
 pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef, Error> {
-    let header = Header {
-        id: shared.next_ids(1),
-        runtime: shared.id,
-        name: "replay",
-        priority: 0,
-        info: TaskInfo::default(),
-        only: None,
-        implementations: Implementations::default(),
-        tally: None,
-    };
-    let task = TaskCell::make(header, Role::Replay, Replay(bindings));
-    let ticket = task.ticket.clone();
-    shared.link(task, &[], Retired::Refused).map(|()| ticket)
+    let Bindings { graph, handles, differ } = bindings;
+    let data = &graph.0;
+    let header = |id| Options::named("replay").into_header(id, shared.id, None).0;
+    let gate_id = shared.next_ids(1);
+    let first_id = shared.next_ids(graph.numbers());
+    let as_one = data.device_graph.is_some() && DeviceGraph::matters_to(shared);
+    let run = Arc::new(Run {
+        shared: Arc::clone(shared),
+        pending: data.counters(as_one),
+        stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
+        first_id,
+        before: AtomicUsize::new(1 + if as_one { handles.len() } else { data.ends.waited_for }),
+        remaining: AtomicUsize::new(if as_one { data.nodes.sinks } else { data.ends.sinks }),
+        strict: AtomicBool::new(false),
+        failure: OnceLock::new(),
+        gate: OnceLock::new(),
+        slots: handles.iter().map(|_| Slot::default()).collect(),
+        as_one,
+        began: Mutex::new(None),
+        graph: graph.clone(),
+        handles,
+        differ,
+    });
+    let gate = TaskCell::make(header(gate_id), Role::Replay, Whole(Payload::new(Arc::clone(&run))));
+    for (at, slot) in run.slots.iter().enumerate() {
+        let header = header(graph.slot_numbers(first_id, at).1);
+        let body = SlotBody(Payload::new((Arc::clone(&run), at)));
+        assert!(slot.task.set(TaskCell::make(header, Role::Slot, body)).is_ok(), "set once");
+    }
+    assert!(run.gate.set(Arc::clone(&gate)).is_ok(), "set once");
+    let linked = shared.link_slots(run.slots(), || {
+        shared.accept_replay(&gate);
+        if let Some(transfers) = &shared.transfers {
+            transfers.will_replay(&graph, &run.handles, |header| shared.home_of(header));
+        }
+        shared.replay_begins(first_id, &graph);
+        run.trace_edges();
+        // The run owns itself until its last task completes.
+        std::mem::forget(Arc::clone(&run));
+    });
+    if let Err(error) = linked {
+        // They hold the run, which holds them.
+        run.slots().chain([&gate]).for_each(|task| task.body.clear());
+        return Err(error);
+    }
+    Run::comes_nearer(&run);
+    Ok(gate.ticket.clone())
 }
 
 /// The body of the task that stands for the whole replay.
-struct Replay(Bindings);
+struct Whole(Payload<Arc<Run>>);
 
-impl Body for Replay {
+impl Body for Whole {
     fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
-        unreachable!("a replay is started, not run")
+        unreachable!("a replay is no task that runs")
     }
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
-        let slots = &self.0.graph.0.slots;
-        out.extend(self.0.handles.iter().zip(slots).map(|(handle, slot)| (handle, slot.mode).into()));
+        if let Some(run) = self.0.get() {
+            let slots = &run.graph.0.slots;
+            out.extend(run.handles.iter().zip(slots).map(|(handle, slot)| (handle, slot.mode).into()));
+        }
     }
 
-    fn clear(&self) {}
+    fn each_beside(&self, each: &mut dyn FnMut(&Arc<Task>)) {
+        let Some(run) = self.0.get() else { return };
+        let stay = run.slots.iter().filter(|slot| !slot.leaves.load(Ordering::Relaxed));
+        stay.filter_map(|slot| slot.task.get()).for_each(each);
+    }
 
-    fn start(&self, shared: &Arc<Shared>, task: Arc<Task>) {
-        Run::start(shared, &self.0, task);
+    fn clear(&self) {
+        self.0.clear();
     }
 }
 
-/// One replay under way.
+/// The body of the task that stands for one of a replay's slots.
+struct SlotBody(Payload<(Arc<Run>, usize)>);
+
+impl Body for SlotBody {
+    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+        unreachable!("a slot is no task that runs")
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        if let Some((run, slot)) = self.0.get() {
+            out.push((&run.handles[*slot], run.graph.0.slots[*slot].mode).into());
+        }
+    }
+
+    fn start(&self, _shared: &Arc<Shared>) {
+        let (run, slot) = self.0.get().expect("a slot that has not been given back");
+        // It may be given back before this returns.
+        Run::takes_over(&Arc::clone(run), *slot);
+    }
+
+    /// A wait for what comes after a replay is one for the whole replay.
+    fn each_beside(&self, each: &mut dyn FnMut(&Arc<Task>)) {
+        if let Some((run, _)) = self.0.get() {
+            each(run.gate());
+        }
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+/// One replay that has been submitted.
 pub(super) struct Run {
     shared: Arc<Shared>,
     graph: Graph,
     handles: Vec<Arc<dyn AnyHandle>>,
     /// See [`Bindings`].
     differ: bool,
-    /// Predecessors of each task, then of each group, that have not completed.
+    /// See [`Ends::pending`](super::ends::Ends::pending).
     pending: Box<[AtomicU32]>,
     /// The stage of each task, and of all of them as one.
     stages: Box<[StageCell]>,
     /// Number of the first task in traces.
     first_id: u64,
-    /// Sinks that have not completed.
+    /// Slots that are waited for as a whole and not taken over yet, and its submitter.
+    before: AtomicUsize,
+    /// What has to complete until the replay has ended.
     remaining: AtomicUsize,
     /// Something failed, now or before: every access is checked for poison.
     strict: AtomicBool,
     failure: OnceLock<Arc<Failure>>,
     /// The task that stands for the replay.
-    gate: Arc<Task>,
+    gate: OnceLock<Arc<Task>>,
+    slots: Box<[Slot]>,
+    /// It may be put on a device in one launch: all slots are taken over before its first task and given back after its last.
+    as_one: bool,
     /// When it began and how it goes, where it could be put on a device in one launch.
     began: Mutex<Option<(Instant, Way)>>,
+}
+
+/// One of a replay's slots.
+#[derive(Default)]
+struct Slot {
+    task: OnceLock<Arc<Task>>,
+    /// It is about to complete. Set while the list of blocked threads is locked, so that a search for cycles sees slots that stay.
+    leaves: AtomicBool,
 }
 
 /// A task of a replay that has not completed, or all of them as one. There is one of each that is ready:
@@ -149,53 +234,64 @@ unsafe impl Send for ReplayTask {}
 unsafe impl Sync for ReplayTask {}
 
 impl Run {
-    fn start(shared: &Arc<Shared>, bindings: &Bindings, gate: Arc<Task>) {
-        let graph = bindings.graph.clone();
-        if let Some(transfers) = &shared.transfers {
-            transfers.will_replay(&graph, &bindings.handles, |header| shared.home_of(header));
-            transfers.has_used(&gate, None);
+    fn address(run: &Arc<Run>) -> NonNull<Run> {
+        NonNull::new(Arc::as_ptr(run).cast_mut()).expect("an Arc is never null")
+    }
+
+    fn gate(&self) -> &Arc<Task> {
+        self.gate.get().expect("set when it was submitted")
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Arc<Task>> {
+        self.slots.iter().filter_map(|slot| slot.task.get())
+    }
+
+    /// All that came before has used the slot.
+    fn takes_over(run: &Arc<Run>, slot: usize) {
+        if run.handles[slot].base().is_poisoned() {
+            run.strict.store(true, Ordering::Release);
         }
-        if graph.is_empty() {
-            shared.end_outside(gate, None);
+        let heads = run.graph.0.ends.heads(slot);
+        if run.as_one || heads.is_empty() {
+            return Run::comes_nearer(run);
+        }
+        heads.iter().for_each(|&task| run.may_begin(task));
+    }
+
+    /// One thing less that the whole replay waits for; it begins if that was the last.
+    fn comes_nearer(run: &Arc<Run>) {
+        if run.before.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        let data = &graph.0;
-        let poisoned = bindings.handles.iter().any(|handle| handle.base().is_poisoned());
-        let spare = data.spare.lock().pop();
-        let mut pending =
-            spare.unwrap_or_else(|| data.nodes.predecessors.iter().map(|_| AtomicU32::new(0)).collect());
-        for (pending, &count) in pending.iter_mut().zip(&data.nodes.predecessors) {
-            *pending.get_mut() = count;
+        let (data, this) = (&run.graph.0, Run::address(run));
+        if run.graph.is_empty() {
+            // SAFETY: there is no task that has a pointer into the run; the reference that the run has to itself is taken over.
+            return finish(unsafe { Arc::from_raw(this.as_ptr()) });
         }
-        let way = data
-            .device_graph
-            .as_ref()
-            .filter(|_| !poisoned)
-            .and_then(|device_graph| device_graph.way(shared));
-        let run = Arc::new(Run {
-            shared: Arc::clone(shared),
-            graph: graph.clone(),
-            handles: bindings.handles.clone(),
-            differ: bindings.differ,
-            pending,
-            stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
-            first_id: shared.next_ids(graph.numbers()),
-            remaining: AtomicUsize::new(data.nodes.sinks),
-            strict: AtomicBool::new(poisoned),
-            failure: OnceLock::new(),
-            gate,
-            began: Mutex::new(None),
-        });
-        // The run owns itself until its last task completes, which may be before the loop below ends.
-        let run = NonNull::new(Arc::into_raw(run).cast_mut()).expect("an Arc is never null");
-        let all = ReplayTask { run, index: data.bodies.len() as u32 };
-        shared.replay_begins(all.of_run().first_id, &graph);
-        if let Some(task) = way.and_then(|way| all.device_graph(way)) {
-            return shared.push_ready(task, None);
+        let all = ReplayTask { run: this, index: data.bodies.len() as u32 };
+        let device_graph = data.device_graph.as_ref().filter(|_| run.as_one && !all.is_strict());
+        if let Some(task) =
+            device_graph.and_then(|it| it.way(&run.shared)).and_then(|way| all.device_graph(way))
+        {
+            return run.shared.push_ready(task, None);
         }
-        let mut ready = Ready::new();
-        all.go_task_by_task(&mut ready);
-        ready.into_iter().for_each(|task| shared.push_ready(task, None));
+        data.ends.sources.iter().for_each(|&task| run.may_begin(task));
+    }
+
+    /// One thing less that a task waits for, which is none of its predecessors.
+    fn may_begin(self: &Arc<Run>, task: u32) {
+        if self.pending[task as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            let task = ReplayTask { run: Run::address(self), index: task };
+            self.shared.push_ready(ReadyTask::new(Work::Replay(task)), None);
+        }
+    }
+
+    /// A slot is given back to what comes after the replay.
+    fn gives_back(&self, slot: usize, worker: Option<usize>, ready: &mut Ready) {
+        let Slot { task, leaves } = &self.slots[slot];
+        self.shared.while_nobody_searches(|| leaves.store(true, Ordering::Relaxed));
+        let task = Arc::clone(task.get().expect("set when it was submitted"));
+        task.end(&self.shared, None, worker, ready);
     }
 
     /// The way it went, and how long that took, if somebody wants to know.
@@ -267,12 +363,8 @@ impl ReplayTask {
 
     /// The tasks that wait for none go first; they are left in `ready`.
     fn go_task_by_task(&self, ready: &mut Ready) {
-        let run = self.of_run();
-        run.trace_edges();
-        // Groups have predecessors.
-        let counts = run.graph.0.nodes.predecessors.iter().enumerate();
-        for (index, _) in counts.filter(|(_, count)| **count == 0) {
-            ready.push(ReadyTask::new(Work::Replay(self.another(index as u32))));
+        for &index in &self.of_run().graph.0.ends.sources {
+            ready.push(ReadyTask::new(Work::Replay(self.another(index))));
         }
     }
 
@@ -315,14 +407,14 @@ impl ReplayTask {
         let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
         for at in 0..successors.len() {
             // SAFETY: as in `complete`.
-            let (next, left) = unsafe { count_down(run, successors, at) };
+            let (next, left) = unsafe { count_down(run, successors, at, 0) };
             if left == 1 {
                 ready.push(ReadyTask::new(Work::Replay(self.another(next))));
             }
         }
     }
 
-    fn complete(self, ready: &mut Ready) {
+    fn complete(self, worker: Option<usize>, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
         self.of_run().has_used(self.at());
         if self.is_all() {
@@ -332,13 +424,17 @@ impl ReplayTask {
         }
         let nodes = &self.of_run().graph.0.nodes;
         let tasks = nodes.tasks() as u32;
-        let successors: *const [u32] = nodes.successors_of(self.index as usize);
+        let (successors, exits): (*const [u32], *const [u32]) = {
+            let exits = if self.of_run().as_one { &[] } else { self.of_run().graph.0.ends.exits(self.at()) };
+            (nodes.successors_of(self.at()), exits)
+        };
+        let nodes_of_run = nodes.len();
         // From here on another thread may end the run and free it as soon as the last count has changed: no
         // reference into it lives that long, but for those to counters while they change.
         for at in 0..successors.len() {
             // SAFETY: the run goes on until all of this task's successors have completed, and this one has
             // not been counted down.
-            let (next, left) = unsafe { count_down(run, successors, at) };
+            let (next, left) = unsafe { count_down(run, successors, at, 0) };
             if left != 1 {
                 continue;
             }
@@ -349,11 +445,34 @@ impl ReplayTask {
             // SAFETY: the last member of the group has completed: what is behind the group has not been counted down.
             unsafe { self.complete_group(next as usize, ready) };
         }
-        // SAFETY: a sink that has not been counted down keeps the run going.
-        if successors.is_empty() && unsafe { (*run).remaining.fetch_sub(1, Ordering::AcqRel) } == 1 {
-            // SAFETY: every sink, hence every task, has completed: nobody else follows a pointer into the run, and this
-            // takes over the reference that `start` gave to the run itself.
-            finish(unsafe { Arc::from_raw(run) });
+        for at in 0..exits.len() {
+            // SAFETY: a slot that has not been given back keeps the run going, and this task has not been counted down for it.
+            let (slot, left) = unsafe { count_down(run, exits, at, nodes_of_run) };
+            if left == 1 {
+                // SAFETY: as above: the slot is given back here.
+                unsafe {
+                    (*run).gives_back(slot as usize, worker, ready);
+                    end_one(run);
+                }
+            }
+        }
+        if successors.is_empty() && exits.is_empty() {
+            // SAFETY: a sink that has not been counted down keeps the run going.
+            unsafe { end_one(run) };
+        }
+    }
+}
+
+/// One thing less that has to complete until the replay has ended.
+///
+/// # Safety
+/// The caller counts it down once; it uses the run no more.
+unsafe fn end_one(run: *const Run) {
+    // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the run, and this takes over the reference that
+    // `submit` gave to the run itself.
+    unsafe {
+        if (*run).remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+            finish(Arc::from_raw(run));
         }
     }
 }
@@ -383,7 +502,7 @@ impl Job for ReplayTask {
     }
 
     fn stands_for(&self) -> &Arc<Task> {
-        &self.of_run().gate
+        self.of_run().gate()
     }
 
     fn pending(&self) -> u32 {
@@ -398,7 +517,7 @@ impl Job for ReplayTask {
         self,
         _shared: &Arc<Shared>,
         failure: Option<Arc<Failure>>,
-        _worker: Option<usize>,
+        worker: Option<usize>,
         ready: &mut Ready,
     ) {
         self.enters(Stage::Ended);
@@ -409,7 +528,7 @@ impl Job for ReplayTask {
             Some(failure) => self.of_run().fail(failure),
             None => {}
         }
-        self.complete(ready);
+        self.complete(worker, ready);
     }
 
     fn into_work(self) -> Work {
@@ -422,16 +541,16 @@ impl Job for ReplayTask {
     }
 }
 
-/// Counts down the node at place `at` of a list of successors: answers the node, and how many it waited for until then.
+/// Counts down the node or slot at place `at` of a list, whose counters begin at `from`: answers which, and how many it waited for until then.
 ///
 /// # Safety
 /// The run goes on until the node has been counted down. It may end before this returns.
 #[inline]
-unsafe fn count_down(run: *const Run, successors: *const [u32], at: usize) -> (u32, u32) {
+unsafe fn count_down(run: *const Run, list: *const [u32], at: usize, from: usize) -> (u32, u32) {
     // SAFETY: by the caller's promise; what is borrowed of the run is the counter alone, while it changes.
     unsafe {
-        let next = (&*successors)[at];
-        (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
+        let next = (&*list)[at];
+        (next, (&(*run).pending)[from + next as usize].fetch_sub(1, Ordering::AcqRel))
     }
 }
 
@@ -439,14 +558,16 @@ fn finish(run: Arc<Run>) {
     run.record_time();
     let shared = Arc::clone(&run.shared);
     shared.replay_ends(run.first_id);
-    let (gate, failure) = (Arc::clone(&run.gate), run.failure.get().cloned());
-    let handles = run.handles.clone();
+    let mut ready = Ready::new();
+    // What comes after may add partial results here.
+    let mode = shared.subnormals(None).enter();
+    for slot in (0..run.slots.len()).filter(|&slot| run.as_one || run.graph.0.ends.finals(slot).is_empty()) {
+        run.gives_back(slot, None, &mut ready);
+    }
+    drop(mode);
+    ready.into_iter().for_each(|task| shared.push_ready(task, None));
+    shared.end_outside(Arc::clone(run.gate()), run.failure.get().cloned());
     if let Some(run) = Arc::into_inner(run) {
         run.graph.0.spare.lock().push(run.pending);
-    }
-    shared.end_outside(Arc::clone(&gate), failure);
-    // The gate holds the bindings, hence the handles: their chains must not hold it.
-    for handle in handles {
-        handle.base().chain.lock().forget(&gate);
     }
 }

@@ -1,6 +1,8 @@
 //! Recorded dependencies against those that follow from the accesses, and groups of tasks as nodes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -138,6 +140,86 @@ proptest! {
         let first = trace.tasks.iter().map(|task| task.id).min().unwrap_or(0);
         let replayed: Vec<u64> = tasks.iter().map(|&task| first + task as u64).collect();
         prop_assert_eq!(&traced(&trace.edges, &replayed), &order);
+    }
+}
+
+/// Submits tasks whose results depend on the order of all that they read and update.
+fn fold<S: Submit>(s: &S, handles: &[Handle<f64>], program: &Program) -> Result<(), Error> {
+    for (at, accesses) in program.iter().enumerate() {
+        let of = |reads: bool| {
+            let is = move |mode: Mode| matches!(mode, Mode::Read | Mode::Reduce) == reads;
+            accesses.iter().filter(move |access| is(access.1)).map(|access| &handles[access.0])
+        };
+        let operands = (of(true).map(read).collect::<Vec<_>>(), of(false).map(update).collect::<Vec<_>>());
+        let step = move |read: Vec<&f64>, updated: Vec<&mut f64>| {
+            let sum = read.into_iter().fold(at as f64, |sum, x| 0.75 * sum + x);
+            updated.into_iter().for_each(|x| *x = 0.3 * *x + sum);
+        };
+        s.task("fold").operands(operands).cpu(move |(read, updated)| step(read, updated)).submit()?;
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(zellige_test_scale::cases(200))]
+
+    #[test]
+    fn replays_that_overlap_leave_the_same_bits(
+        first in program(),
+        second in program(),
+        between in prop::collection::vec((prop::bool::ANY, prop::bool::ANY), 1..6),
+    ) {
+        let rt = runtime();
+        let values = |wait: bool| {
+            let handles = registered(&rt);
+            let record = |program| rt.record(|g: &Recorder| fold(g, &handles, program)).unwrap();
+            let bind = [record(&first), record(&second)].map(|graph| Bindings::recorded(&graph));
+            for &(which, submits) in &between {
+                if submits {
+                    fold(&rt, &handles, &second).unwrap();
+                }
+                rt.replay(&bind[usize::from(which)]).unwrap();
+                if wait {
+                    rt.wait_all().unwrap();
+                }
+            }
+            handles.into_iter().map(|x| rt.take(x).unwrap().to_bits()).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(values(false), values(true));
+    }
+}
+
+/// A task of the first replay waits for one of the second that uses other data.
+#[test]
+fn a_replay_does_not_wait_for_what_it_does_not_use() {
+    let rt = Runtime::builder().workers(2).bind(false).trace(true).build().unwrap();
+    let (slow, quick) = (rt.register(0u32), rt.register(0u32));
+    let runs = Arc::new(AtomicU32::new(0));
+    let record = |g: &Recorder| {
+        let seen = Arc::clone(&runs);
+        let wait = move |slow: &mut u32| {
+            while seen.load(Ordering::Acquire) < 2 {
+                std::thread::yield_now();
+            }
+            *slow += 1;
+        };
+        g.task("slow").operands((update(&slow),)).cpu(move |(slow,)| wait(slow)).submit()?;
+        let runs = Arc::clone(&runs);
+        let count = move |quick: &mut u32| *quick += 1 + runs.fetch_add(1, Ordering::AcqRel);
+        g.task("quick").operands((update(&quick),)).cpu(move |(quick,)| count(quick)).submit().map(drop)
+    };
+    let bind = Bindings::recorded(&rt.record(record).unwrap());
+    for replay in [(); 2].map(|()| rt.replay(&bind).unwrap()) {
+        rt.wait(&replay).unwrap();
+    }
+    assert_eq!((rt.take(slow).unwrap(), rt.take(quick).unwrap()), (2, 3));
+    // Through the numbers of slots, a trace has the order of the tasks on one handle.
+    let trace = rt.take_trace().unwrap();
+    for name in ["slow", "quick"] {
+        let mut tasks: Vec<u64> =
+            trace.tasks.iter().filter(|task| task.name == name).map(|task| task.id).collect();
+        tasks.sort_unstable();
+        assert_eq!(traced(&trace.edges, &tasks), [[false, true], [false, false]], "{name}");
     }
 }
 

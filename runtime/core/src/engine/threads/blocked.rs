@@ -284,6 +284,12 @@ impl Shared {
         Entry { shared: self, blocked }
     }
 
+    /// Calls `change` while no thread searches for a cycle of waits.
+    pub(in crate::engine) fn while_nobody_searches(&self, change: impl FnOnce()) {
+        let _list = self.blocked.list.lock();
+        change();
+    }
+
     fn wake_blocked(&self, which: impl Fn(&Blocked) -> bool) {
         if self.blocked.count.is_zero() {
             return;
@@ -435,6 +441,7 @@ impl<'l> Walk<'l> {
         }
         // SAFETY: see the type.
         unsafe { task.each_after(|after| self.meet(after, Via::After(at))) };
+        task.body.each_beside(&mut |other| self.meet(Arc::as_ptr(other), Via::After(at)));
         if self.list.iter().any(|blocked| blocked.stack.iter().any(|held| is_same(Arc::as_ptr(held), at))) {
             self.meet_parked(at, task);
         }

@@ -158,7 +158,7 @@ impl LiveTasks {
 
     /// Enters a task that has to wait, or a gate or replay, which is being linked: what is ready at once is
     /// with its policy.
-    #[inline]
+    #[inline(always)]
     pub(in crate::engine) fn insert(&self, task: &Arc<Task>) {
         match task.role {
             Role::Work if task.had_to_wait() => {
@@ -167,7 +167,7 @@ impl LiveTasks {
                     place.enter(Task::list(task));
                 }
             }
-            Role::Work => {}
+            Role::Work | Role::Slot => {}
             Role::Gate | Role::Replay => drop(self.others.lock().insert(task.header.id, Arc::clone(task))),
         }
     }
@@ -181,7 +181,7 @@ impl LiveTasks {
                 self.place(cell.header.id).leave(ptr::from_ref(cell).cast());
                 Task::unlist(task);
             }
-            Role::Work => {}
+            Role::Work | Role::Slot => {}
             Role::Gate | Role::Replay => {
                 let taken = self.others.lock().remove(&cell.header.id);
                 // After the lock.
@@ -218,6 +218,7 @@ impl LiveTasks {
 
 impl Shared {
     /// A task has been linked.
+    #[inline(always)]
     pub(in crate::engine) fn remember(&self, task: &Arc<Task>) {
         if let Some(live) = &self.live {
             live.insert(task);

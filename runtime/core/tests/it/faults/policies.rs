@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
+use zellige_runtime::sched::{Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::*;
 
 use super::within_seconds;

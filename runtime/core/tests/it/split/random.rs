@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use zellige_runtime::sched::POLICIES;
+use zellige_runtime::split::{Block, Region, split_evenly};
 use zellige_runtime::{
-    Bindings, Block, Emulated, Error, Graph, Handle, POLICIES, Recorder, Region, Runtime, Submit, commute,
-    read, split_evenly, update,
+    Bindings, Emulated, Error, Graph, Handle, Recorder, Runtime, Submit, commute, read, update,
 };
 use zellige_test_scale::{amount, every};
 

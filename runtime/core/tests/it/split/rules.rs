@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use zellige_runtime::split::{Block, Split, split_evenly};
 use zellige_runtime::{
-    Bindings, Block, Codelet, Cpu, Emulated, Error, Graph, Handle, Meta, Operands, Read, Recorder, Runtime,
-    Split, Submit, TaskContext, TaskError, commute, read, reads, reduce, split_evenly, update, write,
+    Bindings, Codelet, Cpu, Emulated, Error, Graph, Handle, Meta, Operands, Read, Recorder, Runtime, Submit,
+    TaskContext, TaskError, commute, read, reads, reduce, update, write,
 };
 
 use super::{Ints, builder};

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use zellige_runtime::sched::{Eager, POLICIES, Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::*;
 
 use super::{rt, within_seconds};

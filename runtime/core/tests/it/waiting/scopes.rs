@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use zellige_runtime::data::SliceMut;
 use zellige_runtime::*;
 
 use super::{rt, within_seconds};

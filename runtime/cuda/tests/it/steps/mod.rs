@@ -7,9 +7,8 @@ use zellige_cuda::{CUDA, GpuTask};
 use zellige_gpu::Arg;
 use zellige_gpu::mock::{Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
-use zellige_runtime::{
-    Choice, Codelet, Cpu, DeviceTable, Meta, OnDevice, Operands, Read, TaskContext, TaskError, Update, Write,
-};
+use zellige_runtime::codelet::{DeviceTable, OnDevice};
+use zellige_runtime::{Choice, Codelet, Cpu, Meta, Operands, Read, TaskContext, TaskError, Update, Write};
 
 pub type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
 

@@ -1,0 +1,4 @@
+//! Methods on complex systems and on functions, against elimination in a dense library.
+
+mod complex;
+mod narrow;

@@ -1,0 +1,111 @@
+//! Where a graph meets what comes before and after a replay: the first and the last tasks on each slot.
+
+use super::edges::{Nodes, range};
+use crate::operand::Mode;
+
+/// Slots with more first or last tasks are waited for, or given back, as a whole: else each task would count down for them.
+const FEW: usize = 64;
+
+/// The first and the last tasks on one slot: one that has it alone, or all of a group.
+#[derive(Default)]
+pub(super) struct SlotEnds {
+    first: Vec<u32>,
+    last: Vec<u32>,
+    /// The mode of the last ones, and whether they are the first, too.
+    mode: Option<Mode>,
+    is_first: bool,
+}
+
+impl SlotEnds {
+    /// One more access.
+    pub(super) fn access(&mut self, task: u32, mode: Mode) {
+        let joins = !mode.is_exclusive() && self.mode == Some(mode);
+        if !joins {
+            self.is_first = self.mode.is_none();
+            self.last.clear();
+        }
+        self.mode = Some(mode);
+        // A task that names a handle twice counts once.
+        if self.last.last() != Some(&task) {
+            self.last.push(task);
+            if self.is_first {
+                self.first.push(task);
+            }
+        }
+    }
+}
+
+/// Consecutive lists.
+#[derive(Default)]
+struct Lists {
+    items: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Lists {
+    fn push(&mut self, list: impl IntoIterator<Item = u32>) {
+        self.items.extend(list);
+        self.ends.push(self.items.len() as u32);
+    }
+
+    fn get(&self, at: usize) -> &[u32] {
+        &self.items[range(&self.ends, at)]
+    }
+}
+
+/// The first and last tasks of all slots.
+pub(super) struct Ends {
+    heads: Lists,
+    finals: Lists,
+    /// The slots of which a task is one of the last.
+    exits: Lists,
+    /// What each node waits for: its predecessors and the slots of which it is one of the first, or the begin of the replay. Then for
+    /// each slot how many last tasks there are.
+    pub(super) pending: Vec<u32>,
+    /// Nodes without predecessors.
+    pub(super) sources: Vec<u32>,
+    /// Slots that are waited for as a whole.
+    pub(super) waited_for: usize,
+    /// Tasks that nothing waits for, and slots that are given back one by one: once all of these are, the replay has ended.
+    pub(super) sinks: usize,
+}
+
+impl Ends {
+    pub(super) fn new(nodes: &Nodes, slots: Vec<SlotEnds>) -> Self {
+        let mut pending = nodes.predecessors.clone();
+        let sources: Vec<u32> = (0..nodes.len() as u32).filter(|&node| pending[node as usize] == 0).collect();
+        sources.iter().for_each(|&source| pending[source as usize] = 1);
+        let (mut heads, mut finals, mut exits) = (Lists::default(), Lists::default(), Lists::default());
+        let mut exits_of: Vec<Vec<u32>> = vec![Vec::new(); nodes.tasks()];
+        for (slot, SlotEnds { first, last, .. }) in slots.into_iter().enumerate() {
+            let few = |list: Vec<u32>| if list.len() <= FEW { list } else { Vec::new() };
+            let (first, last) = (few(first), few(last));
+            first.iter().for_each(|&task| pending[task as usize] += 1);
+            last.iter().for_each(|&task| exits_of[task as usize].push(slot as u32));
+            pending.push(last.len() as u32);
+            heads.push(first);
+            finals.push(last);
+        }
+        let is_sink = |task: &usize| exits_of[*task].is_empty() && nodes.successors_of(*task).is_empty();
+        let given_back = pending[nodes.len()..].iter().filter(|&&last| last > 0).count();
+        let sinks = (0..nodes.tasks()).filter(is_sink).count() + given_back;
+        exits_of.into_iter().for_each(|slots| exits.push(slots));
+        let waited_for = (0..heads.ends.len()).filter(|&slot| heads.get(slot).is_empty()).count();
+        Ends { heads, finals, exits, pending, sources, waited_for, sinks }
+    }
+
+    /// The first tasks on a slot; none where it is waited for as a whole.
+    pub(super) fn heads(&self, slot: usize) -> &[u32] {
+        self.heads.get(slot)
+    }
+
+    /// The last tasks on a slot; none where it is given back at the end.
+    pub(super) fn finals(&self, slot: usize) -> &[u32] {
+        self.finals.get(slot)
+    }
+
+    /// The slots of which a task is one of the last.
+    pub(super) fn exits(&self, task: usize) -> &[u32] {
+        self.exits.get(task)
+    }
+}
