@@ -9,6 +9,7 @@
 //! | [`smear`], [`unitarise`] | links of improved actions, projection to U(3) |
 //! | [`dslash`], [`normal`] | the staggered operator, and what is solved with it |
 //! | [`files`] | gauge fields in files |
+//! | [`pipeline`] | propagators, results |
 //!
 //! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod gauge;
 pub mod geometry;
 pub mod normal;
 pub mod observables;
+pub mod pipeline;
 pub mod smear;
 pub mod su3;
 #[cfg(test)]

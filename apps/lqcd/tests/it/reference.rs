@@ -4,8 +4,9 @@ use serde_json::Value;
 use tempfile::tempdir;
 use zellige_lqcd::files::{self, ByteOrder, Lattice};
 use zellige_lqcd::observables::{link_trace, plaquettes};
+use zellige_lqcd::pipeline::{Options, invert, results::InvertResult};
 use zellige_lqcd::smear::smear;
-use zellige_lqcd::{Action, Error};
+use zellige_lqcd::{Action, Boundary, Error, Gauge};
 use zellige_runtime::Runtime;
 use zellige_test_data::data;
 
@@ -75,4 +76,70 @@ fn links_of_hisq() -> Result<(), Error> {
     near(link_trace(&smeared.fat), &5.50298e-4.into(), 1e-5);
     near(link_trace(&smeared.long.expect("improved")), &(-1.78179e-5).into(), 1e-5);
     Ok(())
+}
+
+fn inverted(u: &Gauge, action: &str, boundary: Boundary, mass: f64) -> InvertResult {
+    let rt = Runtime::builder().workers(2).build().expect("a runtime");
+    let action = action.parse().expect("an action");
+    let options = Options { action, mass, boundary, tolerance: 1e-12, ..Options::default() };
+    let (result, _) = invert(&rt, u, &options).expect("a propagator");
+    assert!(result.converged && result.true_residual.iter().all(|&residual| residual <= 1e-12));
+    result
+}
+
+/// Within three iterations of MILC's counts.
+fn counts(result: &InvertResult, published: [usize; 3]) {
+    let (action, mass, own) = (&result.action, result.mass, &result.iterations);
+    let near = own.iter().zip(published).all(|(own, published)| own.abs_diff(published) <= 3);
+    assert!(near, "{action}, mass {mass}: {own:?}, not {published:?}");
+}
+
+/// Correlators to seven digits, as they are printed, and iterations.
+#[test]
+fn correlators() {
+    let Some(runs) = runs() else { return };
+    for run in ["n8", "h8", "n48"] {
+        let run = &runs[run];
+        let Some(read) = lattice(run["lattice"].as_str().expect("a name")) else { return };
+        let action = run["action"].as_str().expect("a name");
+        for (mass, published) in run["masses"].as_object().expect("masses") {
+            let result =
+                inverted(&read.gauge, action, Boundary::Antiperiodic, mass.parse().expect("a number"));
+            let steps =
+                |i: usize| published["milc_cg_iters_per_color"][i].as_u64().expect("a number") as usize;
+            counts(&result, [0, 2, 4].map(steps));
+            for (own, published) in
+                result.correlator.iter().zip(published["pion5_point_point"].as_array().expect("values"))
+            {
+                // A unit of the last of seven digits.
+                near(*own, published, 5e-7);
+            }
+        }
+    }
+}
+
+/// Iterations of MILC for other actions, masses and boundaries, and the correlator of a light quark.
+#[test]
+fn iterations() {
+    let (Some(large), Some(small)) = (lattice("lat.sample.l8888"), lattice("lat.sample.l4448")) else {
+        return;
+    };
+    let light = inverted(&large.gauge, "hisq", Boundary::Antiperiodic, 0.01);
+    counts(&light, [160, 161, 161]);
+    let published = [2.793145824e-1, 6.301088645e-2, 1.830682933e-2, 1.090211347e-2, 3.832616878e-3];
+    for (own, published) in light.correlator.iter().zip(published) {
+        near(*own, &published.into(), 1e-9);
+    }
+    let asqtad = "asqtad:0.8776";
+    for (action, boundary, mass, published) in [
+        (asqtad, Boundary::Antiperiodic, 0.1, [189, 187, 188]),
+        (asqtad, Boundary::Antiperiodic, 0.01, [231, 230, 230]),
+        ("hisq", Boundary::Periodic, 0.1, [213, 216, 214]),
+        ("hisq", Boundary::Periodic, 0.01, [259, 263, 262]),
+    ] {
+        counts(&inverted(&large.gauge, action, boundary, mass), published);
+    }
+    for (mass, published) in [(0.1, 166), (0.05, 179), (0.02, 186)] {
+        counts(&inverted(&small.gauge, "hisq", Boundary::Antiperiodic, mass), [published; 3]);
+    }
 }

@@ -1,0 +1,279 @@
+//! Propagators from a point.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Instant;
+
+use zellige_krylov::{
+    Cg, History, Logger, MultiVector, NumbersHandle, Operator, Solve, Steps, Stop, StoppingCriterion,
+    solve_columns,
+};
+use zellige_runtime::{Bindings, Runtime};
+
+use super::results::{InvertResult, Plaquettes, Seconds};
+use crate::dslash::Boundary;
+use crate::error::Error;
+use crate::gauge::Gauge;
+use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
+use crate::normal::Normal;
+use crate::observables::link_trace;
+use crate::smear::{Action, smear};
+use crate::su3::C64;
+
+/// Where a propagator begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Source {
+    /// The coordinates x, y, z and t.
+    pub at: [usize; DIRECTIONS],
+    /// Its colour; each in turn where none is said.
+    pub colour: Option<usize>,
+}
+
+impl Source {
+    /// The colours that it has.
+    fn colours(self) -> Vec<usize> {
+        self.colour.map_or_else(|| (0..COLOURS).collect(), |colour| vec![colour])
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z, t] = self.at;
+        write!(f, "point:{x},{y},{z},{t}")?;
+        self.colour.map_or(Ok(()), |colour| write!(f, ":{colour}"))
+    }
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Source, String> {
+        let refused =
+            || "point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR with a colour from 0 to 2, is possible".to_owned();
+        let mut words = text.split(':');
+        let (kind, place, colour) = (words.next(), words.next(), words.next());
+        let at = place.map(|place| place.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>());
+        let Some(Ok(Ok(at))) = at.map(|at| at.map(<[usize; DIRECTIONS]>::try_from)) else {
+            return Err(refused());
+        };
+        let colour = match colour.map(str::parse) {
+            None => None,
+            Some(Ok(colour)) if colour < COLOURS => Some(colour),
+            Some(_) => return Err(refused()),
+        };
+        if kind == Some("point") && words.next().is_none() {
+            Ok(Source { at, colour })
+        } else {
+            Err(refused())
+        }
+    }
+}
+
+/// What is solved, and how well.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// The action.
+    pub action: Action,
+    /// The mass, above 0.
+    pub mass: f64,
+    /// The boundary condition in time.
+    pub boundary: Boundary,
+    /// The source.
+    pub source: Source,
+    /// The residual beside the source that is small enough.
+    pub tolerance: f64,
+    /// Most steps for each colour.
+    pub most_steps: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            action: Action::HISQ,
+            mass: 0.01,
+            boundary: Boundary::default(),
+            source: Source::default(),
+            tolerance: 1e-10,
+            most_steps: 100_000,
+        }
+    }
+}
+
+impl Options {
+    fn check(&self, geometry: Geometry) -> Result<(), Error> {
+        if !(self.mass > 0.0 && self.mass.is_finite()) {
+            return Err(Error::parameter("mass", format!("{}: a number above 0 is needed", self.mass)));
+        }
+        if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
+            return Err(Error::parameter("tol", format!("{}: a number above 0 is needed", self.tolerance)));
+        }
+        let extents = geometry.extents();
+        if self.source.at.iter().zip(extents).any(|(&at, extent)| at >= extent) {
+            let problem = format!("{}: the lattice has {extents:?} sites, counted from 0", self.source);
+            return Err(Error::parameter("source", problem));
+        }
+        Ok(())
+    }
+}
+
+/// The propagator `M^-1 b` of `M = 2 m + D` from a point, for each colour, its correlator, and the residuals on the way.
+///
+/// `u` is the field as its file has it. Links are made exactly unitary first. Of a source on sites of one parity, `z = (4 m^2 - D D)^-1 b` there, and the
+/// propagator is `2 m z` on these sites and `-D z` on the others: small masses are never divided by.
+///
+/// # Errors
+/// [`Error::Parameter`] for options without meaning; those of tasks. A residual that does not become small enough is no error: the result says so.
+pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResult, Vec<History>), Error> {
+    let geometry = u.geometry();
+    options.check(geometry)?;
+    let begun = Instant::now();
+    let (plaquette, trace) = (Plaquettes::of(u), link_trace(u));
+    let mut links = u.clone();
+    links.reunitarise();
+    let smeared = smear(rt, &links, options.action)?;
+    drop(links);
+    let site = geometry.site(options.source.at);
+    let a = Normal::new(rt, &smeared, options.mass, geometry.parity(site), options.boundary);
+    let links_by_svd = smeared.by_svd;
+    drop(smeared);
+    let smear_seconds = begun.elapsed().as_secs_f64();
+
+    let begun = Instant::now();
+    let colours = options.source.colours();
+    let place = (site as usize % geometry.half()) * COLOURS;
+    let b: Vec<Vec<C64>> = colours.iter().map(|colour| unit(a.domain().len(), place + colour)).collect();
+    let mut z: Vec<Vec<C64>> = b.iter().map(|b| vec![C64::default(); b.len()]).collect();
+    let mut histories = vec![History::default(); b.len()];
+    let solutions = {
+        let stop = [Stop::RelativeToRhs(options.tolerance), Stop::Steps(options.most_steps)];
+        let stop: &[Stop] = &stop;
+        let stops: Vec<&dyn StoppingCriterion> = b.iter().map(|_| &stop as &dyn StoppingCriterion).collect();
+        let b: Vec<&[C64]> = b.iter().map(Vec::as_slice).collect();
+        let mut z: Vec<&mut [C64]> = z.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut logs: Vec<&mut dyn Logger> = histories.iter_mut().map(|log| log as &mut dyn Logger).collect();
+        solve_columns(&Solve::new(rt, &a), &Cg::default(), &b, &mut z, &stops, &mut logs)?
+    };
+    let correlator = correlator(rt, &a, &z, geometry, options.source.at[T])?;
+    let solve_seconds = begun.elapsed().as_secs_f64();
+    let result = InvertResult {
+        lattice: geometry.extents(),
+        plaquette,
+        link_trace: trace,
+        action: options.action.to_string(),
+        mass: options.mass,
+        boundary: options.boundary.to_string(),
+        source: options.source.to_string(),
+        tolerance: options.tolerance,
+        converged: solutions.iter().all(|solution| solution.reason.is_converged()),
+        links_by_svd,
+        iterations: solutions.iter().map(|solution| solution.steps).collect(),
+        iterated_residual: solutions
+            .iter()
+            .map(|solution| solution.iterated_residual / solution.rhs)
+            .collect(),
+        true_residual: solutions.iter().map(|solution| solution.true_residual / solution.rhs).collect(),
+        reliable_updates: solutions.iter().map(|_| 0).collect(),
+        // One for each step, for the residual that the first run begins with, and for that which each ends with.
+        applications: solutions.iter().map(|solution| solution.steps + solution.runs + 1).collect(),
+        correlator,
+        seconds: Seconds { smear: smear_seconds, solve: solve_seconds },
+    };
+    Ok((result, histories))
+}
+
+/// A vector of zeros and a one.
+fn unit(length: usize, at: usize) -> Vec<C64> {
+    let mut unit = vec![C64::default(); length];
+    unit[at] = C64::new(1.0, 0.0);
+    unit
+}
+
+/// The sums of the squares of `2 m z` and of `D z` in each time slice, counted from the `first`.
+fn correlator(
+    rt: &Runtime,
+    a: &Normal,
+    z: &[Vec<C64>],
+    geometry: Geometry,
+    first: usize,
+) -> Result<Vec<f64>, Error> {
+    let columns: Vec<&[C64]> = z.iter().map(Vec::as_slice).collect();
+    let here = MultiVector::from_columns(rt, a.domain(), &columns);
+    let there = MultiVector::zeros(rt, a.domain(), z.len());
+    let numbers = NumbersHandle::new(rt, z.len(), 0);
+    let graph = rt.record(|graph| {
+        a.there().apply(&Steps::new(graph, a.domain(), &numbers), &here, &there, -1.0, None)
+    })?;
+    rt.replay(&Bindings::recorded(&graph))?;
+    let (slice, nt) = (geometry.slice() * COLOURS, geometry.extents()[T]);
+    let mut sums = vec![0.0; nt];
+    let square = |values: &[C64]| values.iter().map(C64::norm_sqr).sum::<f64>();
+    for (column, z) in z.iter().enumerate() {
+        let there = there.column(rt, column)?;
+        for t in 0..nt {
+            let range = t * slice..(t + 1) * slice;
+            let own = 4.0 * a.mass() * a.mass() * square(&z[range.clone()]);
+            sums[(t + nt - first) % nt] += own + square(&there[range]);
+        }
+    }
+    Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::random_gauge;
+
+    #[test]
+    fn sources_are_written_as_they_are_read() {
+        for text in ["point:0,0,0,0", "point:1,2,3,4:2"] {
+            assert_eq!(text.parse::<Source>().map(|source| source.to_string()), Ok(text.to_owned()));
+        }
+        for text in
+            ["point", "point:1,2,3", "wall:0,0,0,0", "point:0,0,0,0:3", "point:0,0,0,-1", "point:0,0,0,0:1:1"]
+        {
+            assert!(text.parse::<Source>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn correlators_do_not_depend_on_place_gauge_or_workers() -> Result<(), Error> {
+        let geometry = Geometry::new([4, 4, 4, 8])?;
+        let u = random_gauge(geometry, 1);
+        let g = crate::testing::random_matrices(geometry.sites(), 2);
+        let options = Options { mass: 0.3, tolerance: 1e-12, ..Options::default() };
+        let rt = Runtime::builder().workers(2).build()?;
+        let (first, histories) = invert(&rt, &u, &options)?;
+        assert!(first.converged && first.correlator.len() == 8 && histories.len() == 3);
+        assert_eq!(histories[1].steps.len(), first.iterations[1]);
+        let one = Runtime::builder().workers(1).build()?;
+        let (same, _) = invert(&one, &u, &options)?;
+        assert_eq!((same.correlator, same.iterations), (first.correlator.clone(), first.iterations));
+        let near = |other: &[f64]| first.correlator.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-9 * a);
+        assert!(near(&invert(&rt, &u.transformed(&g), &options)?.0.correlator));
+        // The field shifted by one site in time, and the source with it: it is on odd sites then.
+        let moved = Gauge::from_fn(geometry, |site, mu| *u.link(geometry.neighbour(site, T, -1), mu));
+        let options = Options { source: "point:0,0,0,1".parse().expect("a source"), ..options };
+        let (moved, _) = invert(&rt, &moved, &options)?;
+        assert!(near(&moved.correlator), "{:?} {:?}", first.correlator, moved.correlator);
+        Ok(())
+    }
+
+    #[test]
+    fn options_without_meaning_are_refused() -> Result<(), Error> {
+        let (rt, u) = (Runtime::builder().workers(1).build()?, Gauge::cold(Geometry::new([4, 4, 4, 4])?));
+        let options = Options::default();
+        let beyond = "point:0,0,4,0".parse().expect("a source");
+        for (options, name) in [
+            (Options { mass: 0.0, ..options }, "mass"),
+            (Options { tolerance: f64::NAN, ..options }, "tol"),
+            (Options { source: beyond, ..options }, "source"),
+        ] {
+            let error = invert(&rt, &u, &options).expect_err(name).to_string();
+            assert!(error.starts_with(&format!("{name}: ")), "{error}");
+        }
+        let options = Options { most_steps: 2, ..options };
+        let (result, _) = invert(&rt, &u, &options)?;
+        assert!(!result.converged && result.iterations == [2, 2, 2]);
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What verbs write as JSON.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::files::Lattice;
+use crate::gauge::Gauge;
+use crate::observables::{self, link_trace, polyakov_loop};
+
+/// Mean plaquettes, 1 for a field without any force.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Plaquettes {
+    /// Between two directions of space.
+    pub ss: f64,
+    /// Between a direction of space and time.
+    pub st: f64,
+}
+
+impl Plaquettes {
+    /// Those of a field.
+    pub fn of(u: &Gauge) -> Plaquettes {
+        let observables::Plaquettes { ss, st } = observables::plaquettes(u);
+        Plaquettes { ss, st }
+    }
+}
+
+/// What is known of a gauge field.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FieldResult {
+    /// Extents in x, y, z and t.
+    pub lattice: [usize; 4],
+    /// Mean plaquettes of the links as they are stored.
+    pub plaquette: Plaquettes,
+    /// Mean of `Re tr / 3` of all links.
+    pub link_trace: f64,
+    /// Real and imaginary part of the mean of `tr / 3` of lines in time.
+    pub polyakov_loop: [f64; 2],
+}
+
+impl FieldResult {
+    /// That of a field.
+    pub fn of(u: &Gauge) -> FieldResult {
+        let line = polyakov_loop(u);
+        FieldResult {
+            lattice: u.geometry().extents(),
+            plaquette: Plaquettes::of(u),
+            link_trace: link_trace(u),
+            polyakov_loop: [line.re, line.im],
+        }
+    }
+}
+
+/// A result of `zellige lqcd info`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct InfoResult {
+    /// `milc`, `nersc`, `scidac` or `ildg`.
+    pub format: &'static str,
+    /// `little` or `big`.
+    pub byte_order: &'static str,
+    /// Bits of a number.
+    pub precision: u32,
+    /// Checksums of the data, which are those that the file names; null where it names none.
+    pub checksum: Option<String>,
+    /// What the file says about itself.
+    pub description: String,
+    /// The field.
+    #[serde(flatten)]
+    pub field: FieldResult,
+}
+
+impl InfoResult {
+    /// That of a file.
+    pub fn of(lattice: &Lattice) -> InfoResult {
+        InfoResult {
+            format: lattice.format,
+            byte_order: lattice.byte_order.name(),
+            precision: lattice.precision,
+            checksum: lattice.checksum.clone(),
+            description: lattice.description.clone(),
+            field: FieldResult::of(&lattice.gauge),
+        }
+    }
+}
+
+/// A result of `zellige lqcd invert`: one source. Lists have an entry for each colour of the source.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct InvertResult {
+    /// Extents in x, y, z and t.
+    pub lattice: [usize; 4],
+    /// Mean plaquettes of the links as they are stored.
+    pub plaquette: Plaquettes,
+    /// Mean of `Re tr / 3` of all links.
+    pub link_trace: f64,
+    /// The action, as `--action` takes it.
+    pub action: String,
+    /// The mass.
+    pub mass: f64,
+    /// `periodic` or `antiperiodic` in time.
+    pub boundary: String,
+    /// The source, as `--source` takes it.
+    pub source: String,
+    /// The requested residual beside the source.
+    pub tolerance: f64,
+    /// Whether all residuals are within the tolerance.
+    pub converged: bool,
+    /// Links that were projected to U(3) by singular values.
+    pub links_by_svd: usize,
+    /// Steps of the solver.
+    pub iterations: Vec<usize>,
+    /// The residual that the solver itself kept, beside the source.
+    pub iterated_residual: Vec<f64>,
+    /// `|b - (4 m^2 - D D) z| / |b|`, computed from the answer.
+    pub true_residual: Vec<f64>,
+    /// Residuals that were replaced on the way by computed ones.
+    pub reliable_updates: Vec<usize>,
+    /// Applications of `4 m^2 - D D`, those for computed residuals among them.
+    pub applications: Vec<usize>,
+    /// For each time slice, counted from that of the source: the sum of the squares of all elements of the propagator `(2 m + D)^-1`, over the colours of the
+    /// source.
+    pub correlator: Vec<f64>,
+    /// Times.
+    pub seconds: Seconds,
+}
+
+/// Times (s).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Seconds {
+    /// Smearing, and folding links.
+    pub smear: f64,
+    /// Solving for all colours.
+    pub solve: f64,
+}
