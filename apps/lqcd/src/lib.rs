@@ -8,6 +8,7 @@
 //! | [`observables`] | plaquettes, link trace, Polyakov loop |
 //! | [`smear`], [`unitarise`] | links of improved actions, projection to U(3) |
 //! | [`dslash`], [`normal`] | the staggered operator, and what is solved with it |
+//! | [`generate`] | gauge fields without quarks |
 //! | [`files`] | gauge fields in files |
 //! | [`pipeline`] | propagators, results |
 //!
@@ -18,6 +19,7 @@ pub mod dslash;
 pub mod error;
 pub mod files;
 pub mod gauge;
+pub mod generate;
 pub mod geometry;
 pub mod normal;
 pub mod observables;
