@@ -83,7 +83,7 @@ pub fn generate(
     if !(options.beta >= 0.0 && options.beta.is_finite()) {
         return Err(Error::parameter("beta", format!("{}: a number from 0 is needed", options.beta)));
     }
-    let random = Random(ChaCha8Rng::seed_from_u64(options.seed));
+    let random = Random { seed: ChaCha8Rng::seed_from_u64(options.seed).get_seed() };
     let mut gauge = match options.start {
         Start::Cold => Gauge::cold(geometry),
         Start::Hot => Gauge::from_fn(geometry, |site, mu| {
@@ -100,7 +100,7 @@ pub fn generate(
             break;
         }
         let first = 1 + trajectory as u64 * sweeps;
-        field.sweep(rt, Update::Heatbath { beta: options.beta, random: random.clone(), sweep: first })?;
+        field.sweep(rt, Update::Heatbath { beta: options.beta, random, sweep: first })?;
         for _ in 1..sweeps {
             field.sweep(rt, Update::Overrelaxation)?;
         }
@@ -112,13 +112,15 @@ pub fn generate(
 }
 
 /// Where random numbers come from.
-#[derive(Clone)]
-struct Random(ChaCha8Rng);
+#[derive(Clone, Copy)]
+struct Random {
+    seed: [u8; 32],
+}
 
 impl Random {
     /// Those of a link in a sweep.
     fn of(&self, geometry: Geometry, site: u32, mu: usize, sweep: u64) -> ChaCha8Rng {
-        let mut random = self.0.clone();
+        let mut random = ChaCha8Rng::from_seed(self.seed);
         random.set_stream((mu * geometry.sites() + site as usize) as u64);
         // Far more words than a link takes: some twenty for each subgroup.
         random.set_word_pos(u128::from(sweep) << 20);
@@ -127,7 +129,7 @@ impl Random {
 }
 
 /// How links are updated.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 enum Update {
     Heatbath { beta: f64, random: Random, sweep: u64 },
     Overrelaxation,
@@ -200,11 +202,11 @@ impl Field {
                             + (slices.start * self.geometry.slice()) as u32,
                         own: (parity as usize, mu),
                         needed: needed.clone(),
-                        how: how.clone(),
+                        how,
                     };
                     let body = rt.task("update links").operands(operands);
                     body.cpu(move |(links, others)| {
-                        let others: Vec<&[Matrix]> = others.iter().map(|part| &part[..]).collect();
+                        let others: Vec<&[Matrix]> = others.iter().collect();
                         task.run(links, &others);
                     })
                     .coords([i as u32])
