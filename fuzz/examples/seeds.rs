@@ -38,7 +38,7 @@ fn put_basis(kind: u8, name: &str, bytes: &[u8]) -> Done {
 /// Gauge fields: what a target itself has for a valid file, and beginnings of raw ones.
 fn lattices() -> Done {
     for target in ["milc", "nersc", "lime"] {
-        put(target, "valid", [1])?;
+        put(target, "valid", b"\x01")?;
     }
     put("milc", "raw", b"\0\x87N\0\0")?;
     put("nersc", "raw", b"\0BEGIN_HEADER\nDATATYPE = 4D_SU3_GAUGE\nDIMENSION_1 = 4\nEND_HEADER\n")?;
