@@ -23,8 +23,8 @@ const TILE: usize = 256;
 /// use zellige_dense::Cholesky;
 /// use zellige_runtime::Runtime;
 ///
-/// let (rt, n) = (Runtime::new()?, 300);
-/// let a: Vec<f64> = (0..n * n).map(|at| 1.0 / (1.0 + (at / n).abs_diff(at % n) as f64) + f64::from(at / n == at % n)).collect();
+/// let (rt, n) = (Runtime::new().expect("a runtime"), 300usize);
+/// let a: Vec<f64> = (0..n * n).map(|at: usize| 1.0 / (1.0 + (at / n).abs_diff(at % n) as f64) + f64::from(at / n == at % n)).collect();
 /// let factor = Cholesky::factor(&rt, n, &a, "hp1:operand=1e-2")?; // half precision where both operands are small
 /// let b = vec![1.0; n];
 /// let x = factor.solve(&b)?; // as accurate as the factor

@@ -24,7 +24,7 @@ pub enum Trigger {
 }
 
 /// What keeps conjugate gradients stable where products, residuals and directions are narrow (Clark et al. 2022). Each can be switched off, to show what
-/// it does. The formula of Polak and Ribière is [`Cg::flexible`].
+/// it does. The formula of Polak and Ribière is [`Cg::flexible`](crate::Cg::flexible).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stabilisation {
     /// The solution is accumulated in float64, and not in the storage of the directions between two updates.
