@@ -15,13 +15,15 @@ pub(super) fn pairs(l: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..=l).flat_map(|j| (0..=j).map(move |i| (i, j)))
 }
 
-/// Of the cosine between what is left of `r_0` and of `r_l`: where it is less, the least residual leaves too few digits of the next coefficients of
-/// bi-conjugate gradients. A polynomial of degree 1 has no others that would make up for a residual that is not the least.
+/// Where the cosine between what is left of `r_0` and of `r_l` is less than the first of these, the least residual leaves too few digits of the next coefficients
+/// of bi-conjugate gradients, and the second is taken for it. Taking that for every smaller cosine, as the authors do, costs more steps than it saves where
+/// nothing is lost (docs/sparse.md). A polynomial of degree 1 has no others that would make up for a residual that is not the least.
+const SMALL_COSINE: f64 = 0.1;
 const LEAST_COSINE: f64 = 0.7;
 
 /// The coefficients of a small `r_0 - sum_i gamma_i r_i`, from inner products; none where `r_1 .. r_l` depend on each other, or the last
-/// coefficient is nothing but rounding. With what is left of `r_0` and `r_l` once they are orthogonal to `r_1 .. r_{l-1}`, the last coefficient is their cosine, at least
-/// [`LEAST_COSINE`], times the ratio of their norms (Sleijpen and van der Vorst 1995, section 3.1).
+/// coefficient is nothing but rounding. With what is left of `r_0` and `r_l` once they are orthogonal to `r_1 .. r_{l-1}`, the last coefficient is their cosine, or
+/// [`LEAST_COSINE`] where that is small, times the ratio of their norms (Sleijpen and van der Vorst 1995, section 3.1).
 pub(super) fn polynomial(l: usize, products: &[f64]) -> Option<[f64; MOST]> {
     let product = |i: usize, j: usize| products[at(i.min(j), i.max(j))];
     let is_left = |rest: f64, j: usize| rest > MOST as f64 * f64::EPSILON * product(j, j);
@@ -59,8 +61,7 @@ pub(super) fn polynomial(l: usize, products: &[f64]) -> Option<[f64; MOST]> {
     }
     let of_first = left(&first, &first, product(0, 0)).max(0.0);
     let cosine = left(&first, &last, product(0, l)) / (of_first * of_last).sqrt();
-    let least = if l == 1 { 0.0 } else { LEAST_COSINE };
-    let size = cosine.abs().max(least);
+    let size = if l > 1 && cosine.abs() < SMALL_COSINE { LEAST_COSINE } else { cosine.abs() };
     if size.is_nan() || size <= BREAKDOWN {
         return None;
     }
