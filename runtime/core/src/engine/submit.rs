@@ -35,7 +35,7 @@ struct Linking<'s> {
 }
 
 type LockedChains<'a> = SmallVec<[MutexGuard<'a, Chain<Task>>; 4]>;
-type Finished = SmallVec<[Arc<Group<Task>>; 1]>;
+type Finished = Vec<Arc<Group<Task>>>;
 
 impl Linking<'_> {
     /// Notes a dependency, also one that is already satisfied, by the numbers of both ends.

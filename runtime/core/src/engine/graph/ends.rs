@@ -57,8 +57,8 @@ impl Lists {
 pub(super) struct Ends {
     heads: Lists,
     finals: Lists,
-    /// The slots of which a task is one of the last.
-    exits: Lists,
+    /// For each task the nodes that wait for it, then the slots of which it is one of the last, by the places of their counters.
+    after: Lists,
     /// What each node waits for: its predecessors and the slots of which it is one of the first, or the begin of the replay. Then for
     /// each slot how many last tasks there are.
     pub(super) pending: Vec<u32>,
@@ -75,23 +75,24 @@ impl Ends {
         let mut pending = nodes.predecessors.clone();
         let sources: Vec<u32> = (0..nodes.len() as u32).filter(|&node| pending[node as usize] == 0).collect();
         sources.iter().for_each(|&source| pending[source as usize] = 1);
-        let (mut heads, mut finals, mut exits) = (Lists::default(), Lists::default(), Lists::default());
+        let (mut heads, mut finals, mut after) = (Lists::default(), Lists::default(), Lists::default());
         let mut exits_of: Vec<Vec<u32>> = vec![Vec::new(); nodes.tasks()];
         for (slot, SlotEnds { first, last, .. }) in slots.into_iter().enumerate() {
             let few = |list: Vec<u32>| if list.len() <= FEW { list } else { Vec::new() };
             let (first, last) = (few(first), few(last));
             first.iter().for_each(|&task| pending[task as usize] += 1);
-            last.iter().for_each(|&task| exits_of[task as usize].push(slot as u32));
+            last.iter().for_each(|&task| exits_of[task as usize].push((nodes.len() + slot) as u32));
             pending.push(last.len() as u32);
             heads.push(first);
             finals.push(last);
         }
-        let is_sink = |task: &usize| exits_of[*task].is_empty() && nodes.successors_of(*task).is_empty();
+        for (task, exits) in exits_of.into_iter().enumerate() {
+            after.push(nodes.successors_of(task).iter().copied().chain(exits));
+        }
         let given_back = pending[nodes.len()..].iter().filter(|&&last| last > 0).count();
-        let sinks = (0..nodes.tasks()).filter(is_sink).count() + given_back;
-        exits_of.into_iter().for_each(|slots| exits.push(slots));
+        let sinks = (0..nodes.tasks()).filter(|&task| after.get(task).is_empty()).count() + given_back;
         let waited_for = (0..heads.ends.len()).filter(|&slot| heads.get(slot).is_empty()).count();
-        Ends { heads, finals, exits, pending, sources, waited_for, sinks }
+        Ends { heads, finals, after, pending, sources, waited_for, sinks }
     }
 
     /// The first tasks on a slot; none where it is waited for as a whole.
@@ -104,8 +105,8 @@ impl Ends {
         self.finals.get(slot)
     }
 
-    /// The slots of which a task is one of the last.
-    pub(super) fn exits(&self, task: usize) -> &[u32] {
-        self.exits.get(task)
+    /// The counters of what waits for a task: nodes, then slots, which come behind the nodes.
+    pub(super) fn after(&self, task: usize) -> &[u32] {
+        self.after.get(task)
     }
 }

@@ -407,7 +407,7 @@ impl ReplayTask {
         let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
         for at in 0..successors.len() {
             // SAFETY: as in `complete`.
-            let (next, left) = unsafe { count_down(run, successors, at, 0) };
+            let (next, left) = unsafe { count_down(run, successors, at) };
             if left == 1 {
                 ready.push(ReadyTask::new(Work::Replay(self.another(next))));
             }
@@ -419,44 +419,37 @@ impl ReplayTask {
         self.of_run().has_used(self.at());
         if self.is_all() {
             // SAFETY: it stands for every task, so that nobody else follows a pointer into the run, and this
-            // takes over the reference that `start` gave to the run itself.
+            // takes over the reference that `submit` gave to the run itself.
             return finish(unsafe { Arc::from_raw(run) });
         }
-        let nodes = &self.of_run().graph.0.nodes;
-        let tasks = nodes.tasks() as u32;
-        let (successors, exits): (*const [u32], *const [u32]) = {
-            let exits = if self.of_run().as_one { &[] } else { self.of_run().graph.0.ends.exits(self.at()) };
-            (nodes.successors_of(self.at()), exits)
-        };
-        let nodes_of_run = nodes.len();
+        let data = &self.of_run().graph.0;
+        let (tasks, nodes) = (data.nodes.tasks() as u32, data.nodes.len());
+        let as_one = self.of_run().as_one;
+        let after: *const [u32] =
+            if as_one { data.nodes.successors_of(self.at()) } else { data.ends.after(self.at()) };
         // From here on another thread may end the run and free it as soon as the last count has changed: no
         // reference into it lives that long, but for those to counters while they change.
-        for at in 0..successors.len() {
-            // SAFETY: the run goes on until all of this task's successors have completed, and this one has
+        for at in 0..after.len() {
+            // SAFETY: the run goes on until all that waits for this task has completed or has been given back, and this one has
             // not been counted down.
-            let (next, left) = unsafe { count_down(run, successors, at, 0) };
+            let (next, left) = unsafe { count_down(run, after, at) };
             if left != 1 {
                 continue;
             }
             if next < tasks {
                 ready.push(ReadyTask::new(Work::Replay(self.another(next))));
-                continue;
-            }
-            // SAFETY: the last member of the group has completed: what is behind the group has not been counted down.
-            unsafe { self.complete_group(next as usize, ready) };
-        }
-        for at in 0..exits.len() {
-            // SAFETY: a slot that has not been given back keeps the run going, and this task has not been counted down for it.
-            let (slot, left) = unsafe { count_down(run, exits, at, nodes_of_run) };
-            if left == 1 {
-                // SAFETY: as above: the slot is given back here.
+            } else if (next as usize) < nodes {
+                // SAFETY: the last member of the group has completed: what is behind the group has not been counted down.
+                unsafe { self.complete_group(next as usize, ready) };
+            } else {
+                // SAFETY: this was the last task on the slot, which keeps the run going until it is given back here.
                 unsafe {
-                    (*run).gives_back(slot as usize, worker, ready);
+                    (*run).gives_back(next as usize - nodes, worker, ready);
                     end_one(run);
                 }
             }
         }
-        if successors.is_empty() && exits.is_empty() {
+        if after.is_empty() {
             // SAFETY: a sink that has not been counted down keeps the run going.
             unsafe { end_one(run) };
         }
@@ -541,16 +534,16 @@ impl Job for ReplayTask {
     }
 }
 
-/// Counts down the node or slot at place `at` of a list, whose counters begin at `from`: answers which, and how many it waited for until then.
+/// Counts down the node or slot at place `at` of a list: answers its counter, and how many it waited for until then.
 ///
 /// # Safety
 /// The run goes on until the node has been counted down. It may end before this returns.
 #[inline]
-unsafe fn count_down(run: *const Run, list: *const [u32], at: usize, from: usize) -> (u32, u32) {
+unsafe fn count_down(run: *const Run, list: *const [u32], at: usize) -> (u32, u32) {
     // SAFETY: by the caller's promise; what is borrowed of the run is the counter alone, while it changes.
     unsafe {
         let next = (&*list)[at];
-        (next, (&(*run).pending)[from + next as usize].fetch_sub(1, Ordering::AcqRel))
+        (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
     }
 }
 
