@@ -1,13 +1,10 @@
 //! Conjugate gradients.
 
-use zellige_runtime::{Bindings, Graph, Runtime};
-
 use crate::error::Error;
-use crate::log::Logger;
 use crate::numbers::NumbersHandle;
 use crate::operator::{apply_to, check_fixed};
 use crate::reliable::{Estimated, Reliable, Updatable};
-use crate::rounds::{self, Ended, Limits};
+use crate::rounds::Recorded;
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
@@ -75,7 +72,7 @@ impl Cg {
         if !self.flexible {
             check_fixed(setting.m, "cg", "fcg")?;
         }
-        Ok(Box::new(Prepared::new(self, setting, reliable.as_ref())?))
+        Ok(Box::new(self.recorded(setting, reliable.as_ref())?))
     }
 }
 
@@ -94,18 +91,12 @@ struct Vectors<E: Scalar> {
     part: Option<MultiVector<E>>,
 }
 
-struct Prepared<'r, E: Scalar> {
-    rt: &'r Runtime,
-    vectors: Vectors<E>,
-    numbers: NumbersHandle<E>,
-    begin: Graph,
-    step: Graph,
-    finish: Option<Graph>,
-    kept: Kept,
-}
-
-impl<'r, E: Scalar> Prepared<'r, E> {
-    fn new(cg: &Cg, setting: Setting<'r, E>, reliable: Option<&Reliable<'_, E>>) -> Result<Self, Error> {
+impl Cg {
+    fn recorded<'r, E: Scalar>(
+        self,
+        setting: Setting<'r, E>,
+        reliable: Option<&Reliable<'_, E>>,
+    ) -> Result<Recorded<'r, E>, Error> {
         let Setting { rt, m, columns, .. } = setting;
         let space = setting.space();
         let stored =
@@ -114,7 +105,7 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         let has_part = reliable.is_some_and(|reliable| !reliable.stabilisation().wide_solution);
         let v = Vectors {
             begun: reliable.map_or_else(|| r.clone(), |reliable| reliable.residual().clone()),
-            r_old: (cg.flexible && m.is_some()).then(stored),
+            r_old: (self.flexible && m.is_some()).then(stored),
             z: m.map_or_else(|| r.clone(), |_| stored()),
             p: stored(),
             q: stored(),
@@ -127,7 +118,7 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
             rt.record(|graph| {
                 let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
-                body(&Step { steps, v: &v, setting, reliable, is_flexible: cg.flexible })
+                body(&Step { steps, v: &v, setting, reliable, is_flexible: self.flexible })
             })
         };
         let begin = record(&|step| step.begin())?;
@@ -149,30 +140,8 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         let count = 4 + has.into_iter().filter(|has| *has).count();
         let own = reliable.map_or(Kept::default(), Reliable::kept);
         let kept = Kept::vectors::<E>(space, count).and(own);
-        Ok(Prepared { rt, vectors: v, numbers, begin, step, finish, kept })
-    }
-}
-
-impl<E: Scalar> Correction<E> for Prepared<'_, E> {
-    fn residual(&self) -> &MultiVector<E> {
-        &self.vectors.begun
-    }
-
-    fn correction(&self) -> &MultiVector<E> {
-        &self.vectors.d
-    }
-
-    fn kept(&self) -> Kept {
-        self.kept
-    }
-
-    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
-        rounds::begin(self.rt, &self.begin, &self.numbers, limits)?;
-        let ended = rounds::run(self.rt, &self.step, &self.numbers, limits, logs)?;
-        if let Some(finish) = &self.finish {
-            self.rt.replay(&Bindings::recorded(finish))?;
-        }
-        Ok(ended)
+        let (residual, correction) = (v.begun.clone(), v.d.clone());
+        Ok(Recorded { rt, residual, correction, numbers, begin, steps: vec![step], finish, kept })
     }
 }
 
@@ -228,8 +197,7 @@ impl<E: Scalar> Step<'_, E> {
             task = task.dot(&v.p, &v.p, PP).dot(&v.q, &v.q, QQ);
         }
         task.dot(&v.r, &v.r, RR).submit()?;
-        let estimated = Estimated { pp: PP, qq: QQ, alpha: ALPHA };
-        reliable.decide(steps, RR, estimated)?;
+        reliable.decide(steps, RR, Some(Estimated { pp: PP, qq: QQ, alpha: ALPHA }))?;
         if let Some(part) = &v.part {
             let gated = steps.by(reliable.gate());
             gated.task("cg.solution").add(&v.d, times(1.0, part)).assign(part, []).submit()?;

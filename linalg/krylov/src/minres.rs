@@ -1,12 +1,9 @@
 //! Minimal residuals of Hermitian operators.
 
-use zellige_runtime::{Bindings, Graph, Runtime};
-
 use crate::error::Error;
-use crate::log::Logger;
-use crate::numbers::{Numbers, NumbersHandle, REMEMBERED, State};
+use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::check_fixed;
-use crate::rounds::{self, Ended, Limits};
+use crate::rounds::Recorded;
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
@@ -25,7 +22,7 @@ impl<E: Scalar> Method<E> for Minres {
 
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
         check_fixed(setting.m, "minres", "fgmres")?;
-        Ok(Box::new(Prepared::new(setting)?))
+        Ok(Box::new(recorded(setting)?))
     }
 }
 
@@ -70,63 +67,31 @@ struct Vectors<E: Scalar> {
     d: MultiVector<E>,
 }
 
-struct Prepared<'r, E: Scalar> {
-    rt: &'r Runtime,
-    vectors: Vectors<E>,
-    numbers: NumbersHandle<E>,
-    begin: Graph,
-    /// By the parity of the step.
-    steps: [Bindings; 2],
-    kept: Kept,
-}
-
-impl<'r, E: Scalar> Prepared<'r, E> {
-    fn new(setting: Setting<'r, E>) -> Result<Self, Error> {
-        let Setting { rt, a, m, columns } = setting;
-        let (space, zeros) = (setting.space(), || setting.zeros());
-        let two = || [zeros(), zeros()];
-        let v = two();
-        let z = m.map_or_else(|| v.clone(), |_| two());
-        let v = Vectors { r: zeros(), v, z, w: two(), q: zeros(), d: zeros() };
-        let numbers = NumbersHandle::new(rt, columns, OWN);
-        let sums = Sums::new(rt, space, columns, SUMS);
-        let begin =
-            rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &v, setting))?;
-        let step = |now: usize| {
-            rt.record(|graph| {
-                let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
-                let step = Step { steps, v: &v, setting, now, next: 1 - now };
-                a.apply_dot(&step.steps, &v.z[now], &v.q, QZ)?;
-                step.lanczos()?;
-                step.update()
-            })
-        };
-        let steps = [step(0)?, step(1)?].map(|graph: Graph| Bindings::recorded(&graph));
-        let kept = Kept::vectors::<E>(space, if m.is_some() { 9 } else { 7 });
-        Ok(Prepared { rt, vectors: v, numbers, begin, steps, kept })
-    }
-}
-
-impl<E: Scalar> Correction<E> for Prepared<'_, E> {
-    fn residual(&self) -> &MultiVector<E> {
-        &self.vectors.r
-    }
-
-    fn correction(&self) -> &MultiVector<E> {
-        &self.vectors.d
-    }
-
-    fn kept(&self) -> Kept {
-        self.kept
-    }
-
-    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
-        rounds::begin(self.rt, &self.begin, &self.numbers, limits)?;
-        rounds::run_each(self.rt, &self.numbers, limits, logs, REMEMBERED, &mut |step, _| {
-            self.rt.replay(&self.steps[step % 2])?;
-            Ok(())
+fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error> {
+    let Setting { rt, a, m, columns } = setting;
+    let (space, zeros) = (setting.space(), || setting.zeros());
+    let two = || [zeros(), zeros()];
+    let v = two();
+    let z = m.map_or_else(|| v.clone(), |_| two());
+    let v = Vectors { r: zeros(), v, z, w: two(), q: zeros(), d: zeros() };
+    let numbers = NumbersHandle::new(rt, columns, OWN);
+    let sums = Sums::new(rt, space, columns, SUMS);
+    let begin =
+        rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &v, setting))?;
+    let step = |now: usize| {
+        rt.record(|graph| {
+            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+            let step = Step { steps, v: &v, setting, now, next: 1 - now };
+            a.apply_dot(&step.steps, &v.z[now], &v.q, QZ)?;
+            step.lanczos()?;
+            step.update()
         })
-    }
+    };
+    // By the parity of the step.
+    let steps = vec![step(0)?, step(1)?];
+    let kept = Kept::vectors::<E>(space, if m.is_some() { 9 } else { 7 });
+    let (residual, correction) = (v.r.clone(), v.d.clone());
+    Ok(Recorded { rt, residual, correction, numbers, begin, steps, finish: None, kept })
 }
 
 /// `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.

@@ -1,14 +1,12 @@
 //! Several multiples of the identity added to one operator, solved at the price of one.
 
-use zellige_runtime::{Graph, Runtime};
-
 use crate::error::Error;
 use crate::grains::{norm, unit_scale};
 use crate::log::{Logger, Onwards, Rescaled};
 use crate::numbers::{NumbersHandle, State};
 use crate::operator::{Operator, apply_to};
 use crate::reliable::{Estimated, Reliable, ReliableUpdates, Updates};
-use crate::rounds::{self, Ended, Limit, Limits};
+use crate::rounds::{Limit, Limits, Recorded};
 use crate::scalar::Scalar;
 use crate::shifted::Shifted;
 use crate::solve::{BEYOND, Solution, Solve, check, solve};
@@ -16,7 +14,7 @@ use crate::steps::{Steps, Sums};
 use crate::stop::{Progress, StoppingCriterion};
 use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus};
-use crate::{Cg, Kept, Setting};
+use crate::{Cg, Correction, Kept, Setting};
 
 /// Solves `(A + sigma_k I) x_k = b` for every shift, `A + sigma_k I` Hermitian positive definite: conjugate gradients in the one Krylov space that all
 /// of them share (Jegerlehner 1996, section 2.4; van den Eshof and Sleijpen 2004), whose residuals are multiples of each other. The products are those
@@ -73,11 +71,11 @@ fn shifted<E: Scalar, L: Logger>(
     let above: Vec<f64> = shifts.iter().map(|shift| shift - sigma).collect();
     let setting = Setting { rt: problem.rt, a: &base, m: None, columns: 1 };
     let reliable = updates.map(|updates| Reliable::new(setting, &exact, updates)).transpose()?;
-    let method = Prepared::new(setting, (&above, least), reliable.as_ref())?;
+    let (mut method, solutions) = recorded(setting, (&above, least), reliable.as_ref())?;
     // As that of `solve`, the system has a factor with which norms are in range.
     let (scale, rhs) = (unit_scale(b), norm(b));
     let times = |v: &[E], factor: f64| v.iter().map(|v| E::from_real(factor) * *v).collect::<Vec<E>>();
-    method.begun.set_column(problem.rt, 0, &times(b, scale))?;
+    method.residual.set_column(problem.rt, 0, &times(b, scale))?;
     let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first: rhs };
     // Residuals that are replaced on the way are true.
     let reduction = if updates.is_some() { 0.0 } else { problem.reduction };
@@ -86,11 +84,11 @@ fn shifted<E: Scalar, L: Logger>(
         steps: stop.steps_left(&progress(0)).unwrap_or(usize::MAX),
     };
     let limits = Limits { columns: &[Some(limit)], is_late: &|| stop.is_late(&progress(0)) };
-    let shared = method.run(&limits, &mut Rescaled { log: &mut All(&mut *logs), ratio: scale })?;
+    let shared = method.run(&limits, &mut [&mut Rescaled { log: &mut All(&mut *logs), ratio: scale }])?[0];
     // The shared space is kept until the last shift has its answer.
-    let own = Kept::vectors::<E>(problem.exact.domain(), 3 + 2 * shifts.len());
+    let own = method.kept;
     let mut each = Vec::with_capacity(shifts.len());
-    for ((&sigma, x), log) in shifts.iter().zip(&method.x).zip(logs) {
+    for ((&sigma, x), log) in shifts.iter().zip(&solutions).zip(logs) {
         let mut found = times(&x.column(problem.rt, 0)?, 1.0 / scale);
         if !found.iter().all(|x| x.abs().is_finite()) {
             found.fill(E::default());
@@ -243,16 +241,6 @@ const QQ: usize = 3;
 const RP: usize = 4;
 const R_EACH: usize = 5;
 
-struct Prepared<'r, E: Scalar> {
-    rt: &'r Runtime,
-    /// The residual that a run begins with.
-    begun: MultiVector<E>,
-    x: Vec<MultiVector<E>>,
-    numbers: NumbersHandle<E>,
-    begin: Graph,
-    step: Graph,
-}
-
 /// The residual, the direction of the smallest shift and its product; the direction and the solution of each.
 struct Vectors<E: Scalar> {
     r: MultiVector<E>,
@@ -273,40 +261,35 @@ struct Step<'g, E: Scalar> {
     reliable: Option<&'g Reliable<'g, E>>,
 }
 
-impl<'r, E: Scalar> Prepared<'r, E> {
-    fn new(
-        setting: Setting<'r, E>,
-        (above, least): (&[f64], usize),
-        reliable: Option<&Reliable<'_, E>>,
-    ) -> Result<Self, Error> {
-        let (rt, space) = (setting.rt, setting.space());
-        let stored =
-            || reliable.map_or_else(|| setting.zeros(), |reliable| setting.stored(reliable.storage()));
-        let each = above.iter().map(|_| stored()).collect();
-        let x = above.iter().map(|_| setting.zeros()).collect();
-        let v = Vectors { r: stored(), p: stored(), q: stored(), each, x };
-        let begun = reliable.map_or_else(|| v.r.clone(), |reliable| reliable.residual().clone());
-        let numbers = NumbersHandle::new(rt, 1, OF_SHIFTS + above.len() * Shift::NUMBERS);
-        let sums = Sums::new(rt, space, 1, R_EACH + above.len());
-        let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
-            rt.record(|graph| {
-                let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
-                body(&Step { steps, v: &v, begun: &begun, above, least, reliable })
-            })
-        };
-        let begin = record(&|step| step.begin())?;
-        let step = record(&|step| {
-            apply_to(&step.steps, setting.a, &v.p, &v.q, Some(PQ))?;
-            step.descend()?;
-            step.direct()
-        })?;
-        Ok(Prepared { rt, begun, x: v.x, numbers, begin, step })
-    }
-
-    fn run(&self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
-        rounds::begin(self.rt, &self.begin, &self.numbers, limits)?;
-        Ok(rounds::run(self.rt, &self.step, &self.numbers, limits, &mut [log])?[0])
-    }
+/// The method, and the solution of each shift.
+fn recorded<'r, E: Scalar>(
+    setting: Setting<'r, E>,
+    (above, least): (&[f64], usize),
+    reliable: Option<&Reliable<'_, E>>,
+) -> Result<(Recorded<'r, E>, Vec<MultiVector<E>>), Error> {
+    let (rt, space) = (setting.rt, setting.space());
+    let stored = || reliable.map_or_else(|| setting.zeros(), |reliable| setting.stored(reliable.storage()));
+    let each = above.iter().map(|_| stored()).collect();
+    let x = above.iter().map(|_| setting.zeros()).collect();
+    let v = Vectors { r: stored(), p: stored(), q: stored(), each, x };
+    let begun = reliable.map_or_else(|| v.r.clone(), |reliable| reliable.residual().clone());
+    let numbers = NumbersHandle::new(rt, 1, OF_SHIFTS + above.len() * Shift::NUMBERS);
+    let sums = Sums::new(rt, space, 1, R_EACH + above.len());
+    let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
+        rt.record(|graph| {
+            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+            body(&Step { steps, v: &v, begun: &begun, above, least, reliable })
+        })
+    };
+    let begin = record(&|step| step.begin())?;
+    let step = record(&|step| {
+        apply_to(&step.steps, setting.a, &v.p, &v.q, Some(PQ))?;
+        step.descend()?;
+        step.direct()
+    })?;
+    let (correction, kept) = (v.x[least].clone(), Kept::vectors::<E>(space, 3 + 2 * above.len()));
+    let (steps, finish) = (vec![step], None);
+    Ok((Recorded { rt, residual: begun, correction, numbers, begin, steps, finish, kept }, v.x))
 }
 
 impl<E: Scalar> Step<'_, E> {
@@ -379,7 +362,7 @@ impl<E: Scalar> Step<'_, E> {
             let task = steps.task("multishift.advance").unless(shift.done());
             task.add(x, plus(shift.alpha(), p)).submit()?;
         }
-        reliable.decide(steps, RR, Estimated { pp: PP, qq: QQ, alpha: ALPHA })?;
+        reliable.decide(steps, RR, Some(Estimated { pp: PP, qq: QQ, alpha: ALPHA }))?;
         reliable.replace(steps, &v.x[self.least], &v.r, RR)?;
         let gated = steps.by(reliable.gate());
         let first = gated.task("multishift.project").dot(&v.r, &v.p, RP);

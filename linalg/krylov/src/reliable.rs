@@ -153,11 +153,11 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     }
 
     /// Records, in a step and after its residual is new, whether that is to be replaced: what is recorded with the [gate](Reliable::gate) is done then. The
-    /// square of the residual is sum `at`.
+    /// square of the residual is sum `at`; `estimated` is what [`Trigger::Estimate`] goes by.
     ///
     /// # Errors
     /// Those of submission.
-    pub fn decide(&self, steps: &Steps<'_, E>, at: usize, estimated: Estimated) -> Result<(), Error> {
+    pub fn decide(&self, steps: &Steps<'_, E>, at: usize, estimated: Option<Estimated>) -> Result<(), Error> {
         let (trigger, roundoff) = (self.updates.trigger, self.roundoff);
         steps.update_numbers_of("reliable.decide", &self.gate, move |sums, method, gate| {
             let norm = sums[at].real().sqrt();
@@ -165,7 +165,9 @@ impl<'e, E: Scalar> Reliable<'e, E> {
             let is_due = is_claim
                 || match trigger {
                     Trigger::Reduction(delta) => norm < delta * gate.real(LARGEST),
-                    Trigger::Estimate => is_deviating(gate, method, sums, estimated, roundoff, norm),
+                    Trigger::Estimate => {
+                        estimated.is_some_and(|from| is_deviating(gate, method, sums, from, roundoff, norm))
+                    }
                 };
             gate.set_real(LARGEST, if is_due { norm } else { gate.real(LARGEST).max(norm) });
             gate.set_real(BEFORE, norm);

@@ -8,6 +8,8 @@ use crate::error::Error;
 use crate::log::Logger;
 use crate::numbers::{NumbersHandle, REMEMBERED, State};
 use crate::scalar::Scalar;
+use crate::vector::MultiVector;
+use crate::{Correction, Kept};
 
 /// How long steps run before the host looks at them: long beside the time it takes, short beside a user's patience.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
@@ -64,22 +66,52 @@ pub fn begin<E: Scalar>(
     Ok(())
 }
 
-/// Replays `graph` until the numbers of all columns say that they are done, or the time is up.
-///
-/// # Errors
-/// What went wrong in a task.
-pub fn run<E: Scalar>(
-    rt: &Runtime,
-    graph: &Graph,
-    numbers: &NumbersHandle<E>,
-    limits: &Limits<'_>,
-    logs: &mut [&mut dyn Logger],
-) -> Result<Vec<Ended>, Error> {
-    let step = Bindings::recorded(graph);
-    run_each(rt, numbers, limits, logs, REMEMBERED, &mut |_, _| {
-        rt.replay(&step)?;
-        Ok(())
-    })
+/// A method whose steps are recorded graphs, alike or in turn: what most methods make themselves ready as.
+pub struct Recorded<'r, E: Scalar> {
+    /// Runs the graphs.
+    pub rt: &'r Runtime,
+    /// `r`; see [`Correction::residual`].
+    pub residual: MultiVector<E>,
+    /// `d`; see [`Correction::correction`].
+    pub correction: MultiVector<E>,
+    /// The method's scalars.
+    pub numbers: NumbersHandle<E>,
+    /// What a run begins with.
+    pub begin: Graph,
+    /// The steps, in turn.
+    pub steps: Vec<Graph>,
+    /// What it ends with, if anything.
+    pub finish: Option<Graph>,
+    /// What the vectors take.
+    pub kept: Kept,
+}
+
+impl<E: Scalar> Correction<E> for Recorded<'_, E> {
+    fn residual(&self) -> &MultiVector<E> {
+        &self.residual
+    }
+
+    fn correction(&self) -> &MultiVector<E> {
+        &self.correction
+    }
+
+    fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
+        let Recorded { rt, ref numbers, ref begin, ref steps, ref finish, .. } = *self;
+        self::begin(rt, begin, numbers, limits)?;
+        let steps: Vec<Bindings> = steps.iter().map(Bindings::recorded).collect();
+        let ended = run_each(rt, numbers, limits, logs, REMEMBERED, &mut |step, _| {
+            rt.replay(&steps[step % steps.len()])?;
+            Ok(())
+        })?;
+        if let Some(finish) = finish {
+            rt.replay(&Bindings::recorded(finish))?;
+        }
+        Ok(ended)
+    }
 }
 
 /// Submits step after step, where they are not alike: `submit` is told how many have been submitted before, and the last residual of the first column

@@ -2,15 +2,12 @@
 
 mod polynomial;
 
-use zellige_runtime::{Bindings, Graph, Runtime};
-
 use self::polynomial::{MOST, at, pairs, polynomial};
 use crate::error::Error;
-use crate::log::Logger;
 use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::{apply_to, check_fixed};
-use crate::reliable::{Estimated, Reliable, Updatable};
-use crate::rounds::{self, Ended, Limits};
+use crate::reliable::{Reliable, Updatable};
+use crate::rounds::Recorded;
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
@@ -71,7 +68,7 @@ impl BiCgStab {
             return Err(Error::parameter("l", format!("{}: 1 to {MOST}", self.l)));
         }
         check_fixed(setting.m, "bicgstab", "fgmres")?;
-        Ok(Box::new(Prepared::new(self.l, setting, reliable)?))
+        Ok(Box::new(self.recorded(setting, reliable)?))
     }
 }
 
@@ -102,18 +99,13 @@ struct Vectors<E: Scalar> {
     z: Option<MultiVector<E>>,
 }
 
-struct Prepared<'r, E: Scalar> {
-    rt: &'r Runtime,
-    vectors: Vectors<E>,
-    numbers: NumbersHandle<E>,
-    begin: Graph,
-    step: Graph,
-    finish: Option<Graph>,
-    kept: Kept,
-}
-
-impl<'r, E: Scalar> Prepared<'r, E> {
-    fn new(l: usize, setting: Setting<'r, E>, reliable: Option<&Reliable<'_, E>>) -> Result<Self, Error> {
+impl BiCgStab {
+    fn recorded<'r, E: Scalar>(
+        self,
+        setting: Setting<'r, E>,
+        reliable: Option<&Reliable<'_, E>>,
+    ) -> Result<Recorded<'r, E>, Error> {
+        let l = self.l;
         let Setting { rt, m, columns, .. } = setting;
         let (space, zeros) = (setting.space(), || setting.zeros());
         let stored = || reliable.map_or_else(zeros, |reliable| setting.stored(reliable.storage()));
@@ -143,30 +135,9 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         };
         let own = reliable.map_or(Kept::default(), Reliable::kept);
         let kept = Kept::vectors::<E>(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 }).and(own);
-        Ok(Prepared { rt, vectors, numbers, begin, step, finish, kept })
-    }
-}
-
-impl<E: Scalar> Correction<E> for Prepared<'_, E> {
-    fn residual(&self) -> &MultiVector<E> {
-        &self.vectors.begun
-    }
-
-    fn correction(&self) -> &MultiVector<E> {
-        self.vectors.d.as_ref().unwrap_or(&self.vectors.e)
-    }
-
-    fn kept(&self) -> Kept {
-        self.kept
-    }
-
-    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
-        rounds::begin(self.rt, &self.begin, &self.numbers, limits)?;
-        let ended = rounds::run(self.rt, &self.step, &self.numbers, limits, logs)?;
-        if let Some(finish) = &self.finish {
-            self.rt.replay(&Bindings::recorded(finish))?;
-        }
-        Ok(ended)
+        let correction = vectors.d.as_ref().unwrap_or(&vectors.e).clone();
+        let residual = vectors.begun.clone();
+        Ok(Recorded { rt, residual, correction, numbers, begin, steps: vec![step], finish, kept })
     }
 }
 
@@ -292,9 +263,7 @@ impl<E: Scalar> Step<'_, E> {
     /// Replaces the residual where that is due; directions and the shadow stay.
     fn replace(&self, reliable: &Reliable<'_, E>) -> Result<(), Error> {
         let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
-        // Nothing is estimated from them.
-        let none = Estimated { pp: SQUARE, qq: SQUARE, alpha: ALPHA };
-        reliable.decide(steps, SQUARE, none)?;
+        reliable.decide(steps, SQUARE, None)?;
         let d = match (self.setting.m, &v.d) {
             (Some(m), Some(d)) => {
                 m.apply(&gated, &v.e, d)?;
