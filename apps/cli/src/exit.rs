@@ -1,6 +1,6 @@
 //! Exit codes: what each kind of failure means to a script.
 
-use zellige_dense as linalg;
+use zellige_dense as dense;
 use zellige_psa as psa;
 use zellige_sparse as sparse;
 use zellige_tor as tor;
@@ -97,12 +97,12 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     {
         return Some(BAD_PARAMETER);
     }
-    if cause.downcast_ref::<linalg::RuleError>().is_some() {
+    if cause.downcast_ref::<dense::RuleError>().is_some() {
         return Some(BAD_PARAMETER);
     }
     match cause.downcast_ref() {
-        Some(linalg::Error::Rule(_) | linalg::Error::Grid(_)) => Some(BAD_PARAMETER),
-        Some(linalg::Error::NotPositiveDefinite(_)) => Some(NO_RULE_SURVIVED),
+        Some(dense::Error::Rule(_) | dense::Error::Grid(_)) => Some(BAD_PARAMETER),
+        Some(dense::Error::NotPositiveDefinite(_)) => Some(NO_RULE_SURVIVED),
         _ => None,
     }
 }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn codes_are_found_below_contexts() {
-        let rule = || "hp4".parse::<linalg::Rule>().map(drop);
+        let rule = || "hp4".parse::<dense::Rule>().map(drop);
         assert_eq!(code(&rule().context("--precision").unwrap_err()), BAD_PARAMETER);
         let no_device = CommandError::NoDevice { device: "cuda".into(), problem: "no driver".into() };
         assert_eq!(code(&no_device.into()), NO_DEVICE);
