@@ -5,6 +5,7 @@ mod check;
 mod config;
 mod doctor;
 mod execution;
+mod lqcd;
 mod machine;
 mod outputs;
 mod paths;
@@ -26,6 +27,7 @@ pub use check::{check, has_option};
 pub use config::expand;
 pub use doctor::{CompletionsArgs, DoctorArgs, ManArgs};
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
+pub use lqcd::{Lqcd, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdSmear};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use outputs::RunOutputs;
 pub use paths::{Input, Output, OutputFile, OutputFolder};
@@ -54,6 +56,7 @@ Begin with
   zellige psa simulate -o basis         the signals of all points of a germanium crystal
   zellige psa run --help                where in a germanium crystal gamma rays gave their energy
   zellige psa track --simulate 2000     how well gamma rays are put together from points in germanium
+  zellige lqcd generate --size 8 -o small.lat  a gauge field; zellige lqcd invert small.lat: a propagator in it
   zellige machine show                  what this machine offers
   zellige simulate tor --help           what another machine would do
   zellige trace run.zt                  what every worker did in a run with --trace run.zt
@@ -106,6 +109,9 @@ pub enum Verb {
     /// Pulse-shape analysis of segmented germanium detectors.
     #[command(subcommand)]
     Psa(Box<Psa>),
+    /// Lattice QCD with staggered quarks.
+    #[command(subcommand)]
+    Lqcd(Box<Lqcd>),
     /// Solve A x = b by a Krylov method, to a residual that is true.
     Solve(Box<SolveArgs>),
     /// A sparse product with elements as accurate as their magnitude deserves: storage, errors and times.

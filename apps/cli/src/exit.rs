@@ -1,6 +1,7 @@
 //! Exit codes: what each kind of failure means to a script.
 
 use zellige_dense as dense;
+use zellige_lqcd as lqcd;
 use zellige_psa as psa;
 use zellige_sparse as sparse;
 use zellige_tor as tor;
@@ -97,6 +98,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     {
         return Some(BAD_PARAMETER);
     }
+    if let Some(lqcd::Error::Parameter { .. } | lqcd::Error::Format { .. }) = cause.downcast_ref() {
+        return Some(BAD_PARAMETER);
+    }
     if cause.downcast_ref::<dense::RuleError>().is_some() {
         return Some(BAD_PARAMETER);
     }
@@ -130,10 +134,10 @@ pub fn message(error: &anyhow::Error, is_option: impl Fn(&str) -> bool) -> Strin
 
 /// The name of the parameter that a library complains of.
 fn parameter<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e str> {
-    match (cause.downcast_ref(), cause.downcast_ref()) {
-        (Some(psa::Error::Parameter { name, .. }), _) | (_, Some(sparse::Error::Parameter { name, .. })) => {
-            Some(name)
-        }
+    match (cause.downcast_ref(), cause.downcast_ref(), cause.downcast_ref()) {
+        (Some(psa::Error::Parameter { name, .. }), _, _)
+        | (_, Some(sparse::Error::Parameter { name, .. }), _)
+        | (_, _, Some(lqcd::Error::Parameter { name, .. })) => Some(name),
         _ => None,
     }
 }

@@ -10,6 +10,7 @@ mod doctor;
 mod exit;
 mod interrupt;
 mod logs;
+mod lqcd;
 mod machine;
 mod manual;
 mod matrix;
@@ -79,6 +80,7 @@ fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Resul
     args::check(command, matches)?;
     match &cli.verb {
         Verb::Bench(verb) => bench::run(verb),
+        Verb::Lqcd(verb) => lqcd::run(verb),
         Verb::Machine(verb) => machine::run(verb),
         Verb::Matrix(verb) => matrix::run(verb),
         Verb::Psa(verb) => psa::run(verb),

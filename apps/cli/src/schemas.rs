@@ -8,9 +8,10 @@ use clap::CommandFactory;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use zellige_app::json::schema;
+use zellige_lqcd::pipeline::results::{GenerateResult, InfoResult, InvertResult, SmearResult};
 use zellige_psa::pipeline::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
 use zellige_solve::pipeline::results::{MatrixResult, SolveResult};
-use zellige_tor::pipeline::{CovarianceResult, InfoResult, Judgement, RuleResult};
+use zellige_tor::pipeline::{CovarianceResult, Judgement, RuleResult};
 
 use crate::args::Cli;
 use crate::{doctor, machine};
@@ -27,7 +28,7 @@ enum Tracked {
 /// The schemas by verb.
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
-        ("tor info", schema::<InfoResult>()),
+        ("tor info", schema::<zellige_tor::pipeline::InfoResult>()),
         ("tor cov", schema::<CovarianceResult>()),
         ("tor build", schema::<RuleResult>()),
         ("tor eval", schema::<Judgement>()),
@@ -39,6 +40,10 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("psa stream", schema::<zellige_psa::pipeline::stream::Summary>()),
         ("psa compare", schema::<zellige_psa::pipeline::compare::Agreement>()),
         ("psa track", schema::<Tracked>()),
+        ("lqcd generate", schema::<GenerateResult>()),
+        ("lqcd info", schema::<InfoResult>()),
+        ("lqcd smear", schema::<SmearResult>()),
+        ("lqcd invert", schema::<InvertResult>()),
         ("solve", schema::<SolveResult>()),
         ("spmv", schema::<zellige_bench::spmv::results::SpmvResult>()),
         ("matrix info", schema::<MatrixResult>()),

@@ -11,6 +11,7 @@
 //! | [`generate`] | gauge fields without quarks |
 //! | [`files`] | gauge fields in files |
 //! | [`pipeline`] | propagators, results |
+//! | [`report`] | pages of results |
 //!
 //! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod geometry;
 pub mod normal;
 pub mod observables;
 pub mod pipeline;
+pub mod report;
 pub mod smear;
 pub mod su3;
 #[cfg(test)]

@@ -76,6 +76,9 @@ fn verbs_that_run_tasks_have_traces_and_reports() {
         "psa run --basis basis --events ev",
         "psa benchmark --basis basis -n 3",
         "psa track --simulate 3 --multiplicity 2",
+        "lqcd generate --size 4 --beta 5.7 --trajectories 2 -o small.lat",
+        "lqcd smear small.lat",
+        "lqcd invert small.lat --mass 0.5 --source point:0,1,2,3:2",
         "solve a.mtx",
         "simulate cholesky --n 2000 --tile 500",
     ] {

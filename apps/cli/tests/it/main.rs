@@ -9,6 +9,7 @@ mod exit_codes;
 mod hostile;
 mod interrupts;
 mod limits;
+mod lqcd;
 mod machine;
 mod mutated;
 mod outputs;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::files::Lattice;
 use crate::gauge::Gauge;
 use crate::observables::{self, link_trace, polyakov_loop};
+use crate::smear::{Action, Smeared};
 
 /// Mean plaquettes, 1 for a field without any force.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -78,6 +79,61 @@ impl InfoResult {
             checksum: lattice.checksum.clone(),
             description: lattice.description.clone(),
             field: FieldResult::of(&lattice.gauge),
+        }
+    }
+}
+
+/// A result of `zellige lqcd generate`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct GenerateResult {
+    /// The coupling `6 / g^2`.
+    pub beta: f64,
+    /// Sweeps of over-relaxation in each trajectory.
+    pub overrelaxation: usize,
+    /// What random numbers follow from.
+    pub seed: u64,
+    /// The field.
+    #[serde(flatten)]
+    pub field: FieldResult,
+    /// The mean plaquette after each trajectory.
+    pub history: Vec<f64>,
+    /// The file.
+    pub written: String,
+    /// Time for all trajectories (s).
+    pub seconds: f64,
+}
+
+/// A result of `zellige lqcd smear`. Means of `Re tr / 3` are those of links without phases and boundary condition.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SmearResult {
+    /// The action, as `--action` takes it.
+    pub action: String,
+    /// The field before.
+    #[serde(flatten)]
+    pub field: FieldResult,
+    /// Mean of `Re tr / 3` of the links of one hop.
+    pub fat_trace: f64,
+    /// The same of the links of three hops; null where the action has none.
+    pub long_trace: Option<f64>,
+    /// Mean plaquettes of the unitary links between the two levels of HISQ; null for other actions.
+    pub unitarised_plaquette: Option<Plaquettes>,
+    /// Links that were projected to U(3) by singular values.
+    pub links_by_svd: usize,
+    /// Time (s).
+    pub seconds: f64,
+}
+
+impl SmearResult {
+    /// That of an action on a field; `u` is the field as its file has it, `smeared` are its links, made unitary before.
+    pub fn of(action: Action, u: &Gauge, smeared: &Smeared, seconds: f64) -> SmearResult {
+        SmearResult {
+            action: action.to_string(),
+            field: FieldResult::of(u),
+            fat_trace: link_trace(&smeared.fat),
+            long_trace: smeared.long.as_ref().map(link_trace),
+            unitarised_plaquette: smeared.unitarised.as_ref().map(Plaquettes::of),
+            links_by_svd: smeared.by_svd,
+            seconds,
         }
     }
 }

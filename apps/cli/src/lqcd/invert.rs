@@ -1,0 +1,64 @@
+//! `zellige lqcd invert`.
+
+use zellige_app::text::digits;
+use zellige_lqcd::pipeline::results::InvertResult;
+use zellige_lqcd::pipeline::{Options, invert};
+use zellige_lqcd::{files, report};
+
+use super::{failed, runtime};
+use crate::args::LqcdInvert;
+use crate::exit::CommandError;
+use crate::interrupt;
+
+/// Computes a propagator.
+///
+/// # Errors
+/// A file that cannot be read or holds no gauge field, options without meaning, a residual that stays above the tolerance, an output that cannot be
+/// written, Ctrl-C.
+pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
+    let gauge = files::read(&args.lattice)?.gauge;
+    let options = Options {
+        action: args.action,
+        mass: args.mass,
+        boundary: args.bc,
+        source: args.source,
+        tolerance: args.tol,
+        most_steps: args.max_steps,
+    };
+    let rt = runtime(args.workers, &args.outputs)?;
+    let armed = interrupt::cancels(rt.canceller());
+    let (result, histories) = invert(&rt, &gauge, &options).map_err(failed)?;
+    drop(armed);
+    let name = args.lattice.display().to_string();
+    let (results, trace) = ([result], args.outputs.recorded(&rt)?);
+    let page = || Ok(report::of_inverted(&name, &results[0], &histories));
+    args.outputs.write(&name, trace.as_ref(), &results, page, || text(&results[0]))?;
+    let [result] = results;
+    if result.converged {
+        return Ok(());
+    }
+    let worst = result.true_residual.iter().copied().fold(0.0, f64::max);
+    Err(CommandError::NotConverged(format!(
+        "the residual is {worst:.2e} of the source after {} iterations, the requested tolerance is {:.0e}: allow more --max-steps, or take a larger --tol",
+        result.iterations.iter().max().copied().unwrap_or(0),
+        result.tolerance
+    ))
+    .into())
+}
+
+fn text(result: &InvertResult) -> String {
+    let mut text = String::new();
+    for (at, (iterations, residual)) in result.iterations.iter().zip(&result.true_residual).enumerate() {
+        text +=
+            &format!("right-hand side {at}: {iterations} iterations, recomputed residual {residual:.2e}\n");
+    }
+    text += &format!(
+        "{} s to smear, {} s to solve\n t  C(t)\n",
+        digits(result.seconds.smear),
+        digits(result.seconds.solve)
+    );
+    for (t, value) in result.correlator.iter().enumerate() {
+        text += &format!("{t:2}  {value:.9e}\n");
+    }
+    text
+}

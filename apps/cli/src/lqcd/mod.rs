@@ -1,0 +1,40 @@
+//! `zellige lqcd ...`.
+
+mod generate;
+mod info;
+mod invert;
+mod smear;
+
+use zellige_runtime::Runtime;
+
+use crate::args::{Lqcd, RunOutputs};
+use crate::{devices, interrupt};
+
+/// Does what the word after `lqcd` says.
+///
+/// # Errors
+/// Files that cannot be read or written, parameters without meaning, residuals that stay too large, tasks that fail, Ctrl-C.
+pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
+    match verb {
+        Lqcd::Generate(args) => generate::run(args),
+        Lqcd::Info(args) => info::run(args),
+        Lqcd::Smear(args) => smear::run(args),
+        Lqcd::Invert(args) => invert::run(args),
+    }
+}
+
+fn runtime(workers: Option<u16>, outputs: &RunOutputs) -> anyhow::Result<Runtime> {
+    let mut rt = outputs.traced(devices::builder());
+    if let Some(workers) = workers {
+        rt = rt.workers(workers.into());
+    }
+    Ok(rt.build()?)
+}
+
+/// An error of the library; after Ctrl-C whatever it is, it is that.
+fn failed(error: zellige_lqcd::Error) -> anyhow::Error {
+    match interrupt::check() {
+        Err(interrupted) => interrupted.into(),
+        Ok(()) => error.into(),
+    }
+}

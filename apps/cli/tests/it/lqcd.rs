@@ -1,0 +1,94 @@
+//! `zellige lqcd`: from no field to a correlator, and what is refused.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::common::{left, ok, result, run};
+
+#[test]
+fn a_field_is_made_described_smeared_and_inverted() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let made = ok(
+        here,
+        &[
+            "lqcd",
+            "generate",
+            "--size",
+            "4x4x4x6",
+            "--beta",
+            "5.7",
+            "--trajectories",
+            "3",
+            "-o",
+            "a.lat",
+            "--json",
+            "-",
+        ],
+    );
+    let made = result(&made);
+    assert_eq!(made["history"].as_array().map(Vec::len), Some(3), "{made}");
+    let info = ok(here, &["lqcd", "info", "a.lat", "--json", "-"]);
+    let info = result(&info);
+    assert_eq!((info["format"].as_str(), info["precision"].as_u64()), (Some("milc"), Some(32)));
+    assert_eq!(info["lattice"], serde_json::json!([4, 4, 4, 6]));
+    // The file has float32.
+    let near = |key: &str, a: &serde_json::Value, b: &serde_json::Value| {
+        let (a, b) = (a["plaquette"][key].as_f64().unwrap(), b["plaquette"][key].as_f64().unwrap());
+        assert!((a - b).abs() < 1e-6 && a > 0.4 && a < 1.0, "{a} {b}");
+    };
+    near("ss", &made, &info);
+    near("st", &made, &info);
+    let smeared = ok(here, &["lqcd", "smear", "a.lat", "--json", "-"]);
+    let smeared = result(&smeared);
+    near("ss", &info, &smeared);
+    assert!(smeared["long_trace"].is_f64() && smeared["unitarised_plaquette"]["ss"].is_f64(), "{smeared}");
+    let naive = ok(here, &["lqcd", "smear", "a.lat", "--action", "naive", "--json", "-"]);
+    let naive = result(&naive);
+    assert!(naive["long_trace"].is_null() && naive["unitarised_plaquette"].is_null(), "{naive}");
+    let correlator = |workers: &str| {
+        let more = ["--mass", "0.2", "--workers", workers, "--json", "-"];
+        let inverted = ok(here, &[&["lqcd", "invert", "a.lat"][..], &more].concat());
+        let inverted = result(&inverted);
+        assert!(inverted["true_residual"].as_array().unwrap().iter().all(|r| r.as_f64() < Some(1e-10)));
+        inverted["correlator"].clone()
+    };
+    let one = correlator("1");
+    assert_eq!(one.as_array().map(Vec::len), Some(6));
+    assert_eq!(one, correlator("2"), "the same bits for any number of workers");
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["lqcd", "generate", "--size", "4", "--trajectories", "1", "-o", "a.lat"]);
+    let refused = |line: &str, word: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        run(here, &words).expect(2).says(word);
+    };
+    refused("lqcd generate --size 4x4x4x5 -o b.lat", "even");
+    refused("lqcd generate --size 4x4 -o b.lat", "--size");
+    refused("lqcd generate --size 4 --beta nan -o b.lat", "--beta");
+    refused("lqcd generate --size 4 -o a.lat --json a.lat", "a.lat");
+    refused("lqcd invert a.lat --mass 0", "--mass");
+    refused("lqcd invert a.lat --tol 0", "--tol");
+    refused("lqcd invert a.lat --source point:0,0,4,0", "--source");
+    refused("lqcd invert a.lat --action wilson", "hisq");
+    refused("lqcd invert a.lat --bc open", "antiperiodic");
+    // A link that is not in SU(3), and a file that ends too early.
+    let whole = fs::read(here.join("a.lat")).unwrap();
+    let mut broken = whole.clone();
+    broken[200] ^= 0x40;
+    fs::write(here.join("broken.lat"), broken).unwrap();
+    fs::write(here.join("short.lat"), &whole[..whole.len() - 8]).unwrap();
+    refused("lqcd info broken.lat", "checksum");
+    refused("lqcd invert short.lat", "truncated");
+    // Too few iterations: results are written, and the code says that they are not good enough.
+    run(here, &["lqcd", "invert", "a.lat", "--max-steps", "2", "--json", "r.json"])
+        .expect(5)
+        .says("--max-steps");
+    assert!(fs::read_to_string(here.join("r.json")).unwrap().contains("\"converged\": false"));
+    run(here, &["lqcd", "info", "none.lat"]).expect(2).says("none.lat");
+    assert_eq!(left(here), ["a.lat", "broken.lat", "r.json", "short.lat"].map(PathBuf::from));
+}

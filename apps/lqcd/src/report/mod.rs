@@ -1,0 +1,162 @@
+//! Pages of results.
+
+use zellige_app::page::{Page, figure};
+use zellige_app::svg::{Chart, Scale, short};
+use zellige_krylov::History;
+
+use crate::pipeline::results::{GenerateResult, InvertResult, Plaquettes};
+
+/// Most points of a line: more than the picture has pixels would only make it large.
+const POINTS: usize = 800;
+
+/// Margins of a chart.
+const MARGINS: [f64; 4] = [24.0, 14.0, 42.0, 64.0];
+
+/// The page of a field that was made.
+pub fn of_generated(result: &GenerateResult) -> Page {
+    let mut page = Page::new(&format!("gauge field, beta {}", result.beta));
+    page.section("Gauge field", "A field without quarks, by heatbath and over-relaxation.", "");
+    page.facts(&[
+        ("lattice", extents(result.field.lattice)),
+        ("beta", result.beta.to_string()),
+        ("trajectories", result.history.len().to_string()),
+        ("plaquette in space", plaquette(result.field.plaquette.ss)),
+        ("plaquette in time", plaquette(result.field.plaquette.st)),
+        ("link trace", plaquette(result.field.link_trace)),
+        ("time (s)", short(result.seconds)),
+    ]);
+    let words =
+        "The mean plaquette after each trajectory: the field is in equilibrium where it no longer drifts.";
+    page.section("Plaquette", words, &figure(&plaquettes(&result.history), "mean plaquette by trajectory"));
+    page
+}
+
+/// The page of a propagator; `histories` are those of the colours.
+pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) -> Page {
+    let mut page = Page::new(&format!("{lattice}: propagator"));
+    page.section(lattice, "The propagator of a staggered quark from a point.", "");
+    let Plaquettes { ss, st } = result.plaquette;
+    page.facts(&[
+        ("lattice", extents(result.lattice)),
+        ("plaquettes", format!("{} in space, {} in time", plaquette(ss), plaquette(st))),
+        ("action", result.action.clone()),
+        ("mass", result.mass.to_string()),
+        ("boundary in time", result.boundary.clone()),
+        ("source", result.source.clone()),
+        ("requested tolerance", short(result.tolerance)),
+        ("converged", if result.converged { "yes" } else { "no" }.to_owned()),
+        ("iterations", listed(&result.iterations, ToString::to_string)),
+        ("recomputed residuals", listed(&result.true_residual, |residual| short(*residual))),
+        ("smearing (s)", short(result.seconds.smear)),
+        ("solving (s)", short(result.seconds.solve)),
+    ]);
+    let words = "A line for each colour: the residual that the method keeps. Points are recomputed residuals b - A x.";
+    page.section("Residuals", words, &figure(&residuals(histories), "residuals relative to the source"));
+    let words =
+        "The sum of the squares of the propagator's elements in each time slice, from that of the source on.";
+    page.section("Correlator", words, &figure(&correlator(&result.correlator), "C(t)"));
+    page
+}
+
+fn listed<T>(list: &[T], text: impl Fn(&T) -> String) -> String {
+    list.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn extents(extents: [usize; 4]) -> String {
+    extents.map(|extent| extent.to_string()).join(" x ")
+}
+
+fn plaquette(value: f64) -> String {
+    format!("{value:.6}")
+}
+
+fn positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+/// The least and the largest of some numbers.
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
+}
+
+fn plaquettes(history: &[f64]) -> String {
+    let mut chart = Chart::new(900.0, 320.0, MARGINS, "plaquette by trajectory");
+    let (least, most) = range(history.iter().copied().filter(|value| value.is_finite()));
+    let room = 0.05 * (most - least).max(1e-6);
+    let y = Scale::linear(least - room, most + room, chart.bottom, chart.top);
+    let x = Scale::linear(0.0, history.len().max(1) as f64, chart.left, chart.right);
+    chart.y_axis(&y, "mean plaquette");
+    chart.x_axis(&x, "trajectory", false);
+    let points = history.iter().enumerate().map(|(at, &value)| (x.at((at + 1) as f64), y.at(value)));
+    chart.line(&points.collect::<Vec<_>>(), "c0");
+    chart.finish()
+}
+
+/// Sources have the norm 1: residuals are relative to them.
+fn residuals(histories: &[History]) -> String {
+    let mut chart = Chart::new(900.0, 420.0, MARGINS, "residuals by iteration");
+    let of_history = |history: &History| {
+        let checks: Vec<f64> = history.checks.iter().map(|check| check.1).collect();
+        history.steps.iter().copied().chain(checks).filter(|&norm| positive(norm)).collect::<Vec<_>>()
+    };
+    let (least, most) = range(histories.iter().flat_map(of_history));
+    let steps = histories.iter().map(|history| history.steps.len()).max().unwrap_or(0).max(1);
+    let y = Scale::log(least, most, chart.bottom, chart.top);
+    let x = Scale::linear(0.0, steps as f64, chart.left, chart.right);
+    chart.y_axis(&y, "residual (2-norm)");
+    chart.x_axis(&x, "iteration", false);
+    let every = steps.div_ceil(POINTS).max(1);
+    for (colour, history) in histories.iter().enumerate() {
+        let own = history.steps.iter().enumerate().map(|(step, &norm)| (step + 1, norm));
+        let shown = own.filter(|(step, norm)| step % every == 0 && positive(*norm));
+        let points: Vec<_> = shown.map(|(step, norm)| (x.at(step as f64), y.at(norm))).collect();
+        chart.line(&points, &format!("c{colour}"));
+        for &(step, norm) in history.checks.iter().filter(|check| positive(check.1)) {
+            let (cx, cy) = (x.at(step as f64), y.at(norm));
+            chart.put(format_args!(
+                r#"<circle cx="{cx:.1}" cy="{cy:.1}" r="3.5" class="dot mark"><title>iteration {step}: {}</title></circle>"#,
+                short(norm)
+            ));
+        }
+    }
+    chart.finish()
+}
+
+fn correlator(values: &[f64]) -> String {
+    let mut chart = Chart::new(900.0, 320.0, MARGINS, "correlator by time");
+    let (least, most) = range(values.iter().copied().filter(|&value| positive(value)));
+    let y = Scale::log(least, most, chart.bottom, chart.top);
+    let x = Scale::linear(0.0, values.len().saturating_sub(1).max(1) as f64, chart.left, chart.right);
+    chart.y_axis(&y, "C(t)");
+    chart.x_axis(&x, "t", false);
+    let points = values.iter().enumerate().filter(|(_, value)| positive(**value));
+    chart.line(&points.map(|(t, &value)| (x.at(t as f64), y.at(value))).collect::<Vec<_>>(), "c0");
+    chart.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_survive_what_has_no_scale() {
+        for picture in [
+            plaquettes(&[]),
+            plaquettes(&[1.0]),
+            residuals(&[]),
+            residuals(&[History { steps: vec![0.0, f64::NAN], checks: vec![(0, 1.0)] }]),
+            correlator(&[]),
+            correlator(&[0.0, f64::INFINITY]),
+        ] {
+            assert!(picture.starts_with("<svg") && !picture.contains("NaN"), "{picture}");
+        }
+    }
+
+    #[test]
+    fn residuals_have_a_line_for_each_colour_and_a_point_for_each_check() {
+        let history = History { steps: vec![0.5, 0.25], checks: vec![(0, 1.0), (2, 0.26)] };
+        let picture = residuals(&[history.clone(), history]);
+        assert_eq!((picture.matches("<polyline").count(), picture.matches("<circle").count()), (2, 4));
+    }
+}
