@@ -137,6 +137,47 @@ impl<const N: usize, const OWN: usize, const K: usize> WithSimd for Combine<'_, 
     }
 }
 
+/// `y = a d x` for vectors of `a.len()` columns: `a[c]` multiplies column `c`, and `d` has a number for each row; `a d` is rounded first.
+///
+/// # Panics
+/// If the lengths do not fit together.
+pub fn scale_rows(y: &mut [f64], a: &[f64], d: &[f64], x: &[f64]) {
+    assert!(y.len() == x.len() && y.len() == a.len() * d.len(), "a number of each for each row");
+    match a.len() {
+        1 => Arch::new().dispatch(ScaleRows::<1> { y, a, d, x }),
+        2 => Arch::new().dispatch(ScaleRows::<2> { y, a, d, x }),
+        4 => Arch::new().dispatch(ScaleRows::<4> { y, a, d, x }),
+        8 => Arch::new().dispatch(ScaleRows::<8> { y, a, d, x }),
+        columns => {
+            for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
+                *y = a[i % columns] * d[i / columns] * x;
+            }
+        }
+    }
+}
+
+struct ScaleRows<'a, const K: usize> {
+    y: &'a mut [f64],
+    a: &'a [f64],
+    d: &'a [f64],
+    x: &'a [f64],
+}
+
+impl<const K: usize> WithSimd for ScaleRows<'_, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let a: [f64; K] = std::array::from_fn(|c| self.a[c]);
+        let (y, x) = (self.y.as_chunks_mut::<K>().0, self.x.as_chunks::<K>().0);
+        for ((y, x), d) in y.iter_mut().zip(x).zip(self.d) {
+            for c in 0..K {
+                y[c] = a[c] * d * x[c];
+            }
+        }
+    }
+}
+
 struct Accumulate<'a> {
     x: &'a [f64],
     y: &'a [f64],
@@ -268,11 +309,15 @@ mod tests {
             let mut own = joined.clone();
             combine(&mut own, columns, &a, &[Some(&joined), None]);
             assert_eq!(own, y);
+            let (d, mut scaled) = (column(9), joined.clone());
+            scale_rows(&mut scaled, &a[..columns], &d, &joined);
             for (c, column) in all.iter().enumerate() {
                 assert_eq!(sums[c].to_bits(), dot(column, column).to_bits());
                 for (row, x) in column.iter().enumerate() {
                     let expected = a[c] * x + a[columns + c] * x;
                     assert_eq!(y[row * columns + c].to_bits(), expected.to_bits());
+                    let expected = a[c] * d[row] * x;
+                    assert_eq!(scaled[row * columns + c].to_bits(), expected.to_bits());
                 }
             }
         }

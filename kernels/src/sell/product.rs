@@ -122,14 +122,14 @@ pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y
 /// Sums of a tile's rows, from the begin of a page on: where a stack is differs from run to run, and so did the time of a product (by a third), with the lines that an
 /// access touches and the addresses that look like those of `y`.
 #[repr(align(4096))]
-struct Sums([f64; ROWS * MOST]);
+struct Sums<const K: usize>([[f64; K]; ROWS]);
 
 /// Why nothing here fails: whoever has a panel has had it checked.
 pub(super) const CHECKED: &str = "panels are checked";
 
 fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y: &mut [f64]) {
     let (bytes, head) = (&panel.bytes[..], &panel.head);
-    let mut sums = Sums([0.0; ROWS * MOST]);
+    let mut sums = Sums([[0.0; K]; ROWS]);
     let (mut at, mut y) = (head.len(), y);
     let streams = size_of_val(part.x) > CACHE;
     for _ in 0..head.tiles {
@@ -137,7 +137,7 @@ fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y
         let rows = tile.rows * B;
         let exponents = &bytes[at..at + if tile.has_exponents { 2 * rows } else { 0 }];
         at += exponents.len();
-        let sums = &mut sums.0[..tile.rows.next_multiple_of(LANES) * B * K];
+        let sums = &mut sums.0.as_flattened_mut()[..tile.rows.next_multiple_of(LANES) * B * K];
         // A tile that reads nothing may begin anywhere.
         let first = if tile.window == 0 { 0 } else { tile.base * B - part.first };
         let (before, after) = part.x.split_at((first + tile.window * B) * K);

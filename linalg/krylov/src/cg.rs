@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::numbers::NumbersHandle;
 use crate::operator::{apply_to, check_fixed};
 use crate::reliable::{Estimated, Reliable, Updatable};
-use crate::rounds::Recorded;
+use crate::rounds::{Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
@@ -122,9 +122,12 @@ impl Cg {
             })
         };
         let begin = record(&|step| step.begin())?;
-        let step = record(&|step| {
-            step.descend()?;
-            step.direct()
+        let per_graph = steps_per_graph(m.is_some());
+        let steps = record(&|step| {
+            (0..per_graph).try_for_each(|_| {
+                step.descend()?;
+                step.direct()
+            })
         })?;
         let finish = match &v.part {
             None => None,
@@ -141,7 +144,7 @@ impl Cg {
         let own = reliable.map_or(Kept::default(), Reliable::kept);
         let kept = Kept::vectors::<E>(space, count).and(own);
         let (residual, correction) = (v.begun.clone(), v.d.clone());
-        Ok(Recorded { rt, residual, correction, numbers, begin, steps: vec![step], finish, kept })
+        Ok(Recorded { rt, residual, correction, numbers, begin, steps, per_graph, finish, kept })
     }
 }
 

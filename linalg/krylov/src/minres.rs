@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::check_fixed;
-use crate::rounds::Recorded;
+use crate::rounds::{Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
@@ -78,20 +78,19 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     let sums = Sums::new(rt, space, columns, SUMS);
     let begin =
         rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &v, setting))?;
-    let step = |now: usize| {
-        rt.record(|graph| {
-            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+    let per_graph = steps_per_graph(m.is_some());
+    let steps = rt.record(|graph| {
+        (0..per_graph).try_for_each(|step| {
+            let (steps, now) = (Steps::new(graph, space, &numbers).with_sums(&sums), step % 2);
             let step = Step { steps, v: &v, setting, now, next: 1 - now };
             a.apply_dot(&step.steps, &v.z[now], &v.q, QZ)?;
             step.lanczos()?;
             step.update()
         })
-    };
-    // By the parity of the step.
-    let steps = vec![step(0)?, step(1)?];
+    })?;
     let kept = Kept::vectors::<E>(space, if m.is_some() { 9 } else { 7 });
     let (residual, correction) = (v.r.clone(), v.d.clone());
-    Ok(Recorded { rt, residual, correction, numbers, begin, steps, finish: None, kept })
+    Ok(Recorded { rt, residual, correction, numbers, begin, steps, per_graph, finish: None, kept })
 }
 
 /// `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.

@@ -6,7 +6,7 @@ use crate::log::{Logger, Onwards, Rescaled};
 use crate::numbers::{NumbersHandle, State};
 use crate::operator::{Operator, apply_to};
 use crate::reliable::{Estimated, Reliable, ReliableUpdates, Updates};
-use crate::rounds::{Limit, Limits, Recorded};
+use crate::rounds::{Limit, Limits, Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::shifted::Shifted;
 use crate::solve::{BEYOND, Solution, Solve, check, solve};
@@ -282,14 +282,19 @@ fn recorded<'r, E: Scalar>(
         })
     };
     let begin = record(&|step| step.begin())?;
-    let step = record(&|step| {
-        apply_to(&step.steps, setting.a, &v.p, &v.q, Some(PQ))?;
-        step.descend()?;
-        step.direct()
+    let per_graph = steps_per_graph(false);
+    let steps = record(&|step| {
+        (0..per_graph).try_for_each(|_| {
+            apply_to(&step.steps, setting.a, &v.p, &v.q, Some(PQ))?;
+            step.descend()?;
+            step.direct()
+        })
     })?;
     let (correction, kept) = (v.x[least].clone(), Kept::vectors::<E>(space, 3 + 2 * above.len()));
-    let (steps, finish) = (vec![step], None);
-    Ok((Recorded { rt, residual: begun, correction, numbers, begin, steps, finish, kept }, v.x))
+    Ok((
+        Recorded { rt, residual: begun, correction, numbers, begin, steps, per_graph, finish: None, kept },
+        v.x,
+    ))
 }
 
 impl<E: Scalar> Step<'_, E> {

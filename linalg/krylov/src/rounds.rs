@@ -14,6 +14,12 @@ use crate::{Correction, Kept};
 /// How long steps run before the host looks at them: long beside the time it takes, short beside a user's patience.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
+/// Steps in the recorded graph of a method, an even number. Handles pass from one replay to the next one by one: with one step in each that is a
+/// good part of a short step's time. Steps with a preconditioner are longer, and take longer to record.
+pub fn steps_per_graph(is_preconditioned: bool) -> usize {
+    if is_preconditioned { 2 } else { 4 }
+}
+
 /// What a run may do for a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
@@ -66,7 +72,7 @@ pub fn begin<E: Scalar>(
     Ok(())
 }
 
-/// A method whose steps are recorded graphs, alike or in turn: what most methods make themselves ready as.
+/// A method whose steps are a recorded graph: what most methods make themselves ready as.
 pub struct Recorded<'r, E: Scalar> {
     /// Runs the graphs.
     pub rt: &'r Runtime,
@@ -78,8 +84,10 @@ pub struct Recorded<'r, E: Scalar> {
     pub numbers: NumbersHandle<E>,
     /// What a run begins with.
     pub begin: Graph,
-    /// The steps, in turn.
-    pub steps: Vec<Graph>,
+    /// Some [steps](steps_per_graph).
+    pub steps: Graph,
+    /// How many.
+    pub per_graph: usize,
     /// What it ends with, if anything.
     pub finish: Option<Graph>,
     /// What the vectors take.
@@ -100,11 +108,11 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
     }
 
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
-        let Recorded { rt, ref numbers, ref begin, ref steps, ref finish, .. } = *self;
+        let Recorded { rt, ref numbers, ref begin, ref steps, per_graph, ref finish, .. } = *self;
         self::begin(rt, begin, numbers, limits)?;
-        let steps: Vec<Bindings> = steps.iter().map(Bindings::recorded).collect();
-        let ended = run_each(rt, numbers, limits, logs, REMEMBERED, &mut |step, _| {
-            rt.replay(&steps[step % steps.len()])?;
+        let steps = Bindings::recorded(steps);
+        let ended = run_each(rt, numbers, limits, logs, REMEMBERED / per_graph, &mut |_, _| {
+            rt.replay(&steps)?;
             Ok(())
         })?;
         if let Some(finish) = finish {

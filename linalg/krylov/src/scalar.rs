@@ -60,6 +60,13 @@ pub trait Scalar:
         }
     }
 
+    /// `y = a d x`, with an `a` for each column and a `d` for each row; see [`vectors::scale_rows`].
+    fn scale_rows(y: &mut [Self], a: &[Self], d: &[Self], x: &[Self]) {
+        for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
+            *y = a[i % a.len()] * d[i / a.len()] * *x;
+        }
+    }
+
     /// `conj(v_k) . w` for several `v` at once.
     fn projections<const N: usize>(w: &[Self], v: [&[Self]; N]) -> [Self; N] {
         v.map(|v| v.iter().zip(w).map(|(v, w)| v.conj() * *w).sum())
@@ -122,6 +129,10 @@ impl Scalar for f64 {
 
     fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[Option<&[f64]>]) {
         vectors::combine(y, columns, a, x);
+    }
+
+    fn scale_rows(y: &mut [f64], a: &[f64], d: &[f64], x: &[f64]) {
+        vectors::scale_rows(y, a, d, x);
     }
 
     fn projections<const N: usize>(w: &[f64], v: [&[f64]; N]) -> [f64; N] {

@@ -530,11 +530,8 @@ impl<E: Scalar> Program<E> {
                 continue;
             };
             let buffer = &mut buffers.next().expect("one for each term")[..y.len()];
-            buffer.copy_from_slice(if is_target { y } else { of.get(term.v) });
             let scales = &of.scales[at + t * columns..][..columns];
-            for (row, diagonal) in buffer.chunks_exact_mut(columns).zip(of.get(diagonal)) {
-                row.iter_mut().zip(scales).for_each(|(v, scale)| *v = *scale * *diagonal * *v);
-            }
+            E::scale_rows(buffer, scales, of.get(diagonal), if is_target { y } else { of.get(term.v) });
             vectors.push(Some(buffer));
         }
         match vectors.len() {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::{apply_to, check_fixed};
 use crate::reliable::{Reliable, Updatable};
-use crate::rounds::Recorded;
+use crate::rounds::{Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
@@ -119,11 +119,14 @@ impl BiCgStab {
         let begin = rt.record(|graph| {
             begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &vectors, reliable)
         })?;
-        let step = rt.record(|graph| {
+        let per_graph = steps_per_graph(m.is_some());
+        let steps = rt.record(|graph| {
             let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
             let step = Step { steps, v: &vectors, setting, reliable };
-            (0..l).try_for_each(|j| step.conjugate(j))?;
-            step.minimise(l)
+            (0..per_graph).try_for_each(|_| {
+                (0..l).try_for_each(|j| step.conjugate(j))?;
+                step.minimise(l)
+            })
         })?;
         let finish = match (m, &vectors.d) {
             (Some(m), Some(d)) => {
@@ -137,7 +140,7 @@ impl BiCgStab {
         let kept = Kept::vectors::<E>(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 }).and(own);
         let correction = vectors.d.as_ref().unwrap_or(&vectors.e).clone();
         let residual = vectors.begun.clone();
-        Ok(Recorded { rt, residual, correction, numbers, begin, steps: vec![step], finish, kept })
+        Ok(Recorded { rt, residual, correction, numbers, begin, steps, per_graph, finish, kept })
     }
 }
 

@@ -284,24 +284,22 @@ impl Shared {
     }
 
     /// Puts the slots of a replay into the chains of their handles, all or none, then calls `begin` and starts those that nothing holds
-    /// back.
-    pub(crate) fn link_slots<'s>(
+    /// back. `order` has the slots by the numbers of their handles.
+    pub(crate) fn link_slots(
         self: &Arc<Self>,
-        slots: impl Iterator<Item = &'s Arc<Task>>,
+        slots: &[&Arc<Task>],
+        order: &[u32],
         begin: impl FnOnce(),
     ) -> Result<(), Error> {
         self.check_process()?;
-        let slots: Vec<&Arc<Task>> = slots.collect();
-        let mut declared = Accesses::new();
-        slots.iter().for_each(|slot| slot.body.declare(&mut declared));
-        let mut sorted: Vec<_> = slots.iter().copied().zip(declared).collect();
-        sorted.sort_unstable_by_key(|(_, access)| access.base.id);
-        let (order, accesses): (Vec<&Arc<Task>>, Accesses<'_>) = sorted.into_iter().unzip();
+        let mut accesses = Accesses::with_capacity(slots.len());
+        let sorted = order.iter().map(|&at| slots[at as usize]);
+        sorted.clone().for_each(|slot| slot.body.declare(&mut accesses));
         let mut finished = Finished::new();
-        let mut chains = LockedChains::new();
+        let mut chains = LockedChains::with_capacity(slots.len());
         self.lock_chains("replay", &accesses, Retired::Refused, &mut chains)?;
         let mut chain = 0;
-        for (at, (task, access)) in order.into_iter().zip(&accesses).enumerate() {
+        for (at, (task, access)) in sorted.zip(&accesses).enumerate() {
             chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
             task.begin_links(1);
             let mut linking = Linking { shared: self, task, handle: access.handle, finished: &mut finished };
@@ -316,7 +314,7 @@ impl Shared {
             self.complete_group(group);
         }
         for slot in slots {
-            let slot = Arc::into_raw(Arc::clone(slot));
+            let slot = Arc::into_raw(Arc::clone(*slot));
             // SAFETY: as in `link`.
             if unsafe { Task::end_links(slot) } {
                 // SAFETY: as in `link`.

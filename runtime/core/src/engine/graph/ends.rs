@@ -76,18 +76,22 @@ impl Ends {
         let sources: Vec<u32> = (0..nodes.len() as u32).filter(|&node| pending[node as usize] == 0).collect();
         sources.iter().for_each(|&source| pending[source as usize] = 1);
         let (mut heads, mut finals, mut after) = (Lists::default(), Lists::default(), Lists::default());
-        let mut exits_of: Vec<Vec<u32>> = vec![Vec::new(); nodes.tasks()];
+        // By task: the slots of which it is one of the last.
+        let mut exits: Vec<(u32, u32)> = Vec::new();
         for (slot, SlotEnds { first, last, .. }) in slots.into_iter().enumerate() {
             let few = |list: Vec<u32>| if list.len() <= FEW { list } else { Vec::new() };
             let (first, last) = (few(first), few(last));
             first.iter().for_each(|&task| pending[task as usize] += 1);
-            last.iter().for_each(|&task| exits_of[task as usize].push((nodes.len() + slot) as u32));
+            exits.extend(last.iter().map(|&task| (task, (nodes.len() + slot) as u32)));
             pending.push(last.len() as u32);
             heads.push(first);
             finals.push(last);
         }
-        for (task, exits) in exits_of.into_iter().enumerate() {
-            after.push(nodes.successors_of(task).iter().copied().chain(exits));
+        exits.sort_unstable();
+        let mut exits = exits.into_iter().peekable();
+        for task in 0..nodes.tasks() {
+            let own = std::iter::from_fn(|| exits.next_if(|exit| exit.0 as usize == task)).map(|exit| exit.1);
+            after.push(nodes.successors_of(task).iter().copied().chain(own));
         }
         let given_back = pending[nodes.len()..].iter().filter(|&&last| last > 0).count();
         let sinks = (0..nodes.tasks()).filter(|&task| after.get(task).is_empty()).count() + given_back;

@@ -1,7 +1,6 @@
 //! Writing a graph down.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use crate::data::{AnyHandle, Data, Handle};
 use crate::deps::{AccessRights, Links, Node, Order};
 use crate::engine::{check_access, check_aliases, sort_by_handle};
 use crate::error::Error;
+use crate::numbered::Numbered;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec, TaskRef};
 
@@ -31,14 +31,14 @@ pub struct Recorder {
 struct State {
     headers: Vec<Header>,
     bodies: Vec<Box<dyn Body>>,
-    index_of: HashMap<u64, u32>,
+    index_of: Numbered<u64, u32>,
     edges: Edges,
     slots: Vec<Slot>,
-    slot_of: HashMap<u64, u32>,
+    slot_of: Numbered<u64, u32>,
     chains: Vec<Chain>,
     /// Of handles that were split, joined or made views while recording: the same in every replay, and no business of the
     /// runtime's.
-    rights: HashMap<u64, AccessRights>,
+    rights: Numbered<u64, AccessRights>,
     /// Slots of each task's accesses, one list after the other.
     operand_slots: Vec<u32>,
     operand_ends: Vec<u32>,

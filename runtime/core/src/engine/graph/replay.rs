@@ -20,7 +20,10 @@ use crate::task::{Body, Bound, Env, Header, Options, Payload, Ran, Role, Task, T
 #[derive(Clone)]
 pub struct Bindings {
     graph: Graph,
-    handles: Vec<Arc<dyn AnyHandle>>,
+    /// Shared by the replays: counting a reference to each handle costs about as much as running its tasks.
+    handles: Arc<[Arc<dyn AnyHandle>]>,
+    /// The slots by the numbers of their handles, in which chains are locked.
+    order: Arc<[u32]>,
     /// Some of them may be others than those that were recorded.
     differ: bool,
 }
@@ -29,19 +32,25 @@ impl Bindings {
     /// The handles that were recorded.
     pub fn recorded(graph: &Graph) -> Self {
         let handles = graph.0.slots.iter().map(|slot| Arc::clone(&slot.handle)).collect();
-        Bindings { graph: graph.clone(), handles, differ: false }
+        Bindings::new(graph, handles, false)
     }
 
     /// Any handles, one for each slot: of types with which no body is run.
     pub(crate) fn placeholders(graph: &Graph, handles: Vec<Arc<dyn AnyHandle>>) -> Self {
-        Bindings { graph: graph.clone(), handles, differ: true }
+        Bindings::new(graph, handles, true)
+    }
+
+    fn new(graph: &Graph, handles: Vec<Arc<dyn AnyHandle>>, differ: bool) -> Self {
+        let mut order: Vec<u32> = (0..handles.len() as u32).collect();
+        order.sort_unstable_by_key(|&slot| handles[slot as usize].base().id);
+        Bindings { graph: graph.clone(), handles: handles.into(), order: order.into(), differ }
     }
 
     /// Binds `handle` in place of the slot called `name`.
     ///
     /// # Errors
     /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of data.
-    pub fn and<D: Data>(mut self, name: &str, handle: &Handle<D>) -> Result<Self, Error> {
+    pub fn and<D: Data>(self, name: &str, handle: &Handle<D>) -> Result<Self, Error> {
         let slots = &self.graph.0.slots;
         let mut found = (0..slots.len()).filter(|&i| slots[i].handle.base().name() == name);
         let (Some(slot), None) = (found.next(), found.next()) else {
@@ -58,9 +67,9 @@ impl Bindings {
                 handle.name()
             )));
         }
-        self.handles[slot] = new;
-        self.differ = true;
-        Ok(self)
+        let mut handles = self.handles.to_vec();
+        handles[slot] = new;
+        Ok(Bindings::new(&self.graph, handles, true))
     }
 }
 
@@ -73,7 +82,7 @@ impl std::fmt::Debug for Bindings {
 /// Submits a replay. Its tasks start when their own operands are ready: each slot is a task of the dependency engine, with one access,
 /// from which tasks hear that they may use it, and which tells those that come after the replay.
 pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef, Error> {
-    let Bindings { graph, handles, differ } = bindings;
+    let Bindings { graph, handles, order, differ } = bindings;
     let data = &graph.0;
     let header = |id| Options::named("replay").into_header(id, shared.id, None).0;
     let gate_id = shared.next_ids(1);
@@ -103,7 +112,8 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         assert!(slot.task.set(TaskCell::make(header, Role::Slot, body)).is_ok(), "set once");
     }
     assert!(run.gate.set(Arc::clone(&gate)).is_ok(), "set once");
-    let linked = shared.link_slots(run.slots(), || {
+    let slots: Vec<&Arc<Task>> = run.slots().collect();
+    let linked = shared.link_slots(&slots, &order, || {
         shared.accept_replay(&gate);
         if let Some(transfers) = &shared.transfers {
             transfers.will_replay(&graph, &run.handles, |header| shared.home_of(header));
@@ -184,7 +194,7 @@ impl Body for SlotBody {
 pub(super) struct Run {
     shared: Arc<Shared>,
     graph: Graph,
-    handles: Vec<Arc<dyn AnyHandle>>,
+    handles: Arc<[Arc<dyn AnyHandle>]>,
     /// See [`Bindings`].
     differ: bool,
     /// See [`Ends::pending`](super::ends::Ends::pending).
