@@ -13,6 +13,7 @@
 //! | [`copy`], [`fill`], [`zero_upper`], [`mirror`], [`transpose`] | blocks |
 //! | [`small_products`] | many products of small tiles in one launch |
 //! | [`sell_product`] | products with panels of sparse matrices |
+//! | [`vector_task`] | linear combinations and sums of products of vectors, fused |
 //! | [`distance_events`], [`distance_sums`], [`distance_best`], [`distance_again`], [`distance_answers`] | searches of a basis, sum by sum and from sums to answers |
 //! | [`distance_matrix`], [`distance_products`], [`distance_nearest`] | sums of squares by the library's product, and what it cannot tell apart |
 //!
@@ -28,6 +29,7 @@ mod norms;
 mod sell;
 mod source;
 mod update;
+mod vectors;
 
 pub use batched::{SMALL, SMALL_TOGETHER, SmallProduct, SmallProducts, small_products};
 pub use blocks::{copy, fill, mirror, transpose, zero_upper};
@@ -41,4 +43,5 @@ pub use norms::{Measure, PARTIALS_BYTES, measure};
 pub use sell::{PanelAt, STRETCHES, Stretches, sell_product};
 pub use source::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
+pub use vectors::{Factor, VectorPart, VectorProgram, vector_task};
 pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, PTX_ARCH, Source};

@@ -66,8 +66,12 @@ pub const SOURCES: &[Source] = &[
     ),
 ];
 
-/// What sparse matrices need: a source of its own, since it takes as long to compile as all others together.
-pub const SPARSE_SOURCES: &[Source] = &[source!(
+/// What sparse solvers need, apart from the others since it takes as long to compile as all of them together.
+pub const SPARSE_SOURCES: &[Source] = &[SELL, VECTORS];
+
+const VECTORS: Source = source!("vectors", "zellige_vectors");
+
+const SELL: Source = source!(
     "sell",
     "zellige_sell_1_1",
     "zellige_sell_1_2",
@@ -81,7 +85,7 @@ pub const SPARSE_SOURCES: &[Source] = &[source!(
     "zellige_sell_4_1",
     "zellige_sell_4_2",
     "zellige_sell_4_4",
-)];
+);
 
 /// What searches of a basis need.
 pub const DISTANCE_SOURCES: &[Source] = &[source!(

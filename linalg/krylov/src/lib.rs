@@ -44,13 +44,14 @@
 //! assert!(solution.reason.is_converged());
 //! # Ok::<(), zellige_krylov::Error>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![deny(missing_docs)]
 
 mod bicgstab;
 mod cg;
 mod error;
 mod gmres;
+mod gpu;
 pub mod grains;
 mod log;
 mod minres;

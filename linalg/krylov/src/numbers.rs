@@ -18,7 +18,7 @@ const LIMIT: usize = 3;
 const RESIDUAL: usize = 4;
 const HISTORY: usize = 5;
 /// Where a method's own scalars begin.
-const OWN: usize = HISTORY + REMEMBERED;
+pub(crate) const OWN: usize = HISTORY + REMEMBERED;
 
 /// Of how many steps the residual norms are kept, for a host that looks that often.
 pub const REMEMBERED: usize = 64;

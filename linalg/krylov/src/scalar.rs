@@ -29,6 +29,9 @@ pub trait Scalar:
     /// How many 64-bit words a number has.
     const WORDS: usize = size_of::<Self>() / size_of::<f64>();
 
+    /// Whether there are kernels for GPUs: for `f64`.
+    const HAS_KERNELS: bool = false;
+
     /// The number with this real part.
     fn from_real(real: f64) -> Self;
 
@@ -107,6 +110,8 @@ pub trait Scalar:
 }
 
 impl Scalar for f64 {
+    const HAS_KERNELS: bool = true;
+
     fn from_real(real: f64) -> f64 {
         real
     }

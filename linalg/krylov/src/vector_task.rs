@@ -5,13 +5,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use zellige_cuda::CUDA;
+use zellige_kernels::cuda::VectorProgram;
 use zellige_kernels::vectors::LANES;
+use zellige_runtime::codelet::DeviceTable;
 use zellige_runtime::data::Chunk;
 use zellige_runtime::{
     Codelet, Cpu, Operands, Read, ReadList, Submit, TaskContext, TaskError, Update, reads, updates,
 };
 
 use crate::error::Error;
+use crate::gpu;
 use crate::grains::finish;
 use crate::numbers::{Numbers, columns_of};
 use crate::scalar::Scalar;
@@ -174,8 +178,18 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         let changes: Vec<usize> = changes.iter().map(of_updated).collect();
         let width = if dots.is_empty() { 0 } else { steps.sums().width() };
         let [read, updated] = [&vectors.read, &vectors.updated].map(|vectors| operands(vectors));
-        let program =
-            Arc::new(Program { columns, read, updated, assignments: placed, dots, changes, width, unless });
+        let program = Program {
+            columns,
+            read,
+            updated,
+            assignments: placed,
+            dots,
+            changes,
+            width,
+            unless,
+            of_kernel: None,
+        };
+        let program = Arc::new(Program { of_kernel: gpu::program_of(&program), ..program });
         for (i, range) in steps.space().ranges().enumerate() {
             let sums = (width > 0).then(|| steps.sums().of(i));
             let operands = (
@@ -224,43 +238,43 @@ fn operands<E: Scalar>(vectors: &[MultiVector<E>]) -> Vec<Operand<E>> {
 
 /// Where an operand is among those of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     Read(usize),
     Updated(usize),
 }
 
 #[derive(Debug)]
-struct PlacedTerm<E> {
-    coefficient: Coefficient<E>,
-    diagonal: Option<Place>,
-    v: Place,
+pub(crate) struct PlacedTerm<E> {
+    pub(crate) coefficient: Coefficient<E>,
+    pub(crate) diagonal: Option<Place>,
+    pub(crate) v: Place,
 }
 
 #[derive(Debug)]
-struct Assignment<E> {
-    target: usize,
-    terms: Vec<PlacedTerm<E>>,
+pub(crate) struct Assignment<E> {
+    pub(crate) target: usize,
+    pub(crate) terms: Vec<PlacedTerm<E>>,
 }
 
 #[derive(Debug)]
-struct Dot {
-    x: Place,
-    with: With,
-    at: usize,
+pub(crate) struct Dot {
+    pub(crate) x: Place,
+    pub(crate) with: With,
+    pub(crate) at: usize,
 }
 
 /// What a vector is multiplied by.
 #[derive(Clone, Copy, Debug)]
-enum With {
+pub(crate) enum With {
     Vector(Place),
     /// By its change, the number of which among all this is.
     Change(usize),
 }
 
 #[derive(Debug)]
-struct Operand<E: Scalar> {
+pub(crate) struct Operand<E: Scalar> {
     columns: usize,
-    storage: Arc<dyn Storage<E>>,
+    pub(crate) storage: Arc<dyn Storage<E>>,
 }
 
 impl<E: Scalar> Operand<E> {
@@ -276,25 +290,27 @@ impl<E: Scalar> Operand<E> {
 
 /// What a vector task does with a part.
 #[derive(Debug)]
-struct Program<E: Scalar> {
-    columns: usize,
-    read: Vec<Operand<E>>,
-    updated: Vec<Operand<E>>,
-    assignments: Vec<Assignment<E>>,
-    dots: Vec<Dot>,
+pub(crate) struct Program<E: Scalar> {
+    pub(crate) columns: usize,
+    pub(crate) read: Vec<Operand<E>>,
+    pub(crate) updated: Vec<Operand<E>>,
+    pub(crate) assignments: Vec<Assignment<E>>,
+    pub(crate) dots: Vec<Dot>,
     /// Vectors whose change is needed, among those that are updated.
     changes: Vec<usize>,
     /// Sums of a grain and column.
-    width: usize,
+    pub(crate) width: usize,
     /// A scalar that is zero for the columns that are worked on.
-    unless: Option<usize>,
+    pub(crate) unless: Option<usize>,
+    /// The same for GPUs, where they can do it.
+    pub(crate) of_kernel: Option<VectorProgram>,
 }
 
 /// A vector task for one part.
-struct Task<E: Scalar> {
+pub(crate) struct Task<E: Scalar> {
     name: &'static str,
-    rows: usize,
-    program: Arc<Program<E>>,
+    pub(crate) rows: usize,
+    pub(crate) program: Arc<Program<E>>,
 }
 
 impl<E: Scalar> Codelet for Task<E> {
@@ -321,6 +337,17 @@ impl<E: Scalar> Codelet for Task<E> {
             program.run(self.rows, numbers, &active, &read, &mut updated, sums, scratch)
         });
         Ok(())
+    }
+
+    /// Reads nothing that is known at the ends of other tasks.
+    fn needs_ends(&self) -> bool {
+        false
+    }
+
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        if self.program.of_kernel.is_some() {
+            table.add(*CUDA, Self::cuda);
+        }
     }
 }
 

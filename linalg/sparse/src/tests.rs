@@ -48,7 +48,7 @@ fn diagonal(elements: &[f64]) -> Csr {
 }
 
 /// What is asked of a solver here.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Ask {
     jacobi: bool,
     tolerance: f64,

@@ -12,6 +12,7 @@ mod norms;
 mod sell;
 mod tile;
 mod update;
+mod vectors;
 
 use std::sync::OnceLock;
 

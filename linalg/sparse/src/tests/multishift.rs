@@ -6,7 +6,7 @@ fn all(workers: usize, a: &Csr, b: &[f64], shifts: &[f64], stop: &[Stop]) -> Res
     all_in(&Runtime::builder().workers(workers).build()?, a, b, shifts, stop)
 }
 
-fn all_in(
+pub(super) fn all_in(
     rt: &Runtime,
     a: &Csr,
     b: &[f64],

@@ -1,0 +1,174 @@
+//! Vector tasks against this crate's functions on vectors, bit by bit.
+
+use rand::{Rng, RngExt};
+use zellige_gpu::Address;
+use zellige_kernels::cuda::{Factor, VectorPart, VectorProgram, vector_task};
+use zellige_kernels::vectors::{LANES, accumulate, add_lanes, combine, scale_rows};
+
+use super::run;
+use super::tile::{assert_same, rng, same_f64};
+
+const GRAIN: usize = 256;
+const OWN: usize = 3;
+const WIDTH: usize = 5;
+
+struct Case {
+    rows: usize,
+    columns: usize,
+    /// Two that are read, a diagonal, and two that are updated.
+    read: [Vec<f64>; 2],
+    diagonal: Vec<f64>,
+    updated: [Vec<f64>; 2],
+    /// For each column: 0 while it goes on, two more, two of the method's own.
+    numbers: Vec<f64>,
+    sums: Vec<f64>,
+}
+
+impl Case {
+    fn new(rows: usize, columns: usize, rng: &mut impl Rng) -> Case {
+        let mut vector = |len: usize| -> Vec<f64> { (0..len).map(|_| rng.random_range(-2.0..2.0)).collect() };
+        let (read, updated) =
+            ([0; 2].map(|_| vector(rows * columns)), [0; 2].map(|_| vector(rows * columns)));
+        let (diagonal, mut numbers) = (vector(rows), vector(columns * (OWN + 2)));
+        numbers.iter_mut().step_by(OWN + 2).for_each(|state| *state = 0.0);
+        let sums = vec![f64::NAN; rows.div_ceil(GRAIN) * columns * WIDTH];
+        Case { rows, columns, read, diagonal, updated, numbers, sums }
+    }
+
+    /// What the launch leaves; `None` without g++.
+    fn launched(&mut self, program: &VectorProgram, unless: Option<usize>, seed: u64) -> Option<()> {
+        let at = |v: &mut Vec<f64>| (Address(v.as_mut_ptr().expose_provenance() as u64), 8 * v.len() as u64);
+        let [a, b] = &mut self.read;
+        let read = [at(a), at(b), at(&mut self.diagonal)];
+        let [y, z] = &mut self.updated;
+        let updated = [at(y), at(z)];
+        let part = VectorPart {
+            rows: self.rows,
+            columns: self.columns,
+            grain: GRAIN,
+            numbers: at(&mut self.numbers).0,
+            stride: OWN + 2,
+            own: OWN,
+            unless,
+            read: &read,
+            updated: &updated,
+            sums: Some(at(&mut self.sums)),
+            width: WIDTH,
+        };
+        run(&vector_task(program, &part).unwrap(), seed).then_some(())
+    }
+
+    /// The sums of a grain.
+    fn dots(&self, grain: usize, x: &[f64], y: &[f64]) -> Vec<f64> {
+        let here = grain * GRAIN * self.columns..((grain + 1) * GRAIN).min(self.rows) * self.columns;
+        let (x, y) = (&x[here.clone()], &y[here]);
+        let mut lanes = vec![0.0; LANES * self.columns];
+        let whole = x.len() / lanes.len() * lanes.len();
+        accumulate(&x[..whole], &y[..whole], &mut lanes);
+        add_lanes(&mut lanes);
+        let last = |c: usize| (whole + c..x.len()).step_by(self.columns).map(|i| x[i] * y[i]).sum::<f64>();
+        (0..self.columns).map(|c| lanes[c] + last(c)).collect()
+    }
+}
+
+/// `y = 1 y - n0 a`, `z = n1 (d b) + 3 y + z`, and sums `y . y`, `a . z`, and `z` times its change.
+fn program() -> VectorProgram {
+    let (a, b, d, y, z) = (0, 1, 2, 3, 4);
+    let mut program = VectorProgram::default();
+    program.assign(y, [(Factor::Constant(1.0), None, y), (Factor::Negative(0), None, a)].into_iter());
+    let terms =
+        [(Factor::Number(1), Some(d), b), (Factor::Constant(3.0), None, y), (Factor::Constant(1.0), None, z)];
+    program.assign(z, terms.into_iter());
+    program.dot(y, y, 4);
+    program.dot(a, z, 0);
+    program.dot_change(z, 2);
+    assert!(program.fits());
+    program
+}
+
+#[test]
+fn bits_are_those_of_the_cpu() {
+    for (seed, (rows, columns)) in
+        (1..).zip([(1, 1), (31, 2), (32, 1), (100, 3), (256, 1), (257, 1), (1000, 8), (2100, 2)])
+    {
+        let mut case = Case::new(rows, columns, &mut rng(seed));
+        let Case { ref read, ref diagonal, ref updated, ref numbers, .. } = case;
+        let number = |at: usize| numbers[OWN + at..].iter().step_by(OWN + 2).copied().take(columns);
+        let same = |value: f64| std::iter::repeat_n(value, columns);
+        let [mut y, mut z] = updated.clone();
+        let of_y: Vec<f64> = same(1.0).chain(number(0).map(|n| -n)).collect();
+        combine(&mut y, columns, &of_y, &[None, Some(&read[0])]);
+        let mut scaled = vec![0.0; rows * columns];
+        scale_rows(&mut scaled, &number(1).collect::<Vec<_>>(), diagonal, &read[1]);
+        let of_z: Vec<f64> = same(1.0).chain(same(3.0)).chain(same(1.0)).collect();
+        combine(&mut z, columns, &of_z, &[Some(&scaled), Some(&y), None]);
+        let change: Vec<f64> = z.iter().zip(&updated[1]).map(|(new, old)| new - old).collect();
+        let mut sums = case.sums.clone();
+        for (grain, sums) in sums.chunks_exact_mut(columns * WIDTH).enumerate() {
+            for (at, x, y) in [(4, &y, &y), (0, &read[0], &z), (2, &z, &change)] {
+                let found = case.dots(grain, x, y);
+                found.iter().enumerate().for_each(|(c, sum)| sums[c * WIDTH + at] = *sum);
+            }
+        }
+        if case.launched(&program(), None, seed).is_none() {
+            return;
+        }
+        let what = format!("{rows} rows, {columns} columns");
+        assert_same(&case.updated[0], &y, same_f64, &what);
+        assert_same(&case.updated[1], &z, same_f64, &what);
+        assert_same(&case.sums, &sums, same_f64, &what);
+    }
+}
+
+#[test]
+fn columns_that_are_done_stay_as_they_are() {
+    let mut case = Case::new(70, 3, &mut rng(9));
+    // The first has ended, the second is left alone by a number of its own.
+    case.numbers[0] = 1.0;
+    (case.numbers[OWN + 1], case.numbers[OWN + 2 + OWN + 1], case.numbers[2 * (OWN + 2) + OWN + 1]) =
+        (0.0, 2.0, 0.0);
+    let before = case.updated.clone();
+    if case.launched(&program(), Some(1), 9).is_none() {
+        return;
+    }
+    for (now, before) in case.updated.iter().zip(&before) {
+        for (i, (now, before)) in now.iter().zip(before).enumerate() {
+            assert_eq!(now == before, i % 3 < 2, "{i}");
+        }
+    }
+    let is_written = |c: usize| !case.sums[c * WIDTH].is_nan();
+    assert_eq!([0, 1, 2].map(is_written), [false, false, true]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (mut program, vector) = (program(), (Address(64), 64));
+    let part = |read: &[(Address, u64)], width: usize| {
+        let part = VectorPart {
+            rows: 8,
+            columns: 1,
+            grain: GRAIN,
+            numbers: Address(64),
+            stride: 5,
+            own: OWN,
+            unless: None,
+            read,
+            updated: &[vector; 2],
+            sums: Some((Address(64), 40)),
+            width,
+        };
+        vector_task(&program, &part).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(part(&[vector; 3], WIDTH), Ok(()));
+    for (wrong, word) in [
+        (part(&[vector; 2], WIDTH), "number of vectors"),
+        (part(&[vector, vector, (Address(64), 56)], WIDTH), "that is read"),
+        (part(&[vector; 3], 6), "the sums"),
+        (part(&[vector; 15], WIDTH), "at most 16"),
+    ] {
+        let said = wrong.expect_err(word);
+        assert!(said.contains(word), "{said}");
+    }
+    (0..3).for_each(|_| program.dot_change(3, 1));
+    assert!(!program.fits(), "three changes");
+}

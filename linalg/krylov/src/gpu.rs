@@ -1,0 +1,78 @@
+//! Vector tasks on GPUs: of real vectors in float64, with the bits of the CPU.
+//!
+//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and nothing else.
+#![allow(unsafe_code)]
+
+use zellige_cuda::GpuTask;
+use zellige_kernels::cuda::{Factor, Loaded, SPARSE_SOURCES, VectorPart, VectorProgram, vector_task};
+use zellige_runtime::codelet::DeviceViews;
+use zellige_runtime::{TaskContext, TaskError};
+
+use crate::numbers::OWN;
+use crate::scalar::Scalar;
+use crate::space::GRAIN;
+use crate::vector_task::{Coefficient, Operand, Place, Program, Task, With};
+
+/// The program as the kernel reads it; none where the kernel has no room for it, or for other numbers and storages.
+pub(crate) fn program_of<E: Scalar>(program: &Program<E>) -> Option<VectorProgram> {
+    let is_plain = |operands: &[Operand<E>]| operands.iter().all(|one| one.storage.is_plain());
+    if !E::HAS_KERNELS || !is_plain(&program.read) || !is_plain(&program.updated) {
+        return None;
+    }
+    let at = |place: Place| match place {
+        Place::Read(at) => at,
+        Place::Updated(at) => program.read.len() + at,
+    };
+    let factor = |coefficient: Coefficient<E>| match coefficient {
+        Coefficient::Constant(constant) => Factor::Constant(constant.real()),
+        Coefficient::Number(number) => Factor::Number(number),
+        Coefficient::Negative(number) => Factor::Negative(number),
+    };
+    let mut of_kernel = VectorProgram::default();
+    for assignment in &program.assignments {
+        let terms = assignment.terms.iter();
+        let terms = terms.map(|term| (factor(term.coefficient), term.diagonal.map(at), at(term.v)));
+        of_kernel.assign(at(Place::Updated(assignment.target)), terms);
+    }
+    for dot in &program.dots {
+        match dot.with {
+            With::Vector(y) => of_kernel.dot(at(dot.x), at(y), dot.at),
+            With::Change(_) => of_kernel.dot_change(at(dot.x), dot.at),
+        }
+    }
+    of_kernel.fits().then_some(of_kernel)
+}
+
+impl<E: Scalar> Task<E> {
+    pub(crate) fn cuda(
+        &self,
+        (numbers, read, updated, sums): DeviceViews<'_, Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let program = &*self.program;
+        let of_kernel = program.of_kernel.as_ref().expect("tasks with a program for GPUs are sent there");
+        let gpu = cx.gpu();
+        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
+        let (numbers, bytes) = numbers.part(0);
+        let read: Vec<_> = read.iter().map(|part| part.part(0)).collect();
+        let updated: Vec<_> = updated.iter().map(|part| part.part(0)).collect();
+        let part = VectorPart {
+            rows: self.rows,
+            columns: program.columns,
+            grain: GRAIN,
+            numbers,
+            stride: bytes as usize / size_of::<f64>() / program.columns,
+            own: OWN,
+            unless: program.unless,
+            read: &read,
+            updated: &updated,
+            sums: sums.first().map(|sums| sums.part(0)),
+            width: program.width,
+        };
+        let launch = vector_task(of_kernel, &part)?;
+        // SAFETY: all memory that the launch names is that of the body's operands, of which those that are updated are its alone; `vector_task` names no more
+        // of each than it has.
+        unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        Ok(())
+    }
+}
