@@ -17,6 +17,7 @@ use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
 use crate::normal::Normal;
 use crate::observables::link_trace;
+use crate::precision::Precision;
 use crate::smear::{Action, smear};
 use crate::su3::C64;
 
@@ -133,7 +134,8 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResul
     let smeared = smear(rt, &links, options.action)?;
     drop(links);
     let site = geometry.site(options.source.at);
-    let a = Normal::new(rt, &smeared, options.mass, geometry.parity(site), options.boundary);
+    let (parity, double) = (geometry.parity(site), Precision::DOUBLE);
+    let a = Normal::new(rt, &smeared, options.mass, parity, options.boundary, double);
     let links_by_svd = smeared.by_svd;
     drop(smeared);
     let smear_seconds = begun.elapsed().as_secs_f64();
