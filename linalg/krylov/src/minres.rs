@@ -91,7 +91,7 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     let steps = vec![step(0)?, step(1)?];
     let kept = Kept::vectors::<E>(space, if m.is_some() { 9 } else { 7 });
     let (residual, correction) = (v.r.clone(), v.d.clone());
-    Ok(Recorded { rt, residual, correction, numbers, begin, steps, finish: None, kept })
+    Ok(Recorded { rt, residual, correction, numbers, gate: None, begin, steps, finish: None, kept })
 }
 
 /// `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.
