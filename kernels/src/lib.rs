@@ -10,6 +10,7 @@
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
 //! | [`packed`] | elements of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
 //! | [`sell`] | sparse matrices of such elements, laid out for products |
+//! | [`sites`] | records of sites with a shared scale, sums of products of 3 x 3 matrices with them |
 //! | [`precision`] | products `C - A B^T`, `C - A B` as tensor cores do them: HP1, HP2, HP3, BF1, X3, TF32, FP8; SYRK and TRSM in X3 and TF32 |
 //! | [`triangular`] | solves with sparse triangular factors |
 //! | [`vectors`] | inner products and updates of vectors |
@@ -72,6 +73,7 @@ pub mod packed;
 pub mod precision;
 mod scalar;
 pub mod sell;
+pub mod sites;
 pub mod triangular;
 pub mod vectors;
 

@@ -8,7 +8,9 @@ use clap::CommandFactory;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use zellige_app::json::schema;
-use zellige_lqcd::pipeline::results::{GenerateResult, InfoResult, InvertResult, SmearResult};
+use zellige_lqcd::pipeline::results::{
+    DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, SmearResult,
+};
 use zellige_psa::pipeline::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
 use zellige_solve::pipeline::results::{MatrixResult, SolveResult};
 use zellige_tor::pipeline::{CovarianceResult, Judgement, RuleResult};
@@ -44,6 +46,8 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("lqcd info", schema::<InfoResult>()),
         ("lqcd smear", schema::<SmearResult>()),
         ("lqcd invert", schema::<InvertResult>()),
+        ("lqcd multishift", schema::<MultishiftResult>()),
+        ("lqcd dslash", schema::<DslashResult>()),
         ("solve", schema::<SolveResult>()),
         ("spmv", schema::<zellige_bench::spmv::results::SpmvResult>()),
         ("matrix info", schema::<MatrixResult>()),

@@ -96,6 +96,11 @@ impl Geometry {
         self.sites() / 2
     }
 
+    /// How many sites of a parity a line in x has.
+    pub fn line(&self) -> usize {
+        self.extents[0] / 2
+    }
+
     /// How many sites of a parity a time slice has.
     pub fn slice(&self) -> usize {
         self.half() / self.extents[T]
@@ -155,7 +160,8 @@ impl Geometry {
     /// The space of quark fields on the sites of one parity, a part for each slab. Unknown `3 s + c` is colour `c` of the parity's site `s`.
     pub fn space(&self) -> Space {
         let starts: Vec<usize> = self.slabs().map(|slab| slab.start * self.slice() * COLOURS).collect();
-        Space::cut_at(&starts, self.half() * COLOURS).expect("slabs have sites, and the first begins at 0")
+        let space = Space::cut_at(&starts, self.half() * COLOURS).and_then(|space| space.grouped(COLOURS));
+        space.expect("slabs have sites, and the first begins at 0")
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`gauge`] | the links of a lattice; gauge transformations |
 //! | [`observables`] | plaquettes, link trace, Polyakov loop |
 //! | [`smear`], [`unitarise`] | links of improved actions, projection to U(3) |
+//! | [`precision`] | how links and quark fields are stored |
 //! | [`dslash`], [`normal`] | the staggered operator, and what is solved with it |
 //! | [`generate`] | gauge fields without quarks |
 //! | [`files`] | gauge fields in files |
@@ -25,6 +26,7 @@ pub mod geometry;
 pub mod normal;
 pub mod observables;
 pub mod pipeline;
+pub mod precision;
 pub mod report;
 pub mod smear;
 pub mod su3;
@@ -36,4 +38,5 @@ pub use dslash::Boundary;
 pub use error::Error;
 pub use gauge::Gauge;
 pub use geometry::{Geometry, Neighbours, Parity};
+pub use precision::Precision;
 pub use smear::Action;

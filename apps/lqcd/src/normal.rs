@@ -1,10 +1,14 @@
 //! The even-odd preconditioned operator of a quark with a mass.
 
-use zellige_krylov::{MultiVector, Operator, Space, Steps, Workspace};
+use std::sync::Arc;
+
+use zellige_kernels::sites::SiteFormat;
+use zellige_krylov::{MultiVector, Operator, Space, Steps, Storage, Workspace};
 use zellige_runtime::Submit;
 
 use crate::dslash::{Boundary, Dslash};
 use crate::geometry::Parity;
+use crate::precision::{Compute, Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::C64;
 
@@ -16,20 +20,22 @@ pub struct Normal {
     /// To the other parity, and back.
     there: Dslash,
     back: Dslash,
-    between: Workspace<MultiVector<C64>>,
+    /// What is between them, for each format of vectors.
+    between: [Workspace<MultiVector<C64>>; SiteFormat::ALL.len()],
 }
 
 impl Normal {
-    /// For a mass, on the sites of a parity.
+    /// For a mass, on the sites of a parity, with links and products as the precision says.
     pub fn new(
         target: &impl Submit,
         smeared: &Smeared,
         mass: f64,
         parity: Parity,
         boundary: Boundary,
+        precision: Precision,
     ) -> Self {
-        let to = |parity| Dslash::new(target, smeared, parity, boundary);
-        Normal { mass, there: to(parity.other()), back: to(parity), between: Workspace::default() }
+        let to = |parity| Dslash::new(target, smeared, parity, boundary, precision);
+        Normal { mass, there: to(parity.other()), back: to(parity), between: Default::default() }
     }
 
     /// The mass.
@@ -62,14 +68,27 @@ impl Operator<C64> for Normal {
         self.bytes() + self.domain().bytes(2)
     }
 
+    fn accuracy(&self) -> f64 {
+        let Precision { gauge, compute, .. } = self.back.precision();
+        let products = if compute == Compute::Single { f32::EPSILON.into() } else { f64::EPSILON };
+        gauge.number.unit_roundoff().max(products / 2.0)
+    }
+
+    fn takes(&self, storage: &dyn Storage<C64>) -> bool {
+        Sites::format_of(storage).is_some()
+    }
+
     fn apply(
         &self,
         steps: &Steps<'_, C64>,
         x: &MultiVector<C64>,
         y: &MultiVector<C64>,
     ) -> Result<(), zellige_krylov::Error> {
-        let zeros = || MultiVector::zeros(steps.graph(), self.domain(), steps.columns());
-        let between = self.between.of(steps.columns(), zeros);
+        let (columns, storage) = (steps.columns(), Arc::clone(x.storage()));
+        let format = Sites::format_of(&*storage).unwrap_or(SiteFormat::Fp64);
+        let at = SiteFormat::ALL.iter().position(|one| *one == format).unwrap_or_default();
+        let zeros = || MultiVector::stored(steps.graph(), self.domain(), columns, storage);
+        let between = self.between[at].of(columns, zeros);
         self.there.apply(steps, x, &between, 1.0, None)?;
         self.back.apply(steps, &between, y, -1.0, Some((4.0 * self.mass * self.mass, x)))
     }
@@ -120,7 +139,8 @@ mod tests {
             for action in [Action::Naive, Action::HISQ] {
                 for boundary in [Boundary::Periodic, Boundary::Antiperiodic] {
                     let smeared = smear(&rt, &u, action)?;
-                    let [even, odd] = Parity::BOTH.map(|to| Dslash::new(&rt, &smeared, to, boundary));
+                    let [even, odd] =
+                        Parity::BOTH.map(|to| Dslash::new(&rt, &smeared, to, boundary, Precision::DOUBLE));
                     let (a, b) = (dot(&x, &apply(&rt, &even, &y)?), dot(&apply(&rt, &odd, &x)?, &y));
                     assert!((a + b).norm() < 1e-10 * a.norm(), "{a} {b}");
                     assert!(a.norm() > 1e-3);
@@ -139,7 +159,8 @@ mod tests {
         let long = smeared.long.as_ref().expect("improved");
         let x = field(geometry, 2);
         for to in Parity::BOTH {
-            let d = apply(&rt, &Dslash::new(&rt, &smeared, to, Boundary::Antiperiodic), &x)?;
+            let d =
+                apply(&rt, &Dslash::new(&rt, &smeared, to, Boundary::Antiperiodic, Precision::DOUBLE), &x)?;
             for (s, site) in geometry.sites_of(to).enumerate() {
                 let [a, b, c, t] = geometry.coordinates(site);
                 let signs = [t, t + a, t + a + b, 0].map(|sum| if sum % 2 == 0 { 1.0 } else { -1.0 });
@@ -180,7 +201,8 @@ mod tests {
             let sites = geometry.sites_of(parity);
             let g_here = &g[sites.start as usize..sites.end as usize];
             let operator = |u| -> Result<Normal, Error> {
-                Ok(Normal::new(&rt, &smear(&rt, u, Action::HISQ)?, 0.05, parity, Boundary::Antiperiodic))
+                let (smeared, double) = (smear(&rt, u, Action::HISQ)?, Precision::DOUBLE);
+                Ok(Normal::new(&rt, &smeared, 0.05, parity, Boundary::Antiperiodic, double))
             };
             let first = turned(&multiply(&rt, &operator(&u)?, &x)?, g_here);
             let second = multiply(&rt, &operator(&u.transformed(&g))?, &turned(&x, g_here))?;
@@ -199,7 +221,7 @@ mod tests {
         for workers in [1, 2] {
             let rt = Runtime::builder().workers(workers).build()?;
             let smeared = smear(&rt, &random_gauge(geometry, 1), Action::HISQ)?;
-            let a = Normal::new(&rt, &smeared, 0.3, Parity::Even, Boundary::Antiperiodic);
+            let a = Normal::new(&rt, &smeared, 0.3, Parity::Even, Boundary::Antiperiodic, Precision::DOUBLE);
             let (ax, ay) = (multiply(&rt, &a, &x)?, multiply(&rt, &a, &y)?);
             assert!((dot(&y, &ax) - dot(&ay, &x)).norm() < 1e-9 * dot(&y, &ax).norm());
             let energy = dot(&x, &ax);

@@ -144,7 +144,8 @@ impl Cg {
         let own = reliable.map_or(Kept::default(), Reliable::kept);
         let kept = Kept::vectors::<E>(space, count).and(own);
         let (residual, correction) = (v.begun.clone(), v.d.clone());
-        Ok(Recorded { rt, residual, correction, numbers, begin, steps, per_graph, finish, kept })
+        let gate = reliable.map(|reliable| reliable.gate().clone());
+        Ok(Recorded { rt, residual, correction, numbers, gate, begin, steps, per_graph, finish, kept })
     }
 }
 

@@ -10,7 +10,6 @@ use zellige_runtime::{TaskContext, TaskError};
 
 use crate::numbers::OWN;
 use crate::scalar::Scalar;
-use crate::space::GRAIN;
 use crate::vector_task::{Coefficient, Operand, Place, Program, Task, With};
 
 /// The program as the kernel reads it; none where the kernel has no room for it, or for other numbers and storages.
@@ -59,7 +58,7 @@ impl<E: Scalar> Task<E> {
         let part = VectorPart {
             rows: self.rows,
             columns: program.columns,
-            grain: GRAIN,
+            grain: program.grain,
             numbers,
             stride: bytes as usize / size_of::<f64>() / program.columns,
             own: OWN,

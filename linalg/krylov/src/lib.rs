@@ -8,7 +8,7 @@
 //! |---|---|
 //! | say what is solved | [`Operator`], [`from_fn`], [`Shifted`], [`Solve`] |
 //! | say how | [`Method`], [`Cg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
-//! | solve for several right-hand sides, or several shifts at once | [`solve_columns`], [`solve_shifted`] |
+//! | solve for several right-hand sides, or several shifts at once | [`solve_columns`], [`solve_shifted`], [`solve_shifts`] |
 //! | say when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | watch | [`Logger`], [`History`] |
 //! | store vectors in fewer bits | [`MultiVector`], [`Storage`], [`Packed`] |
@@ -76,7 +76,7 @@ pub use error::Error;
 pub use gmres::{Gmres, Orthogonalisation, RelaxedGmres};
 pub use log::{History, Logger, Onwards, Rescaled};
 pub use minres::Minres;
-pub use multishift::{ShiftedSolutions, solve_shifted, solve_shifted_with};
+pub use multishift::{Refinement, ShiftedSolutions, solve_shifted, solve_shifted_with, solve_shifts};
 pub use numbers::{Numbers, NumbersHandle, REMEMBERED, State};
 pub use operator::{FromFn, Operator, Workspace, apply_to, from_fn, multiply};
 pub use reliable::{Estimated, Reliable, ReliableUpdates, Stabilisation, Trigger, Updatable, Updates};

@@ -90,7 +90,18 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     })?;
     let kept = Kept::vectors::<E>(space, if m.is_some() { 9 } else { 7 });
     let (residual, correction) = (v.r.clone(), v.d.clone());
-    Ok(Recorded { rt, residual, correction, numbers, begin, steps, per_graph, finish: None, kept })
+    Ok(Recorded {
+        rt,
+        residual,
+        correction,
+        numbers,
+        gate: None,
+        begin,
+        steps,
+        per_graph,
+        finish: None,
+        kept,
+    })
 }
 
 /// `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.

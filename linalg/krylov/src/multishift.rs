@@ -35,7 +35,7 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
     stop: &(impl StoppingCriterion + ?Sized),
     logs: &mut [L],
 ) -> Result<ShiftedSolutions<E>, Error> {
-    shifted(problem, shifts, b, stop, logs, None)
+    shifted(problem, shifts, b, &vec![&stop as &dyn StoppingCriterion; shifts.len()], logs, None)
 }
 
 /// As [`solve_shifted`], with reliable updates (Clark et al. 2022, section V): the residual of the smallest shift is replaced by the true one, and all directions
@@ -51,16 +51,48 @@ pub fn solve_shifted_with<E: Scalar, L: Logger>(
     logs: &mut [L],
     updates: &Updates<E>,
 ) -> Result<ShiftedSolutions<E>, Error> {
-    shifted(problem, shifts, b, stop, logs, Some(updates))
+    let refinement = Refinement { shared: updates, inner: problem.inner, updates };
+    let stops = vec![&stop as &dyn StoppingCriterion; shifts.len()];
+    solve_shifts(problem, shifts, b, &stops, logs, &refinement)
+}
+
+/// Formats of the steps that all shifts share, and of those after them.
+#[derive(Clone, Copy)]
+pub struct Refinement<'r, E: Scalar = f64> {
+    /// Updates of the shared steps.
+    pub shared: &'r Updates<E>,
+    /// What is multiplied with after them.
+    pub inner: &'r dyn Operator<E>,
+    /// Updates after them.
+    pub updates: &'r Updates<E>,
+}
+
+/// As [`solve_shifted_with`], with criteria for each shift, and what follows the shared steps in formats of its own. A shift is left alone where its residual is
+/// within its own goal; the shared steps end where that of the smallest shift is.
+///
+/// # Errors
+/// As [`solve_shifted_with`]; [`Error::Parameter`] for another number of criteria than shifts.
+pub fn solve_shifts<E: Scalar, L: Logger>(
+    problem: &Solve<'_, E>,
+    shifts: &[f64],
+    b: &[E],
+    stops: &[&dyn StoppingCriterion],
+    logs: &mut [L],
+    refinement: &Refinement<'_, E>,
+) -> Result<ShiftedSolutions<E>, Error> {
+    if stops.len() != shifts.len() {
+        return Err(Error::parameter("criteria", format!("{} for {} shifts", stops.len(), shifts.len())));
+    }
+    shifted(problem, shifts, b, stops, logs, Some(refinement))
 }
 
 fn shifted<E: Scalar, L: Logger>(
     problem: &Solve<'_, E>,
     shifts: &[f64],
     b: &[E],
-    stop: &(impl StoppingCriterion + ?Sized),
+    stops: &[&dyn StoppingCriterion],
     logs: &mut [L],
-    updates: Option<&Updates<E>>,
+    refinement: Option<&Refinement<'_, E>>,
 ) -> Result<ShiftedSolutions<E>, Error> {
     let begun = std::time::Instant::now();
     check("right-hand side", b, problem.exact.domain().len())?;
@@ -70,44 +102,47 @@ fn shifted<E: Scalar, L: Logger>(
     let (base, exact) = (Shifted { a: problem.inner, sigma }, Shifted { a: problem.exact, sigma });
     let above: Vec<f64> = shifts.iter().map(|shift| shift - sigma).collect();
     let setting = Setting { rt: problem.rt, a: &base, m: None, columns: 1 };
-    let reliable = updates.map(|updates| Reliable::new(setting, &exact, updates)).transpose()?;
-    let (mut method, solutions) = recorded(setting, (&above, least), reliable.as_ref())?;
+    let reliable = refinement.map(|of| Reliable::new(setting, &exact, of.shared)).transpose()?;
     // As that of `solve`, the system has a factor with which norms are in range.
     let (scale, rhs) = (unit_scale(b), norm(b));
     let times = |v: &[E], factor: f64| v.iter().map(|v| E::from_real(factor) * *v).collect::<Vec<E>>();
-    method.residual.set_column(problem.rt, 0, &times(b, scale))?;
     let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first: rhs };
     // Residuals that are replaced on the way are true.
-    let reduction = if updates.is_some() { 0.0 } else { problem.reduction };
-    let limit = Limit {
-        goal: scale * (BEYOND * stop.goal(&progress(0)).unwrap_or(0.0)).max(reduction * rhs),
-        steps: stop.steps_left(&progress(0)).unwrap_or(usize::MAX),
+    let reduction = if refinement.is_some() { 0.0 } else { problem.reduction };
+    let goal = |stop: &&dyn StoppingCriterion| {
+        scale * (BEYOND * stop.goal(&progress(0)).unwrap_or(0.0)).max(reduction * rhs)
     };
+    let goals: Vec<f64> = stops.iter().map(goal).collect();
+    let stop = stops[least];
+    let limit = Limit { goal: goals[least], steps: stop.steps_left(&progress(0)).unwrap_or(usize::MAX) };
+    let (mut method, solutions) = recorded(setting, (&above, least), &goals, reliable.as_ref())?;
+    method.residual.set_column(problem.rt, 0, &times(b, scale))?;
     let limits = Limits { columns: &[Some(limit)], is_late: &|| stop.is_late(&progress(0)) };
     let shared = method.run(&limits, &mut [&mut Rescaled { log: &mut All(&mut *logs), ratio: scale }])?[0];
     // The shared space is kept until the last shift has its answer.
     let own = method.kept;
     let mut each = Vec::with_capacity(shifts.len());
-    for ((&sigma, x), log) in shifts.iter().zip(&solutions).zip(logs) {
+    for ((&sigma, x), (stop, log)) in shifts.iter().zip(&solutions).zip(stops.iter().zip(logs)) {
         let mut found = times(&x.column(problem.rt, 0)?, 1.0 / scale);
         if !found.iter().all(|x| x.abs().is_finite()) {
             found.fill(E::default());
         }
-        let (exact, inner) = (Shifted { a: problem.exact, sigma }, Shifted { a: problem.inner, sigma });
+        let inner = refinement.map_or(problem.inner, |of| of.inner);
+        let (exact, inner) = (Shifted { a: problem.exact, sigma }, Shifted { a: inner, sigma });
         let one = Solve { exact: &exact, inner: &inner, preconditioner: None, ..*problem };
-        let rest = Rest { stop, steps: shared.steps, begun };
+        let rest = Rest { stop: *stop, steps: shared.steps, begun };
         let mut log = Onwards { log, before: shared.steps };
-        let solution = match updates {
+        let solution = match refinement {
             None => solve(&one, &Cg::default(), b, &mut found, &rest, &mut log)?,
-            Some(updates) => {
-                let (cg, updates) = (Cg { flexible: true }, updates.clone());
+            Some(of) => {
+                let (cg, updates) = (Cg { flexible: true }, of.updates.clone());
                 let method = ReliableUpdates { method: cg, exact: &exact as &dyn Operator<E>, updates };
                 solve(&Solve { reduction: 0.0, ..one }, &method, b, &mut found, &rest, &mut log)?
             }
         };
         each.push((Solution { kept: solution.kept.and(own), ..solution }, found));
     }
-    Ok(ShiftedSolutions { shared: shared.steps, each })
+    Ok(ShiftedSolutions { shared: shared.steps, updates: shared.updates, each })
 }
 
 /// What was found for several shifts.
@@ -115,6 +150,8 @@ fn shifted<E: Scalar, L: Logger>(
 pub struct ShiftedSolutions<E: Scalar = f64> {
     /// Steps in the space that all shifts share.
     pub shared: usize,
+    /// Residuals that were replaced by true ones in them.
+    pub updates: usize,
     /// For each shift how it ended, and its `x`.
     pub each: Vec<(Solution, Vec<E>)>,
 }
@@ -256,6 +293,8 @@ struct Step<'g, E: Scalar> {
     v: &'g Vectors<E>,
     begun: &'g MultiVector<E>,
     above: &'g [f64],
+    /// What the residual of each shift has to be.
+    goals: &'g [f64],
     /// The smallest shift.
     least: usize,
     reliable: Option<&'g Reliable<'g, E>>,
@@ -265,6 +304,7 @@ struct Step<'g, E: Scalar> {
 fn recorded<'r, E: Scalar>(
     setting: Setting<'r, E>,
     (above, least): (&[f64], usize),
+    goals: &[f64],
     reliable: Option<&Reliable<'_, E>>,
 ) -> Result<(Recorded<'r, E>, Vec<MultiVector<E>>), Error> {
     let (rt, space) = (setting.rt, setting.space());
@@ -278,7 +318,7 @@ fn recorded<'r, E: Scalar>(
     let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
         rt.record(|graph| {
             let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
-            body(&Step { steps, v: &v, begun: &begun, above, least, reliable })
+            body(&Step { steps, v: &v, begun: &begun, above, goals, least, reliable })
         })
     };
     let begin = record(&|step| step.begin())?;
@@ -291,8 +331,20 @@ fn recorded<'r, E: Scalar>(
         })
     })?;
     let (correction, kept) = (v.x[least].clone(), Kept::vectors::<E>(space, 3 + 2 * above.len()));
+    let gate = reliable.map(|reliable| reliable.gate().clone());
     Ok((
-        Recorded { rt, residual: begun, correction, numbers, begin, steps, per_graph, finish: None, kept },
+        Recorded {
+            rt,
+            residual: begun,
+            correction,
+            numbers,
+            gate,
+            begin,
+            steps,
+            per_graph,
+            finish: None,
+            kept,
+        },
         v.x,
     ))
 }
@@ -406,10 +458,11 @@ impl<E: Scalar> Step<'_, E> {
             task.assign(p, [plus(shift.of_r(), &v.r), plus(shift.beta(), p)]).submit()?;
         }
         steps.task("multishift.base").assign(&v.p, [plus(OF_R, &v.r), plus(BETA, &v.p)]).submit()?;
+        let goals = self.goals.to_vec();
         steps.update_numbers("multishift.step", move |sums, s| {
             let norm = sums[RR].real().sqrt();
-            for shift in (0..shifts).map(Shift::new) {
-                if s.is_reached(s.real(shift.zeta()).abs() * norm) {
+            for (shift, goal) in (0..shifts).map(Shift::new).zip(&goals) {
+                if s.real(shift.zeta()).abs() * norm <= *goal {
                     s.set_real(shift.done(), 1.0);
                 }
             }

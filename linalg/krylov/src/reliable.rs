@@ -69,7 +69,9 @@ const SOLUTION: usize = 6;
 const DEVIATION: usize = 7;
 const FIRST_DEVIATION: usize = 8;
 const BEFORE: usize = 9;
-const OWN: usize = 11;
+/// How often the residual was replaced.
+pub(crate) const REPLACED: usize = 11;
+const OWN: usize = 12;
 
 /// Claims that were wrong so often will not become right: the method ends, and the caller sees the true residual.
 const MOST_CLAIMS: f64 = 4.0;
@@ -222,6 +224,7 @@ fn remember<E: Scalar>(gate: &mut Numbers<E, &mut [f64]>, norm: f64) {
     gate.set_reals([
         (IN_VAIN, if is_in_vain { gate.real(IN_VAIN) + more } else { 0.0 }),
         (ALL_IN_VAIN, gate.real(ALL_IN_VAIN) + f64::from(u8::from(is_in_vain))),
+        (REPLACED, gate.real(REPLACED) + 1.0),
         (LEAST, gate.real(LEAST).min(norm)),
         (LAST, norm),
         (LARGEST, norm),

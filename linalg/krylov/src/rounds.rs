@@ -7,6 +7,7 @@ use zellige_runtime::{Bindings, Graph, Runtime};
 use crate::error::Error;
 use crate::log::Logger;
 use crate::numbers::{NumbersHandle, REMEMBERED, State};
+use crate::reliable::REPLACED;
 use crate::scalar::Scalar;
 use crate::vector::MultiVector;
 use crate::{Correction, Kept};
@@ -47,6 +48,8 @@ pub struct Ended {
     pub steps: usize,
     /// The norm of the residual that it keeps.
     pub residual: f64,
+    /// Residuals that were replaced by true ones on the way.
+    pub updates: usize,
     /// The norm of the residual that it began with, where it measures residuals otherwise than the caller.
     pub begun: Option<f64>,
 }
@@ -82,6 +85,8 @@ pub struct Recorded<'r, E: Scalar> {
     pub correction: MultiVector<E>,
     /// The method's scalars.
     pub numbers: NumbersHandle<E>,
+    /// Says how often its residual was replaced, where it has [reliable updates](crate::ReliableUpdates).
+    pub gate: Option<NumbersHandle<E>>,
     /// What a run begins with.
     pub begin: Graph,
     /// Some [steps](steps_per_graph).
@@ -111,10 +116,14 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
         let Recorded { rt, ref numbers, ref begin, ref steps, per_graph, ref finish, .. } = *self;
         self::begin(rt, begin, numbers, limits)?;
         let steps = Bindings::recorded(steps);
-        let ended = run_each(rt, numbers, limits, logs, REMEMBERED / per_graph, &mut |_, _| {
+        let mut ended = run_each(rt, numbers, limits, logs, REMEMBERED / per_graph, &mut |_, _| {
             rt.replay(&steps)?;
             Ok(())
         })?;
+        if let Some(gate) = &self.gate {
+            let updates = gate.look(rt, |_, gate| gate.real(REPLACED) as usize)?;
+            ended.iter_mut().zip(updates).for_each(|(ended, updates)| ended.updates = updates);
+        }
         if let Some(finish) = finish {
             rt.replay(&Bindings::recorded(finish))?;
         }
@@ -141,7 +150,7 @@ pub fn run_each<E: Scalar>(
             numbers.residuals_from(seen[c]).for_each(|residual| logs[c].step(residual));
             seen[c] = numbers.steps();
             let (state, steps, residual) = (numbers.state(), numbers.steps(), numbers.residual());
-            Ended { state, steps, residual, begun: None }
+            Ended { state, steps, residual, updates: 0, begun: None }
         })
     };
     let (mut ahead, mut submitted, mut ended) = (1, 0, look()?);

@@ -83,6 +83,8 @@ pub struct Solution {
     pub reason: Reason,
     /// Steps of the method, in all runs.
     pub steps: usize,
+    /// Residuals that the method replaced by true ones on its way; see [`ReliableUpdates`](crate::ReliableUpdates).
+    pub updates: usize,
     /// Runs of the method: 1 where it went straight to the goal.
     pub runs: usize,
     /// The norm of the last residual that the method itself kept.
@@ -270,6 +272,7 @@ impl Column {
         let solution = Solution {
             reason: Reason::Converged,
             steps: 0,
+            updates: 0,
             runs: 0,
             iterated_residual: first,
             true_residual: first,
@@ -320,6 +323,7 @@ impl Column {
         let begun = ended.begun.map(|begun| begun / scale);
         solution.runs += 1;
         solution.steps += ended.steps;
+        solution.updates += ended.updates;
         solution.iterated_residual = ended.residual / scale;
         // A method that measures otherwise makes progress first where the caller does not see it. NaN is no gain.
         let has_gained =

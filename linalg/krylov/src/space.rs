@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use zellige_kernels::vectors::LANES;
 use zellige_runtime::List;
 use zellige_runtime::data::{Chunk, ChunkRef};
 
@@ -35,6 +36,8 @@ pub const MOST_PARTS: usize = 64;
 pub struct Space {
     /// The first row of each part, and the length.
     cuts: Arc<[usize]>,
+    /// Rows that are stored together.
+    group: usize,
 }
 
 impl Space {
@@ -46,7 +49,7 @@ impl Space {
         let count = if wanted < 2 { 1 } else { (wanted | 1).min(MOST_PARTS - 1) };
         // On a GPU all but the last are of one length.
         let step = rows.div_ceil(count).next_multiple_of(STEP).max(STEP);
-        Space { cuts: (0..rows).step_by(step).chain([rows]).collect() }
+        Space { cuts: (0..rows).step_by(step).chain([rows]).collect(), group: 1 }
     }
 
     /// Parts that begin at these rows.
@@ -59,7 +62,29 @@ impl Space {
             let problem = format!("{cuts:?}: parts begin at 0, and each has rows");
             return Err(Error::parameter("space", problem));
         }
-        Ok(Space { cuts: cuts.into() })
+        Ok(Space { cuts: cuts.into(), group: 1 })
+    }
+
+    /// The same, for storage that encodes so many rows together: 3 for numbers of a site that share a scale. Vector tasks work on whole groups.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] unless it is 1 to 8 and every part has whole groups.
+    pub fn grouped(self, group: usize) -> Result<Space, Error> {
+        if !(1..=8).contains(&group) || self.cuts.iter().any(|cut| cut % group != 0) {
+            let problem = format!("groups of {group} rows: 1 to 8 are possible, and parts of whole groups");
+            return Err(Error::parameter("space", problem));
+        }
+        Ok(Space { group, ..self })
+    }
+
+    /// Blocks of rows begin at multiples of this: whole groups, and whole groups of sums that are made side by side.
+    pub(crate) fn multiple(&self) -> usize {
+        LANES * self.group
+    }
+
+    /// Rows of which products are summed by themselves: [`GRAIN`], or a little less, so that they are whole groups.
+    pub fn grain(&self) -> usize {
+        GRAIN / self.multiple() * self.multiple()
     }
 
     /// The length of its vectors.
@@ -148,5 +173,8 @@ mod tests {
         for (starts, rows) in [(&[][..], 9), (&[1], 9), (&[0, 9], 9), (&[0, 5, 5], 9)] {
             assert!(Space::cut_at(starts, rows).is_err());
         }
+        let of_sites = Space::cut_at(&[0, 6], 12).and_then(|space| space.grouped(3)).expect("whole groups");
+        assert_eq!((of_sites.grain(), of_sites.grain() % 96), (4032, 0));
+        assert!(of_sites.grouped(4).is_err() && Space::new(9, 0).grouped(9).is_err());
     }
 }

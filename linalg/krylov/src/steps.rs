@@ -6,7 +6,7 @@ use zellige_runtime::{Cpu, Handle, Operands, Read, Recorder, Submit, Update, rea
 use crate::error::Error;
 use crate::numbers::{Numbers, NumbersHandle, columns_of, columns_of_mut};
 use crate::scalar::Scalar;
-use crate::space::{GRAIN, Space};
+use crate::space::Space;
 use crate::vector_task::VectorTask;
 
 /// The graph of a step that is being recorded: tasks over the parts of vectors, and the scalars that they share.
@@ -199,7 +199,7 @@ fn total<'s, E: Scalar>(
     }
 }
 
-/// Partial sums of products of vectors: `width` of them for each [`GRAIN`] rows and each column.
+/// Partial sums of products of vectors: `width` of them for each [grain](Space::grain) and each column.
 #[derive(Debug)]
 pub struct Sums<E> {
     /// Of each part: `[grain][column][sum]`.
@@ -211,7 +211,7 @@ pub struct Sums<E> {
 impl<E: Scalar> Sums<E> {
     /// Room for `width` sums over vectors of so many columns.
     pub fn new(target: &impl Submit, space: &Space, columns: usize, width: usize) -> Self {
-        let words = |rows: usize| vec![0.0; rows.div_ceil(GRAIN) * columns * width * E::WORDS];
+        let words = |rows: usize| vec![0.0; rows.div_ceil(space.grain()) * columns * width * E::WORDS];
         let partial = space.ranges().map(|range| target.register(words(range.len()))).collect();
         Sums { partial, width, scalar: std::marker::PhantomData }
     }

@@ -12,7 +12,7 @@ use crate::scalar::Scalar;
 /// How the numbers of a vector are stored: as 64-bit words, in any format. Tasks decode some rows at a time into buffers that stay in the nearest
 /// cache, compute in float64, and encode the result.
 ///
-/// Rows that are decoded and encoded begin at multiples of 32.
+/// Rows that are decoded and encoded begin at multiples of 32, and are whole groups of the [space](crate::Space::grouped).
 pub trait Storage<E: Scalar>: Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &str;

@@ -19,7 +19,6 @@ use crate::gpu;
 use crate::grains::finish;
 use crate::numbers::{Numbers, columns_of};
 use crate::scalar::Scalar;
-use crate::space::GRAIN;
 use crate::steps::Steps;
 use crate::storage::Storage;
 use crate::vector::MultiVector;
@@ -180,6 +179,8 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         let [read, updated] = [&vectors.read, &vectors.updated].map(|vectors| operands(vectors));
         let program = Program {
             columns,
+            block_rows: (AT_ONCE / columns / steps.space().multiple()).max(1) * steps.space().multiple(),
+            grain: steps.space().grain(),
             read,
             updated,
             assignments: placed,
@@ -292,6 +293,10 @@ impl<E: Scalar> Operand<E> {
 #[derive(Debug)]
 pub(crate) struct Program<E: Scalar> {
     pub(crate) columns: usize,
+    /// Rows of a block: whole groups of lanes, and of rows that are stored together.
+    block_rows: usize,
+    /// Rows of which products are summed by themselves.
+    pub(crate) grain: usize,
     pub(crate) read: Vec<Operand<E>>,
     pub(crate) updated: Vec<Operand<E>>,
     pub(crate) assignments: Vec<Assignment<E>>,
@@ -381,13 +386,8 @@ struct Buffers<'s, E> {
 }
 
 impl<E: Scalar> Program<E> {
-    /// Rows of a block: whole groups of lanes.
-    fn block_rows(&self) -> usize {
-        (AT_ONCE / self.columns / LANES).max(1) * LANES
-    }
-
     fn buffers<'s>(&self, scratch: &'s mut Vec<f64>) -> Buffers<'s, E> {
-        let len = self.block_rows() * self.columns;
+        let len = self.block_rows * self.columns;
         let coefficients = self.assignments.iter().map(|one| one.terms.len()).sum::<usize>() * self.columns;
         let sizes = [
             (self.read.len() + self.updated.len()) * len,
@@ -423,11 +423,11 @@ impl<E: Scalar> Program<E> {
         let mut buffers = self.buffers(scratch);
         self.resolve(numbers, &mut buffers);
         let mut sums = sums.map(E::of_words_mut);
-        for (grain, start) in (0..rows).step_by(GRAIN).enumerate() {
-            let end = rows.min(start + GRAIN);
+        for (grain, start) in (0..rows).step_by(self.grain).enumerate() {
+            let end = rows.min(start + self.grain);
             buffers.lanes.fill(E::default());
-            for first in (start..end).step_by(self.block_rows()) {
-                let block = first..end.min(first + self.block_rows());
+            for first in (start..end).step_by(self.block_rows) {
+                let block = first..end.min(first + self.block_rows);
                 let is_last = block.end == end;
                 self.block(block, is_last, (read, &mut *updated), active, &mut buffers);
             }

@@ -3,8 +3,10 @@
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use zellige_kernels::sites::MatrixFormat;
 use zellige_lqcd::generate::Start;
-use zellige_lqcd::pipeline::Source;
+use zellige_lqcd::pipeline::{Method, Mixed, Solver, Source};
+use zellige_lqcd::precision::Precision;
 use zellige_lqcd::{Action, Boundary};
 
 use super::RunOutputs;
@@ -33,16 +35,60 @@ Actions (--action)
 Example
   zellige lqcd smear small.lat --action hisq";
 
-const INVERT_EXAMPLES: &str = "\
-The propagator (2 m + D)^-1 from a point is computed for each colour by the conjugate gradient method for 4 m^2 - D D on the sites of one parity. A residual
-that the method reports is recomputed before anything is called converged. The correlator is the sum of the squares of the propagator's elements in each time slice.
+/// What is said of formats where solvers have them.
+macro_rules! formats {
+    () => {
+        "\
+Formats (--precision)
+  double           float64
+  double-X         steps in X; residuals are replaced on the way by computed ones in float64 (reliable updates)
+  X                steps in X alone: its residual is computed where it seems to be small enough
+  X is single (float32), half (16-bit integers and a scale for each site), int20, int30, or LINKS/QUARKS/PRODUCTS such as
+  fp32/int20/fp32; --gauge changes the links alone: fp64, fp32, fixed32, fixed24, fixed16, each also compressed (fixed16-13)
+"
+    };
+}
 
+const INVERT_EXAMPLES: &str = concat!(
+    "\
+The propagator (2 m + D)^-1 from a point is computed for each colour on the sites of one parity, by a system with 4 m^2 - D D. A residual
+that the method reports is recomputed in float64 before anything is called converged. The correlator is the sum of the squares of the
+propagator's elements in each time slice.
+
+",
+    formats!(),
+    "
 Exit code 5: a residual is above --tol.
 
 Examples
   zellige lqcd invert small.lat --mass 0.05
-  zellige lqcd invert small.lat --action naive --mass 0.1 --tol 1e-12 --report residuals.html --json result.json
-  zellige lqcd invert small.lat --source point:0,0,0,4:1 --bc periodic";
+  zellige lqcd invert small.lat --mass 0.01 --precision double-int20 --gauge fp32 --report residuals.html
+  zellige lqcd invert small.lat --action naive --mass 0.1 --tol 1e-12 --json result.json
+  zellige lqcd invert small.lat --source point:0,0,0,4:1 --bc periodic"
+);
+
+const MULTISHIFT_EXAMPLES: &str = concat!(
+    "\
+4 m^2 - D D + sigma is solved for all shifts sigma in one Krylov space, by conjugate gradients in --precision, then for each shift by itself
+from where that has brought it, in --refine. The source has one colour, the first where --source says none.
+
+",
+    formats!(),
+    "
+Exit code 5: a residual is above its tolerance.
+
+Examples
+  zellige lqcd multishift small.lat --shifts 0,1e-3,0.1,1
+  zellige lqcd multishift small.lat --shifts 0,0.01,1 --tols 1e-10,1e-8,1e-6 --precision double-int30 --refine double-int20"
+);
+
+const DSLASH_EXAMPLES: &str = "\
+The operator between the two parities of random links is applied to random fields, and its bytes (each number once) are compared with the rate
+at which this machine reads memory.
+
+Examples
+  zellige lqcd dslash --size 16 --workers 2
+  zellige lqcd dslash --size 32x32x32x64 --precision half,int20 --columns 8 --json -";
 
 /// `zellige lqcd`.
 #[derive(Debug, Subcommand)]
@@ -58,7 +104,13 @@ pub enum Lqcd {
     Smear(LqcdSmear),
     /// Compute the propagator of a staggered quark from a point, and its correlator.
     #[command(after_long_help = INVERT_EXAMPLES)]
-    Invert(LqcdInvert),
+    Invert(Box<LqcdInvert>),
+    /// Solve for several shifts in one Krylov space.
+    #[command(after_long_help = MULTISHIFT_EXAMPLES)]
+    Multishift(Box<LqcdMultishift>),
+    /// How fast the staggered operator is in its formats, beside the rate of memory.
+    #[command(after_long_help = DSLASH_EXAMPLES)]
+    Dslash(LqcdDslash),
 }
 
 /// Extents in x, y, z and t, as `8x8x8x16`.
@@ -136,9 +188,9 @@ pub struct LqcdSmear {
     pub outputs: RunOutputs,
 }
 
-/// `zellige lqcd invert`.
+/// What is solved.
 #[derive(Debug, Args)]
-pub struct LqcdInvert {
+pub struct LqcdSystem {
     /// The gauge field.
     #[arg(value_name = "LATTICE")]
     pub lattice: Input,
@@ -148,7 +200,7 @@ pub struct LqcdInvert {
     /// The quark's mass in units of the lattice, above 0.
     #[arg(long, value_name = "MASS", default_value_t = 0.01)]
     pub mass: f64,
-    /// Where the propagator begins: point:X,Y,Z,T for all colours, or point:X,Y,Z,T:COLOUR.
+    /// Where the source is: point:X,Y,Z,T, or point:X,Y,Z,T:COLOUR for one colour.
     #[arg(long, value_name = "SOURCE", default_value_t = Source::default())]
     pub source: Source,
     /// Boundary condition in time: periodic or antiperiodic.
@@ -157,9 +209,120 @@ pub struct LqcdInvert {
     /// Residual relative to the source that is small enough.
     #[arg(long, value_name = "TOL", default_value_t = 1e-10)]
     pub tol: f64,
-    /// Most iterations for each colour.
+    /// Most iterations for each right-hand side.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub max_steps: usize,
+    /// Number of CPU worker threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+}
+
+/// How it is solved.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Solver")]
+pub struct LqcdSolver {
+    /// Formats: double, single, half, int20, int30, double-int20, ...; see below.
+    #[arg(long, value_name = "FORMATS", default_value_t = Mixed::Double)]
+    pub precision: Mixed,
+    /// Another format of the links in steps of less precision than double.
+    #[arg(long, value_name = "FORMAT")]
+    pub gauge: Option<MatrixFormat>,
+    /// Replace the residual where it has become smaller by this since the last time.
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.1, hide_short_help = true)]
+    pub delta: f64,
+    /// Replace it where an estimate of its error is large instead (van der Vorst and Ye).
+    #[arg(long, conflicts_with = "delta", hide_short_help = true)]
+    pub estimate: bool,
+    /// Leave out what keeps steps of less precision stable, to see what it is good for.
+    #[arg(long, value_name = "WHAT,..", value_delimiter = ',', hide_short_help = true)]
+    pub without: Vec<Refinement>,
+}
+
+/// What keeps steps of less precision stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Refinement {
+    /// The solution is accumulated in float64.
+    WideSolution,
+    /// Directions are made orthogonal to a residual that was replaced.
+    Projection,
+    /// Directions by the formula of Polak and Ribiere.
+    PolakRibiere,
+}
+
+impl LqcdSolver {
+    /// The same for the library.
+    pub fn solver(&self, method: Method) -> Solver {
+        let has = |what: Refinement| !self.without.contains(&what);
+        Solver {
+            method,
+            precision: self.precision,
+            gauge: self.gauge,
+            delta: self.delta,
+            estimate: self.estimate,
+            wide_solution: has(Refinement::WideSolution),
+            projection: has(Refinement::Projection),
+            polak_ribiere: has(Refinement::PolakRibiere),
+        }
+    }
+}
+
+/// `zellige lqcd invert`.
+#[derive(Debug, Args)]
+pub struct LqcdInvert {
+    #[command(flatten)]
+    pub system: LqcdSystem,
+    /// cg (conjugate gradients) or bicgstab (BiCGStab(4)).
+    #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, help_heading = "Solver")]
+    pub method: Method,
+    #[command(flatten)]
+    pub solver: LqcdSolver,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
+}
+
+/// `zellige lqcd multishift`.
+#[derive(Debug, Args)]
+pub struct LqcdMultishift {
+    #[command(flatten)]
+    pub system: LqcdSystem,
+    /// Shifts, 0 or more.
+    #[arg(long, value_name = "SIGMA,..", value_delimiter = ',', required = true)]
+    pub shifts: Vec<f64>,
+    /// A tolerance for each shift, in place of --tol.
+    #[arg(long, value_name = "TOL,..", value_delimiter = ',', conflicts_with = "tol")]
+    pub tols: Vec<f64>,
+    #[command(flatten)]
+    pub solver: LqcdSolver,
+    /// Formats of the steps of each shift after those that all share [default: as --precision].
+    #[arg(long, value_name = "FORMATS", help_heading = "Solver")]
+    pub refine: Option<Mixed>,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
+}
+
+/// `zellige lqcd dslash`.
+#[derive(Debug, Args)]
+pub struct LqcdDslash {
+    /// Extents in x, y, z and t, e.g. 32x32x32x64: even, from 4.
+    #[arg(long, value_name = "XxYxZxT", default_value = "16")]
+    pub size: Extents,
+    /// Formats: double, single, half, int20, int30, or LINKS/QUARKS/PRODUCTS such as fp32/int20/fp32.
+    #[arg(
+        long,
+        value_name = "FORMAT,..",
+        value_delimiter = ',',
+        default_value = "double,single,half,int20,int30"
+    )]
+    pub precision: Vec<Precision>,
+    /// Right-hand sides at once.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub columns: u16,
+    /// Hops of one link only, as in the naive action.
+    #[arg(long)]
+    pub naive: bool,
+    /// Applications that are timed.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub repeat: u16,
     /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,

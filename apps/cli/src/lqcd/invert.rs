@@ -5,7 +5,7 @@ use zellige_lqcd::pipeline::results::InvertResult;
 use zellige_lqcd::pipeline::{Options, invert};
 use zellige_lqcd::{files, report};
 
-use super::{failed, runtime};
+use super::{failed, options, runtime};
 use crate::args::LqcdInvert;
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -16,20 +16,13 @@ use crate::interrupt;
 /// A file that cannot be read or holds no gauge field, options without meaning, a residual that stays above the tolerance, an output that cannot be
 /// written, Ctrl-C.
 pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
-    let gauge = files::read(&args.lattice)?.gauge;
-    let options = Options {
-        action: args.action,
-        mass: args.mass,
-        boundary: args.bc,
-        source: args.source,
-        tolerance: args.tol,
-        most_steps: args.max_steps,
-    };
-    let rt = runtime(args.workers, &args.outputs)?;
+    let gauge = files::read(&args.system.lattice)?.gauge;
+    let options = Options { solver: args.solver.solver(args.method), ..options(&args.system) };
+    let rt = runtime(args.system.workers, &args.outputs)?;
     let armed = interrupt::cancels(rt.canceller());
     let (result, histories) = invert(&rt, &gauge, &options).map_err(failed)?;
     drop(armed);
-    let name = args.lattice.display().to_string();
+    let name = args.system.lattice.display().to_string();
     let (results, trace) = ([result], args.outputs.recorded(&rt)?);
     let page = || Ok(report::of_inverted(&name, &results[0], &histories));
     args.outputs.write(&name, trace.as_ref(), &results, page, || text(&results[0]))?;
@@ -47,7 +40,7 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
 }
 
 fn text(result: &InvertResult) -> String {
-    let mut text = String::new();
+    let mut text = format!("{}, {}\n", result.method, result.precision);
     for (at, (iterations, residual)) in result.iterations.iter().zip(&result.true_residual).enumerate() {
         text +=
             &format!("right-hand side {at}: {iterations} iterations, recomputed residual {residual:.2e}\n");

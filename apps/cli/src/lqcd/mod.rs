@@ -1,13 +1,16 @@
 //! `zellige lqcd ...`.
 
+mod dslash;
 mod generate;
 mod info;
 mod invert;
+mod multishift;
 mod smear;
 
+use zellige_lqcd::pipeline::{Options, Solver};
 use zellige_runtime::Runtime;
 
-use crate::args::{Lqcd, RunOutputs};
+use crate::args::{Lqcd, LqcdSystem, RunOutputs};
 use crate::{devices, interrupt};
 
 /// Does what the word after `lqcd` says.
@@ -20,6 +23,21 @@ pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
         Lqcd::Info(args) => info::run(args),
         Lqcd::Smear(args) => smear::run(args),
         Lqcd::Invert(args) => invert::run(args),
+        Lqcd::Multishift(args) => multishift::run(args),
+        Lqcd::Dslash(args) => dslash::run(args),
+    }
+}
+
+/// The system, with the solver of the defaults.
+fn options(args: &LqcdSystem) -> Options {
+    Options {
+        action: args.action,
+        mass: args.mass,
+        boundary: args.bc,
+        source: args.source,
+        tolerance: args.tol,
+        most_steps: args.max_steps,
+        solver: Solver::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{left, ok, result, run};
+use crate::common::{left, ok, result, results, run};
 
 #[test]
 fn a_field_is_made_described_smeared_and_inverted() {
@@ -59,6 +59,67 @@ fn a_field_is_made_described_smeared_and_inverted() {
 }
 
 #[test]
+fn formats_and_shifts_are_chosen_by_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["lqcd", "generate", "--size", "4", "--beta", "5.7", "--trajectories", "2", "-o", "a.lat"]);
+    let inverted = |more: &[&str]| {
+        let line = ["lqcd", "invert", "a.lat", "--mass", "0.1", "--source", "point:0,0,0,0:0", "--json", "-"];
+        result(&ok(here, &[&line[..], more].concat()))
+    };
+    let double = inverted(&[]);
+    for (more, precision) in [
+        (&["--precision", "double-int20", "--gauge", "fp32"][..], "double-fp32/int20/fp32"),
+        (&["--precision", "double-half", "--without", "projection,polak-ribiere"], "double-half"),
+        (&["--precision", "double-single", "--method", "bicgstab"], "double-single"),
+    ] {
+        let mixed = inverted(more);
+        assert_eq!(mixed["precision"], precision);
+        assert!(mixed["reliable_updates"][0].as_u64() > Some(0), "{mixed}");
+        let [a, b] = [&double, &mixed].map(|one| one["correlator"][1].as_f64().unwrap());
+        assert!((a - b).abs() < 1e-8 * a, "{a} {b}");
+    }
+    let shifted = |more: &[&str]| {
+        let line = [
+            "lqcd",
+            "multishift",
+            "a.lat",
+            "--mass",
+            "0.1",
+            "--shifts",
+            "0,0.5",
+            "--report",
+            "s.html",
+            "--json",
+            "-",
+        ];
+        result(&ok(here, &[&line[..], more].concat()))
+    };
+    for found in [
+        shifted(&[]),
+        shifted(&["--precision", "double-int30", "--refine", "double-int20", "--tols", "1e-10,1e-8"]),
+    ] {
+        let shifts = found["shifts"].as_array().unwrap();
+        assert!(shifts.len() == 2 && shifts.iter().all(|one| one["converged"] == true), "{found}");
+    }
+    assert!(fs::read_to_string(here.join("s.html")).unwrap().matches("class=\"line").count() >= 2);
+    let line = [
+        "lqcd",
+        "dslash",
+        "--size",
+        "4x4x4x4",
+        "--precision",
+        "half,fp32/int20/fp32",
+        "--repeat",
+        "2",
+        "--json",
+        "-",
+    ];
+    let rates = results(&ok(here, &line));
+    assert_eq!(rates.as_array().map(Vec::len), Some(2), "{rates}");
+}
+
+#[test]
 fn what_cannot_be_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -76,6 +137,9 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd invert a.lat --source point:0,0,4,0", "--source");
     refused("lqcd invert a.lat --action wilson", "hisq");
     refused("lqcd invert a.lat --bc open", "antiperiodic");
+    refused("lqcd invert a.lat --precision double-int40", "int20");
+    refused("lqcd multishift a.lat --shifts 0,1 --tols 1e-9", "--tols");
+    refused("lqcd multishift a.lat --shifts -1", "--shifts");
     // A link that is not in SU(3), and a file that ends too early.
     let whole = fs::read(here.join("a.lat")).unwrap();
     let mut broken = whole.clone();

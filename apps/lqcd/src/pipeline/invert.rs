@@ -4,19 +4,18 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
-use zellige_krylov::{
-    Cg, History, Logger, MultiVector, NumbersHandle, Operator, Solve, Steps, Stop, StoppingCriterion,
-    solve_columns,
-};
-use zellige_runtime::{Bindings, Runtime};
+use zellige_krylov::{History, Logger, MultiVector, Operator, Solve, Stop, StoppingCriterion, solve_columns};
+use zellige_runtime::Runtime;
 
 use super::results::{InvertResult, Plaquettes, Seconds};
+use super::solver::{Method, Solver, dslash_now, heavy_quark_residual};
 use crate::dslash::Boundary;
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
 use crate::normal::Normal;
 use crate::observables::link_trace;
+use crate::precision::Precision;
 use crate::smear::{Action, smear};
 use crate::su3::C64;
 
@@ -84,6 +83,8 @@ pub struct Options {
     pub tolerance: f64,
     /// Most steps for each colour.
     pub most_steps: usize,
+    /// The method, and its formats.
+    pub solver: Solver,
 }
 
 impl Default for Options {
@@ -95,12 +96,13 @@ impl Default for Options {
             source: Source::default(),
             tolerance: 1e-10,
             most_steps: 100_000,
+            solver: Solver::default(),
         }
     }
 }
 
 impl Options {
-    fn check(&self, geometry: Geometry) -> Result<(), Error> {
+    pub(super) fn check(&self, geometry: Geometry) -> Result<(), Error> {
         if !(self.mass > 0.0 && self.mass.is_finite()) {
             return Err(Error::parameter("mass", format!("{}: a number above 0 is needed", self.mass)));
         }
@@ -133,7 +135,9 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResul
     let smeared = smear(rt, &links, options.action)?;
     drop(links);
     let site = geometry.site(options.source.at);
-    let a = Normal::new(rt, &smeared, options.mass, geometry.parity(site), options.boundary);
+    let (parity, double) = (geometry.parity(site), Precision::DOUBLE);
+    let a = Normal::new(rt, &smeared, options.mass, parity, options.boundary, double);
+    let narrow = options.solver.narrow(rt, &smeared, options.mass, parity, options.boundary);
     let links_by_svd = smeared.by_svd;
     drop(smeared);
     let smear_seconds = begun.elapsed().as_secs_f64();
@@ -145,16 +149,24 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResul
     let mut z: Vec<Vec<C64>> = b.iter().map(|b| vec![C64::default(); b.len()]).collect();
     let mut histories = vec![History::default(); b.len()];
     let solutions = {
-        let stop = [Stop::RelativeToRhs(options.tolerance), Stop::Steps(options.most_steps)];
+        let stop = [
+            Stop::RelativeToRhs(options.tolerance),
+            Stop::Steps(options.most_steps.div_ceil(options.solver.steps())),
+        ];
         let stop: &[Stop] = &stop;
         let stops: Vec<&dyn StoppingCriterion> = b.iter().map(|_| &stop as &dyn StoppingCriterion).collect();
         let b: Vec<&[C64]> = b.iter().map(Vec::as_slice).collect();
         let mut z: Vec<&mut [C64]> = z.iter_mut().map(Vec::as_mut_slice).collect();
         let mut logs: Vec<&mut dyn Logger> = histories.iter_mut().map(|log| log as &mut dyn Logger).collect();
-        solve_columns(&Solve::new(rt, &a), &Cg::default(), &b, &mut z, &stops, &mut logs)?
+        let inner: &dyn Operator<C64> = narrow.as_ref().map_or(&a, |narrow| narrow);
+        let method = options.solver.method(&a, b.len());
+        solve_columns(&Solve { inner, ..Solve::new(rt, &a) }, &*method, &b, &mut z, &stops, &mut logs)?
     };
     let correlator = correlator(rt, &a, &z, geometry, options.source.at[T])?;
     let solve_seconds = begun.elapsed().as_secs_f64();
+    let of_heavy = b.iter().zip(&z).map(|(b, z)| heavy_quark_residual(rt, &a, b, z));
+    let steps = options.solver.steps();
+    let products = if options.solver.method == Method::Cg { 1 } else { 2 };
     let result = InvertResult {
         lattice: geometry.extents(),
         plaquette,
@@ -164,17 +176,23 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResul
         boundary: options.boundary.to_string(),
         source: options.source.to_string(),
         tolerance: options.tolerance,
+        method: options.solver.name(&a),
+        precision: options.solver.formats().to_string(),
         converged: solutions.iter().all(|solution| solution.reason.is_converged()),
         links_by_svd,
-        iterations: solutions.iter().map(|solution| solution.steps).collect(),
+        iterations: solutions.iter().map(|solution| steps * solution.steps).collect(),
         iterated_residual: solutions
             .iter()
             .map(|solution| solution.iterated_residual / solution.rhs)
             .collect(),
         true_residual: solutions.iter().map(|solution| solution.true_residual / solution.rhs).collect(),
-        reliable_updates: solutions.iter().map(|_| 0).collect(),
-        // One for each step, for the residual that the first run begins with, and for that which each ends with.
-        applications: solutions.iter().map(|solution| solution.steps + solution.runs + 1).collect(),
+        heavy_quark_residual: of_heavy.collect::<Result<_, Error>>()?,
+        reliable_updates: solutions.iter().map(|solution| solution.updates).collect(),
+        // Those of steps, for residuals that were replaced, for that which the first run begins with, and for that which each ends with.
+        applications: solutions
+            .iter()
+            .map(|solution| products * steps * solution.steps + solution.updates + solution.runs + 1)
+            .collect(),
         correlator,
         seconds: Seconds { smear: smear_seconds, solve: solve_seconds },
     };
@@ -182,7 +200,7 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResul
 }
 
 /// A vector of zeros and a one.
-fn unit(length: usize, at: usize) -> Vec<C64> {
+pub(super) fn unit(length: usize, at: usize) -> Vec<C64> {
     let mut unit = vec![C64::default(); length];
     unit[at] = C64::new(1.0, 0.0);
     unit
@@ -199,11 +217,7 @@ fn correlator(
     let columns: Vec<&[C64]> = z.iter().map(Vec::as_slice).collect();
     let here = MultiVector::from_columns(rt, a.domain(), &columns);
     let there = MultiVector::zeros(rt, a.domain(), z.len());
-    let numbers = NumbersHandle::new(rt, z.len(), 0);
-    let graph = rt.record(|graph| {
-        a.there().apply(&Steps::new(graph, a.domain(), &numbers), &here, &there, -1.0, None)
-    })?;
-    rt.replay(&Bindings::recorded(&graph))?;
+    dslash_now(rt, a.there(), &here, &there, -1.0)?;
     let (slice, nt) = (geometry.slice() * COLOURS, geometry.extents()[T]);
     let mut sums = vec![0.0; nt];
     let square = |values: &[C64]| values.iter().map(C64::norm_sqr).sum::<f64>();

@@ -1,6 +1,12 @@
 //! From parameters and gauge fields to results.
 
+pub mod dslash;
 pub mod invert;
+pub mod multishift;
 pub mod results;
+pub mod solver;
 
+pub use dslash::dslash;
 pub use invert::{Options, Source, invert};
+pub use multishift::{Shift, multishift};
+pub use solver::{Method, Mixed, Solver};

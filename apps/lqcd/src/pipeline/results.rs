@@ -157,6 +157,10 @@ pub struct InvertResult {
     pub source: String,
     /// The requested residual beside the source.
     pub tolerance: f64,
+    /// The method.
+    pub method: String,
+    /// Formats of the solver.
+    pub precision: String,
     /// Whether all residuals are within the tolerance.
     pub converged: bool,
     /// Links that were projected to U(3) by singular values.
@@ -167,6 +171,8 @@ pub struct InvertResult {
     pub iterated_residual: Vec<f64>,
     /// `|b - (4 m^2 - D D) z| / |b|`, computed from the answer.
     pub true_residual: Vec<f64>,
+    /// `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity.
+    pub heavy_quark_residual: Vec<f64>,
     /// Residuals that were replaced on the way by computed ones.
     pub reliable_updates: Vec<usize>,
     /// Applications of `4 m^2 - D D`, those for computed residuals among them.
@@ -176,6 +182,85 @@ pub struct InvertResult {
     pub correlator: Vec<f64>,
     /// Times.
     pub seconds: Seconds,
+}
+
+/// A result of `zellige lqcd multishift`: one source of one colour.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MultishiftResult {
+    /// Extents in x, y, z and t.
+    pub lattice: [usize; 4],
+    /// The action, as `--action` takes it.
+    pub action: String,
+    /// The mass.
+    pub mass: f64,
+    /// `periodic` or `antiperiodic` in time.
+    pub boundary: String,
+    /// The source, as `--source` takes it.
+    pub source: String,
+    /// Formats of the steps that all shifts share.
+    pub precision: String,
+    /// Formats of those after them.
+    pub refinement: String,
+    /// Whether all residuals are within their tolerances.
+    pub converged: bool,
+    /// Steps that all shifts share.
+    pub iterations: usize,
+    /// Residuals of the smallest shift that were replaced in them by computed ones.
+    pub reliable_updates: usize,
+    /// Applications of the operator in all.
+    pub applications: usize,
+    /// Each shift.
+    pub shifts: Vec<ShiftResult>,
+    /// Times.
+    pub seconds: Seconds,
+}
+
+/// What was found for a shift.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ShiftResult {
+    /// What is added to `4 m^2 - D D`.
+    pub shift: f64,
+    /// The requested residual beside the source.
+    pub tolerance: f64,
+    /// Whether the residual is within the tolerance.
+    pub converged: bool,
+    /// The residual after the shared steps, computed from the answer.
+    pub shared_residual: f64,
+    /// Steps after the shared ones.
+    pub iterations: usize,
+    /// The residual that the solver itself kept, beside the source.
+    pub iterated_residual: f64,
+    /// The residual beside the source, computed from the answer.
+    pub true_residual: f64,
+    /// `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity.
+    pub heavy_quark_residual: f64,
+    /// Residuals that were replaced after the shared steps.
+    pub reliable_updates: usize,
+    /// Applications of the operator after the shared steps, those for computed residuals among them.
+    pub applications: usize,
+}
+
+/// The rate of the operator for one precision.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct DslashResult {
+    /// Extents in x, y, z and t.
+    pub lattice: [usize; 4],
+    /// Formats of links, quark fields and products.
+    pub precision: String,
+    /// Right-hand sides at once.
+    pub columns: usize,
+    /// Workers.
+    pub workers: usize,
+    /// Time of an application to one parity, for all right-hand sides (ns for each site): the median.
+    pub nanoseconds: f64,
+    /// Bytes of an application for each site, if each number is read or written once.
+    pub bytes: f64,
+    /// These bytes by that time (GB/s).
+    pub rate: f64,
+    /// Rate at which memory is read by all workers, measured beside it (GB/s).
+    pub bandwidth: f64,
+    /// Rate of operations, 1146 for each site and right-hand side with hops of three links, 570 without (Gflop/s).
+    pub gflops: f64,
 }
 
 /// Times (s).

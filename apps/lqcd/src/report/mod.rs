@@ -4,10 +4,13 @@ use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, short};
 use zellige_krylov::History;
 
-use crate::pipeline::results::{GenerateResult, InvertResult, Plaquettes};
+use crate::pipeline::results::{GenerateResult, InvertResult, MultishiftResult, Plaquettes};
 
 /// Most points of a line: more than the picture has pixels would only make it large.
 const POINTS: usize = 800;
+
+/// Lines that have a colour of their own.
+const LINES: usize = 5;
 
 /// Margins of a chart.
 const MARGINS: [f64; 4] = [24.0, 14.0, 42.0, 64.0];
@@ -43,6 +46,7 @@ pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) 
         ("mass", result.mass.to_string()),
         ("boundary in time", result.boundary.clone()),
         ("source", result.source.clone()),
+        ("method", format!("{}, {}", result.method, result.precision)),
         ("requested tolerance", short(result.tolerance)),
         ("converged", if result.converged { "yes" } else { "no" }.to_owned()),
         ("iterations", listed(&result.iterations, ToString::to_string)),
@@ -55,6 +59,31 @@ pub fn of_inverted(lattice: &str, result: &InvertResult, histories: &[History]) 
     let words =
         "The sum of the squares of the propagator's elements in each time slice, from that of the source on.";
     page.section("Correlator", words, &figure(&correlator(&result.correlator), "C(t)"));
+    page
+}
+
+/// The page of several shifts; `histories` are those of the shifts.
+pub fn of_shifts(lattice: &str, result: &MultishiftResult, histories: &[History]) -> Page {
+    let mut page = Page::new(&format!("{lattice}: {} shifts", result.shifts.len()));
+    page.section(lattice, "Systems with several shifts, solved in one Krylov space.", "");
+    page.facts(&[
+        ("lattice", extents(result.lattice)),
+        ("action", result.action.clone()),
+        ("mass", result.mass.to_string()),
+        ("formats of the shared steps", result.precision.clone()),
+        ("formats of those after them", result.refinement.clone()),
+        ("shared iterations", result.iterations.to_string()),
+        ("applications", result.applications.to_string()),
+        ("shifts", listed(&result.shifts, |one| one.shift.to_string())),
+        ("residuals after the shared steps", listed(&result.shifts, |one| short(one.shared_residual))),
+        ("iterations after them", listed(&result.shifts, |one| one.iterations.to_string())),
+        ("recomputed residuals", listed(&result.shifts, |one| short(one.true_residual))),
+        ("smearing (s)", short(result.seconds.smear)),
+        ("solving (s)", short(result.seconds.solve)),
+    ]);
+    let words =
+        "A line for each shift: the residual that the method keeps. Points are recomputed residuals b - A x.";
+    page.section("Residuals", words, &figure(&residuals(histories), "residuals relative to the source"));
     page
 }
 
@@ -74,10 +103,14 @@ fn positive(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-/// The least and the largest of some numbers.
+/// The least and the largest of some numbers; a decade where there are none.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
+        .fold(None, |range, value| {
+            let (least, most) = range.unwrap_or((value, value));
+            Some((value.min(least), value.max(most)))
+        })
+        .unwrap_or((0.1, 1.0))
 }
 
 fn plaquettes(history: &[f64]) -> String {
@@ -111,7 +144,7 @@ fn residuals(histories: &[History]) -> String {
         let own = history.steps.iter().enumerate().map(|(step, &norm)| (step + 1, norm));
         let shown = own.filter(|(step, norm)| step % every == 0 && positive(*norm));
         let points: Vec<_> = shown.map(|(step, norm)| (x.at(step as f64), y.at(norm))).collect();
-        chart.line(&points, &format!("c{colour}"));
+        chart.line(&points, &format!("c{}", colour % LINES));
         for &(step, norm) in history.checks.iter().filter(|check| positive(check.1)) {
             let (cx, cy) = (x.at(step as f64), y.at(norm));
             chart.put(format_args!(
@@ -157,6 +190,6 @@ mod tests {
     fn residuals_have_a_line_for_each_colour_and_a_point_for_each_check() {
         let history = History { steps: vec![0.5, 0.25], checks: vec![(0, 1.0), (2, 0.26)] };
         let picture = residuals(&[history.clone(), history]);
-        assert_eq!((picture.matches("<polyline").count(), picture.matches("<circle").count()), (2, 4));
+        assert_eq!((picture.matches("class=\"line").count(), picture.matches("<circle").count()), (2, 4));
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of files, and of published values where their data are at hand.
 
 mod files;
+mod precision;
 mod reference;
 mod written;

@@ -140,7 +140,8 @@ impl BiCgStab {
         let kept = Kept::vectors::<E>(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 }).and(own);
         let correction = vectors.d.as_ref().unwrap_or(&vectors.e).clone();
         let residual = vectors.begun.clone();
-        Ok(Recorded { rt, residual, correction, numbers, begin, steps, per_graph, finish, kept })
+        let gate = reliable.map(|reliable| reliable.gate().clone());
+        Ok(Recorded { rt, residual, correction, numbers, gate, begin, steps, per_graph, finish, kept })
     }
 }
 

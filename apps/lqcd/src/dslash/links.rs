@@ -1,0 +1,102 @@
+//! Links of the operator, folded for output sites and stored.
+
+use zellige_kernels::sites::{Group, LANES, MatrixFormat};
+use zellige_runtime::{Handle, Submit};
+
+use super::{Boundary, phase};
+use crate::gauge::Gauge;
+use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
+use crate::smear::Smeared;
+use crate::su3::{Matrix, adjoint, norm_sqr, scale};
+
+/// Matrices of each slab, in order of use: of a line of sites in x eight at a time, `[hops][direction][forwards, backwards][real][site]`, zeros beyond its end.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    /// Those of one hop, and of three.
+    pub groups: Vec<Group>,
+    /// Of each slab.
+    pub slabs: Vec<Handle<Vec<f64>>>,
+    /// Words of a line.
+    pub words: usize,
+}
+
+impl Links {
+    pub fn new(
+        target: &impl Submit,
+        smeared: &Smeared,
+        to: Parity,
+        boundary: Boundary,
+        format: MatrixFormat,
+    ) -> Links {
+        let geometry = smeared.fat.geometry();
+        let fields = [Some((&smeared.fat, 1)), smeared.long.as_ref().map(|long| (long, 3))];
+        let fields: Vec<(&Gauge, usize)> = fields.into_iter().flatten().collect();
+        let last = fields.len() - 1;
+        let group = |(i, (field, _)): (usize, &(&Gauge, usize))| {
+            // All but the smeared links of an improved action are multiples of unitary ones.
+            let format = MatrixFormat { compressed: format.compressed && i == last, ..format };
+            let numbers = field.links().iter().flatten().flatten().flat_map(|z| [z.re, z.im]);
+            let largest = numbers.fold(0.0, |most: f64, x| most.max(x.abs()));
+            let unit = (norm_sqr(field.link(0, 0)) / 3.0).sqrt();
+            Group::new(format, 2 * DIRECTIONS, largest, unit)
+        };
+        let groups: Vec<Group> = fields.iter().enumerate().map(group).collect();
+        let line = geometry.line();
+        let words = groups.iter().map(Group::words).sum::<usize>() * line.div_ceil(LANES);
+        let first = geometry.sites_of(to).start as usize;
+        let of_line = |begin: usize, words: &mut [f64]| {
+            let mut rest = words;
+            for block in (0..line).step_by(LANES) {
+                let count = LANES.min(line - block);
+                for (group, (field, hops)) in groups.iter().zip(&fields) {
+                    let folded: [_; LANES] = std::array::from_fn(|lane| match lane < count {
+                        true => fold(field, geometry, (first + begin + block + lane) as u32, *hops, boundary),
+                        false => [[0.0; 18]; 2 * DIRECTIONS],
+                    });
+                    for hop in 0..2 * DIRECTIONS {
+                        let (own, others) = rest.split_at_mut(group.words() / (2 * DIRECTIONS));
+                        group.encode(&std::array::from_fn(|lane| folded[lane][hop]), own);
+                        rest = others;
+                    }
+                }
+            }
+        };
+        let of_slab = |slab: std::ops::Range<usize>| {
+            let lines = slab.start * geometry.slice() / line..slab.end * geometry.slice() / line;
+            let mut stored = vec![0.0; lines.len() * words];
+            for (i, own) in lines.zip(stored.chunks_exact_mut(words)) {
+                of_line(i * line, own);
+            }
+            target.register(stored)
+        };
+        let slabs = geometry.slabs().map(of_slab).collect();
+        Links { groups, slabs, words }
+    }
+}
+
+/// The matrices of a site for so many hops, in each direction forwards and backwards, with phase, sign and boundary condition in them.
+fn fold(
+    field: &Gauge,
+    geometry: Geometry,
+    site: u32,
+    hops: usize,
+    boundary: Boundary,
+) -> [[f64; 18]; 2 * DIRECTIONS] {
+    let at = geometry.coordinates(site);
+    let mut folded = [[0.0; 18]; 2 * DIRECTIONS];
+    for (mu, [forward, backward]) in folded.as_chunks_mut().0.iter_mut().enumerate() {
+        let crosses = |is: bool| if boundary == Boundary::Antiperiodic && mu == T && is { -1.0 } else { 1.0 };
+        let behind = geometry.neighbour(site, mu, -(hops as isize));
+        let (eta, end) = (phase(at, mu), geometry.extents()[T]);
+        *forward = reals(&scale(eta * crosses(at[T] + hops >= end), field.link(site, mu)));
+        *backward = reals(&scale(-eta * crosses(at[T] < hops), &adjoint(field.link(behind, mu))));
+    }
+    folded
+}
+
+fn reals(matrix: &Matrix) -> [f64; 18] {
+    std::array::from_fn(|i| {
+        let z = matrix[i / 6][i % 6 / 2];
+        if i % 2 == 0 { z.re } else { z.im }
+    })
+}

@@ -1,0 +1,179 @@
+//! The staggered operator between the two parities.
+//!
+//! `(D x)(s) = sum_mu eta_mu(s) [ X_mu(s) x(s + mu) - X_mu(s - mu)^H x(s - mu) + N_mu(s) x(s + 3 mu) - N_mu(s - 3 mu)^H x(s - 3 mu) ]` without a
+//! factor 1/2, with the phases of MILC: `eta_t = 1`, `eta_x = (-1)^t`, `eta_y = (-1)^(t + x)`, `eta_z = (-1)^(t + x + y)`. `D` is antihermitian.
+//!
+//! Links are folded for each output site: 16 matrices in order of use (8 of the naive action; one hop, then three; of each direction forwards and
+//! backwards), adjoint, with phase, sign and boundary condition in them. That is twice the memory of the links of both
+//! parities, the same traffic, and nothing to be gathered but neighbours.
+//!
+//! A task decodes each time slice that it needs into arrays of one component each, x fastest, with what lies beside a line around its ends: neighbours of eight sites
+//! are eight numbers beside each other in all directions. Products are sums over these arrays, in float32 or float64.
+
+mod links;
+mod slab;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use zellige_krylov::{MultiVector, Space, Steps};
+use zellige_runtime::{Submit, read, reads};
+
+use self::links::Links;
+use self::slab::{Buffers, Slab, Stored};
+use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
+use crate::precision::{Compute, Precision, Sites};
+use crate::smear::Smeared;
+use crate::su3::C64;
+
+/// What a quark field does where the lattice ends in time. In space all fields are periodic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Boundary {
+    /// It goes on.
+    Periodic,
+    /// It goes on with the other sign.
+    #[default]
+    Antiperiodic,
+}
+
+impl fmt::Display for Boundary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Boundary::Periodic { "periodic" } else { "antiperiodic" })
+    }
+}
+
+impl FromStr for Boundary {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Boundary, String> {
+        match text {
+            "periodic" => Ok(Boundary::Periodic),
+            "antiperiodic" => Ok(Boundary::Antiperiodic),
+            _ => Err("periodic and antiperiodic are possible".into()),
+        }
+    }
+}
+
+/// The phase of a site and direction.
+fn phase([x, y, _, t]: [usize; DIRECTIONS], direction: usize) -> f64 {
+    let sum = [t, t + x, t + x + y, 0][direction];
+    if sum % 2 == 0 { 1.0 } else { -1.0 }
+}
+
+/// The operator from one parity to the other.
+#[derive(Clone, Debug)]
+pub struct Dslash {
+    geometry: Geometry,
+    to: Parity,
+    space: Space,
+    precision: Precision,
+    links: Arc<Links>,
+}
+
+thread_local! {
+    /// Working space of a worker, which is made once.
+    static SINGLE: RefCell<Buffers<f32>> = const { RefCell::new(Buffers::new()) };
+    static DOUBLE: RefCell<Buffers<f64>> = const { RefCell::new(Buffers::new()) };
+}
+
+impl Dslash {
+    /// Folds links for output sites of a parity. They are stored as the precision says, and products are made as it says; vectors may have any of the formats.
+    pub fn new(
+        target: &impl Submit,
+        smeared: &Smeared,
+        to: Parity,
+        boundary: Boundary,
+        precision: Precision,
+    ) -> Dslash {
+        let geometry = smeared.fat.geometry();
+        let links = Links::new(target, smeared, to, boundary, precision.gauge);
+        Dslash { geometry, to, space: geometry.space(), precision, links: Arc::new(links) }
+    }
+
+    /// The parity of the sites that it writes.
+    pub fn to(&self) -> Parity {
+        self.to
+    }
+
+    /// The space of fields on the sites of a parity.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// How links are stored, and what products are made in.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Bytes of its links.
+    pub fn bytes(&self) -> u64 {
+        let lines = self.geometry.half() / self.geometry.line();
+        (lines * self.links.words * size_of::<f64>()) as u64
+    }
+
+    /// Slabs of which slab `i` needs some slices, its own among them.
+    fn needed(&self, i: usize) -> Vec<usize> {
+        let (nt, slab) = (self.geometry.extents()[T], self.geometry.slab());
+        let hops: &[usize] = if self.links.groups.len() == 1 { &[1] } else { &[1, 3] };
+        let slices = self.geometry.slabs().nth(i).unwrap_or_default();
+        let around = slices.flat_map(|t| {
+            let beside = hops.iter().flat_map(move |&n| [(t + n) % nt, (t + nt - n) % nt]);
+            beside.chain([t])
+        });
+        let mut needed: Vec<usize> = around.map(|t| t / slab).collect();
+        needed.sort_unstable();
+        needed.dedup();
+        needed
+    }
+
+    /// Records `y = factor D x`, and `+ diagonal z` where there is a `z` on the output sites.
+    ///
+    /// # Errors
+    /// [`zellige_krylov::Error::Parameter`] for vectors that are stored otherwise than [`Sites`]; those of submission.
+    pub fn apply(
+        &self,
+        steps: &Steps<'_, C64>,
+        x: &MultiVector<C64>,
+        y: &MultiVector<C64>,
+        factor: f64,
+        diagonal: Option<(f64, &MultiVector<C64>)>,
+    ) -> Result<(), zellige_krylov::Error> {
+        let format = |vector: &MultiVector<C64>| {
+            let problem = "the staggered operator multiplies vectors in the formats of sites";
+            let format = Sites::format_of(&**vector.storage());
+            format.ok_or_else(|| zellige_krylov::Error::parameter("storage", problem))
+        };
+        let (of_x, of_y) = (format(x)?, format(y)?);
+        let of_own = diagonal.map_or(Ok(of_y), |(_, z)| format(z))?;
+        let compute = self.precision.compute;
+        for i in 0..self.space.parts() {
+            let needed = self.needed(i);
+            let from = reads(needed.iter().map(|&slab| &x.parts()[slab]));
+            let own = reads(diagonal.iter().map(|(_, z)| &z.parts()[i]));
+            let slab = Slab {
+                geometry: self.geometry,
+                to: self.to,
+                groups: self.links.groups.clone(),
+                words: self.links.words,
+                slices: self.geometry.slabs().nth(i).unwrap_or_default(),
+                needed,
+                columns: steps.columns(),
+                factor,
+                diagonal: diagonal.map_or(0.0, |(diagonal, _)| diagonal),
+            };
+            let operands = (read(&self.links.slabs[i]), from, own, y.update(i));
+            steps.one("dslash", i, operands, move |(links, from, own, y)| {
+                let from = Stored { format: of_x, parts: from.iter().map(|part| part.slice()).collect() };
+                let own = own.iter().next().map(|own| Stored { format: of_own, parts: vec![own.slice()] });
+                let (own, y) = (own.as_ref(), (of_y, y));
+                match compute {
+                    Compute::Single => SINGLE.with_borrow_mut(|b| slab.multiply(links, &from, own, y, b)),
+                    Compute::Double => DOUBLE.with_borrow_mut(|b| slab.multiply(links, &from, own, y, b)),
+                }
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! How fast the operator is, beside the rate of memory.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zellige_krylov::{MultiVector, NumbersHandle, Steps};
+use zellige_runtime::{Bindings, Runtime};
+
+use super::results::DslashResult;
+use crate::dslash::{Boundary, Dslash};
+use crate::error::Error;
+use crate::gauge::Gauge;
+use crate::geometry::{COLOURS, DIRECTIONS, Geometry, Parity};
+use crate::precision::{Precision, Sites};
+use crate::smear::Smeared;
+use crate::su3::{C64, Matrix, from_numbers};
+
+/// Matrices that random links are taken from in turn: drawing as many as a lattice has would take longer than everything else.
+const DRAWN: usize = 4099;
+
+/// Random links of SU(3) for one hop and, for an improved action, for three: for measurements of speed.
+pub fn random_links(geometry: Geometry, improved: bool, seed: u64) -> Smeared {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let drawn: Vec<Matrix> = (0..DRAWN).map(|_| from_numbers(|| random.random_range(-1.0..1.0))).collect();
+    let field = |shift: usize| {
+        Gauge::from_fn(geometry, |site, mu| drawn[(site as usize * DIRECTIONS + mu + shift) % DRAWN])
+    };
+    Smeared { fat: field(0), long: improved.then(|| field(DRAWN / 2)), unitarised: None, by_svd: 0 }
+}
+
+/// The rate at which so many threads together read memory (GB/s): sums of arrays that no cache holds, the best of five.
+pub fn read_bandwidth(threads: usize) -> f64 {
+    const WORDS: usize = 1 << 24;
+    let arrays: Vec<Vec<f64>> = (0..threads).map(|_| vec![1.0; WORDS]).collect();
+    let once = || {
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            for array in &arrays {
+                scope.spawn(move || {
+                    let mut sums = [0.0; 32];
+                    for block in array.chunks_exact(32) {
+                        sums.iter_mut().zip(block).for_each(|(sum, x)| *sum += x);
+                    }
+                    black_box(sums);
+                });
+            }
+        });
+        (threads * WORDS * size_of::<f64>()) as f64 / begun.elapsed().as_secs_f64() / 1e9
+    };
+    (0..5).map(|_| once()).fold(0.0, f64::max)
+}
+
+/// Applies the operator from odd to even sites to random fields, some times.
+///
+/// # Errors
+/// Those of tasks.
+pub fn dslash(
+    rt: &Runtime,
+    smeared: &Smeared,
+    precision: Precision,
+    columns: usize,
+    repeats: usize,
+) -> Result<DslashResult, Error> {
+    let geometry = smeared.fat.geometry();
+    let d = Dslash::new(rt, smeared, Parity::Even, Boundary::Antiperiodic, precision);
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let stored =
+        || MultiVector::stored(rt, d.space(), columns, Arc::new(Sites::new(precision.fermion, columns)));
+    let (x, y) = (stored(), stored());
+    let column: Vec<C64> = (0..geometry.half() * COLOURS)
+        .map(|_| C64::new(random.random_range(-1.0..1.0), random.random_range(-1.0..1.0)))
+        .collect();
+    for c in 0..columns {
+        x.set_column(rt, c, &column)?;
+    }
+    let numbers = NumbersHandle::new(rt, columns, 0);
+    let graph = rt.record(|graph| d.apply(&Steps::new(graph, d.space(), &numbers), &x, &y, 1.0, None))?;
+    let mut times = Vec::with_capacity(repeats);
+    for repeat in 0..=repeats.max(1) {
+        let begun = Instant::now();
+        rt.replay(&Bindings::recorded(&graph))?;
+        rt.wait_all()?;
+        // The first one makes working space.
+        if repeat > 0 {
+            times.push(begun.elapsed().as_secs_f64());
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    let sites = geometry.half() as f64;
+    let nanoseconds = times[times.len() / 2] / sites * 1e9;
+    let bytes = d.bytes() as f64 / sites + (2 * columns * precision.fermion.bytes()) as f64;
+    let flops = if smeared.long.is_some() { 1146.0 } else { 570.0 } * columns as f64;
+    let workers = rt.workers();
+    Ok(DslashResult {
+        lattice: geometry.extents(),
+        precision: precision.to_string(),
+        columns,
+        workers,
+        nanoseconds,
+        bytes,
+        rate: bytes / nanoseconds,
+        bandwidth: read_bandwidth(workers),
+        gflops: flops / nanoseconds,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_the_formats() -> Result<(), Error> {
+        let (rt, geometry) = (Runtime::builder().workers(1).build()?, Geometry::new([16, 4, 4, 4])?);
+        let smeared = random_links(geometry, true, 1);
+        for (precision, bytes) in [
+            (Precision::DOUBLE, 2400.0),
+            (Precision::SINGLE, 1200.0),
+            (Precision::HALF, 608.0),
+            (Precision::INT20, 608.0),
+            (Precision::INT30, 1200.0),
+        ] {
+            let result = dslash(&rt, &smeared, precision, 1, 1)?;
+            assert_eq!((result.bytes, result.workers), (bytes, 1), "{precision}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! Which method solves, and in which formats.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use zellige_kernels::sites::MatrixFormat;
+use zellige_krylov::{
+    BiCgStab, Cg, MultiVector, NumbersHandle, Operator, ReliableUpdates, Stabilisation, Steps, Trigger,
+    Updates, multiply,
+};
+use zellige_runtime::{Bindings, Runtime};
+
+use crate::dslash::Boundary;
+use crate::error::Error;
+use crate::geometry::{COLOURS, Parity};
+use crate::normal::Normal;
+use crate::precision::{Precision, Sites};
+use crate::smear::Smeared;
+use crate::su3::C64;
+
+/// The degree of the polynomials of BiCGStab.
+const L: usize = 4;
+
+/// A Krylov method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Method {
+    /// Conjugate gradients.
+    #[default]
+    Cg,
+    /// BiCGStab(4). Four steps are counted for each polynomial, which are eight applications.
+    BiCgStab,
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Method::Cg { "cg" } else { "bicgstab" })
+    }
+}
+
+impl FromStr for Method {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Method, String> {
+        match text {
+            "cg" => Ok(Method::Cg),
+            "bicgstab" => Ok(Method::BiCgStab),
+            _ => Err("cg and bicgstab are possible".into()),
+        }
+    }
+}
+
+/// Formats of a solver: `double`; `double-X`, which replaces residuals of [`Precision`] `X` by those of float64 on the way; or `X` alone, whose residual is computed only
+/// where it seems to be small enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mixed {
+    /// Float64.
+    #[default]
+    Double,
+    /// With reliable updates.
+    With(Precision),
+    /// Without.
+    Alone(Precision),
+}
+
+impl Mixed {
+    /// The narrow formats, if there are any.
+    pub fn narrow(self) -> Option<Precision> {
+        match self {
+            Mixed::Double => None,
+            Mixed::With(precision) | Mixed::Alone(precision) => Some(precision),
+        }
+    }
+
+    /// The same with another format of links.
+    #[must_use]
+    pub fn with_gauge(self, gauge: Option<MatrixFormat>) -> Mixed {
+        let changed =
+            |precision: Precision| Precision { gauge: gauge.unwrap_or(precision.gauge), ..precision };
+        match self {
+            Mixed::Double => Mixed::Double,
+            Mixed::With(precision) => Mixed::With(changed(precision)),
+            Mixed::Alone(precision) => Mixed::Alone(changed(precision)),
+        }
+    }
+}
+
+impl fmt::Display for Mixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mixed::Double => f.write_str("double"),
+            Mixed::With(precision) => write!(f, "double-{precision}"),
+            Mixed::Alone(precision) => precision.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Mixed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mixed, String> {
+        match text.strip_prefix("double-") {
+            Some(narrow) => narrow.parse().map(Mixed::With),
+            None if text == "double" => Ok(Mixed::Double),
+            None => text.parse().map(Mixed::Alone),
+        }
+    }
+}
+
+/// What a solver does besides its method (Clark et al. 2022). None of it matters in [`Mixed::Double`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Solver {
+    /// The method.
+    pub method: Method,
+    /// Formats.
+    pub precision: Mixed,
+    /// Another format of the narrow operator's links.
+    pub gauge: Option<MatrixFormat>,
+    /// The residual is replaced where it has become smaller by this since the last time ...
+    pub delta: f64,
+    /// ... or, for conjugate gradients, where an estimate of rounding errors is large (van der Vorst and Ye 2000).
+    pub estimate: bool,
+    /// The solution is accumulated in float64.
+    pub wide_solution: bool,
+    /// Directions are made orthogonal to a residual that was replaced.
+    pub projection: bool,
+    /// Directions of conjugate gradients by the formula of Polak and Ribière.
+    pub polak_ribiere: bool,
+}
+
+impl Default for Solver {
+    fn default() -> Self {
+        let (method, precision) = Default::default();
+        let [wide_solution, projection, polak_ribiere] = [true; 3];
+        let (gauge, delta, estimate) = (None, 0.1, false);
+        Solver { method, precision, gauge, delta, estimate, wide_solution, projection, polak_ribiere }
+    }
+}
+
+impl Solver {
+    /// The formats with the format of links in them.
+    pub fn formats(&self) -> Mixed {
+        self.precision.with_gauge(self.gauge)
+    }
+
+    /// Steps of the method in one of the recorded ones, and applications in a step.
+    pub(crate) fn steps(&self) -> usize {
+        if self.method == Method::Cg { 1 } else { L }
+    }
+
+    /// The narrow operator, if there is one.
+    pub(crate) fn narrow(
+        &self,
+        rt: &Runtime,
+        smeared: &Smeared,
+        mass: f64,
+        parity: Parity,
+        boundary: Boundary,
+    ) -> Option<Normal> {
+        let narrow = self.formats().narrow()?;
+        Some(Normal::new(rt, smeared, mass, parity, boundary, narrow))
+    }
+
+    /// When residuals are replaced, and how vectors are stored.
+    pub(crate) fn updates(&self, columns: usize) -> Updates<C64> {
+        let fermion = self.formats().narrow().unwrap_or(Precision::DOUBLE).fermion;
+        let is_alone = matches!(self.precision, Mixed::Alone(_));
+        let trigger = match (is_alone, self.estimate) {
+            // Never before it seems to be small enough.
+            (true, _) => Trigger::Reduction(f64::MIN_POSITIVE),
+            (false, true) => Trigger::Estimate,
+            (false, false) => Trigger::Reduction(self.delta),
+        };
+        let stabilisation = Stabilisation { wide_solution: self.wide_solution, projection: self.projection };
+        Updates { trigger, storage: Arc::new(Sites::new(fermion, columns)), stabilisation }
+    }
+
+    /// The method for so many columns, with true residuals of `exact`.
+    pub(crate) fn method<'e>(
+        &self,
+        exact: &'e dyn Operator<C64>,
+        columns: usize,
+    ) -> Box<dyn zellige_krylov::Method<C64> + 'e> {
+        let flexible = self.polak_ribiere && self.precision != Mixed::Double;
+        let (cg, bicgstab) = (Cg { flexible }, BiCgStab { l: L });
+        let updates = self.updates(columns);
+        match (self.method, self.precision) {
+            (Method::Cg, Mixed::Double) => Box::new(cg),
+            (Method::BiCgStab, Mixed::Double) => Box::new(bicgstab),
+            (Method::Cg, _) => Box::new(ReliableUpdates { method: cg, exact, updates }),
+            (Method::BiCgStab, _) => Box::new(ReliableUpdates { method: bicgstab, exact, updates }),
+        }
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self, exact: &dyn Operator<C64>) -> String {
+        self.method(exact, 1).name()
+    }
+}
+
+/// The heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity, of `r = b - A z`; a site where `z` is zero counts 1.
+pub(crate) fn heavy_quark_residual(
+    rt: &Runtime,
+    a: &dyn Operator<C64>,
+    b: &[C64],
+    z: &[C64],
+) -> Result<f64, Error> {
+    let product = multiply(rt, a, z)?;
+    let square = |site: &[C64]| site.iter().map(C64::norm_sqr).sum::<f64>();
+    let mut sum = 0.0;
+    let sites = b.chunks_exact(COLOURS).zip(product.chunks_exact(COLOURS)).zip(z.chunks_exact(COLOURS));
+    for ((b, product), z) in sites {
+        let r: f64 = b.iter().zip(product).map(|(b, product)| (b - product).norm_sqr()).sum();
+        let z = square(z);
+        sum += if z > 0.0 { r / z } else { 1.0 };
+    }
+    Ok((sum * COLOURS as f64 / b.len() as f64).sqrt())
+}
+
+/// Applies the operator between parities to columns, now.
+pub(crate) fn dslash_now(
+    rt: &Runtime,
+    d: &crate::dslash::Dslash,
+    x: &MultiVector<C64>,
+    y: &MultiVector<C64>,
+    factor: f64,
+) -> Result<(), Error> {
+    let numbers = NumbersHandle::new(rt, x.columns(), 0);
+    let graph = rt.record(|graph| d.apply(&Steps::new(graph, d.space(), &numbers), x, y, factor, None))?;
+    rt.replay(&Bindings::recorded(&graph))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_written_as_they_are_read() {
+        for text in ["double", "single", "half", "double-int30", "double-fp32/int20/fp32"] {
+            assert_eq!(text.parse::<Mixed>().map(|mixed| mixed.to_string()), Ok(text.to_owned()));
+        }
+        let gauge = "fp32".parse().ok();
+        let mixed = Mixed::With(Precision::INT20).with_gauge(gauge);
+        assert_eq!(mixed.to_string(), "double-fp32/int20/fp32");
+        assert!("double-".parse::<Mixed>().is_err() && "gmres".parse::<Method>().is_err());
+    }
+}

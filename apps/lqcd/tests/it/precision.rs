@@ -1,0 +1,237 @@
+//! Formats: what they do to products, and to solvers.
+
+use std::sync::Arc;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zellige_files::observe::Silent;
+use zellige_krylov::{MultiVector, NumbersHandle, Steps};
+use zellige_lqcd::dslash::Dslash;
+use zellige_lqcd::generate::{Quenched, generate};
+use zellige_lqcd::pipeline::{Method, Options, Shift, Solver, invert, multishift, results::InvertResult};
+use zellige_lqcd::precision::{Precision, Sites};
+use zellige_lqcd::smear::{Smeared, smear};
+use zellige_lqcd::su3::C64;
+use zellige_lqcd::{Action, Boundary, Error, Gauge, Geometry, Parity};
+use zellige_runtime::{Bindings, Emulated, Runtime};
+
+use crate::reference::lattice;
+
+/// A field at beta 5.7 that is not yet in equilibrium.
+fn field(rt: &Runtime, extents: [usize; 4]) -> Gauge {
+    let geometry = Geometry::new(extents).expect("a lattice");
+    let options = Quenched { beta: 5.7, trajectories: 8, ..Quenched::default() };
+    generate(rt, geometry, &options, &Silent).expect("a field").gauge
+}
+
+/// Normally distributed numbers on the sites of a parity.
+fn gaussian(geometry: Geometry, seed: u64) -> Vec<C64> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut next = || {
+        let (radius, angle) =
+            ((-2.0 * random.random_range(1e-300f64..1.0).ln()).sqrt(), random.random_range(0.0..6.25));
+        C64::from_polar(radius, angle)
+    };
+    (0..geometry.half() * 3).map(|_| next()).collect()
+}
+
+/// The product with some columns, stored as the precision says.
+fn product(rt: &Runtime, smeared: &Smeared, precision: Precision, x: &[&[C64]]) -> Vec<Vec<C64>> {
+    let d = Dslash::new(rt, smeared, Parity::Even, Boundary::Antiperiodic, precision);
+    let stored =
+        || MultiVector::stored(rt, d.space(), x.len(), Arc::new(Sites::new(precision.fermion, x.len())));
+    let (from, to) = (stored(), stored());
+    for (c, x) in x.iter().enumerate() {
+        from.set_column(rt, c, x).expect("a column");
+    }
+    let numbers = NumbersHandle::new(rt, x.len(), 0);
+    let graph = rt
+        .record(|graph| d.apply(&Steps::new(graph, d.space(), &numbers), &from, &to, 1.0, None))
+        .expect("a graph");
+    rt.replay(&Bindings::recorded(&graph)).expect("a replay");
+    (0..x.len()).map(|c| to.column(rt, c).expect("a column")).collect()
+}
+
+fn apart(a: &[C64], b: &[C64]) -> f64 {
+    let (difference, norm) = a.iter().zip(b).fold((0.0, 0.0), |(difference, norm), (a, b)| {
+        (difference + (a - b).norm_sqr(), norm + b.norm_sqr())
+    });
+    (difference / norm).sqrt()
+}
+
+/// Deviations from float64, each within 20 % of what another program found on a lattice of 12^4 sites.
+#[test]
+fn deviations_of_products() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    let u = field(&rt, [8, 8, 8, 8]);
+    let smeared = smear(&rt, &u, Action::HISQ)?;
+    let x = gaussian(u.geometry(), 3);
+    let exact = product(&rt, &smeared, Precision::DOUBLE, &[&x]);
+    let mut wrong = Vec::new();
+    for (precision, published) in [
+        ("fixed16/half/fp32", 3.2e-5),
+        ("fixed16/int20/fp32", 2.5e-5),
+        ("fp32/half/fp32", 2.0e-5),
+        ("fp32/int20/fp32", 2.0e-6),
+        ("fp32/single/fp32", 1.4e-7),
+        ("fixed32/int30/fp32", 1.4e-7),
+        ("fixed32/int30/fp64", 2.0e-9),
+    ] {
+        let found = product(&rt, &smeared, precision.parse().expect("a precision"), &[&x]);
+        let deviation = apart(&found[0], &exact[0]);
+        if (deviation / published - 1.0).abs() > 0.2 {
+            wrong.push(format!("{precision}: {deviation:.2e}, not {published:.2e}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+    Ok(())
+}
+
+/// Links of two rows and a phase, which belong to the long links of an improved action and all of the naive one.
+#[test]
+fn compressed_links_are_those_of_all_numbers() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    let u = field(&rt, [4, 6, 8, 14]);
+    let x = gaussian(u.geometry(), 3);
+    for action in [Action::Naive, Action::HISQ] {
+        let smeared = smear(&rt, &u, action)?;
+        let exact = product(&rt, &smeared, Precision::DOUBLE, &[&x]);
+        for (gauge, bound) in
+            [("fp64", 1e-14), ("fp32", 1e-6), ("fixed32", 1e-8), ("fixed24", 1e-6), ("fixed16", 2e-4)]
+        {
+            for suffix in ["", "-13"] {
+                let precision = format!("{gauge}{suffix}/double/fp64").parse().expect("a precision");
+                let deviation = apart(&product(&rt, &smeared, precision, &[&x])[0], &exact[0]);
+                assert!(deviation < bound, "{precision}: {deviation:e}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// On one worker and two, on emulated devices, and for a column alone and among others.
+#[test]
+fn products_have_the_same_bits_everywhere() -> Result<(), Error> {
+    let one = Runtime::builder().workers(1).build()?;
+    let u = field(&one, [4, 6, 8, 14]);
+    let (x, y) = (gaussian(u.geometry(), 3), gaussian(u.geometry(), 4));
+    let device = || Emulated::new(1 << 30);
+    let others = [
+        Runtime::builder().workers(2).build()?,
+        Runtime::builder().workers(1).device(device()).device(device()).build()?,
+    ];
+    let smeared = smear(&one, &u, Action::HISQ)?;
+    for precision in ["double", "single", "half", "int20", "int30", "fixed24-13/int20/fp32"] {
+        let precision: Precision = precision.parse().expect("a precision");
+        let first = product(&one, &smeared, precision, &[&x, &y]);
+        assert_eq!(product(&one, &smeared, precision, &[&y])[0], first[1], "{precision}");
+        for rt in &others {
+            assert_eq!(product(rt, &smeared, precision, &[&x, &y]), first, "{precision}");
+        }
+    }
+    Ok(())
+}
+
+fn solved(rt: &Runtime, u: &Gauge, options: &Options, precision: &str, solver: Solver) -> InvertResult {
+    let solver = Solver { precision: precision.parse().expect("formats"), ..solver };
+    let (result, _) = invert(rt, u, &Options { solver, ..*options }).expect("a result");
+    // Whatever the solver itself believes.
+    let is_within = result.true_residual.iter().all(|residual| *residual <= options.tolerance);
+    assert_eq!(result.converged, is_within, "{result:?}");
+    result
+}
+
+/// All formats and methods come to the same propagator, and a solver has the same bits on one worker and two.
+#[test]
+fn solvers_of_all_formats() -> Result<(), Error> {
+    let (one, two) = (Runtime::builder().workers(1).build()?, Runtime::builder().workers(2).build()?);
+    let u = field(&two, [4, 4, 4, 8]);
+    let options = Options { mass: 0.1, tolerance: 1e-9, most_steps: 2000, ..Options::default() };
+    let exact = solved(&two, &u, &options, "double", Solver::default());
+    for method in [Method::Cg, Method::BiCgStab] {
+        let solver = Solver { method, ..Solver::default() };
+        for precision in ["double", "double-single", "double-half", "double-int20", "double-int30"] {
+            let found = solved(&two, &u, &options, precision, solver);
+            assert!(found.converged, "{method} {precision}: {:?}", found.true_residual);
+            let near =
+                found.correlator.iter().zip(&exact.correlator).all(|(a, b)| (a / b - 1.0).abs() < 1e-7);
+            assert!(
+                near && (precision == "double") == (found.reliable_updates == [0; 3]),
+                "{method} {precision}"
+            );
+            let again = solved(&one, &u, &options, precision, solver);
+            assert_eq!(
+                (again.correlator, again.iterations),
+                (found.correlator, found.iterations),
+                "{precision}"
+            );
+        }
+    }
+    let alternative = Solver { estimate: true, ..Solver::default() };
+    assert!(solved(&two, &u, &options, "double-half", alternative).converged);
+    // Less than float32 has bits for, with a residual that nothing replaces before it seems small.
+    let single = solved(&two, &u, &Options { tolerance: 1e-5, ..options }, "single", Solver::default());
+    assert!(single.converged, "{:?}", single.true_residual);
+    Ok(())
+}
+
+/// A light quark: 16-bit numbers without any of the three refinements do not converge, with all of them they do, and 20 bits with links in float32 are as good as float32.
+#[test]
+fn refinements_are_needed_for_a_light_quark() -> Result<(), Error> {
+    let Some(read) = lattice("own.b57.l8888.milc") else { return Ok(()) };
+    let rt = Runtime::builder().workers(2).build()?;
+    let options = Options {
+        action: Action::Naive,
+        mass: 0.001,
+        tolerance: 1e-10,
+        most_steps: 12_000,
+        source: "point:0,0,0,0:0".parse().expect("a source"),
+        ..Options::default()
+    };
+    let all = Solver::default();
+    let none = Solver { wide_solution: false, projection: false, polak_ribiere: false, ..all };
+    let single = solved(&rt, &read.gauge, &options, "double-single", all);
+    let int20 = solved(&rt, &read.gauge, &options, "double-fp32/int20/fp32", all);
+    let half = solved(&rt, &read.gauge, &options, "double-half", all);
+    let naive = solved(&rt, &read.gauge, &options, "double-half", none);
+    let counts =
+        [&single, &int20, &half, &naive].map(|one| (one.converged, one.iterations[0], one.true_residual[0]));
+    println!("{counts:?}");
+    assert!(single.converged && int20.converged && half.converged && !naive.converged, "{counts:?}");
+    assert!(int20.iterations[0] as f64 <= 1.15 * single.iterations[0] as f64, "{counts:?}");
+    Ok(())
+}
+
+/// Shared steps in 30 bits leave less to do for each shift than those in float32.
+#[test]
+fn shifts_in_30_and_20_bits() -> Result<(), Error> {
+    let Some(read) = lattice("own.b57.l8888.milc") else { return Ok(()) };
+    let rt = Runtime::builder().workers(2).build()?;
+    let shifts = [0.0, 1.3e-5, 5e-5, 2e-4, 8e-4, 3.2e-3, 1.3e-2, 5e-2, 0.2, 0.9, 5.0];
+    let tolerances =
+        [1e-5, 1.75e-5, 3.86e-5, 8.85e-5, 2.05e-8, 4.81e-9, 1.15e-9, 2.5e-10, 4.64e-11, 1.3e-11, 6.85e-12];
+    let shifts: Vec<Shift> =
+        shifts.into_iter().zip(tolerances).map(|(shift, tolerance)| Shift { shift, tolerance }).collect();
+    let solver =
+        |precision: &str| Solver { precision: precision.parse().expect("formats"), ..Solver::default() };
+    let run = |shared: &str, refinement: &str| {
+        let options = Options { solver: solver(shared), ..Options::default() };
+        let (result, histories) =
+            multishift(&rt, &read.gauge, &options, &shifts, &solver(refinement)).expect("a result");
+        assert!(result.converged && histories.len() == shifts.len());
+        assert!(result.shifts.iter().all(|one| one.true_residual <= one.tolerance));
+        result
+    };
+    let (old, new) = (run("double-single", "double-half"), run("double-int30", "double-int20"));
+    let residuals = |result: &zellige_lqcd::pipeline::results::MultishiftResult| {
+        result.shifts.iter().map(|one| one.shared_residual).collect::<Vec<_>>()
+    };
+    let (before, after) = (residuals(&old), residuals(&new));
+    println!("{} {} {} {}", old.iterations, old.applications, new.iterations, new.applications);
+    println!("{before:?} {after:?}");
+    assert!(new.applications < old.applications, "{} {}", new.applications, old.applications);
+    for k in 5..11 {
+        assert!(after[k] * 10.0 <= before[k], "shift {k}: {:e} {:e}", after[k], before[k]);
+    }
+    Ok(())
+}

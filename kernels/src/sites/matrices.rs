@@ -1,0 +1,250 @@
+//! How 3 x 3 matrices are stored, eight side by side.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytemuck::cast_slice_mut;
+
+use super::{Group, LANES, Real};
+
+/// Real numbers of a matrix.
+pub(super) const REALS: usize = 18;
+/// Of one of which two rows are stored, and a phase.
+const COMPRESSED: usize = 13;
+
+/// How the numbers of matrices are stored. Integers are multiples of one step for a whole field: its largest number divided by the largest integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MatrixNumber {
+    /// Float64.
+    Fp64,
+    /// Float32.
+    Fp32,
+    /// 32-bit integers.
+    Fixed32,
+    /// 24-bit integers, three bytes each, the lowest first.
+    Fixed24,
+    /// 16-bit integers.
+    Fixed16,
+}
+
+impl MatrixNumber {
+    /// All of them.
+    pub const ALL: [MatrixNumber; 5] = [
+        MatrixNumber::Fp64,
+        MatrixNumber::Fp32,
+        MatrixNumber::Fixed32,
+        MatrixNumber::Fixed24,
+        MatrixNumber::Fixed16,
+    ];
+
+    /// Bytes of a number.
+    pub const fn bytes(self) -> usize {
+        match self {
+            MatrixNumber::Fp64 => 8,
+            MatrixNumber::Fp32 | MatrixNumber::Fixed32 => 4,
+            MatrixNumber::Fixed24 => 3,
+            MatrixNumber::Fixed16 => 2,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MatrixNumber::Fp64 => "fp64",
+            MatrixNumber::Fp32 => "fp32",
+            MatrixNumber::Fixed32 => "fixed32",
+            MatrixNumber::Fixed24 => "fixed24",
+            MatrixNumber::Fixed16 => "fixed16",
+        }
+    }
+
+    /// The largest integer; none for floating-point numbers.
+    pub(super) const fn most(self) -> Option<f64> {
+        match self {
+            MatrixNumber::Fp64 | MatrixNumber::Fp32 => None,
+            MatrixNumber::Fixed32 => Some(i32::MAX as f64),
+            MatrixNumber::Fixed24 => Some(((1 << 23) - 1) as f64),
+            MatrixNumber::Fixed16 => Some(i16::MAX as f64),
+        }
+    }
+
+    /// The error of a number beside the largest of the field, at most.
+    pub const fn unit_roundoff(self) -> f64 {
+        match self {
+            MatrixNumber::Fp64 => f64::EPSILON / 2.0,
+            MatrixNumber::Fp32 => f32::EPSILON as f64 / 2.0,
+            MatrixNumber::Fixed32 => 0.5 / i32::MAX as f64,
+            MatrixNumber::Fixed24 => 0.5 / ((1 << 23) - 1) as f64,
+            MatrixNumber::Fixed16 => 0.5 / i16::MAX as f64,
+        }
+    }
+}
+
+/// How matrices are stored: the format of a number, and whether multiples of unitary matrices have 13 real numbers, two rows and a phase, or all matrices 18.
+///
+/// The names are those of [`MatrixNumber`], and the same with `-13`.
+///
+/// The third row of `s V`, with `V` unitary, is `conj(a x b) det V / s` for the first two rows `a` and `b`, and one `s > 0` for all. The 13th number is `tan(phi / 4)` of `det V =
+/// e^(i phi)`, between -1 and 1: signs are phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatrixFormat {
+    /// How a number is stored.
+    pub number: MatrixNumber,
+    /// Whether matrices that are multiples of unitary ones have 13 numbers.
+    pub compressed: bool,
+}
+
+impl MatrixFormat {
+    /// All 18 real numbers of each matrix.
+    pub const fn full(number: MatrixNumber) -> MatrixFormat {
+        MatrixFormat { number, compressed: false }
+    }
+
+    /// 64-bit words of eight matrices.
+    pub const fn words(self) -> usize {
+        self.number.bytes() * if self.compressed { COMPRESSED } else { REALS }
+    }
+}
+
+impl fmt::Display for MatrixFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.number.name(), if self.compressed { "-13" } else { "" })
+    }
+}
+
+impl FromStr for MatrixFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MatrixFormat, String> {
+        let (name, compressed) = text.strip_suffix("-13").map_or((text, false), |name| (name, true));
+        let number = MatrixNumber::ALL.into_iter().find(|number| number.name() == name);
+        let refused =
+            || "fp64, fp32, fixed32, fixed24 and fixed16 are possible, and each with -13".to_owned();
+        number.map(|number| MatrixFormat { number, compressed }).ok_or_else(refused)
+    }
+}
+
+impl Group {
+    /// Matrices of this format, of which `hops` are summed for each site. `largest` is the largest magnitude of a real or imaginary part in the whole field, `unit`
+    /// what unitary matrices are multiplied by in it.
+    pub fn new(format: MatrixFormat, hops: usize, largest: f64, unit: f64) -> Group {
+        let step = format.number.most().map_or(1.0, |most| if largest > 0.0 { largest / most } else { 1.0 });
+        Group { format, hops, step, unit }
+    }
+
+    /// 64-bit words of the matrices of eight sites.
+    pub fn words(&self) -> usize {
+        self.hops * self.format.words()
+    }
+
+    /// Stores one matrix for each of eight sites: `[row][column][re, im]`.
+    ///
+    /// # Panics
+    /// Unless there is room for eight, and no more.
+    pub fn encode(&self, matrices: &[[f64; REALS]; LANES], words: &mut [f64]) {
+        assert_eq!(words.len(), self.format.words(), "the words of eight matrices");
+        let mut put = |real: usize, lane: usize, x: f64, step: f64| {
+            let at = real * LANES + lane;
+            let code = || {
+                let most = self.format.number.most().unwrap_or(0.0);
+                (x / step).round_ties_even().clamp(-most, most) as i32
+            };
+            match self.format.number {
+                MatrixNumber::Fp64 => words[at] = x,
+                MatrixNumber::Fp32 => cast_slice_mut(words)[at] = x as f32,
+                MatrixNumber::Fixed32 => cast_slice_mut(words)[at] = code(),
+                MatrixNumber::Fixed16 => cast_slice_mut(words)[at] = code() as i16,
+                MatrixNumber::Fixed24 => cast_slice_mut::<f64, u8>(words)[3 * at..3 * at + 3]
+                    .copy_from_slice(&code().to_le_bytes()[..3]),
+            }
+        };
+        for (lane, matrix) in matrices.iter().enumerate() {
+            let stored = if self.format.compressed { COMPRESSED - 1 } else { REALS };
+            (0..stored).for_each(|real| put(real, lane, matrix[real], self.step));
+            if self.format.compressed {
+                let phase_step = self.format.number.most().map_or(1.0, |most| 1.0 / most);
+                put(stored, lane, (phase(matrix) / 4.0).tan(), phase_step);
+            }
+        }
+    }
+
+    /// Decodes the matrices of eight sites, `[hop][real][site]`; returns what products with them are to be multiplied by.
+    #[inline(always)]
+    pub(super) fn decode<R: Real>(&self, words: &[f64], into: &mut [R]) -> R {
+        let MatrixFormat { number, compressed } = self.format;
+        let each = words.chunks_exact(self.format.words()).zip(into.chunks_exact_mut(REALS * LANES));
+        for (words, matrix) in each {
+            match number {
+                MatrixNumber::Fp64 => fill(words, matrix, R::from_f64),
+                MatrixNumber::Fp32 => fill(bytemuck::cast_slice(words), matrix, R::from_f32),
+                MatrixNumber::Fixed32 => fill(bytemuck::cast_slice(words), matrix, R::from_i32),
+                MatrixNumber::Fixed16 => {
+                    fill(bytemuck::cast_slice(words), matrix, |code: i16| R::from_i32(i32::from(code)));
+                }
+                MatrixNumber::Fixed24 => fill(bytemuck::cast_slice(words), matrix, |[a, b, c]: [u8; 3]| {
+                    R::from_i32(i32::from_le_bytes([0, a, b, c]) >> 8)
+                }),
+            }
+            if compressed {
+                self.complete(matrix);
+            }
+        }
+        R::from_f64(if compressed { 1.0 } else { self.step })
+    }
+
+    /// Makes the third row of the first two and the phase.
+    #[inline(always)]
+    fn complete<R: Real>(&self, matrix: &mut [R]) {
+        let (step, minus) = (R::from_f64(self.step), R::from_f64(-1.0));
+        let phase_step = R::from_f64(self.format.number.most().map_or(1.0, |most| 1.0 / most));
+        let (one, inverse) = (R::from_f64(1.0), R::from_f64(1.0 / self.unit));
+        for lane in 0..LANES {
+            let at = |real: usize| real * LANES + lane;
+            for real in 0..COMPRESSED - 1 {
+                matrix[at(real)] = matrix[at(real)] * step;
+            }
+            let t = matrix[at(COMPRESSED - 1)] * phase_step;
+            // e^(i phi / 2) by half the angle, and its square.
+            let below = one / (one + t * t);
+            let (c, s) = ((one + minus * t * t) * below, (t + t) * below);
+            let (re, im) = ((c * c + minus * s * s) * inverse, (c * s + c * s) * inverse);
+            let get = |row: usize, column: usize| {
+                let real = (3 * row + column) * 2;
+                (matrix[at(real)], matrix[at(real + 1)])
+            };
+            let mut third = [(R::default(), R::default()); 3];
+            for (i, third) in third.iter_mut().enumerate() {
+                let (j, k) = ((i + 1) % 3, (i + 2) % 3);
+                let times =
+                    |(ar, ai): (R, R), (br, bi): (R, R)| (ar * br + minus * ai * bi, ar * bi + ai * br);
+                let (p, q) = (times(get(0, j), get(1, k)), times(get(0, k), get(1, j)));
+                *third = times((p.0 + minus * q.0, minus * p.1 + q.1), (re, im));
+            }
+            for (column, (re, im)) in third.into_iter().enumerate() {
+                let real = (6 + column) * 2;
+                (matrix[at(real)], matrix[at(real + 1)]) = (re, im);
+            }
+        }
+    }
+}
+
+/// Decodes numbers as far as there are codes.
+#[inline(always)]
+fn fill<C: Copy, R>(codes: &[C], numbers: &mut [R], decode: impl Fn(C) -> R) {
+    numbers.iter_mut().zip(codes).for_each(|(number, code)| *number = decode(*code));
+}
+
+/// The phase of the determinant.
+fn phase(matrix: &[f64; REALS]) -> f64 {
+    let get =
+        |row: usize, column: usize| (matrix[(3 * row + column) * 2], matrix[(3 * row + column) * 2 + 1]);
+    let times = |(ar, ai): (f64, f64), (br, bi): (f64, f64)| (ar * br - ai * bi, ar * bi + ai * br);
+    let (mut re, mut im) = (0.0, 0.0);
+    for i in 0..3 {
+        let (j, k) = ((i + 1) % 3, (i + 2) % 3);
+        let (p, q) = (times(get(1, j), get(2, k)), times(get(1, k), get(2, j)));
+        let (r, s) = times(get(0, i), (p.0 - q.0, p.1 - q.1));
+        (re, im) = (re + r, im + s);
+    }
+    im.atan2(re)
+}
