@@ -56,10 +56,12 @@ pub trait Scalar:
 
     /// `y = sum_t a_t x_t`, from left to right, with `y` itself where there is no `x_t`; see [`vectors::combine`].
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
-        for (i, y) in y.iter_mut().enumerate() {
-            let old = *y;
-            let term = |t: usize| a[t * columns + i % columns] * x[t].map_or(old, |x| x[i]);
-            *y = (1..x.len()).fold(term(0), |sum, t| sum + term(t));
+        for (row, y) in y.chunks_mut(columns).enumerate() {
+            for (c, y) in y.iter_mut().enumerate() {
+                let old = *y;
+                let term = |t: usize| a[t * columns + c] * x[t].map_or(old, |x| x[row * columns + c]);
+                *y = (1..x.len()).fold(term(0), |sum, t| sum + term(t));
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use super::{failed, options, runtime};
 use crate::args::LqcdInvert;
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::progress::Progress;
 
 /// Computes a propagator.
 ///
@@ -19,9 +20,9 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
     let options = Options { solver: args.solver.solver(args.method), ..options(&args.system) };
     let rt = runtime(args.system.workers, &args.outputs)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let (result, histories) = invert(&rt, &gauge, &options).map_err(failed)?;
-    drop(armed);
+    let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::new());
+    let (result, histories) = invert(&rt, &gauge, &options, &progress).map_err(failed)?;
+    drop((progress, armed));
     let name = args.system.lattice.display().to_string();
     let (results, trace) = ([result], args.outputs.recorded(&rt)?);
     let page = || Ok(report::of_inverted(&name, &results[0], &histories));

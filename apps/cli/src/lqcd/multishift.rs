@@ -9,6 +9,7 @@ use zellige_lqcd::{files, report};
 use super::{failed, options, runtime};
 use crate::args::LqcdMultishift;
 use crate::exit::CommandError;
+use crate::progress::Progress;
 use crate::{interrupt, out};
 
 /// Solves for all shifts.
@@ -22,9 +23,10 @@ pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
     let options = Options { solver: args.solver.solver(Method::Cg), ..options(&args.system) };
     let refinement = Solver { precision: args.refine.unwrap_or(options.solver.precision), ..options.solver };
     let rt = runtime(args.system.workers, &args.outputs)?;
-    let armed = interrupt::cancels(rt.canceller());
-    let (result, histories) = multishift(&rt, &gauge, &options, &shifts, &refinement).map_err(failed)?;
-    drop(armed);
+    let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::new());
+    let (result, histories) =
+        multishift(&rt, &gauge, &options, &shifts, &refinement, &progress).map_err(failed)?;
+    drop((progress, armed));
     let name = args.system.lattice.display().to_string();
     let (results, trace) = ([result], args.outputs.recorded(&rt)?);
     let page = || Ok(report::of_shifts(&name, &results[0], &histories));

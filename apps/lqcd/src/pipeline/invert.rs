@@ -4,11 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
+use zellige_files::observe::Observer;
 use zellige_krylov::{History, Logger, MultiVector, Operator, Solve, Stop, StoppingCriterion, solve_columns};
 use zellige_runtime::Runtime;
 
 use super::results::{InvertResult, Plaquettes, Seconds};
 use super::solver::{Method, Solver, dslash_now, heavy_quark_residual};
+use super::watch::Watched;
 use crate::dslash::Boundary;
 use crate::error::Error;
 use crate::gauge::Gauge;
@@ -123,9 +125,16 @@ impl Options {
 /// `u` is the field as its file has it. Links are made exactly unitary first. Of a source on sites of one parity, `z = (4 m^2 - D D)^-1 b` there, and the
 /// propagator is `2 m z` on these sites and `-D z` on the others: small masses are never divided by.
 ///
+/// The observer is told of the iterations of the first colour.
+///
 /// # Errors
 /// [`Error::Parameter`] for options without meaning; those of tasks. A residual that does not become small enough is no error: the result says so.
-pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResult, Vec<History>), Error> {
+pub fn invert(
+    rt: &Runtime,
+    u: &Gauge,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<(InvertResult, Vec<History>), Error> {
     let geometry = u.geometry();
     options.check(geometry)?;
     let begun = Instant::now();
@@ -147,7 +156,7 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResul
     let place = (site as usize % geometry.half()) * COLOURS;
     let b: Vec<Vec<C64>> = colours.iter().map(|colour| unit(a.domain().len(), place + colour)).collect();
     let mut z: Vec<Vec<C64>> = b.iter().map(|b| vec![C64::default(); b.len()]).collect();
-    let mut histories = vec![History::default(); b.len()];
+    let mut histories = Watched::each(b.len(), options.most_steps, observer);
     let solutions = {
         let stop = [
             Stop::RelativeToRhs(options.tolerance),
@@ -196,7 +205,7 @@ pub fn invert(rt: &Runtime, u: &Gauge, options: &Options) -> Result<(InvertResul
         correlator,
         seconds: Seconds { smear: smear_seconds, solve: solve_seconds },
     };
-    Ok((result, histories))
+    Ok((result, histories.into_iter().map(|watched| watched.history).collect()))
 }
 
 /// A vector of zeros and a one.
@@ -234,6 +243,8 @@ fn correlator(
 
 #[cfg(test)]
 mod tests {
+    use zellige_files::observe::Silent;
+
     use super::*;
     use crate::testing::random_gauge;
 
@@ -256,18 +267,18 @@ mod tests {
         let g = crate::testing::random_matrices(geometry.sites(), 2);
         let options = Options { mass: 0.3, tolerance: 1e-12, ..Options::default() };
         let rt = Runtime::builder().workers(2).build()?;
-        let (first, histories) = invert(&rt, &u, &options)?;
+        let (first, histories) = invert(&rt, &u, &options, &Silent)?;
         assert!(first.converged && first.correlator.len() == 8 && histories.len() == 3);
         assert_eq!(histories[1].steps.len(), first.iterations[1]);
         let one = Runtime::builder().workers(1).build()?;
-        let (same, _) = invert(&one, &u, &options)?;
+        let (same, _) = invert(&one, &u, &options, &Silent)?;
         assert_eq!((same.correlator, same.iterations), (first.correlator.clone(), first.iterations));
         let near = |other: &[f64]| first.correlator.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-9 * a);
-        assert!(near(&invert(&rt, &u.transformed(&g), &options)?.0.correlator));
+        assert!(near(&invert(&rt, &u.transformed(&g), &options, &Silent)?.0.correlator));
         // The field shifted by one site in time, and the source with it: it is on odd sites then.
         let moved = Gauge::from_fn(geometry, |site, mu| *u.link(geometry.neighbour(site, T, -1), mu));
         let options = Options { source: "point:0,0,0,1".parse().expect("a source"), ..options };
-        let (moved, _) = invert(&rt, &moved, &options)?;
+        let (moved, _) = invert(&rt, &moved, &options, &Silent)?;
         assert!(near(&moved.correlator), "{:?} {:?}", first.correlator, moved.correlator);
         Ok(())
     }
@@ -282,11 +293,11 @@ mod tests {
             (Options { tolerance: f64::NAN, ..options }, "tol"),
             (Options { source: beyond, ..options }, "source"),
         ] {
-            let error = invert(&rt, &u, &options).expect_err(name).to_string();
+            let error = invert(&rt, &u, &options, &Silent).expect_err(name).to_string();
             assert!(error.starts_with(&format!("{name}: ")), "{error}");
         }
         let options = Options { most_steps: 2, ..options };
-        let (result, _) = invert(&rt, &u, &options)?;
+        let (result, _) = invert(&rt, &u, &options, &Silent)?;
         assert!(!result.converged && result.iterations == [2, 2, 2]);
         Ok(())
     }

@@ -5,6 +5,7 @@ pub mod invert;
 pub mod multishift;
 pub mod results;
 pub mod solver;
+mod watch;
 
 pub use dslash::dslash;
 pub use invert::{Options, Source, invert};

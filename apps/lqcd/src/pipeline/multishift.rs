@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use zellige_files::observe::Observer;
 use zellige_krylov::{
     History, Operator, Refinement, Shifted, Solve, Stop, StoppingCriterion, solve_shifted, solve_shifts,
 };
@@ -10,6 +11,7 @@ use zellige_runtime::Runtime;
 use super::invert::{Options, unit};
 use super::results::{MultishiftResult, Seconds, ShiftResult};
 use super::solver::{Solver, heavy_quark_residual};
+use super::watch::Watched;
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::geometry::COLOURS;
@@ -28,7 +30,8 @@ pub struct Shift {
 }
 
 /// Solves `(4 m^2 - D D + sigma_k) z_k = b` for every shift by conjugate gradients, for a source of one colour (the first, where none is said): in one Krylov space that
-/// they share, in the formats of the options' solver, then each by itself from where that has brought it, with `refinement`. Every residual is recomputed in float64.
+/// they share, in the formats of the options' solver, then each by itself from where that has brought it, with `refinement`. Every residual is recomputed in float64. The observer is told of
+/// the iterations that all shifts share.
 ///
 /// # Errors
 /// [`Error::Parameter`] for options without meaning; those of tasks.
@@ -38,6 +41,7 @@ pub fn multishift(
     options: &Options,
     shifts: &[Shift],
     refinement: &Solver,
+    observer: &dyn Observer,
 ) -> Result<(MultishiftResult, Vec<History>), Error> {
     let geometry = u.geometry();
     options.check(geometry)?;
@@ -71,7 +75,7 @@ pub fn multishift(
     let stops: Vec<&dyn StoppingCriterion> =
         stops.iter().map(|stop| stop as &dyn StoppingCriterion).collect();
     let sigmas: Vec<f64> = shifts.iter().map(|one| one.shift).collect();
-    let mut histories = vec![History::default(); shifts.len()];
+    let mut histories = Watched::each(shifts.len(), options.most_steps, observer);
     let (shared, updates) = (solver.updates(1), refinement.updates(1));
     let inner: &dyn Operator<C64> = narrow.as_ref().map_or(&a, |narrow| narrow);
     let problem = Solve { rt, exact: &a, inner, preconditioner: None, reduction: 0.0 };
@@ -87,6 +91,7 @@ pub fn multishift(
     let solve_seconds = begun.elapsed().as_secs_f64();
     let mut each = Vec::with_capacity(shifts.len());
     for ((one, (solution, z)), history) in shifts.iter().zip(&found.each).zip(&histories) {
+        let history = &history.history;
         let exact = Shifted { a: &a as &dyn Operator<C64>, sigma: one.shift };
         each.push(ShiftResult {
             shift: one.shift,
@@ -117,5 +122,5 @@ pub fn multishift(
         shifts: each,
         seconds: Seconds { smear: smear_seconds, solve: solve_seconds },
     };
-    Ok((result, histories))
+    Ok((result, histories.into_iter().map(|watched| watched.history).collect()))
 }

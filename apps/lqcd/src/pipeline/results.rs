@@ -251,7 +251,7 @@ pub struct DslashResult {
     pub columns: usize,
     /// Workers.
     pub workers: usize,
-    /// Time of an application to one parity, for all right-hand sides (ns for each site): the median.
+    /// Time of an application to one parity, for all right-hand sides (ns for each site): the shortest.
     pub nanoseconds: f64,
     /// Bytes of an application for each site, if each number is read or written once.
     pub bytes: f64,

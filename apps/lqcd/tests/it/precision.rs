@@ -134,7 +134,7 @@ fn products_have_the_same_bits_everywhere() -> Result<(), Error> {
 
 fn solved(rt: &Runtime, u: &Gauge, options: &Options, precision: &str, solver: Solver) -> InvertResult {
     let solver = Solver { precision: precision.parse().expect("formats"), ..solver };
-    let (result, _) = invert(rt, u, &Options { solver, ..*options }).expect("a result");
+    let (result, _) = invert(rt, u, &Options { solver, ..*options }, &Silent).expect("a result");
     // Whatever the solver itself believes.
     let is_within = result.true_residual.iter().all(|residual| *residual <= options.tolerance);
     assert_eq!(result.converged, is_within, "{result:?}");
@@ -175,31 +175,45 @@ fn solvers_of_all_formats() -> Result<(), Error> {
     Ok(())
 }
 
-/// A light quark: 16-bit numbers without any of the three refinements do not converge, with all of them they do, and 20 bits with links in float32 are as good as float32.
-#[test]
-fn refinements_are_needed_for_a_light_quark() -> Result<(), Error> {
-    let Some(read) = lattice("own.b57.l8888.milc") else { return Ok(()) };
-    let rt = Runtime::builder().workers(2).build()?;
-    let options = Options {
-        action: Action::Naive,
-        mass: 0.001,
-        tolerance: 1e-10,
-        most_steps: 12_000,
-        source: "point:0,0,0,0:0".parse().expect("a source"),
-        ..Options::default()
+/// The naive action and a light quark on the field of the data, by conjugate gradients for one colour.
+fn light_quark(tolerance: f64, runs: &[(&str, Solver, usize)]) -> Option<Vec<InvertResult>> {
+    let read = lattice("own.b57.l8888.milc")?;
+    let rt = Runtime::builder().workers(2).build().expect("a runtime");
+    let run = |(precision, solver, most_steps): &(&str, Solver, usize)| {
+        let options = Options {
+            action: Action::Naive,
+            mass: 0.001,
+            tolerance,
+            most_steps: *most_steps,
+            source: "point:0,0,0,0:0".parse().expect("a source"),
+            ..Options::default()
+        };
+        solved(&rt, &read.gauge, &options, precision, *solver)
     };
+    Some(runs.iter().map(run).collect())
+}
+
+/// 16-bit numbers converge with all three refinements, and without any do not come near in more steps.
+#[test]
+fn refinements_are_needed_for_a_light_quark() {
     let all = Solver::default();
     let none = Solver { wide_solution: false, projection: false, polak_ribiere: false, ..all };
-    let single = solved(&rt, &read.gauge, &options, "double-single", all);
-    let int20 = solved(&rt, &read.gauge, &options, "double-fp32/int20/fp32", all);
-    let half = solved(&rt, &read.gauge, &options, "double-half", all);
-    let naive = solved(&rt, &read.gauge, &options, "double-half", none);
-    let counts =
-        [&single, &int20, &half, &naive].map(|one| (one.converged, one.iterations[0], one.true_residual[0]));
-    println!("{counts:?}");
-    assert!(single.converged && int20.converged && half.converged && !naive.converged, "{counts:?}");
-    assert!(int20.iterations[0] as f64 <= 1.15 * single.iterations[0] as f64, "{counts:?}");
-    Ok(())
+    let Some(found) = light_quark(1e-6, &[("double-half", all, 6000), ("double-half", none, 6000)]) else {
+        return;
+    };
+    assert!(found[0].converged && !found[1].converged, "{found:?}");
+    assert!(found[1].true_residual[0] > 1e-3, "{found:?}");
+}
+
+/// 20 bits with links in float32 need as many steps as float32, within 15 %.
+#[test]
+fn twenty_bits_are_as_good_as_float32_for_a_light_quark() {
+    let all = Solver::default();
+    let runs = [("double-single", all, 4000), ("double-fp32/int20/fp32", all, 4000)];
+    let Some(found) = light_quark(1e-10, &runs) else { return };
+    assert!(found.iter().all(|one| one.converged), "{found:?}");
+    let [single, int20] = [0, 1].map(|i| found[i].iterations[0] as f64);
+    assert!(int20 <= 1.15 * single, "{int20} {single}");
 }
 
 /// Shared steps in 30 bits leave less to do for each shift than those in float32.
@@ -217,7 +231,7 @@ fn shifts_in_30_and_20_bits() -> Result<(), Error> {
     let run = |shared: &str, refinement: &str| {
         let options = Options { solver: solver(shared), ..Options::default() };
         let (result, histories) =
-            multishift(&rt, &read.gauge, &options, &shifts, &solver(refinement)).expect("a result");
+            multishift(&rt, &read.gauge, &options, &shifts, &solver(refinement), &Silent).expect("a result");
         assert!(result.converged && histories.len() == shifts.len());
         assert!(result.shifts.iter().all(|one| one.true_residual <= one.tolerance));
         result
@@ -227,8 +241,6 @@ fn shifts_in_30_and_20_bits() -> Result<(), Error> {
         result.shifts.iter().map(|one| one.shared_residual).collect::<Vec<_>>()
     };
     let (before, after) = (residuals(&old), residuals(&new));
-    println!("{} {} {} {}", old.iterations, old.applications, new.iterations, new.applications);
-    println!("{before:?} {after:?}");
     assert!(new.applications < old.applications, "{} {}", new.applications, old.applications);
     for k in 5..11 {
         assert!(after[k] * 10.0 <= before[k], "shift {k}: {:e} {:e}", after[k], before[k]);

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tempfile::tempdir;
+use zellige_files::observe::Silent;
 use zellige_lqcd::files::{self, ByteOrder, Lattice};
 use zellige_lqcd::observables::{link_trace, plaquettes};
 use zellige_lqcd::pipeline::{Options, invert, results::InvertResult};
@@ -82,7 +83,7 @@ fn inverted(u: &Gauge, action: &str, boundary: Boundary, mass: f64) -> InvertRes
     let rt = Runtime::builder().workers(2).build().expect("a runtime");
     let action = action.parse().expect("an action");
     let options = Options { action, mass, boundary, tolerance: 1e-12, ..Options::default() };
-    let (result, _) = invert(&rt, u, &options).expect("a propagator");
+    let (result, _) = invert(&rt, u, &options, &Silent).expect("a propagator");
     assert!(result.converged && result.true_residual.iter().all(|&residual| residual <= 1e-12));
     result
 }
