@@ -167,6 +167,10 @@ fn solvers_of_all_formats() -> Result<(), Error> {
             );
         }
     }
+    let devices = Runtime::builder().workers(1).device(Emulated::new(1 << 30)).build()?;
+    let [here, there] =
+        [&one, &devices].map(|rt| solved(rt, &u, &options, "double-int20", Solver::default()));
+    assert_eq!((here.correlator, here.true_residual), (there.correlator, there.true_residual));
     let alternative = Solver { estimate: true, ..Solver::default() };
     assert!(solved(&two, &u, &options, "double-half", alternative).converged);
     // Less than float32 has bits for, with a residual that nothing replaces before it seems small.
@@ -214,6 +218,25 @@ fn twenty_bits_are_as_good_as_float32_for_a_light_quark() {
     assert!(found.iter().all(|one| one.converged), "{found:?}");
     let [single, int20] = [0, 1].map(|i| found[i].iterations[0] as f64);
     assert!(int20 <= 1.15 * single, "{int20} {single}");
+}
+
+/// Without narrow formats too, and shifts without meaning are refused.
+#[test]
+fn shifts_in_float64() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    let u = field(&rt, [4, 4, 4, 8]);
+    let options = Options { mass: 0.1, ..Options::default() };
+    let shift = |shift, tolerance| Shift { shift, tolerance };
+    for shifts in [[shift(0.0, 1e-8), shift(0.5, 1e-8)], [shift(0.5, 1e-10), shift(0.0, 1e-6)]] {
+        let (result, _) = multishift(&rt, &u, &options, &shifts, &Solver::default())?;
+        assert!(result.converged && result.shifts.iter().all(|one| one.true_residual <= one.tolerance));
+    }
+    for wrong in [shift(-0.1, 1e-8), shift(f64::NAN, 1e-8), shift(0.1, 0.0), shift(0.1, f64::INFINITY)] {
+        let error = multishift(&rt, &u, &options, &[wrong], &Solver::default()).expect_err("refused");
+        assert!(error.to_string().starts_with("shifts: "), "{error}");
+    }
+    assert!(multishift(&rt, &u, &options, &[], &Solver::default()).is_err());
+    Ok(())
 }
 
 /// Shared steps in 30 bits leave less to do for each shift than those in float32.
