@@ -12,7 +12,7 @@ help:
 	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
 	@echo "make portable     the command as one file for other machines: release, stripped; its size and the glibc that it needs are checked"
 	@echo "make loom         the models of the lock-free parts that take seconds; ZELLIGE_LOOM=all: all"
-	@echo "make sanitize     tests of runtime, selftest, kernels and sparse under AddressSanitizer and LeakSanitizer; compiles everything anew"
+	@echo "make sanitize     tests of runtime, selftest, kernels, krylov and sparse under AddressSanitizer and LeakSanitizer; compiles everything anew"
 	@echo "make mutants      seeded bugs in the memory manager and its driver, each of which fuzzing has to find"
 	@echo "make ci           all that must pass before a change lands"
 	@echo "make setup        only install what is missing (libhwloc-dev, a C linker)"

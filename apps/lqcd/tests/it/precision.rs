@@ -228,11 +228,12 @@ fn shifts_in_float64() -> Result<(), Error> {
     let options = Options { mass: 0.1, ..Options::default() };
     let shift = |shift, tolerance| Shift { shift, tolerance };
     for shifts in [[shift(0.0, 1e-8), shift(0.5, 1e-8)], [shift(0.5, 1e-10), shift(0.0, 1e-6)]] {
-        let (result, _) = multishift(&rt, &u, &options, &shifts, &Solver::default())?;
+        let (result, _) = multishift(&rt, &u, &options, &shifts, &Solver::default(), &Silent)?;
         assert!(result.converged && result.shifts.iter().all(|one| one.true_residual <= one.tolerance));
     }
     for wrong in [shift(-0.1, 1e-8), shift(f64::NAN, 1e-8), shift(0.1, 0.0), shift(0.1, f64::INFINITY)] {
-        let error = multishift(&rt, &u, &options, &[wrong], &Solver::default()).expect_err("refused");
+        let error =
+            multishift(&rt, &u, &options, &[wrong], &Solver::default(), &Silent).expect_err("refused");
         assert!(error.to_string().starts_with("shifts: "), "{error}");
     }
     assert!(multishift(&rt, &u, &options, &[], &Solver::default()).is_err());
