@@ -236,7 +236,7 @@ fn shifts_in_float64() -> Result<(), Error> {
             multishift(&rt, &u, &options, &[wrong], &Solver::default(), &Silent).expect_err("refused");
         assert!(error.to_string().starts_with("shifts: "), "{error}");
     }
-    assert!(multishift(&rt, &u, &options, &[], &Solver::default()).is_err());
+    assert!(multishift(&rt, &u, &options, &[], &Solver::default(), &Silent).is_err());
     Ok(())
 }
 
