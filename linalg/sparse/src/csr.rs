@@ -109,6 +109,11 @@ impl Csr {
         (&self.column[range.clone()], &self.value[range])
     }
 
+    /// Where each row begins and where the last one ends, columns, and values.
+    pub(crate) fn arrays(&self) -> (&[usize], &[u32], &[f64]) {
+        (&self.starts, &self.column, &self.value)
+    }
+
     /// Columns and values of all rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u32], &[f64])> {
         (0..self.rows()).map(|i| self.row(i))

@@ -8,10 +8,26 @@ fn dense(a: &Csr) -> Mat<f64> {
     Mat::from_fn(a.rows(), a.columns(), |i, j| a.get(i, j))
 }
 
-/// `A^-1 b` by LU factors.
+/// `A^-1 b` by elimination with partial pivoting.
 pub fn solved(a: &Csr, b: &[f64]) -> Vec<f64> {
-    let x = zellige_faer::solve(dense(a).as_ref(), Mat::from_fn(b.len(), 1, |i, _| b[i]).as_ref());
-    (0..a.columns()).map(|i| x[(i, 0)]).collect()
+    let n = b.len();
+    let mut rows: Vec<Vec<f64>> =
+        (0..n).map(|i| (0..n).map(|j| a.get(i, j)).chain([b[i]]).collect()).collect();
+    for k in 0..n {
+        let pivot = (k..n).max_by(|i, j| rows[*i][k].abs().total_cmp(&rows[*j][k].abs())).expect("a row");
+        rows.swap(k, pivot);
+        let (above, below) = rows.split_at_mut(k + 1);
+        for row in below.iter_mut().filter(|row| row[k] != 0.0) {
+            let factor = row[k] / above[k][k];
+            (k..=n).for_each(|j| row[j] -= factor * above[k][j]);
+        }
+    }
+    let mut x = vec![0.0; n];
+    for k in (0..n).rev() {
+        let rest: f64 = (k + 1..n).map(|j| rows[k][j] * x[j]).sum();
+        x[k] = (rows[k][n] - rest) / rows[k][k];
+    }
+    x
 }
 
 /// The condition number: the largest singular value beside the smallest.

@@ -12,6 +12,7 @@
 //! | [`precondition`] | preconditioners |
 //! | [`krylov`] | Krylov methods, vectors and operators (the crate `zellige-krylov`) |
 //! | [`reorder`] | orders of unknowns |
+//! | [`matching`] | which nonzeros belong on the diagonal, and scalings for it |
 //! | [`exact`] | products in doubled precision, and backward errors by them |
 //!
 //! A system in one call, by the way that the matrix suggests:
@@ -57,6 +58,7 @@ mod direct;
 pub mod exact;
 pub mod generate;
 pub mod market;
+pub mod matching;
 pub mod precondition;
 pub mod reorder;
 mod side_by_side;

@@ -36,11 +36,31 @@ impl Permutation {
         Ok(Permutation { old: order })
     }
 
+    /// Row or column `old[i]` comes to place `i`: each once.
+    pub(crate) fn of(old: Vec<u32>) -> Permutation {
+        Permutation { old }
+    }
+
+    /// `P A`: columns stay where they are.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for a matrix of another size.
+    pub(crate) fn rows(&self, a: &Csr) -> Result<Csr, Error> {
+        self.moved(a, |j| j)
+    }
+
     /// `P A P^T`.
     ///
     /// # Errors
     /// [`Error::Shape`] for a matrix of another size.
     pub fn matrix(&self, a: &Csr) -> Result<Csr, Error> {
+        let mut new = vec![0; self.old.len()];
+        self.old.iter().enumerate().for_each(|(place, &old)| new[old as usize] = place as u32);
+        self.moved(a, |j| new[j as usize])
+    }
+
+    /// Rows in the new order, with columns where `column` puts them.
+    fn moved(&self, a: &Csr, column: impl Fn(u32) -> u32) -> Result<Csr, Error> {
         if (a.rows(), a.columns()) != (self.old.len(), self.old.len()) {
             let problem = format!("{} x {} for an order of {}", a.rows(), a.columns(), self.old.len());
             return Err(Error::shape("matrix", problem));
@@ -49,16 +69,14 @@ impl Permutation {
             || format!("a matrix of {} nonzeros in another order", a.elements()),
             a.memory(),
         )?;
-        let mut new = vec![0; self.old.len()];
-        self.old.iter().enumerate().for_each(|(place, &old)| new[old as usize] = place as u32);
         let mut starts = Vec::with_capacity(a.rows() + 1);
         starts.push(0);
         let (mut columns, mut values) = (Vec::with_capacity(a.elements()), Vec::with_capacity(a.elements()));
         let mut row: Vec<(u32, f64)> = Vec::new();
         for &old in &self.old {
-            let (column, value) = a.row(old as usize);
+            let (of_row, value) = a.row(old as usize);
             row.clear();
-            row.extend(column.iter().zip(value).map(|(&j, &value)| (new[j as usize], value)));
+            row.extend(of_row.iter().zip(value).map(|(&j, &value)| (column(j), value)));
             row.sort_unstable_by_key(|&(j, _)| j);
             columns.extend(row.iter().map(|&(j, _)| j));
             values.extend(row.iter().map(|&(_, value)| value));

@@ -3,6 +3,7 @@
 mod bicgstab;
 mod gmres;
 mod gpu;
+mod hard;
 mod minres;
 mod multishift;
 mod norms;

@@ -80,7 +80,8 @@ impl Kind {
 fn diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
     let of_row = |i| match a.get(i, i) {
         0.0 => {
-            let problem = format!("row {} has no diagonal element: ilu0 divides by it", i + 1);
+            let problem =
+                format!("row {} has no diagonal element: ilu0 divides by it; take --scale matching", i + 1);
             Err(Error::unsolvable("preconditioner", problem))
         }
         diagonal => Ok(diagonal),

@@ -7,6 +7,7 @@ mod chebyshev;
 mod factor;
 mod ilu;
 mod jacobi;
+mod lu;
 mod sweep;
 mod triangle;
 
@@ -15,6 +16,7 @@ pub use block_jacobi::BlockJacobi;
 pub use chebyshev::Chebyshev;
 pub use ilu::Ilu;
 pub use jacobi::Jacobi;
+pub use lu::Lu;
 
 #[cfg(test)]
 mod tests;

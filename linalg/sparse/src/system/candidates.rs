@@ -2,11 +2,12 @@
 
 use zellige_runtime::Runtime;
 
+use super::copies::has_large_rows;
 use super::scaled::Scales;
 use super::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
 use crate::Error;
 use crate::csr::Csr;
-use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi};
+use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu};
 use crate::stored::best_edge;
 use zellige_krylov::{BiCgStab, Cg, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space};
 
@@ -15,7 +16,8 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     use MethodChoice::{BiCgStab, Cg, Gmres, Minres};
     use PreconditionerChoice::{Amg, Auto, Ilu0, Jacobi};
     let gmres = |restart| Gmres { restart, flexible: false };
-    let keeps_symmetry = options.scaling != ScalingChoice::Rows && options.inner.keeps_symmetry();
+    let keeps_symmetry = !matches!(options.scaling, ScalingChoice::Rows | ScalingChoice::Matching)
+        && options.inner.keeps_symmetry();
     let is_symmetric = keeps_symmetry && a.is_symmetric();
     let is_positive = is_symmetric && (0..a.rows()).all(|i| a.get(i, i) > 0.0);
     let all: &[_] = if is_positive && is_large_diffusion(a) {
@@ -36,7 +38,48 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
             chosen.push((method, preconditioner));
         }
     }
+    let needs_definite = matches!(options.method, Cg | MethodChoice::Fcg | Minres);
+    if options.preconditioner == Auto && (is_positive || !needs_definite) {
+        let method = if options.method == MethodChoice::Auto { gmres(10) } else { options.method };
+        chosen.push((method, PreconditionerChoice::Lu));
+    }
     chosen
+}
+
+/// True if rows of the matrix are to be moved, and scaled, so that its diagonal is large: methods for any matrix do not care, and preconditioners that divide by the
+/// diagonal need it.
+pub fn wants_matching(a: &Csr, options: &Options) -> bool {
+    use MethodChoice::{Auto, BiCgStab, Gmres};
+    use PreconditionerChoice::{BlockJacobi, Ilu0, Jacobi, Lu};
+    if options.scaling != ScalingChoice::Auto {
+        return options.scaling == ScalingChoice::Matching;
+    }
+    let bears_it = matches!(options.method, Auto | BiCgStab { .. } | Gmres { .. });
+    let divides = PreconditionerChoice::Auto == options.preconditioner
+        || matches!(options.preconditioner, Ilu0 | Jacobi | BlockJacobi { .. } | Lu);
+    if !(bears_it && divides) {
+        return false;
+    }
+    let is_zero = |i: usize| a.get(i, i) == 0.0;
+    (0..a.rows()).any(is_zero) || !a.is_symmetric() && (has_large_rows(a) || has_small_diagonal(a))
+}
+
+/// A diagonal element that is smaller than this (`2^-20`) beside the largest of its row, and that of its column, is as good as none.
+const SMALL: f64 = 1.0 / 1_048_576.0;
+
+fn has_small_diagonal(a: &Csr) -> bool {
+    let mut of_columns = vec![0.0f64; a.columns()];
+    for (column, value) in a.iter() {
+        for (&j, value) in column.iter().zip(value) {
+            let most = &mut of_columns[j as usize];
+            *most = most.max(value.abs());
+        }
+    }
+    let is_small = |(i, (_, value)): (usize, (&[u32], &[f64]))| {
+        let of_row = value.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        a.get(i, i).abs() < SMALL * of_row.min(of_columns[i])
+    };
+    a.iter().enumerate().any(is_small)
 }
 
 /// Rows from which on the few steps that AMG takes are worth making its levels.
@@ -82,7 +125,7 @@ pub fn method_of<'o>(
 /// Of [`RelaxedGmres`].
 const SLACK: f64 = 0.01;
 
-/// The preconditioner of a choice that is not automatic, for a method, and for a matrix of which this is known.
+/// The preconditioner of a choice that is not automatic, for a method, and for a matrix of which this is known: its scales, and that it takes constants to zero.
 ///
 /// # Errors
 /// Those of making it.
@@ -91,7 +134,7 @@ pub fn preconditioner_of(
     method: MethodChoice,
     rt: &Runtime,
     space: &Space,
-    (a, scales): (&Csr, Option<&Scales>),
+    (a, scales, without_constant): (&Csr, Option<&Scales>, bool),
 ) -> Result<Option<Box<dyn Operator>>, Error> {
     Ok(Some(match choice {
         PreconditionerChoice::Auto => unreachable!("candidates are none"),
@@ -103,6 +146,18 @@ pub fn preconditioner_of(
         PreconditionerChoice::BlockJacobi { most } => Box::new(BlockJacobi::new(rt, space, a, most)?),
         PreconditionerChoice::Ilu0 => Box::new(Ilu::new(rt, space, a)?),
         PreconditionerChoice::Chebyshev { degree } => Box::new(Chebyshev::new(rt, space, a, degree)?),
+        PreconditionerChoice::Lu if without_constant => {
+            // Singular. With one larger element on the diagonal it is not, and differs in one direction, for which a method takes one more step.
+            let size = |i: &usize| a.get(*i, *i).abs();
+            let largest = (0..a.rows()).max_by(|i, j| size(i).total_cmp(&size(j)));
+            let enlarged = |i: usize, j: u32, value: f64| match largest == Some(i) && i == j as usize {
+                true => 2.0 * value,
+                false => value,
+            };
+            Error::if_too_large(|| format!("a copy of a matrix of {} nonzeros", a.elements()), a.memory())?;
+            Box::new(Lu::new(space, &a.map_values(enlarged))?)
+        }
+        PreconditionerChoice::Lu => Box::new(Lu::new(space, a)?),
         PreconditionerChoice::Amg => {
             // What a matrix takes nearly to zero is not constant any more once its columns have been scaled.
             let smooth = match scales {

@@ -125,7 +125,16 @@ pub fn check_matrix(a: &Csr) -> Result<(), Error> {
     Ok(())
 }
 
-/// A constant is in the null space if every row adds up to zero, but for rounding.
+/// True if every row adds up to zero, but for rounding: the matrix is singular, and systems with it may have answers for
+/// [`without_constant`](Options::without_constant).
+pub fn has_constant_null_space(a: &Csr) -> bool {
+    check_constant(a).is_ok()
+}
+
+/// Refuses a matrix that does not take constants to zero.
+///
+/// # Errors
+/// [`Error::Unsolvable`] with a row that does not add up to zero, but for rounding.
 pub fn check_constant(a: &Csr) -> Result<(), Error> {
     for (i, (_, value)) in a.iter().enumerate() {
         let (sum, size) = (value.iter().sum::<f64>(), crate::csr::abs_sum(value));

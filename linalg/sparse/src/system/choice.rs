@@ -100,6 +100,8 @@ pub enum PreconditionerChoice {
     },
     /// Smoothed aggregation.
     Amg,
+    /// Complete factors: a direct solver.
+    Lu,
 }
 
 impl FromStr for PreconditionerChoice {
@@ -120,8 +122,9 @@ impl FromStr for PreconditionerChoice {
             "ilu0" | "ic0" => Ok(PreconditionerChoice::Ilu0),
             "chebyshev" => Ok(PreconditionerChoice::Chebyshev { degree: number("precond", rest, 4, 100)? }),
             "amg" => Ok(PreconditionerChoice::Amg),
+            "lu" => Ok(PreconditionerChoice::Lu),
             _ => {
-                let known = "auto, none, jacobi, block:16, ilu0, ic0, chebyshev:4, amg";
+                let known = "auto, none, jacobi, block:16, ilu0, ic0, chebyshev:4, amg, lu";
                 Err(Error::parameter("precond", format!("{text:?} is none of {known}")))
             }
         }
@@ -138,6 +141,7 @@ impl fmt::Display for PreconditionerChoice {
             PreconditionerChoice::Ilu0 => f.pad("ilu0"),
             PreconditionerChoice::Chebyshev { degree } => write!(f, "chebyshev:{degree}"),
             PreconditionerChoice::Amg => f.pad("amg"),
+            PreconditionerChoice::Lu => f.pad("lu"),
         }
     }
 }
@@ -321,10 +325,11 @@ impl fmt::Display for Inner {
     }
 }
 
-/// What rows and columns are multiplied by before a narrow copy or a preconditioner is made.
+/// What rows and columns are multiplied by, and where rows are put, before a narrow copy or a preconditioner is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScalingChoice {
-    /// Both for a narrow copy and for rows of very different sizes, nothing otherwise.
+    /// Matching where the diagonal has zeros, and for matrices that are not symmetric where it is small or rows have very different sizes; otherwise both for a
+    /// narrow copy and for rows of very different sizes.
     #[default]
     Auto,
     /// Nothing.
@@ -333,6 +338,9 @@ pub enum ScalingChoice {
     Rows,
     /// Rows and columns by the same numbers: symmetric matrices stay so.
     Both,
+    /// Rows are put where the product of the diagonal is largest, and rows and columns are scaled so that it has ones
+    /// ([`Matching`](crate::matching::Matching)): symmetric matrices are not any more.
+    Matching,
 }
 
 impl FromStr for ScalingChoice {
@@ -344,7 +352,11 @@ impl FromStr for ScalingChoice {
             "none" => Ok(ScalingChoice::None),
             "rows" => Ok(ScalingChoice::Rows),
             "both" => Ok(ScalingChoice::Both),
-            _ => Err(Error::parameter("scale", format!("{text:?} is none of auto, none, rows, both"))),
+            "matching" => Ok(ScalingChoice::Matching),
+            _ => {
+                let known = "auto, none, rows, both, matching";
+                Err(Error::parameter("scale", format!("{text:?} is none of {known}")))
+            }
         }
     }
 }

@@ -28,14 +28,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Scales a matrix where the options want that, or it needs it.
+    /// Scales a matrix where the options want that, or it needs it; by these scales if it was matched.
     ///
     /// # Errors
     /// [`Error::Shape`] for elements that become infinite.
-    pub fn new(a: &Csr, options: &Options) -> Result<Plan, Error> {
+    pub fn new(a: &Csr, options: &Options, matched: Option<Scales>) -> Result<Plan, Error> {
         let is_narrow = options.inner != Inner::Exact || !options.relaxed.is_empty();
         let scales = match (options.scaling, is_narrow) {
-            (ScalingChoice::None, _) => None,
+            _ if matched.is_some() => matched,
+            (ScalingChoice::None | ScalingChoice::Matching, _) => None,
             (ScalingChoice::Auto, false) if !has_large_rows(a) => None,
             (ScalingChoice::Rows, _) => Some(Scales::of_rows(a)),
             (ScalingChoice::Both, _) | (ScalingChoice::Auto, _) => Some(Scales::of_both(a)),
@@ -228,7 +229,7 @@ fn vector_of(options: &Options, order: Option<&Permutation>, scales: Option<&Sca
 /// Rows that are larger than others by more than this (`2^20`) are of other units.
 const LARGE: f64 = 1_048_576.0;
 
-fn has_large_rows(a: &Csr) -> bool {
+pub fn has_large_rows(a: &Csr) -> bool {
     let sums = || a.iter().map(|(_, value)| crate::csr::abs_sum(value));
     sums().fold(0.0, f64::max) > LARGE * sums().fold(f64::INFINITY, f64::min)
 }

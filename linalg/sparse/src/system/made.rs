@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use zellige_files::memory::NotEnoughMemory;
 use zellige_runtime::Runtime;
 
-use super::candidates::{candidates, method_of, preconditioner_of};
-use super::check::{check_constant, check_matrix, check_options};
+use super::candidates::{candidates, method_of, preconditioner_of, wants_matching};
+use super::check::{check_constant, check_matrix, check_options, has_constant_null_space};
 use super::copies::{Copies, Plan};
-use super::scaled::Scaled;
+use super::scaled::{Scaled, Scales};
 use super::{Answer, Attempt, Bytes, MethodChoice, Options, PreconditionerChoice};
 use crate::Error;
 use crate::csr::Csr;
+use crate::matching::Matching;
 use crate::reorder::Permutation;
 use zellige_krylov::grains::norm;
 use zellige_krylov::{
@@ -42,8 +43,9 @@ use zellige_krylov::{
 /// ```
 pub struct System<'a> {
     pub(super) rt: &'a Runtime,
-    /// In the order of `order`.
+    /// With rows in the order of `matched`, and then in that of `order`, columns in that alone.
     pub(super) a: Cow<'a, Csr>,
+    matched: Option<Permutation>,
     pub(super) order: Option<Permutation>,
     pub(super) options: Options,
     pub(super) plan: Plan,
@@ -98,7 +100,7 @@ impl<'a> System<'a> {
     ///
     /// # Errors
     /// [`Error::Parameter`] for options without meaning together; [`Error::Unsolvable`] for a matrix that is not square, that has a row of zeros, elements that are infinite or no numbers, or no constant in
-    /// its null space where one is to be taken out.
+    /// its null space where one is to be taken out, and for one that is structurally singular where rows are matched with columns.
     pub fn new(rt: &'a Runtime, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
         System::made(rt, a, options, false)
     }
@@ -122,18 +124,37 @@ impl<'a> System<'a> {
         if options.without_constant {
             check_constant(a)?;
         }
-        let order = options.reorder.then(|| Permutation::reverse_cuthill_mckee(a)).transpose()?;
-        let a = match &order {
-            Some(order) => Cow::Owned(order.matrix(a)?),
+        let matching = wants_matching(a, options).then(|| Matching::new(a)).transpose()?;
+        let (matched, mut scales) = match matching {
+            Some(Matching { row_of, rows, columns }) => {
+                let matched = Permutation::of(row_of);
+                let rows = matched.vector(&rows);
+                (Some(matched), Some(Scales { rows, columns }))
+            }
+            None => (None, None),
+        };
+        let a = match &matched {
+            Some(matched) => Cow::Owned(matched.rows(a)?),
             None => Cow::Borrowed(a),
         };
-        let plan = Plan::new(&a, options)?;
+        let order = options.reorder.then(|| Permutation::reverse_cuthill_mckee(&a)).transpose()?;
+        let a = match &order {
+            Some(order) => {
+                scales = scales.map(|Scales { rows, columns }| Scales {
+                    rows: order.vector(&rows),
+                    columns: order.vector(&columns),
+                });
+                Cow::Owned(order.matrix(&a)?)
+            }
+            None => a,
+        };
+        let plan = Plan::new(&a, options, scales)?;
         let candidates = candidates(&a, options);
         let copies = || Copies::new(rt, &a, &plan, options, order.as_ref());
         let (copies, first) = match candidates[0] {
             (method, preconditioner @ PreconditionerChoice::Ilu0) if is_ready => {
                 let factors = || {
-                    let known = (plan.matrix(&a), plan.scales.as_ref());
+                    let known = (plan.matrix(&a), plan.scales.as_ref(), options.without_constant);
                     preconditioner_of(preconditioner, method, rt, &plan.space, known)
                 };
                 // Where there are none, the attempt that needs them finds out.
@@ -152,7 +173,7 @@ impl<'a> System<'a> {
         };
         candidates[0].made = Mutex::new(first.map(helper));
         let options = options.clone();
-        Ok(System { rt, a, order, options, plan, copies, candidates, setup: begun.elapsed() })
+        Ok(System { rt, a, matched, order, options, plan, copies, candidates, setup: begun.elapsed() })
     }
 
     /// Solves `A x = b`, from the guess in `x`.
@@ -173,6 +194,9 @@ impl<'a> System<'a> {
         let (mut b, mut x, mut removed) = (b.to_vec(), x.to_vec(), 0.0);
         if self.options.without_constant {
             removed = take_mean_out(&mut b);
+        }
+        if let Some(matched) = &self.matched {
+            b = matched.vector(&b);
         }
         if let Some(order) = &self.order {
             (b, x) = (order.vector(&b), order.vector(&x));
@@ -198,17 +222,51 @@ impl<'a> System<'a> {
     pub(super) fn attempts(&self, side: &mut Side, from: usize, log: &mut dyn Logger) -> Result<(), Error> {
         let narrower = self.copies.narrower();
         for (k, candidate) in self.candidates.iter().enumerate().skip(from) {
+            if candidate.preconditioner == PreconditionerChoice::Lu && self.is_rounding(side) {
+                break;
+            }
             let method = method_of(candidate.method, &self.options, self.copies.of_residuals(), &narrower);
             let result = self.prepared(side, k).and_then(|(helper, stop)| {
                 let mut log = Onwards { log: &mut *log, before: side.tried.steps };
                 self.attempt(&*method, helper.as_deref(), &side.b, &mut side.x, &stop, &mut log)
             });
             self.add(side, k, method.name(), result)?;
-            if side.tried.is_over(&self.options.stop) {
+            if self.is_over(side, k) {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// True if nothing more is to be tried after an attempt.
+    pub(super) fn is_over(&self, side: &Side, k: usize) -> bool {
+        side.tried.is_over(&self.stops_of(k + 1))
+    }
+
+    /// The criteria of an attempt: those before complete factors leave them a few steps.
+    fn stops_of(&self, k: usize) -> Vec<Stop> {
+        let rest = self.candidates.iter().skip(k + 1);
+        let is_before_factors =
+            rest.map(|next| next.preconditioner).any(|next| next == PreconditionerChoice::Lu);
+        let kept = |most: usize| if is_before_factors { (most / 10).min(STEPS_WITH_FACTORS) } else { 0 };
+        let of_attempt = |stop: &Stop| match *stop {
+            Stop::Steps(most) => Stop::Steps(most - kept(most)),
+            other => other,
+        };
+        self.options.stop.iter().map(of_attempt).collect()
+    }
+
+    /// True if the best answer is so large that rounding it leaves more than is allowed, and about what it has.
+    fn is_rounding(&self, side: &Side) -> bool {
+        let Some(found) = side.tried.solution else { return false };
+        let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x);
+        attainable > self.goal(&found, side.tried.first) && found.true_residual <= NEAR_ROUNDING * attainable
+    }
+
+    /// The residual that is small enough.
+    fn goal(&self, found: &Solution, first: f64) -> f64 {
+        let progress = Progress { steps: found.steps, elapsed: Duration::ZERO, rhs: found.rhs, first };
+        self.options.stop.goal(&progress).unwrap_or(0.0)
     }
 
     /// What the next attempt is made with: a preconditioner, and criteria.
@@ -221,8 +279,9 @@ impl<'a> System<'a> {
         side.failed_bytes += std::mem::take(&mut side.preconditioner_bytes);
         side.preconditioner_bytes = preconditioner.as_ref().map_or(0, |helper| helper.memory());
         let elapsed = side.tried.setup + side.begun.elapsed().saturating_sub(side.made_now);
-        let is_last = k + 1 == self.candidates.len();
-        Ok((preconditioner, side.tried.stops(&self.options.stop, elapsed, is_last)))
+        let mut rest = self.candidates[k + 1..].iter();
+        let is_last = rest.all(|next| next.preconditioner == PreconditionerChoice::Lu);
+        Ok((preconditioner, side.tried.stops(&self.stops_of(k), elapsed, is_last)))
     }
 
     /// Adds what an attempt came to; an error where it is the only one.
@@ -245,7 +304,8 @@ impl<'a> System<'a> {
     /// What is known of the answer, which is left in `x`.
     pub(super) fn answer(&self, mut side: Side, x: &mut [f64]) -> Result<Answer, Error> {
         let products = (self.copies.busy() - side.busy) / self.rt.workers() as u32;
-        let mut solution = side.tried.solution()?;
+        let is_constant = || !self.options.without_constant && has_constant_null_space(&self.a);
+        let mut solution = side.tried.solution(is_constant)?;
         if self.options.without_constant {
             solution = self.without_mean(solution, side.tried.first, &side.b, &mut side.x);
         }
@@ -272,7 +332,7 @@ impl<'a> System<'a> {
     /// What is stored with these vectors, and bytes of the last preconditioner and of those before it.
     pub(super) fn bytes(&self, kept: Kept, [preconditioner, failed_preconditioners]: [u64; 2]) -> Bytes {
         let [matrix, inner] = self.copies.bytes();
-        let ordered = if self.order.is_some() { self.a.memory() } else { 0 };
+        let ordered = if matches!(self.a, Cow::Owned(_)) { self.a.memory() } else { 0 };
         Bytes {
             given: self.a.memory(),
             rearranged: ordered + self.plan.scaled.as_ref().map_or(0, Csr::memory),
@@ -294,9 +354,7 @@ impl<'a> System<'a> {
     fn without_mean(&self, found: Solution, first: f64, b: &[f64], x: &mut [f64]) -> Solution {
         take_mean_out(x);
         let solution = Solution { true_residual: self.residual(b, x), ..found };
-        let (steps, rhs) = (found.steps, found.rhs);
-        let goal = self.options.stop.goal(&Progress { steps, elapsed: Duration::ZERO, rhs, first });
-        let is_missed = solution.true_residual > goal.unwrap_or(0.0).max(found.true_residual);
+        let is_missed = solution.true_residual > self.goal(&found, first).max(found.true_residual);
         let reason = if is_missed && found.reason.is_converged() { Reason::Stagnated } else { found.reason };
         Solution { reason, ..solution }
     }
@@ -317,8 +375,9 @@ impl<'a> System<'a> {
         }
         let begun = Instant::now();
         let Candidate { method, preconditioner, .. } = *candidate;
-        let (space, known) = (&self.plan.space, (self.plan.matrix(&self.a), self.plan.scales.as_ref()));
-        let preconditioner = preconditioner_of(preconditioner, method, self.rt, space, known)?;
+        let (matrix, scales) = (self.plan.matrix(&self.a), self.plan.scales.as_ref());
+        let known = (matrix, scales, self.options.without_constant);
+        let preconditioner = preconditioner_of(preconditioner, method, self.rt, &self.plan.space, known)?;
         let helper = Helper { preconditioner: preconditioner.map(Arc::from), took: begun.elapsed() };
         *made = Some(helper.clone());
         Ok(helper)
@@ -401,6 +460,10 @@ pub(super) struct Tried {
 
 /// Steps that an attempt before the last may take.
 const STEPS_OF_ONE: usize = 2000;
+/// Steps that others leave to a method with complete factors, or a tenth of all if that is less.
+const STEPS_WITH_FACTORS: usize = 20;
+/// How many times what rounding leaves is near it.
+const NEAR_ROUNDING: f64 = 100.0;
 
 impl Tried {
     fn add(&mut self, method: String, preconditioner: PreconditionerChoice, result: Result<Solution, Error>) {
@@ -443,8 +506,8 @@ impl Tried {
         stop.iter().map(of_rest).chain(own).collect()
     }
 
-    /// That of the last attempt, with the steps and runs of all.
-    fn solution(&self) -> Result<Solution, Error> {
+    /// That of the last attempt, with the steps and runs of all; where there is none, an error that goes by whether the matrix takes constants to zero.
+    fn solution(&self, is_constant: impl FnOnce() -> bool) -> Result<Solution, Error> {
         // With more memory there may have been an answer.
         if let (None, Some(refused)) = (&self.solution, &self.refused) {
             return Err(refused.clone().into());
@@ -457,7 +520,10 @@ impl Tried {
                 let problem = |attempt: &Attempt| {
                     format!("{}: {}", attempt.method, attempt.result.as_ref().err().map_or("", |e| e))
                 };
-                let problems: Vec<_> = self.attempts.iter().map(problem).collect();
+                let mut problems: Vec<_> = self.attempts.iter().map(problem).collect();
+                if is_constant() {
+                    problems.push("every row adds up to zero: take --nullspace constant".into());
+                }
                 Err(Error::unsolvable("system", problems.join("; ")))
             }
         }

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use zellige_runtime::Runtime;
 
+pub use check::has_constant_null_space;
 pub use choice::{CriterionChoice, Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 pub use made::System;
 pub use shifts::ShiftedAnswer;

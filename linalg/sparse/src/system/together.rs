@@ -19,7 +19,7 @@ impl System<'_> {
             Ok(sides) => {
                 let each = sides.into_iter().zip(x).zip(logs);
                 each.map(|((mut side, x), log)| {
-                    if !side.tried.is_over(&self.options.stop) {
+                    if !self.is_over(&side, 0) {
                         self.attempts(&mut side, 1, log)?;
                     }
                     self.answer(side, x)

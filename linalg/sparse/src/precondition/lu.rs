@@ -1,0 +1,232 @@
+//! Complete factors.
+
+use std::sync::Arc;
+
+use faer::MatMut;
+use zellige_faer::sparse::{self, CholeskyOrder, LuOrder, NoFactors, Pattern};
+use zellige_krylov::{MultiVector, Operator, Space, Steps, joined};
+use zellige_runtime::{reads, updates};
+
+use crate::Error;
+use crate::csr::Csr;
+
+/// `M` is the matrix: complete factors in `f64`, made and solved with by one thread (faer). Cholesky's (after AMD) of a symmetric positive definite matrix,
+/// others' `L U` with partial pivoting (after COLAMD).
+///
+/// With GMRES this is a direct solver whose answers are refined by recomputed residuals.
+#[derive(Debug)]
+pub struct Lu {
+    space: Space,
+    factors: Arc<Factors>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+enum Factors {
+    Cholesky(sparse::SparseCholesky),
+    General(sparse::Lu),
+}
+
+/// Bytes of a number of a factor and of its row.
+const NONZERO: u64 = 12;
+
+impl Lu {
+    /// Factors a matrix.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where factors would not fit the memory, by an estimate from the pattern (an upper bound but for matrices with very long rows);
+    /// [`Error::Unsolvable`] for a matrix that is singular as far as `f64` can tell.
+    pub fn new(space: &Space, a: &Csr) -> Result<Lu, Error> {
+        let copies = 4 * NONZERO * a.elements() as u64 + 64 * a.rows() as u64;
+        Error::if_too_large(|| format!("analysing {} nonzeros", a.elements()), copies)?;
+        let factors = match is_positive(a).then(|| cholesky(a)).transpose()?.flatten() {
+            Some(factor) => Factors::Cholesky(factor),
+            None => Factors::General(lu(a)?),
+        };
+        let nonzeros = match &factors {
+            Factors::Cholesky(factor) => factor.nonzeros(),
+            Factors::General(factors) => factors.nonzeros(),
+        };
+        let bytes = NONZERO * nonzeros + 16 * a.rows() as u64;
+        Ok(Lu { space: space.clone(), factors: Arc::new(factors), bytes })
+    }
+}
+
+fn is_positive(a: &Csr) -> bool {
+    (0..a.rows()).all(|i| a.get(i, i) > 0.0) && a.is_symmetric()
+}
+
+/// The factor of a symmetric matrix, unless it is not positive definite.
+fn cholesky(a: &Csr) -> Result<Option<sparse::SparseCholesky>, Error> {
+    // Its rows are its columns.
+    let (starts, rows, values) = a.arrays();
+    let starts = narrow(starts)?;
+    let pattern = Pattern { starts: &starts, rows };
+    let order = CholeskyOrder::new(pattern).map_err(|problem| failed(a, problem))?;
+    check("a Cholesky factor", order.nonzeros())?;
+    match order.factor(pattern, values) {
+        Ok(factor) => Ok(Some(factor)),
+        Err(NoFactors::TooLarge) => Err(failed(a, NoFactors::TooLarge)),
+        Err(_) => Ok(None),
+    }
+}
+
+fn lu(a: &Csr) -> Result<sparse::Lu, Error> {
+    let transposed = a.transposed();
+    let ((starts_t, rows_t, _), (starts, rows, values)) = (a.arrays(), transposed.arrays());
+    let (starts_t, starts) = (narrow(starts_t)?, narrow(starts)?);
+    let pattern = Pattern { starts: &starts, rows };
+    let order = LuOrder::new(pattern, Pattern { starts: &starts_t, rows: rows_t });
+    let order = order.map_err(|problem| failed(a, problem))?;
+    check("LU factors", order.nonzeros())?;
+    order.factors(pattern, values).map_err(|problem| failed(a, problem))
+}
+
+/// Row starts with 32 bits.
+fn narrow(starts: &[usize]) -> Result<Vec<u32>, Error> {
+    let problem = |_| Error::shape("matrix", "more than 2^32 nonzeros have no factors here");
+    starts.iter().map(|&start| u32::try_from(start).map_err(problem)).collect()
+}
+
+/// Refuses factors that do not fit the memory.
+fn check(what: &str, nonzeros: u64) -> Result<(), Error> {
+    // Arrays grow by half of what they have, or more.
+    let bytes = (NONZERO + NONZERO / 2).saturating_mul(nonzeros);
+    Error::if_too_large(|| format!("{what} of up to {nonzeros} nonzeros"), bytes)?;
+    match nonzeros > i32::MAX as u64 {
+        true => {
+            let problem =
+                format!("{what} would have up to {nonzeros} nonzeros, and 2^31 at most are possible");
+            Err(Error::unsolvable("preconditioner", problem))
+        }
+        false => Ok(()),
+    }
+}
+
+fn failed(a: &Csr, problem: NoFactors) -> Error {
+    let problem = match problem {
+        NoFactors::Singular { column } => format!(
+            "column {} is a combination of others, as far as f64 can tell: the matrix is singular",
+            column + 1
+        ),
+        NoFactors::NotPositive => "the matrix is not positive definite".into(),
+        NoFactors::TooLarge => format!("factors of {} nonzeros do not fit the memory", a.elements()),
+    };
+    Error::unsolvable("preconditioner", problem)
+}
+
+impl Operator for Lu {
+    fn domain(&self) -> &Space {
+        &self.space
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn apply(&self, steps: &Steps<'_>, r: &MultiVector, z: &MultiVector) -> Result<(), Error> {
+        let (factors, columns) = (Arc::clone(&self.factors), steps.columns());
+        steps.one("lu", 0, (reads(r.parts()), updates(z.parts())), move |(r, mut z)| {
+            let r = joined(r);
+            let rows = r.len() / columns;
+            for c in 0..columns {
+                // One at a time: each has the bits that it has alone.
+                let mut x: Vec<f64> = r.iter().skip(c).step_by(columns).copied().collect();
+                let b = MatMut::from_column_major_slice_mut(&mut x, rows, 1);
+                match &*factors {
+                    Factors::Cholesky(factor) => factor.solve(b),
+                    Factors::General(factors) => factors.solve(b),
+                }
+                let places = z.iter_mut().flat_map(|part| part.iter_mut());
+                places.skip(c).step_by(columns).zip(&x).for_each(|(to, from)| *to = *from);
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zellige_test_scale::cases;
+
+    use super::*;
+    use crate::direct;
+    use crate::generate::{Elasticity, Elements, elasticity};
+    use crate::precondition::tests::applied;
+
+    fn differ(x: &[f64], y: &[f64]) -> f64 {
+        let size = y.iter().fold(0.0, |most: f64, y| most.max(y.abs()));
+        x.iter().zip(y).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max) / size
+    }
+
+    /// A matrix without a zero on the diagonal of some permutation, for this seed.
+    fn scattered(n: u32, seed: u64) -> Csr {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u32
+        };
+        let shift = next() % n;
+        let mut triplets: Vec<_> =
+            (0..n).map(|i| (i, (i * 7 + shift) % n, 1.0 + f64::from(next() % 100))).collect();
+        triplets.extend((0..3 * n).map(|_| (next() % n, next() % n, f64::from(next() % 201) / 20.0 - 5.0)));
+        Csr::from_triplets(n as usize, n as usize, &triplets).expect("a matrix")
+    }
+
+    proptest! {
+        #![proptest_config(cases(60))]
+        #[test]
+        fn scattered_systems_are_solved(n in (1..90u32).prop_filter("7 and n share nothing", |n| n % 7 != 0), seed in any::<u64>()) {
+            let a = scattered(n, seed);
+            let condition = direct::condition(&a);
+            prop_assume!(condition < 1e12);
+            let b: Vec<f64> = (0..n).map(|i| f64::from(i % 9) - 3.5).collect();
+            let x = applied(&a, |_, space| Lu::new(space, &a), &b).unwrap();
+            prop_assert!(differ(&x, &direct::solved(&a, &b)) < 1e-12 * condition);
+        }
+    }
+
+    #[test]
+    fn positive_definite_matrices_have_one_factor() -> Result<(), Error> {
+        let a = elasticity(&Elasticity { elements: Elements([4, 3, 5]), ..Elasticity::default() })?;
+        let (space, b) = (Space::new(a.rows(), 0), vec![1.0; a.rows()]);
+        let lu = Lu::new(&space, &a)?;
+        assert!(matches!(*lu.factors, Factors::Cholesky(_)) && lu.bytes > a.bytes() / 2);
+        let x = applied(&a, |_, space| Lu::new(space, &a), &b)?;
+        assert!(differ(&x, &direct::solved(&a, &b)) < 1e-12 * direct::condition(&a));
+        // Indefinite with a positive diagonal.
+        let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 2.0), (1, 0, 2.0), (1, 1, 1.0)])?;
+        let x = applied(&a, |_, space| Lu::new(space, &a), &[3.0, 3.0])?;
+        assert!(differ(&x, &[1.0, 1.0]) < 1e-15);
+        Ok(())
+    }
+
+    #[test]
+    fn singular_columns_are_named() -> Result<(), Error> {
+        let space = Space::new(3, 0);
+        let triplets = [(0, 0, 1.0), (1, 1, 1.0), (2, 2, 0.0), (0, 2, 1.0), (1, 2, 1.0)];
+        for a in [Csr::from_triplets(3, 3, &triplets)?, Csr::from_triplets(3, 3, &triplets)?.without_zeros()]
+        {
+            let error = Lu::new(&space, &a).expect_err("singular").to_string();
+            assert!(error.contains("column") && error.contains("singular"), "{error}");
+        }
+        Ok(())
+    }
+
+    /// What a few long rows would fill is estimated, not refused.
+    #[test]
+    fn estimates_are_no_less_than_what_there_is() -> Result<(), Error> {
+        for seed in 0..20 {
+            let a = scattered(400, seed);
+            let transposed = a.transposed();
+            let ((starts_t, rows_t, _), (starts, rows, values)) = (a.arrays(), transposed.arrays());
+            let (starts_t, starts) = (narrow(starts_t)?, narrow(starts)?);
+            let pattern = Pattern { starts: &starts, rows };
+            let order = LuOrder::new(pattern, Pattern { starts: &starts_t, rows: rows_t }).expect("an order");
+            let most = order.nonzeros();
+            let lu = order.factors(pattern, values).expect("factors");
+            assert!(lu.nonzeros() <= most && most < 100 * lu.nonzeros(), "{seed}: {} {most}", lu.nonzeros());
+        }
+        Ok(())
+    }
+}
