@@ -89,10 +89,21 @@ struct Search<'a> {
 }
 
 /// A distance in a heap. No cost is NaN.
-#[derive(PartialEq, PartialOrd)]
 struct Distance(f64);
 
+impl PartialEq for Distance {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 impl Eq for Distance {}
+
+impl PartialOrd for Distance {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Ord for Distance {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
@@ -185,7 +196,7 @@ impl<'a> Search<'a> {
                 }
                 // Rounding makes differences negative that are none.
                 let distance = length + (cost - own - self.price[j]).max(0.0);
-                if self.is_settled[j] || !(distance < self.distance[j].min(best)) {
+                if self.is_settled[j] || distance >= self.distance[j].min(best) {
                     continue;
                 }
                 if self.distance[j] == f64::INFINITY {
