@@ -7,7 +7,7 @@ use zellige_app::page::Page;
 use zellige_runtime::{Runtime, RuntimeBuilder, Trace};
 
 use crate::args::{Output, OutputFile, RunOutputs};
-use crate::{out, provenance};
+use crate::{devices, out, provenance};
 
 /// Records of one worker that a trace has room for, where nothing is known of the number of tasks.
 const TRACE_ROOM: usize = 1 << 16;
@@ -56,6 +56,18 @@ impl RunOutputs {
     /// The same with room for so many records of each worker.
     pub fn traced_with(&self, builder: RuntimeBuilder, records: usize) -> RuntimeBuilder {
         if self.is_traced() { builder.trace_capacity(records) } else { builder }
+    }
+
+    /// A runtime of so many CPU workers, one per core where nothing is said, which records what is requested.
+    ///
+    /// # Errors
+    /// Those of [`RuntimeBuilder::build`].
+    pub fn runtime(&self, workers: Option<u16>) -> anyhow::Result<Runtime> {
+        let mut rt = self.traced(devices::builder());
+        if let Some(workers) = workers {
+            rt = rt.workers(workers.into());
+        }
+        Ok(rt.build()?)
     }
 
     /// Whether a trace is wanted, for a file of its own or for the report.

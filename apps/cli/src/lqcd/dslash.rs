@@ -5,7 +5,7 @@ use zellige_lqcd::Geometry;
 use zellige_lqcd::pipeline::dslash::{dslash, random_links};
 use zellige_lqcd::pipeline::results::DslashResult;
 
-use super::{failed, runtime};
+use super::failed;
 use crate::args::LqcdDslash;
 use crate::results::page_of;
 use crate::{interrupt, out};
@@ -16,7 +16,7 @@ use crate::{interrupt, out};
 /// A lattice that cannot be, an output that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdDslash) -> anyhow::Result<()> {
     let geometry = Geometry::new(args.size.0)?;
-    let rt = runtime(args.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
     let links = random_links(geometry, !args.naive, 1);
     let (columns, repeats) = (args.columns.into(), args.repeat.into());

@@ -8,7 +8,7 @@ use zellige_lqcd::generate::{Quenched, generate};
 use zellige_lqcd::pipeline::results::{FieldResult, GenerateResult};
 use zellige_lqcd::{Geometry, report};
 
-use super::{failed, runtime};
+use super::failed;
 use crate::args::LqcdGenerate;
 use crate::interrupt;
 use crate::progress::Progress;
@@ -26,7 +26,7 @@ pub fn run(args: &LqcdGenerate) -> anyhow::Result<()> {
         seed: args.seed,
         start: args.start,
     };
-    let rt = runtime(args.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
     let (progress, begin) = (Progress::new(), Instant::now());
     let made = generate(&rt, geometry, &options, &progress).map_err(failed)?;

@@ -5,7 +5,7 @@ use zellige_lqcd::pipeline::results::InvertResult;
 use zellige_lqcd::pipeline::{Options, invert};
 use zellige_lqcd::{files, report};
 
-use super::{failed, options, runtime};
+use super::{failed, options};
 use crate::args::LqcdInvert;
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -19,7 +19,7 @@ use crate::progress::Progress;
 pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
     let options = Options { solver: args.solver.solver(args.method), ..options(&args.system) };
-    let rt = runtime(args.system.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.system.workers)?;
     let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::new());
     let (result, histories) = invert(&rt, &gauge, &options, &progress).map_err(failed)?;
     drop((progress, armed));

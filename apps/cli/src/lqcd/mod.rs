@@ -8,10 +8,9 @@ mod multishift;
 mod smear;
 
 use zellige_lqcd::pipeline::{Options, Solver};
-use zellige_runtime::Runtime;
 
-use crate::args::{Lqcd, LqcdSystem, RunOutputs};
-use crate::{devices, interrupt};
+use crate::args::{Lqcd, LqcdSystem};
+use crate::interrupt;
 
 /// Does what the word after `lqcd` says.
 ///
@@ -39,14 +38,6 @@ fn options(args: &LqcdSystem) -> Options {
         most_steps: args.max_steps,
         solver: Solver::default(),
     }
-}
-
-fn runtime(workers: Option<u16>, outputs: &RunOutputs) -> anyhow::Result<Runtime> {
-    let mut rt = outputs.traced(devices::builder());
-    if let Some(workers) = workers {
-        rt = rt.workers(workers.into());
-    }
-    Ok(rt.build()?)
 }
 
 /// An error of the library; after Ctrl-C whatever it is, it is that.

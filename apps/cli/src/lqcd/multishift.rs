@@ -6,7 +6,7 @@ use zellige_lqcd::pipeline::results::MultishiftResult;
 use zellige_lqcd::pipeline::{Method, Options, Shift, Solver, multishift};
 use zellige_lqcd::{files, report};
 
-use super::{failed, options, runtime};
+use super::{failed, options};
 use crate::args::LqcdMultishift;
 use crate::exit::CommandError;
 use crate::progress::Progress;
@@ -22,7 +22,7 @@ pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
     let options = Options { solver: args.solver.solver(Method::Cg), ..options(&args.system) };
     let refinement = Solver { precision: args.refine.unwrap_or(options.solver.precision), ..options.solver };
-    let rt = runtime(args.system.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.system.workers)?;
     let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::new());
     let (result, histories) =
         multishift(&rt, &gauge, &options, &shifts, &refinement, &progress).map_err(failed)?;

@@ -7,7 +7,7 @@ use zellige_lqcd::files;
 use zellige_lqcd::pipeline::results::SmearResult;
 use zellige_lqcd::smear::smear;
 
-use super::{failed, runtime};
+use super::failed;
 use crate::args::LqcdSmear;
 use crate::interrupt;
 use crate::results::page_of;
@@ -18,7 +18,7 @@ use crate::results::page_of;
 /// A file that cannot be read or holds no gauge field, links without a nearest unitary matrix, an output that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdSmear) -> anyhow::Result<()> {
     let gauge = files::read(&args.lattice)?.gauge;
-    let rt = runtime(args.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
     let begin = Instant::now();
     let mut links = gauge.clone();

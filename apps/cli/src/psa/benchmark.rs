@@ -11,7 +11,7 @@ use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
 use zellige_runtime::Runtime;
 
-use super::{failed, fields, runtime};
+use super::{failed, fields};
 use crate::args::PsaBenchmark;
 use crate::interrupt;
 use crate::out;
@@ -23,7 +23,7 @@ use crate::progress::Progress;
 /// A basis that cannot be read, options without meaning, tasks that fail, an output that cannot be written, Ctrl-C.
 pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
     let (basis, origin) = files::basis::read(&args.basis)?;
-    let rt = runtime(args.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let samples = samples(args, &rt, &origin, basis.sampling(), &progress)?;

@@ -10,7 +10,7 @@ use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
 use zellige_psa::pipeline::results::SimulatedEvents;
 
-use super::{electronics, failed, fields, runtime};
+use super::{electronics, failed, fields};
 use crate::args::PsaEvents;
 use crate::interrupt;
 use crate::progress::Progress;
@@ -37,7 +37,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
         rate: args.rate,
         sampling,
     };
-    let rt = runtime(args.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();

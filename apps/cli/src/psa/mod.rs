@@ -18,8 +18,8 @@ use zellige_psa::search::Plan;
 use zellige_psa::{detector, files};
 use zellige_runtime::Runtime;
 
-use crate::args::{self, Device, ExecutionArgs, Psa, RunOutputs};
-use crate::devices::{self, Devices, Needs};
+use crate::args::{self, Device, ExecutionArgs, Psa};
+use crate::devices::{Devices, Needs};
 use crate::exit::CommandError;
 use crate::progress::Progress;
 use crate::{interrupt, out};
@@ -53,14 +53,6 @@ fn devices(args: &ExecutionArgs, plan: &Plan) -> Result<Devices, CommandError> {
         return Err(CommandError::option("--device", problem));
     }
     Devices::open(args, &Needs::default())
-}
-
-fn runtime(workers: Option<u16>, outputs: &RunOutputs) -> anyhow::Result<Runtime> {
-    let mut rt = outputs.traced(devices::builder());
-    if let Some(workers) = workers {
-        rt = rt.workers(workers.into());
-    }
-    Ok(rt.build()?)
 }
 
 /// The fields of a basis, from its folder or, where it has none, solved for again.

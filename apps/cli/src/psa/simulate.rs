@@ -16,7 +16,7 @@ use zellige_psa::params::EXAMPLE;
 use zellige_psa::pipeline::results::BasisResult;
 use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
-use super::{electronics, failed, runtime};
+use super::{electronics, failed};
 use crate::args::{BasisValues, PsaSimulate};
 use crate::interrupt;
 use crate::progress::Progress;
@@ -40,7 +40,7 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
         None => lattice(&crystal, args.step)?,
     };
     let electronics = electronics(args.electronics, Electronics::default());
-    let rt = runtime(args.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();

@@ -16,7 +16,7 @@ use zellige_psa::track::montecarlo::{Spec, Target as Germanium};
 use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Motion, Settings, track_all};
 
-use super::{failed, runtime};
+use super::failed;
 use crate::args::{PsaTrackArgs, TrackGeometry};
 use crate::interrupt;
 use crate::out;
@@ -89,7 +89,7 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     };
     let hits = Hits::read(path, &array, args.coincidence_window)?;
     let settings = settings(args, array.inner_radius());
-    let rt = runtime(args.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();
@@ -132,7 +132,7 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
     };
     let counting = Counting { events, window: simulation.window, step: args.step, most: args.most };
     let multiplicities: Vec<usize> = simulation.multiplicity.iter().map(|&m| m.into()).collect();
-    let rt = runtime(args.workers, &args.outputs)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();

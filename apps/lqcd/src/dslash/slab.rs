@@ -30,7 +30,7 @@ pub(super) struct Slab {
     pub diagonal: f64,
 }
 
-/// Working space of a worker, which stays in its caches: numbers of a time slice with what lies beside each line, and of a line of each of the slices
+/// Working space of a worker, which stays in its caches: numbers of a time slice padded around each line, and of a line of each of the slices
 /// around; a line of results.
 #[derive(Default)]
 pub(super) struct Buffers<R> {
@@ -118,7 +118,7 @@ impl Slab {
         }
     }
 
-    /// Decodes a time slice, and what lies beside each line around its ends.
+    /// Decodes a time slice, and the sites around the ends of each line.
     fn decode_slice<R: Real>(
         &self,
         (words, first): (&[f64], usize),

@@ -116,8 +116,8 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 fn plaquettes(history: &[f64]) -> String {
     let mut chart = Chart::new(900.0, 320.0, MARGINS, "plaquette by trajectory");
     let (least, most) = range(history.iter().copied().filter(|value| value.is_finite()));
-    let room = 0.05 * (most - least).max(1e-6);
-    let y = Scale::linear(least - room, most + room, chart.bottom, chart.top);
+    let margin = 0.05 * (most - least).max(1e-6);
+    let y = Scale::linear(least - margin, most + margin, chart.bottom, chart.top);
     let x = Scale::linear(0.0, history.len().max(1) as f64, chart.left, chart.right);
     chart.y_axis(&y, "mean plaquette");
     chart.x_axis(&x, "trajectory", false);
