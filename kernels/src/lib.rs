@@ -57,8 +57,8 @@
 //! # Ok::<(), zellige_kernels::KernelError>(())
 //! ```
 //!
-//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd`, `packed::x86`, `distance::x86` and
-//! `sell::x86` (instructions by name) and the one launch of `cuda`.
+//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd`, `packed::x86`, `distance::x86`,
+//! `sell::x86` and `sites::x86` (instructions by name) and the one launch of `cuda`.
 #![deny(missing_docs, unsafe_code, unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 

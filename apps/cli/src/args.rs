@@ -27,7 +27,10 @@ pub use check::{check, has_option};
 pub use config::expand;
 pub use doctor::{CompletionsArgs, DoctorArgs, ManArgs};
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
-pub use lqcd::{Lqcd, LqcdDslash, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift, LqcdSmear, LqcdSystem};
+pub use lqcd::{
+    Lqcd, LqcdDslash, LqcdGenerate, LqcdInfo, LqcdInvert, LqcdMultishift, LqcdReproduce, LqcdSmear,
+    LqcdSystem,
+};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use outputs::RunOutputs;
 pub use paths::{Input, Output, OutputFile, OutputFolder};

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use zellige_app::json::schema;
 use zellige_lqcd::pipeline::results::{
-    DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, SmearResult,
+    DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, ReproduceResult, SmearResult,
 };
 use zellige_psa::pipeline::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
 use zellige_solve::pipeline::results::{MatrixResult, SolveResult};
@@ -47,6 +47,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("lqcd smear", schema::<SmearResult>()),
         ("lqcd invert", schema::<InvertResult>()),
         ("lqcd multishift", schema::<MultishiftResult>()),
+        ("lqcd reproduce", schema::<ReproduceResult>()),
         ("lqcd dslash", schema::<DslashResult>()),
         ("solve", schema::<SolveResult>()),
         ("spmv", schema::<zellige_bench::spmv::results::SpmvResult>()),

@@ -159,11 +159,8 @@ impl Storage<C64> for Sites {
             for column in 0..self.columns {
                 let pitch = sites.len();
                 decode_sites(self.format, words, (self.columns, column), sites.clone(), &mut rows, pitch);
-                let of_column = numbers[own.clone()].iter_mut().skip(column).step_by(self.columns);
-                for (i, number) in of_column.enumerate() {
-                    let at = i % COLOURS * 2 * pitch + i / COLOURS;
-                    *number = C64::new(rows[at], rows[at + pitch]);
-                }
+                let plain = bytemuck::cast_slice_mut(&mut numbers[own.clone()]);
+                encode_sites(SiteFormat::Fp64, &rows, pitch, plain, (self.columns, column), 0..pitch);
             }
         }
     }
@@ -173,11 +170,8 @@ impl Storage<C64> for Sites {
         for (sites, own) in self.each(first, numbers.len()) {
             for column in 0..self.columns {
                 let pitch = sites.len();
-                let of_column = numbers[own.clone()].iter().skip(column).step_by(self.columns);
-                for (i, number) in of_column.enumerate() {
-                    let at = i % COLOURS * 2 * pitch + i / COLOURS;
-                    (rows[at], rows[at + pitch]) = (number.re, number.im);
-                }
+                let plain = bytemuck::cast_slice(&numbers[own.clone()]);
+                decode_sites(SiteFormat::Fp64, plain, (self.columns, column), 0..pitch, &mut rows, pitch);
                 encode_sites(self.format, &rows, pitch, words, (self.columns, column), sites.clone());
             }
         }

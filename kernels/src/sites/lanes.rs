@@ -3,10 +3,8 @@
 use std::ops::{Add, Div, Mul, Neg};
 
 use bytemuck::Pod;
-#[cfg(target_arch = "x86_64")]
-use pulp::x86::V3;
 
-use super::MatrixNumber;
+use super::{LANES, MatrixNumber};
 
 /// `f32` or `f64`.
 pub trait Real:
@@ -22,10 +20,6 @@ pub trait Real:
     + Neg<Output = Self>
     + private::Sealed
 {
-    /// Several at a time.
-    #[doc(hidden)]
-    type Wide: Lanes<Self>;
-
     /// What products take from memory as it is stored, besides these numbers themselves.
     #[doc(hidden)]
     type Fixed: Code<Self>;
@@ -33,9 +27,9 @@ pub trait Real:
     #[doc(hidden)]
     const DIRECT: [MatrixNumber; 2];
 
-    /// How several are computed with, where the machine can.
+    /// Does work with as many numbers at a time as the machine can.
     #[doc(hidden)]
-    fn wide() -> Option<Self::Wide>;
+    fn with_lanes(work: impl WithLanes<Self>);
 
     /// To nearest.
     fn from_f64(x: f64) -> Self;
@@ -71,24 +65,16 @@ mod private {
 }
 
 macro_rules! real {
-    ($real:ty, $own:ident, $fixed:ty, $name:ident) => {
+    ($real:ty, $own:ident, $fixed:ty, $name:ident, $with:ident) => {
         impl Real for $real {
-            #[cfg(target_arch = "x86_64")]
-            type Wide = V3;
-            #[cfg(not(target_arch = "x86_64"))]
-            type Wide = One;
-
             type Fixed = $fixed;
             const DIRECT: [MatrixNumber; 2] = [MatrixNumber::$own, MatrixNumber::$name];
 
-            #[cfg(target_arch = "x86_64")]
-            fn wide() -> Option<V3> {
-                V3::try_new()
-            }
-
-            #[cfg(not(target_arch = "x86_64"))]
-            fn wide() -> Option<One> {
-                None
+            fn with_lanes(work: impl WithLanes<Self>) {
+                #[cfg(target_arch = "x86_64")]
+                return super::x86::$with(work);
+                #[cfg(not(target_arch = "x86_64"))]
+                work.call(One)
             }
 
             #[inline(always)]
@@ -134,11 +120,15 @@ macro_rules! real {
     };
 }
 
-real!(f32, Fp32, i16, Fixed16);
-real!(f64, Fp64, i32, Fixed32);
+real!(f32, Fp32, i16, Fixed16, with_singles);
+real!(f64, Fp64, i32, Fixed32, with_doubles);
 
 /// A number of a matrix as it is stored.
 pub trait Code<R>: Pod {
+    /// How many bytes before their use they are asked for. Processors do that by themselves, but not far enough ahead where a cache line
+    /// holds much work.
+    const AHEAD: usize = 0;
+
     /// The first of them.
     fn load<L: Lanes<R>>(lanes: L, codes: &[Self]) -> L::V;
 }
@@ -151,6 +141,8 @@ impl<R: Real> Code<R> for R {
 }
 
 impl Code<f32> for i16 {
+    const AHEAD: usize = 1 << 14;
+
     #[inline(always)]
     fn load<L: Lanes<f32>>(lanes: L, codes: &[i16]) -> L::V {
         lanes.load_16(codes)
@@ -165,7 +157,7 @@ impl Code<f64> for i32 {
 }
 
 /// Several numbers at a time: `N` of them in a `V`.
-pub trait Lanes<R>: Copy + Send + Sync {
+pub trait Lanes<R>: Pairs {
     /// How many.
     const N: usize;
     /// So many.
@@ -187,15 +179,56 @@ pub trait Lanes<R>: Copy + Send + Sync {
     fn fused(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `c - a b`.
     fn fused_negative(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a + b`.
+    fn plus(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a b`.
     fn times(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Runs what has been compiled for it.
-    fn run(self, work: impl pulp::NullaryFnOnce<Output = ()>);
+    /// To nearest, ties to even; some integer for what is beyond the range of integers or no number.
+    fn round(self, x: [R; LANES]) -> [i32; LANES];
+}
+
+/// Work that is written for any number of lanes.
+pub trait WithLanes<R> {
+    /// Does it.
+    fn call<L: Lanes<R>>(self, lanes: L);
+}
+
+/// What is done alike for all numbers: fetching from memory, and putting the pairs of eight sites into two rows, and back.
+pub trait Pairs: Copy + Send + Sync {
+    /// Brings what is at an address into the second cache, if there is anything.
+    #[inline(always)]
+    fn ask_for(self, _: *const u8) {}
+
+    /// The lower halves, and the upper ones.
+    #[inline(always)]
+    fn split(self, pairs: [u64; LANES]) -> ([u32; LANES], [u32; LANES]) {
+        (pairs.map(|pair| pair as u32), pairs.map(|pair| (pair >> 32) as u32))
+    }
+
+    /// The pairs of these lower and upper halves.
+    #[inline(always)]
+    fn join(self, low: [u32; LANES], high: [u32; LANES]) -> [u64; LANES] {
+        std::array::from_fn(|i| u64::from(low[i]) | u64::from(high[i]) << 32)
+    }
+
+    /// The first numbers, and the second ones.
+    #[inline(always)]
+    fn split_doubles(self, pairs: [[f64; 2]; LANES]) -> ([f64; LANES], [f64; LANES]) {
+        (pairs.map(|pair| pair[0]), pairs.map(|pair| pair[1]))
+    }
+
+    /// The pairs of these numbers.
+    #[inline(always)]
+    fn join_doubles(self, first: [f64; LANES], second: [f64; LANES]) -> [[f64; 2]; LANES] {
+        std::array::from_fn(|i| [first[i], second[i]])
+    }
 }
 
 /// One number at a time: the portable way.
 #[derive(Clone, Copy)]
 pub(super) struct One;
+
+impl Pairs for One {}
 
 impl<R: Real> Lanes<R> for One {
     const N: usize = 1;
@@ -233,139 +266,15 @@ impl<R: Real> Lanes<R> for One {
         (-a).fused(b, c)
     }
 
+    fn plus(self, a: R, b: R) -> R {
+        a + b
+    }
+
     fn times(self, a: R, b: R) -> R {
         a * b
     }
 
-    fn run(self, work: impl pulp::NullaryFnOnce<Output = ()>) {
-        work.call();
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use core::arch::x86_64::{__m128i, __m256, __m256d, __m256i};
-
-    use pulp::cast;
-    use pulp::x86::V3;
-
-    use super::Lanes;
-
-    #[inline(always)]
-    fn first<T: Copy, const N: usize>(from: &[T]) -> [T; N] {
-        *from.first_chunk().expect("a row with as many numbers")
-    }
-
-    impl Lanes<f32> for V3 {
-        const N: usize = 8;
-        type V = __m256;
-
-        #[inline(always)]
-        fn zero(self) -> __m256 {
-            self.avx._mm256_setzero_ps()
-        }
-
-        #[inline(always)]
-        fn splat(self, x: f32) -> __m256 {
-            self.avx._mm256_set1_ps(x)
-        }
-
-        #[inline(always)]
-        fn load(self, from: &[f32]) -> __m256 {
-            cast::<[f32; 8], __m256>(first(from))
-        }
-
-        #[inline(always)]
-        fn load_16(self, from: &[i16]) -> __m256 {
-            let codes = cast::<[i16; 8], __m128i>(first(from));
-            self.avx._mm256_cvtepi32_ps(self.avx2._mm256_cvtepi16_epi32(codes))
-        }
-
-        #[inline(always)]
-        fn load_32(self, from: &[i32]) -> __m256 {
-            self.avx._mm256_cvtepi32_ps(cast::<[i32; 8], __m256i>(first(from)))
-        }
-
-        #[inline(always)]
-        fn store(self, v: __m256, to: &mut [f32]) {
-            to[..8].copy_from_slice(&cast::<__m256, [f32; 8]>(v));
-        }
-
-        #[inline(always)]
-        fn fused(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-            self.fma._mm256_fmadd_ps(a, b, c)
-        }
-
-        #[inline(always)]
-        fn fused_negative(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-            self.fma._mm256_fnmadd_ps(a, b, c)
-        }
-
-        #[inline(always)]
-        fn times(self, a: __m256, b: __m256) -> __m256 {
-            self.avx._mm256_mul_ps(a, b)
-        }
-
-        #[inline(always)]
-        fn run(self, work: impl pulp::NullaryFnOnce<Output = ()>) {
-            self.vectorize(work);
-        }
-    }
-
-    impl Lanes<f64> for V3 {
-        const N: usize = 4;
-        type V = __m256d;
-
-        #[inline(always)]
-        fn zero(self) -> __m256d {
-            self.avx._mm256_setzero_pd()
-        }
-
-        #[inline(always)]
-        fn splat(self, x: f64) -> __m256d {
-            self.avx._mm256_set1_pd(x)
-        }
-
-        #[inline(always)]
-        fn load(self, from: &[f64]) -> __m256d {
-            cast::<[f64; 4], __m256d>(first(from))
-        }
-
-        #[inline(always)]
-        fn load_16(self, from: &[i16]) -> __m256d {
-            let [a, b, c, d]: [i16; 4] = first(from);
-            let codes = [a, b, c, d, 0, 0, 0, 0];
-            self.avx._mm256_cvtepi32_pd(self.sse4_1._mm_cvtepi16_epi32(cast::<[i16; 8], __m128i>(codes)))
-        }
-
-        #[inline(always)]
-        fn load_32(self, from: &[i32]) -> __m256d {
-            self.avx._mm256_cvtepi32_pd(cast::<[i32; 4], __m128i>(first(from)))
-        }
-
-        #[inline(always)]
-        fn store(self, v: __m256d, to: &mut [f64]) {
-            to[..4].copy_from_slice(&cast::<__m256d, [f64; 4]>(v));
-        }
-
-        #[inline(always)]
-        fn fused(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
-            self.fma._mm256_fmadd_pd(a, b, c)
-        }
-
-        #[inline(always)]
-        fn fused_negative(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
-            self.fma._mm256_fnmadd_pd(a, b, c)
-        }
-
-        #[inline(always)]
-        fn times(self, a: __m256d, b: __m256d) -> __m256d {
-            self.avx._mm256_mul_pd(a, b)
-        }
-
-        #[inline(always)]
-        fn run(self, work: impl pulp::NullaryFnOnce<Output = ()>) {
-            self.vectorize(work);
-        }
+    fn round(self, x: [R; LANES]) -> [i32; LANES] {
+        x.map(R::round)
     }
 }

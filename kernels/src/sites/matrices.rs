@@ -12,6 +12,18 @@ pub(super) const REALS: usize = 18;
 /// Of one of which two rows are stored, and a phase.
 const COMPRESSED: usize = 13;
 
+/// The place of a real part among the real numbers: columns one after the other, in the order in which products take them. The imaginary part is behind.
+#[inline(always)]
+pub(super) const fn place(row: usize, column: usize) -> usize {
+    (3 * column + row) * 2
+}
+
+/// The same where only two rows are stored.
+#[inline(always)]
+const fn place_of_two(row: usize, column: usize) -> usize {
+    (2 * column + row) * 2
+}
+
 /// How the numbers of matrices are stored. Integers are multiples of one step for a whole field: its largest number divided by the largest integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixNumber {
@@ -159,18 +171,22 @@ impl Group {
             }
         };
         for (lane, matrix) in matrices.iter().enumerate() {
-            let stored = if self.format.compressed { COMPRESSED - 1 } else { REALS };
-            (0..stored).for_each(|real| put(real, lane, matrix[real], self.step));
+            let rows = if self.format.compressed { 2 } else { 3 };
+            for (row, column) in (0..rows).flat_map(|row| [(row, 0), (row, 1), (row, 2)]) {
+                let to = if self.format.compressed { place_of_two(row, column) } else { place(row, column) };
+                let from = (3 * row + column) * 2;
+                (0..2).for_each(|part| put(to + part, lane, matrix[from + part], self.step));
+            }
             if self.format.compressed {
                 let phase_step = self.format.number.most().map_or(1.0, |most| 1.0 / most);
-                put(stored, lane, (phase(matrix) / 4.0).tan(), phase_step);
+                put(COMPRESSED - 1, lane, (phase(matrix) / 4.0).tan(), phase_step);
             }
         }
     }
 
-    /// Decodes the matrices of eight sites, `[hop][real][site]`; returns what products with them are to be multiplied by.
+    /// Decodes the matrices of eight sites, `[hop][real][site]`.
     #[inline(always)]
-    pub(super) fn decode<R: Real>(&self, words: &[f64], into: &mut [R]) -> R {
+    pub(super) fn decode<R: Real>(&self, words: &[f64], into: &mut [R]) {
         let MatrixFormat { number, compressed } = self.format;
         let each = words.chunks_exact(self.format.words()).zip(into.chunks_exact_mut(REALS * LANES));
         for (words, matrix) in each {
@@ -189,7 +205,11 @@ impl Group {
                 self.complete(matrix);
             }
         }
-        R::from_f64(if compressed { 1.0 } else { self.step })
+    }
+
+    /// What products with decoded matrices are to be multiplied by.
+    pub(super) fn step_of_decoded<R: Real>(&self) -> R {
+        R::from_f64(if self.format.compressed { 1.0 } else { self.step })
     }
 
     /// Makes the third row of the first two and the phase.
@@ -200,17 +220,15 @@ impl Group {
         let (one, inverse) = (R::from_f64(1.0), R::from_f64(1.0 / self.unit));
         for lane in 0..LANES {
             let at = |real: usize| real * LANES + lane;
-            for real in 0..COMPRESSED - 1 {
-                matrix[at(real)] = matrix[at(real)] * step;
-            }
             let t = matrix[at(COMPRESSED - 1)] * phase_step;
             // e^(i phi / 2) by half the angle, and its square.
             let below = one / (one + t * t);
             let (c, s) = ((one + minus * t * t) * below, (t + t) * below);
             let (re, im) = ((c * c + minus * s * s) * inverse, (c * s + c * s) * inverse);
+            let stored: [R; COMPRESSED - 1] = std::array::from_fn(|real| matrix[at(real)] * step);
             let get = |row: usize, column: usize| {
-                let real = (3 * row + column) * 2;
-                (matrix[at(real)], matrix[at(real + 1)])
+                let real = place_of_two(row, column);
+                (stored[real], stored[real + 1])
             };
             let mut third = [(R::default(), R::default()); 3];
             for (i, third) in third.iter_mut().enumerate() {
@@ -220,9 +238,11 @@ impl Group {
                 let (p, q) = (times(get(0, j), get(1, k)), times(get(0, k), get(1, j)));
                 *third = times((p.0 + minus * q.0, minus * p.1 + q.1), (re, im));
             }
-            for (column, (re, im)) in third.into_iter().enumerate() {
-                let real = (6 + column) * 2;
-                (matrix[at(real)], matrix[at(real + 1)]) = (re, im);
+            for (column, third) in third.into_iter().enumerate() {
+                for (row, (re, im)) in [get(0, column), get(1, column), third].into_iter().enumerate() {
+                    let real = place(row, column);
+                    (matrix[at(real)], matrix[at(real + 1)]) = (re, im);
+                }
             }
         }
     }

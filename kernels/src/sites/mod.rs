@@ -2,7 +2,7 @@
 //!
 //! Numbers are stored as records, one for each site, and are computed with as rows, one for each of the six real components ([`decode_sites`],
 //! [`encode_sites`]): eight sites side by side. [`multiply_line`] sums products of stored matrices with rows. Arithmetic is in `f32` or `f64`, by instructions of
-//! AVX2 or one number at a time, with the same bits: products are fused with sums in both.
+//! AVX-512 or AVX2 or one number at a time, with the same bits: products are fused with sums in all of them.
 //!
 //! ```
 //! use zellige_kernels::sites::{SiteFormat, decode_sites, encode_sites};
@@ -22,6 +22,9 @@ mod multiply;
 mod records;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod x86;
 
 pub use format::SiteFormat;
 pub use lanes::Real;

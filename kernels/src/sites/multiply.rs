@@ -1,9 +1,7 @@
 //! Sums of products of stored matrices with the numbers of sites.
 
-use pulp::NullaryFnOnce;
-
-use super::lanes::{Code, Lanes, One};
-use super::matrices::REALS;
+use super::lanes::{Code, Lanes, WithLanes};
+use super::matrices::{REALS, place};
 use super::{COMPONENTS, LANES, MatrixFormat, Real};
 
 /// Matrices of one format of which some are summed for each site.
@@ -40,30 +38,11 @@ pub fn multiply_line<R: Real>(
     columns: usize,
     buffer: &mut Vec<R>,
 ) {
-    multiply_by(R::wide(), groups, codes, (x, of_x), starts, (y, of_y), columns, buffer);
+    R::with_lanes(Line::new(groups, codes, (x, of_x), starts, (y, of_y), columns, buffer));
 }
 
-/// The same, with these lanes, or one number at a time.
-pub(super) fn multiply_by<R: Real, L: Lanes<R>>(
-    lanes: Option<L>,
-    groups: &[Group],
-    codes: &[f64],
-    x: (&[R], Rows),
-    starts: &[usize],
-    y: (&mut [R], Rows),
-    columns: usize,
-    buffer: &mut Vec<R>,
-) {
-    assert_eq!(starts.len(), groups.iter().map(|group| group.hops).sum::<usize>(), "a start for each hop");
-    buffer.resize(groups.iter().map(|group| group.hops).max().unwrap_or(0) * REALS * LANES, R::default());
-    match lanes {
-        Some(lanes) => lanes.run(Line { lanes, groups, codes, x, starts, y, columns, buffer }),
-        None => Lanes::<R>::run(One, Line { lanes: One, groups, codes, x, starts, y, columns, buffer }),
-    }
-}
-
-struct Line<'a, R, L> {
-    lanes: L,
+/// The work of [`multiply_line`].
+pub(super) struct Line<'a, R> {
     groups: &'a [Group],
     codes: &'a [f64],
     x: (&'a [R], Rows),
@@ -73,99 +52,170 @@ struct Line<'a, R, L> {
     buffer: &'a mut [R],
 }
 
-impl<R: Real, L: Lanes<R>> NullaryFnOnce for Line<'_, R, L> {
-    type Output = ();
+impl<'a, R: Real> Line<'a, R> {
+    pub fn new(
+        groups: &'a [Group],
+        codes: &'a [f64],
+        x: (&'a [R], Rows),
+        starts: &'a [usize],
+        y: (&'a mut [R], Rows),
+        columns: usize,
+        buffer: &'a mut Vec<R>,
+    ) -> Self {
+        assert_eq!(
+            starts.len(),
+            groups.iter().map(|group| group.hops).sum::<usize>(),
+            "a start for each hop"
+        );
+        let numbers = starts.len() * REALS * LANES;
+        let blocks = codes.len() / groups.iter().map(Group::words).sum::<usize>().max(1);
+        buffer.resize(numbers * if columns == 1 { 1 } else { blocks }, R::default());
+        Line { groups, codes, x, starts, y, columns, buffer }
+    }
+}
 
+impl<R: Real> WithLanes<R> for Line<'_, R> {
     #[inline(always)]
-    fn call(self) {
-        let Line { lanes, groups, codes, x: (x, of_x), starts, y: (y, of_y), columns, buffer } = self;
+    fn call<L: Lanes<R>>(self, lanes: L) {
+        let Line { groups, codes, x: (x, of_x), starts, y: (y, of_y), columns, buffer } = self;
         let words: usize = groups.iter().map(Group::words).sum();
-        for (block, codes) in codes.chunks_exact(words).enumerate() {
-            let (mut codes, mut starts) = (codes, starts);
-            for (g, group) in groups.iter().enumerate() {
-                let (own, rest) = codes.split_at(group.words());
-                let (hops, others) = starts.split_at(group.hops);
-                (codes, starts) = (rest, others);
-                let places = Places { hops, at: block * LANES, of_x, of_y, is_first: g == 0 };
-                let is_direct = |number| group.format == MatrixFormat::full(number);
-                let step = R::from_f64(group.step);
-                if is_direct(R::DIRECT[0]) {
-                    places.columns::<R, L, R>(lanes, bytemuck::cast_slice(own), step, x, y, columns);
-                } else if is_direct(R::DIRECT[1]) && columns == 1 {
-                    places.columns::<R, L, R::Fixed>(lanes, bytemuck::cast_slice(own), step, x, y, columns);
-                } else {
-                    let buffer = &mut buffer[..group.hops * REALS * LANES];
-                    let step = group.decode(own, buffer);
-                    places.columns::<R, L, R>(lanes, buffer, step, x, y, columns);
+        let (blocks, numbers) = (codes.len() / words, starts.len() * REALS * LANES);
+        // Matrices are decoded once for all columns: those of the line, or of eight sites for one column, which stay in the first cache.
+        let span = if columns == 1 { 1 } else { blocks };
+        for begin in (0..blocks).step_by(span) {
+            let codes = &codes[begin * words..][..span * words];
+            for (codes, buffer) in codes.chunks_exact(words).zip(buffer.chunks_exact_mut(numbers)) {
+                Block { groups, starts, codes, columns }.decode(buffer);
+            }
+            for column in 0..columns {
+                let (x, y) = (&x[column * of_x.column..], &mut y[column * of_y.column..]);
+                for (i, codes) in codes.chunks_exact(words).enumerate() {
+                    let (at, decoded) = ((begin + i) * LANES, &buffer[i * numbers..][..numbers]);
+                    let block = Block { groups, starts, codes, columns };
+                    block.multiply(lanes, decoded, (&x[at..], of_x.pitch), (&mut y[at..], of_y.pitch));
                 }
             }
         }
     }
 }
 
-/// Where eight sites and their neighbours are.
-struct Places<'a> {
-    hops: &'a [usize],
-    at: usize,
-    of_x: Rows,
-    of_y: Rows,
-    is_first: bool,
+/// The matrices of eight sites.
+struct Block<'a> {
+    groups: &'a [Group],
+    starts: &'a [usize],
+    codes: &'a [f64],
+    columns: usize,
 }
 
-impl Places<'_> {
+impl Block<'_> {
+    /// Whether products take the numbers of a group from memory as they are stored.
     #[inline(always)]
-    fn columns<R: Real, L: Lanes<R>, C: Code<R>>(
+    fn is_direct<R: Real>(&self, group: &Group) -> [bool; 2] {
+        let is_stored = |number| group.format == MatrixFormat::full(number);
+        [is_stored(R::DIRECT[0]), is_stored(R::DIRECT[1]) && self.columns == 1]
+    }
+
+    /// Decodes what products do not take as it is stored.
+    #[inline(always)]
+    fn decode<R: Real>(&self, buffer: &mut [R]) {
+        let (mut codes, mut rest) = (self.codes, buffer);
+        for group in self.groups {
+            let (own, others) = codes.split_at(group.words());
+            let (matrices, behind) = rest.split_at_mut(group.hops * REALS * LANES);
+            (codes, rest) = (others, behind);
+            if self.is_direct::<R>(group) == [false; 2] {
+                group.decode(own, matrices);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn multiply<R: Real, L: Lanes<R>>(
+        &self,
+        lanes: L,
+        decoded: &[R],
+        x: (&[R], usize),
+        y: (&mut [R], usize),
+    ) {
+        let (mut codes, mut starts, mut decoded) = (self.codes, self.starts, decoded);
+        for (g, group) in self.groups.iter().enumerate() {
+            let (own, other_codes) = codes.split_at(group.words());
+            let (hops, other_starts) = starts.split_at(group.hops);
+            let (matrices, behind) = decoded.split_at(group.hops * REALS * LANES);
+            (codes, starts, decoded) = (other_codes, other_starts, behind);
+            let sums = Sums { hops, is_first: g == 0, step: R::from_f64(group.step) };
+            let y = (&mut *y.0, y.1);
+            match self.is_direct::<R>(group) {
+                [true, _] => sums.multiply::<L, R>(lanes, bytemuck::cast_slice(own), x, y),
+                [_, true] => sums.multiply::<L, R::Fixed>(lanes, bytemuck::cast_slice(own), x, y),
+                _ => {
+                    let step = group.step_of_decoded();
+                    Sums { step, ..sums }.multiply::<L, R>(lanes, matrices, x, y);
+                }
+            }
+        }
+    }
+}
+
+/// The sums of a group.
+struct Sums<'a, R> {
+    hops: &'a [usize],
+    is_first: bool,
+    step: R,
+}
+
+impl<R: Real> Sums<'_, R> {
+    #[inline(always)]
+    fn multiply<L: Lanes<R>, C: Code<R>>(
         &self,
         lanes: L,
         codes: &[C],
-        step: R,
-        x: &[R],
-        y: &mut [R],
-        columns: usize,
+        x: (&[R], usize),
+        y: (&mut [R], usize),
     ) {
         let (matrices, _) = codes.as_chunks::<{ REALS * LANES }>();
-        for column in 0..columns {
-            let (x, y) = (&x[column * self.of_x.column..], &mut y[column * self.of_y.column..]);
-            for first in (0..LANES).step_by(L::N) {
-                self.multiply(lanes, matrices, step, x, y, first);
-            }
+        for first in (0..LANES).step_by(L::N) {
+            self.some(lanes, matrices, x, (&mut *y.0, y.1), first);
         }
     }
 
     /// The sites from `first` on: as many as there are lanes.
     #[inline(always)]
-    fn multiply<R: Real, L: Lanes<R>, C: Code<R>>(
+    fn some<L: Lanes<R>, C: Code<R>>(
         &self,
         lanes: L,
         matrices: &[[C; REALS * LANES]],
-        step: R,
-        x: &[R],
-        y: &mut [R],
+        (x, of_x): (&[R], usize),
+        (y, of_y): (&mut [R], usize),
         first: usize,
     ) {
-        let mut re = [lanes.zero(); 3];
-        let mut im = [lanes.zero(); 3];
+        // Products of real parts and those of imaginary parts are summed apart: twelve sums that do not wait for each other.
+        let mut sums = [[lanes.zero(); 4]; 3];
         for (matrix, start) in matrices.iter().zip(self.hops) {
-            let x = &x[start + self.at + first..];
-            let part = |c: usize| lanes.load(&x[c * self.of_x.pitch..]);
-            let xr = [part(0), part(2), part(4)];
-            let xi = [part(1), part(3), part(5)];
-            for i in 0..3 {
-                for j in 0..3 {
-                    let real = (3 * i + j) * 2 * LANES + first;
+            if C::AHEAD > 0 {
+                let begin = matrix.as_ptr().cast::<u8>().wrapping_add(C::AHEAD);
+                (0..size_of_val(matrix)).step_by(64).for_each(|i| lanes.ask_for(begin.wrapping_add(i)));
+            }
+            let x = &x[start + first..];
+            for j in 0..3 {
+                let xr = lanes.load(&x[2 * j * of_x..]);
+                let xi = lanes.load(&x[(2 * j + 1) * of_x..]);
+                for (i, [rr, ii, ri, ir]) in sums.iter_mut().enumerate() {
+                    let real = place(i, j) * LANES + first;
                     let ar = C::load(lanes, &matrix[real..]);
                     let ai = C::load(lanes, &matrix[real + LANES..]);
-                    re[i] = lanes.fused(ar, xr[j], re[i]);
-                    im[i] = lanes.fused(ar, xi[j], im[i]);
-                    re[i] = lanes.fused_negative(ai, xi[j], re[i]);
-                    im[i] = lanes.fused(ai, xr[j], im[i]);
+                    *rr = lanes.fused(ar, xr, *rr);
+                    *ri = lanes.fused(ar, xi, *ri);
+                    *ii = lanes.fused_negative(ai, xi, *ii);
+                    *ir = lanes.fused(ai, xr, *ir);
                 }
             }
         }
-        let step = lanes.splat(step);
+        let step = lanes.splat(self.step);
         for c in 0..COMPONENTS {
-            let y = &mut y[c * self.of_y.pitch + self.at + first..];
-            let sum = if c % 2 == 0 { re[c / 2] } else { im[c / 2] };
+            let y = &mut y[c * of_y + first..];
+            let [rr, ii, ri, ir] = sums[c / 2];
+            let sum = if c % 2 == 0 { lanes.plus(rr, ii) } else { lanes.plus(ri, ir) };
             let sum =
                 if self.is_first { lanes.times(step, sum) } else { lanes.fused(step, sum, lanes.load(y)) };
             lanes.store(sum, y);

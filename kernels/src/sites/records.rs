@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
-
-use super::lanes::Real;
+use super::lanes::{Lanes, Pairs, Real, WithLanes};
 use super::{COMPONENTS, LANES, SiteFormat};
 
 /// A number of each of some sites.
@@ -27,13 +25,7 @@ pub fn decode_sites<R: Real>(
     pitch: usize,
 ) {
     let at = At { columns, column, first: sites.start, sites: sites.len(), pitch };
-    match format {
-        SiteFormat::Fp64 => Arch::new().dispatch(DecodeDoubles { codes, at, rows }),
-        SiteFormat::Fp32 => decode_records::<Single, R>(codes, at, rows),
-        SiteFormat::Half => decode_records::<Half, R>(codes, at, rows),
-        SiteFormat::Int20 => decode_records::<Int20, R>(codes, at, rows),
-        SiteFormat::Int30 => decode_records::<Int30, R>(codes, at, rows),
-    }
+    R::with_lanes(Decode { format, codes, at, rows });
 }
 
 /// Stores what [`decode_sites`] decodes. The scale of a record follows from its numbers alone.
@@ -49,13 +41,7 @@ pub fn encode_sites<R: Real>(
     sites: Range<usize>,
 ) {
     let at = At { columns, column, first: sites.start, sites: sites.len(), pitch };
-    match format {
-        SiteFormat::Fp64 => Arch::new().dispatch(EncodeDoubles { codes, at, rows }),
-        SiteFormat::Fp32 => encode_records::<Single, R>(codes, at, rows),
-        SiteFormat::Half => encode_records::<Half, R>(codes, at, rows),
-        SiteFormat::Int20 => encode_records::<Int20, R>(codes, at, rows),
-        SiteFormat::Int30 => encode_records::<Int30, R>(codes, at, rows),
-    }
+    R::with_lanes(Encode { format, codes, at, rows });
 }
 
 /// Which sites of which column, and how far apart rows are.
@@ -70,144 +56,237 @@ struct At {
 
 impl At {
     /// The place of the record of a site.
+    #[inline(always)]
     fn record(self, i: usize) -> usize {
         (self.first + i) * self.columns + self.column
     }
 
-    /// The place of a component in float64, where numbers of a row lie beside each other.
-    fn double(self, i: usize, component: usize) -> usize {
-        2 * (((self.first + i) * (COMPONENTS / 2) + component / 2) * self.columns + self.column)
-            + component % 2
+    /// The place of a complex number in float64, where numbers of a row lie beside each other.
+    #[inline(always)]
+    fn double(self, i: usize, colour: usize) -> usize {
+        ((self.first + i) * (COMPONENTS / 2) + colour) * self.columns + self.column
+    }
+
+    /// The first of each eight sites, and how many there are.
+    fn blocks(self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.sites).step_by(LANES).map(move |begin| (begin, LANES.min(self.sites - begin)))
+    }
+
+    #[inline(always)]
+    fn store<R: Real>(self, values: &Components<R>, (begin, count): (usize, usize), rows: &mut [R]) {
+        let rows = rows[begin..].chunks_mut(self.pitch);
+        if count == LANES {
+            for (row, values) in rows.zip(values) {
+                *row.first_chunk_mut().expect("a row of eight numbers") = *values;
+            }
+        } else {
+            for (row, values) in rows.zip(values) {
+                row.iter_mut().zip(values).take(count).for_each(|(to, from)| *to = *from);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn load<R: Real>(self, rows: &[R], (begin, count): (usize, usize)) -> Components<R> {
+        let mut values = Components::<R>::default();
+        let rows = rows[begin..].chunks(self.pitch);
+        if count == LANES {
+            for (row, values) in rows.zip(&mut values) {
+                *values = *row.first_chunk().expect("a row of eight numbers");
+            }
+        } else {
+            for (row, values) in rows.zip(&mut values) {
+                row.iter().zip(values).take(count).for_each(|(from, to)| *to = *from);
+            }
+        }
+        values
     }
 }
 
-struct DecodeDoubles<'a, R> {
+struct Decode<'a, R> {
+    format: SiteFormat,
     codes: &'a [f64],
     at: At,
     rows: &'a mut [R],
 }
 
-impl<R: Real> WithSimd for DecodeDoubles<'_, R> {
-    type Output = ();
-
+impl<R: Real> WithLanes<R> for Decode<'_, R> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let DecodeDoubles { codes, at, rows } = self;
-        for c in 0..COMPONENTS {
-            let (first, step) = (at.double(0, c), 2 * at.columns * COMPONENTS / 2);
-            let row = &mut rows[c * at.pitch..][..at.sites];
-            for (to, from) in row.iter_mut().zip(codes[first..].iter().step_by(step)) {
-                *to = R::from_f64(*from);
-            }
+    fn call<L: Lanes<R>>(self, lanes: L) {
+        match self.format {
+            SiteFormat::Fp64 => self.doubles(lanes),
+            SiteFormat::Fp32 => self.records::<3, Single, L>(lanes),
+            SiteFormat::Half => self.records::<2, Half, L>(lanes),
+            SiteFormat::Int20 => self.records::<2, Int20, L>(lanes),
+            SiteFormat::Int30 => self.records::<3, Int30, L>(lanes),
         }
     }
 }
 
-struct EncodeDoubles<'a, R> {
+impl<R: Real> Decode<'_, R> {
+    #[inline(always)]
+    fn doubles<L: Pairs>(self, lanes: L) {
+        let Decode { codes, at, rows, .. } = self;
+        let (codes, _) = codes.as_chunks::<2>();
+        for block in at.blocks() {
+            ask_for_next(lanes, at, &codes[at.double(block.0, 0)..], COMPONENTS / 2);
+            let mut values = Components::default();
+            for colour in 0..COMPONENTS / 2 {
+                let (step, first) = (COMPONENTS / 2 * at.columns, at.double(block.0, colour));
+                let own = &codes[first..];
+                let mut pairs = [[0.0; 2]; LANES];
+                match own.first_chunk::<{ COMPONENTS / 2 * (LANES - 1) + 1 }>() {
+                    Some(own) if at.columns == 1 && block.1 == LANES => {
+                        (0..LANES).for_each(|lane| pairs[lane] = own[COMPONENTS / 2 * lane]);
+                    }
+                    _ => (0..block.1).for_each(|lane| pairs[lane] = own[lane * step]),
+                }
+                let (re, im) = lanes.split_doubles(pairs);
+                values[2 * colour] = each(re, R::from_f64);
+                values[2 * colour + 1] = each(im, R::from_f64);
+            }
+            at.store(&values, block, rows);
+        }
+    }
+
+    #[inline(always)]
+    fn records<const PAIRS: usize, F: Record<PAIRS>, L: Pairs>(self, lanes: L) {
+        let Decode { codes, at, rows, .. } = self;
+        let (codes, _) = codes.as_chunks::<PAIRS>();
+        for block in at.blocks() {
+            let mut copy = [[0.0; PAIRS]; LANES];
+            let first = at.record(block.0);
+            ask_for_next(lanes, at, &codes[first..], 1);
+            let records = eight(codes, first, at.columns, block.1, &mut copy);
+            let mut words = Words::default();
+            for pair in 0..PAIRS {
+                let mut pairs = [0; LANES];
+                for lane in 0..LANES {
+                    pairs[lane] = records[lane][pair].to_bits();
+                }
+                (words[2 * pair], words[2 * pair + 1]) = lanes.split(pairs);
+            }
+            at.store(&F::unpack::<R>(&words), block, rows);
+        }
+    }
+}
+
+/// Fetches what lies as far behind eight sites as a call has sites: where lines are decoded in turn, that is what comes next.
+#[inline(always)]
+fn ask_for_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
+    if at.column == 0 {
+        let begin = codes.as_ptr().wrapping_add(at.sites * at.columns * of_site).cast::<u8>();
+        let bytes = LANES * at.columns * of_site * size_of::<T>();
+        (0..bytes).step_by(64).for_each(|i| lanes.ask_for(begin.wrapping_add(i)));
+    }
+}
+
+/// Every `step`-th item from `first` on, `count` of them; what is beyond is some item. Where they do not lie beside each other they are copied.
+#[inline(always)]
+fn eight<'a, T: Copy>(
+    items: &'a [T],
+    first: usize,
+    step: usize,
+    count: usize,
+    copy: &'a mut Eight<T>,
+) -> &'a Eight<T> {
+    match items[first..].first_chunk() {
+        Some(all) if step == 1 && count == LANES => all,
+        _ if count == LANES => {
+            let own = &items[first..first + (LANES - 1) * step + 1];
+            for lane in 0..LANES {
+                copy[lane] = own[lane * step];
+            }
+            copy
+        }
+        _ => {
+            for lane in 0..count {
+                copy[lane] = items[first + lane * step];
+            }
+            copy
+        }
+    }
+}
+
+struct Encode<'a, R> {
+    format: SiteFormat,
     codes: &'a mut [f64],
     at: At,
     rows: &'a [R],
 }
 
-impl<R: Real> WithSimd for EncodeDoubles<'_, R> {
-    type Output = ();
-
+impl<R: Real> WithLanes<R> for Encode<'_, R> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let EncodeDoubles { codes, at, rows } = self;
-        for c in 0..COMPONENTS {
-            let (first, step) = (at.double(0, c), 2 * at.columns * COMPONENTS / 2);
-            let row = &rows[c * at.pitch..][..at.sites];
-            for (to, from) in codes[first..].iter_mut().step_by(step).zip(row) {
-                *to = from.to_f64();
-            }
+    fn call<L: Lanes<R>>(self, lanes: L) {
+        match self.format {
+            SiteFormat::Fp64 => self.doubles(lanes),
+            SiteFormat::Fp32 => self.records::<3, Single, L>(lanes),
+            SiteFormat::Half => self.records::<2, Half, L>(lanes),
+            SiteFormat::Int20 => self.records::<2, Int20, L>(lanes),
+            SiteFormat::Int30 => self.records::<3, Int30, L>(lanes),
         }
     }
 }
 
-fn decode_records<F: Record, R: Real>(codes: &[f64], at: At, rows: &mut [R]) {
-    let codes = bytemuck::cast_slice(codes);
-    Arch::new().dispatch(Decode::<F, R> { codes, at, rows, format: std::marker::PhantomData });
-}
-
-fn encode_records<F: Record, R: Real>(codes: &mut [f64], at: At, rows: &[R]) {
-    let codes = bytemuck::cast_slice_mut(codes);
-    Arch::new().dispatch(Encode::<F, R> { codes, at, rows, format: std::marker::PhantomData });
-}
-
-struct Decode<'a, F, R> {
-    codes: &'a [u32],
-    at: At,
-    rows: &'a mut [R],
-    format: std::marker::PhantomData<F>,
-}
-
-impl<F: Record, R: Real> WithSimd for Decode<'_, F, R> {
-    type Output = ();
-
+impl<R: Real> Encode<'_, R> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Decode { codes, at, rows, .. } = self;
-        let mut words = Words::default();
-        for begin in (0..at.sites).step_by(LANES) {
-            let count = LANES.min(at.sites - begin);
-            for lane in 0..LANES {
-                // The last lanes of the last sites are those of some site.
-                let record = &codes[at.record(begin + lane.min(count - 1)) * F::WORDS..][..F::WORDS];
-                (0..F::WORDS).for_each(|w| words[w][lane] = record[w]);
-            }
-            let values = F::unpack::<R>(&words);
-            for (c, values) in values.iter().enumerate() {
-                let row = &mut rows[c * at.pitch + begin..];
-                match row.first_chunk_mut() {
-                    Some(row) if count == LANES => *row = *values,
-                    _ => row[..count].copy_from_slice(&values[..count]),
-                }
-            }
-        }
-    }
-}
-
-struct Encode<'a, F, R> {
-    codes: &'a mut [u32],
-    at: At,
-    rows: &'a [R],
-    format: std::marker::PhantomData<F>,
-}
-
-impl<F: Record, R: Real> WithSimd for Encode<'_, F, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn doubles<L: Pairs>(self, lanes: L) {
         let Encode { codes, at, rows, .. } = self;
-        for begin in (0..at.sites).step_by(LANES) {
-            let count = LANES.min(at.sites - begin);
-            let mut values = Components::<R>::default();
-            for (c, values) in values.iter_mut().enumerate() {
-                let row = &rows[c * at.pitch + begin..];
-                match row.first_chunk() {
-                    Some(row) if count == LANES => *values = *row,
-                    _ => values[..count].copy_from_slice(&row[..count]),
-                }
+        let (codes, _) = codes.as_chunks_mut::<2>();
+        for block in at.blocks() {
+            let values = at.load(rows, block);
+            for colour in 0..COMPONENTS / 2 {
+                let row = |c: usize| each(values[c], R::to_f64);
+                let pairs = lanes.join_doubles(row(2 * colour), row(2 * colour + 1));
+                let (step, first) = (COMPONENTS / 2 * at.columns, at.double(block.0, colour));
+                (0..block.1).for_each(|lane| codes[first + lane * step] = pairs[lane]);
             }
-            let words = F::pack(&values);
-            for lane in 0..count {
-                let record = &mut codes[at.record(begin + lane) * F::WORDS..][..F::WORDS];
-                (0..F::WORDS).for_each(|w| record[w] = words[w][lane]);
+        }
+    }
+
+    #[inline(always)]
+    fn records<const PAIRS: usize, F: Record<PAIRS>, L: Lanes<R>>(self, lanes: L) {
+        let Encode { codes, at, rows, .. } = self;
+        let (codes, _) = codes.as_chunks_mut::<PAIRS>();
+        for block in at.blocks() {
+            let words = F::pack(lanes, &at.load(rows, block));
+            let mut pairs = [[0; LANES]; PAIRS];
+            for pair in 0..PAIRS {
+                pairs[pair] = lanes.join(words[2 * pair], words[2 * pair + 1]);
+            }
+            let first = at.record(block.0);
+            match codes[first..].first_chunk_mut::<LANES>() {
+                Some(all) if at.columns == 1 && block.1 == LANES => {
+                    for lane in 0..LANES {
+                        (0..PAIRS).for_each(|pair| all[lane][pair] = f64::from_bits(pairs[pair][lane]));
+                    }
+                }
+                _ => {
+                    for lane in 0..block.1 {
+                        let record = &mut codes[first + lane * at.columns];
+                        (0..PAIRS).for_each(|pair| record[pair] = f64::from_bits(pairs[pair][lane]));
+                    }
+                }
             }
         }
     }
 }
 
-/// A format of records.
-trait Record {
-    /// 32-bit words of a site.
-    const WORDS: usize;
+/// `f` of each number. Other ways to write it are not always inlined, where vector instructions are lost.
+#[inline(always)]
+fn each<A: Copy, B: Copy + Default>(numbers: Eight<A>, f: impl Fn(A) -> B) -> Eight<B> {
+    let mut results = [B::default(); LANES];
+    for lane in 0..LANES {
+        results[lane] = f(numbers[lane]);
+    }
+    results
+}
 
+/// A format of records: so many pairs of 32-bit words, the lower one first.
+trait Record<const PAIRS: usize> {
     fn unpack<R: Real>(words: &Words) -> Components<R>;
 
-    fn pack<R: Real>(values: &Components<R>) -> Words;
+    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words;
 }
 
 /// The largest magnitude of each site in `f32`; NaN where a component is not finite, or too large.
@@ -233,25 +312,29 @@ fn largest<R: Real>(values: &Components<R>) -> Eight<f32> {
 
 struct Single;
 
-impl Record for Single {
-    const WORDS: usize = 6;
-
+impl Record<3> for Single {
     #[inline(always)]
     fn unpack<R: Real>(words: &Words) -> Components<R> {
-        words.map(|row| row.map(|word| R::from_f32(f32::from_bits(word))))
+        let mut values = Components::default();
+        for c in 0..COMPONENTS {
+            values[c] = each(words[c], |word| R::from_f32(f32::from_bits(word)));
+        }
+        values
     }
 
     #[inline(always)]
-    fn pack<R: Real>(values: &Components<R>) -> Words {
-        values.map(|row| row.map(|x| x.to_f32().to_bits()))
+    fn pack<R: Real, L: Lanes<R>>(_: L, values: &Components<R>) -> Words {
+        let mut words = Words::default();
+        for c in 0..COMPONENTS {
+            words[c] = each(values[c], |x| x.to_f32().to_bits());
+        }
+        words
     }
 }
 
 struct Half;
 
-impl Record for Half {
-    const WORDS: usize = 4;
-
+impl Record<2> for Half {
     #[inline(always)]
     fn unpack<R: Real>(words: &Words) -> Components<R> {
         let mut values = Components::default();
@@ -267,23 +350,34 @@ impl Record for Half {
     }
 
     #[inline(always)]
-    fn pack<R: Real>(values: &Components<R>) -> Words {
-        let mut words = Words::default();
+    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
         let largest = largest(values);
-        for lane in 0..LANES {
-            let m = largest[lane];
+        let scales = each(largest, |m| {
             let scale = if m == 0.0 { 0.0 } else { (m / 32767.0).max(f32::MIN_POSITIVE) };
-            let scale = if m.is_nan() { m } else { scale };
-            words[3][lane] = scale.to_bits();
-            let divisor = R::from_f32(if m > 0.0 { scale } else { 1.0 });
-            for pair in 0..3 {
-                let [re, im] = [2 * pair, 2 * pair + 1].map(|c| {
-                    let q = (values[c][lane] / divisor).round();
-                    if m > 0.0 { q.clamp(-32767, 32767) } else { 0 }
-                });
-                words[pair][lane] = re as u32 & 0xffff | (im as u32) << 16;
+            if m.is_nan() { m } else { scale }
+        });
+        let mut divisors = [R::default(); LANES];
+        for lane in 0..LANES {
+            divisors[lane] = R::from_f32(if largest[lane] > 0.0 { scales[lane] } else { 1.0 });
+        }
+        let mut q = [[0; LANES]; COMPONENTS];
+        for c in 0..COMPONENTS {
+            let mut quotients = [R::default(); LANES];
+            for lane in 0..LANES {
+                quotients[lane] = values[c][lane] / divisors[lane];
+            }
+            q[c] = lanes.round(quotients);
+            for lane in 0..LANES {
+                q[c][lane] = q[c][lane].clamp(-32767, 32767) & ones_if(largest[lane] > 0.0) as i32;
             }
         }
+        let mut words = Words::default();
+        for pair in 0..3 {
+            for lane in 0..LANES {
+                words[pair][lane] = q[2 * pair][lane] as u32 & 0xffff | (q[2 * pair + 1][lane] as u32) << 16;
+            }
+        }
+        words[3] = each(scales, f32::to_bits);
         words
     }
 }
@@ -298,19 +392,36 @@ fn exponent(largest: f32, most: f32) -> u32 {
 
 /// Integers that are multiples of a scale with this exponent.
 #[inline(always)]
-fn multiples<R: Real>(values: &Components<R>, exponents: &Eight<u32>) -> [Eight<i32>; COMPONENTS] {
-    let mut integers = [[0; LANES]; COMPONENTS];
+fn multiples<R: Real, L: Lanes<R>>(
+    lanes: L,
+    values: &Components<R>,
+    exponents: &Eight<u32>,
+) -> [Eight<i32>; COMPONENTS] {
+    let is_number = each(*exponents, |e| ones_if(e.wrapping_sub(1) < 254));
+    let mut inverses = [R::default(); LANES];
     for lane in 0..LANES {
-        let e = exponents[lane];
-        let is_number = e != 0 && e != 255;
         // A power of two: 2^-(e - 127).
-        let inverse = R::from_f32(f32::from_bits(if is_number { (254 - e) << 23 } else { 0 }));
-        for c in 0..COMPONENTS {
-            let q = (values[c][lane] * inverse).round();
-            integers[c][lane] = if is_number { q } else { 0 };
+        let bits = 254_u32.wrapping_sub(exponents[lane]) << 23 & is_number[lane];
+        inverses[lane] = R::from_f32(f32::from_bits(bits));
+    }
+    let mut integers = [[0; LANES]; COMPONENTS];
+    for c in 0..COMPONENTS {
+        let mut scaled = [R::default(); LANES];
+        for lane in 0..LANES {
+            scaled[lane] = values[c][lane] * inverses[lane];
+        }
+        let q = lanes.round(scaled);
+        for lane in 0..LANES {
+            integers[c][lane] = q[lane] & is_number[lane] as i32;
         }
     }
     integers
+}
+
+/// All bits of a lane, or none: branches would end what several lanes do at a time.
+#[inline(always)]
+fn ones_if(condition: bool) -> u32 {
+    u32::from(condition).wrapping_neg()
 }
 
 /// What a scale is: zero for zeros, NaN where there is no number.
@@ -322,9 +433,7 @@ fn scale<R: Real>(exponent: u32) -> R {
 
 struct Int20;
 
-impl Record for Int20 {
-    const WORDS: usize = 4;
-
+impl Record<2> for Int20 {
     #[inline(always)]
     fn unpack<R: Real>(words: &Words) -> Components<R> {
         let mut values = Components::default();
@@ -345,10 +454,10 @@ impl Record for Int20 {
     }
 
     #[inline(always)]
-    fn pack<R: Real>(values: &Components<R>) -> Words {
+    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
         let mut words = Words::default();
-        let exponents = largest(values).map(|m| exponent(m, ((1 << 19) - 1) as f32));
-        let q = multiples(values, &exponents);
+        let exponents = each(largest(values), |m| exponent(m, ((1 << 19) - 1) as f32));
+        let q = multiples(lanes, values, &exponents);
         for lane in 0..LANES {
             let [a, b, c, d, e, f] = std::array::from_fn(|c| q[c][lane] as u32 & 0xf_ffff);
             words[0][lane] = a | (b >> 8) << 20;
@@ -362,9 +471,7 @@ impl Record for Int20 {
 
 struct Int30;
 
-impl Record for Int30 {
-    const WORDS: usize = 6;
-
+impl Record<3> for Int30 {
     #[inline(always)]
     fn unpack<R: Real>(words: &Words) -> Components<R> {
         let mut values = Components::default();
@@ -379,10 +486,10 @@ impl Record for Int30 {
     }
 
     #[inline(always)]
-    fn pack<R: Real>(values: &Components<R>) -> Words {
+    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
         let mut words = Words::default();
-        let exponents = largest(values).map(|m| exponent(m, ((1 << 29) - 1) as f32));
-        let q = multiples(values, &exponents);
+        let exponents = each(largest(values), |m| exponent(m, ((1 << 29) - 1) as f32));
+        let q = multiples(lanes, values, &exponents);
         for c in 0..COMPONENTS {
             for lane in 0..LANES {
                 let part = if c < 4 { exponents[lane] >> (2 * c) & 3 } else { 0 };

@@ -1,8 +1,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::lanes::Real;
-use super::multiply::multiply_by;
+use super::lanes::{One, Real, WithLanes};
+use super::multiply::Line;
 use super::*;
 
 /// The words of one site.
@@ -209,9 +209,13 @@ fn lines<R: Real>(format: MatrixFormat, columns: usize) -> f64 {
     let of_y = Rows { pitch: 16, column: 96 };
     let mut results = Vec::new();
     for is_wide in [false, true] {
-        let mut y = vec![R::from_f64(f64::NAN); columns * 96];
-        let lanes = if is_wide { R::wide() } else { None };
-        multiply_by(lanes, &groups, &codes, (&x, of_x), &starts, (&mut y, of_y), columns, &mut Vec::new());
+        let (mut y, mut buffer) = (vec![R::from_f64(f64::NAN); columns * 96], Vec::new());
+        let line = Line::new(&groups, &codes, (&x, of_x), &starts, (&mut y, of_y), columns, &mut buffer);
+        if is_wide {
+            R::with_lanes(line)
+        } else {
+            line.call(One)
+        }
         results.push(y);
     }
     assert_eq!(results[0], results[1]);

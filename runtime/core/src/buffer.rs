@@ -1,6 +1,6 @@
 //! Host storage of the runtime: page aligned, and page-locked where it travels to GPUs.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -12,6 +12,22 @@ pub use pinned::{PAGE_LOCK_FROM, PinnedAllocator, PinnedBlock, PinnedPool, Servi
 
 /// Alignment of every buffer (bytes): a page, so that O_DIRECT can write it.
 const ALIGN: usize = 4096;
+/// A huge page of the processors that have some (bytes).
+const HUGE_PAGE: usize = 2 << 20;
+/// Buffers from this size on (bytes) lie in huge pages, where the system has some: a stream through them would wait for the translation of
+/// addresses, and processors fetch ahead within a page only.
+const LARGE: usize = 2 * HUGE_PAGE;
+
+/// Says that memory which nobody has used yet may be huge pages. A system that has none does as it always does.
+fn ask_for_huge_pages(memory: NonNull<u8>, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= LARGE {
+        let whole = bytes / HUGE_PAGE * HUGE_PAGE;
+        // SAFETY: the range lies in memory that the caller has just allocated; the advice changes no contents.
+        let _ =
+            unsafe { rustix::mm::madvise(memory.as_ptr().cast(), whole, rustix::mm::Advice::LinuxHugepage) };
+    }
+}
 
 /// Plain numbers that a [`Buffer`] can hold: any bit pattern is a value.
 pub trait Element: bytemuck::Pod + Send + Sync {}
@@ -75,9 +91,12 @@ impl<T: Element> Buffer<T> {
             return Buffer { ptr: NonNull::dangling(), len, lent: None };
         }
         // SAFETY: the layout has a size above zero.
-        let raw = unsafe { alloc_zeroed(layout) }.cast::<T>();
+        let raw = unsafe { alloc(layout) };
         let ptr = NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(layout));
-        Buffer { ptr, len, lent: None }
+        ask_for_huge_pages(ptr, layout.size());
+        // SAFETY: so many bytes have just been allocated there.
+        unsafe { ptr.write_bytes(0, layout.size()) };
+        Buffer { ptr: ptr.cast(), len, lent: None }
     }
 
     /// `len` elements of any values in page-locked memory, where the calling thread's buffers are to lie there.
@@ -102,7 +121,7 @@ impl<T: Element> Buffer<T> {
 
     fn layout(len: usize) -> Layout {
         Layout::array::<T>(len)
-            .and_then(|l| l.align_to(ALIGN))
+            .and_then(|l| l.align_to(if l.size() >= LARGE { HUGE_PAGE } else { ALIGN }))
             .unwrap_or_else(|_| panic!("a buffer of {len} elements does not fit the address space"))
     }
 }
@@ -111,7 +130,7 @@ impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
         let layout = Self::layout(self.len);
         if layout.size() > 0 && self.lent.is_none() {
-            // SAFETY: `ptr` came from alloc_zeroed with this very layout (`allocated`).
+            // SAFETY: `ptr` came from alloc with this very layout (`allocated`).
             unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
         }
     }

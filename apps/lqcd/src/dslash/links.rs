@@ -1,7 +1,7 @@
 //! Links of the operator, folded for output sites and stored.
 
 use zellige_kernels::sites::{Group, LANES, MatrixFormat};
-use zellige_runtime::{Handle, Submit};
+use zellige_runtime::{Buffer, Handle, Submit};
 
 use super::{Boundary, phase};
 use crate::gauge::Gauge;
@@ -14,8 +14,8 @@ use crate::su3::{Matrix, adjoint, norm_sqr, scale};
 pub(super) struct Links {
     /// Those of one hop, and of three.
     pub groups: Vec<Group>,
-    /// Of each slab.
-    pub slabs: Vec<Handle<Vec<f64>>>,
+    /// Of each slab. Eight numbers begin where a cache line begins, or in its middle.
+    pub slabs: Vec<Handle<Buffer<f64>>>,
     /// Words of a line.
     pub words: usize,
 }
@@ -63,7 +63,7 @@ impl Links {
         };
         let of_slab = |slab: std::ops::Range<usize>| {
             let lines = slab.start * geometry.slice() / line..slab.end * geometry.slice() / line;
-            let mut stored = vec![0.0; lines.len() * words];
+            let mut stored = Buffer::zeroed(lines.len() * words);
             for (i, own) in lines.zip(stored.chunks_exact_mut(words)) {
                 of_line(i * line, own);
             }

@@ -3,6 +3,7 @@
 pub mod dslash;
 pub mod invert;
 pub mod multishift;
+pub mod reproduce;
 pub mod results;
 pub mod solver;
 mod watch;
@@ -10,4 +11,5 @@ mod watch;
 pub use dslash::dslash;
 pub use invert::{Options, Source, invert};
 pub use multishift::{Shift, multishift};
+pub use reproduce::{Published, reproduce};
 pub use solver::{Method, Mixed, Solver};

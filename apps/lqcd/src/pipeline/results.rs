@@ -240,6 +240,75 @@ pub struct ShiftResult {
     pub applications: usize,
 }
 
+/// A result of `zellige lqcd reproduce`: what was found on a field beside what Clark et al. 2022 publish of another. Lists that a figure or table has nothing
+/// for are empty.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ReproduceResult {
+    /// The figure or table.
+    pub published: &'static str,
+    /// Extents in x, y, z and t.
+    pub lattice: [usize; 4],
+    /// The action, as `--action` takes it.
+    pub action: String,
+    /// The mass.
+    pub mass: f64,
+    /// Solves of figures 1 and 4 and of table 2.
+    pub solves: Vec<ReproducedSolve>,
+    /// Solves of table 3.
+    pub shifts: Vec<ReproducedShifts>,
+    /// Those of figure 2.
+    pub deviations: Vec<Deviations>,
+}
+
+/// A solve of one right-hand side.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ReproducedSolve {
+    /// What it is called.
+    pub name: String,
+    /// What is published of it; null where no numbers are.
+    pub published: Option<PublishedSolve>,
+    /// What was found.
+    pub found: InvertResult,
+}
+
+/// Published figures of a solve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PublishedSolve {
+    /// Iterations.
+    pub iterations: usize,
+    /// Time (s), on a GPU.
+    pub seconds: f64,
+}
+
+/// A solve for several shifts.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ReproducedShifts {
+    /// What is published of it.
+    pub published: PublishedShifts,
+    /// What was found.
+    pub found: MultishiftResult,
+}
+
+/// Published figures of a solve for several shifts. Lists have an entry for each shift.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PublishedShifts {
+    /// Steps that all shifts share.
+    pub iterations: usize,
+    /// Steps after the shared ones.
+    pub after: Vec<usize>,
+    /// Residuals after the shared steps.
+    pub shared_residuals: Vec<f64>,
+}
+
+/// How far a product is from that in float64.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Deviations {
+    /// Formats of links, quark fields and products.
+    pub precision: String,
+    /// Absolute deviations of real and imaginary parts that 1, 2, ..., 100 % of them do not exceed.
+    pub quantiles: Vec<f64>,
+}
+
 /// The rate of the operator for one precision.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DslashResult {

@@ -4,7 +4,9 @@ use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, short};
 use zellige_krylov::History;
 
-use crate::pipeline::results::{GenerateResult, InvertResult, MultishiftResult, Plaquettes};
+use crate::pipeline::results::{
+    Deviations, GenerateResult, InvertResult, MultishiftResult, Plaquettes, ReproduceResult,
+};
 
 /// Most points of a line: more than the picture has pixels would only make it large.
 const POINTS: usize = 800;
@@ -85,6 +87,65 @@ pub fn of_shifts(lattice: &str, result: &MultishiftResult, histories: &[History]
         "A line for each shift: the residual that the method keeps. Points are recomputed residuals b - A x.";
     page.section("Residuals", words, &figure(&residuals(histories), "residuals relative to the source"));
     page
+}
+
+/// The page of a figure or table of Clark et al. 2022; `histories` are those of its solves.
+pub fn of_reproduced(lattice: &str, result: &ReproduceResult, histories: &[History]) -> Page {
+    let mut page = Page::new(&format!("{lattice}: {}", result.published));
+    let words = format!("{} of Clark et al. 2022 on another field.", result.published);
+    page.section(lattice, &words, "");
+    let mut facts = vec![
+        ("lattice", extents(result.lattice)),
+        ("action", result.action.clone()),
+        ("mass", result.mass.to_string()),
+    ];
+    if !result.solves.is_empty() {
+        facts.push(("solves", listed(&result.solves, |one| one.name.clone())));
+        facts.push(("iterations", listed(&result.solves, |one| one.found.iterations[0].to_string())));
+        let published = listed(&result.solves, |one| {
+            one.published.map_or_else(|| "-".to_owned(), |published| published.iterations.to_string())
+        });
+        facts.push(("published iterations", published));
+        let converged = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+        facts.push(("converged", listed(&result.solves, |one| converged(one.found.converged))));
+    }
+    for one in &result.shifts {
+        let words = format!("{} shared iterations, then", one.found.iterations);
+        let after = listed(&one.found.shifts, |shift| shift.iterations.to_string());
+        facts.push((
+            if facts.len() == 3 { "first" } else { "second" },
+            format!("{}: {words} {after}", one.found.precision),
+        ));
+    }
+    page.facts(&facts);
+    if !histories.is_empty() {
+        let words = "A line for each solve, in the order above: the residual that the method keeps. Points are recomputed residuals b - A x.";
+        page.section("Residuals", words, &figure(&residuals(histories), "residuals relative to the source"));
+    }
+    if !result.deviations.is_empty() {
+        let names = listed(&result.deviations, |one| one.precision.clone());
+        let words =
+            format!("The share of real and imaginary parts that deviate less from float64, for {names}.");
+        page.section("Deviations", &words, &figure(&cumulative(&result.deviations), "share by deviation"));
+    }
+    page
+}
+
+fn cumulative(deviations: &[Deviations]) -> String {
+    let mut chart = Chart::new(900.0, 420.0, MARGINS, "share of numbers by deviation");
+    let all = deviations.iter().flat_map(|one| one.quantiles.iter().copied());
+    let (least, most) = range(all.filter(|&value| positive(value)));
+    let x = Scale::log(least, most, chart.left, chart.right);
+    let y = Scale::linear(0.0, 1.0, chart.bottom, chart.top);
+    chart.y_axis(&y, "share");
+    chart.x_axis(&x, "absolute deviation", false);
+    for (colour, one) in deviations.iter().enumerate() {
+        let shares = one.quantiles.iter().enumerate().map(|(i, &value)| ((i + 1) as f64 / 100.0, value));
+        let points =
+            shares.filter(|(_, value)| positive(*value)).map(|(share, value)| (x.at(value), y.at(share)));
+        chart.line(&points.collect::<Vec<_>>(), &format!("c{}", colour % LINES));
+    }
+    chart.finish()
 }
 
 fn listed<T>(list: &[T], text: impl Fn(&T) -> String) -> String {
@@ -179,6 +240,7 @@ mod tests {
             plaquettes(&[1.0]),
             residuals(&[]),
             residuals(&[History { steps: vec![0.0, f64::NAN], checks: vec![(0, 1.0)] }]),
+            cumulative(&[]),
             correlator(&[]),
             correlator(&[0.0, f64::INFINITY]),
         ] {
