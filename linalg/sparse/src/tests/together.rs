@@ -1,6 +1,7 @@
 use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
 use crate::precondition::{Amg, Ilu};
+use zellige_kernels::packed::block::BlockFormat;
 use zellige_krylov::rounds::{Ended, Limit, Limits};
 
 const STEPS: [usize; 8] = [9, 7, 9, 0, 9, 9, 5, 1];
@@ -64,7 +65,10 @@ fn columns_have_the_bits_that_they_have_alone() -> Result<(), Error> {
     let [one, four, devices] = places()?;
     let (cg, fcg) = (Cg::default(), Cg { flexible: true });
     let bicgstab = BiCgStab { l: 2 };
-    let cases: [(&Runtime, &dyn Method, &str, usize); 10] = [
+    let gmres = Gmres { restart: 8, ..Gmres::default() };
+    let modified = Gmres { orthogonalisation: Orthogonalisation::Modified, flexible: true, ..gmres };
+    let narrow = Gmres { basis: Packed::Blocks(BlockFormat::B16), ..gmres };
+    let cases: [(&Runtime, &dyn Method, &str, usize); 14] = [
         (&one, &cg, "none", 8),
         (&four, &cg, "none", 2),
         (&four, &cg, "ilu0", 4),
@@ -75,6 +79,10 @@ fn columns_have_the_bits_that_they_have_alone() -> Result<(), Error> {
         (&four, &fcg, "jacobi", 4),
         (&four, &Minres, "jacobi", 2),
         (&four, &bicgstab, "ilu0", 4),
+        (&four, &gmres, "none", 8),
+        (&devices, &gmres, "ilu0", 2),
+        (&four, &modified, "jacobi", 4),
+        (&four, &narrow, "ilu0", 8),
     ];
     for (rt, method, preconditioner, count) in cases {
         agree(rt, method, (&a, 1), preconditioner, count)?;
