@@ -6,7 +6,7 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | say what is solved | [`Operator`], [`from_fn`], [`Shifted`], [`Solve`] |
+//! | say what is solved | [`Operator`], [`from_fn`], [`Shifted`], [`Combination`], [`Product`], [`Adjoint`], [`Solve`] |
 //! | say how | [`Method`], [`Cg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
 //! | solve for several right-hand sides, or several shifts at once | [`solve_columns`], [`solve_shifted`], [`solve_shifts`] |
 //! | say when to stop | [`StoppingCriterion`], [`Stop`] |
@@ -49,6 +49,7 @@
 
 mod bicgstab;
 mod cg;
+mod composed;
 mod error;
 mod gmres;
 mod gpu;
@@ -72,6 +73,7 @@ mod vector_task;
 
 pub use bicgstab::BiCgStab;
 pub use cg::Cg;
+pub use composed::{Adjoint, Combination, Product};
 pub use error::Error;
 pub use gmres::{Gmres, Orthogonalisation, RelaxedGmres};
 pub use log::{History, Logger, Onwards, Rescaled};
@@ -143,12 +145,12 @@ pub trait Method<E: Scalar = f64> {
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error>;
 }
 
-/// Bytes of the vectors that solving keeps.
+/// Bytes of the vectors that solving keeps for each column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The basis of the Krylov space, as it is stored.
     pub basis: u64,
-    /// All others, for one column.
+    /// All others.
     pub vectors: u64,
 }
 
@@ -176,7 +178,8 @@ pub trait Correction<E: Scalar = f64> {
     /// What its vectors take.
     fn kept(&self) -> Kept;
 
-    /// Solves, from `d = 0`, until each column that has a limit has met one; a method that restarts comes back then. Other columns stay as they are.
+    /// Solves, from `d = 0`, until each column that has a limit has met one; a method that restarts comes back then. The correction of other columns
+    /// means nothing.
     ///
     /// # Errors
     /// What went wrong in a task.

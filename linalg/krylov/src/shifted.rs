@@ -39,6 +39,16 @@ impl<E: Scalar> Operator<E> for Shifted<'_, E> {
         steps.task("shift").add(y, times(self.sigma, x)).submit()
     }
 
+    fn apply_adjoint(
+        &self,
+        steps: &Steps<'_, E>,
+        x: &MultiVector<E>,
+        y: &MultiVector<E>,
+    ) -> Result<(), Error> {
+        self.a.apply_adjoint(steps, x, y)?;
+        steps.task("shift").add(y, times(self.sigma, x)).submit()
+    }
+
     fn apply_dot(
         &self,
         steps: &Steps<'_, E>,
