@@ -40,7 +40,7 @@ pub use distance::{
 };
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
-pub use sell::{PanelAt, STRETCHES, Stretches, sell_product};
+pub use sell::{PARTS, PanelAt, VectorParts, sell_product};
 pub use source::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use vectors::{Factor, VectorPart, VectorProgram, vector_task};
