@@ -12,7 +12,7 @@
 //! | say when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | watch | [`Logger`], [`History`] |
 //! | store vectors in fewer bits | [`MultiVector`], [`Storage`], [`Packed`] |
-//! | write a method or an operator | [`Steps`], [`VectorTask`], [`Sums`], [`Numbers`], [`rounds`] |
+//! | write a method or an operator | [`Steps`], [`VectorTask`], [`Sums`], [`Formulas`], [`Numbers`], [`rounds`] |
 //!
 //! Vectors are cut into parts ([`Space`]), one task works on one part. Sums of products are made in one order: results have the same bits on any number of
 //! workers, and a column of several has the bits that it has alone.
@@ -51,6 +51,7 @@ mod bicgstab;
 mod cg;
 mod composed;
 mod error;
+mod formulas;
 mod gmres;
 mod gpu;
 pub mod grains;
@@ -75,6 +76,7 @@ pub use bicgstab::BiCgStab;
 pub use cg::Cg;
 pub use composed::{Adjoint, Combination, Product};
 pub use error::Error;
+pub use formulas::{Formulas, Value};
 pub use gmres::{Gmres, Orthogonalisation, RelaxedGmres};
 pub use log::{History, Logger, Onwards, Rescaled};
 pub use minres::Minres;
