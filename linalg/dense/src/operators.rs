@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use zellige_kernels::formats::frobenius_norm;
 use zellige_kernels::{MatMut, MatRef, Op, gemm};
-use zellige_krylov::{
-    Error as KrylovError, MultiVector, NumbersHandle, Operator, Space, Steps, Sums, Workspace, are_done, plus,
-};
+use zellige_krylov::method::{NumbersHandle, Steps, Sums, Workspace, are_done, plus};
+use zellige_krylov::{Error as KrylovError, MultiVector, Operator, Space};
 use zellige_runtime::{Slot, Submit, TaskError, read, scratch, write};
 
 use crate::error::Error;

@@ -1,10 +1,10 @@
 //! Conjugate gradients.
 
 use crate::error::Error;
+use crate::method::rounds::{Recorded, steps_per_graph};
 use crate::numbers::NumbersHandle;
 use crate::operator::{apply_to, check_fixed};
 use crate::reliable::{Estimated, Reliable, Updatable};
-use crate::rounds::{Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;

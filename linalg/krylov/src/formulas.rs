@@ -87,17 +87,17 @@ impl<E: Scalar> Formulas<E> {
         }
     }
 
-    /// The residual norm that the method begins with; see [`Numbers::first_residual`](crate::Numbers::first_residual).
+    /// The residual norm that the method begins with; see [`Numbers::first_residual`](crate::method::Numbers::first_residual).
     pub fn first_residual(&self, norm: Value<'_>) {
         self.push(Op::Begin(norm.re));
     }
 
-    /// One more step, and the norm of its residual; see [`Numbers::step`](crate::Numbers::step).
+    /// One more step, and the norm of its residual; see [`Numbers::step`](crate::method::Numbers::step).
     pub fn step(&self, norm: Value<'_>) {
         self.push(Op::Step(norm.re));
     }
 
-    /// Ends the method where a form is not positive; see [`Numbers::end_unless_positive`](crate::Numbers::end_unless_positive).
+    /// Ends the method where a form is not positive; see [`Numbers::end_unless_positive`](crate::method::Numbers::end_unless_positive).
     pub fn end_unless_positive(&self, form: Value<'_>) {
         self.push(Op::EndUnlessPositive(form.re));
     }

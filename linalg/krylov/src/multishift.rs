@@ -1,12 +1,12 @@
 //! Several multiples of the identity added to one operator, solved at the price of one.
 
 use crate::error::Error;
-use crate::grains::{norm, unit_scale};
 use crate::log::{Logger, Onwards, Rescaled};
+use crate::method::grains::{norm, unit_scale};
+use crate::method::rounds::{Limit, Limits, Recorded, steps_per_graph};
 use crate::numbers::NumbersHandle;
 use crate::operator::{Operator, apply_to};
 use crate::reliable::{Estimated, Reliable, ReliableUpdates, Updates};
-use crate::rounds::{Limit, Limits, Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::shifted::Shifted;
 use crate::solve::{BEYOND, Solution, Solve, check, solve};
@@ -25,6 +25,18 @@ use crate::{Cg, Correction, Kept, Setting};
 /// steps that were shared come with the result. Each shift has a logger, and all of them are told of the shared steps: of the residual of the smallest
 /// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts. The shared steps end at
 /// [`Solve::reduction`]: beyond it the residual of a narrow operator says nothing of the true one.
+///
+/// ```
+/// use zellige_krylov::{Solve, Space, Stop, from_fn, solve_shifted};
+/// use zellige_runtime::Runtime;
+///
+/// let (rt, space) = (Runtime::new()?, Space::new(50, 0));
+/// let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// let found = solve_shifted(&Solve::new(&rt, &a), &[0.0, 9.0], &[1.0; 50], &Stop::RelativeToRhs(1e-10), &mut [(), ()])?;
+/// let [(_, x), (_, y)] = &found.each[..] else { unreachable!("two shifts") };
+/// assert!((x[0] - 1.0).abs() < 1e-8 && (y[0] - 0.1).abs() < 1e-8);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another number of loggers.

@@ -10,6 +10,7 @@ mod norms;
 mod reliable;
 mod together;
 
+use zellige_krylov::method::*;
 use zellige_krylov::*;
 
 use crate::csr::Csr;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::basis::{Basis, Codes, Of, PIECE, open, pieces};
 use super::hessenberg::Hessenberg;
 use crate::error::Error;
-use crate::grains::dot;
+use crate::method::grains::dot;
 use crate::scalar::Scalar;
 use crate::space::GRAIN;
 use crate::steps::Steps;

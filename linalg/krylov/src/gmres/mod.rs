@@ -15,9 +15,9 @@ use self::basis::{Basis, Codes, Of, PIECE, pieces};
 use self::hessenberg::{Hessenberg, Solved};
 use crate::error::Error;
 use crate::log::Logger;
+use crate::method::rounds::{self, Ended, Limit, Limits};
 use crate::numbers::{NumbersHandle, REMEMBERED, columns_of, columns_of_mut};
 use crate::operator::{Operator, check_fixed};
-use crate::rounds::{self, Ended, Limit, Limits};
 use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::steps::{Steps, Sums};
@@ -27,6 +27,19 @@ use crate::{Correction, Kept, Method, Setting};
 
 /// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible (FGMRES, Saad 1993) where the preconditioner changes from
 /// step to step. A run is one cycle: the loop around it restarts with the true residual.
+///
+/// ```
+/// use zellige_krylov::{Gmres, Solve, Space, Stop, from_fn, solve};
+/// use zellige_runtime::Runtime;
+///
+/// let (rt, space) = (Runtime::new()?, Space::new(50, 0));
+/// // 3 on the diagonal, 1 behind it.
+/// let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = 3.0 * x[i] + x.get(i + 1).unwrap_or(&0.0)));
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &Gmres { restart: 10, ..Gmres::default() }, &[4.0; 50], &mut x, &Stop::RelativeToRhs(1e-12), &mut ())?;
+/// assert!(found.reason.is_converged() && (x[0] - 1.0).abs() < 1e-10);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gmres {
     /// Steps of a cycle, and vectors that are kept for it.

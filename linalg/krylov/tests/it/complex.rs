@@ -2,10 +2,11 @@
 
 use faer::Mat;
 use num_complex::Complex;
+use zellige_krylov::method::{Setting, Steps, times};
 use zellige_krylov::{
     BiCgStab, Cg, Error, Gmres, History, Logger, Method, Minres, MultiVector, Operator, Orthogonalisation,
-    Packed, Reason, RelaxedGmres, Setting, Solution, Solve, Space, Steps, Stop, StoppingCriterion, from_fn,
-    solve, solve_columns, solve_shifted, times,
+    Packed, Reason, RelaxedGmres, Solution, Solve, Space, Stop, StoppingCriterion, from_fn, solve,
+    solve_columns, solve_shifted,
 };
 use zellige_runtime::Runtime;
 

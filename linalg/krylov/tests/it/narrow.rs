@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use zellige_kernels::packed::PackedFormat;
+use zellige_krylov::method::{Correction, NumbersHandle, Setting, Steps, Sums, minus, plus, times};
 use zellige_krylov::{
-    BiCgStab, Cg, Correction, Error, FromFn, History, Logger, Method, MultiVector, NumbersHandle, Operator,
-    Packed, Plain, ReliableUpdates, Setting, Solution, Solve, Space, Stabilisation, Steps, Stop, Storage,
-    Sums, Trigger, Updates, from_fn, minus, plus, solve, solve_shifted, solve_shifted_with, times,
+    BiCgStab, Cg, Error, FromFn, History, Logger, Method, MultiVector, Operator, Packed, Plain,
+    ReliableUpdates, Solution, Solve, Space, Stabilisation, Stop, Storage, Trigger, Updates, from_fn, solve,
+    solve_shifted, solve_shifted_with,
 };
 use zellige_runtime::{Bindings, Runtime};
 

@@ -386,7 +386,7 @@ mod tests {
     use super::*;
     use crate::csr::Triplet;
     use crate::generate::{Elasticity, Elements, Flow, Transport, elasticity, flow, transport};
-    use zellige_krylov::GRAIN;
+    use zellige_krylov::method::GRAIN;
 
     /// `L`, `U` and `D^-1` as matrices.
     fn assembled<const B: usize>(factors: &[Factors<B>], space: &Space) -> Result<[Csr; 3], Error> {

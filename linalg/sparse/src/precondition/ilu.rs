@@ -12,7 +12,8 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
 use crate::stored::{best_edge, check_columns};
-use zellige_krylov::{MultiVector, Operator, Space, Steps, joined};
+use zellige_krylov::method::{Steps, joined};
+use zellige_krylov::{MultiVector, Operator, Space};
 
 /// `M = L D U` with `L` and `U` triangular, where the matrix has elements, or blocks of them if it is one of blocks: ILU(0); IC(0) of a symmetric matrix,
 /// whose `M` is symmetric to the last bit (Meijerink and van der Vorst 1977).

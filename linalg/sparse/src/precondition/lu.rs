@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use faer::MatMut;
 use zellige_faer::sparse::{self, CholeskyOrder, LuOrder, NoFactors, Pattern};
-use zellige_krylov::{MultiVector, Operator, Space, Steps, joined};
+use zellige_krylov::method::{Steps, joined};
+use zellige_krylov::{MultiVector, Operator, Space};
 use zellige_runtime::{reads, updates};
 
 use crate::Error;

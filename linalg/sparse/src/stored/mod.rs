@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use zellige_kernels::sell::Panel;
-use zellige_krylov::{MultiVector, Operator, Scalar, Space, Steps};
+use zellige_krylov::method::Steps;
+use zellige_krylov::{MultiVector, Operator, Scalar, Space};
 use zellige_runtime::data::Chunk;
 use zellige_runtime::{Handle, ReadList, Runtime, Submit, read, reads, update};
 

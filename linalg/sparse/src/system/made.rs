@@ -18,10 +18,10 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::matching::Matching;
 use crate::reorder::Permutation;
-use zellige_krylov::grains::norm;
+use zellige_krylov::method::grains::norm;
+use zellige_krylov::method::{Kept, Onwards};
 use zellige_krylov::{
-    Kept, Logger, Method, Onwards, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion,
-    solve as solve_by,
+    Logger, Method, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion, solve as solve_by,
 };
 
 /// A matrix with everything that solving takes: copies are made when it is, preconditioners when they are first needed, and both serve any number of

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
-use zellige_krylov::grains::norm;
+use zellige_krylov::method::grains::norm;
 
 /// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual. So many threads share the rows; the answer is the same.
 pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize) -> (f64, f64) {

@@ -2,7 +2,7 @@ use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
 use crate::precondition::{Amg, Ilu};
 use zellige_kernels::packed::block::BlockFormat;
-use zellige_krylov::rounds::{Ended, Limit, Limits};
+use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 
 const STEPS: [usize; 8] = [9, 7, 9, 0, 9, 9, 5, 1];
 

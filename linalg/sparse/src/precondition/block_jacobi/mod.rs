@@ -13,7 +13,8 @@ use self::partition::blocks;
 use self::value::Inverses;
 use crate::Error;
 use crate::csr::Csr;
-use zellige_krylov::{MultiVector, Operator, Space, Steps};
+use zellige_krylov::method::Steps;
+use zellige_krylov::{MultiVector, Operator, Space};
 
 /// `M` is the diagonal blocks of the matrix (block Jacobi).
 ///

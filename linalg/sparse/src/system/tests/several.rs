@@ -107,7 +107,7 @@ fn sizes_far_from_one_are_solved_all_the_same() -> Result<(), Error> {
                     let solution = answer.solution;
                     assert!(solution.reason.is_converged(), "{name}: {:?}", answer.attempts);
                     let errors = crate::exact::ExactProduct::of(&a, &x[k])?.errors(&b[k])?;
-                    let size = |v: &[f64]| crate::krylov::grains::norm(v);
+                    let size = |v: &[f64]| crate::krylov::method::grains::norm(v);
                     assert!(size(&errors) <= 1.01e-10 * size(&b[k]), "{name}: {:e}", size(&errors));
                     assert!(solution.true_residual <= 1e-10 * solution.rhs, "{name}: {solution:?}");
                     assert!(logs[k].checks[0].1 == solution.rhs, "{name}: {:?}", logs[k].checks);
