@@ -7,6 +7,7 @@ mod hard;
 mod minres;
 mod multishift;
 mod norms;
+mod refined;
 mod reliable;
 mod together;
 
