@@ -73,7 +73,7 @@ impl<'r> Cholesky<'r> {
         let shifted: Arc<[f64]> = match shift {
             0.0 => Arc::clone(&a),
             _ => {
-                let of_diagonal = |at: usize| if at % (n + 1) == 0 { 1.0 + shift } else { 1.0 };
+                let of_diagonal = |at: usize| if at.is_multiple_of(n + 1) { 1.0 + shift } else { 1.0 };
                 a.iter().enumerate().map(|(at, a)| a * of_diagonal(at)).collect()
             }
         };
