@@ -137,8 +137,7 @@ impl<'f> Value<'f> {
     }
 
     /// Of two real numbers the first where this one is not 0, otherwise the second.
-    pub fn select(self, otherwise: [Value<'f>; 2]) -> Value<'f> {
-        let [a, b] = otherwise;
+    pub fn select(self, [a, b]: [Value<'f>; 2]) -> Value<'f> {
         self.real_of(self.push(Op::Select(self.re, a.re, b.re)))
     }
 }
