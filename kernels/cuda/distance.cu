@@ -297,20 +297,20 @@ __device__ inline u32 sum_before(u32 mine, Counts &counts)
     return sum;
 }
 
-// The stretch of `count` things that is this thread's: stretches follow one another.
-struct Stretch {
+// The chunk of `count` things that is this thread's: chunks follow one another.
+struct Chunk {
     u32 begin, end;
 };
 
-__device__ inline Stretch stretch_of(u32 t, u32 count)
+__device__ inline Chunk chunk_of(u32 t, u32 count)
 {
     u32 each = (count + THREADS - 1) / THREADS, begin = t * each < count ? t * each : count;
-    Stretch stretch = {begin, begin + each < count ? begin + each : count};
-    return stretch;
+    Chunk chunk = {begin, begin + each < count ? begin + each : count};
+    return chunk;
 }
 
 // The smallest key that `keep` of an event's sums do not exceed, of which `mine` are this thread's to count.
-__device__ inline u32 last_key(const float *sums, Stretch mine, u32 keep, Counts &counts)
+__device__ inline u32 last_key(const float *sums, Chunk mine, u32 keep, Counts &counts)
 {
     u32 last = 0;
     for (int bit = 31; bit >= 0; bit--) {
@@ -329,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 {
     __shared__ Counts counts;
     const float *of_event = sums + (u64)blockIdx.x * stride;
-    Stretch mine = stretch_of(threadIdx.x, points);
+    Chunk mine = chunk_of(threadIdx.x, points);
     u32 last = last_key(of_event, mine, keep, counts);
     u32 below = 0, equal = 0;
     for (u32 i = mine.begin; i < mine.end; i++) {
@@ -418,7 +418,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     square = of_all<Plus>(square, lengths);
     most = of_all<Larger>(most, lengths);
-    double last = sum_of(last_key(of_event, stretch_of(t, points), keep, counts));
+    double last = sum_of(last_key(of_event, chunk_of(t, points), keep, counts));
     Margin margin = {error, subnormal, direct, largest};
     Around limits = around(margin, last, square, most);
     Square power = {};
@@ -513,7 +513,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     Compared of = {sums + (u64)blockIdx.x * stride, kept, listed != 0, unit, 0.0, 0.0f};
     if (of.listed)
         of.kept += (u64)blockIdx.x * stride;
-    Stretch mine = stretch_of(threadIdx.x, count);
+    Chunk mine = chunk_of(threadIdx.x, count);
     Two two = {NONE, NONE};
     for (u32 i = mine.begin; i < mine.end; i++)
         look_at(two, (u64)key_of(of.sums[i]) << 32 | i);
@@ -534,8 +534,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     u32 near_by = 0;
     // In the order of the CPU: one after the other.
     for (u32 t = 0; t < THREADS; t++) {
-        Stretch stretch = stretch_of(t, both.near[t] > 0 ? count : 0);
-        for (u32 i = stretch.begin; i < stretch.end; i++)
+        Chunk chunk = chunk_of(t, both.near[t] > 0 ? count : 0);
+        for (u32 i = chunk.begin; i < chunk.end; i++)
             if (of.is_near(i)) {
                 squares += square_between(positions + 3 * (u64)of.point(i), positions + 3 * (u64)best);
                 near_by++;

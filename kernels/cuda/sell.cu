@@ -19,7 +19,7 @@
 // Nothing of this was measured on a GPU.
 
 #define LANES 8
-#define MOST_STRETCHES 64
+#define MOST_PARTS 64
 // Of a tile that has a list of them; each has four bytes, and the list ends where the tile begins.
 #define DIAGONALS 8
 // Words of the guide's entries, and what is in them.
@@ -95,10 +95,10 @@ __device__ inline double decoded(u64 code, Format format)
 
 // --- Where x is --------------------------------------------------------------------------------------------------------------------------
 
-// What a tile reads of x: from one place on, or, where its window is in several stretches, wherever `each` says.
+// What a tile reads of x: from one place on, or, where its window is in several parts, wherever `each` says.
 struct Window {
     const double *whole; // 0 in the second case
-    const double *const *stretches;
+    const double *const *parts;
     u64 first, each; // numbers of one vector
     u32 count;       // of vectors
     u32 vector;      // the first one of this block
@@ -109,8 +109,8 @@ __device__ inline const double *place(const Window &window, u32 column)
 {
     if (window.whole)
         return window.whole + (u64)column * B * window.count;
-    u64 first = window.first + (u64)column * B, stretch = first / window.each;
-    return window.stretches[stretch] + (first - stretch * window.each) * window.count + window.vector;
+    u64 first = window.first + (u64)column * B, part = first / window.each;
+    return window.parts[part] + (first - part * window.each) * window.count + window.vector;
 }
 
 // --- One lane ----------------------------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ struct Shared {
     double lanes[THREADS(B) * K];
     u16 rows[THREADS(B)]; // of elements, of each thread's lane
     int diagonals[DIAGONALS];
-    const double *stretches[MOST_STRETCHES];
+    const double *parts[MOST_PARTS];
 };
 
 // Adds to the sums of its row what each lane has, in the order of lanes; a thread for each row of numbers.
@@ -293,10 +293,10 @@ __device__ inline void multiply_tile(const u8 *panel, const u32 *guide, u32 tile
         shared.diagonals[t] = (int)four_bytes(from, start - 4 * DIAGONALS + 4 * t);
     Columns columns = {on_diagonals ? 4u : is_long ? 32u : 16u, on_diagonals ? shared.diagonals : 0};
     __syncthreads();
-    Window window = {0, shared.stretches, width == 0 ? 0 : (u64)base * B - first, each, count, blockIdx.y * K};
-    u64 stretch = window.first / each, last = (window.first + (width == 0 ? 0 : (u64)width * B - 1)) / each;
-    if (stretch == last)
-        window.whole = shared.stretches[stretch] + (window.first - stretch * each) * count + window.vector;
+    Window window = {0, shared.parts, width == 0 ? 0 : (u64)base * B - first, each, count, blockIdx.y * K};
+    u64 part = window.first / each, last = (window.first + (width == 0 ? 0 : (u64)width * B - 1)) / each;
+    if (part == last)
+        window.whole = shared.parts[part] + (window.first - part * each) * count + window.vector;
     for (u32 section = tile[7]; section < tile[TILE + 7]; section++) {
         const u32 *about = of_sections + (u64)section * SECTION;
         add_section<B, K>(from, start, groups + about[0], about[SECTION] - about[0], about[1], columns, window, shared);
@@ -311,12 +311,12 @@ __device__ inline void multiply_tile(const u8 *panel, const u32 *guide, u32 tile
 
 // --- Kernels -----------------------------------------------------------------------------------------------------------------------------
 
-// The stretches of x as arguments, so that no table has to be brought to the device, and how one thread makes a table of them.
+// The parts of x as arguments, so that no table has to be brought to the device, and how one thread makes a table of them.
 #define FOUR(X, p) X(p, 0) X(p, 1) X(p, 2) X(p, 3)
 #define SIXTEEN(X, p) FOUR(X, p##0) FOUR(X, p##1) FOUR(X, p##2) FOUR(X, p##3)
 #define EVERY(X) SIXTEEN(X, 0) SIXTEEN(X, 1) SIXTEEN(X, 2) SIXTEEN(X, 3)
-#define STRETCH(p, q) , const double *x##p##q
-#define ENTER(p, q) shared.stretches[quaternary(1##p##q)] = x##p##q;
+#define PART(p, q) , const double *x##p##q
+#define ENTER(p, q) shared.parts[quaternary(1##p##q)] = x##p##q;
 
 // What the last three digits of a number stand for to base 4.
 __device__ constexpr u32 quaternary(u32 digits)
@@ -324,12 +324,12 @@ __device__ constexpr u32 quaternary(u32 digits)
     return digits / 100 % 10 * 16 + digits / 10 % 10 * 4 + digits % 10;
 }
 
-// exponent: what all sums are multiplied by, as a power of two. x: `each` numbers of a vector in each stretch (in the last what is left), from column
+// exponent: what all sums are multiplied by, as a power of two. x: `each` numbers of a vector in each part (in the last what is left), from column
 // `first` on. Where `asks` is not 0, nothing is done if *done is not 0. y: the rows of the panel.
 #define SELL(name, B, K)                                                                                     \
     extern "C" __global__ void __launch_bounds__(THREADS(B))                                                 \
         name(const u8 *panel, const u32 *guide, u32 tiles, u32 sections, int exponent, u64 first, u64 each,  \
-             u32 count, u32 asks, const double *done, double *y EVERY(STRETCH))                                         \
+             u32 count, u32 asks, const double *done, double *y EVERY(PART))                                         \
     {                                                                                                        \
         __shared__ Shared<B, K> shared;                                                                      \
         if (blockIdx.x >= tiles || (asks != 0 && *done != 0.0))                                              \

@@ -67,6 +67,7 @@ pub mod cuda;
 pub mod distance;
 mod error;
 pub mod formats;
+pub mod formulas;
 #[allow(unsafe_code)]
 mod mat;
 pub mod packed;

@@ -52,7 +52,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
         Some(failed) => {
             let failed = &solved[failed];
             let which = failed.name(solved.len() > 1).map_or(String::new(), |name| name + ": ");
-            Err(CommandError::NotConverged(which + &*advice(args, &failed.answer)).into())
+            Err(CommandError::NotConverged(which + &*advice(args, &a, &failed.answer)).into())
         }
     }
 }
@@ -147,9 +147,16 @@ fn text_of(answer: &Answer) -> String {
 }
 
 /// What to do about an answer that is not good enough.
-fn advice(args: &SolveArgs, answer: &Answer) -> String {
+fn advice(args: &SolveArgs, a: &Csr, answer: &Answer) -> String {
     let solution = &answer.solution;
     let (ratio, steps) = (solution.true_residual / solution.rhs, solution.steps);
+    if args.nullspace.is_none() && args.shifts.is_empty() && system::has_constant_null_space(a) {
+        return format!(
+            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: every row of the matrix adds up to \
+             zero, so that it is singular; take --nullspace constant",
+            args.tol
+        );
+    }
     let floor = answer.attainable / solution.rhs;
     if floor > args.tol {
         return format!(

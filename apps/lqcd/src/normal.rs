@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use zellige_kernels::sites::SiteFormat;
-use zellige_krylov::{MultiVector, Operator, Space, Steps, Storage, Workspace};
+use zellige_krylov::method::{Steps, Workspace};
+use zellige_krylov::{MultiVector, Operator, Space, Storage};
 use zellige_runtime::Submit;
 
 use crate::dslash::{Boundary, Dslash};
@@ -104,7 +105,8 @@ mod tests {
     use crate::testing::{random_gauge, random_matrices};
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
-    use zellige_krylov::{NumbersHandle, multiply};
+    use zellige_krylov::method::NumbersHandle;
+    use zellige_krylov::multiply;
     use zellige_runtime::{Bindings, Runtime};
 
     fn field(geometry: Geometry, seed: u64) -> Vec<C64> {

@@ -14,7 +14,8 @@ use zellige_sparse::Csr;
 use zellige_sparse::Stored;
 use zellige_sparse::adaptive::{Adaptation, Criterion, FormatSet};
 use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
-use zellige_sparse::krylov::{MultiVector, NumbersHandle, Operator, Space, Steps};
+use zellige_sparse::krylov::method::{NumbersHandle, Steps};
+use zellige_sparse::krylov::{MultiVector, Operator, Space};
 
 use super::rates::Conditions;
 use super::run::Run;

@@ -14,6 +14,7 @@
 //! | [`small_products`] | many products of small tiles in one launch |
 //! | [`sell_product`] | products with panels of sparse matrices |
 //! | [`vector_task`] | linear combinations and sums of products of vectors, fused |
+//! | [`formulas_task`] | scalars of iterative methods, by small programs |
 //! | [`distance_events`], [`distance_sums`], [`distance_best`], [`distance_again`], [`distance_answers`] | searches of a basis, sum by sum and from sums to answers |
 //! | [`distance_matrix`], [`distance_products`], [`distance_nearest`] | sums of squares by the library's product, and what it cannot tell apart |
 //!
@@ -24,6 +25,7 @@ mod batched;
 mod blocks;
 mod convert;
 mod distance;
+mod formulas;
 mod launch;
 mod norms;
 mod sell;
@@ -38,9 +40,10 @@ pub use distance::{
     ANSWER_NUMBERS, Compared, PointsAt, Stored, distance_again, distance_answers, distance_best,
     distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
+pub use formulas::{EncodedFormulas, FormulasAt, formulas_task};
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
-pub use sell::{PanelAt, STRETCHES, Stretches, sell_product};
+pub use sell::{PARTS, PanelAt, VectorParts, sell_product};
 pub use source::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use vectors::{Factor, VectorPart, VectorProgram, vector_task};

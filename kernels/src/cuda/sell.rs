@@ -8,8 +8,8 @@ use super::Launch;
 use super::launch::LaunchError;
 use crate::sell::Outline;
 
-/// Most stretches of a vector: they are arguments.
-pub const STRETCHES: usize = 64;
+/// Most parts of a vector: they are arguments.
+pub const PARTS: usize = 64;
 
 /// A panel on a GPU: its bytes, and those of its guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +22,16 @@ pub struct PanelAt {
     pub guide: Address,
 }
 
-/// Where the `x` of a product lies: stretches of columns, one after the other.
+/// Where the `x` of a product lies: parts of columns, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretches<'a> {
+pub struct VectorParts<'a> {
     /// The column that the first one begins with.
     pub first: usize,
     /// Where they are, and their bytes: the same for each, but for the last, which may have less.
     pub at: &'a [(Address, u64)],
 }
 
-impl Stretches<'_> {
+impl VectorParts<'_> {
     /// The columns, of `count` vectors.
     fn columns(&self, count: usize) -> Range<usize> {
         let numbers: u64 = self.at.iter().map(|at| at.1 / (8 * count as u64)).sum();
@@ -39,16 +39,16 @@ impl Stretches<'_> {
     }
 }
 
-/// The launch of `Y = A X` for the rows of a panel and 1, 2, 4 or 8 vectors, whose `count` numbers of a row lie beside each other, as
+/// The launch of `Y = A X` for the rows of a panel and 1 to 8 vectors, whose `count` numbers of a row lie beside each other, as
 /// [`Panel::multiply_part`](crate::sell::Panel::multiply_part), with its bits. `y` are the panel's rows; where a number `done` is given and is not 0,
 /// they stay as they are.
 ///
 /// # Errors
-/// [`LaunchError`] for another number of vectors, for more than [`STRETCHES`] or ones that differ, and for an `x` without a column that is read.
+/// [`LaunchError`] for another number of vectors, for more than [`PARTS`] or ones that differ, and for an `x` without a column that is read.
 pub fn sell_product(
     panel: &PanelAt,
     count: usize,
-    x: &Stretches<'_>,
+    x: &VectorParts<'_>,
     y: Address,
     done: Option<Address>,
 ) -> Result<Launch, LaunchError> {
@@ -70,7 +70,7 @@ pub fn sell_product(
         if done.is_some() { Arg::Update(y, y_bytes) } else { Arg::Write(y, y_bytes) },
     ];
     args.extend(x.at.iter().map(|&(at, bytes)| Arg::Read(at, bytes)));
-    args.resize(args.len() + STRETCHES - x.at.len(), NOTHING);
+    args.resize(args.len() + PARTS - x.at.len(), NOTHING);
     let block = [if outline.edge == 3 { 288 } else { 256 }, 1, 1];
     let grid = [(outline.tiles as u32).max(1), (count / at_once) as u32, 1];
     Ok(Launch { kernel, grid, block, args })
@@ -87,50 +87,43 @@ fn kernel(edge: usize, count: usize) -> Result<(&'static str, usize), LaunchErro
         ["zellige_sell_3_1", "zellige_sell_3_2", "zellige_sell_3_4"],
         ["zellige_sell_4_1", "zellige_sell_4_2", "zellige_sell_4_4"],
     ];
-    let at_once = count.min(4);
-    let place = match count {
-        1 => 0,
-        2 => 1,
-        4 | 8 => 2,
-        _ => {
-            let (kernel, what) = ("zellige_sell", "the number of vectors, of which 1, 2, 4 or 8 go at once,");
-            return Err(LaunchError::TooLarge { kernel, what, got: count as u64, most: 8 });
-        }
-    };
-    Ok((KERNELS[edge - 1][place], at_once))
+    let (kernel, what) = ("zellige_sell", "the number of vectors");
+    match count {
+        0 => Err(LaunchError::TooSmall { kernel, what, got: 0, least: 1 }),
+        4 | 8 => Ok((KERNELS[edge - 1][2], 4)),
+        2 | 6 => Ok((KERNELS[edge - 1][1], 2)),
+        1..8 => Ok((KERNELS[edge - 1][0], 1)),
+        _ => Err(LaunchError::TooLarge { kernel, what, got: count as u64, most: 8 }),
+    }
 }
 
-/// Numbers of a vector in each stretch.
+/// Numbers of a vector in each part.
 fn check(
     kernel: &'static str,
     outline: &Outline,
     count: usize,
-    x: &Stretches<'_>,
+    x: &VectorParts<'_>,
 ) -> Result<u64, LaunchError> {
     let small = |what, got: usize, least: usize| {
         Err(LaunchError::TooSmall { kernel, what, got: got as u64, least: least as u64 })
     };
-    if x.at.len() > STRETCHES {
-        let (got, most) = (x.at.len() as u64, STRETCHES as u64);
-        return Err(LaunchError::TooLarge { kernel, what: "the number of stretches", got, most });
+    if x.at.len() > PARTS {
+        let (got, most) = (x.at.len() as u64, PARTS as u64);
+        return Err(LaunchError::TooLarge { kernel, what: "the number of parts", got, most });
     }
     let each = x.at.first().map_or(0, |first| first.1);
     let (last, others) = x.at.split_last().map_or((0, x.at), |(last, others)| (last.1, others));
     if let Some(other) = others.iter().map(|at| at.1).find(|&bytes| bytes != each) {
-        return small("a stretch, beside the first (bytes)", other as usize, each as usize);
+        return small("a part, beside the first (bytes)", other as usize, each as usize);
     }
     if last > each {
-        let what = "the last stretch, beside the first (bytes)";
+        let what = "the last part, beside the first (bytes)";
         return Err(LaunchError::TooLarge { kernel, what, got: last, most: each });
     }
-    // An element is to be in one stretch.
+    // An element is to be in one part.
     let (numbers, edge) = ((each / (8 * count as u64)) as usize, outline.edge);
     if x.at.len() > 1 && !(numbers.is_multiple_of(edge) && x.first.is_multiple_of(edge)) {
-        return small(
-            "a stretch of columns, cut within an element,",
-            numbers,
-            numbers.next_multiple_of(edge),
-        );
+        return small("a part of columns, cut within an element,", numbers, numbers.next_multiple_of(edge));
     }
     let (needed, here) = (outline.columns, x.columns(count));
     if needed.0 < needed.1 && needed.0 < here.start {

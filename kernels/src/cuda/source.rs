@@ -67,9 +67,11 @@ pub const SOURCES: &[Source] = &[
 ];
 
 /// What sparse solvers need, apart from the others since it takes as long to compile as all of them together.
-pub const SPARSE_SOURCES: &[Source] = &[SELL, VECTORS];
+pub const SPARSE_SOURCES: &[Source] = &[SELL, VECTORS, FORMULAS];
 
 const VECTORS: Source = source!("vectors", "zellige_vectors");
+
+const FORMULAS: Source = source!("formulas", "zellige_formulas");
 
 const SELL: Source = source!(
     "sell",

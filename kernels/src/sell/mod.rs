@@ -165,7 +165,7 @@ impl Panel {
         self.multiply_many(1, x, y)
     }
 
-    /// `Y = A X` for 1, 2, 4 or 8 vectors at once; the `count` numbers of a row lie beside each other, in `x` and in `y`. Each has the bits that
+    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in `x` and in `y`. Each has the bits that
     /// [`multiply`](Panel::multiply) would give it.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ pub(super) fn multiply(
     y: &mut [f64],
 ) -> Result<(), KernelError> {
     let rows = panel.head.row_count;
-    let known = [1, 2, 4, MOST].into_iter().find(|&known| known >= count).unwrap_or(MOST);
+    let known = count.clamp(1, MOST);
     check_shape("multiply", "count of vectors", (count, 1), (known, 1))?;
     let (columns, here) = (panel.columns(), part.first..part.first + part.x.len() / known);
     if !columns.is_empty() && (columns.start < here.start || columns.end > here.end) {
@@ -109,7 +109,11 @@ pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y
                 $(
                     ($b, 1) => walk::<W, $b, 1>(panel, part, y),
                     ($b, 2) => walk::<W, $b, 2>(panel, part, y),
+                    ($b, 3) => walk::<W, $b, 3>(panel, part, y),
                     ($b, 4) => walk::<W, $b, 4>(panel, part, y),
+                    ($b, 5) => walk::<W, $b, 5>(panel, part, y),
+                    ($b, 6) => walk::<W, $b, 6>(panel, part, y),
+                    ($b, 7) => walk::<W, $b, 7>(panel, part, y),
                     ($b, _) => walk::<W, $b, MOST>(panel, part, y),
                 )*
                 _ => unreachable!("panels have an edge of 1 to 4"),

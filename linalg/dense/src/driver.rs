@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use zellige_kernels::GemmPrecision;
+use zellige_krylov::{Gmres, Logger, Solution, Solve, Stop, StoppingCriterion, solve_columns};
 use zellige_runtime::Runtime;
 
 use crate::error::Error;
 use crate::factor::cholesky;
 use crate::grid::TileGrid;
+use crate::operators::{FactorOperator, SymmetricOperator};
 use crate::policy::{Rule, SharedPolicy};
 use crate::refine::{RefineUntil, Refinement, refine, widened};
 use crate::solve::solve;
@@ -49,11 +51,34 @@ impl<'r> Cholesky<'r> {
     /// [`Error::Shape`] for another number of elements, [`Error::Rule`] for a rule that is none, [`Error::NotPositiveDefinite`] with the row where the
     /// factorisation, in this precision, finds that the matrix is not.
     pub fn factor(rt: &'r Runtime, n: usize, a: &[f64], rule: &str) -> Result<Self, Error> {
+        Self::factor_shifted(rt, n, a, rule, 0.0)
+    }
+
+    /// Factors the matrix with its diagonal multiplied by `1 + shift`, for one that is so ill-conditioned that it is not positive definite in this precision
+    /// (Higham and Pranesh 2021): a small multiple of the precision's unit roundoff. Refinements are of the matrix itself, and most
+    /// need [`refine_gmres`](Cholesky::refine_gmres).
+    ///
+    /// # Errors
+    /// As [`factor`](Cholesky::factor).
+    pub fn factor_shifted(
+        rt: &'r Runtime,
+        n: usize,
+        a: &[f64],
+        rule: &str,
+        shift: f64,
+    ) -> Result<Self, Error> {
         check("matrix", a.len(), n * n)?;
         let policy: SharedPolicy = rule.parse::<Rule>()?.into();
         let a: Arc<[f64]> = a.into();
-        let l =
-            SymmetricTiled::generate(rt, TileGrid::uniform(n, TILE)?, &block::<f32>(&a, n, |x| x as f32))?;
+        let shifted: Arc<[f64]> = match shift {
+            0.0 => Arc::clone(&a),
+            _ => {
+                let of_diagonal = |at: usize| if at.is_multiple_of(n + 1) { 1.0 + shift } else { 1.0 };
+                a.iter().enumerate().map(|(at, a)| a * of_diagonal(at)).collect()
+            }
+        };
+        let fill = block::<f32>(&shifted, n, |x| x as f32);
+        let l = SymmetricTiled::generate(rt, TileGrid::uniform(n, TILE)?, &fill)?;
         let factor = cholesky(rt, &l, &policy)?;
         factor.wait(rt)?;
         let shares = factor.counts().shares();
@@ -80,7 +105,7 @@ impl<'r> Cholesky<'r> {
     }
 
     /// `A^-1 B` by iterative refinement in float64, until the residual is `tolerance` beside `B` (in the Frobenius norm), or no longer halved by a step;
-    /// and what refinement came to.
+    /// and what refinement came to. It needs a condition number below the inverse of the factor's unit roundoff: some 1e7 in single precision, 1e3 in half.
     ///
     /// # Errors
     /// As [`solve`](Cholesky::solve).
@@ -91,6 +116,48 @@ impl<'r> Cholesky<'r> {
         let refinement = refine(self.rt, (&self.l, &self.policy), (&a, &b_rows), &x, until)?;
         let x = x.gather(self.rt)?;
         Ok((turned(&x, self.columns(b)?, |x| *x), refinement))
+    }
+
+    /// `A^-1 B` by iterative refinement in float64 whose corrections are found by GMRES with the factor as preconditioner (GMRES-IR: Carson and Higham 2018),
+    /// until the residual of each column is `tolerance` beside it; and what came of each column, by
+    /// [`reason`](zellige_krylov::Solution::reason). It converges for condition numbers for which [`refine`](Cholesky::refine) does not.
+    ///
+    /// It ends where residuals do not become smaller any more. Each correction is solved for to four digits of its residual.
+    ///
+    /// ```
+    /// use zellige_dense::Cholesky;
+    /// use zellige_runtime::Runtime;
+    ///
+    /// // The minimum of i and j: a condition number of 4 n^2, too much for half precision.
+    /// let (rt, n) = (Runtime::new().expect("a runtime"), 100usize);
+    /// let a: Vec<f64> = (0..n * n).map(|at| 1.0 + (at / n).min(at % n) as f64).collect();
+    /// let factor = Cholesky::factor_shifted(&rt, n, &a, "hp1", 1e-3)?;
+    /// let (x, found) = factor.refine_gmres(&vec![1.0; n], 1e-12)?;
+    /// assert!(found[0].reason.is_converged() && (x[0] - 1.0).abs() < 1e-6 && x[50].abs() < 1e-6);
+    /// # Ok::<(), zellige_dense::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`solve`](Cholesky::solve); [`Error::Krylov`] for right-hand sides with numbers that are not finite.
+    pub fn refine_gmres(&self, b: &[f64], tolerance: f64) -> Result<(Vec<f64>, Vec<Solution>), Error> {
+        let columns = self.columns(b)?;
+        if columns == 0 {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let a = SymmetricOperator::new(self.l.grid(), &block::<f64>(&self.a, self.n, |x| x))?;
+        let m = FactorOperator::new(&self.l, &self.policy)?;
+        let problem =
+            Solve { preconditioner: Some(&m), reduction: INNER_REDUCTION, ..Solve::new(self.rt, &a) };
+        // Flexible: the factor is applied in its own precision, and what that rounds is no error then.
+        let gmres = Gmres { restart: RESTART.min(self.n), flexible: true, ..Gmres::default() };
+        let stop = &[Stop::RelativeToRhs(tolerance), Stop::Steps(MOST_INNER_STEPS)][..];
+        let (mut x, mut logs) = (vec![0.0; b.len()], vec![(); columns]);
+        let mut of_column: Vec<&mut [f64]> = x.chunks_exact_mut(self.n).collect();
+        let b: Vec<&[f64]> = b.chunks_exact(self.n).collect();
+        let stops = vec![&stop as &dyn StoppingCriterion; columns];
+        let mut logs: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as _).collect();
+        let found = solve_columns(&problem, &gmres, &b, &mut of_column, &stops, &mut logs)?;
+        Ok((x, found))
     }
 
     fn columns(&self, b: &[f64]) -> Result<usize, Error> {
@@ -112,6 +179,11 @@ impl<'r> Cholesky<'r> {
 
 /// Refinement halves the residual in each step: more are not needed for any number of digits.
 const MOST_STEPS: usize = 60;
+
+/// Of GMRES for a correction: what its residual is reduced by, steps between restarts, and steps in all.
+const INNER_REDUCTION: f64 = 1e-4;
+const RESTART: usize = 60;
+const MOST_INNER_STEPS: usize = 2000;
 
 fn check(what: &'static str, found: usize, wanted: usize) -> Result<(), Error> {
     if found == wanted {

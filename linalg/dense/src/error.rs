@@ -1,5 +1,7 @@
 //! What can go wrong, by name.
 
+use std::sync::Arc;
+
 use zellige_gpu::GpuError;
 use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, KernelError, StorageFormat};
@@ -49,6 +51,9 @@ pub enum Error {
     /// A rule's text is wrong.
     #[error(transparent)]
     Rule(#[from] RuleError),
+    /// A Krylov method cannot be used, or its vectors do not fit the memory.
+    #[error(transparent)]
+    Krylov(Arc<zellige_krylov::Error>),
     /// Tiles, or tilings, that do not fit each other.
     #[error("{what}: {got} does not fit {want}")]
     Shape {
@@ -126,6 +131,24 @@ impl From<zellige_runtime::Error> for Error {
         match failure.downcast_ref::<Error>() {
             Some(own) => own.clone(),
             None => Error::Runtime(error),
+        }
+    }
+}
+
+impl From<zellige_krylov::Error> for Error {
+    fn from(error: zellige_krylov::Error) -> Self {
+        match error {
+            zellige_krylov::Error::Runtime(error) => error.into(),
+            other => Error::Krylov(Arc::new(other)),
+        }
+    }
+}
+
+impl From<Error> for zellige_krylov::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Runtime(error) => error.into(),
+            other => zellige_krylov::Error::unsolvable("factor", other.to_string()),
         }
     }
 }

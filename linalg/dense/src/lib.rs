@@ -43,6 +43,7 @@
 //! | hold tiles, fill and gather them | [`Tile`], [`SymmetricTiled`], [`RectTiled`], [`generator`], [`from_dense`], [`GpuGenerator`] |
 //! | choose precisions | [`Rule`] (text), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
 //! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
+//! | multiply and precondition in Krylov methods | [`SymmetricOperator`], [`FactorOperator`] |
 //! | put several products on a tile in one task; keep two copies of each tile, to compare | [`Submission`], [`Copies`], [`cholesky_with`], [`solve_with`] |
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
 //! | give every tile a fixed owner | [`Owners`], a scheduling policy |
@@ -64,6 +65,7 @@ mod factor;
 pub mod format;
 mod gpu;
 mod grid;
+mod operators;
 mod owners;
 mod policy;
 mod refine;
@@ -83,6 +85,7 @@ pub use error::{Error, NotPositiveDefinite};
 pub use factor::{Copies, Factorisation, GemmCounts, Submission, cholesky, cholesky_with};
 pub use gpu::{DescribeLaunch, GpuGenerator, GpuMatrix, GpuProducts, capability_for};
 pub use grid::{Block, TileGrid};
+pub use operators::{FactorOperator, SymmetricOperator};
 pub use owners::Owners;
 pub use policy::{
     AtSubmission, GemmQuery, Phase, PolicyError, PrecisionPolicy, RetryLadder, Rule, RuleError, SharedPolicy,

@@ -178,10 +178,10 @@ impl Correction {
     }
 }
 
-/// The power of two that takes a residual of this norm to one of about 1.
-fn unit_scale(norm: &MatrixNorm) -> f64 {
-    if norm.0 > 0.0 && norm.0.is_finite() {
-        2f64.powi(-(norm.0.log2().ceil() as i32).clamp(-1000, 1000))
+/// The power of two that takes what has this norm to a norm of about 1.
+pub(crate) fn unit_scale(norm: f64) -> f64 {
+    if norm > 0.0 && norm.is_finite() {
+        2f64.powi(-(norm.log2().ceil() as i32).clamp(-1000, 1000))
     } else {
         1.0
     }
@@ -189,7 +189,7 @@ fn unit_scale(norm: &MatrixNorm) -> f64 {
 
 /// Every block `(k, n)`, `k >= n`, in an order in which neighbours update different columns of the residual: one diagonal
 /// after the other.
-fn pairs(nt: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn pairs(nt: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..nt).flat_map(move |distance| (distance..nt).map(move |k| (k, k - distance)))
 }
 
@@ -216,12 +216,12 @@ fn submit_block<S: Submit>(
 }
 
 /// A block `A_kn` of the symmetric matrix, and its part in the residual.
-struct Block {
-    a: Generator<f64>,
-    rows: Range<usize>,
-    cols: Range<usize>,
-    at: (usize, usize),
-    m: usize,
+pub(crate) struct Block {
+    pub(crate) a: Generator<f64>,
+    pub(crate) rows: Range<usize>,
+    pub(crate) cols: Range<usize>,
+    pub(crate) at: (usize, usize),
+    pub(crate) m: usize,
 }
 
 impl Block {
@@ -235,7 +235,7 @@ impl Block {
         }
     }
 
-    fn generate<'a>(&self, area: &'a mut [f64]) -> Result<MatRef<'a, f64>, TaskError> {
+    pub(crate) fn generate<'a>(&self, area: &'a mut [f64]) -> Result<MatRef<'a, f64>, TaskError> {
         let (rows, cols) = (self.rows.len(), self.cols.len());
         (self.a)(self.rows.clone(), self.cols.clone(), area, rows)?;
         if self.at.0 == self.at.1 {
@@ -342,7 +342,7 @@ impl Codelet for Cut {
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let source = r.mat()?.sub(self.rows.start, 0, self.rows.len(), r.cols());
-        let (mut tile, scale) = (Tile::zeros(source.rows(), source.cols()), unit_scale(norm));
+        let (mut tile, scale) = (Tile::zeros(source.rows(), source.cols()), unit_scale(norm.0));
         let mut to = tile.mat_mut()?;
         for j in 0..source.cols() {
             let column = to.col_mut(j).iter_mut().zip(source.col(j));
@@ -395,7 +395,7 @@ impl Codelet for Correct {
         (d, norm, x): (&Tile<f32>, &MatrixNorm, &mut Tile<f64>),
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        let scale = self.sign * unit_scale(norm);
+        let scale = self.sign * unit_scale(norm.0);
         for (x, &d) in x.as_mut_slice()?.iter_mut().zip(d.as_slice()?) {
             *x += f64::from(d) / scale;
         }

@@ -13,7 +13,48 @@ use faer::sparse::linalg::qr::{
     col_etree, col_etree_scratch, column_counts_aat_scratch, column_counts_ata, postorder, postorder_scratch,
 };
 use faer::sparse::{FaerError, SparseColMatRef, SymbolicSparseColMatRef};
+use faer::traits::RealField;
 use faer::{Conj, MatMut, Par, Side};
+
+/// Numbers that factors consist of: `f64` or `f32`.
+pub trait Real: RealField + Copy {
+    /// The number nearest to this one.
+    fn nearest(value: f64) -> Self;
+
+    /// True unless it is infinite or NaN.
+    fn is_number(self) -> bool;
+
+    /// True for what one can divide by without leaving the range.
+    fn is_useful(self) -> bool;
+}
+
+impl Real for f64 {
+    fn nearest(value: f64) -> f64 {
+        value
+    }
+
+    fn is_number(self) -> bool {
+        self.is_finite()
+    }
+
+    fn is_useful(self) -> bool {
+        self.is_normal()
+    }
+}
+
+impl Real for f32 {
+    fn nearest(value: f64) -> f32 {
+        value as f32
+    }
+
+    fn is_number(self) -> bool {
+        self.is_finite()
+    }
+
+    fn is_useful(self) -> bool {
+        self.is_normal()
+    }
+}
 
 /// Where a square sparse matrix has nonzeros: those of column `j` are in the rows `rows[starts[j]..starts[j + 1]]`, which rise strictly.
 #[derive(Clone, Copy, Debug)]
@@ -94,12 +135,12 @@ impl LuOrder {
     ///
     /// # Errors
     /// [`NoFactors::Singular`], [`NoFactors::TooLarge`].
-    pub fn factors(self, a: Pattern<'_>, values: &[f64]) -> Result<Lu, NoFactors> {
+    pub fn factors<T: Real>(self, a: Pattern<'_>, values: &[T]) -> Result<Lu<T>, NoFactors> {
         let n = a.len();
         let matrix = SparseColMatRef::new(a.symbolic(), values);
         let (mut rows, mut rows_inverse) = (vec![0; n], vec![0; n]);
         let mut factors = SimplicialLu::new();
-        let mut memory = buffer(factorize_simplicial_numeric_lu_scratch::<u32, f64>(n, n))?;
+        let mut memory = buffer(factorize_simplicial_numeric_lu_scratch::<u32, T>(n, n))?;
         let columns = PermRef::new_checked(&self.forward, &self.inverse, n);
         let stack = MemStack::new(&mut memory);
         let made = factorize_simplicial_numeric_lu(
@@ -118,7 +159,7 @@ impl LuOrder {
         }
         let upper = factors.u_factor_unsorted();
         // The pivot is the last of its column.
-        let is_useful = |k: &usize| upper.val_of_col(*k).last().is_some_and(|pivot| pivot.is_normal());
+        let is_useful = |k: &usize| upper.val_of_col(*k).last().is_some_and(|pivot| pivot.is_useful());
         match (0..n).find(|k| !is_useful(k)) {
             Some(k) => Err(singular(k)),
             None => Ok(Lu { order: self, rows, rows_inverse, factors }),
@@ -178,14 +219,14 @@ fn nonzeros(a: Pattern<'_>, transposed: Pattern<'_>, order: PermRef<'_, u32>) ->
 
 /// `L U = P A Q`.
 #[derive(Debug)]
-pub struct Lu {
+pub struct Lu<T = f64> {
     order: LuOrder,
     rows: Vec<u32>,
     rows_inverse: Vec<u32>,
-    factors: SimplicialLu<u32, f64>,
+    factors: SimplicialLu<u32, T>,
 }
 
-impl Lu {
+impl<T: Real> Lu<T> {
     /// How many nonzeros there are, with the ones on the diagonal of `L`.
     pub fn nonzeros(&self) -> u64 {
         let count =
@@ -194,9 +235,9 @@ impl Lu {
     }
 
     /// `B = A^-1 B`.
-    pub fn solve(&self, b: MatMut<'_, f64>) {
+    pub fn solve(&self, b: MatMut<'_, T>) {
         let n = self.rows.len();
-        let mut memory = MemBuffer::new(solve_in_place_scratch::<u32, f64>(n, b.ncols(), Par::Seq));
+        let mut memory = MemBuffer::new(solve_in_place_scratch::<u32, T>(n, b.ncols(), Par::Seq));
         let rows = PermRef::new_checked(&self.rows, &self.rows_inverse, n);
         let columns = PermRef::new_checked(&self.order.forward, &self.order.inverse, n);
         let stack = MemStack::new(&mut memory);
@@ -230,10 +271,10 @@ impl CholeskyOrder {
     ///
     /// # Errors
     /// [`NoFactors::NotPositive`], [`NoFactors::TooLarge`].
-    pub fn factor(self, a: Pattern<'_>, values: &[f64]) -> Result<SparseCholesky, NoFactors> {
+    pub fn factor<T: Real>(self, a: Pattern<'_>, values: &[T]) -> Result<SparseCholesky<T>, NoFactors> {
         let matrix = SparseColMatRef::new(a.symbolic(), values);
-        let mut factor = vec![0.0; self.symbolic.len_val()];
-        let size = self.symbolic.factorize_numeric_llt_scratch::<f64>(Par::Seq, Default::default());
+        let mut factor = vec![T::nearest(0.0); self.symbolic.len_val()];
+        let size = self.symbolic.factorize_numeric_llt_scratch::<T>(Par::Seq, Default::default());
         let mut memory = buffer(size)?;
         let made = self.symbolic.factorize_numeric_llt(
             &mut factor,
@@ -244,7 +285,7 @@ impl CholeskyOrder {
             MemStack::new(&mut memory),
             Default::default(),
         );
-        if made.is_err() || !factor.iter().all(|value| value.is_finite()) {
+        if made.is_err() || !factor.iter().all(|value| value.is_number()) {
             return Err(NoFactors::NotPositive);
         }
         Ok(SparseCholesky { order: self, factor })
@@ -253,21 +294,21 @@ impl CholeskyOrder {
 
 /// `L L^T = P A P^T`.
 #[derive(Debug)]
-pub struct SparseCholesky {
+pub struct SparseCholesky<T = f64> {
     order: CholeskyOrder,
-    factor: Vec<f64>,
+    factor: Vec<T>,
 }
 
-impl SparseCholesky {
+impl<T: Real> SparseCholesky<T> {
     /// How many numbers the factor has.
     pub fn nonzeros(&self) -> u64 {
         self.order.nonzeros()
     }
 
     /// `B = A^-1 B`.
-    pub fn solve(&self, b: MatMut<'_, f64>) {
+    pub fn solve(&self, b: MatMut<'_, T>) {
         let symbolic = &self.order.symbolic;
-        let mut memory = MemBuffer::new(symbolic.solve_in_place_scratch::<f64>(b.ncols(), Par::Seq));
+        let mut memory = MemBuffer::new(symbolic.solve_in_place_scratch::<T>(b.ncols(), Par::Seq));
         let factor = LltRef::new(symbolic, &self.factor);
         factor.solve_in_place_with_conj(Conj::No, b, Par::Seq, MemStack::new(&mut memory));
     }

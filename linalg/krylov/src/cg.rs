@@ -1,10 +1,10 @@
 //! Conjugate gradients.
 
 use crate::error::Error;
+use crate::method::rounds::{Recorded, steps_per_graph};
 use crate::numbers::NumbersHandle;
 use crate::operator::{apply_to, check_fixed};
 use crate::reliable::{Estimated, Reliable, Updatable};
-use crate::rounds::{Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
@@ -171,10 +171,11 @@ impl<E: Scalar> Step<'_, E> {
             task = task.assign(part, []);
         }
         task.dot(&v.begun, &v.begun, RR).dot(&v.r, &v.z, RZ).submit()?;
-        steps.update_numbers("cg.rho", |sums, s| {
-            s.set_reals([(RHO, sums[RZ].real()), (OF_Z, 1.0)]);
-            s.first_residual(sums[RR].real().sqrt());
-            s.end_unless_positive(sums[RZ].real());
+        steps.formulas("cg.rho", |f| {
+            f.set(RHO, f.real_sum(RZ));
+            f.set(OF_Z, f.constant(1.0));
+            f.first_residual(f.real_sum(RR).sqrt());
+            f.end_unless_positive(f.real_sum(RZ));
         })?;
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
@@ -183,9 +184,10 @@ impl<E: Scalar> Step<'_, E> {
     fn descend(&self) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         apply_to(steps, self.setting.a, &v.p, &v.q, Some(PQ))?;
-        steps.update_numbers("cg.alpha", |sums, s| {
-            s.set_real(ALPHA, s.real(RHO) / sums[PQ].real());
-            s.end_unless_positive(sums[PQ].real());
+        steps.formulas("cg.alpha", |f| {
+            let curvature = f.real_sum(PQ);
+            f.set(ALPHA, f.real(RHO) / curvature);
+            f.end_unless_positive(curvature);
         })?;
         if let Some(old) = &v.r_old {
             steps.task("cg.keep").copy(old, &v.r).submit()?;
@@ -230,19 +232,26 @@ impl<E: Scalar> Step<'_, E> {
                 s[PROJECTION] = if is_new && projects { sums[RP] / sums[rho] } else { E::default() };
             })?;
         }
-        steps.update_numbers("cg.beta", move |sums, s| {
-            let rho = sums[rho].real();
-            let gained = match (is_flexible && s.real(IS_NEW) == 0.0, is_preconditioned) {
+        let is_reliable = self.reliable.is_some();
+        steps.formulas("cg.beta", |f| {
+            let rho = f.real_sum(rho);
+            let gained = match (is_flexible, is_preconditioned) {
                 (false, _) => rho,
-                (true, true) => rho - sums[CHANGE].real(),
-                (true, false) => sums[CHANGE].real(),
+                (true, true) => rho - f.real_sum(CHANGE),
+                (true, false) => f.real_sum(CHANGE),
             };
-            let gained = if gained < 0.0 { rho } else { gained };
-            s.set_real(BETA, gained / s.real(RHO));
-            s[OF_Z] = E::from_real(1.0) - s[BETA] * s[PROJECTION];
-            s.set_real(RHO, rho);
-            s.step(sums[RR].real().sqrt());
-            s.end_unless_positive(rho);
+            // The usual formula where that of Polak and Ribière is negative, or the residual was replaced.
+            let gained =
+                if is_flexible { f.constant(0.0).at_most(gained).select([gained, rho]) } else { rho };
+            let is_new = is_flexible && is_reliable;
+            let gained = if is_new { f.real(IS_NEW).select([rho, gained]) } else { gained };
+            f.set(BETA, gained / f.real(RHO));
+            if is_reliable {
+                f.set(OF_Z, f.constant(1.0) - f.number(BETA) * f.number(PROJECTION));
+            }
+            f.set(RHO, rho);
+            f.step(f.real_sum(RR).sqrt());
+            f.end_unless_positive(rho);
         })?;
         steps.task("cg.direct").assign(&v.p, [plus(OF_Z, &v.z), plus(BETA, &v.p)]).submit()
     }

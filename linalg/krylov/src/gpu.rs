@@ -1,13 +1,16 @@
-//! Vector tasks on GPUs: of real vectors in float64, with the bits of the CPU.
+//! Vector tasks and formulas on GPUs: of real vectors in float64, with the bits of the CPU.
 //!
 //! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and nothing else.
 #![allow(unsafe_code)]
 
 use zellige_cuda::GpuTask;
-use zellige_kernels::cuda::{Factor, Loaded, SPARSE_SOURCES, VectorPart, VectorProgram, vector_task};
+use zellige_kernels::cuda::{
+    Factor, FormulasAt, Loaded, SPARSE_SOURCES, VectorPart, VectorProgram, formulas_task, vector_task,
+};
 use zellige_runtime::codelet::DeviceViews;
 use zellige_runtime::{TaskContext, TaskError};
 
+use crate::formulas;
 use crate::numbers::OWN;
 use crate::scalar::Scalar;
 use crate::vector_task::{Coefficient, Operand, Place, Program, Task, With};
@@ -71,6 +74,26 @@ impl<E: Scalar> Task<E> {
         let launch = vector_task(of_kernel, &part)?;
         // SAFETY: all memory that the launch names is that of the body's operands, of which those that are updated are its alone; `vector_task` names no more
         // of each than it has.
+        unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        Ok(())
+    }
+}
+
+impl formulas::Task {
+    pub(crate) fn cuda(
+        &self,
+        (partial, numbers): DeviceViews<'_, Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let of_kernel = self.of_kernel.as_ref().expect("tasks with a program for GPUs are sent there");
+        let gpu = cx.gpu();
+        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
+        let sums: Vec<_> = partial.iter().map(|part| part.part(0)).collect();
+        let at =
+            FormulasAt { columns: self.columns, numbers: numbers.part(0), width: self.width, sums: &sums };
+        let launch = formulas_task(of_kernel, &at)?;
+        // SAFETY: all memory that the launch names is that of the body's operands, of which the numbers, which are updated, are its alone; `formulas_task` names no
+        // more of each than it has.
         unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         Ok(())
     }

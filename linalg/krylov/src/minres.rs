@@ -1,9 +1,9 @@
 //! Minimal residuals of Hermitian operators.
 
 use crate::error::Error;
+use crate::method::rounds::{Recorded, steps_per_graph};
 use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::check_fixed;
-use crate::rounds::{Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;

@@ -1,12 +1,12 @@
 //! Several multiples of the identity added to one operator, solved at the price of one.
 
 use crate::error::Error;
-use crate::grains::{norm, unit_scale};
 use crate::log::{Logger, Onwards, Rescaled};
-use crate::numbers::{NumbersHandle, State};
+use crate::method::grains::{norm, unit_scale};
+use crate::method::rounds::{Limit, Limits, Recorded, steps_per_graph};
+use crate::numbers::NumbersHandle;
 use crate::operator::{Operator, apply_to};
 use crate::reliable::{Estimated, Reliable, ReliableUpdates, Updates};
-use crate::rounds::{Limit, Limits, Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::shifted::Shifted;
 use crate::solve::{BEYOND, Solution, Solve, check, solve};
@@ -25,6 +25,18 @@ use crate::{Cg, Correction, Kept, Setting};
 /// steps that were shared come with the result. Each shift has a logger, and all of them are told of the shared steps: of the residual of the smallest
 /// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts. The shared steps end at
 /// [`Solve::reduction`]: beyond it the residual of a narrow operator says nothing of the true one.
+///
+/// ```
+/// use zellige_krylov::{Solve, Space, Stop, from_fn, solve_shifted};
+/// use zellige_runtime::Runtime;
+///
+/// let (rt, space) = (Runtime::new()?, Space::new(50, 0));
+/// let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// let found = solve_shifted(&Solve::new(&rt, &a), &[0.0, 9.0], &[1.0; 50], &Stop::RelativeToRhs(1e-10), &mut [(), ()])?;
+/// let [(_, x), (_, y)] = &found.each[..] else { unreachable!("two shifts") };
+/// assert!((x[0] - 1.0).abs() < 1e-8 && (y[0] - 0.1).abs() < 1e-8);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another number of loggers.
@@ -215,13 +227,12 @@ impl<C: StoppingCriterion + ?Sized> StoppingCriterion for Rest<'_, C> {
 /// The method's scalars, all of them real, and then those of each shift.
 const RHO: usize = 0;
 const ALPHA: usize = 1;
-const ALPHA_OLD: usize = 2;
-const BETA: usize = 3;
+const BETA: usize = 2;
 /// What the residual is multiplied by on its way to the next direction of the smallest shift, and what of that is taken out; 1 where it was replaced.
-const OF_R: usize = 4;
-const PROJECTION: usize = 5;
-const IS_NEW: usize = 6;
-const OF_SHIFTS: usize = 7;
+const OF_R: usize = 3;
+const PROJECTION: usize = 4;
+const IS_NEW: usize = 5;
+const OF_SHIFTS: usize = 6;
 
 /// Numbers of one shift.
 #[derive(Clone, Copy)]
@@ -360,13 +371,16 @@ impl<E: Scalar> Step<'_, E> {
             steps.task("multishift.begin").copy(direction, &v.r).assign(x, []).submit()?;
         }
         steps.task("multishift.begin").copy(&v.p, &v.r).dot(self.begun, self.begun, RR).submit()?;
-        let shifts = v.each.len();
-        steps.update_numbers("multishift.rho", move |sums, s| {
-            s.set_reals([(RHO, sums[RR].real()), (ALPHA, 1.0), (BETA, 0.0)]);
-            for shift in (0..shifts).map(Shift::new) {
-                s.set_reals([(shift.zeta(), 1.0), (shift.ratio(), 1.0)]);
+        steps.formulas("multishift.rho", |f| {
+            let (one, rho) = (f.constant(1.0), f.real_sum(RR));
+            [(RHO, rho), (ALPHA, one), (BETA, f.constant(0.0)), (OF_R, one)]
+                .into_iter()
+                .for_each(|(at, value)| f.set(at, value));
+            for shift in (0..v.each.len()).map(Shift::new) {
+                f.set(shift.zeta(), one);
+                f.set(shift.ratio(), one);
             }
-            s.first_residual(sums[RR].real().sqrt());
+            f.first_residual(rho.sqrt());
         })?;
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
@@ -380,23 +394,20 @@ impl<E: Scalar> Step<'_, E> {
     ///
     /// (Jegerlehner 1996, equation 2.43, for the step lengths and with the sign of conjugate gradients.)
     fn descend(&self) -> Result<(), Error> {
-        let (v, steps, above) = (self.v, &self.steps, self.above.to_vec());
-        steps.update_numbers("multishift.alpha", move |sums, s| {
-            let curvature = sums[PQ].real();
-            if !curvature.is_finite() {
-                return s.end(State::NotANumber);
-            }
-            if curvature <= 0.0 {
-                return s.end(State::BrokenDown);
-            }
-            let (old, alpha) = (s.real(ALPHA), s.real(RHO) / curvature);
-            s.set_reals([(ALPHA_OLD, old), (ALPHA, alpha)]);
-            for (k, sigma) in above.iter().enumerate() {
-                let (shift, carried) = (Shift::new(k), alpha * s.real(BETA) / old);
-                let ratio = 1.0 / (1.0 + sigma * alpha + carried * (1.0 - s.real(shift.ratio())));
-                s.set_real(shift.ratio(), ratio);
-                s.set_real(shift.alpha(), alpha * ratio);
-                s.set_real(shift.zeta(), s.real(shift.zeta()) * ratio);
+        let (v, steps) = (self.v, &self.steps);
+        steps.formulas("multishift.alpha", |f| {
+            let curvature = f.real_sum(PQ);
+            f.end_unless_positive(curvature);
+            let (old, alpha) = (f.real(ALPHA), f.real(RHO) / curvature);
+            f.set(ALPHA, alpha);
+            let (one, carried) = (f.constant(1.0), alpha * f.real(BETA) / old);
+            for (k, sigma) in self.above.iter().enumerate() {
+                let shift = Shift::new(k);
+                let kept = carried * (one - f.real(shift.ratio()));
+                let ratio = one / (one + f.constant(*sigma) * alpha + kept);
+                f.set(shift.ratio(), ratio);
+                f.set(shift.alpha(), alpha * ratio);
+                f.set(shift.zeta(), f.real(shift.zeta()) * ratio);
             }
         })?;
         let task = steps.task("multishift.descend").add(&v.r, minus(ALPHA, &v.q)).dot(&v.r, &v.r, RR);
@@ -439,16 +450,32 @@ impl<E: Scalar> Step<'_, E> {
     fn direct(&self) -> Result<(), Error> {
         let (v, steps, is_reliable) = (self.v, &self.steps, self.reliable.is_some());
         let shifts = v.x.len();
-        steps.update_numbers("multishift.beta", move |sums, s| {
-            let (rho, change) = (sums[RR].real(), sums[CHANGE].real());
-            let is_changed = is_reliable && s.real(IS_NEW) == 0.0 && change >= 0.0;
-            let beta = if is_changed { change } else { rho } / s.real(RHO);
-            s.set_reals([(BETA, beta), (RHO, rho)]);
-            s[OF_R] = E::from_real(1.0) - s[BETA] * s[PROJECTION];
+        steps.formulas("multishift.beta", |f| {
+            let rho = f.real_sum(RR);
+            let gained = if is_reliable {
+                let change = f.real_sum(CHANGE);
+                let positive = f.constant(0.0).at_most(change).select([change, rho]);
+                f.real(IS_NEW).select([rho, positive])
+            } else {
+                rho
+            };
+            let beta = gained / f.real(RHO);
+            f.set(BETA, beta);
+            f.set(RHO, rho);
+            if is_reliable {
+                f.set(OF_R, f.constant(1.0) - f.number(BETA) * f.number(PROJECTION));
+            }
             for shift in (0..shifts).map(Shift::new) {
-                let ratio = s.real(shift.ratio());
-                s.set_real(shift.beta(), beta * ratio * ratio);
-                s[shift.of_r()] = s[shift.zeta()] - s[shift.beta()] * s[shift.projection()];
+                let ratio = f.real(shift.ratio());
+                let beta = beta * ratio * ratio;
+                f.set(shift.beta(), beta);
+                let zeta = f.number(shift.zeta());
+                let of_r = if is_reliable {
+                    zeta - f.number(shift.beta()) * f.number(shift.projection())
+                } else {
+                    zeta
+                };
+                f.set(shift.of_r(), of_r);
             }
         })?;
         for (k, (x, p)) in v.x.iter().zip(&v.each).enumerate() {
@@ -458,15 +485,13 @@ impl<E: Scalar> Step<'_, E> {
             task.assign(p, [plus(shift.of_r(), &v.r), plus(shift.beta(), p)]).submit()?;
         }
         steps.task("multishift.base").assign(&v.p, [plus(OF_R, &v.r), plus(BETA, &v.p)]).submit()?;
-        let goals = self.goals.to_vec();
-        steps.update_numbers("multishift.step", move |sums, s| {
-            let norm = sums[RR].real().sqrt();
-            for (shift, goal) in (0..shifts).map(Shift::new).zip(&goals) {
-                if s.real(shift.zeta()).abs() * norm <= *goal {
-                    s.set_real(shift.done(), 1.0);
-                }
+        steps.formulas("multishift.step", |f| {
+            let (norm, one) = (f.real_sum(RR).sqrt(), f.constant(1.0));
+            for (shift, goal) in (0..shifts).map(Shift::new).zip(self.goals) {
+                let is_reached = (f.real(shift.zeta()).abs() * norm).at_most(f.constant(*goal));
+                f.set(shift.done(), is_reached.select([one, f.real(shift.done())]));
             }
-            s.step(norm);
+            f.step(norm);
         })
     }
 }

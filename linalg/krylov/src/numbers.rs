@@ -5,23 +5,14 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
+pub use zellige_kernels::formulas::REMEMBERED;
+pub(crate) use zellige_kernels::formulas::word::OWN;
+use zellige_kernels::formulas::word::{GOAL, HISTORY, LIMIT, RESIDUAL, STATE, STEPS};
+use zellige_kernels::formulas::{begin, end_unless_positive, step};
 use zellige_runtime::{Handle, Read, Runtime, Submit, Update, read, update};
 
 use crate::error::Error;
 use crate::scalar::Scalar;
-
-/// Where the words are that every method has.
-const STATE: usize = 0;
-const STEPS: usize = 1;
-const GOAL: usize = 2;
-const LIMIT: usize = 3;
-const RESIDUAL: usize = 4;
-const HISTORY: usize = 5;
-/// Where a method's own scalars begin.
-pub(crate) const OWN: usize = HISTORY + REMEMBERED;
-
-/// Of how many steps the residual norms are kept, for a host that looks that often.
-pub const REMEMBERED: usize = 64;
 
 /// How a method stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,17 +200,12 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
 
     /// The residual that the method begins with.
     pub fn first_residual(&mut self, norm: f64) {
-        self.0[RESIDUAL] = norm;
-        self.judge();
+        begin(&mut self.0, norm);
     }
 
     /// One more step, and the norm of its residual; ends if it is small enough, is not finite, or was the last step.
     pub fn step(&mut self, norm: f64) {
-        let step = self.steps();
-        self.0[HISTORY + step % REMEMBERED] = norm;
-        self.0[STEPS] += 1.0;
-        self.0[RESIDUAL] = norm;
-        self.judge();
+        step(&mut self.0, norm);
     }
 
     /// Makes what has been done of a step the last one, if its residual is small enough.
@@ -232,24 +218,8 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
     /// Ends where a form that is positive for every vector is not: the operator, or the preconditioner, is not positive definite. What is done
     /// stays as it is.
     pub fn end_unless_positive(&mut self, form: f64) {
-        if self.is_done() {
-            return;
-        }
-        if !form.is_finite() {
-            self.end(State::NotANumber);
-        } else if form <= 0.0 {
-            self.end(State::BrokenDown);
-        }
-    }
-
-    fn judge(&mut self) {
-        let norm = self.0[RESIDUAL];
-        if !norm.is_finite() {
-            self.end(State::NotANumber);
-        } else if self.is_reached(norm) {
-            self.end(State::Reached);
-        } else if self.0[STEPS] >= self.0[LIMIT] {
-            self.end(State::Limited);
+        if !self.is_done() {
+            end_unless_positive(&mut self.0, form);
         }
     }
 }

@@ -65,6 +65,20 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
         self.apply(steps, x, y)?;
         steps.task("dot").dot(x, y, at).submit()
     }
+
+    /// Records `y = A^H x`, for each column. The two are different vectors.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for an operator without an adjoint, which this says unless it is overridden; those of [`apply`](Operator::apply).
+    fn apply_adjoint(
+        &self,
+        steps: &Steps<'_, E>,
+        x: &MultiVector<E>,
+        y: &MultiVector<E>,
+    ) -> Result<(), Error> {
+        let _ = (steps, x, y);
+        Err(Error::parameter("operator", "its adjoint is not known"))
+    }
 }
 
 /// Records `y = A x` for vectors in any storage, and sum `dot`, if there is one, of `conj(x) . y`.
@@ -149,26 +163,30 @@ pub fn multiply<E: Scalar>(rt: &Runtime, a: &dyn Operator<E>, x: &[E]) -> Result
 /// assert!(solution.reason.is_converged());
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
-pub fn from_fn<E, F>(space: &Space, f: F) -> FromFn<F>
-where
-    E: Scalar,
-    F: Fn(&[E], &mut [E]) + Clone + Send + Sync + 'static,
-{
-    FromFn { space: space.clone(), f }
+pub fn from_fn<E: Scalar>(space: &Space, f: impl Fn(&[E], &mut [E]) + Send + Sync + 'static) -> FromFn<E> {
+    FromFn { space: space.clone(), f: Arc::new(f), adjoint: None }
 }
+
+/// What `f(x, y)` is: it overwrites `y` with `A x`.
+type Function<E> = dyn Fn(&[E], &mut [E]) + Send + Sync;
 
 /// See [`from_fn`].
-#[derive(Clone, Debug)]
-pub struct FromFn<F> {
+#[derive(Clone)]
+pub struct FromFn<E> {
     space: Space,
-    f: F,
+    f: Arc<Function<E>>,
+    adjoint: Option<Arc<Function<E>>>,
 }
 
-impl<E, F> Operator<E> for FromFn<F>
-where
-    E: Scalar,
-    F: Fn(&[E], &mut [E]) + Clone + Send + Sync + 'static,
-{
+impl<E: Scalar> FromFn<E> {
+    /// With `f(x, y)` that overwrites `y` with `A^H x`.
+    #[must_use]
+    pub fn with_adjoint(self, f: impl Fn(&[E], &mut [E]) + Send + Sync + 'static) -> Self {
+        FromFn { adjoint: Some(Arc::new(f)), ..self }
+    }
+}
+
+impl<E: Scalar> Operator<E> for FromFn<E> {
     fn domain(&self) -> &Space {
         &self.space
     }
@@ -178,22 +196,42 @@ where
     }
 
     fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error> {
-        if !(x.storage().is_plain() && y.storage().is_plain()) {
-            return Err(Error::parameter("storage", "functions are applied to vectors in float64"));
-        }
-        let (f, columns) = (self.f.clone(), steps.columns());
-        steps.one("function", 0, (reads(x.parts()), updates(y.parts())), move |(x, mut y)| {
-            let x = joined(x);
-            let rows = E::of_words(&x).len() / columns;
-            let mut result = vec![E::default(); rows];
-            for c in 0..columns {
-                let column: Vec<E> = E::of_words(&x).iter().skip(c).step_by(columns).copied().collect();
-                f(&column, &mut result);
-                let places = y.iter_mut().flat_map(|part| E::of_words_mut(part));
-                places.skip(c).step_by(columns).zip(&result).for_each(|(to, from)| *to = *from);
-            }
-        })
+        call(&self.f, steps, x, y)
     }
+
+    fn apply_adjoint(
+        &self,
+        steps: &Steps<'_, E>,
+        x: &MultiVector<E>,
+        y: &MultiVector<E>,
+    ) -> Result<(), Error> {
+        let without = || Error::parameter("operator", "a function without an adjoint: see `with_adjoint`");
+        call(self.adjoint.as_ref().ok_or_else(without)?, steps, x, y)
+    }
+}
+
+/// Records that a function is called for each column.
+fn call<E: Scalar>(
+    f: &Arc<Function<E>>,
+    steps: &Steps<'_, E>,
+    x: &MultiVector<E>,
+    y: &MultiVector<E>,
+) -> Result<(), Error> {
+    if !(x.storage().is_plain() && y.storage().is_plain()) {
+        return Err(Error::parameter("storage", "functions are applied to vectors in float64"));
+    }
+    let (f, columns) = (Arc::clone(f), steps.columns());
+    steps.one("function", 0, (reads(x.parts()), updates(y.parts())), move |(x, mut y)| {
+        let x = joined(x);
+        let rows = E::of_words(&x).len() / columns;
+        let mut result = vec![E::default(); rows];
+        for c in 0..columns {
+            let column: Vec<E> = E::of_words(&x).iter().skip(c).step_by(columns).copied().collect();
+            f(&column, &mut result);
+            let places = y.iter_mut().flat_map(|part| E::of_words_mut(part));
+            places.skip(c).step_by(columns).zip(&result).for_each(|(to, from)| *to = *from);
+        }
+    })
 }
 
 /// Vectors of an operator's own, made once for each number of columns that it is applied to.

@@ -5,11 +5,11 @@ use std::time::Instant;
 use zellige_runtime::{Bindings, Graph, Runtime};
 
 use crate::error::Error;
-use crate::grains::{norm, unit_scale};
 use crate::log::{Logger, Rescaled};
+use crate::method::grains::{norm, unit_scale};
+use crate::method::rounds::{Ended, Limit, Limits};
 use crate::numbers::{NumbersHandle, State};
 use crate::operator::Operator;
-use crate::rounds::{Ended, Limit, Limits};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::stop::{Progress, Stop, StoppingCriterion};
@@ -163,6 +163,23 @@ pub fn cg<E: Scalar>(rt: &Runtime, a: &dyn Operator<E>, b: &[E], tolerance: f64)
 
 /// Solves `A x_k = b_k` for several right-hand sides at once, each with criteria and a logger of its own: products read the matrix once for all of them.
 /// Every answer has the bits that it would have alone. A method that does not [take columns](Method::takes_columns) solves for one after the other.
+///
+/// ```
+/// use zellige_krylov::{Cg, History, Logger, Solve, Space, Stop, StoppingCriterion, from_fn, solve_columns};
+/// use zellige_runtime::Runtime;
+///
+/// let (rt, space) = (Runtime::new()?, Space::new(50, 0));
+/// let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// let b = [vec![1.0; 50], vec![2.0; 50]];
+/// let (mut x, mut logs) = ([vec![0.0; 50], vec![0.0; 50]], [History::default(), History::default()]);
+/// let stops: [&dyn StoppingCriterion; 2] = [&Stop::RelativeToRhs(1e-10), &Stop::RelativeToRhs(1e-6)];
+/// let [first, second] = &mut x;
+/// let [log, other] = &mut logs;
+/// let mut told: [&mut dyn Logger; 2] = [log, other];
+/// let found = solve_columns(&Solve::new(&rt, &a), &Cg::default(), &[&b[0], &b[1]], &mut [first, second], &stops, &mut told)?;
+/// assert!(found[0].steps > found[1].steps && logs[1].steps.len() == found[1].steps);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::Shape`] unless there are as many of all; those of [`solve`].

@@ -4,6 +4,7 @@ use zellige_runtime::codelet::Operand;
 use zellige_runtime::{Cpu, Handle, Operands, Read, Recorder, Submit, Update, reads, update};
 
 use crate::error::Error;
+use crate::formulas::{self, Formulas};
 use crate::numbers::{Numbers, NumbersHandle, columns_of, columns_of_mut};
 use crate::scalar::Scalar;
 use crate::space::Space;
@@ -119,6 +120,20 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Ok(())
     }
 
+    /// Records a task that adds up the partial sums of each column that is not done, and runs the formulas that `record` records: on GPUs, too, where numbers
+    /// are real and there are not too many formulas.
+    ///
+    /// # Errors
+    /// Those of [`Submit::submit`].
+    pub fn formulas(&self, name: &'static str, record: impl FnOnce(&Formulas<E>)) -> Result<(), Error> {
+        let (sums, formulas) = (self.sums(), Formulas::new());
+        record(&formulas);
+        let sizes = [self.columns(), sums.width, sums.partial.len()];
+        let task = formulas::Task::new::<E>(name, sizes, formulas.into_program());
+        self.graph.codelet(task, (sums.read(), self.numbers.update())).submit()?;
+        Ok(())
+    }
+
     /// Records a task that adds up the partial sums of each column that is not done, and changes its numbers by them.
     ///
     /// # Errors
@@ -136,7 +151,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
                 let mut totals = vec![E::default(); width];
                 for (c, mut numbers) in columns_of_mut(words, columns).enumerate() {
                     if !numbers.is_done() {
-                        total(partial.iter(), c, columns, &mut totals);
+                        total(partial.iter(), c, columns, E::words_mut(&mut totals));
                         body(&totals, &mut numbers);
                     }
                 }
@@ -168,7 +183,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
                 let mut totals = vec![E::default(); width];
                 let each = columns_of(own, columns).zip(columns_of_mut(others, columns));
                 for (c, (own, mut other)) in each.enumerate() {
-                    total(partial.iter(), c, columns, &mut totals);
+                    total(partial.iter(), c, columns, E::words_mut(&mut totals));
                     body(&totals, &own, &mut other);
                 }
             })
@@ -182,19 +197,19 @@ pub fn are_done(numbers: &[f64], columns: usize) -> bool {
     columns_of::<f64>(numbers, columns).all(|numbers| numbers.is_done())
 }
 
-/// The sums of all grains for one column, in their order.
-fn total<'s, E: Scalar>(
+/// The words of the sums of all grains for one column, in their order.
+pub(crate) fn total<'s>(
     partial: impl Iterator<Item = &'s [f64]>,
     column: usize,
     columns: usize,
-    totals: &mut [E],
+    totals: &mut [f64],
 ) {
     let width = totals.len();
-    totals.fill(E::default());
+    totals.fill(0.0);
     for of_part in partial {
-        for of_grain in E::of_words(of_part).chunks_exact(columns * width) {
+        for of_grain in of_part.chunks_exact(columns * width) {
             let of_column = &of_grain[column * width..(column + 1) * width];
-            totals.iter_mut().zip(of_column).for_each(|(total, sum)| *total = *total + *sum);
+            totals.iter_mut().zip(of_column).for_each(|(total, sum)| *total += *sum);
         }
     }
 }

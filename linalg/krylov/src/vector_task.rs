@@ -16,7 +16,7 @@ use zellige_runtime::{
 
 use crate::error::Error;
 use crate::gpu;
-use crate::grains::finish;
+use crate::method::grains::finish;
 use crate::numbers::{Numbers, columns_of};
 use crate::scalar::Scalar;
 use crate::steps::Steps;

@@ -7,9 +7,11 @@ mod hard;
 mod minres;
 mod multishift;
 mod norms;
+mod refined;
 mod reliable;
 mod together;
 
+use zellige_krylov::method::*;
 use zellige_krylov::*;
 
 use crate::csr::Csr;

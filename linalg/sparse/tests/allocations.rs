@@ -12,7 +12,7 @@ use zellige_sparse::system::{Options, ScalingChoice, System as Solver};
 
 struct Counting;
 
-/// A request of at least this many bytes is one for a vector's stretch, or more.
+/// A request of at least this many bytes is one for a vector's part, or more.
 const LARGE: usize = 1 << 12;
 
 static LARGE_REQUESTS: AtomicUsize = AtomicUsize::new(0);

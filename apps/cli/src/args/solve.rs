@@ -16,7 +16,7 @@ Methods (--method)
   gmres:40, fgmres:40  for any matrix, restarted after so many steps; flexible
   bicgstab, bicgstabl:4  for any matrix, without a basis to keep
 Preconditioners (--precond)
-  none, jacobi, block:16 (diagonal blocks of at most so many rows), ilu0 (of a symmetric matrix ic0), chebyshev:4, amg, lu (complete factors)
+  none, jacobi, block:16 (diagonal blocks of at most so many rows), ilu0 (of a symmetric matrix ic0), chebyshev:4, amg, lu and lu:fp32 (complete factors)
 With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
 
 The method may multiply with a copy (--operator) whose nonzeros are stored as accurately as their magnitude requires: a set of formats, what magnitudes are
@@ -107,7 +107,7 @@ pub struct SolveArgs {
         hide_short_help = true
     )]
     pub shifts: Vec<f64>,
-    /// auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg, lu.
+    /// auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg, lu, lu:fp32 (in float32: half the memory, refined by gmres).
     #[arg(long, value_name = "M", default_value = "auto")]
     pub precond: PreconditionerChoice,
     /// Scaling of rows and columns: auto, none, rows, both, matching.

@@ -61,6 +61,18 @@ fn what_does_not_fit_is_refused_with_the_sum() {
     assert_eq!(left(path), [Path::new("big.toml")]);
 }
 
+/// Complete factors are refused by an estimate, before they are made.
+#[test]
+fn complete_factors_that_do_not_fit_are_refused() {
+    let folder = folder(4);
+    let path = folder.path();
+    ok(path, &["matrix", "generate", "flow", "--size", "32x32x32", "-o", "flow.mtx"]);
+    let refused = with_space(path, 240, "solve flow.mtx --precond lu --workers 2").expect(1);
+    refused.says("not enough memory").says("a Cholesky factor of up to");
+    // Other ways take less.
+    with_space(path, 240, "solve flow.mtx --precond ilu0 --workers 2").expect(0);
+}
+
 /// Whatever address space there is: an answer, or an error that says what is missing. Where it does not hold the program, the system ends it.
 #[test]
 fn too_little_memory_is_an_error_and_no_abort() {

@@ -18,7 +18,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use zellige_krylov::{MultiVector, Space, Steps};
+use zellige_krylov::method::Steps;
+use zellige_krylov::{MultiVector, Space};
 use zellige_runtime::{Submit, read, reads};
 
 use self::links::Links;

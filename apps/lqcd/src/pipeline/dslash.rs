@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_krylov::{MultiVector, NumbersHandle, Steps};
+use zellige_krylov::MultiVector;
+use zellige_krylov::method::{NumbersHandle, Steps};
 use zellige_runtime::{Bindings, Runtime};
 
 use super::results::DslashResult;

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use zellige_kernels::sites::MatrixFormat;
+use zellige_krylov::method::{NumbersHandle, Steps};
 use zellige_krylov::{
-    BiCgStab, Cg, MultiVector, NumbersHandle, Operator, ReliableUpdates, Stabilisation, Steps, Trigger,
-    Updates, multiply,
+    BiCgStab, Cg, MultiVector, Operator, ReliableUpdates, Stabilisation, Trigger, Updates, multiply,
 };
 use zellige_runtime::{Bindings, Runtime};
 

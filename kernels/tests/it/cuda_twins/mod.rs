@@ -8,6 +8,7 @@ mod blocks;
 mod convert;
 mod distance;
 mod e4m3;
+mod formulas;
 mod norms;
 mod sell;
 mod tile;

@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 use zellige_gpu::Address;
-use zellige_kernels::cuda::{PanelAt, Stretches, sell_product};
+use zellige_kernels::cuda::{PanelAt, VectorParts, sell_product};
 use zellige_kernels::packed::{PackedFormat, Rounding};
 use zellige_kernels::sell::{Bucket, EDGES, Elements, Guide, Panel, PanelWriter, tile_rows};
 
@@ -101,18 +101,18 @@ impl Make {
     }
 }
 
-/// Multiplies on the CPU and by the twin, with `x` in so many stretches; false without g++.
-fn compare(panel: &Panel, columns: usize, count: usize, stretches: usize, seed: u64) -> bool {
+/// Multiplies on the CPU and by the twin, with `x` in so many parts; false without g++.
+fn compare(panel: &Panel, columns: usize, count: usize, parts: usize, seed: u64) -> bool {
     let mut rng = rng(seed);
     let x: Vec<f64> = (0..columns * count).map(|_| rng.random_range(-1.0..1.0)).collect();
     let rows = panel.rows().len();
     let mut want = vec![f64::NAN; rows * count];
     panel.multiply_part(count, 0, &x, &mut want).unwrap();
-    // Stretches begin at whole elements of any edge.
-    let each = columns.div_ceil(stretches).next_multiple_of(12);
+    // Parts begin at whole elements of any edge.
+    let each = columns.div_ceil(parts).next_multiple_of(12);
     let first = panel.columns().start / each;
-    let mut parts: Vec<Vec<f64>> = x.chunks(each * count).skip(first).map(<[f64]>::to_vec).collect();
-    let at: Vec<(Address, u64)> = parts
+    let mut of_x: Vec<Vec<f64>> = x.chunks(each * count).skip(first).map(<[f64]>::to_vec).collect();
+    let at: Vec<(Address, u64)> = of_x
         .iter_mut()
         .map(|part| (Address(part.as_mut_ptr().expose_provenance() as u64), 8 * part.len() as u64))
         .collect();
@@ -126,12 +126,12 @@ fn compare(panel: &Panel, columns: usize, count: usize, stretches: usize, seed: 
     };
     let mut y = vec![f64::NAN; rows * count + 2];
     let y_at = Address(y[1..].as_mut_ptr().expose_provenance() as u64);
-    let x = Stretches { first: first * each, at: &at };
+    let x = VectorParts { first: first * each, at: &at };
     let launch = sell_product(&at_gpu, count, &x, y_at, None).unwrap();
     if !run(&launch, seed) {
         return false;
     }
-    let what = format!("edge {}, {count} vectors, {stretches} stretches", panel.edge());
+    let what = format!("edge {}, {count} vectors, {parts} parts", panel.edge());
     assert_same(&y[1..rows * count + 1], &want, same_f64, &what);
     assert!(y[0].is_nan() && y[rows * count + 1].is_nan(), "{what}: numbers beside y were written");
     true
@@ -154,11 +154,11 @@ fn products_have_the_bits_of_the_cpu() {
             &[Rows::Stencil(200.min(most))],
             &[],
         ] {
-            for (count, stretches) in [(1, 1), (2, 3), (4, 1), (8, 2)] {
+            for (count, parts) in [(1, 1), (2, 3), (4, 1), (8, 2), (3, 2), (6, 1)] {
                 seed += 1;
                 let make = Make { edge, columns: 500, exponent: -2, has_exponents: seed % 3 == 0 };
                 let panel = make.panel(tiles, &mut rng(seed));
-                if !compare(&panel, 500 * edge, count, stretches, seed) {
+                if !compare(&panel, 500 * edge, count, parts, seed) {
                     return;
                 }
             }
@@ -169,12 +169,12 @@ fn products_have_the_bits_of_the_cpu() {
 #[test]
 fn windows_may_be_wide_and_powers_of_two_extreme() {
     for (seed, edge) in (100..).zip(EDGES) {
-        for (exponent, stretches) in [(-1500, 1), (1500, 64), (-1060, 5)] {
+        for (exponent, parts) in [(-1500, 1), (1500, 64), (-1060, 5)] {
             let make = Make { edge, columns: 90_000, exponent, has_exponents: exponent > 0 };
             let tiles = [Rows::Few(40), Rows::Uneven(30), Rows::Stencil(40)];
             let panel = make.panel(&tiles, &mut rng(seed));
             for count in [1, 2] {
-                if !compare(&panel, 90_000 * edge, count, stretches, seed) {
+                if !compare(&panel, 90_000 * edge, count, parts, seed) {
                     return;
                 }
             }
@@ -216,7 +216,7 @@ fn a_product_that_is_not_wanted_changes_nothing() {
     let x_at = [(x.at(), 240)];
     for state in [1.0, 0.0] {
         let mut done = Cell::new(state);
-        let x = Stretches { first: 0, at: &x_at };
+        let x = VectorParts { first: 0, at: &x_at };
         let launch = sell_product(&there, 1, &x, y.at(), Some(done.at())).unwrap();
         if !run(&launch, 1) {
             return;
@@ -233,12 +233,13 @@ fn what_does_not_fit_is_refused() {
     let there = PanelAt { outline, bytes: Address(0), guide: Address(0) };
     let product = |count, first, lengths: &[u64]| {
         let at: Vec<_> = lengths.iter().map(|&len| (Address(0), 8 * len)).collect();
-        sell_product(&there, count, &Stretches { first, at: &at }, Address(0), None).map(|_| ())
+        sell_product(&there, count, &VectorParts { first, at: &at }, Address(0), None).map(|_| ())
     };
     assert_eq!(product(1, 0, &[120]), Ok(()));
     assert_eq!(product(4, 0, &[240, 240]), Ok(()));
     for (count, first, lengths) in [
-        (3, 0, &[360][..]),
+        (9, 0, &[1080][..]),
+        (0, 0, &[120]),
         (1, 0, &[119]),
         (1, 2, &[118]),
         (1, 0, &[24, 60, 36]),

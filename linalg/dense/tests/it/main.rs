@@ -6,6 +6,7 @@ mod copies;
 mod determinism;
 mod faults;
 mod fuse_updates;
+mod gmres;
 mod gpu;
 mod owners;
 mod script;

@@ -4,10 +4,10 @@ mod polynomial;
 
 use self::polynomial::{MOST, at, pairs, polynomial};
 use crate::error::Error;
+use crate::method::rounds::{Recorded, steps_per_graph};
 use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::{apply_to, check_fixed};
 use crate::reliable::{Reliable, Updatable};
-use crate::rounds::{Recorded, steps_per_graph};
 use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
@@ -21,6 +21,19 @@ use crate::{Correction, Kept, Method, Setting};
 /// products of `r, A r, .., A^l r` by Cholesky's factors (Sleijpen, van der Vorst and Fokkema 1994): the one with the least residual, or, where `l > 1` and
 /// that would lose digits of the next coefficients, a convex combination with the orthogonal one (Sleijpen and van der Vorst 1995). Eigenvalues
 /// far from the real axis need `l = 2` or more.
+///
+/// ```
+/// use zellige_krylov::{BiCgStab, Solve, Space, Stop, from_fn, solve};
+/// use zellige_runtime::Runtime;
+///
+/// let (rt, space) = (Runtime::new()?, Space::new(50, 0));
+/// // 3 on the diagonal, 1 behind it.
+/// let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = 3.0 * x[i] + x.get(i + 1).unwrap_or(&0.0)));
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &BiCgStab { l: 2 }, &[4.0; 50], &mut x, &Stop::RelativeToRhs(1e-12), &mut ())?;
+/// assert!(found.reason.is_converged() && (x[0] - 1.0).abs() < 1e-10);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BiCgStab {
     /// The degree, 1 to 8.

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use super::basis::{Basis, Codes, PIECE, first};
+use super::basis::{Basis, Codes, Of, PIECE, open, pieces};
 use super::hessenberg::Hessenberg;
 use crate::error::Error;
-use crate::grains::dot;
+use crate::method::grains::dot;
 use crate::scalar::Scalar;
 use crate::space::GRAIN;
 use crate::steps::Steps;
@@ -133,26 +133,29 @@ impl<E: Scalar> Arnoldi<'_, E> {
 
     /// Records a pass: a task per part reads the vectors piece by piece.
     fn pass(&self, steps: &Steps<'_, E>, name: &'static str, pass: Pass) -> Result<(), Error> {
-        let (format, width) = (self.basis.format, steps.sums().width());
+        let (format, width, columns) = (self.basis.format, steps.sums().width(), steps.columns());
         steps.each(
             name,
             |i| (steps.numbers().read(), self.basis.read(i), self.w.update(i), steps.sums().of(i)),
             move |(numbers, basis, w, sums)| {
-                let s = first::<E>(numbers);
                 let (w, sums) = (E::of_words_mut(w), E::of_words_mut(sums));
-                let (subtracted, projected) =
-                    (pass.subtracted.range(s.steps()), pass.projected.range(s.steps()));
-                let (mut buffers, of_all) = ([[E::default(); PIECE]; AT_ONCE], projected.len());
-                let codes = Codes::new(format, basis, w.len());
-                for (grain, (w, sums)) in w.chunks_mut(GRAIN).zip(sums.chunks_exact_mut(width)).enumerate() {
-                    sums[..=of_all].fill(E::default());
-                    for (piece, w) in w.chunks_mut(PIECE).enumerate() {
-                        let start = grain * GRAIN + piece * PIECE;
-                        let at = start..start + w.len();
-                        let mut pieces = Pieces { codes, at, buffers: &mut buffers };
-                        pieces.subtract(&subtracted, |k| s[pass.coefficients + k], w);
-                        pieces.project(&projected, w, sums);
-                        sums[of_all] = sums[of_all] + dot(w, w);
+                let (mut buffers, mut gathered) = ([[E::default(); PIECE]; AT_ONCE], Of::buffer(columns));
+                let rows = w.len() / columns;
+                for (of, s) in open::<E>(numbers, columns) {
+                    let (subtracted, projected) =
+                        (pass.subtracted.range(s.steps()), pass.projected.range(s.steps()));
+                    let (codes, of_all) = (Codes::new(format, basis, of, rows), projected.len());
+                    for (grain, start) in (0..rows).step_by(GRAIN).enumerate() {
+                        let sums = &mut sums[(grain * columns + of.column) * width..][..width];
+                        sums[..=of_all].fill(E::default());
+                        for at in pieces(start, rows.min(start + GRAIN)) {
+                            of.change(w, at.clone(), &mut gathered, |w| {
+                                let mut pieces = Pieces { codes, at, buffers: &mut buffers };
+                                pieces.subtract(&subtracted, |k| s[pass.coefficients + k], w);
+                                pieces.project(&projected, w, sums);
+                                sums[of_all] = sums[of_all] + dot(w, w);
+                            });
+                        }
                     }
                 }
             },

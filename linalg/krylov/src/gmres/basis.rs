@@ -6,7 +6,7 @@ use std::ops::Range;
 use zellige_runtime::{Handle, Read, Runtime, Submit, read, update};
 
 use crate::error::Error;
-use crate::numbers::columns_of;
+use crate::numbers::{Numbers, columns_of};
 use crate::scalar::Scalar;
 use crate::space::{GRAIN, Space};
 use crate::steps::Steps;
@@ -16,36 +16,92 @@ use crate::vector::MultiVector;
 /// Numbers that are decoded at a time: they stay in the nearest cache. A whole number of them is a grain, and whole blocks are one of them.
 pub(super) const PIECE: usize = GRAIN / 8;
 
-/// Vectors `v_0, v_1, ...`: those of a part in one handle, so that a step has the same operands whichever they are (compressed basis: Aliaga, Anzt,
-/// Grützmacher, Quintana-Ortí and Tomás 2022).
+/// Vectors `v_0, v_1, ...` of each column: those of a part in one handle, so that a step has the same operands whichever they are (compressed basis:
+/// Aliaga, Anzt, Grützmacher, Quintana-Ortí and Tomás 2022). The numbers of a column lie one after the other, so that they are encoded as those of one
+/// column alone.
 pub(super) struct Basis<E> {
     pub(super) format: Packed,
-    /// Of each part, vector after vector: the words of their codes.
+    /// Of each part `[vector][column]`: the words of their codes.
     parts: Vec<Handle<Vec<f64>>>,
+    columns: usize,
     bytes: u64,
     scalar: PhantomData<E>,
 }
 
-/// The codes of the vectors of a part.
+/// The codes of the vectors of a part and column.
 #[derive(Clone, Copy)]
 pub(super) struct Codes<'v, E> {
     format: Packed,
     all: &'v [f64],
+    of: Of,
     /// Numbers of a vector.
     len: usize,
     scalar: PhantomData<E>,
 }
 
+/// A column of several.
+#[derive(Clone, Copy)]
+pub(super) struct Of {
+    pub(super) column: usize,
+    pub(super) columns: usize,
+}
+
+impl Of {
+    /// Where vector `k` begins, among vectors of so many words.
+    fn vector(self, k: usize, words: usize) -> Range<usize> {
+        let first = (k * self.columns + self.column) * words;
+        first..first + words
+    }
+
+    /// These rows of the column, as they lie or gathered into a buffer.
+    fn gathered<'b, E: Scalar>(self, v: &'b [E], rows: Range<usize>, buffer: &'b mut [E]) -> &'b [E] {
+        if self.columns == 1 {
+            return &v[rows];
+        }
+        let (count, rows) = (rows.len(), v[rows.start * self.columns..rows.end * self.columns].iter());
+        let numbers = rows.skip(self.column).step_by(self.columns);
+        buffer.iter_mut().zip(numbers).for_each(|(to, from)| *to = *from);
+        &buffer[..count]
+    }
+
+    /// Has these rows of the column changed, as they lie or in a buffer.
+    pub(super) fn change<E: Scalar>(
+        self,
+        v: &mut [E],
+        rows: Range<usize>,
+        buffer: &mut [E],
+        change: impl FnOnce(&mut [E]),
+    ) {
+        if self.columns == 1 {
+            return change(&mut v[rows]);
+        }
+        let buffer = &mut buffer[..rows.len()];
+        self.gathered(v, rows.clone(), buffer);
+        change(buffer);
+        let rows = v[rows.start * self.columns..rows.end * self.columns].iter_mut();
+        rows.skip(self.column).step_by(self.columns).zip(&*buffer).for_each(|(to, from)| *to = *from);
+    }
+
+    /// Room for the rows of a column, where it needs any.
+    pub(super) fn buffer<E: Scalar>(columns: usize) -> Vec<E> {
+        vec![E::default(); if columns == 1 { 0 } else { PIECE }]
+    }
+}
+
+/// The rows of pieces from `start` to before `end`.
+pub(super) fn pieces(start: usize, end: usize) -> impl Iterator<Item = Range<usize>> {
+    (start..end).step_by(PIECE).map(move |first| first..end.min(first + PIECE))
+}
+
 impl<'v, E: Scalar> Codes<'v, E> {
     /// Vectors of `len` numbers.
-    pub(super) fn new(format: Packed, all: &'v [f64], len: usize) -> Self {
-        Codes { format, all, len, scalar: PhantomData }
+    pub(super) fn new(format: Packed, all: &'v [f64], of: Of, len: usize) -> Self {
+        Codes { format, all, of, len, scalar: PhantomData }
     }
 
     /// Numbers `at` of vector `k`; `at` begins at a multiple of [`PIECE`]. `buffer` is where they are decoded.
     pub(super) fn piece(&self, k: usize, at: Range<usize>, buffer: &'v mut [E]) -> &'v [E] {
-        let words = words::<E>(self.format, self.len);
-        let of_vector = &self.all[k * words..(k + 1) * words];
+        let of_vector = &self.all[self.of.vector(k, words::<E>(self.format, self.len))];
         if self.format.is_plain() {
             return &E::of_words(of_vector)[at];
         }
@@ -61,15 +117,15 @@ fn words<E: Scalar>(format: Packed, numbers: usize) -> usize {
 }
 
 impl<E: Scalar> Basis<E> {
-    pub(super) fn new(rt: &Runtime, space: &Space, vectors: usize, format: Packed) -> Self {
-        let of_part = |range: Range<usize>| rt.register(vec![0.0; vectors * words::<E>(format, range.len())]);
-        let parts = space.ranges().map(of_part).collect();
+    pub(super) fn new(rt: &Runtime, space: &Space, columns: usize, vectors: usize, format: Packed) -> Self {
+        let size = |range: Range<usize>| vectors * columns * words::<E>(format, range.len());
+        let parts = space.ranges().map(|range| rt.register(vec![0.0; size(range)])).collect();
         let of = |range: Range<usize>| (vectors * format.bytes(range.len() * E::WORDS)) as u64;
         let bytes = space.ranges().map(of).sum();
-        Basis { format, parts, bytes, scalar: PhantomData }
+        Basis { format, parts, columns, bytes, scalar: PhantomData }
     }
 
-    /// Bytes of the vectors, as they are stored.
+    /// Bytes of the vectors of one column, as they are stored.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -79,7 +135,7 @@ impl<E: Scalar> Basis<E> {
         read(&self.parts[i])
     }
 
-    /// Records `v_j = w / s[norm]`, with `j` the steps that have been made; `last` is the same vector as it is read back.
+    /// Records `v_j = w / s[norm]` for each column that goes on, with `j` the steps that have been made; `last` is the same vector as it is read back.
     pub(super) fn store(
         &self,
         steps: &Steps<'_, E>,
@@ -87,44 +143,58 @@ impl<E: Scalar> Basis<E> {
         norm: usize,
         last: &MultiVector<E>,
     ) -> Result<(), Error> {
-        let format = self.format;
+        let (format, columns) = (self.format, self.columns);
         let name = if format.is_plain() { "gmres.normalise" } else { "gmres.compress" };
         steps.each(
             name,
             |i| (steps.numbers().read(), w.read(i), update(&self.parts[i]), last.update(i)),
             move |(numbers, w, all, v)| {
-                let s = first::<E>(numbers);
                 let (w, v) = (E::of_words(&w), E::of_words_mut(v));
-                let words = words::<E>(format, w.len());
-                let codes = &mut all[s.steps() * words..(s.steps() + 1) * words];
-                for (piece, (v, w)) in v.chunks_mut(PIECE).zip(w.chunks(PIECE)).enumerate() {
-                    let start = piece * PIECE;
-                    v.iter_mut().zip(w).for_each(|(v, w)| *v = *w / s[norm]);
-                    Storage::<E>::encode(&format, v, start, codes);
-                    if !format.is_plain() {
-                        Storage::<E>::decode(&format, codes, start, v);
+                let rows = w.len() / columns;
+                let (mut from, mut to) = (Of::buffer(columns), Of::buffer(columns));
+                for (of, s) in open::<E>(numbers, columns) {
+                    let codes = &mut all[of.vector(s.steps(), words::<E>(format, rows))];
+                    for at in pieces(0, rows) {
+                        let w = of.gathered(w, at.clone(), &mut from);
+                        of.change(v, at.clone(), &mut to, |v| {
+                            v.iter_mut().zip(w).for_each(|(v, w)| *v = *w / s[norm]);
+                            Storage::<E>::encode(&format, v, at.start, codes);
+                            if !format.is_plain() {
+                                Storage::<E>::decode(&format, codes, at.start, v);
+                            }
+                        });
                     }
                 }
             },
         )
     }
 
-    /// Records that vector `j`, the number of steps that have been made, is `z`.
+    /// Records that vector `j`, the number of steps that have been made, is `z`, for each column that goes on.
     pub(super) fn keep(&self, steps: &Steps<'_, E>, z: &MultiVector<E>) -> Result<(), Error> {
-        let format = self.format;
+        let (format, columns) = (self.format, self.columns);
         steps.each(
             "gmres.keep",
             |i| (steps.numbers().read(), z.read(i), update(&self.parts[i])),
             move |(numbers, z, all)| {
-                let (j, z) = (first::<E>(numbers).steps(), E::of_words(&z));
-                let words = words::<E>(format, z.len());
-                Storage::<E>::encode(&format, z, 0, &mut all[j * words..(j + 1) * words]);
+                let z = E::of_words(&z);
+                let (rows, mut buffer) = (z.len() / columns, Of::buffer(columns));
+                for (of, s) in open::<E>(numbers, columns) {
+                    let codes = &mut all[of.vector(s.steps(), words::<E>(format, rows))];
+                    for at in pieces(0, rows) {
+                        let z = of.gathered(z, at.clone(), &mut buffer);
+                        Storage::<E>::encode(&format, z, at.start, codes);
+                    }
+                }
             },
         )
     }
 }
 
-/// The numbers of the one column.
-pub(super) fn first<E: Scalar>(words: &[f64]) -> crate::Numbers<E, &[f64]> {
-    columns_of(words, 1).next().expect("one column")
+/// The columns that have steps to make, each with its numbers.
+pub(super) fn open<E: Scalar>(
+    words: &[f64],
+    columns: usize,
+) -> impl Iterator<Item = (Of, Numbers<E, &[f64]>)> {
+    let each = columns_of(words, columns).enumerate();
+    each.map(move |(column, s)| (Of { column, columns }, s)).filter(|(_, s)| !s.is_done())
 }

@@ -11,13 +11,13 @@ pub use relaxed::RelaxedGmres;
 use zellige_runtime::{Bindings, Graph, Submit};
 
 use self::arnoldi::Arnoldi;
-use self::basis::{Basis, Codes, PIECE, first};
+use self::basis::{Basis, Codes, Of, PIECE, pieces};
 use self::hessenberg::{Hessenberg, Solved};
 use crate::error::Error;
 use crate::log::Logger;
-use crate::numbers::{NumbersHandle, REMEMBERED, columns_of_mut};
+use crate::method::rounds::{self, Ended, Limit, Limits};
+use crate::numbers::{NumbersHandle, REMEMBERED, columns_of, columns_of_mut};
 use crate::operator::{Operator, check_fixed};
-use crate::rounds::{self, Ended, Limit, Limits};
 use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::steps::{Steps, Sums};
@@ -27,6 +27,19 @@ use crate::{Correction, Kept, Method, Setting};
 
 /// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible (FGMRES, Saad 1993) where the preconditioner changes from
 /// step to step. A run is one cycle: the loop around it restarts with the true residual.
+///
+/// ```
+/// use zellige_krylov::{Gmres, Solve, Space, Stop, from_fn, solve};
+/// use zellige_runtime::Runtime;
+///
+/// let (rt, space) = (Runtime::new()?, Space::new(50, 0));
+/// // 3 on the diagonal, 1 behind it.
+/// let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = 3.0 * x[i] + x.get(i + 1).unwrap_or(&0.0)));
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &Gmres { restart: 10, ..Gmres::default() }, &[4.0; 50], &mut x, &Stop::RelativeToRhs(1e-12), &mut ())?;
+/// assert!(found.reason.is_converged() && (x[0] - 1.0).abs() < 1e-10);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gmres {
     /// Steps of a cycle, and vectors that are kept for it.
@@ -61,10 +74,6 @@ impl<E: Scalar> Method<E> for Gmres {
             name += &format!(",{}", self.orthogonalisation.name());
         }
         name + ")"
-    }
-
-    fn takes_columns(&self) -> bool {
-        false
     }
 
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
@@ -107,10 +116,11 @@ struct Prepared<'r, E: Scalar> {
 }
 
 /// Refuses bases that do not fit the memory: that of the Krylov space, and that of what the preconditioner made of it.
-fn check_bases<E: Scalar>(gmres: &Gmres, space: &Space) -> Result<(), Error> {
-    let of = |format: Packed| gmres.restart as u64 * format.bytes(space.len() * E::WORDS) as u64;
+fn check_bases<E: Scalar>(gmres: &Gmres, space: &Space, columns: usize) -> Result<(), Error> {
+    let vectors = gmres.restart as u64 * columns as u64;
+    let of = |format: Packed| vectors * format.bytes(space.len() * E::WORDS) as u64;
     let flexible = if gmres.flexible { of(Packed::default()) } else { 0 };
-    let what = || format!("a basis of {} vectors with {} numbers", gmres.restart, space.len());
+    let what = || format!("bases of {vectors} vectors with {} numbers", space.len());
     Error::if_too_large(what, of(gmres.basis) + flexible)
 }
 
@@ -124,28 +134,30 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         let Setting { rt, m, columns, .. } = setting;
         let (space, zeros) = (setting.space(), || setting.zeros());
         check(gmres, m)?;
-        check_bases::<E>(gmres, space)?;
-        if columns != 1 {
-            return Err(Error::parameter("columns", "gmres solves for one column at a time"));
+        check_bases::<E>(gmres, space, columns)?;
+        if columns > 1 && operators.len() > 1 {
+            let problem = format!("{columns}: products are relaxed for one column at a time");
+            return Err(Error::parameter("columns", problem));
         }
         let most = gmres.restart;
-        let each = (m.is_some() && gmres.flexible).then(|| Basis::new(rt, space, most, Packed::default()));
-        let basis = Basis::new(rt, space, most, gmres.basis);
+        let basis = |format| Basis::new(rt, space, columns, most, format);
+        let each = (m.is_some() && gmres.flexible).then(|| basis(Packed::default()));
+        let basis = basis(gmres.basis);
         let (v, z) = (zeros(), m.map(|_| zeros()));
         let vectors = Vectors { r: zeros(), basis, v, w: zeros(), z, each, d: zeros() };
         let small = Hessenberg::new(most);
-        let numbers = NumbersHandle::new(rt, 1, small.numbers());
-        let sums = Sums::new(rt, space, 1, most + 1);
+        let numbers = NumbersHandle::new(rt, columns, small.numbers());
+        let sums = Sums::new(rt, space, columns, most + 1);
         let begin =
             rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &vectors, small))?;
-        let of_solution = NumbersHandle::new(rt, 1, Solved::Y + most);
+        let of_solution = NumbersHandle::new(rt, columns, Solved::Y + most);
         let finish = rt.record(|graph| {
             graph
                 .task("gmres.solve")
                 .operands((numbers.read(), of_solution.update()))
                 .cpu(move |(s, solved)| {
-                    let mut solved = columns_of_mut::<E>(solved, 1).next().expect("one column");
-                    small.solve(&first::<E>(s), &mut solved);
+                    let each = columns_of::<E>(s, columns).zip(columns_of_mut::<E>(solved, columns));
+                    each.for_each(|(s, mut solved)| small.solve(&s, &mut solved));
                 })
                 .submit()?;
             finish(&Steps::new(graph, space, &of_solution), &vectors, m)
@@ -230,14 +242,16 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
 
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
         let (rt, numbers, most) = (self.setting.rt, self.numbers.clone(), self.gmres.restart);
-        let Some(limit) = limits.columns[0] else { return Err(Error::parameter("columns", "none is open")) };
-        let of_cycle = [Some(Limit { steps: limit.steps.min(most), ..limit })];
+        let within = |limit: &Option<Limit>| limit.map(|one| Limit { steps: one.steps.min(most), ..one });
+        let of_cycle: Vec<Option<Limit>> = limits.columns.iter().map(within).collect();
+        // Only relaxed products go by it, and they have one column.
+        let goal = limits.columns[0].map_or(0.0, |limit| limit.goal);
         rounds::begin(rt, &self.begin, &numbers, &Limits { columns: &of_cycle, ..*limits })?;
         let most_ahead = if self.operators.len() == 1 { REMEMBERED } else { 1 };
         let ended = rounds::run_each(rt, &numbers, limits, logs, most_ahead, &mut |j, residual| {
             // The last step of a cycle ends it: whatever would be submitted after it has nothing to do.
             if j < most {
-                let operator = self.operator(limit.goal, residual);
+                let operator = self.operator(goal, residual);
                 rt.replay(self.step(j, operator)?)?;
             }
             Ok(())
@@ -268,20 +282,26 @@ fn finish<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, m: Option<&dyn Operat
 
 /// `to = sum_k y_k v_k`.
 fn combination<E: Scalar>(steps: &Steps<'_, E>, basis: &Basis<E>, to: &MultiVector<E>) -> Result<(), Error> {
-    let format = basis.format;
+    let (format, columns) = (basis.format, steps.columns());
     steps.each(
         "gmres.combination",
         |i| (steps.numbers().read(), basis.read(i), to.update(i)),
         move |(numbers, basis, to)| {
-            let (s, to) = (first::<E>(numbers), E::of_words_mut(to));
-            let (columns, codes) = (s.real(Solved::COLUMNS) as usize, Codes::new(format, basis, to.len()));
-            for (piece, to) in to.chunks_mut(PIECE).enumerate() {
-                let at = piece * PIECE..piece * PIECE + to.len();
-                to.fill(E::default());
-                for k in 0..columns {
-                    let mut buffer = [E::default(); PIECE];
-                    let (v, y) = (codes.piece(k, at.clone(), &mut buffer), s[Solved::Y + k]);
-                    to.iter_mut().zip(v).for_each(|(to, v)| *to = *to + y * *v);
+            let to = E::of_words_mut(to);
+            let (rows, mut gathered) = (to.len() / columns, Of::buffer(columns));
+            for (column, s) in columns_of::<E>(numbers, columns).enumerate() {
+                let of = Of { column, columns };
+                let (vectors, codes) =
+                    (s.real(Solved::COLUMNS) as usize, Codes::new(format, basis, of, rows));
+                for at in pieces(0, rows) {
+                    of.change(to, at.clone(), &mut gathered, |to| {
+                        to.fill(E::default());
+                        for k in 0..vectors {
+                            let mut buffer = [E::default(); PIECE];
+                            let (v, y) = (codes.piece(k, at.clone(), &mut buffer), s[Solved::Y + k]);
+                            to.iter_mut().zip(v).for_each(|(to, v)| *to = *to + y * *v);
+                        }
+                    });
                 }
             }
         },

@@ -1,4 +1,5 @@
 //! Methods on complex systems and on functions, against elimination in a dense library.
 
 mod complex;
+mod composed;
 mod narrow;

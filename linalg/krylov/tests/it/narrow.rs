@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use zellige_kernels::packed::PackedFormat;
+use zellige_krylov::method::{Correction, NumbersHandle, Setting, Steps, Sums, minus, plus, times};
 use zellige_krylov::{
-    BiCgStab, Cg, Correction, Error, FromFn, History, Logger, Method, MultiVector, NumbersHandle, Operator,
-    Packed, Plain, ReliableUpdates, Setting, Solution, Solve, Space, Stabilisation, Steps, Stop, Storage,
-    Sums, Trigger, Updates, from_fn, minus, plus, solve, solve_shifted, solve_shifted_with, times,
+    BiCgStab, Cg, Error, FromFn, History, Logger, Method, MultiVector, Operator, Packed, Plain,
+    ReliableUpdates, Solution, Solve, Space, Stabilisation, Stop, Storage, Trigger, Updates, from_fn, solve,
+    solve_shifted, solve_shifted_with,
 };
 use zellige_runtime::{Bindings, Runtime};
 
 /// `-1 2 -1` and something on the diagonal that grows: condition number about `1e5`.
-fn chain(space: &Space) -> FromFn<impl Fn(&[f64], &mut [f64]) + Clone + Send + Sync + 'static> {
+fn chain(space: &Space) -> FromFn<f64> {
     from_fn(space, |x: &[f64], y: &mut [f64]| {
         let n = x.len();
         for i in 0..n {

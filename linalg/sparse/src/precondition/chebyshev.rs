@@ -12,7 +12,8 @@ use crate::adaptive::Adaptation;
 use crate::csr::{Csr, abs_sum};
 use crate::side_by_side::side_by_side;
 use crate::stored::{Stored, best_edge};
-use zellige_krylov::{MultiVector, Operator, Space, Steps, Workspace, times};
+use zellige_krylov::method::{Steps, Workspace, times};
+use zellige_krylov::{MultiVector, Operator, Space};
 
 /// Where the eigenvalues of `D^-1 A` are taken to lie.
 #[derive(Clone, Copy, Debug, PartialEq)]

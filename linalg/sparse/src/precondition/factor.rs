@@ -11,10 +11,10 @@ use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
 use zellige_krylov::Space;
 
-/// The rows of a stretch of `A`, about `L D U`, in blocks: `L` and `U` have ones on their diagonals, which are not stored.
+/// The rows of a part of `A`, about `L D U`, in blocks: `L` and `U` have ones on their diagonals, which are not stored.
 #[derive(Debug)]
 pub struct Factors<const B: usize> {
-    /// Its rows of blocks in the order in which they were eliminated, by their numbers in the stretch.
+    /// Its rows of blocks in the order in which they were eliminated, by their numbers in the part.
     pub made: Vec<u32>,
     /// Before the diagonal in the order of elimination.
     pub lower: Rows<B>,
@@ -30,7 +30,7 @@ const SHIFTS: i32 = 12;
 /// A pivot that is smaller than this beside its diagonal element has lost what it was made of.
 const LEAST_PIVOT: f64 = 1e-10;
 
-/// Factors a matrix on the pattern of its blocks, each stretch of a space by itself as far as the sweep allows.
+/// Factors a matrix on the pattern of its blocks, each part of a space by itself as far as the sweep allows.
 ///
 /// # Errors
 /// [`Error::Unsolvable`] for a row without a diagonal element, where no enlargement of the diagonal helps, and for factors beyond the range of `f32`.
@@ -106,25 +106,25 @@ struct System<'a> {
     shift: f64,
 }
 
-/// What later rows need of a stretch's rows.
+/// What later rows need of a part's rows.
 struct Eliminated<const B: usize> {
     factors: Factors<B>,
-    /// Of each row in the order in which they were made: where its blocks in `columns` begin, and where those of other stretches do.
+    /// Of each row in the order in which they were made: where its blocks in `columns` begin, and where those of other parts do.
     starts: Vec<[usize; 2]>,
-    /// Of `U`: those of the stretch in the order of elimination, then the others.
+    /// Of `U`: those of the part in the order of elimination, then the others.
     columns: Vec<u32>,
     values: Vec<Block<B>>,
     pivots: Vec<Block<B>>,
 }
 
 impl System<'_> {
-    /// The factors of every stretch; the first row whose pivot is useless.
+    /// The factors of every part; the first row whose pivot is useless.
     fn factored<const B: usize>(&self, threads: usize) -> Result<Vec<Factors<B>>, usize> {
         let done: Vec<OnceLock<Eliminated<B>>> = (0..self.space.parts()).map(|_| OnceLock::new()).collect();
         let chain = |chain: Vec<usize>| -> Result<(), usize> {
-            chain.into_iter().try_for_each(|stretch| {
-                let eliminated = Work::new(self, stretch, &done).eliminated()?;
-                done[stretch].set(eliminated).map_err(|_| ()).expect("every stretch is in one chain");
+            chain.into_iter().try_for_each(|part| {
+                let eliminated = Work::new(self, part, &done).eliminated()?;
+                done[part].set(eliminated).map_err(|_| ()).expect("every part is in one chain");
                 Ok(())
             })
         };
@@ -136,30 +136,30 @@ impl System<'_> {
 }
 
 impl System<'_> {
-    /// Where a stretch has a row of blocks: its number there, and how many were made before it.
-    fn place_of<const B: usize>(&self, block: u32, stretch: usize) -> (usize, usize) {
-        let rows = self.space.range(stretch);
+    /// Where a part has a row of blocks: its number there, and how many were made before it.
+    fn place_of<const B: usize>(&self, block: u32, part: usize) -> (usize, usize) {
+        let rows = self.space.range(part);
         let row = block as usize - rows.start / B;
-        (row, if self.sweep.falls(stretch) { rows.len() / B - 1 - row } else { row })
+        (row, if self.sweep.falls(part) { rows.len() / B - 1 - row } else { row })
     }
 }
 
-/// The elimination of a stretch.
+/// The elimination of a part.
 struct Work<'w, const B: usize> {
     system: &'w System<'w>,
     done: &'w [OnceLock<Eliminated<B>>],
-    stretch: usize,
+    part: usize,
     /// Its rows of blocks.
     blocks: Range<usize>,
     falls: bool,
-    /// From this row of blocks on all are eliminated before those of the stretch, unless that falls.
+    /// From this row of blocks on all are eliminated before those of the part, unless that falls.
     before_from: usize,
-    /// The stretch that was looked for last, and its rows of blocks.
+    /// The part that was looked for last, and its rows of blocks.
     near: (usize, Range<usize>),
     made: Eliminated<B>,
-    /// Of each row that was made, the next block of `U` in a row of the stretch that has not been made.
+    /// Of each row that was made, the next block of `U` in a row of the part that has not been made.
     next: Vec<usize>,
-    /// The same of rows of other stretches, by their numbers: where it was, counted from 1, or 0 where none has been asked for.
+    /// The same of rows of other parts, by their numbers: where it was, counted from 1, or 0 where none has been asked for.
     asked: Vec<u32>,
     row: Row<B>,
 }
@@ -176,15 +176,15 @@ struct Row<const B: usize> {
 /// Places of a row's columns.
 struct Order {
     before: [Range<usize>; 2],
-    /// After the diagonal, in the stretch.
+    /// After the diagonal, in the part.
     own: Range<usize>,
     /// After it, in others.
     others: Range<usize>,
 }
 
 impl<'w, const B: usize> Work<'w, B> {
-    fn new(system: &'w System<'w>, stretch: usize, done: &'w [OnceLock<Eliminated<B>>]) -> Self {
-        let rows = system.space.range(stretch);
+    fn new(system: &'w System<'w>, part: usize, done: &'w [OnceLock<Eliminated<B>>]) -> Self {
+        let rows = system.space.range(part);
         let blocks = rows.start / B..rows.end / B;
         let elements: usize = rows.clone().map(|i| system.a.row(i).0.len()).sum();
         // About half of them are before the diagonal.
@@ -207,10 +207,10 @@ impl<'w, const B: usize> Work<'w, B> {
         Work {
             system,
             done,
-            stretch,
-            falls: system.sweep.falls(stretch),
-            before_from: system.sweep.before_from(stretch).map_or(usize::MAX, |row| row / B),
-            near: (stretch, blocks.clone()),
+            part,
+            falls: system.sweep.falls(part),
+            before_from: system.sweep.before_from(part).map_or(usize::MAX, |row| row / B),
+            near: (part, blocks.clone()),
             blocks,
             made,
             next: Vec::new(),
@@ -229,7 +229,7 @@ impl<'w, const B: usize> Work<'w, B> {
         Ok(self.made)
     }
 
-    /// Makes a row of the stretch's; the first row whose pivot is useless.
+    /// Makes a row of the part's; the first row whose pivot is useless.
     fn eliminate(&mut self, row: usize) -> Result<(), usize> {
         let block = self.blocks.start + row;
         self.row.gather(self.system.a, block);
@@ -251,12 +251,12 @@ impl<'w, const B: usize> Work<'w, B> {
     /// Takes the row of `U` of a column's block out of the row, and adds the block to `L`.
     fn subtract(&mut self, column: u32, block: u32) {
         let is_own = self.is_own(column);
-        let stretch = if is_own { self.stretch } else { self.stretch_of(column as usize) };
+        let part = if is_own { self.part } else { self.part_of(column as usize) };
         let above = match is_own {
             true => &self.made,
-            false => self.done[stretch].get().expect("what is before was made before"),
+            false => self.done[part].get().expect("what is before was made before"),
         };
-        let (row, made) = self.system.place_of::<B>(column, stretch);
+        let (row, made) = self.system.place_of::<B>(column, part);
         let [first, others] = above.starts[made];
         let end = above.starts.get(made + 1).map_or(above.columns.len(), |next| next[0]);
         let (lower, element, rest) = if self.system.kind == Kind::General {
@@ -301,7 +301,7 @@ impl<'w, const B: usize> Work<'w, B> {
         Ok(inverse)
     }
 
-    /// Adds what is behind the diagonal to `U`: the stretch's own in the order of elimination, then the others.
+    /// Adds what is behind the diagonal to `U`: the part's own in the order of elimination, then the others.
     fn finish(&mut self, own: Range<usize>, others: Range<usize>, inverse: &Block<B>) {
         let first = self.made.columns.len();
         for k in own.clone() {
@@ -319,13 +319,13 @@ impl<'w, const B: usize> Work<'w, B> {
         self.blocks.contains(&(column as usize))
     }
 
-    /// The stretch that has a row of blocks.
-    fn stretch_of(&mut self, block: usize) -> usize {
+    /// The part that has a row of blocks.
+    fn part_of(&mut self, block: usize) -> usize {
         if !self.near.1.contains(&block) {
             let space = self.system.space;
-            let stretch = space.covering(block * B..block * B + 1).start;
-            let rows = space.range(stretch);
-            self.near = (stretch, rows.start / B..rows.end / B);
+            let part = space.covering(block * B..block * B + 1).start;
+            let rows = space.range(part);
+            self.near = (part, rows.start / B..rows.end / B);
         }
         self.near.0
     }
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
     use crate::csr::Triplet;
     use crate::generate::{Elasticity, Elements, Flow, Transport, elasticity, flow, transport};
-    use zellige_krylov::GRAIN;
+    use zellige_krylov::method::GRAIN;
 
     /// `L`, `U` and `D^-1` as matrices.
     fn assembled<const B: usize>(factors: &[Factors<B>], space: &Space) -> Result<[Csr; 3], Error> {

@@ -12,19 +12,20 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
 use crate::stored::{best_edge, check_columns};
-use zellige_krylov::{MultiVector, Operator, Space, Steps, joined};
+use zellige_krylov::method::{Steps, joined};
+use zellige_krylov::{MultiVector, Operator, Space};
 
 /// `M = L D U` with `L` and `U` triangular, where the matrix has elements, or blocks of them if it is one of blocks: ILU(0); IC(0) of a symmetric matrix,
 /// whose `M` is symmetric to the last bit (Meijerink and van der Vorst 1977).
 ///
-/// Factors are stored in `f32`, arithmetic is in `f64`: an approximation of an approximation. A stretch of a triangular solve waits for the one
+/// Factors are stored in `f32`, arithmetic is in `f64`: an approximation of an approximation. A part of a triangular solve waits for the one
 /// before it. For symmetric matrices with a positive diagonal the unknowns are eliminated from both ends towards the middle, where
 /// the matrix allows it, so that two workers are busy; for others one at a time is.
 #[derive(Debug)]
 pub struct Ilu {
     space: Space,
     panels: Vec<Panel>,
-    /// Stretches in the order of elimination.
+    /// Parts in the order of elimination.
     order: Vec<usize>,
     edge: usize,
     bytes: u64,
@@ -39,7 +40,7 @@ struct Panel {
     inverses: Handle<Vec<f64>>,
 }
 
-/// A triangular factor's rows of a stretch, and the stretches of the solution that they need besides their own.
+/// A triangular factor's rows of a part, and the parts of the solution that they need besides their own.
 #[derive(Debug)]
 struct Half {
     rows: Handle<Triangle>,
@@ -89,7 +90,7 @@ impl Ilu {
 }
 
 impl Panel {
-    /// Of a stretch of these rows; and its bytes.
+    /// Of a part of these rows; and its bytes.
     fn new<const B: usize>(
         rt: &Runtime,
         space: &Space,

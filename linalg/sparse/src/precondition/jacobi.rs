@@ -4,7 +4,8 @@ use zellige_runtime::Submit;
 
 use crate::Error;
 use crate::csr::Csr;
-use zellige_krylov::{MultiVector, Operator, Space, Steps, times};
+use zellige_krylov::method::{Steps, times};
+use zellige_krylov::{MultiVector, Operator, Space};
 
 /// `M` is the diagonal of the matrix (Jacobi).
 #[derive(Debug)]

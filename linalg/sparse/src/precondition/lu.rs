@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use faer::MatMut;
-use zellige_faer::sparse::{self, CholeskyOrder, LuOrder, NoFactors, Pattern};
-use zellige_krylov::{MultiVector, Operator, Space, Steps, joined};
+use zellige_faer::sparse::{self, CholeskyOrder, LuOrder, NoFactors, Pattern, Real};
+use zellige_krylov::method::grains::unit_scale;
+use zellige_krylov::method::{Steps, joined};
+use zellige_krylov::{MultiVector, Operator, Space};
 use zellige_runtime::{reads, updates};
 
 use crate::Error;
 use crate::csr::Csr;
 
-/// `M` is the matrix: complete factors in `f64`, made and solved with by one thread (faer). Cholesky's (after AMD) of a symmetric positive definite matrix,
+/// `M` is the matrix: complete factors in `f64` or `f32`, made and solved with by one thread (faer). Cholesky's (after AMD) of a symmetric positive definite matrix,
 /// others' `L U` with partial pivoting (after COLAMD).
 ///
-/// With GMRES this is a direct solver whose answers are refined by recomputed residuals.
+/// With GMRES this is a direct solver whose answers are refined by recomputed residuals; with factors in `f32` it is GMRES-IR (Carson and Higham 2018), in less
+/// memory.
 #[derive(Debug)]
 pub struct Lu {
     space: Space,
@@ -23,12 +26,61 @@ pub struct Lu {
 
 #[derive(Debug)]
 enum Factors {
-    Cholesky(sparse::SparseCholesky),
-    General(sparse::Lu),
+    Wide(Made<f64>),
+    Narrow(Made<f32>),
+}
+
+#[derive(Debug)]
+enum Made<T> {
+    Cholesky(sparse::SparseCholesky<T>),
+    General(sparse::Lu<T>),
+}
+
+impl<T: Real> Made<T> {
+    fn new(a: &Csr) -> Result<Self, Error> {
+        Ok(match is_positive(a).then(|| cholesky(a)).transpose()?.flatten() {
+            Some(factor) => Made::Cholesky(factor),
+            None => Made::General(lu(a)?),
+        })
+    }
+
+    /// Bytes of numbers and their rows.
+    fn bytes(&self) -> u64 {
+        let nonzeros = match self {
+            Made::Cholesky(factor) => factor.nonzeros(),
+            Made::General(factors) => factors.nonzeros(),
+        };
+        nonzero::<T>() * nonzeros
+    }
+
+    fn solve(&self, x: &mut [T]) {
+        let b = MatMut::from_column_major_slice_mut(x, x.len(), 1);
+        match self {
+            Made::Cholesky(factor) => factor.solve(b),
+            Made::General(factors) => factors.solve(b),
+        }
+    }
+}
+
+impl Factors {
+    fn solve(&self, x: &mut [f64]) {
+        match self {
+            Factors::Wide(made) => made.solve(x),
+            Factors::Narrow(made) => {
+                // Whatever their size, what is divided by a power of two fits.
+                let scale = unit_scale(x);
+                let mut narrow: Vec<f32> = x.iter().map(|x| (scale * x) as f32).collect();
+                made.solve(&mut narrow);
+                x.iter_mut().zip(narrow).for_each(|(x, narrow)| *x = f64::from(narrow) / scale);
+            }
+        }
+    }
 }
 
 /// Bytes of a number of a factor and of its row.
-const NONZERO: u64 = 12;
+fn nonzero<T>() -> u64 {
+    (size_of::<T>() + size_of::<u32>()) as u64
+}
 
 impl Lu {
     /// Factors a matrix.
@@ -37,18 +89,32 @@ impl Lu {
     /// [`Error::Memory`] where factors would not fit the memory, by an estimate from the pattern (an upper bound but for matrices with very long rows);
     /// [`Error::Unsolvable`] for a matrix that is singular as far as `f64` can tell.
     pub fn new(space: &Space, a: &Csr) -> Result<Lu, Error> {
-        let copies = 4 * NONZERO * a.elements() as u64 + 64 * a.rows() as u64;
+        Lu::of(space, a, |a| {
+            let made = Made::<f64>::new(a)?;
+            Ok((made.bytes(), Factors::Wide(made)))
+        })
+    }
+
+    /// The same in `f32`.
+    ///
+    /// # Errors
+    /// As [`new`](Lu::new), as far as `f32` can tell; for nonzeros beyond its range, too.
+    pub fn single(space: &Space, a: &Csr) -> Result<Lu, Error> {
+        Lu::of(space, a, |a| {
+            let made = Made::<f32>::new(a)?;
+            Ok((made.bytes(), Factors::Narrow(made)))
+        })
+    }
+
+    fn of(
+        space: &Space,
+        a: &Csr,
+        make: impl FnOnce(&Csr) -> Result<(u64, Factors), Error>,
+    ) -> Result<Lu, Error> {
+        let copies = 4 * nonzero::<f64>() * a.elements() as u64 + 64 * a.rows() as u64;
         Error::if_too_large(|| format!("analysing {} nonzeros", a.elements()), copies)?;
-        let factors = match is_positive(a).then(|| cholesky(a)).transpose()?.flatten() {
-            Some(factor) => Factors::Cholesky(factor),
-            None => Factors::General(lu(a)?),
-        };
-        let nonzeros = match &factors {
-            Factors::Cholesky(factor) => factor.nonzeros(),
-            Factors::General(factors) => factors.nonzeros(),
-        };
-        let bytes = NONZERO * nonzeros + 16 * a.rows() as u64;
-        Ok(Lu { space: space.clone(), factors: Arc::new(factors), bytes })
+        let (bytes, factors) = make(a)?;
+        Ok(Lu { space: space.clone(), factors: Arc::new(factors), bytes: bytes + 16 * a.rows() as u64 })
     }
 }
 
@@ -57,29 +123,41 @@ fn is_positive(a: &Csr) -> bool {
 }
 
 /// The factor of a symmetric matrix, unless it is not positive definite.
-fn cholesky(a: &Csr) -> Result<Option<sparse::SparseCholesky>, Error> {
+fn cholesky<T: Real>(a: &Csr) -> Result<Option<sparse::SparseCholesky<T>>, Error> {
     // Its rows are its columns.
     let (starts, rows, values) = a.arrays();
     let starts = narrow(starts)?;
     let pattern = Pattern { starts: &starts, rows };
     let order = CholeskyOrder::new(pattern).map_err(|problem| failed(a, problem))?;
-    check("a Cholesky factor", order.nonzeros())?;
-    match order.factor(pattern, values) {
+    check::<T>("a Cholesky factor", order.nonzeros())?;
+    match order.factor(pattern, &rounded::<T>(values)?) {
         Ok(factor) => Ok(Some(factor)),
         Err(NoFactors::TooLarge) => Err(failed(a, NoFactors::TooLarge)),
         Err(_) => Ok(None),
     }
 }
 
-fn lu(a: &Csr) -> Result<sparse::Lu, Error> {
+fn lu<T: Real>(a: &Csr) -> Result<sparse::Lu<T>, Error> {
     let transposed = a.transposed();
     let ((starts_t, rows_t, _), (starts, rows, values)) = (a.arrays(), transposed.arrays());
     let (starts_t, starts) = (narrow(starts_t)?, narrow(starts)?);
     let pattern = Pattern { starts: &starts, rows };
     let order = LuOrder::new(pattern, Pattern { starts: &starts_t, rows: rows_t });
     let order = order.map_err(|problem| failed(a, problem))?;
-    check("LU factors", order.nonzeros())?;
-    order.factors(pattern, values).map_err(|problem| failed(a, problem))
+    check::<T>("LU factors", order.nonzeros())?;
+    order.factors(pattern, &rounded::<T>(values)?).map_err(|problem| failed(a, problem))
+}
+
+/// Nonzeros as factors have them.
+fn rounded<T: Real>(values: &[f64]) -> Result<Vec<T>, Error> {
+    let rounded: Vec<T> = values.iter().map(|value| T::nearest(*value)).collect();
+    match rounded.iter().position(|value| !value.is_number()) {
+        None => Ok(rounded),
+        Some(at) => {
+            let problem = format!("{:e} is beyond the range of float32: take lu", values[at]);
+            Err(Error::unsolvable("preconditioner", problem))
+        }
+    }
 }
 
 /// Row starts with 32 bits.
@@ -89,9 +167,9 @@ fn narrow(starts: &[usize]) -> Result<Vec<u32>, Error> {
 }
 
 /// Refuses factors that do not fit the memory.
-fn check(what: &str, nonzeros: u64) -> Result<(), Error> {
+fn check<T>(what: &str, nonzeros: u64) -> Result<(), Error> {
     // Arrays grow by half of what they have, or more.
-    let bytes = (NONZERO + NONZERO / 2).saturating_mul(nonzeros);
+    let bytes = (nonzero::<T>() * 3 / 2).saturating_mul(nonzeros);
     Error::if_too_large(|| format!("{what} of up to {nonzeros} nonzeros"), bytes)?;
     match nonzeros > i32::MAX as u64 {
         true => {
@@ -106,7 +184,7 @@ fn check(what: &str, nonzeros: u64) -> Result<(), Error> {
 fn failed(a: &Csr, problem: NoFactors) -> Error {
     let problem = match problem {
         NoFactors::Singular { column } => format!(
-            "column {} is a combination of others, as far as f64 can tell: the matrix is singular",
+            "column {} is a combination of others, as far as rounding can tell: the matrix is singular",
             column + 1
         ),
         NoFactors::NotPositive => "the matrix is not positive definite".into(),
@@ -128,15 +206,10 @@ impl Operator for Lu {
         let (factors, columns) = (Arc::clone(&self.factors), steps.columns());
         steps.one("lu", 0, (reads(r.parts()), updates(z.parts())), move |(r, mut z)| {
             let r = joined(r);
-            let rows = r.len() / columns;
             for c in 0..columns {
                 // One at a time: each has the bits that it has alone.
                 let mut x: Vec<f64> = r.iter().skip(c).step_by(columns).copied().collect();
-                let b = MatMut::from_column_major_slice_mut(&mut x, rows, 1);
-                match &*factors {
-                    Factors::Cholesky(factor) => factor.solve(b),
-                    Factors::General(factors) => factors.solve(b),
-                }
+                factors.solve(&mut x);
                 let places = z.iter_mut().flat_map(|part| part.iter_mut());
                 places.skip(c).step_by(columns).zip(&x).for_each(|(to, from)| *to = *from);
             }
@@ -191,13 +264,32 @@ mod tests {
         let a = elasticity(&Elasticity { elements: Elements([4, 3, 5]), ..Elasticity::default() })?;
         let (space, b) = (Space::new(a.rows(), 0), vec![1.0; a.rows()]);
         let lu = Lu::new(&space, &a)?;
-        assert!(matches!(*lu.factors, Factors::Cholesky(_)) && lu.bytes > a.bytes() / 2);
+        assert!(matches!(*lu.factors, Factors::Wide(Made::Cholesky(_))) && lu.bytes > a.bytes() / 2);
+        let narrow = Lu::single(&space, &a)?;
+        assert!(matches!(*narrow.factors, Factors::Narrow(Made::Cholesky(_))) && narrow.bytes < lu.bytes);
         let x = applied(&a, |_, space| Lu::new(space, &a), &b)?;
         assert!(differ(&x, &direct::solved(&a, &b)) < 1e-12 * direct::condition(&a));
         // Indefinite with a positive diagonal.
         let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 2.0), (1, 0, 2.0), (1, 1, 1.0)])?;
         let x = applied(&a, |_, space| Lu::new(space, &a), &[3.0, 3.0])?;
         assert!(differ(&x, &[1.0, 1.0]) < 1e-15);
+        Ok(())
+    }
+
+    /// Vectors of any size, by factors in `f32`: as accurate as those are. Nonzeros beyond their range are named.
+    #[test]
+    fn factors_in_single_precision_are_as_accurate_as_they_are() -> Result<(), Error> {
+        let a = scattered(80, 5);
+        let condition = direct::condition(&a);
+        for size in [1.0, 1e-200, 1e200] {
+            let b: Vec<f64> = (0..80).map(|i| size * (f64::from(i % 9) - 3.5)).collect();
+            let x = applied(&a, |_, space| Lu::single(space, &a), &b)?;
+            let error = differ(&x, &direct::solved(&a, &b));
+            assert!(error < 1e-6 * condition && error > 1e-12, "{size:e}: {error:e} for {condition:e}");
+        }
+        let large = a.map_values(|_, _, value| 1e40 * value);
+        let error = Lu::single(&Space::new(80, 0), &large).expect_err("too large").to_string();
+        assert!(error.contains("range of float32"), "{error}");
         Ok(())
     }
 

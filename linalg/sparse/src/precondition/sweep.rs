@@ -5,31 +5,31 @@ use std::ops::Range;
 use crate::csr::Csr;
 use zellige_krylov::Space;
 
-/// From the first unknown to the last; or from both ends towards some stretches in the middle, so that two workers have something to do.
+/// From the first unknown to the last; or from both ends towards some parts in the middle, so that two workers have something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
-    stretches: usize,
+    parts: usize,
     middle: Option<Middle>,
 }
 
-/// Where the two ends meet: the stretches behind are worked on from the last row to the first.
+/// Where the two ends meet: the parts behind are worked on from the last row to the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Middle {
-    stretches: Range<usize>,
+    parts: Range<usize>,
     /// The first row behind.
     end: usize,
 }
 
-/// What is in the middle is worked on by one worker alone: at most this share of all stretches.
+/// What is in the middle is worked on by one worker alone: at most this share of all parts.
 const MOST_IN_MIDDLE: usize = 3;
 
 impl Sweep {
     /// From the first to the last.
     pub fn natural(space: &Space) -> Sweep {
-        Sweep { stretches: space.parts(), middle: None }
+        Sweep { parts: space.parts(), middle: None }
     }
 
-    /// From both ends, if few stretches in the middle are enough for what is before them to have nothing to do with what is behind.
+    /// From both ends, if few parts in the middle are enough for what is before them to have nothing to do with what is behind.
     pub fn from_both_ends(space: &Space, a: &Csr) -> Sweep {
         let all = space.parts();
         let is_apart = |middle: &Range<usize>| {
@@ -40,22 +40,22 @@ impl Sweep {
         let middles = (0..all.div_ceil(2)).map(|more| all / 2 - more.min(all / 2)..all / 2 + more + 1);
         let fits = |middle: &Range<usize>| MOST_IN_MIDDLE * middle.len() <= all && middle.end < all;
         let middle = middles.take_while(fits).find(is_apart);
-        let middle = middle.map(|stretches| Middle { end: space.range(stretches.end - 1).end, stretches });
-        Sweep { stretches: all, middle }
+        let middle = middle.map(|parts| Middle { end: space.range(parts.end - 1).end, parts });
+        Sweep { parts: all, middle }
     }
 
-    /// Stretches that need nothing of each other, each with those that come after it; then what needs both.
+    /// Parts that need nothing of each other, each with those that come after it; then what needs both.
     pub fn chains(&self) -> (Vec<Vec<usize>>, Vec<usize>) {
         match &self.middle {
-            None => (vec![(0..self.stretches).collect()], Vec::new()),
-            Some(Middle { stretches, .. }) => {
-                let behind = (stretches.end..self.stretches).rev();
-                (vec![(0..stretches.start).collect(), behind.collect()], stretches.clone().collect())
+            None => (vec![(0..self.parts).collect()], Vec::new()),
+            Some(Middle { parts, .. }) => {
+                let behind = (parts.end..self.parts).rev();
+                (vec![(0..parts.start).collect(), behind.collect()], parts.clone().collect())
             }
         }
     }
 
-    /// All stretches, each after those that it needs.
+    /// All parts, each after those that it needs.
     pub fn order(&self) -> Vec<usize> {
         let (chains, last) = self.chains();
         let longest = chains.iter().map(Vec::len).max().unwrap_or(0);
@@ -63,23 +63,23 @@ impl Sweep {
         of_all.chain(last).collect()
     }
 
-    /// True for a stretch whose last row is eliminated first.
-    pub fn falls(&self, stretch: usize) -> bool {
-        self.middle.as_ref().is_some_and(|middle| stretch >= middle.stretches.end)
+    /// True for a part whose last row is eliminated first.
+    pub fn falls(&self, part: usize) -> bool {
+        self.middle.as_ref().is_some_and(|middle| part >= middle.parts.end)
     }
 
-    /// For a stretch in the middle the first of the unknowns behind, which are all eliminated before it.
-    pub fn before_from(&self, stretch: usize) -> Option<usize> {
-        let is_in_middle = |middle: &&Middle| middle.stretches.contains(&stretch);
+    /// For a part in the middle the first of the unknowns behind, which are all eliminated before it.
+    pub fn before_from(&self, part: usize) -> Option<usize> {
+        let is_in_middle = |middle: &&Middle| middle.parts.contains(&part);
         self.middle.as_ref().filter(is_in_middle).map(|middle| middle.end)
     }
 
-    /// True if unknown `j` is eliminated before `i`, which is in this stretch and has to do with it.
+    /// True if unknown `j` is eliminated before `i`, which is in this part and has to do with it.
     #[cfg(test)]
-    pub fn is_before(&self, stretch: usize, j: usize, i: usize) -> bool {
-        match self.falls(stretch) {
+    pub fn is_before(&self, part: usize, j: usize, i: usize) -> bool {
+        match self.falls(part) {
             true => j > i,
-            false => j < i || self.before_from(stretch).is_some_and(|end| j >= end),
+            false => j < i || self.before_from(part).is_some_and(|end| j >= end),
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
         let sweep = Sweep::from_both_ends(&space, &Csr::from_triplets(n, n, &far)?);
         assert_eq!(sweep, Sweep::natural(&space));
         assert_eq!(sweep.order(), [0, 1, 2, 3, 4]);
-        // What reaches further than a stretch needs more of them in the middle.
+        // What reaches further than a part needs more of them in the middle.
         let wide =
             near.iter().copied().chain((9000..n as u32).map(|i| (i, i - 9000, 1.0))).collect::<Vec<_>>();
         let space = Space::new(n, 27 << 18);

@@ -1,4 +1,4 @@
-//! The rows of a stretch of a triangular factor, as data of tasks.
+//! The rows of a part of a triangular factor, as data of tasks.
 
 use std::ops::Range;
 
@@ -48,19 +48,19 @@ impl Part {
     }
 }
 
-/// Where the columns of a stretch's rows are: before the stretch, in it, behind it.
+/// Where the columns of a part's rows are: before the part, in it, behind it.
 const BEFORE: usize = 0;
 const WITHIN: usize = 1;
 const BEHIND: usize = 2;
 
-/// The rows of a stretch of a triangular factor with ones on its diagonal, in blocks of `edge x edge`, in `f32`.
+/// The rows of a part of a triangular factor with ones on its diagonal, in blocks of `edge x edge`, in `f32`.
 #[derive(Debug)]
 pub struct Triangle {
     edge: usize,
     parts: [Part; 3],
 }
 
-/// A factor's rows of blocks of a stretch, in the order in which they are made.
+/// A factor's rows of blocks of a part, in the order in which they are made.
 #[derive(Debug)]
 pub struct Rows<const B: usize> {
     starts: Vec<usize>,
@@ -103,7 +103,7 @@ impl<const B: usize> Rows<B> {
     }
 }
 
-/// What a triangle needs of the vector it is solved for besides its own stretch: rows before it, and behind it, counted in unknowns.
+/// What a triangle needs of the vector it is solved for besides its own part: rows before it, and behind it, counted in unknowns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needed {
     pub before: Range<usize>,
@@ -111,7 +111,7 @@ pub struct Needed {
 }
 
 impl Needed {
-    /// Of a stretch of these rows.
+    /// Of a part of these rows.
     pub fn of<const B: usize>(rows: &Rows<B>, range: &Range<usize>) -> Needed {
         let blocks = range.start / B..range.end / B;
         let (mut first, mut last) = (blocks.start, blocks.end);
@@ -124,8 +124,8 @@ impl Needed {
 }
 
 impl Triangle {
-    /// Of the rows of the stretch `range`, which were made in the order that `made` tells (numbers within the stretch), and are solved for in that order, or
-    /// in the opposite one if `backward`. `first` is the unknown that begins what they will be given of before the stretch.
+    /// Of the rows of the part `range`, which were made in the order that `made` tells (numbers within the part), and are solved for in that order, or
+    /// in the opposite one if `backward`. `first` is the unknown that begins what they will be given of before the part.
     ///
     /// Rows that do not need each other come together, so that a processor need not wait for one before it begins with the next; rows of single elements go
     /// side by side where there are several with about as many.
@@ -142,19 +142,23 @@ impl Triangle {
             let mut counts = [0; 3];
             rows.row(at).for_each(|k| counts[parts.place(rows.columns[k])] += 1);
             for (place, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
-                // What is needed of other stretches is there before anything begins.
+                // What is needed of other parts is there before anything begins.
                 heads[place].push(Head { at, level: if place == WITHIN { level } else { 0 }, count });
             }
         }
         Triangle { edge: B, parts: std::array::from_fn(|place| parts.part(place, &heads[place])) }
     }
 
-    /// `z = T^-1 z` for 1, 2, 4 or 8 columns, given what there is of `z` before the part and behind it.
+    /// `z = T^-1 z` for 1 to 8 columns, given what there is of `z` before the part and behind it.
     pub fn solve(&self, columns: usize, before: &[f64], behind: &[f64], z: &mut [f64]) {
         match columns {
             1 => self.solve_columns::<1>(before, behind, z),
             2 => self.solve_columns::<2>(before, behind, z),
+            3 => self.solve_columns::<3>(before, behind, z),
             4 => self.solve_columns::<4>(before, behind, z),
+            5 => self.solve_columns::<5>(before, behind, z),
+            6 => self.solve_columns::<6>(before, behind, z),
+            7 => self.solve_columns::<7>(before, behind, z),
             _ => self.solve_columns::<8>(before, behind, z),
         }
     }
@@ -187,7 +191,7 @@ struct Head {
 struct Parts<'a, const B: usize> {
     rows: &'a Rows<B>,
     made: &'a [u32],
-    /// Those of the stretch.
+    /// Those of the part.
     blocks: Range<u32>,
     /// The first unknown before it.
     first: usize,
@@ -247,7 +251,7 @@ fn go_side_by_side(group: &[Head; LANES]) -> bool {
     group[0].level == group[LANES - 1].level && 2 * LANES * longest <= 3 * all
 }
 
-/// Rows with more elements of the stretch than this are not told apart by how many they have.
+/// Rows with more elements of the part than this are not told apart by how many they have.
 const CLASSES: usize = 16;
 
 /// The places of rows in the order in which they are worked on, and their levels: by the length of the longest chain of rows that each waits for, then

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use zellige_kernels::sell::Panel;
-use zellige_krylov::{MultiVector, Operator, Scalar, Space, Steps};
+use zellige_krylov::method::Steps;
+use zellige_krylov::{MultiVector, Operator, Scalar, Space};
 use zellige_runtime::data::Chunk;
 use zellige_runtime::{Handle, ReadList, Runtime, Submit, read, reads, update};
 
@@ -92,7 +93,7 @@ impl Stored {
         Ok(Stored::of(rt, [to, from], TiledMatrix::cut(a, edge, adaptation, to, rt.workers())?, adaptation))
     }
 
-    /// As [`new`](Stored::new), with the set of formats that a policy chooses for each stretch.
+    /// As [`new`](Stored::new), with the set of formats that a policy chooses for each part.
     ///
     /// # Errors
     /// Those of [`TiledMatrix::cut_by`].
@@ -189,19 +190,16 @@ fn blocks_of(a: &Csr, row: usize, edge: usize) -> usize {
     count
 }
 
-/// Numbers of vectors that kernels multiply at once.
-const COUNTS: [usize; 4] = [1, 2, 4, 8];
+/// How many real vectors kernels multiply at once, at most.
+pub(crate) const MOST_COLUMNS: usize = 8;
 
 /// Real columns that vectors have; refuses those that there are no kernels for.
 pub(crate) fn check_columns<E: Scalar>(steps: &Steps<'_, E>) -> Result<usize, Error> {
     let count = steps.columns() * E::WORDS;
-    if COUNTS.contains(&count) {
+    if (1..=MOST_COLUMNS).contains(&count) {
         return Ok(count);
     }
-    Err(Error::parameter(
-        "columns",
-        format!("{count} real vectors at once: there are kernels for 1, 2, 4 and 8"),
-    ))
+    Err(Error::parameter("columns", format!("{count} real vectors at once: there are kernels for 1 to 8")))
 }
 
 impl Stored {

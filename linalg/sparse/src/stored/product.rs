@@ -9,15 +9,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use zellige_cuda::{CUDA, GpuTask};
-use zellige_kernels::cuda::{Loaded, PanelAt, SPARSE_SOURCES, STRETCHES, Stretches, sell_product};
+use zellige_kernels::cuda::{Loaded, PARTS, PanelAt, SPARSE_SOURCES, VectorParts, sell_product};
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
-use zellige_krylov::grains::dots;
-use zellige_krylov::{MOST_PARTS, Scalar, are_done, joined};
+use zellige_krylov::Scalar;
+use zellige_krylov::method::grains::dots;
+use zellige_krylov::method::{MOST_PARTS, are_done, joined};
 use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::data::{Chunk, Portability, Portable};
 use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskContext, TaskError, Update};
 
-const _: () = assert!(MOST_PARTS <= STRETCHES, "a vector's parts are arguments of the kernel");
+const _: () = assert!(MOST_PARTS <= PARTS, "a vector's parts are arguments of the kernel");
 
 /// The rows of a part, as one value: opaque bytes that nobody converts. Where it travels, the panel's guide goes with it.
 #[derive(Debug)]
@@ -141,8 +142,8 @@ impl Product {
         let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
         let outline = *rows.header();
         let panel = PanelAt { outline, bytes: rows.part(0).0, guide: rows.part(1).0 };
-        let at: Vec<_> = x.iter().map(|stretch| stretch.part(0)).collect();
-        let x = Stretches { first: self.first, at: &at };
+        let at: Vec<_> = x.iter().map(|part| part.part(0)).collect();
+        let x = VectorParts { first: self.first, at: &at };
         let (y_at, y_bytes) = y.part(0);
         if y_bytes < 8 * (self.count * outline.rows()) as u64 {
             return Err("the result has fewer rows than the matrix".into());

@@ -50,13 +50,13 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
 /// diagonal need it.
 pub fn wants_matching(a: &Csr, options: &Options) -> bool {
     use MethodChoice::{Auto, BiCgStab, Gmres};
-    use PreconditionerChoice::{BlockJacobi, Ilu0, Jacobi, Lu};
+    use PreconditionerChoice::{BlockJacobi, Ilu0, Jacobi, Lu, SingleLu};
     if options.scaling != ScalingChoice::Auto {
         return options.scaling == ScalingChoice::Matching;
     }
     let bears_it = matches!(options.method, Auto | BiCgStab { .. } | Gmres { .. });
     let divides = PreconditionerChoice::Auto == options.preconditioner
-        || matches!(options.preconditioner, Ilu0 | Jacobi | BlockJacobi { .. } | Lu);
+        || matches!(options.preconditioner, Ilu0 | Jacobi | BlockJacobi { .. } | Lu | SingleLu);
     if !(bears_it && divides) {
         return false;
     }
@@ -146,7 +146,7 @@ pub fn preconditioner_of(
         PreconditionerChoice::BlockJacobi { most } => Box::new(BlockJacobi::new(rt, space, a, most)?),
         PreconditionerChoice::Ilu0 => Box::new(Ilu::new(rt, space, a)?),
         PreconditionerChoice::Chebyshev { degree } => Box::new(Chebyshev::new(rt, space, a, degree)?),
-        PreconditionerChoice::Lu if without_constant => {
+        PreconditionerChoice::Lu | PreconditionerChoice::SingleLu if without_constant => {
             // Singular. With one larger element on the diagonal it is not, and differs in one direction, for which a method takes one more step.
             let size = |i: &usize| a.get(*i, *i).abs();
             let largest = (0..a.rows()).max_by(|i, j| size(i).total_cmp(&size(j)));
@@ -155,9 +155,11 @@ pub fn preconditioner_of(
                 false => value,
             };
             Error::if_too_large(|| format!("a copy of a matrix of {} nonzeros", a.elements()), a.memory())?;
-            Box::new(Lu::new(space, &a.map_values(enlarged))?)
+            let a = a.map_values(enlarged);
+            Box::new(if choice == PreconditionerChoice::Lu { Lu::new } else { Lu::single }(space, &a)?)
         }
         PreconditionerChoice::Lu => Box::new(Lu::new(space, a)?),
+        PreconditionerChoice::SingleLu => Box::new(Lu::single(space, a)?),
         PreconditionerChoice::Amg => {
             // What a matrix takes nearly to zero is not constant any more once its columns have been scaled.
             let smooth = match scales {

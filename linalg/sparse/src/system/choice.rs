@@ -102,6 +102,8 @@ pub enum PreconditionerChoice {
     Amg,
     /// Complete factors: a direct solver.
     Lu,
+    /// Complete factors in `f32`: GMRES-IR with GMRES.
+    SingleLu,
 }
 
 impl FromStr for PreconditionerChoice {
@@ -109,7 +111,7 @@ impl FromStr for PreconditionerChoice {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let (name, rest) = split(text);
-        if rest.is_some() && !["block", "chebyshev"].contains(&name.as_str()) {
+        if rest.is_some() && !["block", "chebyshev", "lu"].contains(&name.as_str()) {
             return Err(Error::parameter("precond", format!("{name} takes no number: {text:?}")));
         }
         match name.as_str() {
@@ -122,9 +124,15 @@ impl FromStr for PreconditionerChoice {
             "ilu0" | "ic0" => Ok(PreconditionerChoice::Ilu0),
             "chebyshev" => Ok(PreconditionerChoice::Chebyshev { degree: number("precond", rest, 4, 100)? }),
             "amg" => Ok(PreconditionerChoice::Amg),
-            "lu" => Ok(PreconditionerChoice::Lu),
+            "lu" => match rest {
+                None | Some("fp64") => Ok(PreconditionerChoice::Lu),
+                Some("fp32") => Ok(PreconditionerChoice::SingleLu),
+                Some(other) => {
+                    Err(Error::parameter("precond", format!("{other:?} is neither fp64 nor fp32")))
+                }
+            },
             _ => {
-                let known = "auto, none, jacobi, block:16, ilu0, ic0, chebyshev:4, amg, lu";
+                let known = "auto, none, jacobi, block:16, ilu0, ic0, chebyshev:4, amg, lu, lu:fp32";
                 Err(Error::parameter("precond", format!("{text:?} is none of {known}")))
             }
         }
@@ -142,6 +150,7 @@ impl fmt::Display for PreconditionerChoice {
             PreconditionerChoice::Chebyshev { degree } => write!(f, "chebyshev:{degree}"),
             PreconditionerChoice::Amg => f.pad("amg"),
             PreconditionerChoice::Lu => f.pad("lu"),
+            PreconditionerChoice::SingleLu => f.pad("lu:fp32"),
         }
     }
 }
@@ -371,6 +380,8 @@ mod tests {
         assert_eq!("bicgstabl:4".parse::<MethodChoice>()?, MethodChoice::BiCgStab { l: 4 });
         assert_eq!("chebyshev:7".parse::<PreconditionerChoice>()?.to_string(), "chebyshev:7");
         assert_eq!("block".parse::<PreconditionerChoice>()?.to_string(), "block:16");
+        assert_eq!("LU:fp32".parse::<PreconditionerChoice>()?.to_string(), "lu:fp32");
+        assert!("lu:fp16".parse::<PreconditionerChoice>().is_err());
         assert_eq!("AP7:nw:2^-24".parse::<Inner>()?.to_string(), "ap7:nw:2^-24");
         assert_eq!("ap4:CW-exact:2^-24".parse::<Inner>()?.to_string(), "ap4:cw-exact:2^-24");
         assert_eq!("ap2:cw:2^-20:BSR3".parse::<Inner>()?.to_string(), "ap2:cw:2^-20:bsr3");

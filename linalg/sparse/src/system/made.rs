@@ -11,16 +11,17 @@ use zellige_runtime::Runtime;
 use super::candidates::{candidates, method_of, preconditioner_of, wants_matching};
 use super::check::{check_constant, check_matrix, check_options, has_constant_null_space};
 use super::copies::{Copies, Plan};
+use super::quality::quality;
 use super::scaled::{Scaled, Scales};
 use super::{Answer, Attempt, Bytes, MethodChoice, Options, PreconditionerChoice};
 use crate::Error;
 use crate::csr::Csr;
 use crate::matching::Matching;
 use crate::reorder::Permutation;
-use zellige_krylov::grains::norm;
+use zellige_krylov::method::grains::norm;
+use zellige_krylov::method::{Kept, Onwards};
 use zellige_krylov::{
-    Kept, Logger, Method, Onwards, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion,
-    solve as solve_by,
+    Logger, Method, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion, solve as solve_by,
 };
 
 /// A matrix with everything that solving takes: copies are made when it is, preconditioners when they are first needed, and both serve any number of
@@ -259,7 +260,7 @@ impl<'a> System<'a> {
     /// True if the best answer is so large that rounding it leaves more than is allowed, and about what it has.
     fn is_rounding(&self, side: &Side) -> bool {
         let Some(found) = side.tried.solution else { return false };
-        let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x);
+        let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.workers());
         attainable > self.goal(&found, side.tried.first) && found.true_residual <= NEAR_ROUNDING * attainable
     }
 
@@ -309,7 +310,7 @@ impl<'a> System<'a> {
         if self.options.without_constant {
             solution = self.without_mean(solution, side.tried.first, &side.b, &mut side.x);
         }
-        let (backward_error, attainable) = quality(&self.a, 0.0, &side.b, &side.x);
+        let (backward_error, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.workers());
         match &self.order {
             Some(order) => order.put_back(&side.x, x),
             None => x.copy_from_slice(&side.x),
@@ -528,22 +529,6 @@ impl Tried {
             }
         }
     }
-}
-
-/// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual.
-pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64]) -> (f64, f64) {
-    let (mut residual, mut most_b, mut most_row) = (0.0f64, 0.0f64, 0.0f64);
-    let mut sizes = Vec::with_capacity(b.len());
-    for (((column, value), b), own) in a.iter().zip(b).zip(x) {
-        let elements = || column.iter().zip(value).map(|(&j, a)| a * x[j as usize]).chain([shift * own]);
-        residual = residual.max((b - elements().sum::<f64>()).abs());
-        most_b = most_b.max(b.abs());
-        most_row = most_row.max(crate::csr::abs_sum(value) + shift.abs());
-        sizes.push(elements().map(f64::abs).sum::<f64>());
-    }
-    let most_x = x.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-    let error = if residual == 0.0 { 0.0 } else { residual / (most_row * most_x + most_b) };
-    (error, f64::EPSILON / 2.0 * norm(&sizes))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod check;
 mod choice;
 mod copies;
 mod made;
+mod quality;
 mod scaled;
 mod several;
 mod shifts;
@@ -89,7 +90,7 @@ impl Default for Options {
     }
 }
 
-/// Workers that have something to do for one right-hand side: a task for each stretch of a vector, and two while copies and factors are made.
+/// Workers that have something to do for one right-hand side: a task for each part of a vector, and two while copies and factors are made.
 pub fn parallelism(a: &Csr) -> usize {
     Space::new(a.rows(), a.bytes()).parts().max(2)
 }

@@ -1,11 +1,11 @@
 //! Methods on systems whose rows and columns are multiplied by powers of two.
 
 use libm::{frexp, ldexp};
-use zellige_krylov::rounds::{Ended, Limit, Limits};
-use zellige_krylov::{
-    Correction, Kept, Logger, Method, MultiVector, NumbersHandle, Operator, Rescaled, Setting, Space, Steps,
-    Sums, Workspace, times,
+use zellige_krylov::method::rounds::{Ended, Limit, Limits};
+use zellige_krylov::method::{
+    Correction, Kept, NumbersHandle, Rescaled, Setting, Steps, Sums, Workspace, times,
 };
+use zellige_krylov::{Logger, Method, MultiVector, Operator, Space};
 use zellige_runtime::{Bindings, Graph, Runtime};
 
 use crate::Error;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::check::check_symmetry;
-use super::made::quality;
+use super::quality::quality;
 use super::{Answer, Attempt, MethodChoice, PreconditionerChoice, System};
 use crate::Error;
 use zellige_krylov::{Logger, Solution, solve_shifted};
@@ -53,7 +53,7 @@ impl System<'_> {
         x: Vec<f64>,
         (solve, products): (Duration, Duration),
     ) -> ShiftedAnswer {
-        let (backward_error, attainable) = quality(&self.a, shift, b, &x);
+        let (backward_error, attainable) = quality(&self.a, shift, b, &x, self.rt.workers());
         let attempt = Attempt {
             method: "shifted cg".to_owned(),
             preconditioner: PreconditionerChoice::None,

@@ -24,7 +24,7 @@ fn on_gpu<T>(workers: usize, compute: impl FnOnce(&Runtime) -> Result<T, Error>)
 /// `A x`, as solvers compute it.
 fn product(rt: &Runtime, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<Vec<f64>, Error> {
     let space = Space::new(a.rows(), 64 * a.bytes());
-    assert!(space.parts() > 1, "windows of tiles are to be in several stretches");
+    assert!(space.parts() > 1, "windows of tiles are to be in several parts");
     let stored = Stored::new(rt, &space, a, edge, adaptation)?;
     multiply(rt, &stored, &rhs(a.rows()))
 }
@@ -82,7 +82,8 @@ impl Way {
     }
 }
 
-/// Numbers of the method and partial sums cross the bus; vectors do only before the first step and after the last.
+/// Conjugate gradients, also for several shifts, keep scalars and partial sums on the GPU, too: within a step nothing crosses the bus but the numbers that the
+/// host looks at now and then. Of the other methods numbers and partial sums do.
 #[test]
 fn no_vector_crosses_the_bus_within_a_step() -> Result<(), Error> {
     let (a, b) = flowing()?;
@@ -97,17 +98,21 @@ fn no_vector_crosses_the_bus_within_a_step() -> Result<(), Error> {
                 Ok((made, answers, devices.map(|node| node.bytes_in + node.bytes_out).sum::<u64>()))
             })
         };
-        let (Some((few, _, first)), Some((many, there, last))) = (crossed(4)?, crossed(20)?) else {
+        let (Some((few, _, first)), Some((many, there, last))) = (crossed(20)?, crossed(40)?) else {
             return Ok(());
         };
-        let (made, here) = way.solve(&host, &a, &b, 20)?;
+        let (made, here) = way.solve(&host, &a, &b, 40)?;
         assert_eq!(made, many, "{way:?}");
         for (there, here) in there.iter().zip(&here) {
             assert_eq!(bits(there), bits(here), "{way:?}");
         }
         let per_step = (last - first) / (many - few) as u64;
         println!("{way:?}: {per_step} bytes in a step, {vector} in a vector, {first} bytes for {few} steps");
-        assert!(per_step < vector / 4, "{way:?}: {per_step} bytes in a step");
+        let most = match way {
+            Way::Cg(_) | Way::Shifted => 1024,
+            _ => vector / 4,
+        };
+        assert!(per_step < most, "{way:?}: {per_step} bytes in a step");
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
 use crate::precondition::{Amg, Ilu};
-use zellige_krylov::rounds::{Ended, Limit, Limits};
+use zellige_kernels::packed::block::BlockFormat;
+use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 
 const STEPS: [usize; 8] = [9, 7, 9, 0, 9, 9, 5, 1];
 
@@ -64,7 +65,10 @@ fn columns_have_the_bits_that_they_have_alone() -> Result<(), Error> {
     let [one, four, devices] = places()?;
     let (cg, fcg) = (Cg::default(), Cg { flexible: true });
     let bicgstab = BiCgStab { l: 2 };
-    let cases: [(&Runtime, &dyn Method, &str, usize); 10] = [
+    let gmres = Gmres { restart: 8, ..Gmres::default() };
+    let modified = Gmres { orthogonalisation: Orthogonalisation::Modified, flexible: true, ..gmres };
+    let narrow = Gmres { basis: Packed::Blocks(BlockFormat::B16), ..gmres };
+    let cases: [(&Runtime, &dyn Method, &str, usize); 18] = [
         (&one, &cg, "none", 8),
         (&four, &cg, "none", 2),
         (&four, &cg, "ilu0", 4),
@@ -75,6 +79,14 @@ fn columns_have_the_bits_that_they_have_alone() -> Result<(), Error> {
         (&four, &fcg, "jacobi", 4),
         (&four, &Minres, "jacobi", 2),
         (&four, &bicgstab, "ilu0", 4),
+        (&four, &cg, "none", 3),
+        (&devices, &cg, "ilu0", 5),
+        (&four, &cg, "amg", 6),
+        (&four, &bicgstab, "ilu0", 7),
+        (&four, &gmres, "none", 8),
+        (&devices, &gmres, "ilu0", 2),
+        (&four, &modified, "jacobi", 4),
+        (&four, &narrow, "ilu0", 8),
     ];
     for (rt, method, preconditioner, count) in cases {
         agree(rt, method, (&a, 1), preconditioner, count)?;
@@ -83,7 +95,8 @@ fn columns_have_the_bits_that_they_have_alone() -> Result<(), Error> {
         elements: crate::generate::Elements([8, 8, 8]),
         ..crate::generate::Elasticity::default()
     };
-    agree(&four, &cg, (&crate::generate::elasticity(&solid)?, 3), "ilu0", 4)
+    let solid = crate::generate::elasticity(&solid)?;
+    (3..=7).try_for_each(|count| agree(&four, &cg, (&solid, 3), "ilu0", count))
 }
 
 /// A column that breaks down, or becomes no number, does nothing to the others.
@@ -104,14 +117,14 @@ fn columns_do_not_see_each_other() -> Result<(), Error> {
     Ok(())
 }
 
-/// Matrices have kernels for some numbers of columns.
+/// Matrices have kernels for up to eight columns.
 #[test]
 fn other_numbers_of_columns_are_refused() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;
     let stored = Stored::exact(&rt, &Space::new(2, 0), &diagonal(&[1.0, 2.0]))?;
     let cg = Cg::default();
-    let refused = cg.prepare(Setting::<f64> { rt: &rt, a: &stored, m: None, columns: 3 });
+    let refused = cg.prepare(Setting::<f64> { rt: &rt, a: &stored, m: None, columns: 9 });
     let error = refused.err().map(|error: Error| error.to_string()).unwrap_or_default();
-    assert!(error.starts_with("columns: 3"), "{error}");
+    assert!(error.starts_with("columns: 9"), "{error}");
     Ok(())
 }

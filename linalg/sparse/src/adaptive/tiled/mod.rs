@@ -14,6 +14,7 @@ use super::{Adaptation, FormatSet, Scaling, Thresholds, ldexp, to_one};
 use crate::Error;
 use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
+use crate::stored::MOST_COLUMNS;
 use zellige_krylov::Space;
 
 /// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
@@ -49,7 +50,7 @@ impl TiledMatrix {
         Self::store(a, edge, adaptation, &Cut::default())
     }
 
-    /// The same, with a panel for each stretch of a space; so many threads share the work.
+    /// The same, with a panel for each part of a space; so many threads share the work.
     ///
     /// # Errors
     /// Those of [`new`](TiledMatrix::new), and [`Error::Shape`] for a matrix with other rows.
@@ -62,10 +63,10 @@ impl TiledMatrix {
     ) -> Result<TiledMatrix, Error> {
         check_rows(a, space)?;
         let sets = vec![adaptation.set; space.parts()];
-        Self::store(a, edge, adaptation, &Cut { stretches: Some((space, &sets)), threads, ..Cut::default() })
+        Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
     }
 
-    /// The same, with the set of formats that a policy chooses for each stretch, whatever that of the adaptation.
+    /// The same, with the set of formats that a policy chooses for each part, whatever that of the adaptation.
     ///
     /// # Errors
     /// Those of [`cut`](TiledMatrix::cut), for every set that is chosen.
@@ -81,7 +82,7 @@ impl TiledMatrix {
         let of_matrix = a.norm_inf();
         let choose = |(id, rows)| policy.choose(id, &BlockNorms::of(a, rows, of_matrix), adaptation.accuracy);
         let sets: Vec<FormatSet> = space.ranges().enumerate().map(choose).collect();
-        Self::store(a, edge, adaptation, &Cut { stretches: Some((space, &sets)), threads, ..Cut::default() })
+        Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
     }
 
     /// Every so many tiles, as if there were no others: for figures, not for products.
@@ -95,11 +96,11 @@ impl TiledMatrix {
     }
 
     fn store(a: &Csr, edge: usize, adaptation: &Adaptation<'_>, cut: &Cut<'_>) -> Result<TiledMatrix, Error> {
-        let sets = cut.stretches.map_or(std::slice::from_ref(&adaptation.set), |(_, sets)| sets);
+        let sets = cut.parts.map_or(std::slice::from_ref(&adaptation.set), |(_, sets)| sets);
         for (i, &set) in sets.iter().enumerate().filter(|(i, set)| !sets[..*i].contains(set)) {
             let of_set = Adaptation { set, ..*adaptation };
-            of_set.check(a).and_then(|()| check_edge(a, edge, set)).map_err(|error| match cut.stretches {
-                Some(_) => Error::parameter("storage policy", format!("stretch {i}: {error}")),
+            of_set.check(a).and_then(|()| check_edge(a, edge, set)).map_err(|error| match cut.parts {
+                Some(_) => Error::parameter("storage policy", format!("part {i}: {error}")),
                 None => error,
             })?;
         }
@@ -159,13 +160,13 @@ impl TiledMatrix {
         self.multiply_many(1, x, y)
     }
 
-    /// `Y = A X` for 1, 2, 4 or 8 vectors at once; the `count` numbers of a row lie beside each other, in `x` and in `y`.
+    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in `x` and in `y`.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths or another number of them.
     pub fn multiply_many(&self, count: usize, x: &[f64], mut y: &mut [f64]) -> Result<(), Error> {
-        if ![1, 2, 4, 8].contains(&count) {
-            return Err(Error::shape("number of vectors", format!("{count}: 1, 2, 4 or 8 go at once")));
+        if !(1..=MOST_COLUMNS).contains(&count) {
+            return Err(Error::shape("number of vectors", format!("{count}: 1 to 8 go at once")));
         }
         if (x.len(), y.len()) != (self.columns * count, self.rows * count) {
             let problem = format!(
@@ -215,19 +216,19 @@ pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Err
 /// Which rows become a panel.
 #[derive(Clone, Copy)]
 struct Cut<'s> {
-    /// Those of a stretch, each with its set of formats.
-    stretches: Option<(&'s Space, &'s [FormatSet])>,
+    /// Those of a part, each with its set of formats.
+    parts: Option<(&'s Space, &'s [FormatSet])>,
     /// Of the tiles, the first of so many.
     every: usize,
     /// Bytes with which a panel ends.
     enough: usize,
-    /// That share stretches.
+    /// That share parts.
     threads: usize,
 }
 
 impl Default for Cut<'_> {
     fn default() -> Self {
-        Cut { stretches: None, every: 1, enough: usize::MAX, threads: 1 }
+        Cut { parts: None, every: 1, enough: usize::MAX, threads: 1 }
     }
 }
 
@@ -337,7 +338,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
             counts: BTreeMap::new(),
             dropped: 0,
         };
-        let Some((space, sets)) = cut.stretches else {
+        let Some((space, sets)) = cut.parts else {
             let sorting = Sorting::new(a, adaptation);
             let mut encoder = Encoder::<B>::new(&sorting);
             matrix.panels = encoder.panels(a.rows() / B, cut)?;
@@ -351,14 +352,14 @@ impl<'a, const B: usize> Encoder<'a, B> {
             }
         }
         let sortings: Vec<_> = adaptations.iter().map(|adaptation| Sorting::new(a, adaptation)).collect();
-        let stretches: Vec<_> = space.ranges().zip(sets).collect();
-        let encoded = side_by_side(cut.threads, stretches.into_iter(), |(rows, &set)| {
+        let parts: Vec<_> = space.ranges().zip(sets).collect();
+        let encoded = side_by_side(cut.threads, parts.into_iter(), |(rows, &set)| {
             let sorting = sortings.iter().find(|sorting| sorting.adaptation.set == set);
             let mut encoder = Encoder::<B>::new(sorting.expect("one for each set that is chosen"));
             encoder.panel(rows.start / B..rows.end / B, cut).map(|(panel, _)| (panel, encoder))
         });
-        for stretch in encoded {
-            let (panel, encoder) = stretch?;
+        for part in encoded {
+            let (panel, encoder) = part?;
             matrix.panels.push(panel);
             encoder.tell(&mut matrix);
         }

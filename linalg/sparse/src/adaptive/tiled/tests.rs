@@ -131,7 +131,7 @@ fn what_has_no_meaning_together_is_refused() {
     }
     let matrix = new(3, FormatSet::Ap7).unwrap();
     assert!(matrix.multiply(&[1.0; 5], &mut [0.0; 6]).is_err());
-    assert!(matrix.multiply_many(3, &[1.0; 18], &mut [0.0; 18]).is_err());
+    assert!(matrix.multiply_many(9, &[1.0; 54], &mut [0.0; 54]).is_err());
     assert_eq!(matrix.counts().iter().map(|count| count.1).sum::<u64>(), 2);
 }
 
@@ -194,7 +194,7 @@ proptest! {
     }
 }
 
-/// Each stretch keeps the bound of the set that was chosen for it, and has the bytes that it has in a matrix of that set alone.
+/// Each part keeps the bound of the set that was chosen for it, and has the bytes that it has in a matrix of that set alone.
 #[test]
 fn policies_choose_by_stretch() -> Result<(), Error> {
     let a = flow(&Flow { cells: [30, 25, 20], ..Flow::default() })?;
@@ -214,7 +214,7 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
     for (id, rows) in space.ranges().enumerate() {
         let of_set = Adaptation { set: set_of(id), ..adaptation };
         let bound = error_bound(&a, &of_set, &x)?;
-        assert!(rows.clone().all(|i| errors[i] <= bound[i]), "stretch {id}");
+        assert!(rows.clone().all(|i| errors[i] <= bound[i]), "part {id}");
         let alone = TiledMatrix::cut(&a, 1, &of_set, &space, 1)?;
         assert_eq!(matrix.panels()[id].bytes(), alone.panels()[id].bytes());
     }
@@ -228,7 +228,7 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
     assert_eq!(norms.iter().map(|(_, of_block)| of_block.elements).sum::<usize>(), a.elements());
 
     let error = TiledMatrix::cut_by(&a, 2, &adaptation, &space, &policy, 2).expect_err("scales").to_string();
-    assert!(error.contains("stretch 1") && error.contains("AP7RE"), "{error}");
+    assert!(error.contains("part 1") && error.contains("AP7RE"), "{error}");
     Ok(())
 }
 

@@ -6,7 +6,8 @@ use zellige_runtime::{Handle, Runtime, Submit, read, reads, scratch};
 
 use crate::Error;
 use crate::csr::Csr;
-use zellige_krylov::{MultiVector, Space, Steps, joined};
+use zellige_krylov::method::{Steps, joined};
+use zellige_krylov::{MultiVector, Space};
 
 /// Singular values that are smaller than this beside the largest belong to the null space.
 const RANK: f64 = 1e-12;

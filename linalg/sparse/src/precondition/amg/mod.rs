@@ -18,7 +18,8 @@ use super::jacobi::inverse_diagonal;
 use crate::Error;
 use crate::csr::Csr;
 use crate::stored::Stored;
-use zellige_krylov::{MultiVector, Operator, Space, Steps, Workspace, times};
+use zellige_krylov::method::{Steps, Workspace, times};
+use zellige_krylov::{MultiVector, Operator, Space};
 
 /// A matrix that is so small is solved with directly.
 const SMALL: usize = 400;

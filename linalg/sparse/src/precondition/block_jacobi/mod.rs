@@ -13,7 +13,8 @@ use self::partition::blocks;
 use self::value::Inverses;
 use crate::Error;
 use crate::csr::Csr;
-use zellige_krylov::{MultiVector, Operator, Space, Steps};
+use zellige_krylov::method::Steps;
+use zellige_krylov::{MultiVector, Operator, Space};
 
 /// `M` is the diagonal blocks of the matrix (block Jacobi).
 ///
@@ -123,7 +124,7 @@ mod tests {
         let (x, mut b) = (rhs(a.rows()), vec![0.0; a.rows()]);
         a.multiply(&x, &mut b)?;
         let z = applied(&a, |rt, space| BlockJacobi::new(rt, space, &a, 8), &b)?;
-        // Stretches begin where blocks do. A digit is what the rule leaves; well-conditioned blocks are in 16 bits, whose roundoff is 2^-8.
+        // Parts begin where blocks do. A digit is what the rule leaves; well-conditioned blocks are in 16 bits, whose roundoff is 2^-8.
         let error = z.iter().zip(&x).map(|(z, x)| (z - x).abs()).fold(0.0, f64::max);
         assert!(error < 11.0 * 8.0 / 64.0 && error > 0.0, "{error:e}");
         Ok(())

@@ -1,4 +1,4 @@
-//! The inverses of a stretch's blocks, as one value.
+//! The inverses of a part's blocks, as one value.
 
 use libm::{frexp, ldexp};
 use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};

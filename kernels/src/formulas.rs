@@ -1,0 +1,196 @@
+//! Scalar formulas of iterative methods as small programs: one text for a CPU task and for a CUDA thread.
+//!
+//! A method keeps its scalars as words: how it stands first (what all methods have), then its own.
+
+/// Where the words are that every method has.
+pub mod word {
+    /// How it stands: one of [`state`](super::state).
+    pub const STATE: usize = 0;
+    /// Steps that have been made.
+    pub const STEPS: usize = 1;
+    /// The residual norm that is small enough.
+    pub const GOAL: usize = 2;
+    /// How many steps may be made.
+    pub const LIMIT: usize = 3;
+    /// The norm of the last residual.
+    pub const RESIDUAL: usize = 4;
+    /// The norms of the residuals of the last [`REMEMBERED`](super::REMEMBERED) steps.
+    pub const HISTORY: usize = 5;
+    /// Where a method's own scalars begin.
+    pub const OWN: usize = HISTORY + super::REMEMBERED;
+}
+
+/// Of how many steps the residual norms are kept.
+pub const REMEMBERED: usize = 64;
+
+/// How a method stands.
+pub mod state {
+    /// It has steps to make.
+    pub const RUNNING: f64 = 0.0;
+    /// Its residual is small enough.
+    pub const REACHED: f64 = 1.0;
+    /// It has made as many steps as it may.
+    pub const LIMITED: f64 = 2.0;
+    /// A number that it divides by is zero, or has the wrong sign.
+    pub const BROKEN_DOWN: f64 = 3.0;
+    /// A number is infinite or NaN.
+    pub const NOT_A_NUMBER: f64 = 4.0;
+}
+
+/// The residual that the method begins with: it ends where that is small enough, or not finite.
+pub fn begin(words: &mut [f64], norm: f64) {
+    words[word::RESIDUAL] = norm;
+    judge(words);
+}
+
+/// One more step and the norm of its residual: the method ends where that is small enough or not finite, or where the step was the last one.
+pub fn step(words: &mut [f64], norm: f64) {
+    let step = words[word::STEPS] as usize;
+    words[word::HISTORY + step % REMEMBERED] = norm;
+    words[word::STEPS] += 1.0;
+    words[word::RESIDUAL] = norm;
+    judge(words);
+}
+
+/// Ends where a form that is positive for every vector is not.
+pub fn end_unless_positive(words: &mut [f64], form: f64) {
+    if !form.is_finite() {
+        words[word::STATE] = state::NOT_A_NUMBER;
+    } else if form <= 0.0 {
+        words[word::STATE] = state::BROKEN_DOWN;
+    }
+}
+
+fn judge(words: &mut [f64]) {
+    let norm = words[word::RESIDUAL];
+    if !norm.is_finite() {
+        words[word::STATE] = state::NOT_A_NUMBER;
+    } else if norm <= words[word::GOAL] {
+        words[word::STATE] = state::REACHED;
+    } else if words[word::STEPS] >= words[word::LIMIT] {
+        words[word::STATE] = state::LIMITED;
+    }
+}
+
+/// An operation. Its result is the value with the operation's place; operands are the places of earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// A constant.
+    Constant(f64),
+    /// A word of the method.
+    Word(usize),
+    /// A sum.
+    Sum(usize),
+    /// `a + b`.
+    Add(usize, usize),
+    /// `a - b`.
+    Subtract(usize, usize),
+    /// `a b`.
+    Multiply(usize, usize),
+    /// `a / b`.
+    Divide(usize, usize),
+    /// `-a`.
+    Negate(usize),
+    /// The square root.
+    Root(usize),
+    /// The magnitude.
+    Magnitude(usize),
+    /// 1 where `a <= b`, otherwise 0.
+    AtMost(usize, usize),
+    /// The second where the first is not 0, otherwise the third.
+    Select(usize, usize, usize),
+    /// A word of the method becomes a value.
+    Set(usize, usize),
+    /// [`begin`] with a norm. The program ends where the method does.
+    Begin(usize),
+    /// [`step`] with a norm. The program ends where the method does.
+    Step(usize),
+    /// [`end_unless_positive`]. The program ends where the method does.
+    EndUnlessPositive(usize),
+}
+
+/// A program.
+///
+/// ```
+/// use zellige_kernels::formulas::{Formulas, Op, word};
+///
+/// // alpha = rho / (p . q)
+/// let mut formulas = Formulas::default();
+/// let (rho, pq) = (formulas.push(Op::Word(word::OWN)), formulas.push(Op::Sum(0)));
+/// let alpha = formulas.push(Op::Divide(rho, pq));
+/// formulas.push(Op::Set(word::OWN + 1, alpha));
+/// let mut words = vec![0.0; word::OWN + 2];
+/// words[word::OWN] = 3.0;
+/// formulas.run(&[2.0], &mut words);
+/// assert_eq!(words[word::OWN + 1], 1.5);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Formulas {
+    ops: Vec<Op>,
+}
+
+impl Formulas {
+    /// Adds an operation; its place.
+    pub fn push(&mut self, op: Op) -> usize {
+        self.ops.push(op);
+        self.ops.len() - 1
+    }
+
+    /// All operations.
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+
+    /// Runs it on a method's words.
+    ///
+    /// # Panics
+    /// If operations name places, words or sums that there are not.
+    pub fn run(&self, sums: &[f64], words: &mut [f64]) {
+        const FEW: usize = 64;
+        if self.ops.len() <= FEW {
+            self.run_with(sums, words, &mut [0.0; FEW]);
+        } else {
+            self.run_with(sums, words, &mut vec![0.0; self.ops.len()]);
+        }
+    }
+
+    fn run_with(&self, sums: &[f64], words: &mut [f64], values: &mut [f64]) {
+        for (at, op) in self.ops.iter().enumerate() {
+            let value = match *op {
+                Op::Constant(value) => value,
+                Op::Word(word) => words[word],
+                Op::Sum(sum) => sums[sum],
+                Op::Add(a, b) => values[a] + values[b],
+                Op::Subtract(a, b) => values[a] - values[b],
+                Op::Multiply(a, b) => values[a] * values[b],
+                Op::Divide(a, b) => values[a] / values[b],
+                Op::Negate(a) => -values[a],
+                Op::Root(a) => values[a].sqrt(),
+                Op::Magnitude(a) => values[a].abs(),
+                Op::AtMost(a, b) => f64::from(u8::from(values[a] <= values[b])),
+                Op::Select(which, a, b) => values[if values[which] != 0.0 { a } else { b }],
+                Op::Set(word, a) => {
+                    words[word] = values[a];
+                    continue;
+                }
+                Op::Begin(a) => {
+                    begin(words, values[a]);
+                    0.0
+                }
+                Op::Step(a) => {
+                    step(words, values[a]);
+                    0.0
+                }
+                Op::EndUnlessPositive(a) => {
+                    end_unless_positive(words, values[a]);
+                    0.0
+                }
+            };
+            let may_end = matches!(op, Op::Begin(_) | Op::Step(_) | Op::EndUnlessPositive(_));
+            if may_end && words[word::STATE] != state::RUNNING {
+                return;
+            }
+            values[at] = value;
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Recording the scalar formulas of a method as a program that CPUs and GPUs run.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use smallvec::SmallVec;
+use zellige_cuda::CUDA;
+use zellige_kernels::cuda::EncodedFormulas;
+use zellige_kernels::formulas::{Formulas as Program, Op, word};
+use zellige_runtime::codelet::DeviceTable;
+use zellige_runtime::{Codelet, Cpu, Operands, ReadList, TaskContext, TaskError, Update};
+
+use crate::scalar::Scalar;
+use crate::steps::total;
+
+/// The formulas of a method's scalars that are being recorded: they are written once, and run for each column that is not done, by a task on a CPU or a
+/// thread of a GPU.
+///
+/// Operators of [`Value`] record what they compute. What [ends](Formulas::end_unless_positive) the method ends the program, too.
+pub struct Formulas<E> {
+    program: RefCell<Program>,
+    scalar: PhantomData<E>,
+}
+
+/// A number that formulas compute: real, or complex where the method's scalars are.
+#[derive(Clone, Copy)]
+pub struct Value<'f> {
+    program: &'f RefCell<Program>,
+    re: usize,
+    /// None: it is real.
+    im: Option<usize>,
+}
+
+impl<E: Scalar> Formulas<E> {
+    pub(crate) fn new() -> Self {
+        Formulas { program: RefCell::default(), scalar: PhantomData }
+    }
+
+    pub(crate) fn into_program(self) -> Program {
+        self.program.into_inner()
+    }
+
+    fn push(&self, op: Op) -> usize {
+        self.program.borrow_mut().push(op)
+    }
+
+    fn value(&self, first: usize, word: impl Fn(usize) -> Op) -> Value<'_> {
+        let re = self.push(word(first * E::WORDS));
+        let im = (E::WORDS == 2).then(|| self.push(word(first * E::WORDS + 1)));
+        Value { program: &self.program, re, im }
+    }
+
+    /// A real constant.
+    pub fn constant(&self, value: f64) -> Value<'_> {
+        Value { program: &self.program, re: self.push(Op::Constant(value)), im: None }
+    }
+
+    /// One of the method's own scalars, as it is now.
+    pub fn number(&self, own: usize) -> Value<'_> {
+        self.value(own, |at| Op::Word(word::OWN + at))
+    }
+
+    /// The real part of one of them.
+    pub fn real(&self, own: usize) -> Value<'_> {
+        let re = self.push(Op::Word(word::OWN + own * E::WORDS));
+        Value { program: &self.program, re, im: None }
+    }
+
+    /// A sum of products over all parts.
+    pub fn sum(&self, at: usize) -> Value<'_> {
+        self.value(at, Op::Sum)
+    }
+
+    /// The real part of one of them.
+    pub fn real_sum(&self, at: usize) -> Value<'_> {
+        Value { program: &self.program, re: self.push(Op::Sum(at * E::WORDS)), im: None }
+    }
+
+    /// One of the method's own scalars becomes this.
+    pub fn set(&self, own: usize, value: Value<'_>) {
+        let first = word::OWN + own * E::WORDS;
+        self.push(Op::Set(first, value.re));
+        if E::WORDS == 2 {
+            let im = value.im.unwrap_or_else(|| self.push(Op::Constant(0.0)));
+            self.push(Op::Set(first + 1, im));
+        }
+    }
+
+    /// The residual norm that the method begins with; see [`Numbers::first_residual`](crate::method::Numbers::first_residual).
+    pub fn first_residual(&self, norm: Value<'_>) {
+        self.push(Op::Begin(norm.re));
+    }
+
+    /// One more step, and the norm of its residual; see [`Numbers::step`](crate::method::Numbers::step).
+    pub fn step(&self, norm: Value<'_>) {
+        self.push(Op::Step(norm.re));
+    }
+
+    /// Ends the method where a form is not positive; see [`Numbers::end_unless_positive`](crate::method::Numbers::end_unless_positive).
+    pub fn end_unless_positive(&self, form: Value<'_>) {
+        self.push(Op::EndUnlessPositive(form.re));
+    }
+}
+
+impl<'f> Value<'f> {
+    fn push(self, op: Op) -> usize {
+        self.program.borrow_mut().push(op)
+    }
+
+    fn real_of(self, re: usize) -> Value<'f> {
+        Value { re, im: None, ..self }
+    }
+
+    /// Both parts, that of a real number 0.
+    fn parts(self) -> (usize, usize) {
+        (self.re, self.im.unwrap_or_else(|| self.push(Op::Constant(0.0))))
+    }
+
+    fn is_real_with(self, other: Value<'f>) -> bool {
+        self.im.is_none() && other.im.is_none()
+    }
+
+    /// The square root of a real number.
+    pub fn sqrt(self) -> Value<'f> {
+        self.real_of(self.push(Op::Root(self.re)))
+    }
+
+    /// The magnitude of a real number.
+    pub fn abs(self) -> Value<'f> {
+        self.real_of(self.push(Op::Magnitude(self.re)))
+    }
+
+    /// 1 where a real number is at most another, otherwise 0: also where one of them is NaN.
+    pub fn at_most(self, other: Value<'f>) -> Value<'f> {
+        self.real_of(self.push(Op::AtMost(self.re, other.re)))
+    }
+
+    /// Of two real numbers the first where this one is not 0, otherwise the second.
+    pub fn select(self, [a, b]: [Value<'f>; 2]) -> Value<'f> {
+        self.real_of(self.push(Op::Select(self.re, a.re, b.re)))
+    }
+}
+
+impl<'f> Add for Value<'f> {
+    type Output = Value<'f>;
+
+    fn add(self, other: Value<'f>) -> Value<'f> {
+        if self.is_real_with(other) {
+            return self.real_of(self.push(Op::Add(self.re, other.re)));
+        }
+        let ((a, b), (c, d)) = (self.parts(), other.parts());
+        let re = self.push(Op::Add(a, c));
+        Value { re, im: Some(self.push(Op::Add(b, d))), ..self }
+    }
+}
+
+impl<'f> Sub for Value<'f> {
+    type Output = Value<'f>;
+
+    fn sub(self, other: Value<'f>) -> Value<'f> {
+        if self.is_real_with(other) {
+            return self.real_of(self.push(Op::Subtract(self.re, other.re)));
+        }
+        let ((a, b), (c, d)) = (self.parts(), other.parts());
+        let re = self.push(Op::Subtract(a, c));
+        Value { re, im: Some(self.push(Op::Subtract(b, d))), ..self }
+    }
+}
+
+impl<'f> Mul for Value<'f> {
+    type Output = Value<'f>;
+
+    fn mul(self, other: Value<'f>) -> Value<'f> {
+        if self.is_real_with(other) {
+            return self.real_of(self.push(Op::Multiply(self.re, other.re)));
+        }
+        let ((a, b), (c, d)) = (self.parts(), other.parts());
+        let [ac, bd, ad, bc] = [(a, c), (b, d), (a, d), (b, c)].map(|(x, y)| self.push(Op::Multiply(x, y)));
+        let re = self.push(Op::Subtract(ac, bd));
+        Value { re, im: Some(self.push(Op::Add(ad, bc))), ..self }
+    }
+}
+
+impl<'f> Div for Value<'f> {
+    type Output = Value<'f>;
+
+    /// Multiplied by the conjugate, and divided by the square of the magnitude.
+    fn div(self, other: Value<'f>) -> Value<'f> {
+        if self.is_real_with(other) {
+            return self.real_of(self.push(Op::Divide(self.re, other.re)));
+        }
+        let ((a, b), (c, d)) = (self.parts(), other.parts());
+        let [ac, bd, bc, ad, cc, dd] =
+            [(a, c), (b, d), (b, c), (a, d), (c, c), (d, d)].map(|(x, y)| self.push(Op::Multiply(x, y)));
+        let square = self.push(Op::Add(cc, dd));
+        let (re, im) = (self.push(Op::Add(ac, bd)), self.push(Op::Subtract(bc, ad)));
+        let re = self.push(Op::Divide(re, square));
+        Value { re, im: Some(self.push(Op::Divide(im, square))), ..self }
+    }
+}
+
+impl<'f> Neg for Value<'f> {
+    type Output = Value<'f>;
+
+    fn neg(self) -> Value<'f> {
+        let re = self.push(Op::Negate(self.re));
+        Value { re, im: self.im.map(|im| self.push(Op::Negate(im))), ..self }
+    }
+}
+
+/// Adds up partial sums, and runs a program for each column.
+pub(crate) struct Task {
+    name: &'static str,
+    pub(crate) columns: usize,
+    /// Words of the sums of a grain and column.
+    pub(crate) width: usize,
+    program: Program,
+    /// The same for GPUs, where they can do it.
+    pub(crate) of_kernel: Option<EncodedFormulas>,
+}
+
+impl Task {
+    pub(crate) fn new<E: Scalar>(
+        name: &'static str,
+        [columns, width, parts]: [usize; 3],
+        program: Program,
+    ) -> Self {
+        let width = width * E::WORDS;
+        let encoded = || EncodedFormulas::new(&program, parts, columns * width);
+        let of_kernel = if E::HAS_KERNELS { encoded() } else { None };
+        Task { name, columns, width, program, of_kernel }
+    }
+}
+
+impl Codelet for Task {
+    /// The partial sums of each part, and the method's numbers.
+    type Operands = (ReadList<Vec<f64>>, Update<Vec<f64>>);
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn cpu(
+        &self,
+        (partial, numbers): <Self::Operands as Operands>::Views<'_, Cpu>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let mut totals: SmallVec<[f64; 16]> = SmallVec::from_elem(0.0, self.width);
+        let stride = numbers.len() / self.columns;
+        for (column, words) in numbers.chunks_exact_mut(stride).enumerate() {
+            if words[word::STATE] == 0.0 {
+                total(partial.iter(), column, self.columns, &mut totals);
+                self.program.run(&totals, words);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads nothing that is known at the ends of other tasks.
+    fn needs_ends(&self) -> bool {
+        false
+    }
+
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        if self.of_kernel.is_some() {
+            table.add(*CUDA, Self::cuda);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex;
+
+    use super::*;
+
+    type C = Complex<f64>;
+
+    /// Formulas of complex numbers have the bits of their arithmetic; a real number among them is one without an imaginary part.
+    #[test]
+    fn formulas_have_the_bits_of_arithmetic() {
+        let f = Formulas::<C>::new();
+        let (x, y, real) = (f.number(0), f.sum(1), f.real(0));
+        let all =
+            [x + y, x - y, x * y, x / y, -x, real * y, y - real, real / f.real_sum(1), real.abs().sqrt()];
+        all.into_iter().enumerate().for_each(|(at, value)| f.set(at + 1, value));
+        f.set(10, real.at_most(f.constant(0.5)).select([f.constant(2.0), real]));
+        let (x, sums) = (C::new(-0.7, 1.3), [C::new(f64::NAN, 0.0), C::new(0.3, -2.1)]);
+        let (y, re) = (sums[1], C::new(x.re, 0.0));
+        let mut words = vec![0.0; word::OWN + 2 * 11];
+        words[word::OWN..word::OWN + 2].copy_from_slice(C::words(&[x]));
+        f.into_program().run(C::words(&sums), &mut words);
+        let quotient = C::new(x.re / y.re, 0.0);
+        let root = C::new(x.re.abs().sqrt(), 0.0);
+        let expected = [x + y, x - y, x * y, x / y, -x, re * y, y - re, quotient, root, C::new(2.0, 0.0)];
+        assert_eq!(C::of_words(&words[word::OWN + 2..]), expected);
+    }
+
+    #[test]
+    fn an_end_ends_the_formulas() {
+        let f = Formulas::<f64>::new();
+        f.set(0, f.constant(1.0));
+        f.end_unless_positive(f.sum(0));
+        f.set(0, f.constant(2.0));
+        let program = f.into_program();
+        for (form, state, left) in [(3.0, 0.0, 2.0), (0.0, 3.0, 1.0), (f64::NAN, 4.0, 1.0)] {
+            let mut words = vec![0.0; word::OWN + 1];
+            program.run(&[form], &mut words);
+            assert_eq!((words[word::STATE], words[word::OWN]), (state, left), "{form}");
+        }
+    }
+}

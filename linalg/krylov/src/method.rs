@@ -1,0 +1,114 @@
+//! What methods and operators are written with: the graph of a step, vector tasks, formulas, and the scalars of a method.
+
+pub mod grains;
+pub mod rounds;
+
+use std::sync::Arc;
+
+use zellige_runtime::Runtime;
+
+pub use crate::formulas::{Formulas, Value};
+pub use crate::log::{Onwards, Rescaled};
+pub use crate::numbers::{Numbers, NumbersHandle, REMEMBERED, State};
+pub use crate::operator::{Workspace, apply_to};
+pub use crate::reliable::{Estimated, Reliable, Updatable};
+pub use crate::space::{GRAIN, MOST_PARTS, joined};
+pub use crate::steps::{Gated, Steps, Sums, are_done};
+pub use crate::vector_task::{Coefficient, Term, VectorTask, minus, plus, times};
+
+use crate::error::Error;
+use crate::log::Logger;
+use crate::operator::Operator;
+use crate::scalar::Scalar;
+use crate::space::Space;
+use crate::storage::Storage;
+use crate::vector::MultiVector;
+use rounds::{Ended, Limits};
+
+/// What a method is made ready for.
+#[derive(Clone, Copy)]
+pub struct Setting<'r, E: Scalar> {
+    /// Runs the tasks.
+    pub rt: &'r Runtime,
+    /// What it multiplies with.
+    pub a: &'r dyn Operator<E>,
+    /// The preconditioner, `z = M^-1 r`.
+    pub m: Option<&'r dyn Operator<E>>,
+    /// How many columns it solves for at once.
+    pub columns: usize,
+}
+
+impl<E: Scalar> Setting<'_, E> {
+    /// Where vectors are cut.
+    pub fn space(&self) -> &Space {
+        self.a.domain()
+    }
+
+    /// A vector of zeros in this storage.
+    pub fn stored(&self, storage: &Arc<dyn Storage<E>>) -> MultiVector<E> {
+        MultiVector::stored(self.rt, self.space(), self.columns, Arc::clone(storage))
+    }
+
+    /// A vector of zeros in float64.
+    pub fn zeros(&self) -> MultiVector<E> {
+        MultiVector::zeros(self.rt, self.space(), self.columns)
+    }
+}
+
+/// A Krylov method.
+pub trait Method<E: Scalar = f64> {
+    /// As options name it.
+    fn name(&self) -> String;
+
+    /// True if it solves for several columns at once.
+    fn takes_columns(&self) -> bool {
+        true
+    }
+
+    /// Makes its vectors and records its graphs for a system; some of them when they are first needed.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for an operator, a preconditioner or a number of columns that it cannot use; those of submission.
+    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error>;
+}
+
+/// Bytes of the vectors that solving keeps for each column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The basis of the Krylov space, as it is stored.
+    pub basis: u64,
+    /// All others.
+    pub vectors: u64,
+}
+
+impl Kept {
+    /// So many vectors of a space in float64, and no basis.
+    pub fn vectors<E: Scalar>(space: &Space, count: usize) -> Kept {
+        Kept { basis: 0, vectors: space.bytes(count * E::WORDS) }
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Kept) -> Kept {
+        Kept { basis: self.basis + other.basis, vectors: self.vectors + other.vectors }
+    }
+}
+
+/// A method that is ready to solve `A d = r`.
+pub trait Correction<E: Scalar = f64> {
+    /// `r`: written by the caller before each run, and overwritten by it.
+    fn residual(&self) -> &MultiVector<E>;
+
+    /// `d`: what the last run has found.
+    fn correction(&self) -> &MultiVector<E>;
+
+    /// What its vectors take.
+    fn kept(&self) -> Kept;
+
+    /// Solves, from `d = 0`, until each column that has a limit has met one; a method that restarts comes back then. The correction of other columns
+    /// means nothing.
+    ///
+    /// # Errors
+    /// What went wrong in a task.
+    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error>;
+}

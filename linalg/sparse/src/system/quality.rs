@@ -1,0 +1,77 @@
+//! How good an answer is.
+
+use std::ops::Range;
+
+use crate::csr::Csr;
+use crate::side_by_side::side_by_side;
+use zellige_krylov::method::grains::norm;
+
+/// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual. So many threads share the rows; the answer is the same.
+pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize) -> (f64, f64) {
+    let count = if a.elements() < LITTLE { 1 } else { threads };
+    let parts = (0..count).map(|part| b.len() * part / count..b.len() * (part + 1) / count);
+    let parts: Vec<Range<usize>> = parts.collect();
+    let of_part = |rows: Range<usize>| {
+        let [mut residual, mut most_b, mut most_row, mut most_x] = [0.0f64; 4];
+        let mut sizes = Vec::with_capacity(rows.len());
+        for i in rows {
+            let (column, value) = a.row(i);
+            let [mut sum, mut size, mut of_row] = [0.0f64; 3];
+            for (&j, a) in column.iter().zip(value) {
+                let product = a * x[j as usize];
+                (sum, size, of_row) = (sum + product, size + product.abs(), of_row + a.abs());
+            }
+            let own = shift * x[i];
+            residual = residual.max((b[i] - (sum + own)).abs());
+            (most_b, most_x) = (most_b.max(b[i].abs()), most_x.max(x[i].abs()));
+            most_row = most_row.max(of_row + shift.abs());
+            sizes.push(size + own.abs());
+        }
+        ([residual, most_b, most_row, most_x], sizes)
+    };
+    let (mut most, mut sizes) = ([0.0f64; 4], Vec::with_capacity(b.len()));
+    for (of_part, of_rows) in side_by_side(count, parts.into_iter(), of_part) {
+        most.iter_mut().zip(of_part).for_each(|(most, of_part)| *most = most.max(of_part));
+        sizes.extend(of_rows);
+    }
+    let [residual, most_b, most_row, most_x] = most;
+    let error = if residual == 0.0 { 0.0 } else { residual / (most_row * most_x + most_b) };
+    (error, f64::EPSILON / 2.0 * norm(&sizes))
+}
+
+/// Nonzeros that take one thread less time than starting another.
+const LITTLE: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use crate::generate::{Flow, flow};
+
+    /// Sums of a row are made in its order, and the largest of all rows is the largest of those of parts.
+    #[test]
+    fn threads_do_not_change_what_is_known_of_an_answer() -> Result<(), Error> {
+        let a = flow(&Flow { cells: [24, 24, 24], ..Flow::default() })?;
+        assert!(a.elements() > LITTLE);
+        let x: Vec<f64> = (0..a.rows()).map(|i| ((i * 37 % 101) as f64 - 50.0) / 7.0).collect();
+        let b: Vec<f64> = (0..a.rows()).map(|i| (i % 13) as f64 - 6.0).collect();
+        for shift in [0.0, 0.3] {
+            let [mut residual, mut most_row] = [0.0f64; 2];
+            let mut sizes = Vec::new();
+            for ((column, value), (b, own)) in a.iter().zip(b.iter().zip(&x)) {
+                let products =
+                    || column.iter().zip(value).map(|(&j, a)| a * x[j as usize]).chain([shift * own]);
+                residual = residual.max((b - products().sum::<f64>()).abs());
+                most_row = most_row.max(crate::csr::abs_sum(value) + shift.abs());
+                sizes.push(products().map(f64::abs).sum::<f64>());
+            }
+            let most = |v: &[f64]| v.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+            let expected = residual / (most_row * most(&x) + most(&b));
+            for threads in [1, 2, 5] {
+                let found = quality(&a, shift, &b, &x, threads);
+                assert_eq!(found, (expected, f64::EPSILON / 2.0 * norm(&sizes)), "{threads} threads");
+            }
+        }
+        Ok(())
+    }
+}
