@@ -161,14 +161,14 @@ impl<P: Power> Work for OfAll<'_, P> {
 }
 
 /// The largest relative errors of `|d|^0.3` by polynomials: for magnitudes from 2^-10 to 2, and for all normal ones below 16, with every mantissa of the
-/// stretches of 2^16 whose number is a multiple of `step`. `x^p = m^p 2^(e p)`, so that a reference needs a power for each mantissa only.
+/// runs of 2^16 whose number is a multiple of `step`. `x^p = m^p 2^(e p)`, so that a reference needs a power for each mantissa only.
 fn largest_errors(step: usize) -> [f64; 2] {
     let p = 0.3;
     let power = AnyPower::new(p);
-    const STRETCH: u32 = 1 << 16;
-    let (mut most, mut references) = ([0.0f64; 2], vec![0.0; STRETCH as usize]);
-    let mut numbers = vec![0.0f32; STRETCH as usize];
-    for first in (0..1u32 << 23).step_by(STRETCH as usize * step) {
+    const RUN: u32 = 1 << 16;
+    let (mut most, mut references) = ([0.0f64; 2], vec![0.0; RUN as usize]);
+    let mut numbers = vec![0.0f32; RUN as usize];
+    for first in (0..1u32 << 23).step_by(RUN as usize * step) {
         let mantissa = |i: usize| f32::from_bits(0x3f80_0000 + first + i as u32);
         for (i, reference) in references.iter_mut().enumerate() {
             *reference = f64::from(mantissa(i)).powf(-p);
