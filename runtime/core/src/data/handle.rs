@@ -13,14 +13,14 @@ use super::cell::ValueCell;
 use super::lending::Lending;
 use super::places::{Managed, Places};
 use super::{Data, Meta};
-use crate::deps::{AccessRights, Chain};
+use crate::deps::AccessRights;
 use crate::engine::ReadyTask;
 use crate::engine::{Job, is_alive};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::sync;
-use crate::task::{Resource, Task};
+use crate::task::{Chain, Resource, Task};
 
 /// What every handle has, whatever it holds. What running tasks look at lies apart from the chain, which
 /// submitters write meanwhile.
@@ -38,7 +38,7 @@ pub(crate) struct HandleBase {
     name: OnceLock<String>,
     /// The runtime that registered it or used it first, plus one; 0 before. Written under the chain's lock.
     owner: AtomicU32,
-    pub(crate) chain: sync::Mutex<Chain<Task>>,
+    pub(crate) chain: sync::Mutex<Chain>,
 }
 
 /// A resource that one task uses while others are parked on it.

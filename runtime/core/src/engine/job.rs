@@ -12,7 +12,7 @@ use crate::deps::UpTo;
 use crate::engine::graph::ReplayTask;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Header, Member, Placement, Role, Task, resolved};
+use crate::task::{Body, Bound, Header, Member, Placement, Role, Successor, Task, resolved};
 
 /// A task as the engine sees it. What differs between submitted and replayed tasks is where their parts and their successors are.
 pub(crate) trait Job: Sized {
@@ -145,7 +145,7 @@ impl Work {
 /// How many of those that wait for a task have been told that it was launched.
 pub(crate) enum Notified {
     /// Those that were submitted by then.
-    UpTo(UpTo<Task>),
+    UpTo(UpTo<Successor>),
     /// All there are in a replay.
     All,
 }

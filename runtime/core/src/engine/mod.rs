@@ -15,6 +15,7 @@ mod threads;
 pub(crate) mod transfer;
 
 pub(crate) use end::{Ready, discard};
+pub(crate) use graph::ReplaySlot;
 pub(crate) use job::{Job, Notified, Work};
 pub(crate) use policy::World;
 pub use policy::{Policy, SchedView, Wake};

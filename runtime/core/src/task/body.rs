@@ -9,11 +9,10 @@ use smallvec::SmallVec;
 
 use super::{
     Bound, Call, Choice, Codelet, Cpu, DeviceBatchFunction, DeviceFunction, DeviceInfo, DeviceTable, Env,
-    Member, Notes, Site, Task, TaskContext,
+    Member, Notes, Site, Successor, TaskContext,
 };
 use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
 use crate::device::Stream;
-use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
 use crate::operand::Pending;
@@ -135,14 +134,8 @@ pub(crate) trait Body: Send + Sync {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
     }
-    /// A replay takes a slot over (see [`Role::Slot`](super::Role)).
-    fn start(&self, shared: &Arc<Shared>) {
-        let _ = shared;
-        unreachable!("only slots are started");
-    }
-    /// Shows what cannot complete before a task with this body does, besides what was submitted after it. No slot of a replay leaves
-    /// meanwhile.
-    fn each_beside(&self, each: &mut dyn FnMut(&Arc<Task>)) {
+    /// Of a replay: shows what comes after its slots. No slot leaves meanwhile.
+    fn each_after(&self, each: &mut dyn FnMut(Successor)) {
         let _ = each;
     }
     /// The accesses, in order. Empty once cleared.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
-use super::{Body, Implementations, Only, Tally, TaskRef};
+use super::{Body, Implementations, Only, Successor, Tally, TaskRef};
 use crate::deps::{Edge, Member, Successors, UpTo};
 use crate::engine::StageCell;
 use crate::error::{Cause, Failure};
@@ -55,8 +55,6 @@ pub(crate) enum Role {
     Gate,
     /// Stands for a whole replay, whose last task completes it.
     Replay,
-    /// A replay takes one of its slots over; the last task on the slot completes it.
-    Slot,
 }
 
 /// A task with a body of type `B`. What comes before the body lies in the same places whatever the body is,
@@ -71,7 +69,7 @@ pub(crate) struct TaskCell<B: ?Sized> {
     /// What callers keep of it.
     pub(crate) ticket: TaskRef,
     /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes on linking.
-    edges: UnsafeCell<SmallVec<[Edge<Task>; 4]>>,
+    edges: UnsafeCell<SmallVec<[Edge<Successor>; 4]>>,
     links: UnsafeCell<Links>,
     pub(crate) header: Header,
     pub(crate) stage: StageCell,
@@ -84,10 +82,10 @@ pub(crate) type Task = TaskCell<dyn Body>;
 #[derive(Default)]
 struct Links {
     /// Where the edges are, for how many there is room, and how many have been pushed.
-    first: Option<NonNull<Edge<Task>>>,
+    first: Option<NonNull<Edge<Successor>>>,
     room: u32,
     pushed: u32,
-    groups: SmallVec<[Member<Task>; 4]>,
+    groups: SmallVec<[Member<Successor>; 4]>,
     /// The watchdog has a reference to the task.
     listed: bool,
 }
@@ -141,20 +139,20 @@ impl Task {
     }
 
     /// Makes `task` wait for the node that owns `successors`, unless that has completed.
-    pub(crate) fn follow(task: &Arc<Task>, successors: &Successors<Task>) {
+    pub(crate) fn follow(task: &Arc<Task>, successors: &Successors<Successor>) {
         // SAFETY: only the submitter touches the links; the room for edges never moves again, and lives as
         // long as the task, which nobody runs or frees before every pushed edge has been counted down.
         unsafe {
             let links = &mut *task.links.get();
             assert!(links.pushed < links.room, "room was made for every edge");
             let edge = links.first.expect("room was made").as_ptr().add(links.pushed as usize);
-            edge.write(Edge::new(Arc::as_ptr(task)));
+            edge.write(Edge::new(Successor::Task(Arc::as_ptr(task))));
             links.pushed += u32::from(successors.push(edge));
         }
     }
 
     /// Remembers that the task is a member of a group.
-    pub(crate) fn join(&self, group: Member<Task>) {
+    pub(crate) fn join(&self, group: Member<Successor>) {
         // SAFETY: only the submitter touches the links.
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
@@ -214,11 +212,15 @@ impl Task {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// The tasks that wait for this one, those twice that do so twice: all of them, or those that were there when `as_of` was answered. It has
+    /// The submitted tasks that wait for this one, those twice that do so twice: all of them, or those that were there when `as_of` was answered. It has
     /// been launched, and does not complete meanwhile.
-    pub(crate) fn waiting(&self, as_of: Option<UpTo<Task>>) -> (SmallVec<[Arc<Task>; 8]>, UpTo<Task>) {
+    pub(crate) fn waiting(
+        &self,
+        as_of: Option<UpTo<Successor>>,
+    ) -> (SmallVec<[Arc<Task>; 8]>, UpTo<Successor>) {
         let mut waiting = SmallVec::new();
-        let each = |task: *const Task| {
+        let each = |successor| {
+            let Successor::Task(task) = successor else { return };
             // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by the reference that `link` gave up until all
             // that it waits for has completed, which this one has not.
             waiting.push(unsafe {
@@ -231,11 +233,11 @@ impl Task {
         (waiting, up_to)
     }
 
-    /// Shows the tasks that come after this one, as far as they have been submitted.
+    /// Shows what comes after this one, as far as it has been submitted.
     ///
     /// # Safety
     /// The task does not complete meanwhile.
-    pub(crate) unsafe fn each_after(&self, mut each: impl FnMut(*const Task)) {
+    pub(crate) unsafe fn each_after(&self, mut each: impl FnMut(Successor)) {
         // SAFETY: by the caller's promise.
         unsafe { self.ticket.successors().look(None, &mut each) };
         if self.linked.load(Ordering::Acquire) {
@@ -260,7 +262,7 @@ impl Task {
     }
 
     /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns true if a thread waits.
-    pub(crate) fn complete(&self, mut each: impl FnMut(*const Task)) -> bool {
+    pub(crate) fn complete(&self, mut each: impl FnMut(Successor)) -> bool {
         // SAFETY: the task has run (or was discarded): linking is over, and only its one executor completes it.
         let links = unsafe { &mut *self.links.get() };
         links.groups.drain(..).for_each(|group| group.leave(&mut each));

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicPtr};
 
-use super::{Header, Task, format_coords};
+use super::{Header, Successor, format_coords};
 use crate::deps::Successors;
 use crate::error::Failure;
 use crate::sync::{AtomicU32, Ordering};
@@ -25,7 +25,7 @@ const PLACE: u32 = 8;
 
 /// What others need of a task once it may have ended; apart from the rest, which is freed at its end.
 struct Ticket {
-    successors: Successors<Task>,
+    successors: Successors<Successor>,
     flags: AtomicU32,
     /// How many `TaskRef`s there are.
     references: atomic::AtomicU32,
@@ -214,7 +214,7 @@ impl TaskRef {
     }
 
     #[inline]
-    pub(crate) fn successors(&self) -> &Successors<Task> {
+    pub(crate) fn successors(&self) -> &Successors<Successor> {
         &self.ticket().successors
     }
 

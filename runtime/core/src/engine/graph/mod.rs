@@ -6,6 +6,7 @@ mod edges;
 mod ends;
 mod recorder;
 mod replay;
+mod slot;
 #[cfg(test)]
 mod tests;
 
@@ -14,3 +15,4 @@ pub use device_graph::DeviceGraphs;
 pub use recorder::{Graph, Recorder};
 pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};
+pub(crate) use slot::ReplaySlot;

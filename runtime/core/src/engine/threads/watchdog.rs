@@ -167,7 +167,7 @@ impl LiveTasks {
                     place.enter(Task::list(task));
                 }
             }
-            Role::Work | Role::Slot => {}
+            Role::Work => {}
             Role::Gate | Role::Replay => drop(self.others.lock().insert(task.header.id, Arc::clone(task))),
         }
     }
@@ -181,7 +181,7 @@ impl LiveTasks {
                 self.place(cell.header.id).leave(ptr::from_ref(cell).cast());
                 Task::unlist(task);
             }
-            Role::Work | Role::Slot => {}
+            Role::Work => {}
             Role::Gate | Role::Replay => {
                 let taken = self.others.lock().remove(&cell.header.id);
                 // After the lock.
