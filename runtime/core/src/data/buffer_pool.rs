@@ -89,14 +89,18 @@ impl BufferPool {
         shelf.throw_out(room)
     }
 
+    /// False if [`limit`](Self::limit) was told the same the last time.
+    pub(crate) fn is_news(&self, used: u64, arriving: u64) -> bool {
+        let [seen, coming] = &self.seen;
+        (seen.load(Ordering::Relaxed), coming.load(Ordering::Relaxed)) != (used, arriving)
+    }
+
     /// So many bytes are in use on the node now, `arriving` of them by replicas on their way, of `capacity`. One thread at a time
     /// says so.
     pub(crate) fn limit(&self, used: u64, arriving: u64, capacity: Option<u64>) -> ThrownOut {
         let [seen, coming] = &self.seen;
-        let before = (seen.swap(used, Ordering::Relaxed), coming.swap(arriving, Ordering::Relaxed));
-        if before == (used, arriving) {
-            return ThrownOut::new();
-        }
+        seen.store(used, Ordering::Relaxed);
+        coming.store(arriving, Ordering::Relaxed);
         let mut shelf = self.shelf.lock();
         shelf.peak = shelf.peak.max(used);
         let most = shelf.peak.min(capacity.unwrap_or(u64::MAX));

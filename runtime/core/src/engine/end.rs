@@ -159,12 +159,12 @@ impl Shared {
         for (work, cause) in mine {
             let mut passed_on = None;
             if let Some(transfers) = &self.transfers {
-                if matches!(cause, Cause::Lost) && transfers.is_plan_stale(work.id()) {
+                if matches!(cause, Cause::Lost) && transfers.is_plan_stale(&work) {
                     // The device that it was meant for failed while its policy looked.
                     self.push_ready(ReadyTask::new(work), None);
                     continue;
                 }
-                transfers.forget(work.id());
+                transfers.forget(&work);
                 passed_on = work.poisoned();
             }
             let failure = passed_on.unwrap_or_else(|| work.describe(cause));

@@ -10,6 +10,7 @@ use super::stage::{Stage, StageCell};
 use crate::data::AnyHandle;
 use crate::deps::UpTo;
 use crate::engine::graph::ReplayTask;
+use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Header, Member, Placement, Role, Successor, Task, resolved};
@@ -29,6 +30,8 @@ pub(crate) trait Job: Sized {
     /// How many predecessors have not completed.
     fn pending(&self) -> u32;
     fn stage(&self) -> &StageCell;
+    /// What is planned of it; only where there is a transfer driver.
+    fn planned(&self) -> &PlanCell;
     /// Completes the task, which has run or never will: whatever it writes has been poisoned if it failed. What becomes ready is left in
     /// `ready`. `worker`: the calling thread acts as this one.
     fn end(
@@ -183,6 +186,10 @@ impl Job for Arc<Task> {
         &self.stage
     }
 
+    fn planned(&self) -> &PlanCell {
+        &self.planned
+    }
+
     fn end(
         self,
         shared: &Arc<Shared>,
@@ -248,6 +255,10 @@ impl Job for Work {
 
     fn stage(&self) -> &StageCell {
         each!(self, job => job.stage())
+    }
+
+    fn planned(&self) -> &PlanCell {
+        each!(self, job => job.planned())
     }
 
     fn end(

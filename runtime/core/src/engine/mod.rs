@@ -18,7 +18,7 @@ pub(crate) use end::{Ready, discard};
 pub(crate) use graph::ReplaySlot;
 pub(crate) use job::{Job, Notified, Work};
 pub(crate) use policy::World;
-pub use policy::{Policy, SchedView, Wake};
+pub use policy::{PerNode, Policy, SchedView, Wake};
 pub use ready::ReadyTask;
 pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use stage::{Stage, StageCell};

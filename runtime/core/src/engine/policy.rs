@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
 use super::ReadyTask;
@@ -119,6 +120,9 @@ pub trait Policy: Send + Sync + 'static {
     }
 }
 
+/// One value for each memory node.
+pub type PerNode<T> = SmallVec<[T; 4]>;
+
 /// A driver of policies: threads, or virtual time.
 pub(crate) trait World {
     fn workers(&self) -> usize;
@@ -127,12 +131,13 @@ pub(crate) trait World {
     fn neighbours(&self, worker: usize) -> &[usize];
     fn kind(&self, worker: usize) -> &str;
     fn model_kind(&self, worker: usize) -> &str;
+    fn node(&self, worker: usize) -> usize;
     fn in_flight(&self) -> u64;
     fn now(&self) -> Duration;
     fn can_run(&self, task: &ReadyTask, worker: usize) -> bool;
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration>;
     fn missing_bytes(&self, task: &ReadyTask, worker: usize) -> u64;
-    fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration;
+    fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64>;
     fn prefetch(&self, task: &ReadyTask, worker: usize);
 }
 
@@ -171,6 +176,13 @@ impl<'a> SchedView<'a> {
         self.world.model_kind(worker)
     }
 
+    /// The memory node where a worker's operands have to be, as [`Runtime::memory`](crate::Runtime::memory) lists them: 0 is the host's.
+    /// A task that is not [restricted](ReadyTask::is_restricted) can run on all workers of one node and one
+    /// [kind](Self::model_kind), or on none.
+    pub fn node(&self, worker: usize) -> usize {
+        self.world.node(worker)
+    }
+
     /// Tasks submitted and not yet complete; an estimate while others submit.
     pub fn in_flight(&self) -> u64 {
         self.world.in_flight()
@@ -192,9 +204,10 @@ impl<'a> SchedView<'a> {
         self.world.missing_bytes(task, worker)
     }
 
-    /// How long it would take to bring the task's operands to the worker's memory node over idle links.
-    pub fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration {
-        self.world.transfer_time(task, worker)
+    /// How long it would take to bring the task's operands to each memory node over idle links (ns), by the [nodes'](Self::node)
+    /// numbers.
+    pub fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64> {
+        self.world.transfer_times(task)
     }
 
     /// Says that `worker` will run the task: its operands may be brought in ahead of it.

@@ -16,7 +16,7 @@ mod random;
 
 #[cfg(test)]
 use crate::engine::World;
-pub use crate::engine::{Policy, ReadyTask, SchedView, Wake};
+pub use crate::engine::{PerNode, Policy, ReadyTask, SchedView, Wake};
 use crate::error::Error;
 use dm::{Dm, Flavour, Weights};
 pub use eager::Eager;

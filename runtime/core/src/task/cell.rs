@@ -11,6 +11,7 @@ use zellige_model::TaskInfo;
 use super::{Body, Implementations, Only, Successor, Tally, TaskRef};
 use crate::deps::{Edge, Member, Successors, UpTo};
 use crate::engine::StageCell;
+use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
 
@@ -73,6 +74,7 @@ pub(crate) struct TaskCell<B: ?Sized> {
     links: UnsafeCell<Links>,
     pub(crate) header: Header,
     pub(crate) stage: StageCell,
+    pub(crate) planned: PlanCell,
     pub(crate) body: B,
 }
 
@@ -106,6 +108,7 @@ impl<B: Body + 'static> TaskCell<B> {
             header,
             role,
             stage: StageCell::default(),
+            planned: PlanCell::default(),
             pending: AtomicU32::new(1),
             links: UnsafeCell::default(),
             linked: AtomicBool::new(false),

@@ -36,6 +36,8 @@ pub(crate) struct Placement {
     pub(crate) choice: Choice,
     /// One for each access.
     pub(crate) buffers: SmallVec<[BufferId; 4]>,
+    /// All of them together.
+    pub(crate) bytes: u64,
     /// Of the device on which the body puts its operations.
     pub(crate) stream: Option<Arc<dyn Stream>>,
     /// Others before it on the same device have not ended.
@@ -193,7 +195,8 @@ impl<'e> Env<'e> {
 
     /// Notes how long the body is expected to take.
     fn predicts(&mut self, operands: &impl Operands) {
-        let asked = Asked { header: self.header, id: self.id, chosen: self.notes.chosen };
+        let bytes = self.placement.map(|placement| placement.bytes);
+        let asked = Asked { header: self.header, chosen: self.notes.chosen, bytes };
         let registered = || registered_bytes(|accesses| operands.declare(accesses), self.bindings);
         let implementation = self.notes.implementation;
         self.notes.predicted = self.shared.expected_with(&asked, implementation, self.worker, registered);

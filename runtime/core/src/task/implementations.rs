@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use zellige_model::TaskInfo;
@@ -25,8 +24,6 @@ pub(crate) struct Implementations {
     pub(crate) archs: Archs,
     /// It counts on what tasks before it do at their ends.
     pub(crate) needs_ends: bool,
-    /// Its label may be another once its operands are ready.
-    pub(crate) selects: bool,
 }
 
 impl Implementations {
@@ -40,9 +37,7 @@ impl Implementations {
         let table = DeviceTable::of(codelet, None);
         let (batch, archs) = (most(codelet.batch(), true), table.archs);
         let batch_on_devices = most(table.batch, !several);
-        // Who panics here is asked again when the task runs, and fails then.
-        let selects = catch_unwind(AssertUnwindSafe(|| codelet.selects())).unwrap_or(true);
-        Implementations { names, batch, batch_on_devices, archs, needs_ends: codelet.needs_ends(), selects }
+        Implementations { names, batch, batch_on_devices, archs, needs_ends: codelet.needs_ends() }
     }
 
     /// The most tasks that are run as one on a worker.
@@ -66,7 +61,7 @@ fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
 }
 
 impl Header {
-    /// What models know the task by. `chosen`: what its selects choice called it, as far as that is known; empty: nothing else.
+    /// What models know the task by. `chosen`: what its deferred selection called it, as far as that is known; empty: nothing else.
     pub(crate) fn known_as(&self, chosen: &'static str) -> Cow<'_, TaskInfo> {
         match chosen {
             "" => Cow::Borrowed(&self.info),
@@ -78,10 +73,10 @@ impl Header {
 /// A task of which it is asked how long it will take.
 pub(crate) struct Asked<'t> {
     pub(crate) header: &'t Header,
-    /// Its number; a replay's differs from its recording's.
-    pub(crate) id: u64,
-    /// What its selects choice called it, as far as that is known; empty: nothing else.
+    /// What its deferred selection called it, as far as that is known; empty: nothing else.
     pub(crate) chosen: &'static str,
+    /// Bytes of its operands, where it has been planned.
+    pub(crate) bytes: Option<u64>,
 }
 
 /// Bytes of the declared operands as they were registered; 0 if that is not known of all.
@@ -98,7 +93,7 @@ impl Shared {
     /// know, without models what the user says. `registered`: bytes of its operands, for one that is not planned.
     pub(crate) fn expected_with(
         &self,
-        &Asked { header, id, chosen }: &Asked<'_>,
+        &Asked { header, chosen, bytes }: &Asked<'_>,
         name: &str,
         worker: usize,
         registered: impl FnOnce() -> u64,
@@ -106,8 +101,7 @@ impl Shared {
         let Some(models) = &self.models else { return header.info.cost };
         let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
         let model = models.id_of(header.name, &info, name);
-        let planned = || self.transfers.as_ref().and_then(|transfers| transfers.planned_bytes(id));
-        let bytes = || planned().unwrap_or_else(registered);
+        let bytes = || bytes.unwrap_or_else(registered);
         models.estimate_with(model, kind, &info, bytes).map(|estimate| estimate.time)
     }
 

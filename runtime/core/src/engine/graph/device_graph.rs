@@ -369,7 +369,7 @@ impl GraphData {
         let buffers = bound.slots.iter().map(|&slot| placed.buffers[slot as usize]).collect();
         // As behind others: what it writes is not poisoned if it fails, since it has not run.
         let (choice, stream, stream_ordered) = (Choice::default(), placed.stream.clone(), true);
-        let placement = Placement { choice, buffers, stream, stream_ordered };
+        let placement = Placement { choice, buffers, bytes: 0, stream, stream_ordered };
         let mut inner = env.within(&self.headers[task], bound, &placement);
         matches!(self.bodies[task].run(&mut inner), Ran::Done) && inner.pending.is_empty()
     }

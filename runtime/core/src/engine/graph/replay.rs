@@ -12,6 +12,7 @@ use super::device_graph::{DeviceGraph, Way, is_task_by_task};
 use super::slot::ReplaySlot;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::engine::ReadyTask;
+use crate::engine::transfer::plan::PlanCell;
 use crate::engine::{Job, Ready, Shared, Stage, StageCell, Work};
 use crate::error::{Error, Failure};
 use crate::operand::{Accesses, Declared};
@@ -90,6 +91,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
     let header = Options::named("replay").into_header(shared.next_ids(1), shared.id, None).0;
     let first_id = shared.next_ids(graph.numbers());
     let as_one = data.device_graph.is_some() && DeviceGraph::matters_to(shared);
+    let planned = if shared.transfers.is_some() { data.bodies.len() + 1 } else { 0 };
     let run = Arc::new_cyclic(|run: &Weak<Run>| {
         let address = NonNull::new(run.as_ptr().cast_mut()).expect("it has been allocated");
         let slot = |at| ReplaySlot::new(address, at, graph.slot_numbers(first_id, at).0);
@@ -97,6 +99,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
             shared: Arc::clone(shared),
             pending: data.counters(as_one),
             stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
+            plans: (0..planned).map(|_| PlanCell::default()).collect(),
             first_id,
             before: AtomicUsize::new(1 + if as_one { handles.len() } else { data.ends.waited_for }),
             remaining: AtomicUsize::new(if as_one { data.nodes.sinks } else { data.ends.sinks }),
@@ -176,6 +179,8 @@ pub(super) struct Run {
     pending: Box<[AtomicU32]>,
     /// The stage of each task, and of all of them as one.
     stages: Box<[StageCell]>,
+    /// Likewise their plans, where there is a transfer driver.
+    plans: Box<[PlanCell]>,
     /// Number of the first task in traces.
     first_id: u64,
     /// Slots that are waited for as a whole and not taken over yet, and its submitter.
@@ -493,6 +498,10 @@ impl Job for ReplayTask {
 
     fn stage(&self) -> &StageCell {
         &self.of_run().stages[self.at()]
+    }
+
+    fn planned(&self) -> &PlanCell {
+        &self.of_run().plans[self.at()]
     }
 
     fn end(

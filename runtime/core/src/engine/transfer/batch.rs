@@ -64,6 +64,7 @@ impl Shared {
             buffers.map(|buffers| Placement {
                 choice: placed.choice,
                 buffers,
+                bytes: crate::memory::bytes_of(&placed.needs),
                 stream: stream.cloned(),
                 stream_ordered: false,
             })

@@ -2,12 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::data::Meta;
 use crate::error::panic_message;
 use crate::format::Format;
-use crate::memory::{Access, Datum, Need, bytes_of};
+use crate::memory::{Access, Datum, Need, NodeId, bytes_of};
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, Header};
 
@@ -26,6 +27,36 @@ pub(crate) struct Plan {
     pub(crate) on_host: bool,
     /// In simulated time.
     pub(crate) times: Times,
+}
+
+/// What is known of a task between the moment it becomes ready and its end.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// The node for which its operands are wanted.
+    pub(crate) wanted: Option<NodeId>,
+    /// Devices that had failed by then.
+    pub(crate) failures: usize,
+    /// A device can run it.
+    pub(crate) gpu_only: bool,
+}
+
+/// Where that lies in the task. Its lock is taken before the memory manager's.
+#[derive(Default)]
+pub(crate) struct PlanCell(Mutex<Option<Box<Planned>>>);
+
+impl PlanCell {
+    pub(crate) fn set(&self, planned: Planned) {
+        *self.0.lock() = Some(Box::new(planned));
+    }
+
+    pub(crate) fn take(&self) -> Option<Planned> {
+        self.0.lock().take().map(|planned| *planned)
+    }
+
+    /// `None` for a task that has not been planned.
+    pub(crate) fn ask<R>(&self, ask: impl FnOnce(&mut Planned) -> R) -> Option<R> {
+        self.0.lock().as_mut().map(|planned| ask(planned))
+    }
 }
 
 impl Plan {

@@ -71,7 +71,7 @@ impl Shared {
                 self.end_unrun(transfers, task, worker, failure);
                 continue;
             }
-            transfers.forget(task.id());
+            transfers.forget(task.work());
             self.passes(worker, &task);
             self.push_ready(task, None);
         }

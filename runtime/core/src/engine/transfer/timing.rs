@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{Placed, PlacedBatch, TransferDriver};
 use crate::data::{Ahead, Meta};
 use crate::device::{Op, Span};
-use crate::engine::transfer::plan::{Plan, Times};
+use crate::engine::transfer::plan::{Plan, Planned, Times};
 use crate::engine::{Job, Shared, Work};
 use crate::error::DeviceError;
 use crate::memory::Transfer;
@@ -43,9 +43,10 @@ impl TransferDriver {
     }
 
     /// What a planned task takes on a worker's device (ns), if that is said of tasks here.
-    pub(crate) fn said_time(&self, task: u64, worker: usize) -> Option<Option<u64>> {
+    pub(crate) fn said_time(&self, work: &Work, worker: usize) -> Option<Option<u64>> {
         let kind = self.timing.as_ref()?.kind_of(worker);
-        Some(self.ask_plan(task, |plan| plan.times[kind].map(|(nanos, _)| nanos)).flatten())
+        let said = |planned: &mut Planned| planned.plan.times[kind].map(|(nanos, _)| nanos);
+        Some(work.planned().ask(said).flatten())
     }
 }
 

@@ -166,9 +166,9 @@ fn a_link_can_turn_out_slower() {
         let mut driver = Driver::new(2, true, 100, 1, &[10]);
         touch(&mut driver, 0, 0, Access::Read);
         let needs = driver.needs(&Job { node: 2, needs: vec![(0, WIDE, Access::Read)], ..Job::default() });
-        let before = driver.memory.transfer_ns(2, &needs);
+        let before = driver.memory.transfer_times(&needs)[2];
         driver.memory.set_link(slow, 2, LinkSpec { bandwidth: 1e6, latency_ns: 10 });
-        assert_eq!(driver.memory.transfer_ns(2, &needs), before, "the other source is as near");
+        assert_eq!(driver.memory.transfer_times(&needs)[2], before, "the other source is as near");
         driver.memory.stage(Ticket(1), 2, &needs);
         let begun = driver.memory.take_actions();
         assert!(matches!(begun[..], [Action::Begin(Transfer { from: f, .. })] if f == from), "{begun:?}");
@@ -284,18 +284,18 @@ fn conversions_take_time_too() {
     };
     let (wide, narrow) = (need(&driver, WIDE), need(&driver, NARROW));
     // A byte takes a nanosecond, the first one ten more.
-    assert_eq!(driver.memory.transfer_ns(1, &wide), 110);
-    assert_eq!(driver.memory.transfer_ns(1, &narrow), (10 + 100 + 50) + (10 + 50));
+    assert_eq!(driver.memory.transfer_times(&wide)[1], 110);
+    assert_eq!(driver.memory.transfer_times(&narrow)[1], (10 + 100 + 50) + (10 + 50));
     driver.stage(Ticket(0), 2, &narrow);
     driver.arrive_all();
     driver.finish(Ticket(0), &[]);
-    assert_eq!(driver.memory.transfer_ns(1, &narrow), 60, "it is there in that form");
-    assert_eq!(driver.memory.transfer_ns(1, &wide), 110, "which nothing is made of");
+    assert_eq!(driver.memory.transfer_times(&narrow)[1], 60, "it is there in that form");
+    assert_eq!(driver.memory.transfer_times(&wide)[1], 110, "which nothing is made of");
     driver.stage(Ticket(1), 1, &wide);
     driver.arrive_all();
     driver.finish(Ticket(1), &[]);
     driver.memory.invalidate(Datum(0));
-    assert_eq!(driver.memory.transfer_ns(1, &narrow), 0, "nobody has it");
+    assert_eq!(driver.memory.transfer_times(&narrow)[1], 0, "nobody has it");
 }
 
 /// What is on a node in another form need not travel.
@@ -304,5 +304,5 @@ fn a_conversion_on_the_spot_is_no_transfer() {
     let mut driver = Driver::new(1, true, 1000, 1, &[100]);
     touch(&mut driver, 0, 0, Access::Update);
     let needs = driver.needs(&Job { node: 1, needs: vec![(0, NARROW, Access::Read)], ..Job::default() });
-    assert_eq!(driver.memory.transfer_ns(1, &needs), 10 + 100 + 50);
+    assert_eq!(driver.memory.transfer_times(&needs)[1], 10 + 100 + 50);
 }

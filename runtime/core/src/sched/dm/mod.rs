@@ -211,37 +211,32 @@ impl Dm {
         lengths: &[Option<u64>],
     ) -> Option<usize> {
         let now = nanos(view.now());
-        // The end if the operands were there: no worker ends earlier, so that most need not be asked for transfers.
-        let bound =
-            |w: usize| lengths[kinds.of(w)].map(|length| self.lanes[w].start(now).saturating_add(length));
-        let mut first: Option<(u64, usize)> = None;
-        for worker in 0..self.lanes.len() {
-            if let Some(end) = bound(worker)
-                && first.is_none_or(|(least, _)| end < least)
-                && kinds.can_run(view, task, worker)
-            {
-                first = Some((end, worker));
+        let transfers = self.minds_data().then(|| view.transfer_times(task));
+        let mut able = kinds.able(view, task);
+        let mut best: Option<(u128, usize)> = None;
+        for group in kinds.groups() {
+            let Some(length) = lengths[group.kind] else { continue };
+            let transfer = transfers.as_ref().map_or(0, |times| times[group.node]);
+            let there = now.saturating_add(transfer);
+            // Workers of a group differ by their loads alone: the first of those that can start soonest.
+            let mut soonest: Option<(u64, usize)> = None;
+            for &worker in &group.workers {
+                let start = self.lanes[worker].start(now).max(there);
+                if soonest.is_none_or(|(least, _)| start < least)
+                    && (!task.is_restricted() || able.includes(worker))
+                {
+                    soonest = Some((start, worker));
+                }
+            }
+            let Some((start, worker)) = soonest else { continue };
+            let end = start.saturating_add(length);
+            let score = if self.minds_data() { self.weights.score(end, transfer) } else { end.into() };
+            let scored = (score, worker);
+            if best.is_none_or(|best| scored < best) && able.includes(worker) {
+                best = Some(scored);
             }
         }
-        let (_, first) = first?;
-        if !self.minds_data() {
-            return Some(first);
-        }
-        let score = |w: usize, length: u64| {
-            let transfer = nanos(view.transfer_time(task, w));
-            let start = self.lanes[w].start(now).max(now.saturating_add(transfer));
-            self.weights.score(start.saturating_add(length), transfer)
-        };
-        let mut best = (score(first, lengths[kinds.of(first)]?), first);
-        for worker in (0..self.lanes.len()).filter(|&w| w != first) {
-            if let Some(end) = bound(worker)
-                && (self.weights.score(end, 0), worker) < best
-                && kinds.can_run(view, task, worker)
-            {
-                best = best.min((score(worker, lengths[kinds.of(worker)]?), worker));
-            }
-        }
-        Some(best.1)
+        best.map(|(_, worker)| worker)
     }
 
     /// Notes what a task took that no model knows: a step of an eighth towards it, so that one spike moves little. (Updates
