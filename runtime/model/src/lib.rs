@@ -38,6 +38,7 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -84,6 +85,10 @@ impl ModelId {
     /// Of footprints that the table had no room for: nothing is ever known of them.
     const NONE: ModelId = ModelId(u32::MAX);
 }
+
+/// The number of one footprint, kept beside what has it: who asks again does not look the names up again.
+#[derive(Debug, Default)]
+pub struct CachedId(AtomicU64);
 
 /// A kind of device's number, valid for the [`Models`] that gave it.
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -150,6 +155,8 @@ impl Row {
 
 /// The performance models of a machine. Share them in an `Arc`: any number of threads may record and ask at once.
 pub struct Models {
+    /// Tells the models of one process apart.
+    number: u32,
     table: Table,
     kinds: RwLock<Vec<String>>,
     links: RwLock<BTreeMap<(String, String), LinkModel>>,
@@ -170,7 +177,9 @@ impl fmt::Debug for Models {
 impl Models {
     /// Models that know nothing.
     pub fn new() -> Models {
-        Models { table: Table::new(), kinds: RwLock::default(), links: RwLock::default() }
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Models { number, table: Table::new(), kinds: RwLock::default(), links: RwLock::default() }
     }
 
     /// The number of a kind of device, e.g. `cpu` or `h200`. Devices of one kind share their models.
@@ -200,6 +209,17 @@ impl Models {
     pub fn id_of(&self, codelet: &str, info: &TaskInfo, implementation: &str) -> ModelId {
         let footprint = Footprint::new(codelet, implementation, info);
         self.table.number(footprint).map_or(ModelId::NONE, ModelId)
+    }
+
+    /// As [`id`](Models::id) of what always has the same footprint: it is looked up the first time that these models are asked.
+    pub fn cached_id(&self, cached: &CachedId, codelet: &str, info: &TaskInfo) -> ModelId {
+        let known = cached.0.load(Ordering::Relaxed);
+        if (known >> 32) as u32 == self.number {
+            return ModelId(known as u32);
+        }
+        let id = self.id(codelet, info);
+        cached.0.store(u64::from(self.number) << 32 | u64::from(id.0), Ordering::Relaxed);
+        id
     }
 
     /// Records that a task took `time` on a device of kind `kind`, its operands being there. `bytes`: of its operands; 0 where

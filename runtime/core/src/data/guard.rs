@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard};
 use std::thread::{self, Thread};
 
-use zellige_model::TaskInfo;
+use zellige_model::{CachedId, TaskInfo};
 
 use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
 use crate::engine::transfer;
@@ -116,6 +116,7 @@ impl<D: Data> Gate<D> {
             info: TaskInfo::default(),
             only: None,
             implementations: Implementations::default(),
+            model: CachedId::default(),
             tally: None,
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();

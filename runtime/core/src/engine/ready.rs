@@ -94,6 +94,8 @@ fn is_same_type(a: Option<&dyn Any>, b: Option<&dyn Any>) -> bool {
 impl ReadyTask {
     /// A task that belongs to no runtime and does nothing, with any number of its like.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
+        use zellige_model::CachedId;
+
         use crate::operand::Accesses;
         use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell};
 
@@ -109,8 +111,17 @@ impl ReadyTask {
             fn clear(&self) {}
         }
         let implementations = Implementations { batch: u32::MAX, ..Implementations::default() };
-        let header =
-            Header { id, runtime: u32::MAX, name, priority, info, only: None, implementations, tally: None };
+        let header = Header {
+            id,
+            runtime: u32::MAX,
+            name,
+            priority,
+            info,
+            only: None,
+            model: CachedId::default(),
+            implementations,
+            tally: None,
+        };
         ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing)))
     }
 }

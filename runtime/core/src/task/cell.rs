@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use smallvec::SmallVec;
-use zellige_model::TaskInfo;
+use zellige_model::{CachedId, TaskInfo};
 
 use super::{Body, Implementations, Only, Successor, Tally, TaskRef};
 use crate::deps::{Edge, Member, Successors, UpTo};
@@ -25,6 +25,8 @@ pub(crate) struct Header {
     pub(crate) info: TaskInfo,
     /// Where the task may run, if not anywhere.
     pub(crate) only: Option<Box<Only>>,
+    /// What models call it.
+    pub(crate) model: CachedId,
     /// How it may be run.
     pub(crate) implementations: Implementations,
     /// What counts it, where a body or a group has submitted it.

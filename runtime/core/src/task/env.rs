@@ -330,8 +330,7 @@ impl<'e> Env<'e> {
         }
         let models = self.shared.models.as_ref()?;
         let kind = self.shared.workers[self.worker].model_kind;
-        let info = self.header.known_as(self.notes.chosen);
-        let id = models.id_of(self.header.name, &info, self.notes.implementation);
+        let id = self.header.model_id(models, self.notes.chosen, self.notes.implementation);
         self.local.timed = self.local.timed.wrapping_add(1);
         let short = models.known(id, kind).is_some_and(|known| known.time < LONG);
         (!short || self.local.timed.is_multiple_of(EVERY)).then_some(id)

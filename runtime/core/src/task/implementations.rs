@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use zellige_model::TaskInfo;
+use zellige_model::{ModelId, Models, TaskInfo};
 
 use super::{Body, Bound, Codelet, DeviceTable, Header, resolved};
 use crate::device::{Arch, Archs};
@@ -70,6 +70,16 @@ impl Header {
     }
 }
 
+impl Header {
+    /// The number of what models know the task by, with one of its implementations (empty: its only one).
+    pub(crate) fn model_id(&self, models: &Models, chosen: &'static str, implementation: &str) -> ModelId {
+        match (chosen, implementation) {
+            ("", "") => models.cached_id(&self.model, self.name, &self.info),
+            _ => models.id_of(self.name, &self.known_as(chosen), implementation),
+        }
+    }
+}
+
 /// A task of which it is asked how long it will take.
 pub(crate) struct Asked<'t> {
     pub(crate) header: &'t Header,
@@ -100,7 +110,7 @@ impl Shared {
     ) -> Option<Duration> {
         let Some(models) = &self.models else { return header.info.cost };
         let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
-        let model = models.id_of(header.name, &info, name);
+        let model = header.model_id(models, chosen, name);
         let bytes = || bytes.unwrap_or_else(registered);
         models.estimate_with(model, kind, &info, bytes).map(|estimate| estimate.time)
     }
@@ -143,9 +153,9 @@ impl Shared {
         let names = header.implementations.names;
         let mut able = (0..names.len()).filter(|&i| able(i));
         let Some(models) = &self.models else { return able.next() };
-        let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
+        let kind = self.workers[worker].model_kind;
         able.min_by_key(|&i| {
-            let id = models.id_of(header.name, &info, names[i]);
+            let id = header.model_id(models, chosen, names[i]);
             let time = models.known(id, kind).map_or(Duration::MAX, |known| known.time);
             (Reverse(models.needs_exploration(id, kind)), time)
         })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use zellige_model::TaskInfo;
+use zellige_model::{CachedId, TaskInfo};
 
 use super::recorder::{GraphData, Slot};
 use crate::data::{AnyHandle, Meta};
@@ -105,6 +105,7 @@ impl DeviceGraph {
             },
             only: constrained.then(|| Box::new(Only { constrained, ..Only::default() })),
             implementations: Implementations { archs, needs_ends: true, ..Implementations::default() },
+            model: CachedId::default(),
             tally: None,
         };
         Some(DeviceGraph { header, slots: (0..slots as u32).collect(), state: Mutex::default() })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use zellige_model::TaskInfo;
+use zellige_model::{CachedId, TaskInfo};
 
 use super::device_graph::DeviceGraph;
 use super::edges::{Edges, Nodes, range};
@@ -186,6 +186,7 @@ impl State {
             info: TaskInfo::default(),
             only: None,
             implementations: Implementations::default(),
+            model: CachedId::default(),
             tally: None,
         };
         let task = self.add(header, Box::new(Combine(handle)), [slot]);

@@ -340,7 +340,7 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
 #[cfg(all(test, loom))]
 mod models {
     use loom::sync::Arc;
-    use zellige_model::TaskInfo;
+    use zellige_model::{CachedId, TaskInfo};
 
     use super::*;
     use crate::task::Implementations;
@@ -379,6 +379,7 @@ mod models {
                 info: TaskInfo::default(),
                 only: None,
                 implementations: Implementations::default(),
+                model: CachedId::default(),
                 tally: None,
             };
             running.begins(&header(1, "long name"));

@@ -123,7 +123,7 @@ impl Shared {
         }
         if let (Some(models), true) = (&self.models, ended.failure.is_none()) {
             let (header, kind) = (work.header(), self.workers[worker].model_kind);
-            let id = models.id_of(header.name, &header.known_as(notes.chosen), notes.implementation);
+            let id = header.model_id(models, notes.chosen, notes.implementation);
             models.record(id, kind, header.info.flops, notes.bytes as u64, times.1 - times.0);
         }
         notes.times = notes.times.map(|_| times);
