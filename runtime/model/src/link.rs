@@ -62,7 +62,8 @@ impl LinkModel {
     /// A link of so many B/s and seconds.
     ///
     /// # Errors
-    /// [`LinkError::Bandwidth`] outside of 1 MB/s to 10 TB/s, [`LinkError::Latency`] if it is negative or a second or more.
+    /// [`LinkError::Bandwidth`] outside of 1 MB/s to 10 TB/s, [`LinkError::Latency`] if it is negative or a
+    /// second or more.
     pub fn new(bandwidth: f64, latency: f64) -> Result<LinkModel, LinkError> {
         if !BANDWIDTH.contains(&bandwidth) {
             return Err(LinkError::Bandwidth { got: bandwidth });
@@ -73,12 +74,12 @@ impl LinkModel {
         Ok(LinkModel { bandwidth, latency })
     }
 
-    /// The line through measured transfers (bytes, time). Several transfers of each of four or more sizes, spread over
-    /// orders of magnitude, give a model that single disturbed transfers do not move.
+    /// The line through measured transfers (bytes, time). Several transfers of each of four or more sizes,
+    /// spread over orders of magnitude, give a model that single disturbed transfers do not move.
     ///
-    /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes between all pairs of the
-    /// larger half of the sizes (Theil and Sen's estimator), where it is what counts; latency is what the smallest size takes
-    /// beyond it, and 0 if that is less than nothing.
+    /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes between all
+    /// pairs of the larger half of the sizes (Theil and Sen's estimator), where it is what counts; latency is
+    /// what the smallest size takes beyond it, and 0 if that is less than nothing.
     ///
     /// # Errors
     /// [`LinkError::TooFewSizes`], and those of [`LinkModel::new`].
@@ -97,7 +98,8 @@ impl LinkModel {
         LinkModel::new(1.0 / slope, (time - bytes * slope).max(0.0))
     }
 
-    /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the host, in both figures.
+    /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the host, in both
+    /// figures.
     ///
     /// # Errors
     /// [`LinkError::LikeHostCopy`].

@@ -1,4 +1,5 @@
-//! The native trace file: every record of a [`Trace`], from which the other forms are made. `docs/traces.md` describes it.
+//! The native trace file: every record of a [`Trace`], from which the other forms are made. `docs/traces.md`
+//! describes it.
 
 mod columns;
 mod frame;
@@ -119,8 +120,8 @@ impl<'t> Strings<'t> {
     }
 }
 
-/// The text for as long as the process lives: records name codelets by what a program has compiled in. A process that reads traces keeps
-/// each distinct name once.
+/// The text for as long as the process lives: records name codelets by what a program has compiled in. A
+/// process that reads traces keeps each distinct name once.
 fn kept(text: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     // Whoever panicked has not left it half changed.

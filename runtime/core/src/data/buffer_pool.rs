@@ -50,11 +50,13 @@ pub(crate) struct BufferPoolUse {
 
 /// The recycled of one memory node.
 ///
-/// What is kept and what is in use together are never more than the node's capacity, nor more than ever was in use at once: so
-/// no memory is taken that the program has not needed. The replicas that are on their way count as in use, but their memory is still to be
-/// taken: from what is kept, or else [in its stead](BufferPool::make_way).
+/// What is kept and what is in use together are never more than the node's capacity, nor more than ever was
+/// in use at once: so no memory is taken that the program has not needed. The replicas that are on their way
+/// count as in use, but their memory is still to be taken: from what is kept, or else [in its
+/// stead](BufferPool::make_way).
 ///
-/// No value is dropped in here, since dropping one is user code and callers may hold locks: what has to go is handed out.
+/// No value is dropped in here, since dropping one is user code and callers may hold locks: what has to go is
+/// handed out.
 #[derive(Default)]
 pub(crate) struct BufferPool {
     shelf: Mutex<Shelf>,
@@ -68,7 +70,8 @@ struct Shelf {
     kept: VecDeque<RecycledBuffer>,
     /// The most bytes that were in use at any time.
     peak: u64,
-    /// Bytes that may be kept, beside the replicas that are there, and beside those too that are on their way.
+    /// Bytes that may be kept, beside the replicas that are there, and beside those too that are on their
+    /// way.
     room: u64,
     free: u64,
     /// Nothing is kept any more.
@@ -95,8 +98,8 @@ impl BufferPool {
         (seen.load(Ordering::Relaxed), coming.load(Ordering::Relaxed)) != (used, arriving)
     }
 
-    /// So many bytes are in use on the node now, `arriving` of them by replicas on their way, of `capacity`. One thread at a time
-    /// says so.
+    /// So many bytes are in use on the node now, `arriving` of them by replicas on their way, of `capacity`.
+    /// One thread at a time says so.
     pub(crate) fn limit(&self, used: u64, arriving: u64, capacity: Option<u64>) -> ThrownOut {
         let [seen, coming] = &self.seen;
         seen.store(used, Ordering::Relaxed);
@@ -109,7 +112,8 @@ impl BufferPool {
         shelf.throw_out(room)
     }
 
-    /// Memory is about to be allocated for something that counts as in use already: as much as is kept in its place has to go.
+    /// Memory is about to be allocated for something that counts as in use already: as much as is kept in its
+    /// place has to go.
     pub(crate) fn make_way(&self) -> ThrownOut {
         let mut shelf = self.shelf.lock();
         let free = shelf.free;

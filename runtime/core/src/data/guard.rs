@@ -140,7 +140,8 @@ impl<D: Data> Gate<D> {
         })
     }
 
-    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked before this gate is all there will be.
+    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked before this
+    /// gate is all there will be.
     ///
     /// # Errors
     /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will fail then.

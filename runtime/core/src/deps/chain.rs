@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::order::{Links, Order};
 use super::{AccessRights, Group, Mode};
 
-/// The chain of one handle; behind the handle's lock. It keeps nodes as `P`; edges to what comes after them name `T`.
+/// The chain of one handle; behind the handle's lock. It keeps nodes as `P`; edges to what comes after them
+/// name `T`.
 pub(crate) struct Chain<P, T: Copy> {
     order: Order<P, Arc<Group<T>>>,
     /// A value was registered, or a submitted task will write one.

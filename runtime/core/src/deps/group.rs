@@ -47,11 +47,12 @@ impl<T: Copy> Group<T> {
         self.members.load(Ordering::Acquire) == 1
     }
 
-    /// The chain closes the group, under its lock: nobody joins any more. True if everybody has left by now, and whoever called has to
-    /// `complete` the group once no chain is locked.
+    /// The chain closes the group, under its lock: nobody joins any more. True if everybody has left by now,
+    /// and whoever called has to `complete` the group once no chain is locked.
     pub(crate) fn close(self: &Arc<Self>) -> bool {
-        // Nobody can join while the chain is locked, so an idle group stays idle: who comes next needs no edge. A group that reduces
-        // has partial results to combine first, which is user code and must not run under the chain's lock.
+        // Nobody can join while the chain is locked, so an idle group stays idle: who comes next needs no
+        // edge. A group that reduces has partial results to combine first, which is user code and must not
+        // run under the chain's lock.
         if self.is_idle() && self.at_end.is_none() {
             // SAFETY: everybody has left but the chain, which does now.
             unsafe { Self::complete(Arc::as_ptr(self), |_| unreachable!("an open group has no successors")) };

@@ -20,9 +20,9 @@ pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
 
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
 pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
-    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave up, and nobody else sees
-    // the count reach zero: that reference is taken over once. Who does not see it has no reference to the
-    // task, only its address.
+    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave up, and
+    // nobody else sees the count reach zero: that reference is taken over once. Who does not see it has no
+    // reference to the task, only its address.
     unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
 }
 
@@ -49,8 +49,8 @@ pub(super) fn is_any_lost() -> bool {
 }
 
 impl Shared {
-    /// Completes `task`, which has run or was discarded. Whatever becomes ready is left in `ready`, or begins if no policy is to get it.
-    /// `worker`: the calling thread acts as this one.
+    /// Completes `task`, which has run or was discarded. Whatever becomes ready is left in `ready`, or begins
+    /// if no policy is to get it. `worker`: the calling thread acts as this one.
     pub(super) fn complete(self: &Arc<Self>, task: &Arc<Task>, worker: Option<usize>, ready: &mut Ready) {
         self.forget(task);
         let failure = task.ticket.cause();
@@ -72,8 +72,8 @@ impl Shared {
             tally.remove(failure.as_ref(), self);
         }
         match worker {
-            // Who is behind a gate is no task and is not counted, so that whoever holds a guard can still wait for all tasks and fill the
-            // window.
+            // Who is behind a gate is no task and is not counted, so that whoever holds a guard can still
+            // wait for all tasks and fill the window.
             _ if task.role == Role::Gate => {}
             Some(worker) => {
                 // Only this worker writes it.
@@ -84,7 +84,8 @@ impl Shared {
         }
     }
 
-    /// One of the nodes that `successor` waits for has completed. `ready` gets tasks for a policy; whatever else was waited for begins.
+    /// One of the nodes that `successor` waits for has completed. `ready` gets tasks for a policy; whatever
+    /// else was waited for begins.
     pub(super) fn release(
         self: &Arc<Self>,
         successor: Successor,
@@ -142,7 +143,8 @@ impl Shared {
         accesses.iter().for_each(|access| access.base.chain.lock().forget(|last| last.is_task(gate)));
     }
 
-    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if there was nothing.
+    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if there was
+    /// nothing.
     pub(super) fn collect_lost(self: &Arc<Self>) -> bool {
         if !is_any_lost() {
             return false;

@@ -5,8 +5,8 @@ use crate::engine::ReadyTask;
 use crate::engine::transfer::TransferDriver;
 
 impl Shared {
-    /// Notes of a task that has been planned whether some GPU can run it. Policies ask about every worker, and more than once: the answer
-    /// has to be quick.
+    /// Notes of a task that has been planned whether some GPU can run it. Policies ask about every worker,
+    /// and more than once: the answer has to be quick.
     pub(super) fn note_for_gpus(&self, transfers: &TransferDriver, task: &ReadyTask) {
         if self.gpu_only && has_function(task) && self.a_gpu_could_run(transfers, task) {
             transfers.note_gpu_only(task.work());

@@ -367,8 +367,8 @@ impl Shared {
         })
     }
 
-    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to fail, and for one that was launched behind
-    /// those that have ended now.
+    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to fail, and
+    /// for one that was launched behind those that have ended now.
     fn prepared(self: &Arc<Self>, task: ReadyTask) -> Option<ReadyTask> {
         let task = self.unless_launched(task)?;
         match self.prepare(&task) {
@@ -420,8 +420,8 @@ impl Shared {
         (0..self.workers.len()).any(|worker| self.has_place_for(task, worker))
     }
 
-    /// True for a worker whose device has failed and a task that nobody can run since then: it is queued, and somebody has to
-    /// take it out of the queue, to end it.
+    /// True for a worker whose device has failed and a task that nobody can run since then: it is queued, and
+    /// somebody has to take it out of the queue, to end it.
     fn ends_unrun(&self, task: &ReadyTask, worker: usize) -> bool {
         let failed = self.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(worker).is_some());
         failed && !self.somebody_can_run(task)

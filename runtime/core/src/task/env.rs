@@ -31,7 +31,8 @@ pub(crate) struct Bound<'e> {
     pub(crate) slots: &'e [u32],
 }
 
-/// Where a task runs that has been placed: its deferred selection has been asked for, and its operands lie at these numbers.
+/// Where a task runs that has been placed: its deferred selection has been asked for, and its operands lie at
+/// these numbers.
 pub(crate) struct Placement {
     pub(crate) choice: Choice,
     /// One for each access.
@@ -56,7 +57,8 @@ pub(crate) struct WorkerLocal {
     scratch: Vec<Buffer<u64>>,
 }
 
-/// Of short tasks that the models know well, every so many are timed: asking for the thread's CPU time is a system call.
+/// Of short tasks that the models know well, every so many are timed: asking for the thread's CPU time is a
+/// system call.
 const EVERY: u32 = 16;
 
 /// Tasks that take as long as this are timed always: two system calls are less than a hundredth of it.
@@ -186,8 +188,8 @@ impl<'e> Env<'e> {
     /// The deferred selection has called the task so, if anything; what is expected of it is noted.
     pub(super) fn is_called(&mut self, chosen: &'static str, operands: &impl Operands) {
         self.notes.chosen = chosen;
-        // Where nothing is measured the header, which is cold memory, is not touched. Of several implementations the one that runs is
-        // asked for once it is known.
+        // Where nothing is measured the header, which is cold memory, is not touched. Of several
+        // implementations the one that runs is asked for once it is known.
         if self.measure && self.header.implementations.names.is_empty() {
             self.predicts(operands);
         }

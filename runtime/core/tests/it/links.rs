@@ -27,8 +27,8 @@ fn double(rt: &Runtime) -> Vec<u64> {
     rt.take(x).unwrap()
 }
 
-/// True if figures that were measured are what such a link can be: it takes at least the time that it was told to, so that what is too
-/// fast or too soon was measured wrongly, or disturbed.
+/// True if figures that were measured are what such a link can be: it takes at least the time that it was
+/// told to, so that what is too fast or too soon was measured wrongly, or disturbed.
 fn can_be(link: LinkModel, bandwidth: f64, latency: f64) -> bool {
     link.bandwidth() < 1.3 * bandwidth
         && link.bandwidth() > 0.01 * bandwidth

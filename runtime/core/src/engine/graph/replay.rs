@@ -83,8 +83,9 @@ impl std::fmt::Debug for Bindings {
     }
 }
 
-/// Submits a replay. Its tasks start when their own operands are ready: each slot is a node of the dependency engine, with one access,
-/// from which tasks hear that they may use it, and which tells those that come after the replay.
+/// Submits a replay. Its tasks start when their own operands are ready: each slot is a node of the dependency
+/// engine, with one access, from which tasks hear that they may use it, and which tells those that come after
+/// the replay.
 pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef, Error> {
     let Bindings { graph, handles, order, differ } = bindings;
     let data = &graph.0;
@@ -195,7 +196,8 @@ pub(super) struct Run {
     slots: Arc<[ReplaySlot]>,
     /// Its slots are in the chains of their handles.
     is_linked: AtomicBool,
-    /// It may be put on a device in one launch: all slots are taken over before its first task and given back after its last.
+    /// It may be put on a device in one launch: all slots are taken over before its first task and given back
+    /// after its last.
     as_one: bool,
     /// When it began and how it goes, where it could be put on a device in one launch.
     began: Mutex<Option<(Instant, Way)>>,
@@ -231,8 +233,8 @@ impl Run {
         (&self.handles[slot], self.graph.0.slots[slot].mode).into()
     }
 
-    /// All that came before has used the slot. The run, which waits for this, may have ended when this returns. `ready` gets tasks that become
-    /// ready.
+    /// All that came before has used the slot. The run, which waits for this, may have ended when this
+    /// returns. `ready` gets tasks that become ready.
     pub(super) fn takes_over(this: NonNull<Run>, slot: usize, ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this.
         let (run, heads) = unsafe { (this.as_ref(), this.as_ref().graph.0.ends.heads(slot)) };
@@ -245,7 +247,8 @@ impl Run {
         Run::may_begin(this, heads, ready);
     }
 
-    /// One thing less that the whole replay waits for; it begins if that was the last. The run may have ended when this returns.
+    /// One thing less that the whole replay waits for; it begins if that was the last. The run may have ended
+    /// when this returns.
     fn comes_nearer(this: NonNull<Run>, mut ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this; what is borrowed of the run is the counter alone, while it changes.
         if unsafe { (*this.as_ptr()).before.fetch_sub(1, Ordering::AcqRel) } != 1 {
@@ -255,7 +258,8 @@ impl Run {
         let run = unsafe { this.as_ref() };
         let data = &run.graph.0;
         if run.graph.is_empty() {
-            // SAFETY: there is no task that has a pointer into the run; the reference that the run has to itself is taken over.
+            // SAFETY: there is no task that has a pointer into the run; the reference that the run has to
+            // itself is taken over.
             return finish(unsafe { Arc::from_raw(this.as_ptr()) });
         }
         let all = ReplayTask { run: this, index: data.bodies.len() as u32 };
@@ -268,7 +272,8 @@ impl Run {
         Run::may_begin(this, data.ends.sources.as_slice(), ready);
     }
 
-    /// One thing less that each of these tasks waits for, which is none of its predecessors. The run may have ended when this returns.
+    /// One thing less that each of these tasks waits for, which is none of its predecessors. The run may have
+    /// ended when this returns.
     fn may_begin(this: NonNull<Run>, tasks: *const [u32], mut ready: impl FnMut(ReadyTask)) {
         for at in 0..tasks.len() {
             // SAFETY: the run goes on until the task has completed, which has not been counted down.
@@ -381,8 +386,8 @@ impl ReplayTask {
         self.of_run().shared.id
     }
 
-    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not those that wait for a group of which it is a
-    /// member.
+    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not those that
+    /// wait for a group of which it is a member.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
         let nodes = &self.of_run().graph.0.nodes;
         let successors = if self.is_all() { &[] } else { nodes.successors_of(self.at()) };
@@ -397,7 +402,8 @@ impl ReplayTask {
     #[cold]
     unsafe fn complete_group(&self, group: usize, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
-        // SAFETY: the run goes on until the tasks behind the group have completed, and none has been counted down for it.
+        // SAFETY: the run goes on until the tasks behind the group have completed, and none has been counted
+        // down for it.
         let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
         for at in 0..successors.len() {
             // SAFETY: as in `complete`.
@@ -424,8 +430,8 @@ impl ReplayTask {
         // From here on another thread may end the run and free it as soon as the last count has changed: no
         // reference into it lives that long, but for those to counters while they change.
         for at in 0..after.len() {
-            // SAFETY: the run goes on until all that waits for this task has completed or has been given back, and this one has
-            // not been counted down.
+            // SAFETY: the run goes on until all that waits for this task has completed or has been given
+            // back, and this one has not been counted down.
             let (next, left) = unsafe { count_down(run, after, at) };
             if left != 1 {
                 continue;
@@ -433,10 +439,12 @@ impl ReplayTask {
             if next < tasks {
                 ready.push(ReadyTask::new(Work::Replay(self.another(next))));
             } else if (next as usize) < nodes {
-                // SAFETY: the last member of the group has completed: what is behind the group has not been counted down.
+                // SAFETY: the last member of the group has completed: what is behind the group has not been
+                // counted down.
                 unsafe { self.complete_group(next as usize, ready) };
             } else {
-                // SAFETY: this was the last task on the slot, which keeps the run going until it is given back here.
+                // SAFETY: this was the last task on the slot, which keeps the run going until it is given
+                // back here.
                 unsafe {
                     (*run).gives_back(next as usize - nodes, worker, ready);
                     end_one(run);
@@ -455,8 +463,8 @@ impl ReplayTask {
 /// # Safety
 /// The caller counts it down once; it uses the run no more.
 unsafe fn end_one(run: *const Run) {
-    // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the run, and this takes over the reference that
-    // `submit` gave to the run itself.
+    // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the run, and
+    // this takes over the reference that `submit` gave to the run itself.
     unsafe {
         if (*run).remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             finish(Arc::from_raw(run));
@@ -532,7 +540,8 @@ impl Job for ReplayTask {
     }
 }
 
-/// Counts down the node or slot at place `at` of a list: answers its counter, and how many it waited for until then.
+/// Counts down the node or slot at place `at` of a list: answers its counter, and how many it waited for
+/// until then.
 ///
 /// # Safety
 /// The run goes on until the node has been counted down. It may end before this returns.

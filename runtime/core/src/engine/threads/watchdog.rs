@@ -129,14 +129,14 @@ impl Running {
     }
 }
 
-/// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a store. Where two tasks fall
-/// on one slot the younger one is not listed: this is for messages, not for correctness.
+/// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a store. Where
+/// two tasks fall on one slot the younger one is not listed: this is for messages, not for correctness.
 pub(crate) struct LiveTasks {
     slots: Box<[Place<AnyTask>]>,
     /// Gates and whole replays.
     others: Mutex<BTreeMap<u64, Arc<Task>>>,
-    /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes by its number only,
-    /// since headers of recorded tasks are cold memory.
+    /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes
+    /// by its number only, since headers of recorded tasks are cold memory.
     replays: Mutex<Vec<(u64, Graph)>>,
 }
 

@@ -55,8 +55,8 @@ enum Not {
 }
 
 impl Shared {
-    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to be brought, it asks for them
-    /// and looks for others meanwhile.
+    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to be brought,
+    /// it asks for them and looks for others meanwhile.
     pub(crate) fn next(self: &Arc<Self>, worker: usize) -> Option<Next> {
         let Some(transfers) = &self.transfers else { return self.pop(worker).map(Next::Ready) };
         if transfers.failure_of(worker).is_some() {
@@ -73,7 +73,8 @@ impl Shared {
         }
     }
 
-    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any and its device takes more.
+    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any and its
+    /// device takes more.
     pub(crate) fn take_placed(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -82,8 +83,8 @@ impl Shared {
         transfers.lanes[worker].take(transfers.launches(worker)).or_else(|| self.follow(transfers, worker))
     }
 
-    /// Takes one more task from the policy, with those that are run with it, and asks for its operands. False if the worker has enough,
-    /// or there is none.
+    /// Takes one more task from the policy, with those that are run with it, and asks for its operands. False
+    /// if the worker has enough, or there is none.
     pub(crate) fn gather_more(self: &Arc<Self>, transfers: &TransferDriver, worker: usize) -> bool {
         if !transfers.lanes[worker].has_room() {
             return false;
@@ -117,7 +118,8 @@ impl Shared {
         self.drain();
     }
 
-    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for one is parked there.
+    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for one is
+    /// parked there.
     fn acquire_commuting(self: &Arc<Self>, mut task: ReadyTask, worker: usize) -> Option<(ReadyTask, usize)> {
         loop {
             let handles = commuting(task.work());
@@ -345,8 +347,8 @@ impl TransferDriver {
         Ok(())
     }
 
-    /// The plan of a task that is about to run: the one made when it became ready, unless others have had their turns on its
-    /// operands since then.
+    /// The plan of a task that is about to run: the one made when it became ready, unless others have had
+    /// their turns on its operands since then.
     fn plan_to_run(&self, task: &ReadyTask, turns: usize) -> Result<Plan, String> {
         let made = if turns == 0 { task.work().planned().ask(|planned| planned.plan.clone()) } else { None };
         made.map_or_else(|| self.plan_of(task.work()), Ok)
@@ -435,7 +437,8 @@ impl TransferDriver {
         })
     }
 
-    /// Gives the working set back, with new versions of what was written if the body began; false if it is gone.
+    /// Gives the working set back, with new versions of what was written if the body began; false if it is
+    /// gone.
     fn end(&self, placed: &Placed, ended: &Ended) -> bool {
         let node = self.node_of(placed.worker);
         self.with_memory(|memory| {
@@ -444,7 +447,8 @@ impl TransferDriver {
             }
             if !ended.began {
                 memory.abandon(placed.ticket);
-                // What neither ran nor failed found its operands gone: the manager is being told of its device's failure.
+                // What neither ran nor failed found its operands gone: the manager is being told of its
+                // device's failure.
                 return ended.failure.is_some() || self.nodes[node].failure.get().is_none();
             }
             let written: SmallVec<[(Datum, Format, u64); 2]> = placed.task.work().with_handles(|handles| {

@@ -1,5 +1,5 @@
-//! How fast the links between memory nodes are: as their devices declare, as performance models know, or as they are measured
-//! when they are first used.
+//! How fast the links between memory nodes are: as their devices declare, as performance models know, or as
+//! they are measured when they are first used.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::memory::{HOST, LinkSpec, NodeId};
 /// From one node to another.
 pub(super) type Way = (NodeId, NodeId);
 
-/// Of a link of which nothing is known, or nothing that is believed: slow, so that nothing is moved without need.
+/// Of a link of which nothing is known, or nothing that is believed: slow, so that nothing is moved without
+/// need.
 const ASSUMED: LinkSpec = LinkSpec { bandwidth: 4e9, latency_ns: 20_000 };
 
 /// How fast a node converts: only used to choose among sources.
@@ -47,8 +48,9 @@ impl Links {
         Links { unknown: Mutex::default(), ended: Condvar::new(), models }
     }
 
-    /// The figures that the memory manager starts with: every device is linked to the host, and to every other if they are
-    /// `peers`; the disk to the host alone. What no device declares and no model knows will be measured.
+    /// The figures that the memory manager starts with: every device is linked to the host, and to every
+    /// other if they are `peers`; the disk to the host alone. What no device declares and no model knows will
+    /// be measured.
     pub(super) fn specs(
         &self,
         nodes: &[Node],

@@ -1,8 +1,9 @@
 //! The driver of the memory manager: bytes, moved by devices while workers do other things.
 //!
-//! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the manager asks for, `gather` brings a
-//! task's operands to its worker and settles what it wrote, `host_access` does the same for a caller outside of tasks, `retire` takes
-//! a failed device out. `README.md` says who may do what when. A runtime without devices has no transfer driver and pays for none.
+//! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the manager asks
+//! for, `gather` brings a task's operands to its worker and settles what it wrote, `host_access` does the
+//! same for a caller outside of tasks, `retire` takes a failed device out. `README.md` says who may do what
+//! when. A runtime without devices has no transfer driver and pays for none.
 
 mod batch;
 mod disk;
@@ -127,9 +128,10 @@ pub(crate) struct TransferDriver {
 }
 
 impl TransferDriver {
-    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is one; `peers` is the
-    /// link between any two devices. What links nobody declares, `models` are asked for and told. Values are
-    /// converted and added in `mode`, whichever thread does it. With `events` all devices are simulated ones, and bodies run on them.
+    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is
+    /// one; `peers` is the link between any two devices. What links nobody declares, `models` are asked for
+    /// and told. Values are converted and added in `mode`, whichever thread does it. With `events` all
+    /// devices are simulated ones, and bodies run on them.
     #[expect(clippy::too_many_arguments, reason = "what a builder was told, each of another type")]
     pub(crate) fn new(
         cpus: usize,
@@ -243,7 +245,8 @@ impl TransferDriver {
         }
     }
 
-    /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::engine::Shared::drain).
+    /// Tells the state machine something; what it wants done is queued in order, for
+    /// [`drain`](crate::engine::Shared::drain).
     pub(crate) fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
         let mut memory = self.memory.lock();
         while let Some(datum) = self.forgotten.pop() {
@@ -278,8 +281,8 @@ impl TransferDriver {
         ask(&self.memory.lock())
     }
 
-    /// Buffers that the calling thread makes can travel to GPUs at full speed, until the guard is dropped: where there are several
-    /// drivers, to those of the first.
+    /// Buffers that the calling thread makes can travel to GPUs at full speed, until the guard is dropped:
+    /// where there are several drivers, to those of the first.
     pub(crate) fn serve(&self) -> Option<Serving> {
         self.pools.first().map(PinnedPool::serve)
     }
@@ -301,8 +304,8 @@ impl TransferDriver {
         }
     }
 
-    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock of a handle
-    /// that no task of another runtime can have.
+    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock
+    /// of a handle that no task of another runtime can have.
     pub(crate) fn adopt(&self, handle: &dyn AnyHandle) {
         if handle.datum().is_some() {
             return;
@@ -395,7 +398,8 @@ impl TransferDriver {
         self.nodes.iter().filter(|node| node.failure.get().is_some()).count()
     }
 
-    /// True if a device has failed since the task was planned: a policy that had nobody for it may have somebody now.
+    /// True if a device has failed since the task was planned: a policy that had nobody for it may have
+    /// somebody now.
     pub(crate) fn is_plan_stale(&self, work: &Work) -> bool {
         work.planned().ask(|planned| planned.failures < self.failures()).unwrap_or(false)
     }
@@ -410,7 +414,8 @@ impl TransferDriver {
         work.planned().ask(|planned| planned.gpu_only = true);
     }
 
-    /// Whether that has been noted; `None` for a task that is not planned, and once a device has failed since.
+    /// Whether that has been noted; `None` for a task that is not planned, and once a device has failed
+    /// since.
     pub(crate) fn is_noted_gpu_only(&self, work: &Work) -> Option<bool> {
         let failures = self.failures();
         let noted = |planned: &mut Planned| (planned.failures == failures).then_some(planned.gpu_only);
@@ -443,12 +448,14 @@ impl TransferDriver {
         work.planned().ask(times).unwrap_or_else(|| smallvec![0; self.nodes.len()])
     }
 
-    /// What the deferred selection of a task that has been planned called it (empty: nothing), and the bytes of its operands.
+    /// What the deferred selection of a task that has been planned called it (empty: nothing), and the bytes
+    /// of its operands.
     pub(crate) fn chosen(&self, work: &Work) -> Option<(&'static str, u64)> {
         work.planned().ask(|Planned { plan, .. }| (plan.choice.label, plan.bytes()))
     }
 
-    /// A worker will run the task: its operands are given up later than others, and brought in as far as there is room.
+    /// A worker will run the task: its operands are given up later than others, and brought in as far as
+    /// there is room.
     pub(crate) fn prefetch(&self, work: &Work, worker: usize) {
         let node = self.node_of(worker);
         work.planned().ask(|planned| {

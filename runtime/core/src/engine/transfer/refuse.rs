@@ -14,8 +14,9 @@ use crate::operand::Accesses;
 use crate::task::Task;
 
 impl TransferDriver {
-    /// Refuses a task whose operands can be on no node at once. Only sizes that are known count: `sized` says of which accesses they
-    /// are what the handles were registered with. A deferred selection counts with what is stored, its widest answer.
+    /// Refuses a task whose operands can be on no node at once. Only sizes that are known count: `sized` says
+    /// of which accesses they are what the handles were registered with. A deferred selection counts with
+    /// what is stored, its widest answer.
     ///
     /// # Errors
     /// [`Error::TooLarge`] with the arithmetic.

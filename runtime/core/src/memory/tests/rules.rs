@@ -103,7 +103,8 @@ fn the_victim_is_unwanted_and_old() {
     assert!(driver.memory.buffer(Datum(2), 1, WIDE).is_none());
 }
 
-/// What a task was writing on a lost device is still what it read, as far as the host has kept that; what had ended is gone.
+/// What a task was writing on a lost device is still what it read, as far as the host has kept that; what had
+/// ended is gone.
 #[test]
 fn a_lost_device_takes_only_what_was_nowhere_else() {
     let mut driver = Driver::new(2, true, 100, 1, &[10, 10]);
@@ -138,7 +139,8 @@ fn touch(driver: &mut Driver, ticket: u64, datum: u32, access: Access) {
     driver.finish(Ticket(ticket), &[]);
 }
 
-/// What is used again last goes first, whatever was used longest ago; what is never used again goes before it.
+/// What is used again last goes first, whatever was used longest ago; what is never used again goes before
+/// it.
 #[test]
 fn the_victim_is_used_again_last() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
@@ -175,8 +177,8 @@ fn a_link_can_turn_out_slower() {
     }
 }
 
-/// What the program says it will not use goes before what was used longest ago, and has been written back by then; a task
-/// that asks for it takes that back.
+/// What the program says it will not use goes before what was used longest ago, and has been written back by
+/// then; a task that asks for it takes that back.
 #[test]
 fn what_will_not_be_used_goes_first() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
@@ -209,7 +211,8 @@ fn nothing_leaves_a_host_whose_limit_is_lifted() {
     driver.memory.check();
 }
 
-/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense from it is ignored.
+/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense from it is
+/// ignored.
 #[test]
 fn pins_hold_and_a_hook_chooses() {
     for (answer, gone) in [(Some(1), 2), (Some(9), 1), (None, 1)] {
@@ -246,8 +249,8 @@ fn arrivals(driver: &mut Driver, from: NodeId, to: NodeId) -> Vec<u32> {
     order
 }
 
-/// What a task waits for comes first, then what queued tasks will need, then what the user asked for, then copies ahead of need. What the
-/// user asked for and a queued task needs is the task's.
+/// What a task waits for comes first, then what queued tasks will need, then what the user asked for, then
+/// copies ahead of need. What the user asked for and a queued task needs is the task's.
 #[test]
 fn urgent_transfers_go_first() {
     let mut driver = Driver::new(1, true, 1000, 1, &[10; 5]);
