@@ -9,6 +9,8 @@ const BANDWIDTH: std::ops::RangeInclusive<f64> = 1e6..=1e13;
 const LATENCY: f64 = 1.0;
 /// Sizes that a fit looks at, at most.
 const SIZES: usize = 256;
+/// Sizes that differ by this factor show latency and bandwidth apart.
+const SPREAD: f64 = 8.0;
 /// Two links whose figures differ by less than this share are the same link.
 const SAME: f64 = 0.01;
 
@@ -96,6 +98,26 @@ impl LinkModel {
         let slope = median(slopes.collect()).ok_or(few)?;
         let (bytes, time) = sizes[0];
         LinkModel::new(1.0 / slope, (time - bytes * slope).max(0.0))
+    }
+
+    /// The link as transfers show it that happened anyway (bytes, time). Where their sizes are much the same,
+    /// which is no line, the latency stays and the bandwidth is what their median says beyond it.
+    ///
+    /// # Errors
+    /// As [`LinkModel::from_samples`].
+    pub fn learnt(self, samples: &[(u64, Duration)]) -> Result<LinkModel, LinkError> {
+        let sizes = medians(samples);
+        let (Some(&(least, _)), Some(&(most, _))) = (sizes.first(), sizes.last()) else {
+            return Err(LinkError::TooFewSizes { sizes: 0 });
+        };
+        if most >= SPREAD * least {
+            return LinkModel::from_samples(samples);
+        }
+        let rates = samples.iter().map(|&(bytes, time)| {
+            let time = time.as_secs_f64();
+            bytes as f64 / (time - self.latency.min(time / 2.0))
+        });
+        LinkModel::new(median(rates.collect()).unwrap_or(0.0), self.latency)
     }
 
     /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the host, in both
@@ -189,6 +211,18 @@ mod tests {
         single.last_mut().unwrap().1 *= 500;
         let link = LinkModel::from_samples(&single).unwrap();
         assert!((link.bandwidth() / 12e9 - 1.0).abs() < 0.1, "{link:?}");
+    }
+
+    #[test]
+    fn transfers_that_happen_show_the_link() {
+        let wrong = LinkModel::new(1e9, 10e-6).unwrap();
+        assert!(is_the_link(wrong.learnt(&transfers()).unwrap()), "of all sizes");
+        let alike: Vec<_> = transfers().into_iter().filter(|&(bytes, _)| bytes >> 22 == 1).collect();
+        assert!(is_the_link(wrong.learnt(&alike).unwrap()), "of one size: {alike:?}");
+        // No time is left beyond a latency that is too long.
+        let long = LinkModel::new(1e9, 0.1).unwrap();
+        assert!(long.learnt(&alike).unwrap().bandwidth() < 25e9);
+        assert_eq!(wrong.learnt(&[]), Err(LinkError::TooFewSizes { sizes: 0 }));
     }
 
     #[test]

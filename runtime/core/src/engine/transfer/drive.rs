@@ -147,6 +147,7 @@ impl Shared {
         match ended {
             Ok(span) => {
                 transfers.tally.moved(transfer);
+                transfers.learn_link(transfer, &span);
                 if let Some(log) = &transfers.log {
                     log.moved(transfer, data, span);
                 }
