@@ -37,7 +37,7 @@ impl RecycledBuffer {
     }
 }
 
-/// What is known of a node's recycled.
+/// What is known of a node's recycled buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BufferPoolUse {
     /// Bytes that are kept now.
@@ -48,7 +48,7 @@ pub(crate) struct BufferPoolUse {
     pub(crate) allocated: u64,
 }
 
-/// The recycled of one memory node.
+/// The recycled buffers of one memory node.
 ///
 /// What is kept and what is in use together are never more than the node's capacity, nor more than ever was
 /// in use at once: so no memory is taken that the program has not needed. The replicas that are on their way

@@ -38,7 +38,7 @@ impl Shared {
     }
 
     fn carry_out(self: &Arc<Self>, transfers: &TransferDriver, action: Action) {
-        // BufferPool that had to go are gone before what needs their room is there.
+        // Recycled buffers that had to go are gone before what needs their room is there.
         transfers.drop_thrown_out();
         match action {
             Action::Begin(transfer) => self.begin(transfers, transfer),

@@ -120,7 +120,7 @@ pub(crate) struct TransferDriver {
     links: Links,
     /// Page-locked host memory, one for each allocator of the devices.
     pools: Vec<Arc<PinnedPool>>,
-    /// BufferPool that had to go, until somebody without locks comes by.
+    /// Recycled buffers that had to go, until somebody without locks comes by.
     thrown_out: SegQueue<RecycledBuffer>,
     pub(crate) log: Option<Log>,
     next_ticket: AtomicU64,
@@ -292,7 +292,7 @@ impl TransferDriver {
         self.pools.iter().for_each(|pool| pool.close());
     }
 
-    /// Leaves recycled that had to go to whoever holds no lock.
+    /// Leaves recycled buffers that had to go to whoever holds no lock.
     fn throw_out(&self, recycled: ThrownOut) {
         recycled.into_iter().for_each(|spare| self.thrown_out.push(spare));
     }
