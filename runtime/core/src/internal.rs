@@ -1,5 +1,4 @@
-//! What the crates beside this one need of its inside. No part of its interface: it may change with any
-//! version.
+//! What the crates beside this one need of its inside. No part of its interface: it may change with any version.
 
 use crate::data::{Data, Handle};
 use crate::engine::graph::Graph;

@@ -1,5 +1,4 @@
-//! What an access waits for, and what the chain of its handle becomes: the table of `README.md`, for every
-//! kind of node.
+//! What an access waits for, and what the chain of its handle becomes: the table of `README.md`, for every kind of node.
 
 use super::Mode;
 

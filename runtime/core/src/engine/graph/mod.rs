@@ -1,5 +1,4 @@
-//! Recorded graphs: written down once, inspected, and replayed any number of times with no dependency
-//! analysis.
+//! Recorded graphs: written down once, inspected, and replayed any number of times with no dependency analysis.
 
 mod analysis;
 mod device_graph;
@@ -7,7 +6,6 @@ mod edges;
 mod ends;
 mod recorder;
 mod replay;
-mod slot;
 #[cfg(test)]
 mod tests;
 
@@ -16,4 +14,3 @@ pub use device_graph::DeviceGraphs;
 pub use recorder::{Graph, Recorder};
 pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};
-pub(crate) use slot::ReplaySlot;
