@@ -81,7 +81,7 @@ impl<R: Real> WithLanes<R> for Line<'_, R> {
         let words: usize = groups.iter().map(Group::words).sum();
         let (blocks, numbers) = (codes.len() / words, starts.len() * REALS * LANES);
         // Matrices are decoded once for all columns: those of the line, or of eight sites for one column, which stay in the first cache.
-        let span = if columns == 1 { 1 } else { blocks };
+        let span = if columns == 1 { 1 } else { blocks.max(1) };
         for begin in (0..blocks).step_by(span) {
             let codes = &codes[begin * words..][..span * words];
             for (codes, buffer) in codes.chunks_exact(words).zip(buffer.chunks_exact_mut(numbers)) {

@@ -102,7 +102,7 @@ impl<T: Element> Buffer<T> {
     /// `len` elements of any values in page-locked memory, where the calling thread's buffers are to lie there.
     fn lent(len: usize) -> Option<Self> {
         let layout = Self::layout(len);
-        if layout.size() == 0 || layout.align() > ALIGN {
+        if layout.size() == 0 || align_of::<T>() > ALIGN {
             return None;
         }
         let block = lend(layout.size())?;

@@ -160,20 +160,13 @@ impl Slab {
         let (words, first) = self.slice(from, t);
         for plane in new {
             let (z, place) = ((plane + nz - far) % nz, layout.place(plane + nz - far, nz));
-            for (k, column) in columns.clone().enumerate() {
-                for y in 0..ny {
+            for y in 0..ny {
+                let begin = first + (z * ny + y) * line;
+                for (k, column) in columns.clone().enumerate() {
                     let at = k * layout.x.column + (place * ny + y) * COMPONENTS * pitch;
                     let rows = &mut x[at..][..COMPONENTS * pitch];
-                    let begin = first + (z * ny + y) * line;
-                    let sites = begin..begin + line;
-                    decode_sites(
-                        from.format,
-                        words,
-                        (self.columns, column),
-                        sites,
-                        &mut rows[BESIDE..],
-                        pitch,
-                    );
+                    let (of, sites) = ((self.columns, column), begin..begin + line);
+                    decode_sites(from.format, words, of, sites, &mut rows[BESIDE..], pitch);
                     for row in rows.chunks_exact_mut(pitch) {
                         for i in 0..BESIDE {
                             // A line has two sites at least.
