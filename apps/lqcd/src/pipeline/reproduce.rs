@@ -127,7 +127,7 @@ const TABLE_3: [ShiftsOfTable; 2] = [
 /// Solves are for a source of one colour, the first where none is said. The histories are those of the solves, in their order.
 ///
 /// # Errors
-/// As [`invert`].
+/// As [`invert()`].
 pub fn reproduce(
     rt: &Runtime,
     u: &Gauge,
