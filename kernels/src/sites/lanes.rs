@@ -125,8 +125,8 @@ real!(f64, Fp64, i32, Fixed32, with_doubles);
 
 /// A number of a matrix as it is stored.
 pub trait Code<R>: Pod {
-    /// How many bytes before their use they are asked for. Processors do that by themselves, but not far enough ahead where a cache line
-    /// holds much work.
+    /// How many bytes ahead they are prefetched; 0: by the hardware alone, which is not far enough ahead where a
+    /// cache line holds much work.
     const AHEAD: usize = 0;
 
     /// The first of them.
@@ -195,9 +195,9 @@ pub trait WithLanes<R> {
 
 /// What is done alike for all numbers: fetching from memory, and putting the pairs of eight sites into two rows, and back.
 pub trait Pairs: Copy + Send + Sync {
-    /// Brings what is at an address into the second cache, if there is anything.
+    /// Prefetches the cache line at an address into the L2 cache; any address will do.
     #[inline(always)]
-    fn ask_for(self, _: *const u8) {}
+    fn prefetch(self, _: *const u8) {}
 
     /// The lower halves, and the upper ones.
     #[inline(always)]

@@ -194,7 +194,7 @@ impl<R: Real> Sums<'_, R> {
         for (matrix, start) in matrices.iter().zip(self.hops) {
             if C::AHEAD > 0 {
                 let begin = matrix.as_ptr().cast::<u8>().wrapping_add(C::AHEAD);
-                (0..size_of_val(matrix)).step_by(64).for_each(|i| lanes.ask_for(begin.wrapping_add(i)));
+                (0..size_of_val(matrix)).step_by(64).for_each(|i| lanes.prefetch(begin.wrapping_add(i)));
             }
             let x = &x[start + first..];
             for j in 0..3 {

@@ -129,7 +129,7 @@ impl<R: Real> Decode<'_, R> {
         let Decode { codes, at, rows, .. } = self;
         let (codes, _) = codes.as_chunks::<2>();
         for block in at.blocks() {
-            ask_for_next(lanes, at, &codes[at.double(block.0, 0)..], COMPONENTS / 2);
+            prefetch_next(lanes, at, &codes[at.double(block.0, 0)..], COMPONENTS / 2);
             let mut values = Components::default();
             for colour in 0..COMPONENTS / 2 {
                 let (step, first) = (COMPONENTS / 2 * at.columns, at.double(block.0, colour));
@@ -156,7 +156,7 @@ impl<R: Real> Decode<'_, R> {
         for block in at.blocks() {
             let mut copy = [[0.0; PAIRS]; LANES];
             let first = at.record(block.0);
-            ask_for_next(lanes, at, &codes[first..], 1);
+            prefetch_next(lanes, at, &codes[first..], 1);
             let records = eight(codes, first, at.columns, block.1, &mut copy);
             let mut words = Words::default();
             for pair in 0..PAIRS {
@@ -171,13 +171,13 @@ impl<R: Real> Decode<'_, R> {
     }
 }
 
-/// Fetches what lies as far behind eight sites as a call has sites: where lines are decoded in turn, that is what comes next.
+/// Prefetches what lies as far behind eight sites as a call has sites: where lines are decoded in turn, that is the next line.
 #[inline(always)]
-fn ask_for_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
+fn prefetch_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
     if at.column == 0 {
         let begin = codes.as_ptr().wrapping_add(at.sites * at.columns * of_site).cast::<u8>();
         let bytes = LANES * at.columns * of_site * size_of::<T>();
-        (0..bytes).step_by(64).for_each(|i| lanes.ask_for(begin.wrapping_add(i)));
+        (0..bytes).step_by(64).for_each(|i| lanes.prefetch(begin.wrapping_add(i)));
     }
 }
 

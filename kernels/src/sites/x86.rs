@@ -56,7 +56,7 @@ fn first<T: Copy, const N: usize>(from: &[T]) -> [T; N] {
 
 impl Pairs for V3 {
     #[inline(always)]
-    fn ask_for(self, address: *const u8) {
+    fn prefetch(self, address: *const u8) {
         // SAFETY: this reads nothing, and is no fault for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
     }
@@ -227,8 +227,8 @@ impl Lanes<f64> for V3 {
 }
 impl Pairs for V4 {
     #[inline(always)]
-    fn ask_for(self, address: *const u8) {
-        (*self).ask_for(address);
+    fn prefetch(self, address: *const u8) {
+        (*self).prefetch(address);
     }
 
     #[inline(always)]

@@ -109,13 +109,10 @@ pub fn of_reproduced(lattice: &str, result: &ReproduceResult, histories: &[Histo
         let converged = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
         facts.push(("converged", listed(&result.solves, |one| converged(one.found.converged))));
     }
-    for one in &result.shifts {
-        let words = format!("{} shared iterations, then", one.found.iterations);
+    for (name, one) in ["first", "second"].into_iter().zip(&result.shifts) {
         let after = listed(&one.found.shifts, |shift| shift.iterations.to_string());
-        facts.push((
-            if facts.len() == 3 { "first" } else { "second" },
-            format!("{}: {words} {after}", one.found.precision),
-        ));
+        let shared = one.found.iterations;
+        facts.push((name, format!("{}: {shared} shared iterations, then {after}", one.found.precision)));
     }
     page.facts(&facts);
     if !histories.is_empty() {
