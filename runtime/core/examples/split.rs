@@ -1,4 +1,5 @@
-//! A matrix by blocks: tasks write its tiles side by side, then it is one matrix again; views show it as it was.
+//! A matrix by blocks: tasks write its tiles side by side, then it is one matrix again; views show it as it
+//! was.
 //!
 //! `cargo run --release -p zellige-runtime --example split`
 

@@ -35,8 +35,10 @@ impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 
 /// A fixed-length array of numbers in page-aligned host memory.
 ///
-/// Where a thread of a runtime with GPUs makes it, as tasks and transfers do, and it is not small, its memory is page-locked, so that copies
-/// from and to GPUs go at full speed ([`Runtime::page_locked`](crate::Runtime::page_locked)). It goes back when the buffer is dropped, whenever and wherever that is.
+/// Where a thread of a runtime with GPUs makes it, as tasks and transfers do, and it is not small, its memory
+/// is page-locked, so that copies from and to GPUs go at full speed
+/// ([`Runtime::page_locked`](crate::Runtime::page_locked)). It goes back when the buffer is dropped, whenever
+/// and wherever that is.
 pub struct Buffer<T: Element> {
     ptr: NonNull<T>,
     len: usize,
@@ -44,7 +46,8 @@ pub struct Buffer<T: Element> {
     lent: Option<Box<PinnedBlock>>,
 }
 
-// SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T: Send + Sync.
+// SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T: Send +
+// Sync.
 unsafe impl<T: Element> Send for Buffer<T> {}
 // SAFETY: a shared Buffer gives out shared references only, as a shared Box<[T]> does.
 unsafe impl<T: Element> Sync for Buffer<T> {}
@@ -64,8 +67,8 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// `len` elements of any values, for whoever overwrites all of them: what is used again is not zeroed first. With debug assertions they
-    /// are all ones, which are no number in any floating-point type.
+    /// `len` elements of any values, for whoever overwrites all of them: what is used again is not zeroed
+    /// first. With debug assertions they are all ones, which are no number in any floating-point type.
     ///
     /// # Panics
     /// If `len` elements do not fit the address space.
@@ -99,7 +102,8 @@ impl<T: Element> Buffer<T> {
         Buffer { ptr: ptr.cast(), len, lent: None }
     }
 
-    /// `len` elements of any values in page-locked memory, where the calling thread's buffers are to lie there.
+    /// `len` elements of any values in page-locked memory, where the calling thread's buffers are to lie
+    /// there.
     fn lent(len: usize) -> Option<Self> {
         let layout = Self::layout(len);
         if layout.size() == 0 || align_of::<T>() > ALIGN {
@@ -140,7 +144,8 @@ impl<T: Element> Deref for Buffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `len` elements live at `ptr` (any bit pattern is a T, and all bytes had values at birth), borrowed through &self.
+        // SAFETY: `len` elements live at `ptr` (any bit pattern is a T, and all bytes had values at birth),
+        // borrowed through &self.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 }

@@ -178,7 +178,8 @@ pub enum Error {
         /// What was asked.
         what: String,
     },
-    /// What was to be waited for cannot come before the waiter goes on. No time is waited for this: the cycle of waits was found.
+    /// What was to be waited for cannot come before the waiter goes on. No time is waited for this: the cycle
+    /// of waits was found.
     #[error("deadlock: {what} would wait for ever: {}", cycle.join("; "))]
     Deadlock {
         /// The task whose body waits, or the thread with its guard.

@@ -1,4 +1,5 @@
-//! What the crates beside this one need of its inside. No part of its interface: it may change with any version.
+//! What the crates beside this one need of its inside. No part of its interface: it may change with any
+//! version.
 
 use crate::data::{Data, Handle};
 use crate::engine::graph::Graph;

@@ -1,6 +1,8 @@
-//! Seeded bugs, to be found by fuzzing (`scripts/mutants`): each is one condition at the place that it breaks.
+//! Seeded bugs, to be found by fuzzing (`scripts/mutants`): each is one condition at the place that it
+//! breaks.
 
-/// True if bug `n` is to be there: never, but with the feature `mutants` where the environment says `ZELLIGE_MUTANT=n`.
+/// True if bug `n` is to be there: never, but with the feature `mutants` where the environment says
+/// `ZELLIGE_MUTANT=n`.
 #[cfg(not(feature = "mutants"))]
 pub const fn mutant(_n: u32) -> bool {
     false

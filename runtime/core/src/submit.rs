@@ -18,24 +18,26 @@ use crate::task::{
     Body, Closure, ClosureFn, Codelet, Cpu, Options, Outcome, Spec, TaskContext, TaskRef, TypedBody,
 };
 
-/// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task. Algorithms are written once,
-/// over `S: Submit`.
+/// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task. Algorithms are
+/// written once, over `S: Submit`.
 pub trait Submit: Sized {
     /// Accepts one task.
     #[doc(hidden)]
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error>;
 
-    /// Says that the algorithm is about to submit a step of about `tasks` tasks that can run side by side: the window on
-    /// submitted tasks grows to let the next step's critical tasks in too.
+    /// Says that the algorithm is about to submit a step of about `tasks` tasks that can run side by side:
+    /// the window on submitted tasks grows to let the next step's critical tasks in too.
     fn announce_step(&self, tasks: usize);
 
-    /// The runtime whose tasks may use the handles that are registered here; `None`: that of the first one that does.
+    /// The runtime whose tasks may use the handles that are registered here; `None`: that of the first one
+    /// that does.
     #[doc(hidden)]
     fn owner(&self) -> Option<u32> {
         None
     }
 
-    /// Gives a value a handle. `Vec`s, [`Buffer`](crate::Buffer)s and numbers are adopted as they are, without a copy.
+    /// Gives a value a handle. `Vec`s, [`Buffer`](crate::Buffer)s and numbers are adopted as they are,
+    /// without a copy.
     fn register<D: Data>(&self, value: D) -> Handle<D> {
         Handle::new(Some(value)).owned_by(self.owner())
     }
@@ -45,23 +47,24 @@ pub trait Submit: Sized {
         Handle::new(None).owned_by(self.owner())
     }
 
-    /// As [`register_empty`](Submit::register_empty), for a value whose format and size are known ahead: where devices have
-    /// memory of their own, room for it is made before its writer runs.
+    /// As [`register_empty`](Submit::register_empty), for a value whose format and size are known ahead:
+    /// where devices have memory of their own, room for it is made before its writer runs.
     fn register_sized<D: Data>(&self, meta: Meta) -> Handle<D> {
         Handle::sized(meta).owned_by(self.owner())
     }
 
-    /// A handle for a value of this meta that does not exist: graphs on it can be recorded, inspected and simulated without
-    /// its memory. A task that really runs on it fails.
+    /// A handle for a value of this meta that does not exist: graphs on it can be recorded, inspected and
+    /// simulated without its memory. A task that really runs on it fails.
     fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {
         Handle::planned(meta).owned_by(self.owner())
     }
 
-    /// Takes a handle's value apart: each of `regions` becomes a handle of its own, which tasks read and write side by side, on
-    /// whatever devices. Until the parts are [joined](Split::join), no task may name the handle itself.
+    /// Takes a handle's value apart: each of `regions` becomes a handle of its own, which tasks read and
+    /// write side by side, on whatever devices. Until the parts are [joined](Split::join), no task may name
+    /// the handle itself.
     ///
-    /// Nothing waits here. A task `split` per part copies it out of the handle, after the tasks on the handle that were
-    /// submitted before. Elements in no region stay as they are. A part may be split again.
+    /// Nothing waits here. A task `split` per part copies it out of the handle, after the tasks on the handle
+    /// that were submitted before. Elements in no region stay as they are. A part may be split again.
     ///
     /// ```
     /// use zellige_runtime::split::split_evenly;
@@ -79,9 +82,10 @@ pub trait Submit: Sized {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Config`] if a region leaves the value or two overlap (by the length with which the handle was registered), or if
-    /// that length is not known ([`register_empty`](Submit::register_empty)); [`Error::Split`], [`Error::ReadOnly`], and those of
-    /// [`submit`](Submit::submit). The handle can be named as before then.
+    /// [`Error::Config`] if a region leaves the value or two overlap (by the length with which the handle was
+    /// registered), or if that length is not known ([`register_empty`](Submit::register_empty));
+    /// [`Error::Split`], [`Error::ReadOnly`], and those of [`submit`](Submit::submit). The handle can be
+    /// named as before then.
     fn split<D: Splittable<R>, R: Region>(
         &self,
         handle: &Handle<D>,
@@ -90,12 +94,13 @@ pub trait Submit: Sized {
         Split::new(self, handle, regions.into_iter().collect())
     }
 
-    /// Read-only handles for regions of a handle's value as it is at this point of the submission order: tasks on the handle that
-    /// are submitted later, writers included, do not change what the views show. Views may overlap and there may be several sets of
-    /// them; a task that names one for writing is refused. They end when they are dropped.
+    /// Read-only handles for regions of a handle's value as it is at this point of the submission order:
+    /// tasks on the handle that are submitted later, writers included, do not change what the views show.
+    /// Views may overlap and there may be several sets of them; a task that names one for writing is refused.
+    /// They end when they are dropped.
     ///
-    /// Nothing waits here: a task `split` per view copies it. If another thread submits a writer of the handle during this call,
-    /// some views may show its version.
+    /// Nothing waits here: a task `split` per view copies it. If another thread submits a writer of the
+    /// handle during this call, some views may show its version.
     ///
     /// # Errors
     /// As [`split`](Submit::split), except that regions may overlap.
@@ -124,10 +129,12 @@ pub trait Submit: Sized {
         handle.core().base().poison(&Arc::new(failure));
     }
 
-    /// Begins a task made of closures: `task("axpy").operands((read(&x), update(&y))).cpu(|(x, y)| ...).submit()`.
+    /// Begins a task made of closures: `task("axpy").operands((read(&x), update(&y))).cpu(|(x, y)|
+    /// ...).submit()`.
     ///
-    /// Names may be made at run time: each different one is kept until the process ends. Where the name alone would tell tasks of one kind apart,
-    /// [`coords`](CodeletBuilder::coords) do: traces and performance models go by names.
+    /// Names may be made at run time: each different one is kept until the process ends. Where the name alone
+    /// would tell tasks of one kind apart, [`coords`](CodeletBuilder::coords) do: traces and performance
+    /// models go by names.
     fn task(&self, name: impl Into<Cow<'static, str>>) -> NamedTask<'_, Self> {
         NamedTask { target: self, name: kept(name.into()) }
     }
@@ -256,8 +263,8 @@ impl<S, O> fmt::Debug for TaskBuilder<'_, S, O> {
 impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
     /// The body for CPU cores: a closure over the tuple of views, returning nothing or a `Result`.
     ///
-    /// The closure is written in the call: of one that is stored in a variable first, the compiler does not know what it is to take
-    /// ("type annotations needed").
+    /// The closure is written in the call: of one that is stored in a variable first, the compiler does not
+    /// know what it is to take ("type annotations needed").
     ///
     /// It cannot borrow what may be gone when it runs:
     ///
@@ -288,8 +295,8 @@ impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
         self.with(Plain(body))
     }
 
-    /// As [`cpu`](Self::cpu), for a closure that also takes the [`TaskContext`], with which it submits and waits for tasks, asks for its worker,
-    /// or whether it is cancelled.
+    /// As [`cpu`](Self::cpu), for a closure that also takes the [`TaskContext`], with which it submits and
+    /// waits for tasks, asks for its worker, or whether it is cancelled.
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, TaskContext, update};

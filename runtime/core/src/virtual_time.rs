@@ -1,4 +1,5 @@
-//! Virtual time: a replay on a runtime without threads, whose devices are simulated and whose handles are placeholders.
+//! Virtual time: a replay on a runtime without threads, whose devices are simulated and whose handles are
+//! placeholders.
 
 use std::sync::Arc;
 
@@ -77,8 +78,9 @@ pub struct MachineTask {
     pub bytes: u64,
 }
 
-/// Replays a graph in simulated time, with a policy, and brings the values in some slots to the host at its end. `ahead`: for how many tasks
-/// beyond the running one a device gathers operands. `norms`: the norm of a version of the value in a slot, if it is another than before.
+/// Replays a graph in simulated time, with a policy, and brings the values in some slots to the host at its
+/// end. `ahead`: for how many tasks beyond the running one a device gathers operands. `norms`: the norm of a
+/// version of the value in a slot, if it is another than before.
 ///
 /// # Errors
 /// [`Error::Config`] for a task that no worker can run or whose operands fit nowhere.

@@ -19,7 +19,8 @@ use super::landing::Landing;
 use super::mark::GpuMark;
 use super::memory::{GpuMemory, GpuStream};
 
-/// A GPU at work. Each stream has two threads: one puts operations on it as they come, the other waits for their ends.
+/// A GPU at work. Each stream has two threads: one puts operations on it as they come, the other waits for
+/// their ends.
 pub(super) struct GpuDevice {
     memory: Arc<GpuMemory>,
     /// Streams for bodies, and whose turn it is.
@@ -90,7 +91,8 @@ impl Device for GpuDevice {
         let were_open = !lanes.is_empty();
         for Lane { ops, launcher, waiter } in lanes.into_values() {
             drop(ops);
-            // The last owner of the device may be one of them. A panic has been reported by the thread's own message.
+            // The last owner of the device may be one of them. A panic has been reported by the thread's own
+            // message.
             let me = thread::current().id();
             if launcher.thread().id() == me {
                 continue;

@@ -2,7 +2,8 @@
 
 use zellige_runtime::device::PinnedBlock;
 
-/// Bytes that a copy brings to page-locked memory, and where they belong: to other memory CUDA copies only while its caller waits.
+/// Bytes that a copy brings to page-locked memory, and where they belong: to other memory CUDA copies only
+/// while its caller waits.
 pub(super) struct Landing {
     block: PinnedBlock,
     to: *mut u8,

@@ -9,7 +9,8 @@ use zellige_runtime::device::Mark;
 
 use super::memory::{GpuMemory, GpuStream};
 
-/// An event at the end of an operation. Whoever lets another stream wait for it keeps it until that has gone on.
+/// An event at the end of an operation. Whoever lets another stream wait for it keeps it until that has gone
+/// on.
 pub(super) struct GpuMark {
     memory: Arc<GpuMemory>,
     event: Event,

@@ -9,11 +9,12 @@ use zellige_runtime::device::{Device, DeviceSpec, Opening, PAGE_LOCK_FROM, Pinne
 use super::device::GpuDevice;
 use super::memory::GpuMemory;
 
-/// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which, and how much of its memory the runtime may use.
+/// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which, and how
+/// much of its memory the runtime may use.
 ///
-/// One GPU may be described several times, each time with a part of its memory: they are devices of their own, with transfers between them.
-/// Values and the [workspaces of streams](Driver::stream_workspace) of all of them have to fit the GPU's memory together, or the
-/// runtime is not built.
+/// One GPU may be described several times, each time with a part of its memory: they are devices of their
+/// own, with transfers between them. Values and the [workspaces of streams](Driver::stream_workspace) of all
+/// of them have to fit the GPU's memory together, or the runtime is not built.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     driver: Arc<dyn Driver>,
@@ -24,14 +25,14 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// GPU `number` of the driver, and all of its memory but what its streams' workspaces take and a twentieth, which is left for working
-    /// space of bodies and for what CUDA and its libraries keep.
+    /// GPU `number` of the driver, and all of its memory but what its streams' workspaces take and a
+    /// twentieth, which is left for working space of bodies and for what CUDA and its libraries keep.
     pub fn new(driver: Arc<dyn Driver>, number: u32) -> Self {
         Gpu { driver, number, memory: None, streams: 2, page_lock_from: PAGE_LOCK_FROM }
     }
 
-    /// Bytes of its memory for the values of handles. On top come the [workspaces](Driver::stream_workspace) of its streams, at most 32 MiB each,
-    /// working space of bodies, and what CUDA and its libraries keep.
+    /// Bytes of its memory for the values of handles. On top come the [workspaces](Driver::stream_workspace)
+    /// of its streams, at most 32 MiB each, working space of bodies, and what CUDA and its libraries keep.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
@@ -45,8 +46,9 @@ impl Gpu {
         self
     }
 
-    /// [`Buffer`](zellige_runtime::Buffer)s of at least so many bytes lie in page-locked memory (default 64 KiB); `usize::MAX` for none. Of GPUs
-    /// of one driver the first one's counts. At most half of the machine's memory is locked, and at most 1 GiB lies unused.
+    /// [`Buffer`](zellige_runtime::Buffer)s of at least so many bytes lie in page-locked memory (default 64
+    /// KiB); `usize::MAX` for none. Of GPUs of one driver the first one's counts. At most half of the
+    /// machine's memory is locked, and at most 1 GiB lies unused.
     #[must_use]
     pub fn page_lock_from(mut self, bytes: usize) -> Self {
         self.page_lock_from = bytes;
@@ -63,13 +65,15 @@ impl Gpu {
         self.number
     }
 
-    /// The name under which performance models know it and its like, e.g. `cuda:NVIDIA H200`: times of one kind of GPU say nothing of another's.
+    /// The name under which performance models know it and its like, e.g. `cuda:NVIDIA H200`: times of one
+    /// kind of GPU say nothing of another's.
     pub fn model_kind(&self) -> String {
         let info = self.driver.gpus().get(self.number as usize);
         info.map_or_else(|| "cuda".into(), |gpu| format!("cuda:{}", gpu.name))
     }
 
-    /// The name under which performance models know its links: it alone, since others of its kind are elsewhere on the bus.
+    /// The name under which performance models know its links: it alone, since others of its kind are
+    /// elsewhere on the bus.
     pub fn link_end(&self) -> String {
         let info = self.driver.gpus().get(self.number as usize);
         let uuid = info.map_or("not there", |gpu| &gpu.uuid);

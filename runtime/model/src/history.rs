@@ -1,9 +1,9 @@
 //! Times of one footprint on one kind of device.
 //!
-//! The first sample is put aside (cold caches, first touch of pages, a kernel that is still being loaded). Of the others the
-//! last are kept, at most [`RING`] and of many every [`STRIDE`]th. What the task will take is the mean of those that are within [`WITHIN`] of
-//! their median: a schedule is made of sums, and times are skewed (medians are about 5 % below means), while single spikes, whatever their
-//! size, do not move it.
+//! The first sample is put aside (cold caches, first touch of pages, a kernel that is still being loaded). Of
+//! the others the last are kept, at most [`RING`] and of many every [`STRIDE`]th. What the task will take is
+//! the mean of those that are within [`WITHIN`] of their median: a schedule is made of sums, and times are
+//! skewed (medians are about 5 % below means), while single spikes, whatever their size, do not move it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,8 +14,9 @@ use super::fit::Point;
 
 /// Samples that are kept.
 pub(super) const RING: usize = 64;
-/// Once there are as many, so many new ones go by for one that takes the place of the oldest: an algorithm's last tasks are not its average ones.
-/// A factorisation ends on what is left of its matrix, which lies in cache.
+/// Once there are as many, so many new ones go by for one that takes the place of the oldest: an algorithm's
+/// last tasks are not its average ones. A factorisation ends on what is left of its matrix, which lies in
+/// cache.
 const STRIDE: u64 = 8;
 /// Samples from which on a history is trusted.
 pub(super) const ENOUGH: u32 = 5;
@@ -183,11 +184,13 @@ fn expected(times: &[u64]) -> Option<u64> {
         .iter()
         .filter(|time| range.contains(time))
         .fold((0, 0), |(sum, count), &time| (sum + u128::from(time), count + 1u128));
-    // Half of the times may be far below the other half, and nothing near the middle of the two in the middle.
+    // Half of the times may be far below the other half, and nothing near the middle of the two in the
+    // middle.
     Some((sum + count / 2).checked_div(count).map_or(median, |mean| mean as u64))
 }
 
-/// Standard deviation about the median of what is left when a tenth of the sorted times is cut off at either end.
+/// Standard deviation about the median of what is left when a tenth of the sorted times is cut off at either
+/// end.
 fn spread(sorted: &[u64]) -> Duration {
     let Some(median) = median(sorted) else {
         return Duration::ZERO;
@@ -252,7 +255,8 @@ mod tests {
         assert!((2_850..=3_000).contains(&cell.expected().0), "{:?}", cell.expected());
     }
 
-    /// Kernels share caches and memory: most are fast, some take half as long again, and a schedule has to hold all of them.
+    /// Kernels share caches and memory: most are fast, some take half as long again, and a schedule has to
+    /// hold all of them.
     #[test]
     fn skewed_times_add_up() {
         let times: Vec<u64> = (0..64).map(|i| if i % 4 == 3 { 1_500 } else { 1_000 }).collect();

@@ -1,9 +1,11 @@
 //! Performance models: how long a codelet will take on a kind of device, and a transfer on a link.
 //!
-//! A task is known by its *footprint*: codelet, implementation, label (the precision) and shape. For each footprint and kind of device the
-//! last times are kept (64, once there are more every eighth of them); the mean of those near their median is the estimate once there are five ([`Source::History`]). Before that, and for sizes
-//! that never ran, a regression over the other sizes of the codelet and label answers ([`Source::Regression`]). What the user
-//! says ([`TaskInfo::cost`]) comes between the two. `docs/models.md` says what is measured, stored and trusted.
+//! A task is known by its *footprint*: codelet, implementation, label (the precision) and shape. For each
+//! footprint and kind of device the last times are kept (64, once there are more every eighth of them); the
+//! mean of those near their median is the estimate once there are five ([`Source::History`]). Before that,
+//! and for sizes that never ran, a regression over the other sizes of the codelet and label answers
+//! ([`Source::Regression`]). What the user says ([`TaskInfo::cost`]) comes between the two. `docs/models.md`
+//! says what is measured, stored and trusted.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,6 +40,7 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -59,7 +62,8 @@ pub struct TaskInfo {
     pub cost: Option<Duration>,
     /// Where it stands in the algorithm, e.g. tile (i, j, k).
     pub coords: Option<[u32; 3]>,
-    /// A short word for traces, e.g. the precision. With codelet and shape it is what a performance model knows a task by.
+    /// A short word for traces, e.g. the precision. With codelet and shape it is what a performance model
+    /// knows a task by.
     pub label: &'static str,
     /// Size of the task, e.g. (m, n, k) of a tile product; zeros where nothing is said.
     pub shape: [u32; 3],
@@ -72,8 +76,8 @@ impl TaskInfo {
     }
 }
 
-/// The name under which models keep what a worker spends on a task besides its body; the first number of the shape is how many
-/// workers there were, as when everything else was measured.
+/// The name under which models keep what a worker spends on a task besides its body; the first number of the
+/// shape is how many workers there were, as when everything else was measured.
 pub const OVERHEAD: &str = "overhead";
 
 /// A footprint's number, valid for the [`Models`] that gave it.
@@ -84,6 +88,10 @@ impl ModelId {
     /// Of footprints that the table had no room for: nothing is ever known of them.
     const NONE: ModelId = ModelId(u32::MAX);
 }
+
+/// The number of one footprint, kept beside what has it: who asks again does not look the names up again.
+#[derive(Debug, Default)]
+pub struct CachedId(AtomicU64);
 
 /// A kind of device's number, valid for the [`Models`] that gave it.
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -148,8 +156,11 @@ impl Row {
     }
 }
 
-/// The performance models of a machine. Share them in an `Arc`: any number of threads may record and ask at once.
+/// The performance models of a machine. Share them in an `Arc`: any number of threads may record and ask at
+/// once.
 pub struct Models {
+    /// Tells the models of one process apart.
+    number: u32,
     table: Table,
     kinds: RwLock<Vec<String>>,
     links: RwLock<BTreeMap<(String, String), LinkModel>>,
@@ -170,7 +181,9 @@ impl fmt::Debug for Models {
 impl Models {
     /// Models that know nothing.
     pub fn new() -> Models {
-        Models { table: Table::new(), kinds: RwLock::default(), links: RwLock::default() }
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Models { number, table: Table::new(), kinds: RwLock::default(), links: RwLock::default() }
     }
 
     /// The number of a kind of device, e.g. `cpu` or `h200`. Devices of one kind share their models.
@@ -187,8 +200,9 @@ impl Models {
         KindId(at as u32)
     }
 
-    /// The number of a task's footprint: codelet, label and shape. Tasks without a shape are told apart by their flops, in
-    /// classes 7 % wide. Ask once per task and keep it: this looks the names up, the rest goes by number.
+    /// The number of a task's footprint: codelet, label and shape. Tasks without a shape are told apart by
+    /// their flops, in classes 7 % wide. Ask once per task and keep it: this looks the names up, the rest
+    /// goes by number.
     ///
     /// There is room for 65 536 footprints; nothing is ever known of those beyond.
     pub fn id(&self, codelet: &str, info: &TaskInfo) -> ModelId {
@@ -202,8 +216,20 @@ impl Models {
         self.table.number(footprint).map_or(ModelId::NONE, ModelId)
     }
 
-    /// Records that a task took `time` on a device of kind `kind`, its operands being there. `bytes`: of its operands; 0 where
-    /// they are not counted.
+    /// As [`id`](Models::id) of what always has the same footprint: it is looked up the first time that these
+    /// models are asked.
+    pub fn cached_id(&self, cached: &CachedId, codelet: &str, info: &TaskInfo) -> ModelId {
+        let known = cached.0.load(Ordering::Relaxed);
+        if (known >> 32) as u32 == self.number {
+            return ModelId(known as u32);
+        }
+        let id = self.id(codelet, info);
+        cached.0.store(u64::from(self.number) << 32 | u64::from(id.0), Ordering::Relaxed);
+        id
+    }
+
+    /// Records that a task took `time` on a device of kind `kind`, its operands being there. `bytes`: of its
+    /// operands; 0 where they are not counted.
     ///
     /// Costs some tens of nanoseconds; for tasks of microseconds a [`Sampler`] per worker is cheaper.
     pub fn record(&self, id: ModelId, kind: KindId, flops: f64, bytes: u64, time: Duration) {
@@ -218,12 +244,13 @@ impl Models {
         entry.family.count(kind, times.len());
     }
 
-    /// The expected time of a task on a device of kind `kind`, its operands being there; `None` while nothing is known.
+    /// The expected time of a task on a device of kind `kind`, its operands being there; `None` while nothing
+    /// is known.
     ///
-    /// The first that there is of: the footprint's own times (5 at least), the user's `info.cost`, a regression over the
-    /// other sizes of codelet and label. So a wrong guess of the user's lasts for six tasks, and a model never overrules the
-    /// user by extrapolation. Leave `info.cost` out for devices that it was not meant for. `bytes` 0: unknown, the regression
-    /// is over flops alone.
+    /// The first that there is of: the footprint's own times (5 at least), the user's `info.cost`, a
+    /// regression over the other sizes of codelet and label. So a wrong guess of the user's lasts for six
+    /// tasks, and a model never overrules the user by extrapolation. Leave `info.cost` out for devices that
+    /// it was not meant for. `bytes` 0: unknown, the regression is over flops alone.
     pub fn estimate(&self, id: ModelId, kind: KindId, info: &TaskInfo, bytes: u64) -> Option<Estimate> {
         self.estimate_with(id, kind, info, || bytes)
     }
@@ -264,8 +291,8 @@ impl Models {
         self.known(id, kind).is_some()
     }
 
-    /// How many more tasks have to run on this kind of device until the footprint is calibrated; 0 if it is, and for
-    /// footprints that the table had no room for. For policies that explore.
+    /// How many more tasks have to run on this kind of device until the footprint is calibrated; 0 if it is,
+    /// and for footprints that the table had no room for. For policies that explore.
     pub fn needs_exploration(&self, id: ModelId, kind: KindId) -> u32 {
         let Some(entry) = self.table.get(id.0) else {
             return 0;

@@ -9,6 +9,8 @@ const BANDWIDTH: std::ops::RangeInclusive<f64> = 1e6..=1e13;
 const LATENCY: f64 = 1.0;
 /// Sizes that a fit looks at, at most.
 const SIZES: usize = 256;
+/// Sizes that differ by this factor show latency and bandwidth apart.
+const SPREAD: f64 = 8.0;
 /// Two links whose figures differ by less than this share are the same link.
 const SAME: f64 = 0.01;
 
@@ -62,7 +64,8 @@ impl LinkModel {
     /// A link of so many B/s and seconds.
     ///
     /// # Errors
-    /// [`LinkError::Bandwidth`] outside of 1 MB/s to 10 TB/s, [`LinkError::Latency`] if it is negative or a second or more.
+    /// [`LinkError::Bandwidth`] outside of 1 MB/s to 10 TB/s, [`LinkError::Latency`] if it is negative or a
+    /// second or more.
     pub fn new(bandwidth: f64, latency: f64) -> Result<LinkModel, LinkError> {
         if !BANDWIDTH.contains(&bandwidth) {
             return Err(LinkError::Bandwidth { got: bandwidth });
@@ -73,12 +76,12 @@ impl LinkModel {
         Ok(LinkModel { bandwidth, latency })
     }
 
-    /// The line through measured transfers (bytes, time). Several transfers of each of four or more sizes, spread over
-    /// orders of magnitude, give a model that single disturbed transfers do not move.
+    /// The line through measured transfers (bytes, time). Several transfers of each of four or more sizes,
+    /// spread over orders of magnitude, give a model that single disturbed transfers do not move.
     ///
-    /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes between all pairs of the
-    /// larger half of the sizes (Theil and Sen's estimator), where it is what counts; latency is what the smallest size takes
-    /// beyond it, and 0 if that is less than nothing.
+    /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes between all
+    /// pairs of the larger half of the sizes (Theil and Sen's estimator), where it is what counts; latency is
+    /// what the smallest size takes beyond it, and 0 if that is less than nothing.
     ///
     /// # Errors
     /// [`LinkError::TooFewSizes`], and those of [`LinkModel::new`].
@@ -97,7 +100,28 @@ impl LinkModel {
         LinkModel::new(1.0 / slope, (time - bytes * slope).max(0.0))
     }
 
-    /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the host, in both figures.
+    /// The link as transfers show it that happened anyway (bytes, time). Where their sizes are much the same,
+    /// which is no line, the latency stays and the bandwidth is what their median says beyond it.
+    ///
+    /// # Errors
+    /// As [`LinkModel::from_samples`].
+    pub fn learnt(self, samples: &[(u64, Duration)]) -> Result<LinkModel, LinkError> {
+        let sizes = medians(samples);
+        let (Some(&(least, _)), Some(&(most, _))) = (sizes.first(), sizes.last()) else {
+            return Err(LinkError::TooFewSizes { sizes: 0 });
+        };
+        if most >= SPREAD * least {
+            return LinkModel::from_samples(samples);
+        }
+        let rates = samples.iter().map(|&(bytes, time)| {
+            let time = time.as_secs_f64();
+            bytes as f64 / (time - self.latency.min(time / 2.0))
+        });
+        LinkModel::new(median(rates.collect()).unwrap_or(0.0), self.latency)
+    }
+
+    /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the host, in both
+    /// figures.
     ///
     /// # Errors
     /// [`LinkError::LikeHostCopy`].
@@ -187,6 +211,18 @@ mod tests {
         single.last_mut().unwrap().1 *= 500;
         let link = LinkModel::from_samples(&single).unwrap();
         assert!((link.bandwidth() / 12e9 - 1.0).abs() < 0.1, "{link:?}");
+    }
+
+    #[test]
+    fn transfers_that_happen_show_the_link() {
+        let wrong = LinkModel::new(1e9, 10e-6).unwrap();
+        assert!(is_the_link(wrong.learnt(&transfers()).unwrap()), "of all sizes");
+        let alike: Vec<_> = transfers().into_iter().filter(|&(bytes, _)| bytes >> 22 == 1).collect();
+        assert!(is_the_link(wrong.learnt(&alike).unwrap()), "of one size: {alike:?}");
+        // No time is left beyond a latency that is too long.
+        let long = LinkModel::new(1e9, 0.1).unwrap();
+        assert!(long.learnt(&alike).unwrap().bandwidth() < 25e9);
+        assert_eq!(wrong.learnt(&[]), Err(LinkError::TooFewSizes { sizes: 0 }));
     }
 
     #[test]

@@ -238,3 +238,15 @@ fn implementations_are_known_apart() {
     let names: Vec<String> = models.rows().into_iter().map(|row| row.implementation).collect();
     assert_eq!(names, ["", "tiled"]);
 }
+
+#[test]
+fn a_cached_number_is_that_of_the_models_which_are_asked() {
+    let (one, other) = (Models::new(), Models::new());
+    let info = |label| TaskInfo { label, ..TaskInfo::default() };
+    one.id("gemm", &info("f32"));
+    let cached = CachedId::default();
+    for models in [&one, &other, &other, &one] {
+        assert_eq!(models.cached_id(&cached, "gemm", &info("f64")), models.id("gemm", &info("f64")));
+    }
+    assert_ne!(one.id("gemm", &info("f64")), other.id("gemm", &info("f64")));
+}

@@ -152,7 +152,8 @@ pub(super) enum Hint {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Submit(Arc<Job>),
-    /// Records these, and replays them twice or more often; all but the first time with another handle in place of one.
+    /// Records these, and replays them twice or more often; all but the first time with another handle in
+    /// place of one.
     Replay {
         jobs: Vec<Arc<Job>>,
         times: usize,

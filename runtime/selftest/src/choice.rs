@@ -7,7 +7,8 @@ use super::case::{Access, Job};
 use super::rng::blend;
 use super::words::FORMATS;
 
-/// `metas`: one for each handle, in the order of the accesses. What is only written, or commutes, is not looked at.
+/// `metas`: one for each handle, in the order of the accesses. What is only written, or commutes, is not
+/// looked at.
 pub(super) fn choose(job: &Job, formats_are_known: impl Fn(&Access) -> bool, metas: &[Meta]) -> Choice {
     let mut seen = job.seed;
     let mut next = metas.iter();

@@ -1,6 +1,7 @@
 //! A job's body on a GPU: launches, one after the other, that do what the body does on a CPU.
 //!
-//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and working space, and nothing else.
+//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and working
+//! space, and nothing else.
 #![allow(unsafe_code)]
 
 use std::panic::resume_unwind;

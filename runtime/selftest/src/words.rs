@@ -1,4 +1,5 @@
-//! What the handles of a case hold: values for which it matters which version was converted, when, and from what.
+//! What the handles of a case hold: values for which it matters which version was converted, when, and from
+//! what.
 
 use zellige_cuda::{CUDA, GpuContext};
 use zellige_runtime::data::{ConversionTable, Element, Portability, Portable};
@@ -16,8 +17,8 @@ pub(super) const NO_FORMAT: Format = Format(9);
 
 /// Words of which a narrow form keeps only some bits. Where they cannot travel, they stay on the host.
 ///
-/// Narrowing in one step and in two gives different words, and widening does not bring back what was lost: a replica made from
-/// another version, in another order or from another replica than it should is found out.
+/// Narrowing in one step and in two gives different words, and widening does not bring back what was lost: a
+/// replica made from another version, in another order or from another replica than it should is found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words<const TRAVELS: bool>(Form);
 

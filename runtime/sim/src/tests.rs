@@ -246,7 +246,8 @@ fn a_policy_of_ones_own_decides() {
     assert_eq!(outcome.trace.tasks.iter().map(|task| task.worker).collect::<Vec<_>>(), [2; 4]);
 }
 
-/// One host with workers of these kinds, whose tasks take 5 us and more where they have operations (1 Tflop/s); `more`: other nodes and links.
+/// One host with workers of these kinds, whose tasks take 5 us and more where they have operations (1
+/// Tflop/s); `more`: other nodes and links.
 fn host(capacity: &str, kinds: &[(&str, usize)], more: &str) -> Platform {
     let mut text =
         format!("name = \"h\"\n[[nodes]]\nname = \"host\"\nconvert_gb_s = 1.0\n{capacity}\n{more}\n");

@@ -14,17 +14,17 @@ const PID: u32 = 1;
 type Tid = usize;
 
 impl Trace {
-    /// Writes the run as Chrome trace JSON: a track per worker, a slice per body and per idle stretch (category `idle`), the
-    /// number of ready tasks as a counter.
+    /// Writes the run as Chrome trace JSON: a track per worker, a slice per body and per idle stretch
+    /// (category `idle`), the number of ready tasks as a counter.
     ///
-    /// Every memory node is a process, which holds its workers, the links to it, evictions and a counter of the bytes it
-    /// holds; where everything happens in the host's memory, there is one process. Transfers that overlap on a link have
-    /// tracks of their own.
+    /// Every memory node is a process, which holds its workers, the links to it, evictions and a counter of
+    /// the bytes it holds; where everything happens in the host's memory, there is one process. Transfers
+    /// that overlap on a link have tracks of their own.
     ///
-    /// Times are microseconds since the runtime's start. The order of `args` and the names in it are stable. Bodies: `id`,
-    /// `i`, `j`, `k` (coordinates in use), `label`, `bytes`, `flops`, `gflops`, `predicted_us` (if there was a prediction),
-    /// `priority`, `ready`, `failed`. Transfers: `data`, `format`, `bytes`, `reason`, `converted`. Evictions: `data`,
-    /// `bytes`, `written_back`.
+    /// Times are microseconds since the runtime's start. The order of `args` and the names in it are stable.
+    /// Bodies: `id`, `i`, `j`, `k` (coordinates in use), `label`, `bytes`, `flops`, `gflops`, `predicted_us`
+    /// (if there was a prediction), `priority`, `ready`, `failed`. Transfers: `data`, `format`, `bytes`,
+    /// `reason`, `converted`. Evictions: `data`, `bytes`, `written_back`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! How far a run was from the best schedule, what its codelets cost, where its workers' time went, and what moved.
+//! How far a run was from the best schedule, what its codelets cost, where its workers' time went, and what
+//! moved.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -90,20 +91,23 @@ pub struct Report {
     pub lost: u64,
     /// From the first body's start to the last body's end.
     pub makespan: Duration,
-    /// Time that workers spent in bodies, added over the workers. A body that ran inside another one is counted once.
+    /// Time that workers spent in bodies, added over the workers. A body that ran inside another one is
+    /// counted once.
     pub busy: Duration,
     /// Floating-point operations of all tasks.
     pub flops: f64,
-    /// Area bound: see [`Bounds::area`](crate::Bounds::area), with the mean times of the run ([`Trace::bounds`]). For workers
-    /// of one kind it is `busy` divided by their number: no schedule of the same bodies on as many workers is shorter.
+    /// Area bound: see [`Bounds::area`](crate::Bounds::area), with the mean times of the run
+    /// ([`Trace::bounds`]). For workers of one kind it is `busy` divided by their number: no schedule of the
+    /// same bodies on as many workers is shorter.
     pub area_bound: Duration,
-    /// Critical-path bound: the longest path over the dependencies, each task taking as long as it took, or as its class
-    /// takes on another kind of worker if that is shorter. No number of workers makes the run shorter.
+    /// Critical-path bound: the longest path over the dependencies, each task taking as long as it took, or
+    /// as its class takes on another kind of worker if that is shorter. No number of workers makes the run
+    /// shorter.
     pub critical_path_bound: Duration,
     /// The tasks on that path, from first to last.
     pub critical_path: Vec<u64>,
-    /// Dependencies that are part of a cycle: they were left out of the critical path. Always 0 for a trace that a runtime
-    /// recorded.
+    /// Dependencies that are part of a cycle: they were left out of the critical path. Always 0 for a trace
+    /// that a runtime recorded.
     pub cyclic_edges: usize,
     /// For each worker the share of the makespan, 0 to 1, that it was in no body.
     pub idle: Vec<f64>,
@@ -133,8 +137,8 @@ impl Report {
         ratio(self.makespan, self.bound())
     }
 
-    /// The shares of a kind's worker time, 0 to 1, in the order of [`IdleState::ALL`], and last what no record accounts for:
-    /// the runtime's own work, or records that were lost.
+    /// The shares of a kind's worker time, 0 to 1, in the order of [`IdleState::ALL`], and last what no
+    /// record accounts for: the runtime's own work, or records that were lost.
     pub fn idle_split(&self, kind: &KindReport) -> [f64; IdleState::ALL.len() + 1] {
         let share = |time: Duration| ratio(time, self.makespan) / kind.workers.max(1) as f64;
         let known = kind.idle.map(share);

@@ -78,8 +78,8 @@ pub(super) fn diamond() -> Trace {
     }
 }
 
-/// The diamond with a GPU for its second worker, which fetches 7, prefetches 8 meanwhile, waits for them, and writes 7 back
-/// to evict it.
+/// The diamond with a GPU for its second worker, which fetches 7, prefetches 8 meanwhile, waits for them, and
+/// writes 7 back to evict it.
 pub(super) fn gpu() -> Trace {
     let mut trace = diamond();
     trace.workers[1] = TraceWorker { name: "gpu 0".into(), kind: "gpu".into(), node: 1 };
@@ -209,8 +209,9 @@ fn given() -> impl Strategy<Value = GivenTime> {
         .prop_map(|(name, label, kind, time_ns)| GivenTime { name, label, kind: kind.into(), time_ns })
 }
 
-/// Any records: bodies that overlap, end before they start, share numbers; dependencies in cycles and of nobody; transfers
-/// between nodes that nobody named, rest while a body runs. A third of the traces is of the host alone.
+/// Any records: bodies that overlap, end before they start, share numbers; dependencies in cycles and of
+/// nobody; transfers between nodes that nobody named, rest while a body runs. A third of the traces is of the
+/// host alone.
 pub(super) fn traces() -> impl Strategy<Value = Trace> {
     let edges = vec((0u64..70, 0u64..70), 0..80);
     let run =

@@ -14,11 +14,12 @@ use crate::error::TaskError;
 /// The smallest block, and what every block is aligned to (bytes).
 const PAGE: usize = 4096;
 
-/// Smaller copies take no longer from ordinary memory: allocators stage them and return at once, and those to ordinary memory are staged by
-/// the device (bytes).
+/// Smaller copies take no longer from ordinary memory: allocators stage them and return at once, and those to
+/// ordinary memory are staged by the device (bytes).
 pub const PAGE_LOCK_FROM: usize = 64 << 10;
 
-/// Bytes that lie unused at most: the room of what is on its way between GPUs and the host, not that of a whole matrix.
+/// Bytes that lie unused at most: the room of what is on its way between GPUs and the host, not that of a
+/// whole matrix.
 const UNUSED: usize = 1 << 30;
 
 /// The part of a limited host memory that may lie unused beside it.
@@ -42,7 +43,8 @@ pub trait PinnedAllocator: fmt::Debug + Send + Sync {
     fn id(&self) -> usize;
 }
 
-/// Page-locked memory of one allocator for one runtime. Locking pages is slow and holds a GPU up, so blocks are used again.
+/// Page-locked memory of one allocator for one runtime. Locking pages is slow and holds a GPU up, so blocks
+/// are used again.
 #[derive(Debug)]
 pub struct PinnedPool {
     allocator: Arc<dyn PinnedAllocator>,
@@ -74,7 +76,8 @@ struct Raw(NonNull<u8>);
 unsafe impl Send for Raw {}
 
 impl PinnedPool {
-    /// A pool for a runtime whose host memory is limited to `limit` bytes, if it is. Buffers of at least `least` bytes lie in it.
+    /// A pool for a runtime whose host memory is limited to `limit` bytes, if it is. Buffers of at least
+    /// `least` bytes lie in it.
     pub(crate) fn new(allocator: &Arc<dyn PinnedAllocator>, least: usize, limit: Option<u64>) -> Arc<Self> {
         let part = limit.map_or(UNUSED, |limit| usize::try_from(limit / UNUSED_OF_LIMIT).unwrap_or(UNUSED));
         Self::with_bounds(allocator, least, part.min(UNUSED), half_of_memory())
@@ -112,7 +115,8 @@ impl PinnedPool {
         })
     }
 
-    /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in the pool come the slow way.
+    /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in the pool
+    /// come the slow way.
     pub fn stage(self: &Arc<Self>, bytes: usize) -> Option<PinnedBlock> {
         let is_small = bytes < PAGE_LOCK_FROM;
         is_small.then(|| self.take(bytes).ok()).flatten()
@@ -142,7 +146,8 @@ impl PinnedPool {
         self.shelf.lock().locked += size;
         let locked = self.allocator.allocate(size).and_then(|at| NonNull::new(at).ok_or_else(no_memory));
         match &locked {
-            // SAFETY: so many bytes were allocated just now. Nobody says what they hold, and who gets them may read them.
+            // SAFETY: so many bytes were allocated just now. Nobody says what they hold, and who gets them
+            // may read them.
             Ok(at) => unsafe { at.write_bytes(0, size) },
             Err(_) => self.shelf.lock().locked -= size,
         }
@@ -155,7 +160,8 @@ impl PinnedPool {
         self.unlock(gone);
     }
 
-    /// The runtime is at its end: nothing is kept from now on, and blocks that are in use go back to the allocator when they come.
+    /// The runtime is at its end: nothing is kept from now on, and blocks that are in use go back to the
+    /// allocator when they come.
     pub(crate) fn close(&self) {
         let gone = {
             let mut shelf = self.shelf.lock();
@@ -220,8 +226,8 @@ impl Shelf {
     }
 }
 
-/// The size of the blocks that serve so many bytes: pages, and at most a quarter more than is asked for. `None` where that does not fit the
-/// address space.
+/// The size of the blocks that serve so many bytes: pages, and at most a quarter more than is asked for.
+/// `None` where that does not fit the address space.
 fn class(bytes: usize) -> Option<usize> {
     let step = (bytes.checked_next_power_of_two()? / 8).max(PAGE);
     bytes.max(1).checked_next_multiple_of(step)
@@ -232,14 +238,16 @@ fn no_memory() -> TaskError {
     "no page-locked memory was given".into()
 }
 
-/// Half of the machine's memory (bytes): what is page-locked cannot be swapped out, and others need memory too.
+/// Half of the machine's memory (bytes): what is page-locked cannot be swapped out, and others need memory
+/// too.
 fn half_of_memory() -> usize {
     let machine = rustix::system::sysinfo();
     let bytes = (machine.totalram as usize).saturating_mul(machine.mem_unit.max(1) as usize);
     bytes / 2
 }
 
-/// Page-locked bytes that belong to whoever has this value. They go back to their pool, or to the allocator where that is gone.
+/// Page-locked bytes that belong to whoever has this value. They go back to their pool, or to the allocator
+/// where that is gone.
 #[derive(Debug)]
 pub struct PinnedBlock {
     at: NonNull<u8>,
@@ -271,7 +279,8 @@ impl Drop for PinnedBlock {
     fn drop(&mut self) {
         match self.pool.upgrade() {
             Some(pool) => pool.put(self.at, self.bytes),
-            // SAFETY: allocated by this allocator with this size (`PinnedPool::take`); whoever drops it has seen the end of what used it.
+            // SAFETY: allocated by this allocator with this size (`PinnedPool::take`); whoever drops it has
+            // seen the end of what used it.
             None => unsafe { self.allocator.free(self.at.as_ptr(), self.bytes) },
         }
     }

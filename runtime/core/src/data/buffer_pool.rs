@@ -37,7 +37,7 @@ impl RecycledBuffer {
     }
 }
 
-/// What is known of a node's recycled.
+/// What is known of a node's recycled buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BufferPoolUse {
     /// Bytes that are kept now.
@@ -48,13 +48,15 @@ pub(crate) struct BufferPoolUse {
     pub(crate) allocated: u64,
 }
 
-/// The recycled of one memory node.
+/// The recycled buffers of one memory node.
 ///
-/// What is kept and what is in use together are never more than the node's capacity, nor more than ever was in use at once: so
-/// no memory is taken that the program has not needed. The replicas that are on their way count as in use, but their memory is still to be
-/// taken: from what is kept, or else [in its stead](BufferPool::make_way).
+/// What is kept and what is in use together are never more than the node's capacity, nor more than ever was
+/// in use at once: so no memory is taken that the program has not needed. The replicas that are on their way
+/// count as in use, but their memory is still to be taken: from what is kept, or else [in its
+/// stead](BufferPool::make_way).
 ///
-/// No value is dropped in here, since dropping one is user code and callers may hold locks: what has to go is handed out.
+/// No value is dropped in here, since dropping one is user code and callers may hold locks: what has to go is
+/// handed out.
 #[derive(Default)]
 pub(crate) struct BufferPool {
     shelf: Mutex<Shelf>,
@@ -68,7 +70,8 @@ struct Shelf {
     kept: VecDeque<RecycledBuffer>,
     /// The most bytes that were in use at any time.
     peak: u64,
-    /// Bytes that may be kept, beside the replicas that are there, and beside those too that are on their way.
+    /// Bytes that may be kept, beside the replicas that are there, and beside those too that are on their
+    /// way.
     room: u64,
     free: u64,
     /// Nothing is kept any more.
@@ -89,14 +92,18 @@ impl BufferPool {
         shelf.throw_out(room)
     }
 
-    /// So many bytes are in use on the node now, `arriving` of them by replicas on their way, of `capacity`. One thread at a time
-    /// says so.
+    /// False if [`limit`](Self::limit) was told the same the last time.
+    pub(crate) fn is_news(&self, used: u64, arriving: u64) -> bool {
+        let [seen, coming] = &self.seen;
+        (seen.load(Ordering::Relaxed), coming.load(Ordering::Relaxed)) != (used, arriving)
+    }
+
+    /// So many bytes are in use on the node now, `arriving` of them by replicas on their way, of `capacity`.
+    /// One thread at a time says so.
     pub(crate) fn limit(&self, used: u64, arriving: u64, capacity: Option<u64>) -> ThrownOut {
         let [seen, coming] = &self.seen;
-        let before = (seen.swap(used, Ordering::Relaxed), coming.swap(arriving, Ordering::Relaxed));
-        if before == (used, arriving) {
-            return ThrownOut::new();
-        }
+        seen.store(used, Ordering::Relaxed);
+        coming.store(arriving, Ordering::Relaxed);
         let mut shelf = self.shelf.lock();
         shelf.peak = shelf.peak.max(used);
         let most = shelf.peak.min(capacity.unwrap_or(u64::MAX));
@@ -105,7 +112,8 @@ impl BufferPool {
         shelf.throw_out(room)
     }
 
-    /// Memory is about to be allocated for something that counts as in use already: as much as is kept in its place has to go.
+    /// Memory is about to be allocated for something that counts as in use already: as much as is kept in its
+    /// place has to go.
     pub(crate) fn make_way(&self) -> ThrownOut {
         let mut shelf = self.shelf.lock();
         let free = shelf.free;

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard};
 use std::thread::{self, Thread};
 
-use zellige_model::TaskInfo;
+use zellige_model::{CachedId, TaskInfo};
 
 use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
 use crate::engine::transfer;
@@ -116,6 +116,7 @@ impl<D: Data> Gate<D> {
             info: TaskInfo::default(),
             only: None,
             implementations: Implementations::default(),
+            model: CachedId::default(),
             tally: None,
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
@@ -139,7 +140,8 @@ impl<D: Data> Gate<D> {
         })
     }
 
-    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked before this gate is all there will be.
+    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked before this
+    /// gate is all there will be.
     ///
     /// # Errors
     /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will fail then.

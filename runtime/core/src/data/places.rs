@@ -1,6 +1,7 @@
 //! Where a handle's values lie while a runtime with several memory nodes has it.
 //!
-//! The memory manager numbers the places and says who may use which; this is only the table from numbers to values.
+//! The memory manager numbers the places and says who may use which; this is only the table from numbers to
+//! values.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -290,17 +291,18 @@ pub(crate) trait Places {
     fn datum(&self) -> Option<Datum>;
     /// The meta of the current version.
     fn current(&self) -> Meta;
-    /// Hands the value, which `meta` describes, over to the memory manager: it lies at `buffer` from now on, if there is a value.
-    /// Nobody may use the handle meanwhile.
+    /// Hands the value, which `meta` describes, over to the memory manager: it lies at `buffer` from now on,
+    /// if there is a value. Nobody may use the handle meanwhile.
     fn manage(&self, datum: Datum, meta: Meta, buffer: Option<BufferId>, forgotten: &Forgotten);
     /// The meta of the value that is in the handle's own cell.
     fn own(&self) -> Option<Meta>;
-    /// The value comes back from `buffer`, and the handle is not managed any more. Nobody may use it meanwhile.
+    /// The value comes back from `buffer`, and the handle is not managed any more. Nobody may use it
+    /// meanwhile.
     fn unmanage(&self, buffer: Option<BufferId>);
     /// True if values can lie on any node.
     fn is_portable(&self) -> bool;
-    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has granted both. What a `carrier` moves
-    /// is there once its stream's operation has ended.
+    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has granted
+    /// both. What a `carrier` moves is there once its stream's operation has ended.
     fn carry(
         &self,
         source: BufferId,
@@ -313,7 +315,8 @@ pub(crate) trait Places {
     fn clear(&self, buffer: BufferId) -> Option<RecycledBuffer>;
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
     fn settle(&self, buffer: BufferId) -> Meta;
-    /// As [`settle`](Places::settle), of a writer that was launched on a device: others may have been launched behind it, so the value is what it left.
+    /// As [`settle`](Places::settle), of a writer that was launched on a device: others may have been
+    /// launched behind it, so the value is what it left.
     fn settle_as(&self, by: Ticket, meta: Meta);
     /// The body of a writer has put its operations on a stream. Returns what it has left in `buffer`.
     fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead;
@@ -370,7 +373,8 @@ impl<D: Data> Places for HandleCore<D> {
         let place = buffer.map(|buffer| self.place(buffer));
         let managed = self.managed.lock().take();
         if let Some(place) = place {
-            // SAFETY: nothing is in flight any more in the runtime that had the handle: no task, gate or transfer.
+            // SAFETY: nothing is in flight any more in the runtime that had the handle: no task, gate or
+            // transfer.
             unsafe { *self.cell.exclusive() = place.exclusive().take() };
         }
         drop(managed);

@@ -13,8 +13,9 @@ use crate::operand::{DeviceContext, DeviceRef, NewValue};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
 ///
-/// A transfer makes a [`blank`](Portable::blank) value from the header and copies the bytes part by part. A type says that its
-/// values travel by answering [`Data::portability`] with `Some(Portability::of())`; other values stay on the host.
+/// A transfer makes a [`blank`](Portable::blank) value from the header and copies the bytes part by part. A
+/// type says that its values travel by answering [`Data::portability`] with `Some(Portability::of())`; other
+/// values stay on the host.
 pub trait Portable: Data {
     /// What is left of a value without its bytes: shape, format, scale, norm.
     type Header: Clone + PartialEq + Send + Sync + 'static;
@@ -25,8 +26,9 @@ pub trait Portable: Data {
     /// A value of this header, its bytes to be filled in.
     fn blank(header: &Self::Header) -> Self;
 
-    /// Makes this value, which nobody needs any more, one of this header, its bytes to be filled in; false if that would take
-    /// other memory than it has. It recycled an allocation where its parts have the sizes of the new value's.
+    /// Makes this value, which nobody needs any more, one of this header, its bytes to be filled in; false if
+    /// that would take other memory than it has. It recycled an allocation where its parts have the sizes of
+    /// the new value's.
     fn refill(&mut self, _header: &Self::Header) -> bool {
         false
     }
@@ -47,15 +49,16 @@ pub trait Portable: Data {
     /// The places of the same parts, of the same sizes.
     fn parts_mut(&mut self) -> Vec<&mut [u8]>;
 
-    /// Names the functions that convert a value in the memory of a device, one for each [`Arch`] for which there is one. Where there is none the
-    /// value passes through the host, where [`Data::convert`] knows it.
+    /// Names the functions that convert a value in the memory of a device, one for each [`Arch`] for which
+    /// there is one. Where there is none the value passes through the host, where [`Data::convert`] knows it.
     fn conversions(table: &mut ConversionTable<Self>) {
         let _ = table;
     }
 }
 
-/// Makes a value in another format on its device: operations on the stream of the context fill the parts of a new one
-/// ([`DeviceContext::value`]). `None`: not in this format, which the host may know. With an error the device is given up.
+/// Makes a value in another format on its device: operations on the stream of the context fill the parts of a
+/// new one ([`DeviceContext::value`]). `None`: not in this format, which the host may know. With an error the
+/// device is given up.
 pub type Conversion<D> =
     for<'v, 'c> fn(DeviceRef<'v, D>, Format, &DeviceContext<'c>) -> Result<Option<NewValue<D>>, TaskError>;
 

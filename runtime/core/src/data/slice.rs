@@ -7,8 +7,8 @@ use crate::buffer::Element;
 
 /// A borrowed slice with a leading dimension: what [`Scope::slice`](crate::Scope::slice) registers.
 ///
-/// The borrow's lifetime is erased; the scope that made it waits for every task on it, and retires its handle, before the
-/// borrow ends.
+/// The borrow's lifetime is erased; the scope that made it waits for every task on it, and retires its
+/// handle, before the borrow ends.
 #[derive(Debug)]
 pub struct BorrowedSlice<T> {
     ptr: *mut T,

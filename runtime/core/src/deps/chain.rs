@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::order::{Links, Order};
 use super::{AccessRights, Group, Mode};
 
-/// The chain of one handle; behind the handle's lock.
-pub(crate) struct Chain<T: ?Sized> {
-    order: Order<Arc<T>, Arc<Group<T>>>,
+/// The chain of one handle; behind the handle's lock. It keeps nodes as `P`; edges to what comes after them
+/// name `T`.
+pub(crate) struct Chain<P, T: Copy> {
+    order: Order<P, Arc<Group<T>>>,
     /// A value was registered, or a submitted task will write one.
     pub(crate) written: bool,
     /// Who may still name the handle.
@@ -16,30 +17,26 @@ pub(crate) struct Chain<T: ?Sized> {
     pub(crate) writers: u32,
 }
 
-impl<T: ?Sized> Chain<T> {
+impl<P, T: Copy> Chain<P, T> {
     pub(crate) fn new(written: bool) -> Self {
         Chain { order: Order::default(), written, rights: AccessRights::Open, writers: 0 }
     }
 
-    /// Lets go of `task`, which has completed and holds this chain's handle.
-    pub(crate) fn forget(&mut self, task: &Arc<T>) {
-        self.order.forget(|last| Arc::ptr_eq(last, task));
+    /// Lets go of a node that has completed and holds this chain's handle.
+    pub(crate) fn forget(&mut self, is_it: impl FnOnce(&P) -> bool) {
+        self.order.forget(is_it);
     }
 
     /// Puts the access of a task at the end of the chain.
     #[inline(always)]
-    pub(crate) fn access(
-        &mut self,
-        mode: Mode,
-        links: &mut impl Links<Task = Arc<T>, Group = Arc<Group<T>>>,
-    ) {
+    pub(crate) fn access(&mut self, mode: Mode, links: &mut impl Links<Task = P, Group = Arc<Group<T>>>) {
         self.order.access(mode, links);
         self.written |= mode.writes();
         self.writers = self.writers.saturating_add(u32::from(mode.writes()));
     }
 }
 
-impl<T: ?Sized> Drop for Chain<T> {
+impl<P, T: Copy> Drop for Chain<P, T> {
     fn drop(&mut self) {
         // The chain does not keep the group open any longer.
         if let Some((_, group)) = self.order.take_open()

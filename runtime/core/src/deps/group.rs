@@ -14,7 +14,7 @@ pub(crate) type AtEnd = Box<dyn Fn() + Send + Sync>;
 ///
 /// A group holds a reference to itself until everybody has left, so that members need not count references
 /// besides.
-pub(crate) struct Group<T: ?Sized> {
+pub(crate) struct Group<T> {
     /// The number that edges in a trace name.
     pub(crate) id: u64,
     at_end: Option<AtEnd>,
@@ -24,9 +24,9 @@ pub(crate) struct Group<T: ?Sized> {
 }
 
 /// A task's membership in a group. The group lives until all members have left.
-pub(crate) struct Member<T: ?Sized>(NonNull<Group<T>>);
+pub(crate) struct Member<T>(NonNull<Group<T>>);
 
-impl<T: ?Sized> Group<T> {
+impl<T: Copy> Group<T> {
     /// `at_end` is called when everybody has left, before the successors are handed out.
     pub(crate) fn open(id: u64, at_end: Option<AtEnd>) -> Arc<Self> {
         let members = AtomicU32::new(1);
@@ -47,11 +47,12 @@ impl<T: ?Sized> Group<T> {
         self.members.load(Ordering::Acquire) == 1
     }
 
-    /// The chain closes the group, under its lock: nobody joins any more. True if everybody has left by now, and whoever called has to
-    /// `complete` the group once no chain is locked.
+    /// The chain closes the group, under its lock: nobody joins any more. True if everybody has left by now,
+    /// and whoever called has to `complete` the group once no chain is locked.
     pub(crate) fn close(self: &Arc<Self>) -> bool {
-        // Nobody can join while the chain is locked, so an idle group stays idle: who comes next needs no edge. A group that reduces
-        // has partial results to combine first, which is user code and must not run under the chain's lock.
+        // Nobody can join while the chain is locked, so an idle group stays idle: who comes next needs no
+        // edge. A group that reduces has partial results to combine first, which is user code and must not
+        // run under the chain's lock.
         if self.is_idle() && self.at_end.is_none() {
             // SAFETY: everybody has left but the chain, which does now.
             unsafe { Self::complete(Arc::as_ptr(self), |_| unreachable!("an open group has no successors")) };
@@ -66,7 +67,7 @@ impl<T: ?Sized> Group<T> {
     /// # Safety
     /// The caller is the last who left, or was told by [`close`](Self::close) that everybody has; nobody else
     /// calls this.
-    pub(crate) unsafe fn complete(group: *const Self, each: impl FnMut(*const T)) {
+    pub(crate) unsafe fn complete(group: *const Self, each: impl FnMut(T)) {
         // SAFETY: the group's own reference, which `open` forgot, is taken over once.
         let group = unsafe { Arc::from_raw(group) };
         if let Some(at_end) = &group.at_end {
@@ -76,19 +77,19 @@ impl<T: ?Sized> Group<T> {
     }
 }
 
-impl<T: ?Sized> Member<T> {
-    /// One member leaves; true for whoever comes last.
-    fn counts_out(group: NonNull<Group<T>>) -> bool {
-        // SAFETY: the group is alive until the count has changed. No reference to it as a whole is made,
-        // since that would have to stay valid until this returns; the one to the counter need not, since a
-        // counter is changed through shared references.
-        unsafe { (*group.as_ptr()).members.fetch_sub(1, Ordering::AcqRel) == 1 }
-    }
+/// One member leaves; true for whoever comes last.
+fn counts_out<T>(group: NonNull<Group<T>>) -> bool {
+    // SAFETY: the group is alive until the count has changed. No reference to it as a whole is made,
+    // since that would have to stay valid until this returns; the one to the counter need not, since a
+    // counter is changed through shared references.
+    unsafe { (*group.as_ptr()).members.fetch_sub(1, Ordering::AcqRel) == 1 }
+}
 
+impl<T: Copy> Member<T> {
     /// The member's task completes: whoever leaves last completes the group, and `each` gets the successors.
-    pub(crate) fn leave(self, each: impl FnMut(*const T)) {
+    pub(crate) fn leave(self, each: impl FnMut(T)) {
         let Member(group) = *ManuallyDrop::new(self);
-        if Self::counts_out(group) {
+        if counts_out(group) {
             // SAFETY: this was the last.
             unsafe { Group::complete(group.as_ptr(), each) };
         }
@@ -98,17 +99,17 @@ impl<T: ?Sized> Member<T> {
     ///
     /// # Safety
     /// The member's task does not complete meanwhile.
-    pub(crate) unsafe fn each_after(&self, each: impl FnMut(*const T)) {
+    pub(crate) unsafe fn each_after(&self, each: impl FnMut(T)) {
         // SAFETY: a group does not complete before its members, by the caller's promise.
         unsafe { self.0.as_ref().successors.look(None, each) };
     }
 }
 
-impl<T: ?Sized> Drop for Member<T> {
+impl<T> Drop for Member<T> {
     /// The task never completes, since the runtime is broken: neither does the group, but its memory is given
     /// back.
     fn drop(&mut self) {
-        if Self::counts_out(self.0) {
+        if counts_out(self.0) {
             // SAFETY: everybody has left: the group's own reference is taken over once.
             drop(unsafe { Arc::from_raw(self.0.as_ptr()) });
         }
@@ -120,7 +121,7 @@ mod models {
     use super::*;
     use crate::deps::Edge;
     /// Goes to the thread where it leaves.
-    struct Moved(Member<u32>);
+    struct Moved(Member<*const u32>);
 
     // SAFETY: a group is counted by atomic operations, and alive while a member has not left.
     unsafe impl Send for Moved {}
@@ -131,7 +132,7 @@ mod models {
     fn a_group_is_completed_once() {
         loom::model(|| {
             let told = loom::sync::Arc::new(AtomicU32::new(0));
-            let group = Group::<u32>::open(0, None);
+            let group = Group::<*const u32>::open(0, None);
             let members = [group.join(), group.join()];
             let members = members.map(|member| {
                 let told = loom::sync::Arc::clone(&told);

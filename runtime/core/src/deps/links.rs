@@ -5,33 +5,34 @@ use std::ptr;
 use crate::sync::{AtomicPtr, Ordering};
 
 /// One dependency; lives inside the successor, which stays alive until it has been counted down.
-pub(crate) struct Edge<T: ?Sized> {
+pub(crate) struct Edge<T> {
     next: *mut Edge<T>,
-    target: *const T,
+    target: T,
 }
 
-// SAFETY: an Edge is plain data; it is written before it is published and read by the one thread that closed the stack.
-unsafe impl<T: ?Sized + Sync> Send for Edge<T> {}
+// SAFETY: an Edge is plain data; it is written before it is published and read by the one thread that closed
+// the stack.
+unsafe impl<T: Send> Send for Edge<T> {}
 // SAFETY: it is written before it is published, and afterwards only read.
-unsafe impl<T: ?Sized + Sync> Sync for Edge<T> {}
+unsafe impl<T: Sync> Sync for Edge<T> {}
 
-impl<T: ?Sized> Edge<T> {
+impl<T> Edge<T> {
     /// An edge to `target`, in no stack yet.
-    pub(crate) fn new(target: *const T) -> Self {
+    pub(crate) fn new(target: T) -> Self {
         Edge { next: ptr::null_mut(), target }
     }
 }
 
 /// How far a node's stack of successors went at some moment.
-pub(crate) struct UpTo<T: ?Sized>(*mut Edge<T>);
+pub(crate) struct UpTo<T>(*mut Edge<T>);
 
 // SAFETY: an address, followed only as `look` says.
-unsafe impl<T: ?Sized + Sync> Send for UpTo<T> {}
+unsafe impl<T: Send> Send for UpTo<T> {}
 
 /// The successors of a node that has not completed, or the mark that it has.
-pub(crate) struct Successors<T: ?Sized>(AtomicPtr<Edge<T>>);
+pub(crate) struct Successors<T>(AtomicPtr<Edge<T>>);
 
-impl<T: ?Sized> Successors<T> {
+impl<T: Copy> Successors<T> {
     pub(crate) fn new() -> Self {
         Successors(AtomicPtr::new(ptr::null_mut()))
     }
@@ -43,7 +44,8 @@ impl<T: ?Sized> Successors<T> {
     /// Adds `edge`; false if the node has completed, and then the edge is not used.
     ///
     /// # Safety
-    /// `edge` is valid, in no stack, touched by nobody else, and stays where it is until its target is yielded by `close`.
+    /// `edge` is valid, in no stack, touched by nobody else, and stays where it is until its target is
+    /// yielded by `close`.
     pub(crate) unsafe fn push(&self, edge: *mut Edge<T>) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
@@ -66,16 +68,17 @@ impl<T: ?Sized> Successors<T> {
         self.0.load(Ordering::SeqCst) == Self::closed()
     }
 
-    /// Shows the targets of the edges that are there, latest first: all of them, or those that were there when `as_of` was answered.
+    /// Shows the targets of the edges that are there, latest first: all of them, or those that were there
+    /// when `as_of` was answered.
     ///
     /// # Safety
     /// The node does not complete meanwhile.
-    pub(crate) unsafe fn look(&self, as_of: Option<UpTo<T>>, mut each: impl FnMut(*const T)) -> UpTo<T> {
+    pub(crate) unsafe fn look(&self, as_of: Option<UpTo<T>>, mut each: impl FnMut(T)) -> UpTo<T> {
         let first = as_of.unwrap_or_else(|| UpTo(self.0.load(Ordering::Acquire)));
         let mut edge = first.0;
         while !edge.is_null() {
-            // SAFETY: published by `push` (Release) before the head was read (Acquire), and not changed since; its owner is alive until
-            // the node completes, which it does not.
+            // SAFETY: published by `push` (Release) before the head was read (Acquire), and not changed
+            // since; its owner is alive until the node completes, which it does not.
             let (next, target) = unsafe { ((*edge).next, (*edge).target) };
             each(target);
             edge = next;
@@ -84,14 +87,14 @@ impl<T: ?Sized> Successors<T> {
     }
 
     /// Marks the node complete and hands out every successor's target, latest first.
-    pub(crate) fn close(&self, mut each: impl FnMut(*const T)) {
+    pub(crate) fn close(&self, mut each: impl FnMut(T)) {
         let mut edge = self.0.swap(Self::closed(), Ordering::SeqCst);
         if edge == Self::closed() {
             return;
         }
         while !edge.is_null() {
-            // SAFETY: published by `push` (Release) and taken by the swap (Acquire); its owner is alive until `each` has
-            // been called with its target, so it is read first.
+            // SAFETY: published by `push` (Release) and taken by the swap (Acquire); its owner is alive until
+            // `each` has been called with its target, so it is read first.
             let (next, target) = unsafe { ((*edge).next, (*edge).target) };
             each(target);
             edge = next;
@@ -142,7 +145,7 @@ mod models {
     #[test]
     fn an_edge_is_refused_or_counted_down_once() {
         loom::model(|| {
-            let stack = Arc::new(Successors::<AtomicU32>::new());
+            let stack = Arc::new(Successors::<*const AtomicU32>::new());
             let pending = Arc::new(AtomicU32::new(2));
             let completer = {
                 let stack = Arc::clone(&stack);

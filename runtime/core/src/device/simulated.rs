@@ -16,8 +16,8 @@ use crate::splitmix::number as random;
 /// Operations that take a random time take less than this (ns).
 const RANDOM: u64 = 1000;
 
-/// Operations under way on all devices of a runtime, in the order of their ends; those that end at one moment in the order in which
-/// they were begun, so that every run is the same.
+/// Operations under way on all devices of a runtime, in the order of their ends; those that end at one moment
+/// in the order in which they were begun, so that every run is the same.
 pub(crate) struct Events {
     clock: Arc<Clock>,
     /// How long operations take of which nobody says it: random times from this seed.
@@ -100,14 +100,16 @@ impl Events {
         queue.begun.push(Event { start, end, number: count, op, failure });
     }
 
-    /// Goes on to the end of the next operation, does its work and tells of its end. False if none is under way.
+    /// Goes on to the end of the next operation, does its work and tells of its end. False if none is under
+    /// way.
     pub(crate) fn pass(&self) -> bool {
         let _one = self.passing.lock();
         let next = self.queue.lock().begun.pop();
         let Some(Event { start, end, op, failure, .. }) = next else { return false };
         self.clock.advance_to(end);
         let span = Span { start: self.clock.at(start), end: self.clock.at(end) };
-        // The bytes move at the end of a transfer's time: whoever changes the source, or uses the target, too early is found out.
+        // The bytes move at the end of a transfer's time: whoever changes the source, or uses the target, too
+        // early is found out.
         let ran = match failure {
             None => (op.run)(None),
             Some(error) => {

@@ -9,7 +9,8 @@ use crate::buffer::{PinnedAllocator, PinnedPool};
 use crate::memory::LinkSpec;
 use crate::subnormals::Subnormals;
 
-/// Describes a device for [`RuntimeBuilder::device`](crate::RuntimeBuilder::device): [`Emulated`](super::Emulated), a GPU, or somebody else's.
+/// Describes a device for [`RuntimeBuilder::device`](crate::RuntimeBuilder::device):
+/// [`Emulated`](super::Emulated), a GPU, or somebody else's.
 pub trait DeviceSpec: Any + fmt::Debug + Send + Sync {
     /// What kind of device it is: the runtime names it by that and its number.
     fn kind(&self) -> &str;
@@ -47,7 +48,8 @@ pub trait DeviceSpec: Any + fmt::Debug + Send + Sync {
         2
     }
 
-    /// Who allocates host memory that its copies reach at full speed, and from how many bytes on buffers are to lie there.
+    /// Who allocates host memory that its copies reach at full speed, and from how many bytes on buffers are
+    /// to lie there.
     fn pinned(&self) -> Option<(Arc<dyn PinnedAllocator>, usize)> {
         None
     }

@@ -9,20 +9,20 @@ use smallvec::SmallVec;
 
 use super::Shared;
 use super::job::{Job, Work};
-use crate::deps::Group;
 use crate::engine::ReadyTask;
+use crate::engine::ReplaySlot;
 use crate::error::{Cause, Failure};
 use crate::operand::Accesses;
-use crate::task::{Role, Task};
+use crate::task::{Group, Role, Successor, Task};
 
 /// Tasks that became ready and that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
 
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
 pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
-    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave up, and nobody else sees
-    // the count reach zero: that reference is taken over once. Who does not see it has no reference to the
-    // task, only its address.
+    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave up, and
+    // nobody else sees the count reach zero: that reference is taken over once. Who does not see it has no
+    // reference to the task, only its address.
     unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
 }
 
@@ -49,8 +49,8 @@ pub(super) fn is_any_lost() -> bool {
 }
 
 impl Shared {
-    /// Completes `task`, which has run or was discarded. Whatever becomes ready is left in `ready`, or begins if no policy is to get it.
-    /// `worker`: the calling thread acts as this one.
+    /// Completes `task`, which has run or was discarded. Whatever becomes ready is left in `ready`, or begins
+    /// if no policy is to get it. `worker`: the calling thread acts as this one.
     pub(super) fn complete(self: &Arc<Self>, task: &Arc<Task>, worker: Option<usize>, ready: &mut Ready) {
         self.forget(task);
         let failure = task.ticket.cause();
@@ -65,23 +65,16 @@ impl Shared {
             tracing::error!(task = task.header.title(), "dropping a task's body panicked");
             drop(panic);
         }
-        let each = |successor| {
-            let Some(next) = count_down(successor) else { return };
-            match next.role {
-                Role::Work => ready.push(ReadyTask::new(Work::Task(next))),
-                _ => self.start(next, worker),
-            }
-        };
-        if task.complete(each) {
+        if task.complete(|successor| self.release(successor, worker, |task| ready.push(task))) {
             self.wake_waiters_of(&task.ticket);
         }
         if let Some(tally) = &task.header.tally {
             tally.remove(failure.as_ref(), self);
         }
         match worker {
-            // Who is behind a gate is no task and is not counted, so that whoever holds a guard can still wait for all tasks and fill the
-            // window.
-            _ if matches!(task.role, Role::Gate | Role::Slot) => {}
+            // Who is behind a gate is no task and is not counted, so that whoever holds a guard can still
+            // wait for all tasks and fill the window.
+            _ if task.role == Role::Gate => {}
             Some(worker) => {
                 // Only this worker writes it.
                 let done = &self.workers[worker].done;
@@ -91,17 +84,38 @@ impl Shared {
         }
     }
 
+    /// One of the nodes that `successor` waits for has completed. `ready` gets tasks for a policy; whatever
+    /// else was waited for begins.
+    pub(super) fn release(
+        self: &Arc<Self>,
+        successor: Successor,
+        worker: Option<usize>,
+        mut ready: impl FnMut(ReadyTask),
+    ) {
+        match successor {
+            Successor::Task(task) => {
+                let Some(next) = count_down(task) else { return };
+                match next.role {
+                    Role::Work => ready(ReadyTask::new(Work::Task(next))),
+                    _ => self.start(next, worker),
+                }
+            }
+            // SAFETY: a slot waits for one node, which says so once.
+            Successor::Slot(slot) => unsafe { ReplaySlot::take_over(slot, ready) },
+        }
+    }
+
     /// Completes a group that was found empty while it was closed.
-    pub(super) fn complete_group(self: &Arc<Self>, group: &Group<Task>) {
-        let mut released: SmallVec<[Arc<Task>; 8]> = SmallVec::new();
+    pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
+        let mut ready = Ready::new();
         // Partial results are added here, on whatever thread this is.
         let mode = self.subnormals(None).enter();
         // SAFETY: everybody has left; `finish_later` is told once.
-        unsafe { Group::complete(group, |successor| released.extend(count_down(successor))) };
-        drop(mode);
-        for task in released {
-            self.start(task, None);
+        unsafe {
+            Group::complete(group, |successor| self.release(successor, None, |task| ready.push(task)));
         }
+        drop(mode);
+        ready.into_iter().for_each(|task| self.push_ready(task, None));
     }
 
     /// Completes a task on a thread that does not act as a worker: a gate, a replay, or what will not run.
@@ -126,10 +140,11 @@ impl Shared {
         // The gate holds its handle: the handle's chain must not hold it.
         let mut accesses = Accesses::new();
         gate.body.declare(&mut accesses);
-        accesses.iter().for_each(|access| access.base.chain.lock().forget(gate));
+        accesses.iter().for_each(|access| access.base.chain.lock().forget(|last| last.is_task(gate)));
     }
 
-    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if there was nothing.
+    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if there was
+    /// nothing.
     pub(super) fn collect_lost(self: &Arc<Self>) -> bool {
         if !is_any_lost() {
             return false;
@@ -146,12 +161,12 @@ impl Shared {
         for (work, cause) in mine {
             let mut passed_on = None;
             if let Some(transfers) = &self.transfers {
-                if matches!(cause, Cause::Lost) && transfers.is_plan_stale(work.id()) {
+                if matches!(cause, Cause::Lost) && transfers.is_plan_stale(&work) {
                     // The device that it was meant for failed while its policy looked.
                     self.push_ready(ReadyTask::new(work), None);
                     continue;
                 }
-                transfers.forget(work.id());
+                transfers.forget(&work);
                 passed_on = work.poisoned();
             }
             let failure = passed_on.unwrap_or_else(|| work.describe(cause));

@@ -5,11 +5,11 @@ use crate::engine::ReadyTask;
 use crate::engine::transfer::TransferDriver;
 
 impl Shared {
-    /// Notes of a task that has been planned whether some GPU can run it. Policies ask about every worker, and more than once: the answer
-    /// has to be quick.
+    /// Notes of a task that has been planned whether some GPU can run it. Policies ask about every worker,
+    /// and more than once: the answer has to be quick.
     pub(super) fn note_for_gpus(&self, transfers: &TransferDriver, task: &ReadyTask) {
         if self.gpu_only && has_function(task) && self.a_gpu_could_run(transfers, task) {
-            transfers.note_gpu_only(task.id());
+            transfers.note_gpu_only(task.work());
         }
     }
 
@@ -18,7 +18,9 @@ impl Shared {
         let Some(transfers) = self.transfers.as_ref().filter(|_| self.gpu_only) else { return false };
         has_function(task)
             && !transfers.launches(worker)
-            && transfers.is_noted_gpu_only(task.id()).unwrap_or_else(|| self.a_gpu_could_run(transfers, task))
+            && transfers
+                .is_noted_gpu_only(task.work())
+                .unwrap_or_else(|| self.a_gpu_could_run(transfers, task))
     }
 
     fn a_gpu_could_run(&self, transfers: &TransferDriver, task: &ReadyTask) -> bool {
@@ -38,7 +40,7 @@ impl Shared {
     pub(crate) fn has_room_on_device(&self, task: &ReadyTask) -> bool {
         let Some(transfers) = &self.transfers else { return false };
         let has_room = transfers.plan(task).is_ok() && self.a_gpu_could_run(transfers, task);
-        transfers.forget(task.id());
+        transfers.forget(task.work());
         has_room
     }
 }

@@ -10,11 +10,13 @@ use super::stage::{Stage, StageCell};
 use crate::data::AnyHandle;
 use crate::deps::UpTo;
 use crate::engine::graph::ReplayTask;
+use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Header, Member, Placement, Role, Task, resolved};
+use crate::task::{Body, Bound, Header, Member, Placement, Role, Successor, Task, resolved};
 
-/// A task as the engine sees it. What differs between submitted and replayed tasks is where their parts and their successors are.
+/// A task as the engine sees it. What differs between submitted and replayed tasks is where their parts and
+/// their successors are.
 pub(crate) trait Job: Sized {
     fn header(&self) -> &Header;
     /// The task's number; a replay's differs from its recording's.
@@ -29,8 +31,10 @@ pub(crate) trait Job: Sized {
     /// How many predecessors have not completed.
     fn pending(&self) -> u32;
     fn stage(&self) -> &StageCell;
-    /// Completes the task, which has run or never will: whatever it writes has been poisoned if it failed. What becomes ready is left in
-    /// `ready`. `worker`: the calling thread acts as this one.
+    /// What is planned of it; only where there is a transfer driver.
+    fn planned(&self) -> &PlanCell;
+    /// Completes the task, which has run or never will: whatever it writes has been poisoned if it failed.
+    /// What becomes ready is left in `ready`. `worker`: the calling thread acts as this one.
     fn end(
         self,
         shared: &Arc<Shared>,
@@ -101,8 +105,9 @@ pub(crate) trait Job: Sized {
         Member { header, id: self.id(), body, bound, placement, strict }
     }
 
-    /// True if its operands have to be checked for poison where they are placed so. Behind others that have not ended, that is done at its
-    /// end; elsewhere a device may fail at any moment, which poisons what only it had.
+    /// True if its operands have to be checked for poison where they are placed so. Behind others that have
+    /// not ended, that is done at its end; elsewhere a device may fail at any moment, which poisons what only
+    /// it had.
     #[inline]
     fn is_strict_at(&self, placement: Option<&Placement>) -> bool {
         placement.map_or_else(|| self.is_strict(), |placement| !placement.stream_ordered)
@@ -126,8 +131,8 @@ impl Work {
         }
     }
 
-    /// The tasks that wait for this one, which has been launched and does not complete meanwhile: all of them, or those that were
-    /// there when `as_of` was answered.
+    /// The tasks that wait for this one, which has been launched and does not complete meanwhile: all of
+    /// them, or those that were there when `as_of` was answered.
     pub(crate) fn successors(&self, as_of: Option<Notified>) -> (SmallVec<[Work; 8]>, Notified) {
         match self {
             Work::Task(task) => {
@@ -145,7 +150,7 @@ impl Work {
 /// How many of those that wait for a task have been told that it was launched.
 pub(crate) enum Notified {
     /// Those that were submitted by then.
-    UpTo(UpTo<Task>),
+    UpTo(UpTo<Successor>),
     /// All there are in a replay.
     All,
 }
@@ -181,6 +186,10 @@ impl Job for Arc<Task> {
 
     fn stage(&self) -> &StageCell {
         &self.stage
+    }
+
+    fn planned(&self) -> &PlanCell {
+        &self.planned
     }
 
     fn end(
@@ -248,6 +257,10 @@ impl Job for Work {
 
     fn stage(&self) -> &StageCell {
         each!(self, job => job.stage())
+    }
+
+    fn planned(&self) -> &PlanCell {
+        each!(self, job => job.planned())
     }
 
     fn end(

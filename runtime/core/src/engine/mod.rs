@@ -1,4 +1,5 @@
-//! The life of a task, from its submission to its end, and the driver that runs tasks on threads. See `README.md`.
+//! The life of a task, from its submission to its end, and the driver that runs tasks on threads. See
+//! `README.md`.
 
 mod end;
 mod gpu_only;
@@ -15,9 +16,10 @@ mod threads;
 pub(crate) mod transfer;
 
 pub(crate) use end::{Ready, discard};
+pub(crate) use graph::ReplaySlot;
 pub(crate) use job::{Job, Notified, Work};
 pub(crate) use policy::World;
-pub use policy::{Policy, SchedView, Wake};
+pub use policy::{PerNode, Policy, SchedView, Wake};
 pub use ready::ReadyTask;
 pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use stage::{Stage, StageCell};

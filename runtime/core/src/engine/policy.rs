@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
 use super::ReadyTask;
@@ -18,10 +19,11 @@ pub enum Wake {
 
 /// A scheduling policy.
 ///
-/// Every task pushed must come out of a `pop` once, for a worker that [can run](SchedView::can_run) it; a task that is dropped
-/// instead is reported as lost and poisons its outputs. That is the right end for one that no worker can run: the runtime
-/// refuses such tasks, but a device may die between submission and push. Both methods are called from many threads at once.
-/// They may ask the view under locks of their own: it never calls the policy back.
+/// Every task pushed must come out of a `pop` once, for a worker that [can run](SchedView::can_run) it; a
+/// task that is dropped instead is reported as lost and poisons its outputs. That is the right end for one
+/// that no worker can run: the runtime refuses such tasks, but a device may die between submission and push.
+/// Both methods are called from many threads at once. They may ask the view under locks of their own: it
+/// never calls the policy back.
 ///
 /// ```
 /// use zellige_runtime::sched::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
@@ -59,17 +61,18 @@ pub trait Policy: Send + Sync + 'static {
     /// The next task for `worker`, if there is one.
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask>;
 
-    /// The worker that will run a task of this codelet, if that is certain when it is submitted. What it reads can then come to that
-    /// worker in the form that serves all tasks there. Asked twice for each task that is submitted
-    /// or replayed; the answers have to agree.
+    /// The worker that will run a task of this codelet, if that is certain when it is submitted. What it
+    /// reads can then come to that worker in the form that serves all tasks there. Asked twice for each task
+    /// that is submitted or replayed; the answers have to agree.
     fn home(&self, view: &SchedView<'_>, codelet: &str, info: &TaskInfo) -> Option<usize> {
         let _ = (view, codelet, info);
         None
     }
 
-    /// Further tasks for `worker`, at most `most`, to be run in one call together with `first`, which it has just popped: what
-    /// [`pop`](Policy::pop) would give it next, as long as that is [like](ReadyTask::is_like) `first`. Asked only where the codelet
-    /// takes [several tasks at once](crate::Codelet::batch). Each counts as popped. Without this, tasks run one by one.
+    /// Further tasks for `worker`, at most `most`, to be run in one call together with `first`, which it has
+    /// just popped: what [`pop`](Policy::pop) would give it next, as long as that is
+    /// [like](ReadyTask::is_like) `first`. Asked only where the codelet takes [several tasks at
+    /// once](crate::Codelet::batch). Each counts as popped. Without this, tasks run one by one.
     ///
     /// Where other workers look for the same tasks, leave them their share.
     fn pop_like(
@@ -91,8 +94,9 @@ pub trait Policy: Send + Sync + 'static {
         Err(task)
     }
 
-    /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits runs what it has submitted itself, on its
-    /// own stack. It counts as popped. Without this, a spare thread runs such tasks.
+    /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits runs what
+    /// it has submitted itself, on its own stack. It counts as popped. Without this, a spare thread runs such
+    /// tasks.
     fn pop_newest(
         &self,
         view: &SchedView<'_>,
@@ -113,11 +117,15 @@ pub trait Policy: Send + Sync + 'static {
         let _ = (view, worker, task);
     }
 
-    /// `worker` has ended the task with this number, whatever became of it; a task that found an operand busy is pushed again.
+    /// `worker` has ended the task with this number, whatever became of it; a task that found an operand busy
+    /// is pushed again.
     fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
         let _ = (view, worker, id);
     }
 }
+
+/// One value for each memory node.
+pub type PerNode<T> = SmallVec<[T; 4]>;
 
 /// A driver of policies: threads, or virtual time.
 pub(crate) trait World {
@@ -127,12 +135,13 @@ pub(crate) trait World {
     fn neighbours(&self, worker: usize) -> &[usize];
     fn kind(&self, worker: usize) -> &str;
     fn model_kind(&self, worker: usize) -> &str;
+    fn node(&self, worker: usize) -> usize;
     fn in_flight(&self) -> u64;
     fn now(&self) -> Duration;
     fn can_run(&self, task: &ReadyTask, worker: usize) -> bool;
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration>;
     fn missing_bytes(&self, task: &ReadyTask, worker: usize) -> u64;
-    fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration;
+    fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64>;
     fn prefetch(&self, task: &ReadyTask, worker: usize);
 }
 
@@ -171,13 +180,21 @@ impl<'a> SchedView<'a> {
         self.world.model_kind(worker)
     }
 
+    /// The memory node where a worker's operands have to be, as [`Runtime::memory`](crate::Runtime::memory)
+    /// lists them: 0 is the host's. A task that is not [restricted](ReadyTask::is_restricted) can run on all
+    /// workers of one node and one [kind](Self::model_kind), or on none.
+    pub fn node(&self, worker: usize) -> usize {
+        self.world.node(worker)
+    }
+
     /// Tasks submitted and not yet complete; an estimate while others submit.
     pub fn in_flight(&self) -> u64 {
         self.world.in_flight()
     }
 
-    /// True if the task has an implementation for the worker's device, and its operands fit there. Once devices have failed without
-    /// which nobody can run the task, true for their workers: they end it with an error.
+    /// True if the task has an implementation for the worker's device, and its operands fit there. Once
+    /// devices have failed without which nobody can run the task, true for their workers: they end it with an
+    /// error.
     pub fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
         self.world.can_run(task, worker)
     }
@@ -192,9 +209,10 @@ impl<'a> SchedView<'a> {
         self.world.missing_bytes(task, worker)
     }
 
-    /// How long it would take to bring the task's operands to the worker's memory node over idle links.
-    pub fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration {
-        self.world.transfer_time(task, worker)
+    /// How long it would take to bring the task's operands to each memory node over idle links (ns), by the
+    /// [nodes'](Self::node) numbers.
+    pub fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64> {
+        self.world.transfer_times(task)
     }
 
     /// Says that `worker` will run the task: its operands may be brought in ahead of it.

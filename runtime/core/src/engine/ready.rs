@@ -9,8 +9,8 @@ use zellige_model::TaskInfo;
 use super::{Job, Work};
 use crate::error::Cause;
 
-/// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out; dropping it instead is a bug of
-/// the policy, which the runtime reports as [`Cause::Lost`].
+/// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out; dropping it
+/// instead is a bug of the policy, which the runtime reports as [`Cause::Lost`].
 pub struct ReadyTask(ManuallyDrop<Work>);
 
 impl ReadyTask {
@@ -24,7 +24,8 @@ impl ReadyTask {
         unsafe { ManuallyDrop::take(&mut this.0) }
     }
 
-    /// True if not every worker may run it: a policy then has to [ask](crate::sched::SchedView::can_run), even where all are alike.
+    /// True if not every worker may run it: a policy then has to [ask](crate::sched::SchedView::can_run),
+    /// even where all are alike.
     pub fn is_restricted(&self) -> bool {
         match &*self.0 {
             // Its header is cold memory.
@@ -64,8 +65,8 @@ impl ReadyTask {
         batch as usize
     }
 
-    /// True if the two can be run in one call: their codelet is the same and takes [several](crate::Codelet::batch), and so are label
-    /// and shape.
+    /// True if the two can be run in one call: their codelet is the same and takes
+    /// [several](crate::Codelet::batch), and so are label and shape.
     pub fn is_like(&self, other: &ReadyTask) -> bool {
         let (ours, theirs) = (self.0.header(), other.0.header());
         self.batch(true) > 1
@@ -94,6 +95,8 @@ fn is_same_type(a: Option<&dyn Any>, b: Option<&dyn Any>) -> bool {
 impl ReadyTask {
     /// A task that belongs to no runtime and does nothing, with any number of its like.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
+        use zellige_model::CachedId;
+
         use crate::operand::Accesses;
         use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell};
 
@@ -109,8 +112,17 @@ impl ReadyTask {
             fn clear(&self) {}
         }
         let implementations = Implementations { batch: u32::MAX, ..Implementations::default() };
-        let header =
-            Header { id, runtime: u32::MAX, name, priority, info, only: None, implementations, tally: None };
+        let header = Header {
+            id,
+            runtime: u32::MAX,
+            name,
+            priority,
+            info,
+            only: None,
+            model: CachedId::default(),
+            implementations,
+            tally: None,
+        };
         ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing)))
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
+use smallvec::smallvec;
 use zellige_model::{KindId, Models};
 
 use super::job::Job;
@@ -18,7 +19,7 @@ use crate::clock::Clock;
 use crate::device::Events;
 use crate::engine::graph::DeviceGraphs;
 use crate::engine::transfer::TransferDriver;
-use crate::engine::{Policy, ReadyTask, SchedView, Wake, World};
+use crate::engine::{PerNode, Policy, ReadyTask, SchedView, Wake, World};
 use crate::error::{Cause, Error, Failure, panic_message};
 use crate::subnormals::Subnormals;
 use crate::task::{Asked, Body, DeviceInfo, Header};
@@ -366,8 +367,8 @@ impl Shared {
         })
     }
 
-    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to fail, and for one that was launched behind
-    /// those that have ended now.
+    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to fail, and
+    /// for one that was launched behind those that have ended now.
     fn prepared(self: &Arc<Self>, task: ReadyTask) -> Option<ReadyTask> {
         let task = self.unless_launched(task)?;
         match self.prepare(&task) {
@@ -405,7 +406,7 @@ impl Shared {
     pub(super) fn could_run(&self, task: &ReadyTask, worker: usize) -> bool {
         let work = task.work();
         self.admits(work.header(), work.body(), worker)
-            && self.transfers.as_ref().is_none_or(|transfers| transfers.fits(task.id(), worker))
+            && self.transfers.as_ref().is_none_or(|transfers| transfers.fits(work, worker))
     }
 
     /// True if a task may run on the worker's device, by what was said of it and what its codelet can.
@@ -419,8 +420,8 @@ impl Shared {
         (0..self.workers.len()).any(|worker| self.has_place_for(task, worker))
     }
 
-    /// True for a worker whose device has failed and a task that nobody can run since then: it is queued, and somebody has to
-    /// take it out of the queue, to end it.
+    /// True for a worker whose device has failed and a task that nobody can run since then: it is queued, and
+    /// somebody has to take it out of the queue, to end it.
     fn ends_unrun(&self, task: &ReadyTask, worker: usize) -> bool {
         let failed = self.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(worker).is_some());
         failed && !self.somebody_can_run(task)
@@ -539,6 +540,10 @@ impl World for Shared {
         &self.workers[worker].model_name
     }
 
+    fn node(&self, worker: usize) -> usize {
+        self.transfers.as_ref().map_or(0, |transfers| transfers.node_of(worker))
+    }
+
     fn in_flight(&self) -> u64 {
         Shared::in_flight(self)
     }
@@ -553,35 +558,35 @@ impl World for Shared {
 
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
         if let Some(said) =
-            self.transfers.as_ref().and_then(|transfers| transfers.said_time(task.id(), worker))
+            self.transfers.as_ref().and_then(|transfers| transfers.said_time(task.work(), worker))
         {
             return said.map(Duration::from_nanos);
         }
         let (work, header) = (task.work(), task.work().header());
         // Without a transfer driver the choice is made in the body.
-        let chosen = match &self.transfers {
-            Some(transfers) if header.implementations.selects => transfers.chosen(task.id()),
-            _ => "",
+        let planned = self.transfers.as_ref().and_then(|transfers| transfers.chosen(work));
+        let asked = Asked {
+            header,
+            chosen: planned.map_or("", |(chosen, _)| chosen),
+            bytes: planned.map(|(_, bytes)| bytes),
         };
-        let asked = Asked { header, id: task.id(), chosen };
         self.expected(&asked, work.body(), work.bound(), worker)
     }
 
     // Without a transfer driver all data are in host memory, where all workers are.
 
     fn missing_bytes(&self, task: &ReadyTask, worker: usize) -> u64 {
-        self.transfers.as_ref().map_or(0, |transfers| transfers.missing(task.id(), worker))
+        self.transfers.as_ref().map_or(0, |transfers| transfers.missing(task.work(), worker))
     }
 
-    fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration {
-        Duration::from_nanos(
-            self.transfers.as_ref().map_or(0, |transfers| transfers.transfer_ns(task.id(), worker)),
-        )
+    fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64> {
+        let times = self.transfers.as_ref().map(|transfers| transfers.transfer_times(task.work()));
+        times.unwrap_or_else(|| smallvec![0])
     }
 
     fn prefetch(&self, task: &ReadyTask, worker: usize) {
         if let Some(transfers) = &self.transfers {
-            transfers.prefetch(task.id(), worker);
+            transfers.prefetch(task.work(), worker);
         }
     }
 }

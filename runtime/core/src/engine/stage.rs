@@ -1,4 +1,5 @@
-//! The stages of a task's life, and which may follow which. The table is that of `README.md`, which a test compares.
+//! The stages of a task's life, and which may follow which. The table is that of `README.md`, which a test
+//! compares.
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -8,13 +8,12 @@ use smallvec::SmallVec;
 use super::Shared;
 use super::threads::current;
 use crate::data::{AnyHandle, HandleBase};
-use crate::deps::{AccessRights, AtEnd, Chain, Group, Links, Node};
-use crate::engine::ReadyTask;
-use crate::engine::Work;
+use crate::deps::{AccessRights, AtEnd, Links, Member, Node, Successors};
+use crate::engine::{ReadyTask, ReplaySlot, Work};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sync::MutexGuard;
-use crate::task::{Body, Role, Spec, Tally, Task, TaskCell, TaskRef};
+use crate::task::{Body, Chain, Group, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskRef};
 
 /// Whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,56 +24,115 @@ pub(crate) enum Retired {
     Allowed,
 }
 
-/// An access of a task that is being submitted, whose handle's chain is locked.
-struct Linking<'s> {
+/// A node that is being linked.
+trait Linked {
+    fn as_predecessor(&self) -> Predecessor;
+
+    /// The numbers that edges to it and from it have in a trace.
+    fn numbers(&self) -> (u64, u64);
+
+    fn follow(&mut self, successors: &Successors<Successor>);
+
+    fn join(&mut self, group: Member<Successor>);
+}
+
+impl Linked for &Arc<Task> {
+    fn as_predecessor(&self) -> Predecessor {
+        Predecessor::Task(Arc::clone(self))
+    }
+
+    fn numbers(&self) -> (u64, u64) {
+        (self.header.id, self.header.id)
+    }
+
+    #[inline(always)]
+    fn follow(&mut self, successors: &Successors<Successor>) {
+        Task::follow(self, successors);
+    }
+
+    #[inline(always)]
+    fn join(&mut self, group: Member<Successor>) {
+        Task::join(self, group);
+    }
+}
+
+/// A slot of a replay.
+struct LinkedSlot<'s> {
+    slots: &'s Arc<[ReplaySlot]>,
+    at: u32,
+    /// It has to wait.
+    waits: bool,
+}
+
+impl Linked for LinkedSlot<'_> {
+    fn as_predecessor(&self) -> Predecessor {
+        Predecessor::Slot(Arc::clone(self.slots), self.at)
+    }
+
+    fn numbers(&self) -> (u64, u64) {
+        let slot = &self.slots[self.at as usize];
+        (slot.entry(), slot.exit())
+    }
+
+    fn follow(&mut self, successors: &Successors<Successor>) {
+        // SAFETY: this is its submitter, and one access follows one node at most.
+        self.waits = unsafe { self.slots[self.at as usize].follow(successors) };
+    }
+
+    fn join(&mut self, group: Member<Successor>) {
+        // SAFETY: this is its submitter.
+        unsafe { self.slots[self.at as usize].join(group) };
+    }
+}
+
+/// An access of a node that is being submitted, whose handle's chain is locked.
+struct Linking<'s, N> {
     shared: &'s Shared,
-    task: &'s Arc<Task>,
+    node: N,
     handle: &'s dyn AnyHandle,
-    /// Groups that were left by everybody at the moment of closing: to be completed once no chain is locked.
     finished: &'s mut Finished,
 }
 
-type LockedChains<'a> = SmallVec<[MutexGuard<'a, Chain<Task>>; 4]>;
-type Finished = Vec<Arc<Group<Task>>>;
+type LockedChains<'a> = SmallVec<[MutexGuard<'a, Chain>; 4]>;
+/// Groups that were left by everybody at the moment of closing: to be completed once no chain is locked.
+pub(crate) type Finished = Vec<Arc<Group>>;
 
-impl Linking<'_> {
+impl<N> Linking<'_, N> {
     /// Notes a dependency, also one that is already satisfied, by the numbers of both ends.
     #[inline(always)]
-    fn trace_edge(&self, ends: impl FnOnce() -> (u64, u64)) {
+    fn trace_edge(&self, ends: impl FnOnce(&N) -> (u64, u64)) {
         if let Some(recorder) = &self.shared.recorder {
-            let (from, to) = ends();
+            let (from, to) = ends(&self.node);
             recorder.edge(from, to);
         }
     }
 }
 
-impl Links for Linking<'_> {
-    type Task = Arc<Task>;
-    type Group = Arc<Group<Task>>;
+impl<N: Linked> Links for Linking<'_, N> {
+    type Task = Predecessor;
+    type Group = Arc<Group>;
 
-    fn task(&self) -> Arc<Task> {
-        Arc::clone(self.task)
+    #[inline(always)]
+    fn task(&self) -> Predecessor {
+        self.node.as_predecessor()
     }
 
     #[inline(always)]
-    fn follow(&mut self, node: &Node<Arc<Task>, Arc<Group<Task>>>) {
-        let successors = match node {
-            Node::Task(task) => task.ticket.successors(),
-            Node::Group(group) => &group.successors,
-        };
+    fn follow(&mut self, node: &Node<Predecessor, Arc<Group>>) {
         let from = || match node {
-            Node::Task(task) => task.header.id,
+            Node::Task(before) => before.number(),
             Node::Group(group) => group.id,
         };
-        // A slot of a replay is another node for what comes after it.
-        let to = || self.task.header.id - u64::from(self.task.role == Role::Slot);
-        self.trace_edge(|| (from(), to()));
-        Task::follow(self.task, successors);
+        self.trace_edge(|to| (from(), to.numbers().0));
+        self.node.follow(match node {
+            Node::Task(before) => before.successors(),
+            Node::Group(group) => &group.successors,
+        });
     }
 
-    fn open(&mut self, mode: Mode) -> Arc<Group<Task>> {
-        // Weak: the handle's chain holds the group. While a member or a submitter is there the handle is; once it is gone nobody can
-        // ask for the sum.
+    fn open(&mut self, mode: Mode) -> Arc<Group> {
+        // Weak: the handle's chain holds the group. While a member or a submitter is there the handle is;
+        // once it is gone nobody can ask for the sum.
         let combine = |handle: Weak<dyn AnyHandle>| -> AtEnd {
             Box::new(move || {
                 if let Some(handle) = handle.upgrade() {
@@ -87,12 +145,12 @@ impl Links for Linking<'_> {
     }
 
     #[inline(always)]
-    fn join(&mut self, group: &Arc<Group<Task>>) {
-        self.trace_edge(|| (self.task.header.id, group.id));
-        self.task.join(group.join());
+    fn join(&mut self, group: &Arc<Group>) {
+        self.trace_edge(|from| (from.numbers().1, group.id));
+        self.node.join(group.join());
     }
 
-    fn close(&mut self, group: &Arc<Group<Task>>) {
+    fn close(&mut self, group: &Arc<Group>) {
         if group.close() {
             self.finished.push(Arc::clone(group));
         }
@@ -132,8 +190,8 @@ fn is_alias(task: &str, a: &Declared<'_>, b: &Declared<'_>) -> Result<bool, Erro
     Ok(same)
 }
 
-/// Refuses an access that cannot have a value, or that the handle's rights forbids. The chain's `written` and `rights` are
-/// passed in.
+/// Refuses an access that cannot have a value, or that the handle's rights forbids. The chain's `written` and
+/// `rights` are passed in.
 #[inline]
 pub(crate) fn check_access(
     task: &str,
@@ -223,7 +281,8 @@ impl Shared {
         }))
     }
 
-    /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it; whoever has submitted it counts it.
+    /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it; whoever has
+    /// submitted it counts it.
     pub(crate) fn link(
         self: &Arc<Self>,
         task: Arc<Task>,
@@ -283,54 +342,48 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the slots of a replay into the chains of their handles, all or none, then calls `begin` and starts those that nothing holds
-    /// back. `order` has the slots by the numbers of their handles.
+    /// Puts the slots of a replay into the chains of their handles, all or none. `accesses` has the slots by
+    /// the numbers of their handles, `order` their places. `free` gets those that nothing holds back, while
+    /// chains are locked. The groups that were closed here are for [`accept_replay`](Self::accept_replay).
     pub(crate) fn link_slots(
-        self: &Arc<Self>,
-        slots: &[&Arc<Task>],
+        &self,
+        slots: &Arc<[ReplaySlot]>,
         order: &[u32],
-        begin: impl FnOnce(),
-    ) -> Result<(), Error> {
+        accesses: &[Declared<'_>],
+        free: impl Fn(usize),
+    ) -> Result<Finished, Error> {
         self.check_process()?;
-        let mut accesses = Accesses::with_capacity(slots.len());
-        let sorted = order.iter().map(|&at| slots[at as usize]);
-        sorted.clone().for_each(|slot| slot.body.declare(&mut accesses));
         let mut finished = Finished::new();
         let mut chains = LockedChains::with_capacity(slots.len());
-        self.lock_chains("replay", &accesses, Retired::Refused, &mut chains)?;
+        self.lock_chains("replay", accesses, Retired::Refused, &mut chains)?;
         let mut chain = 0;
-        for (at, (task, access)) in sorted.zip(&accesses).enumerate() {
+        for (at, (access, &slot)) in accesses.iter().zip(order).enumerate() {
             chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
-            task.begin_links(1);
-            let mut linking = Linking { shared: self, task, handle: access.handle, finished: &mut finished };
+            let node = LinkedSlot { slots, at: slot, waits: false };
+            let mut linking = Linking { shared: self, node, handle: access.handle, finished: &mut finished };
             chains[chain].access(access.mode, &mut linking);
+            if !linking.node.waits {
+                free(slot as usize);
+            }
         }
-        drop(chains);
-        begin();
+        Ok(finished)
+    }
+
+    /// A replay, which has been linked, is about to begin. `finished`: as [`link_slots`](Self::link_slots)
+    /// says.
+    pub(crate) fn accept_replay(self: &Arc<Self>, gate: &Arc<Task>, finished: &Finished) {
+        self.remember(gate);
+        self.submitted.fetch_add(1, Ordering::AcqRel);
         if self.transfers.as_ref().is_some_and(|transfers| transfers.is_limited()) {
             self.drain();
         }
-        for group in &finished {
+        for group in finished {
             self.complete_group(group);
         }
-        for slot in slots {
-            let slot = Arc::into_raw(Arc::clone(*slot));
-            // SAFETY: as in `link`.
-            if unsafe { Task::end_links(slot) } {
-                // SAFETY: as in `link`.
-                self.start(unsafe { Arc::from_raw(slot) }, None);
-            }
-        }
-        Ok(())
     }
 
-    /// A replay has been submitted.
-    pub(crate) fn accept_replay(&self, gate: &Arc<Task>) {
-        self.remember(gate);
-        self.submitted.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Locks the chains of all handles that are accessed, each once, and checks every access. The accesses are in the order of handles.
+    /// Locks the chains of all handles that are accessed, each once, and checks every access. The accesses
+    /// are in the order of handles.
     #[inline(always)]
     fn lock_chains<'a>(
         &self,
@@ -377,7 +430,8 @@ impl Shared {
             locked.dedup();
             let mut declared = Accesses::new();
             task.body.declare(&mut declared);
-            // What was registered holds until it is written; of an empty handle its first writer is taken at its word.
+            // What was registered holds until it is written; of an empty handle its first writer is taken at
+            // its word.
             let sized = |at: usize| {
                 let Declared { base, handle, .. } = &declared[at];
                 let chain = locked.binary_search(&base.id).expect("all chains are locked");
@@ -389,7 +443,7 @@ impl Shared {
         let mut chain = 0;
         for (at, access) in accesses.iter().enumerate() {
             chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
-            let mut linking = Linking { shared: self, task, handle: access.handle, finished };
+            let mut linking = Linking { shared: self, node: task, handle: access.handle, finished };
             chains[chain].access(access.mode, &mut linking);
         }
         for earlier in after {
@@ -411,7 +465,6 @@ impl Shared {
                 }
                 self.wake_waiters_of(&task.ticket);
             }
-            Role::Slot => task.body.start(self),
             Role::Replay => unreachable!("a replay is no task that starts"),
         }
     }

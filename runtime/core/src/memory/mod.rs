@@ -1,8 +1,9 @@
-//! Where the bytes are: memory nodes, replicas, transfers, capacity. A state machine without threads and clocks.
+//! Where the bytes are: memory nodes, replicas, transfers, capacity. A state machine without threads and
+//! clocks.
 //!
-//! A driver (virtual time, or threads that copy bytes) tells it which task is to run where ([`Memory::stage`]), when a transfer
-//! has ended ([`Memory::arrived`]) and when a task has ([`Memory::finish_as`]); it answers with [`Action`]s. `README.md` has the
-//! rules and why they hold.
+//! A driver (virtual time, or threads that copy bytes) tells it which task is to run where
+//! ([`Memory::stage`]), when a transfer has ended ([`Memory::arrived`]) and when a task has
+//! ([`Memory::finish_as`]); it answers with [`Action`]s. `README.md` has the rules and why they hold.
 
 mod link;
 mod manager;
@@ -57,7 +58,8 @@ pub(crate) struct Need {
     pub(crate) access: Access,
 }
 
-/// What has to be in a node's memory for a task: a datum that it names twice in one form, which only readers may, is there once.
+/// What has to be in a node's memory for a task: a datum that it names twice in one form, which only readers
+/// may, is there once.
 pub(crate) fn distinct(needs: &[Need]) -> impl Iterator<Item = &Need> {
     let same = |a: &Need, b: &Need| (a.datum, a.format) == (b.datum, b.format);
     let is_new = move |&(at, need): &(usize, &Need)| {
@@ -72,7 +74,8 @@ pub(crate) fn bytes_of(needs: &[Need]) -> u64 {
     distinct(needs).map(|need| need.bytes).sum()
 }
 
-/// The place of one replica: versions of a datum may follow each other on a node before the earlier one is gone.
+/// The place of one replica: versions of a datum may follow each other on a node before the earlier one is
+/// gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BufferId(pub u64);
 
@@ -135,7 +138,8 @@ pub(crate) enum Action {
 /// What went with a node's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// Data that were only there, and that no task elsewhere is about to write: they have no value until one does.
+    /// Data that were only there, and that no task elsewhere is about to write: they have no value until one
+    /// does.
     pub(crate) data: Vec<Datum>,
     /// Working sets that were there, or were being gathered: they are abandoned.
     pub(crate) tickets: Vec<Ticket>,

@@ -14,7 +14,8 @@ pub(crate) struct NodeSpec {
     pub(crate) capacity: Option<u64>,
     /// Conversions that can be under way at a time in memory that does not count as capacity.
     pub(crate) staging: u32,
-    /// The node to which the only copy of a value is written back when its memory is needed; `None`: such copies stay.
+    /// The node to which the only copy of a value is written back when its memory is needed; `None`: such
+    /// copies stay.
     pub(crate) spill: Option<NodeId>,
 }
 
@@ -28,8 +29,8 @@ pub(super) enum Demand {
     Wanted,
 }
 
-/// When it is a replica's turn to be given up: what is asked for least first, then what is used again last or never
-/// (`u64::MAX`), then what was used longest ago.
+/// When it is a replica's turn to be given up: what is asked for least first, then what is used again last or
+/// never (`u64::MAX`), then what was used longest ago.
 pub(super) type Turn = (Demand, Reverse<u64>, u64);
 
 /// A replica that may be given up.

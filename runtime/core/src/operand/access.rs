@@ -69,8 +69,8 @@ operand_type!(
 operand_type!(
     /// Contributes to a reduction; see [`reduce`].
     Reduce, reduce,
-    /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before the next other access.
-    /// The handle needs [`with_reduction`](Handle::with_reduction).
+    /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before the next
+    /// other access. The handle needs [`with_reduction`](Handle::with_reduction).
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, reduce};
@@ -166,7 +166,8 @@ pub(super) fn hold<D: Data>(
 
 impl<D: Data> HeldRef<D> {
     pub(super) fn view(&self) -> D::Ref<'_> {
-        // SAFETY: the master cannot change while the access is granted, and a replica or place is kept alive by `_kept`.
+        // SAFETY: the master cannot change while the access is granted, and a replica or place is kept alive
+        // by `_kept`.
         unsafe { self.value.as_ref() }.view()
     }
 }
@@ -243,8 +244,8 @@ impl<D: Data> HeldMut<D> {
     }
 
     fn value(&mut self) -> &mut Option<D> {
-        // SAFETY: the task has been granted the one exclusive access to the handle, and to the place that the memory manager
-        // keeps for it.
+        // SAFETY: the task has been granted the one exclusive access to the handle, and to the place that the
+        // memory manager keeps for it.
         unsafe { self.place.as_deref().unwrap_or(&self.core().cell).exclusive() }
     }
 }
@@ -329,7 +330,8 @@ impl<'v, D: Data> Slot<'v, D> {
         *self.place = Some(value);
     }
 
-    /// The storage that is there already, with whatever it contains, to be overwritten; `None` if there is none yet.
+    /// The storage that is there already, with whatever it contains, to be overwritten; `None` if there is
+    /// none yet.
     pub fn old(&mut self) -> Option<D::Mut<'_>> {
         self.place.as_mut().map(Data::view_mut)
     }
@@ -495,7 +497,8 @@ impl<D: Data> Operand for Reduce<D> {
         let place = env.place().map(|buffer| core.place(buffer));
         let cell = place.as_deref().unwrap_or(&core.cell);
         let _view = env.view(&core.base, cell, Kind::Shared);
-        // SAFETY: members of a reducing group only read the value; it is combined after they have all completed.
+        // SAFETY: members of a reducing group only read the value; it is combined after they have all
+        // completed.
         let Some(value) = (unsafe { cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };

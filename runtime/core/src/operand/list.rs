@@ -149,7 +149,8 @@ pub fn updates<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) ->
     handles.into_iter().map(update).collect()
 }
 
-/// The body writes every handle of a list, of any length, without reading it: it sees a `Vec` of [`Slot`](super::Slot)s.
+/// The body writes every handle of a list, of any length, without reading it: it sees a `Vec` of
+/// [`Slot`](super::Slot)s.
 pub fn writes<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> Vec<Write<D>> {
     handles.into_iter().map(write).collect()
 }
@@ -225,8 +226,8 @@ pub struct MetaList<D: Data> {
     cores: Vec<Arc<HandleCore<D>>>,
 }
 
-/// The body sees the [`Meta`] of every handle of a list (format, size, norm), and waits for their writers as a reader does; the
-/// values stay where they are, on whatever device.
+/// The body sees the [`Meta`] of every handle of a list (format, size, norm), and waits for their writers as
+/// a reader does; the values stay where they are, on whatever device.
 ///
 /// ```
 /// use zellige_runtime::{Format, Meta, Runtime, Submit, metas, update};

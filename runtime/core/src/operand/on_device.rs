@@ -69,8 +69,8 @@ impl DeviceHeld {
         unsafe { self.base.as_ref() }
     }
 
-    /// The body has returned and says that it has put a value there. The handle is not cleared of poison before the task has ended:
-    /// one before it may fail until then.
+    /// The body has returned and says that it has put a value there. The handle is not cleared of poison
+    /// before the task has ended: one before it may fail until then.
     pub(super) fn written(self, env: &mut Env<'_>) -> Result<(), TaskError> {
         // SAFETY: the task still has its access to the place.
         let Some(value) = (unsafe { self.cell.shared() }) else {

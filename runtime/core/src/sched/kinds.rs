@@ -11,7 +11,8 @@ use super::{ReadyTask, SchedView, TaskQueue, Wake};
 /// The kind of workers that all reach the host's memory.
 const CPU: &str = "cpu";
 
-/// Longest time that loads count with (ns), a good hour: sums over a million tasks stay far from the end of a word.
+/// Longest time that loads count with (ns), a good hour: sums over a million tasks stay far from the end of a
+/// word.
 const LONGEST: u64 = 1 << 42;
 
 /// Nanoseconds, as many as fit.
@@ -19,7 +20,8 @@ pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a time of so many nanoseconds counts with in a load: at least one, since a task of no length would leave no trace.
+/// What a time of so many nanoseconds counts with in a load: at least one, since a task of no length would
+/// leave no trace.
 pub(super) fn length(nanos: u64) -> u64 {
     nanos.clamp(1, LONGEST)
 }
@@ -38,20 +40,31 @@ pub(super) enum Expected {
 /// One value for each kind.
 pub(super) type PerKind<T> = SmallVec<[T; 4]>;
 
-/// Workers by the kind of device that they drive, as performance models tell them apart: two makes of GPU are two kinds. Kinds are
-/// numbered by their first worker.
-#[derive(Debug)]
+/// Workers by the kind of device that they drive, as performance models tell them apart: two makes of GPU are
+/// two kinds. Kinds are numbered by their first worker.
+#[derive(Debug, Default)]
 pub(super) struct Kinds {
     of: Vec<usize>,
     workers: Vec<Vec<usize>>,
+    groups: Vec<Group>,
+    group_of: Vec<usize>,
     /// All are CPU cores: whoever asks may save himself the question who can run a task.
     alike: bool,
+}
+
+/// Workers of one kind at one memory node: what is not restricted can run on all of them or on none.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) kind: usize,
+    pub(super) node: usize,
+    /// In order.
+    pub(super) workers: Vec<usize>,
 }
 
 impl Kinds {
     pub(super) fn new(view: &SchedView<'_>) -> Self {
         let mut names: Vec<&str> = Vec::new();
-        let mut kinds = Kinds { of: Vec::new(), workers: Vec::new(), alike: false };
+        let mut kinds = Kinds::default();
         for worker in 0..view.workers() {
             let name = view.model_kind(worker);
             let kind = names.iter().position(|&known| known == name).unwrap_or_else(|| {
@@ -59,6 +72,14 @@ impl Kinds {
                 kinds.workers.push(Vec::new());
                 names.len() - 1
             });
+            let node = view.node(worker);
+            let is_its = |group: &Group| (group.kind, group.node) == (kind, node);
+            let group = kinds.groups.iter().position(is_its).unwrap_or_else(|| {
+                kinds.groups.push(Group { kind, node, workers: Vec::new() });
+                kinds.groups.len() - 1
+            });
+            kinds.groups[group].workers.push(worker);
+            kinds.group_of.push(group);
             kinds.of.push(kind);
             kinds.workers[kind].push(worker);
         }
@@ -74,6 +95,10 @@ impl Kinds {
         self.of[worker]
     }
 
+    pub(super) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
     /// True if every worker can run what is not restricted.
     pub(super) fn are_alike(&self) -> bool {
         self.alike
@@ -81,6 +106,17 @@ impl Kinds {
 
     pub(super) fn can_run(&self, view: &SchedView<'_>, task: &ReadyTask, worker: usize) -> bool {
         (self.alike && !task.is_restricted()) || view.can_run(task, worker)
+    }
+
+    /// Who can run the task, each answer being kept.
+    pub(super) fn able<'a>(&'a self, view: &'a SchedView<'a>, task: &'a ReadyTask) -> Able<'a> {
+        Able {
+            kinds: self,
+            view,
+            task,
+            restricted: task.is_restricted(),
+            known: SmallVec::from_elem(None, self.groups.len()),
+        }
     }
 
     /// Takes the first task out of the queue that the worker can run.
@@ -96,19 +132,64 @@ impl Kinds {
 
     /// What the task takes on each kind. Workers of one kind are equally fast, so that one of them is asked.
     pub(super) fn expect(&self, view: &SchedView<'_>, task: &ReadyTask) -> PerKind<Expected> {
-        let ask = |workers: &Vec<usize>| match workers.iter().find(|&&w| self.can_run(view, task, w)) {
+        let mut able = self.able(view, task);
+        let ask = |kind: usize| match able.of_kind(kind) {
             None => Expected::Never,
-            Some(&worker) => match view.estimate(task, worker) {
+            Some(worker) => match view.estimate(task, worker) {
                 None => Expected::Unknown,
                 Some(time) => Expected::Known(length(nanos(time))),
             },
         };
-        self.workers.iter().map(ask).collect()
+        (0..self.len()).map(ask).collect()
     }
 }
 
-/// The kinds, found out at the first look at the machine, and whose turn it is to be woken: for policies whose queues are
-/// open to every worker that can run the task.
+/// See [`Kinds::able`].
+pub(super) struct Able<'a> {
+    kinds: &'a Kinds,
+    view: &'a SchedView<'a>,
+    task: &'a ReadyTask,
+    restricted: bool,
+    /// What was answered for each group of what is not restricted.
+    known: SmallVec<[Option<bool>; 16]>,
+}
+
+impl Able<'_> {
+    pub(super) fn includes(&mut self, worker: usize) -> bool {
+        match self.restricted {
+            true => self.view.can_run(self.task, worker),
+            false => self.includes_group(self.kinds.group_of[worker]),
+        }
+    }
+
+    /// The same for all workers of a group, and a task that is not restricted.
+    fn includes_group(&mut self, group: usize) -> bool {
+        let first = self.kinds.groups[group].workers[0];
+        let ask = || self.kinds.can_run(self.view, self.task, first);
+        *self.known[group].get_or_insert_with(ask)
+    }
+
+    /// The first worker of a kind that can run it.
+    fn of_kind(&mut self, kind: usize) -> Option<usize> {
+        let kinds = self.kinds;
+        if self.restricted {
+            return kinds.workers[kind].iter().copied().find(|&worker| self.includes(worker));
+        }
+        let of_kind = (0..kinds.groups.len()).filter(|&group| kinds.groups[group].kind == kind);
+        let able = of_kind.into_iter().find(|&group| self.includes_group(group));
+        able.map(|group| kinds.groups[group].workers[0])
+    }
+
+    fn includes_all(&mut self) -> bool {
+        match self.restricted {
+            true => (0..self.kinds.of.len()).all(|worker| self.includes(worker)),
+            false => (0..self.kinds.groups.len()).all(|group| self.includes_group(group)),
+        }
+    }
+}
+
+/// The kinds, found out at the first look at the machine, and whose turn it is to be woken: for policies
+/// whose queues are open to every worker that can run the task.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     kinds: OnceLock<Kinds>,
@@ -120,24 +201,27 @@ impl Open {
         self.kinds.get_or_init(|| Kinds::new(view))
     }
 
-    /// How many further tasks a worker may take together with `first`, at most `most`, out of a queue of so many: its share among the
-    /// workers that can run `first`, so that none of them is left without. All that is queued counts, like `first` or not.
+    /// How many further tasks a worker may take together with `first`, at most `most`, out of a queue of so
+    /// many: its share among the workers that can run `first`, so that none of them is left without. All that
+    /// is queued counts, like `first` or not.
     pub(super) fn share(&self, view: &SchedView<'_>, first: &ReadyTask, queued: usize, most: usize) -> usize {
         let kinds = self.kinds(view);
-        let able = (0..kinds.of.len()).filter(|&worker| kinds.can_run(view, first, worker)).count();
+        let mut able = kinds.able(view, first);
+        let able = (0..kinds.of.len()).filter(|&worker| able.includes(worker)).count();
         most.min((queued + 1).div_ceil(able.max(1)) - 1)
     }
 
-    /// Who may be woken for a task; `None` if nobody can run it. Where only some can, they are woken in turn: a worker that
-    /// is woken for a task it cannot run would go back to sleep and leave it.
+    /// Who may be woken for a task; `None` if nobody can run it. Where only some can, they are woken in turn:
+    /// a worker that is woken for a task it cannot run would go back to sleep and leave it.
     pub(super) fn wake(&self, view: &SchedView<'_>, task: &ReadyTask) -> Option<Wake> {
         let kinds = self.kinds(view);
         let workers = kinds.of.len();
-        if (kinds.alike && !task.is_restricted()) || (0..workers).all(|w| view.can_run(task, w)) {
+        let mut able = kinds.able(view, task);
+        if able.includes_all() {
             return Some(Wake::Any);
         }
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
-        let able = (0..workers).map(|n| (first + n) % workers).find(|&w| view.can_run(task, w));
-        able.map(Wake::Worker)
+        let worker = (0..workers).map(|n| (first + n) % workers).find(|&worker| able.includes(worker));
+        worker.map(Wake::Worker)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zellige_model::TaskInfo;
 
-use super::{Policy, ReadyTask, SchedView, Wake, World};
+use super::{PerNode, Policy, ReadyTask, SchedView, Wake, World};
 use crate::topology::CoreInfo;
 
 /// Workers of given kinds; what they know of tasks is set by the tests. Times in ns.
@@ -107,6 +107,10 @@ impl World for Mock {
         self.kinds[worker]
     }
 
+    fn node(&self, worker: usize) -> usize {
+        worker
+    }
+
     fn in_flight(&self) -> u64 {
         1
     }
@@ -129,8 +133,9 @@ impl World for Mock {
         self.missing.get(&(task.id(), worker)).map_or(0, |m| m.0)
     }
 
-    fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration {
-        Duration::from_nanos(self.missing.get(&(task.id(), worker)).map_or(0, |m| m.1))
+    fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64> {
+        let time = |worker| self.missing.get(&(task.id(), worker)).map_or(0, |m| m.1);
+        (0..self.kinds.len()).map(time).collect()
     }
 
     fn prefetch(&self, task: &ReadyTask, worker: usize) {

@@ -102,8 +102,8 @@ impl TaskQueue {
         self.pop_by(|task| if may(task) { Verdict::Take } else { Verdict::Pass })
     }
 
-    /// The same where every worker may run whatever is not restricted: no other task is looked at, since one that another thread has just
-    /// made is cold memory, and others wait for the queue meanwhile.
+    /// The same where every worker may run whatever is not restricted: no other task is looked at, since one
+    /// that another thread has just made is cold memory, and others wait for the queue meanwhile.
     pub(super) fn pop_restricted_if(&mut self, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
         if self.restricted == 0 { self.pop() } else { self.pop_if(may) }
     }
@@ -247,7 +247,8 @@ impl SharedQueue {
 
     /// Takes the first task that `take` takes out of the queue.
     pub(super) fn pop_by(&self, take: impl FnOnce(&mut TaskQueue) -> Option<ReadyTask>) -> Option<ReadyTask> {
-        // A push that this load misses wakes a worker afterwards (see engine/threads/README.md), so no task is overlooked.
+        // A push that this load misses wakes a worker afterwards (see engine/threads/README.md), so no task
+        // is overlooked.
         if self.is_empty() {
             return None;
         }

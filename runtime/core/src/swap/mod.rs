@@ -1,7 +1,9 @@
-//! Room on a disk for values that the host's memory has none for: one file, which is gone when its process is.
+//! Room on a disk for values that the host's memory has none for: one file, which is gone when its process
+//! is.
 //!
-//! The file has no name from the moment it is open: whatever ends the process, nothing is left of it. It bypasses the
-//! page cache where the file system allows that: pages that hold what the host had no room for would take that room.
+//! The file has no name from the moment it is open: whatever ends the process, nothing is left of it. It
+//! bypasses the page cache where the file system allows that: pages that hold what the host had no room for
+//! would take that room.
 
 mod extents;
 #[cfg(test)]
@@ -24,7 +26,8 @@ use crate::buffer::Buffer;
 use crate::error::DeviceError;
 use crate::error::Error;
 
-/// What is read and written is a multiple of this (bytes): what direct access asks of offsets, lengths and addresses.
+/// What is read and written is a multiple of this (bytes): what direct access asks of offsets, lengths and
+/// addresses.
 const BLOCK: usize = 4096;
 
 /// Bytes that go to the file at a time.

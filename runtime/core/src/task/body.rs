@@ -9,11 +9,10 @@ use smallvec::SmallVec;
 
 use super::{
     Bound, Call, Choice, Codelet, Cpu, DeviceBatchFunction, DeviceFunction, DeviceInfo, DeviceTable, Env,
-    Member, Notes, Site, Task, TaskContext,
+    Member, Notes, Site, Successor, TaskContext,
 };
 use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
 use crate::device::Stream;
-use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
 use crate::operand::Pending;
@@ -125,7 +124,8 @@ pub(crate) trait Body: Send + Sync {
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
-    /// Runs tasks with bodies of its type, itself one of them, in one call; the result of each, and whether its body began.
+    /// Runs tasks with bodies of its type, itself one of them, in one call; the result of each, and whether
+    /// its body began.
     fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
@@ -135,20 +135,14 @@ pub(crate) trait Body: Send + Sync {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
     }
-    /// A replay takes a slot over (see [`Role::Slot`](super::Role)).
-    fn start(&self, shared: &Arc<Shared>) {
-        let _ = shared;
-        unreachable!("only slots are started");
-    }
-    /// Shows what cannot complete before a task with this body does, besides what was submitted after it. No slot of a replay leaves
-    /// meanwhile.
-    fn each_beside(&self, each: &mut dyn FnMut(&Arc<Task>)) {
+    /// Of a replay: shows what comes after its slots. No slot leaves meanwhile.
+    fn each_after(&self, each: &mut dyn FnMut(Successor)) {
         let _ = each;
     }
     /// The accesses, in order. Empty once cleared.
     fn declare<'a>(&'a self, out: &mut Accesses<'a>);
-    /// The deferred selection for operands with these metas (one per access), or an empty one, and the format that each access
-    /// then asks for. Nothing runs.
+    /// The deferred selection for operands with these metas (one per access), or an empty one, and the format
+    /// that each access then asks for. Nothing runs.
     fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
         let _ = metas;
         let mut accesses = Accesses::new();
@@ -193,14 +187,16 @@ impl dyn Body + '_ {
         let failure = match refusal {
             Refusal::Busy(busy) => return Ran::Busy(busy),
             Refusal::Poisoned(failure) => failure,
-            // Its operands are gone with its device, and nobody is told: it runs again elsewhere, if they are there.
+            // Its operands are gone with its device, and nobody is told: it runs again elsewhere, if they are
+            // there.
             Refusal::Failed(_) if env.is_on_failed_device() => return Ran::Done,
             Refusal::Failed(error) => self.failure(env, Cause::Error(Arc::from(error))),
         };
         self.fails(env, failure)
     }
 
-    /// The task fails: what it writes is poisoned, unless there are others before it that have not ended; then that waits for their ends.
+    /// The task fails: what it writes is poisoned, unless there are others before it that have not ended;
+    /// then that waits for their ends.
     fn fails(&self, env: &Env<'_>, failure: Arc<Failure>) -> Ran {
         if !env.is_stream_ordered() {
             self.poison(env.bindings(), &failure);
@@ -208,8 +204,8 @@ impl dyn Body + '_ {
         Ran::Failed(failure)
     }
 
-    /// As [`refused`](Self::refused), where the task was to run on a device. Of one that is lost nobody is told that the task has failed: it runs
-    /// again elsewhere, if its operands are there.
+    /// As [`refused`](Self::refused), where the task was to run on a device. Of one that is lost nobody is
+    /// told that the task has failed: it runs again elsewhere, if its operands are there.
     pub(crate) fn refused_on_device(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
         match refusal {
             Refusal::Failed(error) if env.stream().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
@@ -217,7 +213,8 @@ impl dyn Body + '_ {
         }
     }
 
-    /// Gives the operands back through `release`, which is told whether the body has succeeded, once the body has been called with this result.
+    /// Gives the operands back through `release`, which is told whether the body has succeeded, once the body
+    /// has been called with this result.
     #[inline]
     fn end<'e>(
         &self,
@@ -247,8 +244,8 @@ impl dyn Body + '_ {
 /// What a body runs and its operands, until the task has completed.
 pub(crate) struct Payload<P>(UnsafeCell<Option<P>>);
 
-// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever completes the task calls
-// when nobody runs or links it any more.
+// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever completes the
+// task calls when nobody runs or links it any more.
 unsafe impl<P: Sync> Sync for Payload<P> {}
 
 impl<P> Payload<P> {
@@ -456,7 +453,8 @@ pub(crate) trait ClosureFn<O: Operands>: Send + Sync + 'static {
     fn call(&self, views: O::Views<'_, Cpu>, cx: &mut TaskContext<'_>) -> Result<(), TaskError>;
 }
 
-/// A closure and its operands. Everything but the call itself is compiled once for operands of type `O`, not for each closure.
+/// A closure and its operands. Everything but the call itself is compiled once for operands of type `O`, not
+/// for each closure.
 pub struct Closure<O, F>(Payload<(F, O)>);
 
 impl<O: Operands, F: ClosureFn<O>> Closure<O, F> {

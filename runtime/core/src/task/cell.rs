@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use smallvec::SmallVec;
-use zellige_model::TaskInfo;
+use zellige_model::{CachedId, TaskInfo};
 
-use super::{Body, Implementations, Only, Tally, TaskRef};
+use super::{Body, Implementations, Only, Successor, Tally, TaskRef};
 use crate::deps::{Edge, Member, Successors, UpTo};
 use crate::engine::StageCell;
+use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
 
@@ -24,6 +25,8 @@ pub(crate) struct Header {
     pub(crate) info: TaskInfo,
     /// Where the task may run, if not anywhere.
     pub(crate) only: Option<Box<Only>>,
+    /// What models call it.
+    pub(crate) model: CachedId,
     /// How it may be run.
     pub(crate) implementations: Implementations,
     /// What counts it, where a body or a group has submitted it.
@@ -55,8 +58,6 @@ pub(crate) enum Role {
     Gate,
     /// Stands for a whole replay, whose last task completes it.
     Replay,
-    /// A replay takes one of its slots over; the last task on the slot completes it.
-    Slot,
 }
 
 /// A task with a body of type `B`. What comes before the body lies in the same places whatever the body is,
@@ -70,11 +71,13 @@ pub(crate) struct TaskCell<B: ?Sized> {
     linked: AtomicBool,
     /// What callers keep of it.
     pub(crate) ticket: TaskRef,
-    /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes on linking.
-    edges: UnsafeCell<SmallVec<[Edge<Task>; 4]>>,
+    /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes
+    /// on linking.
+    edges: UnsafeCell<SmallVec<[Edge<Successor>; 4]>>,
     links: UnsafeCell<Links>,
     pub(crate) header: Header,
     pub(crate) stage: StageCell,
+    pub(crate) planned: PlanCell,
     pub(crate) body: B,
 }
 
@@ -84,16 +87,16 @@ pub(crate) type Task = TaskCell<dyn Body>;
 #[derive(Default)]
 struct Links {
     /// Where the edges are, for how many there is room, and how many have been pushed.
-    first: Option<NonNull<Edge<Task>>>,
+    first: Option<NonNull<Edge<Successor>>>,
     room: u32,
     pushed: u32,
-    groups: SmallVec<[Member<Task>; 4]>,
+    groups: SmallVec<[Member<Successor>; 4]>,
     /// The watchdog has a reference to the task.
     listed: bool,
 }
 
-// SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever completes the task, which
-// the count-down orders after the submitter (AcqRel); everything else is Sync.
+// SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever completes the
+// task, which the count-down orders after the submitter (AcqRel); everything else is Sync.
 unsafe impl<B: ?Sized + Sync> Sync for TaskCell<B> {}
 // SAFETY: the pointers in `links` and `edges` are to the task's own edges, and to successors that are alive
 // while they wait for it.
@@ -108,6 +111,7 @@ impl<B: Body + 'static> TaskCell<B> {
             header,
             role,
             stage: StageCell::default(),
+            planned: PlanCell::default(),
             pending: AtomicU32::new(1),
             links: UnsafeCell::default(),
             linked: AtomicBool::new(false),
@@ -141,27 +145,29 @@ impl Task {
     }
 
     /// Makes `task` wait for the node that owns `successors`, unless that has completed.
-    pub(crate) fn follow(task: &Arc<Task>, successors: &Successors<Task>) {
+    pub(crate) fn follow(task: &Arc<Task>, successors: &Successors<Successor>) {
         // SAFETY: only the submitter touches the links; the room for edges never moves again, and lives as
         // long as the task, which nobody runs or frees before every pushed edge has been counted down.
         unsafe {
             let links = &mut *task.links.get();
             assert!(links.pushed < links.room, "room was made for every edge");
             let edge = links.first.expect("room was made").as_ptr().add(links.pushed as usize);
-            edge.write(Edge::new(Arc::as_ptr(task)));
+            edge.write(Edge::new(Successor::Task(Arc::as_ptr(task))));
             links.pushed += u32::from(successors.push(edge));
         }
     }
 
     /// Remembers that the task is a member of a group.
-    pub(crate) fn join(&self, group: Member<Task>) {
+    pub(crate) fn join(&self, group: Member<Successor>) {
         // SAFETY: only the submitter touches the links.
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
 
-    /// True if some predecessor had not completed when the task was linked. For its submitter and its executor only.
+    /// True if some predecessor had not completed when the task was linked. For its submitter and its
+    /// executor only.
     pub(crate) fn had_to_wait(&self) -> bool {
-        // SAFETY: linking is over or the submitter asks; only whoever completes the task touches the links later.
+        // SAFETY: linking is over or the submitter asks; only whoever completes the task touches the links
+        // later.
         unsafe { &*self.links.get() }.pushed > 0
     }
 
@@ -191,11 +197,11 @@ impl Task {
     /// Ends linking; true if the task is ready at once.
     ///
     /// # Safety
-    /// The caller is its submitter. The task is alive until its predecessors are counted down: unless this returns true, another thread may
-    /// free it at any moment.
+    /// The caller is its submitter. The task is alive until its predecessors are counted down: unless this
+    /// returns true, another thread may free it at any moment.
     pub(crate) unsafe fn end_links(task: *const Task) -> bool {
-        // SAFETY: still the submitter, so that the task is alive; as in `count_down`, there is only a reference to the counter while that
-        // changes.
+        // SAFETY: still the submitter, so that the task is alive; as in `count_down`, there is only a
+        // reference to the counter while that changes.
         unsafe {
             (*task).linked.store(true, Ordering::Release);
             let Links { room, pushed, .. } = *(*task).links.get();
@@ -214,13 +220,18 @@ impl Task {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// The tasks that wait for this one, those twice that do so twice: all of them, or those that were there when `as_of` was answered. It has
-    /// been launched, and does not complete meanwhile.
-    pub(crate) fn waiting(&self, as_of: Option<UpTo<Task>>) -> (SmallVec<[Arc<Task>; 8]>, UpTo<Task>) {
+    /// The submitted tasks that wait for this one, those twice that do so twice: all of them, or those that
+    /// were there when `as_of` was answered. It has been launched, and does not complete meanwhile.
+    pub(crate) fn waiting(
+        &self,
+        as_of: Option<UpTo<Successor>>,
+    ) -> (SmallVec<[Arc<Task>; 8]>, UpTo<Successor>) {
         let mut waiting = SmallVec::new();
-        let each = |task: *const Task| {
-            // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by the reference that `link` gave up until all
-            // that it waits for has completed, which this one has not.
+        let each = |successor| {
+            let Successor::Task(task) = successor else { return };
+            // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by the
+            // reference that `link` gave up until all that it waits for has completed, which this one has
+            // not.
             waiting.push(unsafe {
                 Arc::increment_strong_count(task);
                 Arc::from_raw(task)
@@ -231,11 +242,11 @@ impl Task {
         (waiting, up_to)
     }
 
-    /// Shows the tasks that come after this one, as far as they have been submitted.
+    /// Shows what comes after this one, as far as it has been submitted.
     ///
     /// # Safety
     /// The task does not complete meanwhile.
-    pub(crate) unsafe fn each_after(&self, mut each: impl FnMut(*const Task)) {
+    pub(crate) unsafe fn each_after(&self, mut each: impl FnMut(Successor)) {
         // SAFETY: by the caller's promise.
         unsafe { self.ticket.successors().look(None, &mut each) };
         if self.linked.load(Ordering::Acquire) {
@@ -259,9 +270,11 @@ impl Task {
         unsafe { (*task).pending.fetch_sub(1, Ordering::AcqRel) == 1 }
     }
 
-    /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns true if a thread waits.
-    pub(crate) fn complete(&self, mut each: impl FnMut(*const Task)) -> bool {
-        // SAFETY: the task has run (or was discarded): linking is over, and only its one executor completes it.
+    /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns true if a
+    /// thread waits.
+    pub(crate) fn complete(&self, mut each: impl FnMut(Successor)) -> bool {
+        // SAFETY: the task has run (or was discarded): linking is over, and only its one executor completes
+        // it.
         let links = unsafe { &mut *self.links.get() };
         links.groups.drain(..).for_each(|group| group.leave(&mut each));
         self.ticket.successors().close(each);

@@ -41,7 +41,8 @@ impl<'a> TaskContext<'a> {
     /// The stream of the device on which the body puts its operations, and what comes with it.
     ///
     /// # Panics
-    /// In a body that is not launched, i.e. anywhere but in a function of [`Codelet::on_devices`](super::Codelet::on_devices).
+    /// In a body that is not launched, i.e. anywhere but in a function of
+    /// [`Codelet::on_devices`](super::Codelet::on_devices).
     pub fn device(&self) -> &DeviceContext<'a> {
         self.device.as_ref().expect("the body runs on a device with an architecture of its own")
     }
@@ -56,15 +57,18 @@ impl<'a> TaskContext<'a> {
         self.call.variant
     }
 
-    /// Which of the codelet's [`IMPLEMENTATIONS`](super::Codelet::IMPLEMENTATIONS) is to run, by its place there; 0 where there is one.
+    /// Which of the codelet's [`IMPLEMENTATIONS`](super::Codelet::IMPLEMENTATIONS) is to run, by its place
+    /// there; 0 where there is one.
     pub fn implementation(&self) -> usize {
         self.call.implementation
     }
 
-    /// Waits until all tasks that this body has submitted are complete, as OpenMP's `taskwait` does: its children, not theirs.
+    /// Waits until all tasks that this body has submitted are complete, as OpenMP's `taskwait` does: its
+    /// children, not theirs.
     ///
     /// # Errors
-    /// [`Error::Failed`] with the first failure among them, and those of [`Runtime::wait`](crate::Runtime::wait).
+    /// [`Error::Failed`] with the first failure among them, and those of
+    /// [`Runtime::wait`](crate::Runtime::wait).
     pub fn wait_children(&self) -> Result<(), Error> {
         self.shared.wait_for_children()
     }

@@ -31,11 +31,14 @@ pub(crate) struct Bound<'e> {
     pub(crate) slots: &'e [u32],
 }
 
-/// Where a task runs that has been placed: its deferred selection has been asked for, and its operands lie at these numbers.
+/// Where a task runs that has been placed: its deferred selection has been asked for, and its operands lie at
+/// these numbers.
 pub(crate) struct Placement {
     pub(crate) choice: Choice,
     /// One for each access.
     pub(crate) buffers: SmallVec<[BufferId; 4]>,
+    /// All of them together.
+    pub(crate) bytes: u64,
     /// Of the device on which the body puts its operations.
     pub(crate) stream: Option<Arc<dyn Stream>>,
     /// Others before it on the same device have not ended.
@@ -54,7 +57,8 @@ pub(crate) struct WorkerLocal {
     scratch: Vec<Buffer<u64>>,
 }
 
-/// Of short tasks that the models know well, every so many are timed: asking for the thread's CPU time is a system call.
+/// Of short tasks that the models know well, every so many are timed: asking for the thread's CPU time is a
+/// system call.
 const EVERY: u32 = 16;
 
 /// Tasks that take as long as this are timed always: two system calls are less than a hundredth of it.
@@ -184,8 +188,8 @@ impl<'e> Env<'e> {
     /// The deferred selection has called the task so, if anything; what is expected of it is noted.
     pub(super) fn is_called(&mut self, chosen: &'static str, operands: &impl Operands) {
         self.notes.chosen = chosen;
-        // Where nothing is measured the header, which is cold memory, is not touched. Of several implementations the one that runs is
-        // asked for once it is known.
+        // Where nothing is measured the header, which is cold memory, is not touched. Of several
+        // implementations the one that runs is asked for once it is known.
         if self.measure && self.header.implementations.names.is_empty() {
             self.predicts(operands);
         }
@@ -193,7 +197,8 @@ impl<'e> Env<'e> {
 
     /// Notes how long the body is expected to take.
     fn predicts(&mut self, operands: &impl Operands) {
-        let asked = Asked { header: self.header, id: self.id, chosen: self.notes.chosen };
+        let bytes = self.placement.map(|placement| placement.bytes);
+        let asked = Asked { header: self.header, chosen: self.notes.chosen, bytes };
         let registered = || registered_bytes(|accesses| operands.declare(accesses), self.bindings);
         let implementation = self.notes.implementation;
         self.notes.predicted = self.shared.expected_with(&asked, implementation, self.worker, registered);
@@ -327,8 +332,7 @@ impl<'e> Env<'e> {
         }
         let models = self.shared.models.as_ref()?;
         let kind = self.shared.workers[self.worker].model_kind;
-        let info = self.header.known_as(self.notes.chosen);
-        let id = models.id_of(self.header.name, &info, self.notes.implementation);
+        let id = self.header.model_id(models, self.notes.chosen, self.notes.implementation);
         self.local.timed = self.local.timed.wrapping_add(1);
         let short = models.known(id, kind).is_some_and(|known| known.time < LONG);
         (!short || self.local.timed.is_multiple_of(EVERY)).then_some(id)

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use zellige_model::TaskInfo;
+use zellige_model::{ModelId, Models, TaskInfo};
 
 use super::{Body, Bound, Codelet, DeviceTable, Header, resolved};
 use crate::device::{Arch, Archs};
@@ -25,8 +24,6 @@ pub(crate) struct Implementations {
     pub(crate) archs: Archs,
     /// It counts on what tasks before it do at their ends.
     pub(crate) needs_ends: bool,
-    /// Its label may be another once its operands are ready.
-    pub(crate) selects: bool,
 }
 
 impl Implementations {
@@ -40,9 +37,7 @@ impl Implementations {
         let table = DeviceTable::of(codelet, None);
         let (batch, archs) = (most(codelet.batch(), true), table.archs);
         let batch_on_devices = most(table.batch, !several);
-        // Who panics here is asked again when the task runs, and fails then.
-        let selects = catch_unwind(AssertUnwindSafe(|| codelet.selects())).unwrap_or(true);
-        Implementations { names, batch, batch_on_devices, archs, needs_ends: codelet.needs_ends(), selects }
+        Implementations { names, batch, batch_on_devices, archs, needs_ends: codelet.needs_ends() }
     }
 
     /// The most tasks that are run as one on a worker.
@@ -56,8 +51,8 @@ impl Implementations {
     }
 }
 
-/// True for operands that tasks have in turns, or that are their worker's own, and for codelets that say by device which of several
-/// implementations can run: others of their like may differ.
+/// True for operands that tasks have in turns, or that are their worker's own, and for codelets that say by
+/// device which of several implementations can run: others of their like may differ.
 fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
     let mut accesses = Accesses::new();
     operands.declare(&mut accesses);
@@ -66,7 +61,8 @@ fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
 }
 
 impl Header {
-    /// What models know the task by. `chosen`: what its selects choice called it, as far as that is known; empty: nothing else.
+    /// What models know the task by. `chosen`: what its deferred selection called it, as far as that is
+    /// known; empty: nothing else.
     pub(crate) fn known_as(&self, chosen: &'static str) -> Cow<'_, TaskInfo> {
         match chosen {
             "" => Cow::Borrowed(&self.info),
@@ -75,13 +71,23 @@ impl Header {
     }
 }
 
+impl Header {
+    /// The number of what models know the task by, with one of its implementations (empty: its only one).
+    pub(crate) fn model_id(&self, models: &Models, chosen: &'static str, implementation: &str) -> ModelId {
+        match (chosen, implementation) {
+            ("", "") => models.cached_id(&self.model, self.name, &self.info),
+            _ => models.id_of(self.name, &self.known_as(chosen), implementation),
+        }
+    }
+}
+
 /// A task of which it is asked how long it will take.
 pub(crate) struct Asked<'t> {
     pub(crate) header: &'t Header,
-    /// Its number; a replay's differs from its recording's.
-    pub(crate) id: u64,
-    /// What its selects choice called it, as far as that is known; empty: nothing else.
+    /// What its deferred selection called it, as far as that is known; empty: nothing else.
     pub(crate) chosen: &'static str,
+    /// Bytes of its operands, where it has been planned.
+    pub(crate) bytes: Option<u64>,
 }
 
 /// Bytes of the declared operands as they were registered; 0 if that is not known of all.
@@ -94,25 +100,25 @@ pub(crate) fn registered_bytes<'a>(declare: impl FnOnce(&mut Accesses<'a>), boun
 }
 
 impl Shared {
-    /// How long a task is expected to take on a worker with one of its implementations (empty: its only one): what the models
-    /// know, without models what the user says. `registered`: bytes of its operands, for one that is not planned.
+    /// How long a task is expected to take on a worker with one of its implementations (empty: its only one):
+    /// what the models know, without models what the user says. `registered`: bytes of its operands, for one
+    /// that is not planned.
     pub(crate) fn expected_with(
         &self,
-        &Asked { header, id, chosen }: &Asked<'_>,
+        &Asked { header, chosen, bytes }: &Asked<'_>,
         name: &str,
         worker: usize,
         registered: impl FnOnce() -> u64,
     ) -> Option<Duration> {
         let Some(models) = &self.models else { return header.info.cost };
         let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
-        let model = models.id_of(header.name, &info, name);
-        let planned = || self.transfers.as_ref().and_then(|transfers| transfers.planned_bytes(id));
-        let bytes = || planned().unwrap_or_else(registered);
+        let model = header.model_id(models, chosen, name);
+        let bytes = || bytes.unwrap_or_else(registered);
         models.estimate_with(model, kind, &info, bytes).map(|estimate| estimate.time)
     }
 
-    /// How long a task is expected to take on a worker with the fastest implementation that can run there; `None` as long as one of
-    /// them is unknown, so that policies which explore send it there.
+    /// How long a task is expected to take on a worker with the fastest implementation that can run there;
+    /// `None` as long as one of them is unknown, so that policies which explore send it there.
     pub(crate) fn expected(
         &self,
         asked: &Asked<'_>,
@@ -137,8 +143,8 @@ impl Shared {
         fastest
     }
 
-    /// Which of several implementations is to run on a worker, among those that are `able`: the one with the fewest samples while one
-    /// has too few, then the fastest; without models the first.
+    /// Which of several implementations is to run on a worker, among those that are `able`: the one with the
+    /// fewest samples while one has too few, then the fastest; without models the first.
     pub(crate) fn pick(
         &self,
         header: &Header,
@@ -149,9 +155,9 @@ impl Shared {
         let names = header.implementations.names;
         let mut able = (0..names.len()).filter(|&i| able(i));
         let Some(models) = &self.models else { return able.next() };
-        let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
+        let kind = self.workers[worker].model_kind;
         able.min_by_key(|&i| {
-            let id = models.id_of(header.name, &info, names[i]);
+            let id = header.model_id(models, chosen, names[i]);
             let time = models.known(id, kind).map_or(Duration::MAX, |known| known.time);
             (Reverse(models.needs_exploration(id, kind)), time)
         })

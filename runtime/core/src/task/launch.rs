@@ -18,7 +18,8 @@ struct Held<C: Codelet> {
     operands: <C::Operands as Operands>::DeviceHeld,
 }
 
-/// Has the members, all of which have bodies of type `C` and the same deferred selection, put their operations on their device's stream.
+/// Has the members, all of which have bodies of type `C` and the same deferred selection, put their
+/// operations on their device's stream.
 pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
     let bodies: Vec<&TypedBody<C>> = members.iter().map(typed).collect();
     let mut fates: Vec<Fate> = members.iter().map(|_| Fate::default()).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use zellige_model::TaskInfo;
+use zellige_model::{CachedId, TaskInfo};
 
 use super::{Codelet, Header, Implementations, Only, Tally, TaskRef, TypedBody};
 
@@ -54,6 +54,7 @@ impl Options {
         tally: Option<Arc<Tally>>,
     ) -> (Header, SmallVec<[TaskRef; 2]>) {
         let Options { name, info, priority, after, only, implementations } = self;
-        (Header { id, runtime, name, priority, info, only, implementations, tally }, after)
+        let model = CachedId::default();
+        (Header { id, runtime, name, priority, info, only, model, implementations, tally }, after)
     }
 }

@@ -7,13 +7,14 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicPtr};
 
-use super::{Header, Task, format_coords};
+use super::{Header, Successor, format_coords};
 use crate::deps::Successors;
 use crate::error::Failure;
 use crate::sync::{AtomicU32, Ordering};
 
-/// So many tickets are allocated at once, for tasks that one thread submits one after another: an allocation for each costs more than
-/// the rest of a ticket. They are freed together, so who keeps few of many tasks keeps up to so many tickets for each.
+/// So many tickets are allocated at once, for tasks that one thread submits one after another: an allocation
+/// for each costs more than the rest of a ticket. They are freed together, so who keeps few of many tasks
+/// keeps up to so many tickets for each.
 const TOGETHER: usize = 8;
 
 const WAITED: u32 = 1;
@@ -25,7 +26,7 @@ const PLACE: u32 = 8;
 
 /// What others need of a task once it may have ended; apart from the rest, which is freed at its end.
 struct Ticket {
-    successors: Successors<Task>,
+    successors: Successors<Successor>,
     flags: AtomicU32,
     /// How many `TaskRef`s there are.
     references: atomic::AtomicU32,
@@ -120,12 +121,12 @@ thread_local! {
 
 /// A submitted task: something to wait for, to cancel, or to run after.
 ///
-/// Keeping one costs less than 100 bytes, whatever the task was; tasks that nobody has to name are waited for with
-/// [`Runtime::group`](crate::Runtime::group), which counts them.
+/// Keeping one costs less than 100 bytes, whatever the task was; tasks that nobody has to name are waited for
+/// with [`Runtime::group`](crate::Runtime::group), which counts them.
 pub struct TaskRef(NonNull<Ticket>);
 
-// SAFETY: a ticket is used through shared references alone, and everything in it is Sync: the pointers in `successors` are to edges of
-// tasks that are alive while they wait.
+// SAFETY: a ticket is used through shared references alone, and everything in it is Sync: the pointers in
+// `successors` are to edges of tasks that are alive while they wait.
 unsafe impl Send for TaskRef {}
 // SAFETY: as above.
 unsafe impl Sync for TaskRef {}
@@ -214,11 +215,12 @@ impl TaskRef {
     }
 
     #[inline]
-    pub(crate) fn successors(&self) -> &Successors<Task> {
+    pub(crate) fn successors(&self) -> &Successors<Successor> {
         &self.ticket().successors
     }
 
-    /// True if a thread waits for the task's end, or for its gate. Asked after the task's successors have been taken.
+    /// True if a thread waits for the task's end, or for its gate. Asked after the task's successors have
+    /// been taken.
     pub(super) fn is_waited_for(&self) -> bool {
         // A thread that waits sets its mark and then looks at the successors. All four accesses are SeqCst,
         // so that one of the two sees the other. There is no model of this: loom takes such accesses for
@@ -294,7 +296,8 @@ impl TaskRef {
         self.successors().is_closed()
     }
 
-    /// Asks that the task not run: if it has not started, it is discarded and poisons what it would have written.
+    /// Asks that the task not run: if it has not started, it is discarded and poisons what it would have
+    /// written.
     pub fn cancel(&self) {
         self.ticket().flags.fetch_or(CANCELLED, Ordering::Relaxed);
     }

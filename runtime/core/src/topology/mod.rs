@@ -26,7 +26,8 @@ pub struct CoreInfo {
 }
 
 impl CoreInfo {
-    /// 0 for the same physical core, then 1 for a shared cache, 2 for a NUMA node, 3 for a socket, 4 for the rest.
+    /// 0 for the same physical core, then 1 for a shared cache, 2 for a NUMA node, 3 for a socket, 4 for the
+    /// rest.
     pub fn distance(&self, other: &CoreInfo) -> usize {
         if (self.package, self.core) == (other.package, other.core) {
             0
@@ -74,8 +75,8 @@ fn first_threads_first(mut cores: Vec<CoreInfo>) -> Vec<CoreInfo> {
     first
 }
 
-/// For each worker the others, nearest first. Workers beyond one for each of `distinct` cores share the list of the first on their core, which then
-/// has all workers.
+/// For each worker the others, nearest first. Workers beyond one for each of `distinct` cores share the list
+/// of the first on their core, which then has all workers.
 pub(crate) fn neighbours(cores: &[CoreInfo], distinct: usize) -> Vec<Arc<[usize]>> {
     let count = cores.len();
     let steps = if count > distinct { 1..count + 1 } else { 1..count };

@@ -110,7 +110,8 @@ fn what_is_not_pinned_cannot_be_unpinned() {
     assert_eq!(rt.take(x).unwrap(), [1; 4]);
 }
 
-/// Together the values are four times what the device holds; what is known of them needs no room, and nothing moves.
+/// Together the values are four times what the device holds; what is known of them needs no room, and nothing
+/// moves.
 #[test]
 fn what_is_known_of_values_is_read_without_moving_them() {
     let rt = builder(0).device(Emulated::new(2048)).build().unwrap();

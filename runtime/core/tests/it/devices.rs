@@ -1,4 +1,5 @@
-//! Devices with memory of their own: what they compute, what they hold, and what becomes of it when they fail.
+//! Devices with memory of their own: what they compute, what they hold, and what becomes of it when they
+//! fail.
 
 use std::time::Duration;
 

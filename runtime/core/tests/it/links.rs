@@ -27,8 +27,8 @@ fn double(rt: &Runtime) -> Vec<u64> {
     rt.take(x).unwrap()
 }
 
-/// True if figures that were measured are what such a link can be: it takes at least the time that it was told to, so that what is too
-/// fast or too soon was measured wrongly, or disturbed.
+/// True if figures that were measured are what such a link can be: it takes at least the time that it was
+/// told to, so that what is too fast or too soon was measured wrongly, or disturbed.
 fn can_be(link: LinkModel, bandwidth: f64, latency: f64) -> bool {
     link.bandwidth() < 1.3 * bandwidth
         && link.bandwidth() > 0.01 * bandwidth
@@ -67,6 +67,28 @@ fn links_to_peers_have_figures_of_their_own() {
             && host.bandwidth() > 65e6
     });
     assert!(measured, "never as they were declared");
+}
+
+#[test]
+fn links_are_learnt_from_transfers() {
+    const BYTES: usize = 1 << 20;
+    let models = Arc::new(Models::new());
+    let wrong = LinkModel::new(2e6, 0.0).unwrap();
+    let ways = [("host", "emulated 0"), ("emulated 0", "host")];
+    ways.iter().for_each(|(from, to)| models.set_link(from, to, wrong));
+    let device = Emulated::new(4 * BYTES as u64).bandwidth(4e9).measured_links();
+    let rt = builder(&models).device(device).build().unwrap();
+    let x = rt.register(vec![0u8; BYTES]);
+    for round in 1..=40 {
+        let task = rt.task("count").operands((update(&x),)).cpu(|(x,): (&mut [u8],)| x[0] += 1);
+        task.on_worker(0).submit().unwrap();
+        let mut seen = rt.write(&x).unwrap();
+        assert_eq!(seen[0], round);
+        seen[1] = round;
+    }
+    drop(rt);
+    // A hundred milliseconds for each would be faster than what was known.
+    assert!(ways.iter().all(|(from, to)| models.link(from, to).unwrap().bandwidth() > 3e6), "{models:?}");
 }
 
 #[test]

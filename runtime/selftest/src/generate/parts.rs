@@ -7,7 +7,8 @@ use zellige_runtime::Format;
 use super::{Generator, Role};
 use crate::case::{Kind, Parts, Start, Step};
 
-/// Cases that are without parts, views and hints by their seed modulo 8: those of seeds that have once found something.
+/// Cases that are without parts, views and hints by their seed modulo 8: those of seeds that have once found
+/// something.
 const WITHOUT_PARTS: [u64; 2] = [0, 3];
 
 /// Whether the case of this seed has them.

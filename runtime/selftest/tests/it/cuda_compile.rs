@@ -1,4 +1,5 @@
-//! The CUDA source through NVRTC (`scripts/nvrtc` fetches it; a printed skip without it), and the PTX that is shipped.
+//! The CUDA source through NVRTC (`scripts/nvrtc` fetches it; a printed skip without it), and the PTX that is
+//! shipped.
 
 use zellige_gpu::source::OPTIONS;
 use zellige_selftest::SOURCE;

@@ -1,7 +1,8 @@
 //! Machines written down: memory nodes, devices, links, and how fast each kind of device runs each codelet.
 //!
-//! A platform is what the [simulator](crate::Simulation) runs graphs on. Some are shipped ([`Platform::shipped`]); one is the machine that was measured
-//! ([`Platform::measured`]), also as a file ([`Platform::to_toml`]); others are read from TOML:
+//! A platform is what the [simulator](crate::Simulation) runs graphs on. Some are shipped
+//! ([`Platform::shipped`]); one is the machine that was measured ([`Platform::measured`]), also as a file
+//! ([`Platform::to_toml`]); others are read from TOML:
 //!
 //! ```
 //! use zellige_sim::platform::Platform;
@@ -169,8 +170,9 @@ impl KindSpec {
         }
     }
 
-    /// As [`nanos`](KindSpec::nanos), for a codelet with several implementations: the least time of those that are known, and whose it
-    /// is. Rates that somebody wrote down are those of the codelet, whichever implementation reaches them.
+    /// As [`nanos`](KindSpec::nanos), for a codelet with several implementations: the least time of those
+    /// that are known, and whose it is. Rates that somebody wrote down are those of the codelet, whichever
+    /// implementation reaches them.
     pub(crate) fn fastest(
         &self,
         codelet: &str,
@@ -198,7 +200,8 @@ impl KindSpec {
         }
     }
 
-    /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured. 0: none is known.
+    /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured. 0: none is
+    /// known.
     pub fn peak_tflops(&self, label: &str) -> f64 {
         match self {
             KindSpec::Rated(rates) => rates.peak_tflops.get(label).copied().unwrap_or(0.0),
@@ -219,8 +222,9 @@ impl Platform {
         Ok(platform)
     }
 
-    /// The platform as a file that [`parse`](Platform::parse) reads. What models have learnt becomes rates: peaks, and the fractions of them that
-    /// each codelet reached in each precision at the sizes that were measured.
+    /// The platform as a file that [`parse`](Platform::parse) reads. What models have learnt becomes rates:
+    /// peaks, and the fractions of them that each codelet reached in each precision at the sizes that were
+    /// measured.
     ///
     /// # Errors
     /// [`Error::Config`] for what TOML cannot hold.

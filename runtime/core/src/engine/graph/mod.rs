@@ -1,4 +1,5 @@
-//! Recorded graphs: written down once, inspected, and replayed any number of times with no dependency analysis.
+//! Recorded graphs: written down once, inspected, and replayed any number of times with no dependency
+//! analysis.
 
 mod analysis;
 mod device_graph;
@@ -6,6 +7,7 @@ mod edges;
 mod ends;
 mod recorder;
 mod replay;
+mod slot;
 #[cfg(test)]
 mod tests;
 
@@ -14,3 +16,4 @@ pub use device_graph::DeviceGraphs;
 pub use recorder::{Graph, Recorder};
 pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};
+pub(crate) use slot::ReplaySlot;

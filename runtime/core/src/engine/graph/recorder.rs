@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use zellige_model::TaskInfo;
+use zellige_model::{CachedId, TaskInfo};
 
 use super::device_graph::DeviceGraph;
 use super::edges::{Edges, Nodes, range};
@@ -22,7 +22,8 @@ use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec,
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.
 ///
-/// Handles used while recording become the graph's *slots*: a replay runs on them, or on others bound in their place.
+/// Handles used while recording become the graph's *slots*: a replay runs on them, or on others bound in
+/// their place.
 pub struct Recorder {
     state: RefCell<State>,
 }
@@ -36,8 +37,8 @@ struct State {
     slots: Vec<Slot>,
     slot_of: Numbered<u64, u32>,
     chains: Vec<Chain>,
-    /// Of handles that were split, joined or made views while recording: the same in every replay, and no business of the
-    /// runtime's.
+    /// Of handles that were split, joined or made views while recording: the same in every replay, and no
+    /// business of the runtime's.
     rights: Numbered<u64, AccessRights>,
     /// Slots of each task's accesses, one list after the other.
     operand_slots: Vec<u32>,
@@ -126,7 +127,8 @@ impl State {
     fn slot(&mut self, handle: &dyn AnyHandle, mode: Mode, written: bool) -> u32 {
         let base = handle.base();
         if let Some(&slot) = self.slot_of.get(&base.id) {
-            // Written first, then anything: the graph writes it. Read first, then written: the graph updates it.
+            // Written first, then anything: the graph writes it. Read first, then written: the graph updates
+            // it.
             let known = &mut self.slots[slot as usize].mode;
             if *known == Mode::Read && mode.writes() {
                 *known = Mode::Update;
@@ -144,7 +146,8 @@ impl State {
         slot
     }
 
-    /// Who may name a handle at this point of the recording. That the runtime has it split now says nothing of the replays.
+    /// Who may name a handle at this point of the recording. That the runtime has it split now says nothing
+    /// of the replays.
     fn rights(&self, handle: u64, now: AccessRights) -> AccessRights {
         let recorded = self.rights.get(&handle).copied();
         let lasting = if now == AccessRights::Split { AccessRights::Open } else { now };
@@ -186,6 +189,7 @@ impl State {
             info: TaskInfo::default(),
             only: None,
             implementations: Implementations::default(),
+            model: CachedId::default(),
             tally: None,
         };
         let task = self.add(header, Box::new(Combine(handle)), [slot]);
@@ -283,7 +287,8 @@ impl Recorder {
         Ok(ticket)
     }
 
-    /// See [`Submit::change_rights`](crate::Submit::change_rights): the change is noted in the recording alone.
+    /// See [`Submit::change_rights`](crate::Submit::change_rights): the change is noted in the recording
+    /// alone.
     pub(crate) fn change_rights<D: Data>(
         &self,
         handle: &Handle<D>,
@@ -328,7 +333,8 @@ impl fmt::Debug for Recorder {
 #[derive(Clone)]
 pub struct Graph(pub(super) Arc<GraphData>);
 
-/// Flat arrays: what a replay walks. What every task needs is kept small and apart from what only traces need.
+/// Flat arrays: what a replay walks. What every task needs is kept small and apart from what only traces
+/// need.
 pub(super) struct GraphData {
     pub(super) headers: Vec<Header>,
     /// Some task may not run everywhere.
@@ -413,8 +419,8 @@ impl Graph {
         &self.0.operand_slots[range(&self.0.operand_ends, task)]
     }
 
-    /// The dependencies as a trace has them: tasks are numbered from `first`. Groups have numbers that are no task's, above those of
-    /// [`Graph::numbers`] tasks.
+    /// The dependencies as a trace has them: tasks are numbered from `first`. Groups have numbers that are no
+    /// task's, above those of [`Graph::numbers`] tasks.
     pub(crate) fn trace_edges(&self, first: u64) -> impl Iterator<Item = (u64, u64)> {
         // One number is left for all tasks as one.
         let number = move |node: u32| first + u64::from(node) + u64::from(node as usize >= self.len());
@@ -427,7 +433,8 @@ impl Graph {
         inside.chain(slots)
     }
 
-    /// How many numbers a replay needs in traces: of its tasks, of all as one, of groups, and two of each slot.
+    /// How many numbers a replay needs in traces: of its tasks, of all as one, of groups, and two of each
+    /// slot.
     pub(crate) fn numbers(&self) -> u64 {
         self.slot_numbers(0, self.slot_count()).0
     }
@@ -475,8 +482,8 @@ impl Graph {
         self.0.slots.iter().map(|slot| slot.handle.base().name()).collect()
     }
 
-    /// Binds `handle` in place of the slot called `name`, and the recorded handles everywhere else. More can be bound with
-    /// [`Bindings::and`].
+    /// Binds `handle` in place of the slot called `name`, and the recorded handles everywhere else. More can
+    /// be bound with [`Bindings::and`].
     ///
     /// # Errors
     /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of data.

@@ -2,19 +2,23 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::Graph;
 use super::device_graph::{DeviceGraph, Way, is_task_by_task};
+use super::slot::ReplaySlot;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::engine::ReadyTask;
+use crate::engine::transfer::plan::PlanCell;
 use crate::engine::{Job, Ready, Shared, Stage, StageCell, Work};
 use crate::error::{Error, Failure};
-use crate::operand::Accesses;
-use crate::task::{Body, Bound, Env, Header, Options, Payload, Ran, Role, Task, TaskCell, TaskRef};
+use crate::operand::{Accesses, Declared};
+use crate::task::{
+    Body, Bound, Env, Header, Options, Payload, Ran, Role, Successor, Task, TaskCell, TaskRef,
+};
 
 /// Which handles a replay runs on: one for each slot of the graph.
 #[derive(Clone)]
@@ -79,56 +83,62 @@ impl std::fmt::Debug for Bindings {
     }
 }
 
-/// Submits a replay. Its tasks start when their own operands are ready: each slot is a task of the dependency engine, with one access,
-/// from which tasks hear that they may use it, and which tells those that come after the replay.
+/// Submits a replay. Its tasks start when their own operands are ready: each slot is a node of the dependency
+/// engine, with one access, from which tasks hear that they may use it, and which tells those that come after
+/// the replay.
 pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef, Error> {
     let Bindings { graph, handles, order, differ } = bindings;
     let data = &graph.0;
-    let header = |id| Options::named("replay").into_header(id, shared.id, None).0;
-    let gate_id = shared.next_ids(1);
+    let header = Options::named("replay").into_header(shared.next_ids(1), shared.id, None).0;
     let first_id = shared.next_ids(graph.numbers());
     let as_one = data.device_graph.is_some() && DeviceGraph::matters_to(shared);
-    let run = Arc::new(Run {
-        shared: Arc::clone(shared),
-        pending: data.counters(as_one),
-        stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
-        first_id,
-        before: AtomicUsize::new(1 + if as_one { handles.len() } else { data.ends.waited_for }),
-        remaining: AtomicUsize::new(if as_one { data.nodes.sinks } else { data.ends.sinks }),
-        strict: AtomicBool::new(false),
-        failure: OnceLock::new(),
-        gate: OnceLock::new(),
-        slots: handles.iter().map(|_| Slot::default()).collect(),
-        as_one,
-        began: Mutex::new(None),
-        graph: graph.clone(),
-        handles,
-        differ,
-    });
-    let gate = TaskCell::make(header(gate_id), Role::Replay, Whole(Payload::new(Arc::clone(&run))));
-    for (at, slot) in run.slots.iter().enumerate() {
-        let header = header(graph.slot_numbers(first_id, at).1);
-        let body = SlotBody(Payload::new((Arc::clone(&run), at)));
-        assert!(slot.task.set(TaskCell::make(header, Role::Slot, body)).is_ok(), "set once");
-    }
-    assert!(run.gate.set(Arc::clone(&gate)).is_ok(), "set once");
-    let slots: Vec<&Arc<Task>> = run.slots().collect();
-    let linked = shared.link_slots(&slots, &order, || {
-        shared.accept_replay(&gate);
-        if let Some(transfers) = &shared.transfers {
-            transfers.will_replay(&graph, &run.handles, |header| shared.home_of(header));
+    let planned = if shared.transfers.is_some() { data.bodies.len() + 1 } else { 0 };
+    let run = Arc::new_cyclic(|run: &Weak<Run>| {
+        let address = NonNull::new(run.as_ptr().cast_mut()).expect("it has been allocated");
+        let slot = |at| ReplaySlot::new(address, at, graph.slot_numbers(first_id, at).0);
+        Run {
+            shared: Arc::clone(shared),
+            pending: data.counters(as_one),
+            stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
+            plans: (0..planned).map(|_| PlanCell::default()).collect(),
+            first_id,
+            before: AtomicUsize::new(1 + if as_one { handles.len() } else { data.ends.waited_for }),
+            remaining: AtomicUsize::new(if as_one { data.nodes.sinks } else { data.ends.sinks }),
+            strict: AtomicBool::new(false),
+            failure: OnceLock::new(),
+            gate: OnceLock::new(),
+            slots: (0..handles.len()).map(slot).collect(),
+            is_linked: AtomicBool::new(false),
+            as_one,
+            began: Mutex::new(None),
+            graph: graph.clone(),
+            handles,
+            differ,
         }
-        shared.replay_begins(first_id, &graph);
-        run.trace_edges();
-        // The run owns itself until its last task completes.
-        std::mem::forget(Arc::clone(&run));
     });
-    if let Err(error) = linked {
-        // They hold the run, which holds them.
-        run.slots().chain([&gate]).for_each(|task| task.body.clear());
-        return Err(error);
+    let gate = TaskCell::make(header, Role::Replay, Whole(Payload::new(Arc::clone(&run))));
+    assert!(run.gate.set(Arc::clone(&gate)).is_ok(), "set once");
+    let accesses: Accesses<'_> = order.iter().map(|&at| run.access(at as usize)).collect();
+    // No task begins before the sources do, and these wait for what is below: nothing becomes ready here.
+    let free = |slot| Run::takes_over(Run::address(&run), slot, |_| unreachable!("the run has not begun"));
+    let finished = match shared.link_slots(&run.slots, &order, &accesses, free) {
+        Ok(finished) => finished,
+        Err(error) => {
+            // It holds the run, which holds it.
+            gate.body.clear();
+            return Err(error);
+        }
+    };
+    run.is_linked.store(true, Ordering::Release);
+    if let Some(transfers) = &shared.transfers {
+        transfers.will_replay(&graph, &run.handles, |header| shared.home_of(header));
     }
-    Run::comes_nearer(&run);
+    shared.replay_begins(first_id, &graph);
+    run.trace_edges();
+    // The run owns itself until its last task completes.
+    std::mem::forget(Arc::clone(&run));
+    shared.accept_replay(&gate, &finished);
+    Run::comes_nearer(Run::address(&run), |task| shared.push_ready(task, None));
     Ok(gate.ticket.clone())
 }
 
@@ -142,47 +152,16 @@ impl Body for Whole {
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         if let Some(run) = self.0.get() {
-            let slots = &run.graph.0.slots;
-            out.extend(run.handles.iter().zip(slots).map(|(handle, slot)| (handle, slot.mode).into()));
+            out.extend((0..run.slots.len()).map(|slot| run.access(slot)));
         }
     }
 
-    fn each_beside(&self, each: &mut dyn FnMut(&Arc<Task>)) {
+    /// A search for cycles takes a replay as a whole: of a slot that has been completed it knows no more.
+    fn each_after(&self, each: &mut dyn FnMut(Successor)) {
         let Some(run) = self.0.get() else { return };
-        let stay = run.slots.iter().filter(|slot| !slot.leaves.load(Ordering::Relaxed));
-        stay.filter_map(|slot| slot.task.get()).for_each(each);
-    }
-
-    fn clear(&self) {
-        self.0.clear();
-    }
-}
-
-/// The body of the task that stands for one of a replay's slots.
-struct SlotBody(Payload<(Arc<Run>, usize)>);
-
-impl Body for SlotBody {
-    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
-        unreachable!("a slot is no task that runs")
-    }
-
-    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
-        if let Some((run, slot)) = self.0.get() {
-            out.push((&run.handles[*slot], run.graph.0.slots[*slot].mode).into());
-        }
-    }
-
-    fn start(&self, _shared: &Arc<Shared>) {
-        let (run, slot) = self.0.get().expect("a slot that has not been given back");
-        // It may be given back before this returns.
-        Run::takes_over(&Arc::clone(run), *slot);
-    }
-
-    /// A wait for what comes after a replay is one for the whole replay.
-    fn each_beside(&self, each: &mut dyn FnMut(&Arc<Task>)) {
-        if let Some((run, _)) = self.0.get() {
-            each(run.gate());
-        }
+        let is_linked = run.is_linked.load(Ordering::Acquire);
+        // SAFETY: no slot starts to leave.
+        run.slots.iter().for_each(|slot| unsafe { slot.each_after(is_linked, &mut *each) });
     }
 
     fn clear(&self) {
@@ -201,6 +180,8 @@ pub(super) struct Run {
     pending: Box<[AtomicU32]>,
     /// The stage of each task, and of all of them as one.
     stages: Box<[StageCell]>,
+    /// Likewise their plans, where there is a transfer driver.
+    plans: Box<[PlanCell]>,
     /// Number of the first task in traces.
     first_id: u64,
     /// Slots that are waited for as a whole and not taken over yet, and its submitter.
@@ -212,19 +193,14 @@ pub(super) struct Run {
     failure: OnceLock<Arc<Failure>>,
     /// The task that stands for the replay.
     gate: OnceLock<Arc<Task>>,
-    slots: Box<[Slot]>,
-    /// It may be put on a device in one launch: all slots are taken over before its first task and given back after its last.
+    slots: Arc<[ReplaySlot]>,
+    /// Its slots are in the chains of their handles.
+    is_linked: AtomicBool,
+    /// It may be put on a device in one launch: all slots are taken over before its first task and given back
+    /// after its last.
     as_one: bool,
     /// When it began and how it goes, where it could be put on a device in one launch.
     began: Mutex<Option<(Instant, Way)>>,
-}
-
-/// One of a replay's slots.
-#[derive(Default)]
-struct Slot {
-    task: OnceLock<Arc<Task>>,
-    /// It is about to complete. Set while the list of blocked threads is locked, so that a search for cycles sees slots that stay.
-    leaves: AtomicBool,
 }
 
 /// A task of a replay that has not completed, or all of them as one. There is one of each that is ready:
@@ -248,34 +224,42 @@ impl Run {
         NonNull::new(Arc::as_ptr(run).cast_mut()).expect("an Arc is never null")
     }
 
-    fn gate(&self) -> &Arc<Task> {
+    pub(super) fn gate(&self) -> &Arc<Task> {
         self.gate.get().expect("set when it was submitted")
     }
 
-    fn slots(&self) -> impl Iterator<Item = &Arc<Task>> {
-        self.slots.iter().filter_map(|slot| slot.task.get())
+    /// How the graph as a whole accesses the handle of a slot.
+    fn access(&self, slot: usize) -> Declared<'_> {
+        (&self.handles[slot], self.graph.0.slots[slot].mode).into()
     }
 
-    /// All that came before has used the slot.
-    fn takes_over(run: &Arc<Run>, slot: usize) {
+    /// All that came before has used the slot. The run, which waits for this, may have ended when this
+    /// returns. `ready` gets tasks that become ready.
+    pub(super) fn takes_over(this: NonNull<Run>, slot: usize, ready: impl FnMut(ReadyTask)) {
+        // SAFETY: it waits for this.
+        let (run, heads) = unsafe { (this.as_ref(), this.as_ref().graph.0.ends.heads(slot)) };
         if run.handles[slot].base().is_poisoned() {
             run.strict.store(true, Ordering::Release);
         }
-        let heads = run.graph.0.ends.heads(slot);
         if run.as_one || heads.is_empty() {
-            return Run::comes_nearer(run);
+            return Run::comes_nearer(this, ready);
         }
-        heads.iter().for_each(|&task| run.may_begin(task));
+        Run::may_begin(this, heads, ready);
     }
 
-    /// One thing less that the whole replay waits for; it begins if that was the last.
-    fn comes_nearer(run: &Arc<Run>) {
-        if run.before.fetch_sub(1, Ordering::AcqRel) != 1 {
+    /// One thing less that the whole replay waits for; it begins if that was the last. The run may have ended
+    /// when this returns.
+    fn comes_nearer(this: NonNull<Run>, mut ready: impl FnMut(ReadyTask)) {
+        // SAFETY: it waits for this; what is borrowed of the run is the counter alone, while it changes.
+        if unsafe { (*this.as_ptr()).before.fetch_sub(1, Ordering::AcqRel) } != 1 {
             return;
         }
-        let (data, this) = (&run.graph.0, Run::address(run));
+        // SAFETY: it waits for its first tasks.
+        let run = unsafe { this.as_ref() };
+        let data = &run.graph.0;
         if run.graph.is_empty() {
-            // SAFETY: there is no task that has a pointer into the run; the reference that the run has to itself is taken over.
+            // SAFETY: there is no task that has a pointer into the run; the reference that the run has to
+            // itself is taken over.
             return finish(unsafe { Arc::from_raw(this.as_ptr()) });
         }
         let all = ReplayTask { run: this, index: data.bodies.len() as u32 };
@@ -283,25 +267,30 @@ impl Run {
         if let Some(task) =
             device_graph.and_then(|it| it.way(&run.shared)).and_then(|way| all.device_graph(way))
         {
-            return run.shared.push_ready(task, None);
+            return ready(task);
         }
-        data.ends.sources.iter().for_each(|&task| run.may_begin(task));
+        Run::may_begin(this, data.ends.sources.as_slice(), ready);
     }
 
-    /// One thing less that a task waits for, which is none of its predecessors.
-    fn may_begin(self: &Arc<Run>, task: u32) {
-        if self.pending[task as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            let task = ReplayTask { run: Run::address(self), index: task };
-            self.shared.push_ready(ReadyTask::new(Work::Replay(task)), None);
+    /// One thing less that each of these tasks waits for, which is none of its predecessors. The run may have
+    /// ended when this returns.
+    fn may_begin(this: NonNull<Run>, tasks: *const [u32], mut ready: impl FnMut(ReadyTask)) {
+        for at in 0..tasks.len() {
+            // SAFETY: the run goes on until the task has completed, which has not been counted down.
+            let (task, left) = unsafe { count_down(this.as_ptr(), tasks, at) };
+            if left == 1 {
+                ready(ReadyTask::new(Work::Replay(ReplayTask { run: this, index: task })));
+            }
         }
     }
 
     /// A slot is given back to what comes after the replay.
     fn gives_back(&self, slot: usize, worker: Option<usize>, ready: &mut Ready) {
-        let Slot { task, leaves } = &self.slots[slot];
-        self.shared.while_nobody_searches(|| leaves.store(true, Ordering::Relaxed));
-        let task = Arc::clone(task.get().expect("set when it was submitted"));
-        task.end(&self.shared, None, worker, ready);
+        let slot = &self.slots[slot];
+        self.shared.while_nobody_searches(|| slot.leaves());
+        let release = |successor| self.shared.release(successor, worker, |task| ready.push(task));
+        // SAFETY: a slot is given back once, after the run has begun.
+        unsafe { slot.complete(release) };
     }
 
     /// The way it went, and how long that took, if somebody wants to know.
@@ -397,8 +386,8 @@ impl ReplayTask {
         self.of_run().shared.id
     }
 
-    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not those that wait for a group of which it is a
-    /// member.
+    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not those that
+    /// wait for a group of which it is a member.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
         let nodes = &self.of_run().graph.0.nodes;
         let successors = if self.is_all() { &[] } else { nodes.successors_of(self.at()) };
@@ -413,7 +402,8 @@ impl ReplayTask {
     #[cold]
     unsafe fn complete_group(&self, group: usize, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
-        // SAFETY: the run goes on until the tasks behind the group have completed, and none has been counted down for it.
+        // SAFETY: the run goes on until the tasks behind the group have completed, and none has been counted
+        // down for it.
         let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
         for at in 0..successors.len() {
             // SAFETY: as in `complete`.
@@ -440,8 +430,8 @@ impl ReplayTask {
         // From here on another thread may end the run and free it as soon as the last count has changed: no
         // reference into it lives that long, but for those to counters while they change.
         for at in 0..after.len() {
-            // SAFETY: the run goes on until all that waits for this task has completed or has been given back, and this one has
-            // not been counted down.
+            // SAFETY: the run goes on until all that waits for this task has completed or has been given
+            // back, and this one has not been counted down.
             let (next, left) = unsafe { count_down(run, after, at) };
             if left != 1 {
                 continue;
@@ -449,10 +439,12 @@ impl ReplayTask {
             if next < tasks {
                 ready.push(ReadyTask::new(Work::Replay(self.another(next))));
             } else if (next as usize) < nodes {
-                // SAFETY: the last member of the group has completed: what is behind the group has not been counted down.
+                // SAFETY: the last member of the group has completed: what is behind the group has not been
+                // counted down.
                 unsafe { self.complete_group(next as usize, ready) };
             } else {
-                // SAFETY: this was the last task on the slot, which keeps the run going until it is given back here.
+                // SAFETY: this was the last task on the slot, which keeps the run going until it is given
+                // back here.
                 unsafe {
                     (*run).gives_back(next as usize - nodes, worker, ready);
                     end_one(run);
@@ -471,8 +463,8 @@ impl ReplayTask {
 /// # Safety
 /// The caller counts it down once; it uses the run no more.
 unsafe fn end_one(run: *const Run) {
-    // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the run, and this takes over the reference that
-    // `submit` gave to the run itself.
+    // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the run, and
+    // this takes over the reference that `submit` gave to the run itself.
     unsafe {
         if (*run).remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             finish(Arc::from_raw(run));
@@ -516,6 +508,10 @@ impl Job for ReplayTask {
         &self.of_run().stages[self.at()]
     }
 
+    fn planned(&self) -> &PlanCell {
+        &self.of_run().plans[self.at()]
+    }
+
     fn end(
         self,
         _shared: &Arc<Shared>,
@@ -544,7 +540,8 @@ impl Job for ReplayTask {
     }
 }
 
-/// Counts down the node or slot at place `at` of a list: answers its counter, and how many it waited for until then.
+/// Counts down the node or slot at place `at` of a list: answers its counter, and how many it waited for
+/// until then.
 ///
 /// # Safety
 /// The run goes on until the node has been counted down. It may end before this returns.

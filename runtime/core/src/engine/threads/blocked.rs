@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::current;
-use crate::engine::Shared;
+use crate::engine::{ReplaySlot, Shared};
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
 use crate::sync::{AtomicU32, Ordering, Parker, fence};
-use crate::task::{Role, Tally, Task, TaskRef};
+use crate::task::{Role, Successor, Tally, Task, TaskRef};
 
 /// What a thread waits for.
 #[derive(Clone)]
@@ -439,9 +439,18 @@ impl<'l> Walk<'l> {
                 blocked.holds().for_each(|held| self.meet(Arc::as_ptr(held), Via::Wait(blocked, at)));
             }
         }
+        // A replay stands for its slots.
+        let mut meet = |after| match after {
+            Successor::Task(task) => self.meet(task, Via::After(at)),
+            Successor::Slot(slot) => {
+                // SAFETY: see the type: what comes after such a task is not complete.
+                let replay = unsafe { ReplaySlot::whole(slot) };
+                self.meet(Arc::as_ptr(replay), Via::After(at));
+            }
+        };
         // SAFETY: see the type.
-        unsafe { task.each_after(|after| self.meet(after, Via::After(at))) };
-        task.body.each_beside(&mut |other| self.meet(Arc::as_ptr(other), Via::After(at)));
+        unsafe { task.each_after(&mut meet) };
+        task.body.each_after(&mut meet);
         if self.list.iter().any(|blocked| blocked.stack.iter().any(|held| is_same(Arc::as_ptr(held), at))) {
             self.meet_parked(at, task);
         }

@@ -1,12 +1,14 @@
-//! Whether this process was forked: a child has the memory of its parent and none of the parent's other threads.
+//! Whether this process was forked: a child has the memory of its parent and none of the parent's other
+//! threads.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How often this process or one that it descends from was forked after it had started workers.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Has forks counted from now on. In a child, locks that other threads of the parent held stay locked, so that it has to learn what it is
-/// before it takes one; and asking the system at each submission would cost too much.
+/// Has forks counted from now on. In a child, locks that other threads of the parent held stay locked, so
+/// that it has to learn what it is before it takes one; and asking the system at each submission would cost
+/// too much.
 #[cfg(unix)]
 fn count_forks() {
     unsafe extern "C" {

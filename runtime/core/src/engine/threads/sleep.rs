@@ -127,7 +127,8 @@ impl Sleep {
         self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
     }
 
-    /// The search found work. Pushes that saw a searcher woke nobody, so the last searcher passes the alarm on.
+    /// The search found work. Pushes that saw a searcher woke nobody, so the last searcher passes the alarm
+    /// on.
     pub(crate) fn end_search(&self) {
         let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
         if searching(before) == 1 && sleeping(before) > 0 {
@@ -135,8 +136,8 @@ impl Sleep {
         }
     }
 
-    /// The search found nothing: `worker` announces that it will sleep. It must look for work once more and then call
-    /// either `stay_awake` or `sleep`.
+    /// The search found nothing: `worker` announces that it will sleep. It must look for work once more and
+    /// then call either `stay_awake` or `sleep`.
     pub(crate) fn announce(&self, worker: usize) {
         let mut sleepers = self.sleepers.lock();
         sleepers.push(worker);
@@ -211,7 +212,8 @@ mod models {
         });
     }
 
-    /// A nap and whoever ends it leave no token stream_ordered: the sleep that follows is ended by the push alone.
+    /// A nap and whoever ends it leave no token stream_ordered: the sleep that follows is ended by the push
+    /// alone.
     #[test]
     fn a_nap_leaves_no_token() {
         loom::model(|| {

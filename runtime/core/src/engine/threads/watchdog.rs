@@ -129,14 +129,14 @@ impl Running {
     }
 }
 
-/// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a store. Where two tasks fall
-/// on one slot the younger one is not listed: this is for messages, not for correctness.
+/// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a store. Where
+/// two tasks fall on one slot the younger one is not listed: this is for messages, not for correctness.
 pub(crate) struct LiveTasks {
     slots: Box<[Place<AnyTask>]>,
     /// Gates and whole replays.
     others: Mutex<BTreeMap<u64, Arc<Task>>>,
-    /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes by its number only,
-    /// since headers of recorded tasks are cold memory.
+    /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes
+    /// by its number only, since headers of recorded tasks are cold memory.
     replays: Mutex<Vec<(u64, Graph)>>,
 }
 
@@ -167,7 +167,7 @@ impl LiveTasks {
                     place.enter(Task::list(task));
                 }
             }
-            Role::Work | Role::Slot => {}
+            Role::Work => {}
             Role::Gate | Role::Replay => drop(self.others.lock().insert(task.header.id, Arc::clone(task))),
         }
     }
@@ -181,7 +181,7 @@ impl LiveTasks {
                 self.place(cell.header.id).leave(ptr::from_ref(cell).cast());
                 Task::unlist(task);
             }
-            Role::Work | Role::Slot => {}
+            Role::Work => {}
             Role::Gate | Role::Replay => {
                 let taken = self.others.lock().remove(&cell.header.id);
                 // After the lock.
@@ -340,7 +340,7 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
 #[cfg(all(test, loom))]
 mod models {
     use loom::sync::Arc;
-    use zellige_model::TaskInfo;
+    use zellige_model::{CachedId, TaskInfo};
 
     use super::*;
     use crate::task::Implementations;
@@ -379,6 +379,7 @@ mod models {
                 info: TaskInfo::default(),
                 only: None,
                 implementations: Implementations::default(),
+                model: CachedId::default(),
                 tally: None,
             };
             running.begins(&header(1, "long name"));

@@ -16,13 +16,13 @@ use crate::engine::{ReadyTask, SchedView, Wake};
 use crate::error::{Error, panic_message};
 use crate::task::WorkerLocal;
 
-/// Looks for work so often before a worker announces that it will sleep; and where there are more workers than cores: there
-/// whoever looks keeps a core from those that have work.
+/// Looks for work so often before a worker announces that it will sleep; and where there are more workers
+/// than cores: there whoever looks keeps a core from those that have work.
 const LOOKS: u32 = 64;
 const LOOKS_OVERSUBSCRIBED: u32 = 4;
 
-/// Tasks shorter than this, on average and with all that surrounds them, are short tasks: they come faster than it
-/// pays to look for each of them.
+/// Tasks shorter than this, on average and with all that surrounds them, are short tasks: they come faster
+/// than it pays to look for each of them.
 const SHORT_TASK: Duration = Duration::from_micros(2);
 
 /// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A

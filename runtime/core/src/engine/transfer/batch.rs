@@ -1,4 +1,5 @@
-//! Tasks with their operands that are run in one call: launched as one operation, each with its own working set and its own end.
+//! Tasks with their operands that are run in one call: launched as one operation, each with its own working
+//! set and its own end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -64,6 +65,7 @@ impl Shared {
             buffers.map(|buffers| Placement {
                 choice: placed.choice,
                 buffers,
+                bytes: crate::memory::bytes_of(&placed.needs),
                 stream: stream.cloned(),
                 stream_ordered: false,
             })
@@ -85,8 +87,8 @@ impl Shared {
         batch.iter().zip(&placements).map(fate).collect()
     }
 
-    /// What became of tasks whose operations have ended after they were launched: their times are taken, and what they have left for this
-    /// moment is done.
+    /// What became of tasks whose operations have ended after they were launched: their times are taken, and
+    /// what they have left for this moment is done.
     pub(super) fn ends_of(self: &Arc<Self>, batch: &PlacedBatch, ran: Fates, span: Span) -> Fates {
         let share = span.end.saturating_duration_since(span.start) / batch.len() as u32;
         let mut start = span.start;
@@ -122,7 +124,7 @@ impl Shared {
         }
         if let (Some(models), true) = (&self.models, ended.failure.is_none()) {
             let (header, kind) = (work.header(), self.workers[worker].model_kind);
-            let id = models.id_of(header.name, &header.known_as(notes.chosen), notes.implementation);
+            let id = header.model_id(models, notes.chosen, notes.implementation);
             models.record(id, kind, header.info.flops, notes.bytes as u64, times.1 - times.0);
         }
         notes.times = notes.times.map(|_| times);

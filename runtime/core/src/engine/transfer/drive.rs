@@ -14,14 +14,16 @@ use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
 use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
 
-/// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one of its ends has failed.
+/// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one of its
+/// ends has failed.
 const QUEUED: u8 = 0;
 const MOVES: u8 = 1;
 const ENDED: u8 = 2;
 const NOTHING: u8 = 3;
 
 impl Shared {
-    /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
+    /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it
+    /// to that one.
     pub(crate) fn drain(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
         let mut any = false;
@@ -36,7 +38,7 @@ impl Shared {
     }
 
     fn carry_out(self: &Arc<Self>, transfers: &TransferDriver, action: Action) {
-        // BufferPool that had to go are gone before what needs their room is there.
+        // Recycled buffers that had to go are gone before what needs their room is there.
         transfers.drop_thrown_out();
         match action {
             Action::Begin(transfer) => self.begin(transfers, transfer),
@@ -120,8 +122,8 @@ impl Shared {
         self.unbroken(|| carry(transfers, handle, transfer, stream)).unwrap_or(Ok(()))
     }
 
-    /// The bytes have moved, or will not: whoever waits for that before a failed device's values are made anew may go on. False if
-    /// nothing was moved.
+    /// The bytes have moved, or will not: whoever waits for that before a failed device's values are made
+    /// anew may go on. False if nothing was moved.
     fn has_moved(&self, transfer: &Transfer, moves: &AtomicU8) -> bool {
         let was = moves.swap(ENDED, Ordering::SeqCst);
         if matches!(was, MOVES | NOTHING)
@@ -145,6 +147,7 @@ impl Shared {
         match ended {
             Ok(span) => {
                 transfers.tally.moved(transfer);
+                transfers.learn_link(transfer, &span);
                 if let Some(log) = &transfers.log {
                     log.moved(transfer, data, span);
                 }
@@ -187,7 +190,8 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by the device at the other end.
+    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by the
+    /// device at the other end.
     fn failed_end(&self, way: Way, error: DeviceError) -> (NodeId, DeviceError) {
         let mover = mover(way);
         let lost = |node: &&NodeId| self.nodes[**node].memory.as_ref().is_some_and(|memory| memory.is_lost());
@@ -196,7 +200,8 @@ impl TransferDriver {
         (node, DeviceError { device, ..error })
     }
 
-    /// The device that carries a transfer out: the host a conversion there, and what goes to or from the disk.
+    /// The device that carries a transfer out: the host a conversion there, and what goes to or from the
+    /// disk.
     fn mover(&self, transfer: &Transfer) -> &Arc<dyn Device> {
         self.nodes[mover((transfer.from, transfer.to))].device.as_ref().unwrap_or(&self.host)
     }

@@ -8,17 +8,17 @@ use smallvec::SmallVec;
 
 use super::batch::Fates;
 use super::stream_order::StreamOrdered;
-use super::{Buffers, Planned, TransferDriver, Waiting};
+use super::{Buffers, TransferDriver, Waiting};
 use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::{Mark, Stream};
 use crate::device::{Op, Span, StreamId};
 use crate::engine::ReadyTask;
-use crate::engine::transfer::plan::{Needs, Plan};
+use crate::engine::transfer::plan::{Needs, Plan, Planned};
 use crate::engine::{Job, Ready, Shared, Stage, Work, on_device};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, panic_message};
 use crate::format::Format;
-use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket};
+use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket, bytes_of};
 use crate::operand::Mode;
 use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
 
@@ -55,8 +55,8 @@ enum Not {
 }
 
 impl Shared {
-    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to be brought, it asks for them
-    /// and looks for others meanwhile.
+    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to be brought,
+    /// it asks for them and looks for others meanwhile.
     pub(crate) fn next(self: &Arc<Self>, worker: usize) -> Option<Next> {
         let Some(transfers) = &self.transfers else { return self.pop(worker).map(Next::Ready) };
         if transfers.failure_of(worker).is_some() {
@@ -73,7 +73,8 @@ impl Shared {
         }
     }
 
-    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any and its device takes more.
+    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any and its
+    /// device takes more.
     pub(crate) fn take_placed(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -82,8 +83,8 @@ impl Shared {
         transfers.lanes[worker].take(transfers.launches(worker)).or_else(|| self.follow(transfers, worker))
     }
 
-    /// Takes one more task from the policy, with those that are run with it, and asks for its operands. False if the worker has enough,
-    /// or there is none.
+    /// Takes one more task from the policy, with those that are run with it, and asks for its operands. False
+    /// if the worker has enough, or there is none.
     pub(crate) fn gather_more(self: &Arc<Self>, transfers: &TransferDriver, worker: usize) -> bool {
         if !transfers.lanes[worker].has_room() {
             return false;
@@ -106,7 +107,7 @@ impl Shared {
                 return self.refuse(transfers, task, worker, failure);
             }
         };
-        transfers.unwant(task.id());
+        transfers.unwant(task.work());
         if let Err(refused) = transfers.ask_for(self, transfers.placed(task, &plan, worker)) {
             let (placed, why) = *refused;
             match why {
@@ -117,7 +118,8 @@ impl Shared {
         self.drain();
     }
 
-    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for one is parked there.
+    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for one is
+    /// parked there.
     fn acquire_commuting(self: &Arc<Self>, mut task: ReadyTask, worker: usize) -> Option<(ReadyTask, usize)> {
         loop {
             let handles = commuting(task.work());
@@ -151,7 +153,7 @@ impl Shared {
 
     /// The task cannot run here, but perhaps elsewhere.
     pub(super) fn send_back(self: &Arc<Self>, transfers: &TransferDriver, task: ReadyTask, worker: usize) {
-        transfers.forget(task.id());
+        transfers.forget(task.work());
         self.release_commuting(task.work());
         self.passes(worker, &task);
         self.push_ready(task, None);
@@ -177,7 +179,7 @@ impl Shared {
         worker: usize,
         failure: Arc<Failure>,
     ) {
-        transfers.forget(task.id());
+        transfers.forget(task.work());
         self.passes(worker, &task);
         self.end_failed(task.into_work(), failure);
     }
@@ -286,7 +288,8 @@ impl Shared {
             self.release_commuting(placed.task.work());
         }
         let (work, stream_ordered) = (placed.task.work(), placed.stream_ordered.is_some());
-        let placement = Placement { choice: placed.choice, buffers, stream: stream.cloned(), stream_ordered };
+        let (choice, bytes) = (placed.choice, bytes_of(&placed.needs));
+        let placement = Placement { choice, buffers, bytes, stream: stream.cloned(), stream_ordered };
         // Its policy has not handed out what follows others, and knows nothing of it.
         let outer = (!stream_ordered).then(|| self.runs(placed.worker, &placed.task));
         let mut ended = self.attempt_placed(work, placed.worker, local, &placement);
@@ -323,8 +326,7 @@ impl Shared {
             workers.into_iter().for_each(|worker| self.sleep.notify(worker));
         }
         self.drain();
-        let id = placed.task.id();
-        transfers.forget(id);
+        transfers.forget(placed.task.work());
         self.release_commuting(placed.task.work());
         let mut ready = Ready::new();
         placed.task.into_work().end(self, ended.failure, None, &mut ready);
@@ -339,19 +341,17 @@ impl TransferDriver {
     /// In words, why it cannot be planned.
     pub(crate) fn plan(&self, task: &ReadyTask) -> Result<(), String> {
         let failures = self.failures();
-        let plan = Arc::new(self.plan_of(task.work())?);
-        self.forget(task.id());
-        self.plans.lock().insert(task.id(), Planned { plan, wanted: None, failures, gpu_only: false });
+        let plan = self.plan_of(task.work())?;
+        self.forget(task.work());
+        task.work().planned().set(Planned { plan, wanted: None, failures, gpu_only: false });
         Ok(())
     }
 
-    /// The plan of a task that is about to run: the one made when it became ready, unless others have had their turns on its
-    /// operands since then.
-    fn plan_to_run(&self, task: &ReadyTask, turns: usize) -> Result<Arc<Plan>, String> {
-        match self.ask_plan(task.id(), Arc::clone).filter(|_| turns == 0) {
-            Some(plan) => Ok(plan),
-            None => self.plan_of(task.work()).map(Arc::new),
-        }
+    /// The plan of a task that is about to run: the one made when it became ready, unless others have had
+    /// their turns on its operands since then.
+    fn plan_to_run(&self, task: &ReadyTask, turns: usize) -> Result<Plan, String> {
+        let made = if turns == 0 { task.work().planned().ask(|planned| planned.plan.clone()) } else { None };
+        made.map_or_else(|| self.plan_of(task.work()), Ok)
     }
 
     /// What the task needs as its operands are now.
@@ -380,20 +380,19 @@ impl TransferDriver {
     }
 
     /// The task is not queued for the node any more for which its operands were wanted.
-    fn unwant(&self, task: u64) {
-        let wanted = self.plans.lock().get_mut(&task).and_then(|planned| {
-            let node = planned.wanted.take()?;
-            Some((node, Arc::clone(&planned.plan)))
+    fn unwant(&self, work: &Work) {
+        work.planned().ask(|planned| {
+            if let Some(node) = planned.wanted.take() {
+                self.with_memory(|memory| memory.unwant(node, &planned.plan.needs));
+            }
         });
-        if let Some((node, plan)) = wanted {
-            self.with_memory(|memory| memory.unwant(node, &plan.needs));
-        }
     }
 
     /// The task has ended, or is to be planned anew.
-    pub(crate) fn forget(&self, task: u64) {
-        self.unwant(task);
-        self.plans.lock().remove(&task);
+    pub(crate) fn forget(&self, work: &Work) {
+        if let Some(Planned { plan, wanted: Some(node), .. }) = work.planned().take() {
+            self.with_memory(|memory| memory.unwant(node, &plan.needs));
+        }
     }
 
     /// Asks for a working set, unless it cannot be had.
@@ -438,7 +437,8 @@ impl TransferDriver {
         })
     }
 
-    /// Gives the working set back, with new versions of what was written if the body began; false if it is gone.
+    /// Gives the working set back, with new versions of what was written if the body began; false if it is
+    /// gone.
     fn end(&self, placed: &Placed, ended: &Ended) -> bool {
         let node = self.node_of(placed.worker);
         self.with_memory(|memory| {
@@ -447,7 +447,8 @@ impl TransferDriver {
             }
             if !ended.began {
                 memory.abandon(placed.ticket);
-                // What neither ran nor failed found its operands gone: the manager is being told of its device's failure.
+                // What neither ran nor failed found its operands gone: the manager is being told of its
+                // device's failure.
                 return ended.failure.is_some() || self.nodes[node].failure.get().is_none();
             }
             let written: SmallVec<[(Datum, Format, u64); 2]> = placed.task.work().with_handles(|handles| {

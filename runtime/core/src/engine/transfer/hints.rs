@@ -10,8 +10,8 @@ use crate::memory::{self, Datum, Memory, NodeId};
 use crate::operand::Accesses;
 use crate::task::{Header, Role, Task};
 
-/// Every use counts as one under the same number: with the numbers of submission a full device gives up what its tasks need next,
-/// since they run by priority (`docs/simulation.md`).
+/// Every use counts as one under the same number: with the numbers of submission a full device gives up what
+/// its tasks need next, since they run by priority (`docs/simulation.md`).
 const USE: u64 = 0;
 
 impl TransferDriver {
@@ -31,8 +31,8 @@ impl TransferDriver {
         self.each_wide(task, home, Memory::unexpect_wide);
     }
 
-    /// A replay begins on these handles: what its tasks will use is announced task by task. `home` says where one of them runs, if that
-    /// is certain.
+    /// A replay begins on these handles: what its tasks will use is announced task by task. `home` says where
+    /// one of them runs, if that is certain.
     pub(crate) fn will_replay(
         &self,
         graph: &Graph,
@@ -110,7 +110,8 @@ fn used<'g>(
     graph.operand_slots(task).iter().filter_map(|&slot| handles[slot as usize].datum())
 }
 
-/// A replica that could make room for others, as [`RuntimeBuilder::choose_victim`](crate::RuntimeBuilder::choose_victim) shows it.
+/// A replica that could make room for others, as
+/// [`RuntimeBuilder::choose_victim`](crate::RuntimeBuilder::choose_victim) shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The number of its handle, as in traces.
@@ -127,7 +128,8 @@ pub struct Candidate {
     pub only_copy: bool,
 }
 
-/// What a user chooses victims with: the memory node (in the order of [`Runtime::memory`]) and the first candidates.
+/// What a user chooses victims with: the memory node (in the order of [`Runtime::memory`]) and the first
+/// candidates.
 pub(crate) type Chooser = Box<dyn Fn(usize, &[Candidate]) -> Option<usize> + Send>;
 
 impl TransferDriver {

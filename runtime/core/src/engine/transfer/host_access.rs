@@ -42,7 +42,8 @@ pub(crate) struct HostAccess {
 }
 
 impl Shared {
-    /// Brings the current version to the host, once it is the caller's turn in the handle's chain; `None` if there is no value.
+    /// Brings the current version to the host, once it is the caller's turn in the handle's chain; `None` if
+    /// there is no value.
     pub(crate) fn bring(
         self: &Arc<Self>,
         handle: &dyn AnyHandle,
@@ -122,7 +123,8 @@ impl Shared {
         }
     }
 
-    /// Brings every value that still has a handle home to it: nothing runs any more, and other runtimes may have the handles.
+    /// Brings every value that still has a handle home to it: nothing runs any more, and other runtimes may
+    /// have the handles.
     pub(crate) fn write_back_all(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
         if transfers.is_limited() {
@@ -138,8 +140,8 @@ impl Shared {
                 self.let_go(&**handle, access);
             }
         }
-        // The end of one transfer may begin another, on a stream that was closed a moment ago: once it has ended nothing moves, and yet its
-        // stream is open.
+        // The end of one transfer may begin another, on a stream that was closed a moment ago: once it has
+        // ended nothing moves, and yet its stream is open.
         loop {
             let were_open = transfers.close();
             self.drain();
@@ -185,8 +187,8 @@ impl TransferDriver {
         })
     }
 
-    /// Adds the partial results of a reduction to the value, once, before anybody looks at it: in a new place, since transfers
-    /// may still read the old one.
+    /// Adds the partial results of a reduction to the value, once, before anybody looks at it: in a new
+    /// place, since transfers may still read the old one.
     pub(super) fn combine(&self, handle: &dyn AnyHandle) {
         let _one = self.combining.lock();
         let _mode = self.mode.enter();

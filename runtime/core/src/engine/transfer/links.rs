@@ -1,7 +1,8 @@
-//! How fast the links between memory nodes are: as their devices declare, as performance models know, or as they are measured
-//! when they are first used.
+//! How fast the links between memory nodes are: as their devices declare, as performance models know, or as
+//! they are measured when they are first used.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use zellige_model::{LinkError, LinkModel, Models};
@@ -14,24 +15,39 @@ use crate::device::Stream;
 use crate::device::{Op, Span, StreamId};
 use crate::engine::Shared;
 use crate::error::DeviceError;
-use crate::memory::{HOST, LinkSpec, NodeId};
+use crate::memory::{HOST, LinkSpec, NodeId, Transfer};
 
 /// From one node to another.
 pub(super) type Way = (NodeId, NodeId);
 
-/// Of a link of which nothing is known, or nothing that is believed: slow, so that nothing is moved without need.
+/// Of a link of which nothing is known, or nothing that is believed: slow, so that nothing is moved without
+/// need.
 const ASSUMED: LinkSpec = LinkSpec { bandwidth: 4e9, latency_ns: 20_000 };
 
 /// How fast a node converts: only used to choose among sources.
 const CONVERTS: LinkSpec = LinkSpec { bandwidth: 20e9, latency_ns: 0 };
 
+/// Smaller transfers say little of a link's bandwidth (bytes).
+const TELLING: u64 = 16 << 10;
+
+/// After so many transfers a link's figures are looked at again.
+const LEARNT_FROM: usize = 32;
+
 /// What has been measured, and what is still to be.
 pub(super) struct Links {
     unknown: Mutex<Unknown>,
+    /// The links that no device declares, with what is known of each and the transfers since then.
+    learnt: Mutex<Vec<Learnt>>,
     /// Notified when a measurement has ended.
     ended: Condvar,
     /// Whom to ask first, and to tell.
     models: Option<Arc<Models>>,
+}
+
+struct Learnt {
+    way: Way,
+    known: LinkModel,
+    samples: Vec<(u64, Duration)>,
 }
 
 #[derive(Default)]
@@ -44,11 +60,12 @@ struct Unknown {
 
 impl Links {
     pub(super) fn new(models: Option<Arc<Models>>) -> Self {
-        Links { unknown: Mutex::default(), ended: Condvar::new(), models }
+        Links { unknown: Mutex::default(), learnt: Mutex::default(), ended: Condvar::new(), models }
     }
 
-    /// The figures that the memory manager starts with: every device is linked to the host, and to every other if they are
-    /// `peers`; the disk to the host alone. What no device declares and no model knows will be measured.
+    /// The figures that the memory manager starts with: every device is linked to the host, and to every
+    /// other if they are `peers`; the disk to the host alone. What no device declares and no model knows will
+    /// be measured.
     pub(super) fn specs(
         &self,
         nodes: &[Node],
@@ -66,14 +83,34 @@ impl Links {
                 return None;
             }
             let declared = nodes[mover((from, to))].device.as_ref().and_then(|device| device.link(from, to));
-            let known = || self.models.as_ref()?.link(&nodes[from].link_end, &nodes[to].link_end).map(spec);
-            Some(declared.or_else(known).unwrap_or_else(|| {
+            if declared.is_some() {
+                return declared;
+            }
+            let models = self.models.as_ref();
+            let known = models.and_then(|models| models.link(&nodes[from].link_end, &nodes[to].link_end));
+            if known.is_none() {
                 self.unknown.lock().unused.push((from, to));
-                ASSUMED
-            }))
+            }
+            let known = known.unwrap_or_else(assumed);
+            self.learnt.lock().push(Learnt { way: (from, to), known, samples: Vec::new() });
+            Some(spec(known))
         };
         let all = 0..nodes.len();
         all.clone().map(|from| all.clone().map(|to| link(from, to)).collect()).collect()
+    }
+
+    /// A transfer has taken so long. What its link is like by now, if that is looked at again.
+    fn learn(&self, way: Way, bytes: u64, time: Duration) -> Option<LinkModel> {
+        let mut learnt = self.learnt.lock();
+        let link = learnt.iter_mut().find(|link| link.way == way)?;
+        link.samples.push((bytes, time));
+        if link.samples.len() < LEARNT_FROM {
+            return None;
+        }
+        // What is not believed changes nothing.
+        let now = link.known.learnt(&link.samples).ok();
+        link.samples.clear();
+        now
     }
 
     /// True, once, for a link that is to be measured: whoever asks begins.
@@ -94,6 +131,11 @@ impl Links {
 /// The node whose device carries out what goes this way.
 pub(super) fn mover((from, to): Way) -> NodeId {
     if from == HOST { to } else { from }
+}
+
+/// See [`ASSUMED`].
+fn assumed() -> LinkModel {
+    LinkModel::new(ASSUMED.bandwidth, ASSUMED.latency_ns as f64 * 1e-9).expect("a link that can be")
 }
 
 fn spec(link: LinkModel) -> LinkSpec {
@@ -212,16 +254,31 @@ impl TransferDriver {
         sent.map_err(|error| stream.failure(&error))
     }
 
+    /// A transfer has taken so long: links whose devices do not declare them are learnt from what goes over
+    /// them.
+    pub(super) fn learn_link(&self, transfer: &Transfer, span: &Span) {
+        let telling = transfer.bytes >= TELLING && transfer.converts.is_none();
+        let (way, time) = ((transfer.from, transfer.to), span.end.saturating_duration_since(span.start));
+        if telling && let Some(link) = self.links.learn(way, transfer.bytes, time) {
+            self.link_is(way, link);
+        }
+    }
+
+    fn link_is(&self, way: Way, link: LinkModel) {
+        self.with_memory(|memory| memory.set_link(way.0, way.1, spec(link)));
+        if let Some(known) = self.links.learnt.lock().iter_mut().find(|known| known.way == way) {
+            known.known = link;
+        }
+        if let Some(models) = &self.links.models {
+            models.set_link(&self.nodes[way.0].link_end, &self.nodes[way.1].link_end, link);
+        }
+    }
+
     /// Tells the memory manager and the models of a link, if it is believed.
     fn note_link(&self, way: Way, judged: Result<LinkModel, LinkError>) {
         let (from, to) = (&*self.nodes[way.0].name, &*self.nodes[way.1].name);
         match judged {
-            Ok(link) => {
-                self.with_memory(|memory| memory.set_link(way.0, way.1, spec(link)));
-                if let Some(models) = &self.links.models {
-                    models.set_link(&self.nodes[way.0].link_end, &self.nodes[way.1].link_end, link);
-                }
-            }
+            Ok(link) => self.link_is(way, link),
             Err(error) => tracing::warn!(
                 "the link from {from} to {to} is not believed: {error}; {:e} B/s and {:e} s are assumed",
                 ASSUMED.bandwidth,

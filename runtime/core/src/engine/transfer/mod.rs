@@ -1,8 +1,9 @@
 //! The driver of the memory manager: bytes, moved by devices while workers do other things.
 //!
-//! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the manager asks for, `gather` brings a
-//! task's operands to its worker and settles what it wrote, `host_access` does the same for a caller outside of tasks, `retire` takes
-//! a failed device out. `README.md` says who may do what when. A runtime without devices has no transfer driver and pays for none.
+//! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the manager asks
+//! for, `gather` brings a task's operands to its worker and settles what it wrote, `host_access` does the
+//! same for a caller outside of tasks, `retire` takes a failed device out. `README.md` says who may do what
+//! when. A runtime without devices has no transfer driver and pays for none.
 
 mod batch;
 mod disk;
@@ -32,6 +33,7 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_queue::SegQueue;
 use parking_lot::{Mutex, ReentrantMutex};
+use smallvec::{SmallVec, smallvec};
 
 use self::disk::Disk;
 pub(crate) use self::disk::HostMemory;
@@ -54,11 +56,10 @@ pub(crate) use self::timing::Timing;
 use crate::buffer::{PinnedPool, Serving};
 use crate::data::{AnyHandle, Forgotten, RecycledBuffer, ThrownOut};
 use crate::device::{Arch, Device, DeviceSpec, Events, HostDevice, Opening, SimulatedDevice};
-use crate::engine::transfer::plan::Plan;
+use crate::engine::transfer::plan::{Needs, Plan, Planned};
+use crate::engine::{Job, Work};
 use crate::error::DeviceError;
-use crate::memory::{
-    Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket,
-};
+use crate::memory::{Action, BufferId, Datum, HOST, LinkSpec, Memory, NodeId, NodeSpec, Reason, Ticket};
 use crate::numbered::Numbered;
 use crate::subnormals::Subnormals;
 use zellige_model::Models;
@@ -72,19 +73,8 @@ enum Waiting {
     Caller(Arc<Signal>),
 }
 
-/// What is known of a task between the moment it becomes ready and its end.
-struct Planned {
-    plan: Arc<Plan>,
-    /// The node for which its operands are wanted.
-    wanted: Option<NodeId>,
-    /// Devices that had failed by then.
-    failures: usize,
-    /// A device can run it.
-    gpu_only: bool,
-}
-
 /// The places of a task's operands, one per access.
-pub(crate) type Buffers = smallvec::SmallVec<[BufferId; 4]>;
+pub(crate) type Buffers = SmallVec<[BufferId; 4]>;
 
 /// A machine in simulated time.
 pub(crate) struct Simulated<'m> {
@@ -117,7 +107,6 @@ pub(crate) struct TransferDriver {
     events: Option<Arc<Events>>,
     disk: Option<Disk>,
     lanes: Vec<Lane>,
-    plans: Mutex<Numbered<u64, Planned>>,
     waiting: Mutex<Numbered<Ticket, Waiting>>,
     /// Threads that wait for what transfers and bodies give back.
     progress: Progress,
@@ -131,7 +120,7 @@ pub(crate) struct TransferDriver {
     links: Links,
     /// Page-locked host memory, one for each allocator of the devices.
     pools: Vec<Arc<PinnedPool>>,
-    /// BufferPool that had to go, until somebody without locks comes by.
+    /// Recycled buffers that had to go, until somebody without locks comes by.
     thrown_out: SegQueue<RecycledBuffer>,
     pub(crate) log: Option<Log>,
     next_ticket: AtomicU64,
@@ -139,9 +128,10 @@ pub(crate) struct TransferDriver {
 }
 
 impl TransferDriver {
-    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is one; `peers` is the
-    /// link between any two devices. What links nobody declares, `models` are asked for and told. Values are
-    /// converted and added in `mode`, whichever thread does it. With `events` all devices are simulated ones, and bodies run on them.
+    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is
+    /// one; `peers` is the link between any two devices. What links nobody declares, `models` are asked for
+    /// and told. Values are converted and added in `mode`, whichever thread does it. With `events` all
+    /// devices are simulated ones, and bodies run on them.
     #[expect(clippy::too_many_arguments, reason = "what a builder was told, each of another type")]
     pub(crate) fn new(
         cpus: usize,
@@ -247,7 +237,6 @@ impl TransferDriver {
             nodes,
             host,
             lanes,
-            plans: Mutex::default(),
             waiting: Mutex::default(),
             progress: Progress::default(),
             waiting_for_rest: AtomicUsize::new(0),
@@ -256,7 +245,8 @@ impl TransferDriver {
         }
     }
 
-    /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::engine::Shared::drain).
+    /// Tells the state machine something; what it wants done is queued in order, for
+    /// [`drain`](crate::engine::Shared::drain).
     pub(crate) fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
         let mut memory = self.memory.lock();
         while let Some(datum) = self.forgotten.pop() {
@@ -278,7 +268,10 @@ impl TransferDriver {
         // Nothing is kept of values that do not exist.
         let kept = if self.timing.is_none() { &self.nodes[..] } else { &[] };
         for (at, node) in kept.iter().enumerate() {
-            self.throw_out(node.recycled.limit(memory.used(at), memory.arriving(at), node.capacity));
+            let (used, arriving) = (memory.used(at), memory.arriving(at));
+            if node.recycled.is_news(used, arriving) {
+                self.throw_out(node.recycled.limit(used, arriving, node.capacity));
+            }
         }
         answer
     }
@@ -288,8 +281,8 @@ impl TransferDriver {
         ask(&self.memory.lock())
     }
 
-    /// Buffers that the calling thread makes can travel to GPUs at full speed, until the guard is dropped: where there are several
-    /// drivers, to those of the first.
+    /// Buffers that the calling thread makes can travel to GPUs at full speed, until the guard is dropped:
+    /// where there are several drivers, to those of the first.
     pub(crate) fn serve(&self) -> Option<Serving> {
         self.pools.first().map(PinnedPool::serve)
     }
@@ -299,7 +292,7 @@ impl TransferDriver {
         self.pools.iter().for_each(|pool| pool.close());
     }
 
-    /// Leaves recycled that had to go to whoever holds no lock.
+    /// Leaves recycled buffers that had to go to whoever holds no lock.
     fn throw_out(&self, recycled: ThrownOut) {
         recycled.into_iter().for_each(|spare| self.thrown_out.push(spare));
     }
@@ -311,8 +304,8 @@ impl TransferDriver {
         }
     }
 
-    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock of a handle
-    /// that no task of another runtime can have.
+    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock
+    /// of a handle that no task of another runtime can have.
     pub(crate) fn adopt(&self, handle: &dyn AnyHandle) {
         if handle.datum().is_some() {
             return;
@@ -405,9 +398,10 @@ impl TransferDriver {
         self.nodes.iter().filter(|node| node.failure.get().is_some()).count()
     }
 
-    /// True if a device has failed since the task was planned: a policy that had nobody for it may have somebody now.
-    pub(crate) fn is_plan_stale(&self, task: u64) -> bool {
-        self.plans.lock().get(&task).is_some_and(|planned| planned.failures < self.failures())
+    /// True if a device has failed since the task was planned: a policy that had nobody for it may have
+    /// somebody now.
+    pub(crate) fn is_plan_stale(&self, work: &Work) -> bool {
+        work.planned().ask(|planned| planned.failures < self.failures()).unwrap_or(false)
     }
 
     /// Counts what a worker's device has done.
@@ -416,76 +410,67 @@ impl TransferDriver {
     }
 
     /// Notes that a device can run a task.
-    pub(crate) fn note_gpu_only(&self, task: u64) {
-        if let Some(planned) = self.plans.lock().get_mut(&task) {
-            planned.gpu_only = true;
-        }
+    pub(crate) fn note_gpu_only(&self, work: &Work) {
+        work.planned().ask(|planned| planned.gpu_only = true);
     }
 
-    /// Whether that has been noted; `None` for a task that is not planned, and once a device has failed since.
-    pub(crate) fn is_noted_gpu_only(&self, task: u64) -> Option<bool> {
+    /// Whether that has been noted; `None` for a task that is not planned, and once a device has failed
+    /// since.
+    pub(crate) fn is_noted_gpu_only(&self, work: &Work) -> Option<bool> {
         let failures = self.failures();
-        let plans = self.plans.lock();
-        plans.get(&task).filter(|planned| planned.failures == failures).map(|planned| planned.gpu_only)
+        let noted = |planned: &mut Planned| (planned.failures == failures).then_some(planned.gpu_only);
+        work.planned().ask(noted).flatten()
     }
 
     /// Whether a task's operands can be on a worker's node, all at once.
-    pub(crate) fn fits(&self, task: u64, worker: usize) -> bool {
+    pub(crate) fn fits(&self, work: &Work, worker: usize) -> bool {
         let node = self.node_of(worker);
         if self.nodes[node].failure.get().is_some() {
             return false;
         }
         let has_room = |plan: &Plan| self.nodes[node].capacity.is_none_or(|most| plan.bytes() <= most);
-        self.ask_plan(task, |plan| {
+        let fits = |Planned { plan, .. }: &mut Planned| {
             (node == HOST || !plan.on_host) && self.has_time(plan, worker) && has_room(plan)
-        })
-        .unwrap_or(true)
+        };
+        work.planned().ask(fits).unwrap_or(true)
     }
 
     /// Bytes of a task's operands that are not on a worker's node.
-    pub(crate) fn missing(&self, task: u64, worker: usize) -> u64 {
+    pub(crate) fn missing(&self, work: &Work, worker: usize) -> u64 {
         let node = self.node_of(worker);
-        self.ask_plan(task, |plan| self.look(|memory| memory.missing(node, &plan.needs))).unwrap_or(0)
+        let missing = |planned: &mut Planned| self.look(|memory| memory.missing(node, &planned.plan.needs));
+        work.planned().ask(missing).unwrap_or(0)
     }
 
-    /// How long bringing them would take (ns).
-    pub(crate) fn transfer_ns(&self, task: u64, worker: usize) -> u64 {
+    /// How long bringing its operands to each node would take (ns), the host first.
+    pub(crate) fn transfer_times(&self, work: &Work) -> SmallVec<[u64; 4]> {
+        let times = |planned: &mut Planned| self.look(|memory| memory.transfer_times(&planned.plan.needs));
+        work.planned().ask(times).unwrap_or_else(|| smallvec![0; self.nodes.len()])
+    }
+
+    /// What the deferred selection of a task that has been planned called it (empty: nothing), and the bytes
+    /// of its operands.
+    pub(crate) fn chosen(&self, work: &Work) -> Option<(&'static str, u64)> {
+        work.planned().ask(|Planned { plan, .. }| (plan.choice.label, plan.bytes()))
+    }
+
+    /// A worker will run the task: its operands are given up later than others, and brought in as far as
+    /// there is room.
+    pub(crate) fn prefetch(&self, work: &Work, worker: usize) {
         let node = self.node_of(worker);
-        self.ask_plan(task, |plan| self.look(|memory| memory.transfer_ns(node, &plan.needs))).unwrap_or(0)
-    }
-
-    /// What the deferred selection of a task that has been planned called it; empty: nothing, or it is not planned.
-    pub(crate) fn chosen(&self, task: u64) -> &'static str {
-        self.plans.lock().get(&task).map_or("", |planned| planned.plan.choice.label)
-    }
-
-    /// Bytes of the operands of a task that has been planned.
-    pub(crate) fn planned_bytes(&self, task: u64) -> Option<u64> {
-        self.ask_plan(task, |plan| plan.bytes())
-    }
-
-    fn ask_plan<R>(&self, task: u64, ask: impl FnOnce(&Arc<Plan>) -> R) -> Option<R> {
-        let plan = self.plans.lock().get(&task).map(|planned| Arc::clone(&planned.plan));
-        plan.map(|plan| ask(&plan))
-    }
-
-    /// A worker will run the task: its operands are given up later than others, and brought in as far as there is room.
-    pub(crate) fn prefetch(&self, task: u64, worker: usize) {
-        let node = self.node_of(worker);
-        let plan = {
-            let mut plans = self.plans.lock();
-            let Some(planned) = plans.get_mut(&task).filter(|planned| planned.wanted.is_none()) else {
+        work.planned().ask(|planned| {
+            if planned.wanted.is_some() {
                 return;
-            };
+            }
             planned.wanted = Some(node);
-            Arc::clone(&planned.plan)
-        };
-        self.with_memory(|memory| {
-            memory.want(node, &plan.needs);
-            // A datum that a failed writer left without a value cannot be fetched.
-            let there: Vec<Need> =
-                plan.needs.iter().filter(|need| memory.has_value(need.datum)).copied().collect();
-            memory.prefetch(node, &there, Reason::TaskPrefetch);
+            self.with_memory(|memory| {
+                let needs = &planned.plan.needs;
+                memory.want(node, needs);
+                // A datum that a failed writer left without a value cannot be fetched.
+                let there: Needs =
+                    needs.iter().filter(|need| memory.has_value(need.datum)).copied().collect();
+                memory.prefetch(node, &there, Reason::TaskPrefetch);
+            });
         });
     }
 

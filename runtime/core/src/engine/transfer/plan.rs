@@ -2,19 +2,21 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::data::Meta;
 use crate::error::panic_message;
 use crate::format::Format;
-use crate::memory::{Access, Datum, Need, bytes_of};
+use crate::memory::{Access, Datum, Need, NodeId, bytes_of};
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, Header};
 
 /// A task's working set, one need per access.
 pub(crate) type Needs = SmallVec<[Need; 4]>;
 
-/// What a task takes on each kind of device (ns), and with which implementation; `None`: none of the kind can run it.
+/// What a task takes on each kind of device (ns), and with which implementation; `None`: none of the kind can
+/// run it.
 pub type Times = SmallVec<[Option<(u64, &'static str)>; 2]>;
 
 /// Precision and working set of a task whose operands are finished.
@@ -26,6 +28,36 @@ pub(crate) struct Plan {
     pub(crate) on_host: bool,
     /// In simulated time.
     pub(crate) times: Times,
+}
+
+/// What is known of a task between the moment it becomes ready and its end.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// The node for which its operands are wanted.
+    pub(crate) wanted: Option<NodeId>,
+    /// Devices that had failed by then.
+    pub(crate) failures: usize,
+    /// A device can run it.
+    pub(crate) gpu_only: bool,
+}
+
+/// Where that lies in the task. Its lock is taken before the memory manager's.
+#[derive(Default)]
+pub(crate) struct PlanCell(Mutex<Option<Box<Planned>>>);
+
+impl PlanCell {
+    pub(crate) fn set(&self, planned: Planned) {
+        *self.0.lock() = Some(Box::new(planned));
+    }
+
+    pub(crate) fn take(&self) -> Option<Planned> {
+        self.0.lock().take().map(|planned| *planned)
+    }
+
+    /// `None` for a task that has not been planned.
+    pub(crate) fn ask<R>(&self, ask: impl FnOnce(&mut Planned) -> R) -> Option<R> {
+        self.0.lock().as_mut().map(|planned| ask(planned))
+    }
 }
 
 impl Plan {
@@ -74,7 +106,8 @@ impl Plan {
     }
 }
 
-/// The deferred selection for operands with these metas, or an empty one, and the format that each access then asks for.
+/// The deferred selection for operands with these metas, or an empty one, and the format that each access
+/// then asks for.
 ///
 /// # Errors
 /// In words, for a choice that panics.
@@ -85,8 +118,8 @@ pub(crate) fn formats_of(body: &dyn Body, metas: &[Meta]) -> Result<(Choice, For
     Ok((choice, formats))
 }
 
-/// The accesses of a task that read a value in the form in which it is stored, as far as that is certain before the operands are
-/// finished.
+/// The accesses of a task that read a value in the form in which it is stored, as far as that is certain
+/// before the operands are finished.
 pub(crate) fn reads_as_stored(body: &dyn Body) -> SmallVec<[usize; 4]> {
     if body.selects() {
         return SmallVec::new();

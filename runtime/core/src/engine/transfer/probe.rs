@@ -52,7 +52,8 @@ impl Ladder {
         Some(self.bytes)
     }
 
-    /// The largest size there is, or one that takes long enough and much longer than the smallest: the difference is the bandwidth.
+    /// The largest size there is, or one that takes long enough and much longer than the smallest: the
+    /// difference is the bandwidth.
     fn is_at_its_end(&self) -> bool {
         let time = median(&self.current);
         let grown = !self.smallest.is_empty() && time >= 2 * median(&self.smallest);
@@ -136,7 +137,8 @@ fn measured_copy() -> Option<LinkModel> {
 mod tests {
     use super::*;
 
-    /// Sends what the ladder wants over a link that takes `time`; how many transfers there were, and the longest.
+    /// Sends what the ladder wants over a link that takes `time`; how many transfers there were, and the
+    /// longest.
     fn climb(time: impl Fn(u64) -> Duration) -> (Ladder, usize, Duration) {
         let (mut ladder, mut longest) = (Ladder::default(), Duration::ZERO);
         while let Some(bytes) = ladder.next() {

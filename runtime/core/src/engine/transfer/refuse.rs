@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::TransferDriver;
 use crate::data::Meta;
 use crate::engine::ReadyTask;
-use crate::engine::transfer::plan::{Plan, formats_of};
+use crate::engine::transfer::plan::{Plan, Planned, formats_of};
 use crate::engine::{Job, Shared};
 use crate::error::{Cause, Error};
 use crate::format::Format;
@@ -14,8 +14,9 @@ use crate::operand::Accesses;
 use crate::task::Task;
 
 impl TransferDriver {
-    /// Refuses a task whose operands can be on no node at once. Only sizes that are known count: `sized` says of which accesses they
-    /// are what the handles were registered with. A deferred selection counts with what is stored, its widest answer.
+    /// Refuses a task whose operands can be on no node at once. Only sizes that are known count: `sized` says
+    /// of which accesses they are what the handles were registered with. A deferred selection counts with
+    /// what is stored, its widest answer.
     ///
     /// # Errors
     /// [`Error::TooLarge`] with the arithmetic.
@@ -76,18 +77,16 @@ impl TransferDriver {
     /// Why a planned task can run nowhere, with the arithmetic.
     pub(crate) fn nowhere(&self, task: &ReadyTask) -> Cause {
         let restricted = if task.is_restricted() { "where it may run, " } else { "" };
-        let id = task.id();
-        let text = self.ask_plan(id, |plan| {
+        let text = task.work().planned().take().map(|Planned { plan, .. }| {
             if self.timing.is_some() && plan.times.iter().all(Option::is_none) {
                 let label = plan.label(task.work().header());
                 return format!("no device can run it in {label:?}: no kind has a rate for it");
             }
             let (bytes, count) = (plan.bytes(), distinct(&plan.needs).count());
             let each: BTreeSet<NodeId> = self.lanes.iter().map(|lane| lane.node).collect();
-            let why = each.into_iter().map(|node| self.why_not(node, plan)).collect::<Vec<_>>().join(", ");
+            let why = each.into_iter().map(|node| self.why_not(node, &plan)).collect::<Vec<_>>().join(", ");
             format!("its {count} operands need {bytes} bytes at once, and no device can have them: {restricted}{why}")
         });
-        self.plans.lock().remove(&id);
         Cause::words(text.unwrap_or_else(|| "no device can run it".into()))
     }
 

@@ -11,7 +11,8 @@ pub struct NodeUse {
     pub name: String,
     /// The device that works on it, e.g. `GPU 0: NVIDIA H200`; `None`: the host, or the disk.
     pub device: Option<String>,
-    /// How its device failed, if it has: it is not used any more. A disk that only takes nothing more is still read.
+    /// How its device failed, if it has: it is not used any more. A disk that only takes nothing more is
+    /// still read.
     pub failure: Option<String>,
     /// Bytes that it holds at most; `None`: as many as there are.
     pub capacity: Option<u64>,
@@ -33,11 +34,13 @@ pub struct NodeUse {
     pub written_back: u64,
     /// Conversions to another format that it made.
     pub conversions: u64,
-    /// Bytes that replicas have left and that are kept for later ones: beside those in use, and never more than there is room for.
+    /// Bytes that replicas have left and that are kept for later ones: beside those in use, and never more
+    /// than there is room for.
     pub spare: u64,
     /// Copies that were made in such memory.
     pub reused: u64,
-    /// Copies for which memory was allocated. Conversions, and values of fewer than 64 bytes, are counted in neither.
+    /// Copies for which memory was allocated. Conversions, and values of fewer than 64 bytes, are counted in
+    /// neither.
     pub allocated: u64,
     /// Tasks that its device was given behind others, before those had ended.
     pub launched_in_stream_order: u64,

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{Placed, PlacedBatch, TransferDriver};
 use crate::data::{Ahead, Meta};
 use crate::device::{Op, Span};
-use crate::engine::transfer::plan::{Plan, Times};
+use crate::engine::transfer::plan::{Plan, Planned, Times};
 use crate::engine::{Job, Shared, Work};
 use crate::error::DeviceError;
 use crate::memory::Transfer;
@@ -19,8 +19,8 @@ use crate::task::{Ended, Header, Launched, Notes};
 pub(crate) trait Timing: Send + Sync {
     /// The kind of device that a worker drives, by its number.
     fn kind_of(&self, worker: usize) -> usize;
-    /// What a task takes on each kind, where its precision is `label` and its operands have so many bytes. `for_host`: it is one of the
-    /// runtime's own, which adds partial results.
+    /// What a task takes on each kind, where its precision is `label` and its operands have so many bytes.
+    /// `for_host`: it is one of the runtime's own, which adds partial results.
     fn of_task(&self, header: &Header, label: &'static str, bytes: u64, for_host: bool) -> Times;
     /// What a call of several tasks on the worker's device spends once and not for each (ns).
     fn once(&self, worker: usize) -> u64;
@@ -43,14 +43,16 @@ impl TransferDriver {
     }
 
     /// What a planned task takes on a worker's device (ns), if that is said of tasks here.
-    pub(crate) fn said_time(&self, task: u64, worker: usize) -> Option<Option<u64>> {
+    pub(crate) fn said_time(&self, work: &Work, worker: usize) -> Option<Option<u64>> {
         let kind = self.timing.as_ref()?.kind_of(worker);
-        Some(self.ask_plan(task, |plan| plan.times[kind].map(|(nanos, _)| nanos)).flatten())
+        let said = |planned: &mut Planned| planned.plan.times[kind].map(|(nanos, _)| nanos);
+        Some(work.planned().ask(said).flatten())
     }
 }
 
 impl Shared {
-    /// The tasks as one operation of a device in simulated time: what they write is what they were planned to write.
+    /// The tasks as one operation of a device in simulated time: what they write is what they were planned to
+    /// write.
     pub(super) fn launch_simulated(self: &Arc<Self>, timing: &dyn Timing, batch: PlacedBatch) -> Op {
         let (shared, worker) = (Arc::clone(self), batch[0].worker);
         self.run_all(worker, batch.iter().map(|placed| &placed.task));

@@ -6,7 +6,9 @@ mod sets;
 mod stream_order;
 mod transfers;
 
-use smallvec::SmallVec;
+use std::cell::Cell;
+
+use smallvec::{SmallVec, smallvec};
 
 use crate::format::Format;
 use crate::memory::link::Link;
@@ -38,7 +40,8 @@ struct Staging {
     needs: SmallVec<[Need; 4]>,
     /// Which of them are held already; the rest is allocated all at once.
     held: SmallVec<[bool; 4]>,
-    /// Where they are, of a task that was launched [behind](Memory::stage_in_stream_order) others: those may change their form before they end.
+    /// Where they are, of a task that was launched [behind](Memory::stage_in_stream_order) others: those may
+    /// change their form before they end.
     places: SmallVec<[BufferId; 4]>,
     /// Arrivals and ends of reading that it waits for.
     missing: u32,
@@ -73,7 +76,8 @@ impl Memory {
     /// Nodes, the host first, and `links[a][b]` from `a` to `b`; `links[a][a]` is how fast `a` converts.
     ///
     /// # Panics
-    /// If the links are not a square of the nodes' number with a diagonal, or a node cannot be reached from the host and back.
+    /// If the links are not a square of the nodes' number with a diagonal, or a node cannot be reached from
+    /// the host and back.
     pub(crate) fn new(nodes: &[NodeSpec], links: &[Vec<Option<LinkSpec>>]) -> Self {
         let all = 0..nodes.len();
         assert!(
@@ -100,8 +104,8 @@ impl Memory {
         }
     }
 
-    /// A datum of `bytes` in `format`; `at` is where its value is, if it has one. It may be more than the node holds: others are
-    /// given up for it when something next happens there, or with [`Memory::tidy`].
+    /// A datum of `bytes` in `format`; `at` is where its value is, if it has one. It may be more than the
+    /// node holds: others are given up for it when something next happens there, or with [`Memory::tidy`].
     pub(crate) fn add(&mut self, format: Format, bytes: u64, at: Option<NodeId>) -> Datum {
         let datum = self.unused.pop().unwrap_or(Datum(self.data.len() as u32));
         if datum.0 as usize == self.data.len() {
@@ -116,7 +120,8 @@ impl Memory {
         datum
     }
 
-    /// The handle of `datum` is gone, and no task has it staged. What transfers still read or fill goes when they end.
+    /// The handle of `datum` is gone, and no task has it staged. What transfers still read or fill goes when
+    /// they end.
     pub(crate) fn remove(&mut self, datum: Datum) {
         let entry = self.entry_mut(datum);
         (entry.removed, entry.version) = (true, entry.version + 1);
@@ -128,8 +133,8 @@ impl Memory {
         }
     }
 
-    /// A new version of `datum`, made on the host outside of any task; no task has the datum staged. Transfers may still read
-    /// the earlier version. Answers where the new one is to be put.
+    /// A new version of `datum`, made on the host outside of any task; no task has the datum staged.
+    /// Transfers may still read the earlier version. Answers where the new one is to be put.
     pub(crate) fn replace(&mut self, datum: Datum, format: Format, bytes: u64) -> BufferId {
         let entry = self.entry_mut(datum);
         (entry.version, entry.format, entry.bytes) = (entry.version + 1, format, bytes);
@@ -152,8 +157,8 @@ impl Memory {
         }
     }
 
-    /// False if no task can read the datum: it was added without a value, or lost with a device, or a task that was to write it
-    /// anew was abandoned after its earlier version had been given up.
+    /// False if no task can read the datum: it was added without a value, or lost with a device, or a task
+    /// that was to write it anew was abandoned after its earlier version had been given up.
     pub(crate) fn has_value(&self, datum: Datum) -> bool {
         self.entry(datum).has_value()
     }
@@ -223,27 +228,50 @@ impl Memory {
 
     /// Bytes that would have to be brought to `node`.
     pub(crate) fn missing(&self, node: NodeId, needs: &[Need]) -> u64 {
-        self.absent(node, needs).map(|need| need.bytes).sum()
+        distinct(needs).filter(|need| self.is_absent(node, need)).map(|need| need.bytes).sum()
     }
 
-    /// How long that would take over idle links, one operand after the other (ns).
-    pub(crate) fn transfer_ns(&self, node: NodeId, needs: &[Need]) -> u64 {
-        self.absent(node, needs).map(|need| self.shortest_way(node, need)).sum()
+    /// How long bringing what is not there would take over idle links (ns), one operand after the other, for
+    /// each node.
+    pub(crate) fn transfer_times(&self, needs: &[Need]) -> SmallVec<[u64; 4]> {
+        let mut times = smallvec![0; self.nodes.len()];
+        // Many links are alike.
+        let last: Cell<Option<(LinkSpec, u64, u64)>> = Cell::new(None);
+        let nanos = |spec: LinkSpec, bytes: u64| match last.get() {
+            Some((known, of, nanos)) if known == spec && of == bytes => nanos,
+            _ => {
+                let nanos = spec.nanos(bytes);
+                last.set(Some((spec, bytes, nanos)));
+                nanos
+            }
+        };
+        for need in distinct(needs).filter(|need| need.access != Access::Write) {
+            let entry = self.entry(need.datum);
+            for (node, time) in times.iter_mut().enumerate() {
+                if entry.find(node, need.format).is_none() {
+                    *time += self.shortest_way(entry, node, need, &nanos);
+                }
+            }
+        }
+        times
     }
 
-    fn absent<'a>(&'a self, node: NodeId, needs: &'a [Need]) -> impl Iterator<Item = &'a Need> {
-        distinct(needs).filter(move |need| {
-            need.access != Access::Write && self.entry(need.datum).find(node, need.format).is_none()
-        })
+    fn is_absent(&self, node: NodeId, need: &Need) -> bool {
+        need.access != Access::Write && self.entry(need.datum).find(node, need.format).is_none()
     }
 
     /// From the source that is nearest by idle links; one that has another form converts it first.
-    fn shortest_way(&self, node: NodeId, need: &Need) -> u64 {
-        let entry = self.entry(need.datum);
+    fn shortest_way(
+        &self,
+        entry: &Entry,
+        node: NodeId,
+        need: &Need,
+        nanos: &impl Fn(LinkSpec, u64) -> u64,
+    ) -> u64 {
         let serves = |format: Format| format == need.format || format == entry.format;
         let sources =
             entry.replicas.iter().filter(|r| r.version == entry.version && r.is_source() && serves(r.format));
-        let nanos = |from: NodeId, to: NodeId, bytes: u64| self.link(from, to).map(|l| l.spec.nanos(bytes));
+        let nanos = |from: NodeId, to: NodeId, bytes: u64| self.link(from, to).map(|l| nanos(l.spec, bytes));
         let by_host = |from: NodeId| Some(nanos(from, HOST, need.bytes)? + nanos(HOST, node, need.bytes)?);
         let way = |r: &Replica| {
             let converts = r.format != need.format;
@@ -312,7 +340,7 @@ impl Memory {
     /// Brings to `node` what a queued task will need, or what the user says, as far as memory is free.
     pub(crate) fn prefetch(&mut self, node: NodeId, needs: &[Need], reason: Reason) {
         for need in needs {
-            let absent = self.absent(node, std::slice::from_ref(need)).next().is_some();
+            let absent = self.is_absent(node, need);
             if !absent && need.access != Access::Write && reason == Reason::TaskPrefetch {
                 // What the user asked for, and a task turns out to need.
                 self.hurry(need.datum, node, need.format, reason);

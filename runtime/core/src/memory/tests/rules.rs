@@ -103,7 +103,8 @@ fn the_victim_is_unwanted_and_old() {
     assert!(driver.memory.buffer(Datum(2), 1, WIDE).is_none());
 }
 
-/// What a task was writing on a lost device is still what it read, as far as the host has kept that; what had ended is gone.
+/// What a task was writing on a lost device is still what it read, as far as the host has kept that; what had
+/// ended is gone.
 #[test]
 fn a_lost_device_takes_only_what_was_nowhere_else() {
     let mut driver = Driver::new(2, true, 100, 1, &[10, 10]);
@@ -138,7 +139,8 @@ fn touch(driver: &mut Driver, ticket: u64, datum: u32, access: Access) {
     driver.finish(Ticket(ticket), &[]);
 }
 
-/// What is used again last goes first, whatever was used longest ago; what is never used again goes before it.
+/// What is used again last goes first, whatever was used longest ago; what is never used again goes before
+/// it.
 #[test]
 fn the_victim_is_used_again_last() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
@@ -166,17 +168,17 @@ fn a_link_can_turn_out_slower() {
         let mut driver = Driver::new(2, true, 100, 1, &[10]);
         touch(&mut driver, 0, 0, Access::Read);
         let needs = driver.needs(&Job { node: 2, needs: vec![(0, WIDE, Access::Read)], ..Job::default() });
-        let before = driver.memory.transfer_ns(2, &needs);
+        let before = driver.memory.transfer_times(&needs)[2];
         driver.memory.set_link(slow, 2, LinkSpec { bandwidth: 1e6, latency_ns: 10 });
-        assert_eq!(driver.memory.transfer_ns(2, &needs), before, "the other source is as near");
+        assert_eq!(driver.memory.transfer_times(&needs)[2], before, "the other source is as near");
         driver.memory.stage(Ticket(1), 2, &needs);
         let begun = driver.memory.take_actions();
         assert!(matches!(begun[..], [Action::Begin(Transfer { from: f, .. })] if f == from), "{begun:?}");
     }
 }
 
-/// What the program says it will not use goes before what was used longest ago, and has been written back by then; a task
-/// that asks for it takes that back.
+/// What the program says it will not use goes before what was used longest ago, and has been written back by
+/// then; a task that asks for it takes that back.
 #[test]
 fn what_will_not_be_used_goes_first() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
@@ -209,7 +211,8 @@ fn nothing_leaves_a_host_whose_limit_is_lifted() {
     driver.memory.check();
 }
 
-/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense from it is ignored.
+/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense from it is
+/// ignored.
 #[test]
 fn pins_hold_and_a_hook_chooses() {
     for (answer, gone) in [(Some(1), 2), (Some(9), 1), (None, 1)] {
@@ -246,8 +249,8 @@ fn arrivals(driver: &mut Driver, from: NodeId, to: NodeId) -> Vec<u32> {
     order
 }
 
-/// What a task waits for comes first, then what queued tasks will need, then what the user asked for, then copies ahead of need. What the
-/// user asked for and a queued task needs is the task's.
+/// What a task waits for comes first, then what queued tasks will need, then what the user asked for, then
+/// copies ahead of need. What the user asked for and a queued task needs is the task's.
 #[test]
 fn urgent_transfers_go_first() {
     let mut driver = Driver::new(1, true, 1000, 1, &[10; 5]);
@@ -284,18 +287,18 @@ fn conversions_take_time_too() {
     };
     let (wide, narrow) = (need(&driver, WIDE), need(&driver, NARROW));
     // A byte takes a nanosecond, the first one ten more.
-    assert_eq!(driver.memory.transfer_ns(1, &wide), 110);
-    assert_eq!(driver.memory.transfer_ns(1, &narrow), (10 + 100 + 50) + (10 + 50));
+    assert_eq!(driver.memory.transfer_times(&wide)[1], 110);
+    assert_eq!(driver.memory.transfer_times(&narrow)[1], (10 + 100 + 50) + (10 + 50));
     driver.stage(Ticket(0), 2, &narrow);
     driver.arrive_all();
     driver.finish(Ticket(0), &[]);
-    assert_eq!(driver.memory.transfer_ns(1, &narrow), 60, "it is there in that form");
-    assert_eq!(driver.memory.transfer_ns(1, &wide), 110, "which nothing is made of");
+    assert_eq!(driver.memory.transfer_times(&narrow)[1], 60, "it is there in that form");
+    assert_eq!(driver.memory.transfer_times(&wide)[1], 110, "which nothing is made of");
     driver.stage(Ticket(1), 1, &wide);
     driver.arrive_all();
     driver.finish(Ticket(1), &[]);
     driver.memory.invalidate(Datum(0));
-    assert_eq!(driver.memory.transfer_ns(1, &narrow), 0, "nobody has it");
+    assert_eq!(driver.memory.transfer_times(&narrow)[1], 0, "nobody has it");
 }
 
 /// What is on a node in another form need not travel.
@@ -304,5 +307,5 @@ fn a_conversion_on_the_spot_is_no_transfer() {
     let mut driver = Driver::new(1, true, 1000, 1, &[100]);
     touch(&mut driver, 0, 0, Access::Update);
     let needs = driver.needs(&Job { node: 1, needs: vec![(0, NARROW, Access::Read)], ..Job::default() });
-    assert_eq!(driver.memory.transfer_ns(1, &needs), 10 + 100 + 50);
+    assert_eq!(driver.memory.transfer_times(&needs)[1], 10 + 100 + 50);
 }

@@ -38,7 +38,8 @@ fn drain(mock: &Mock, policy: &Dm, worker: usize) -> Vec<u64> {
 fn a_task_goes_where_it_ends_first() {
     for flavour in FLAVOURS {
         let (mock, policy) = (machine(), policy(flavour, 3));
-        // Ends on the GPU at 11, 12, 13 thousand; then at 14 on all three, on cores 0 and 1, and then on the GPU.
+        // Ends on the GPU at 11, 12, 13 thousand; then at 14 on all three, on cores 0 and 1, and then on the
+        // GPU.
         assert_eq!(place(&mock, &policy, 0..6, "gemm"), [2, 2, 2, 0, 1, 2], "{flavour:?}");
         // 18 on either core, 15 and later on the GPU.
         assert_eq!(place(&mock, &policy, 6..10, "gemm"), [2, 2, 2, 0], "{flavour:?}");
@@ -76,8 +77,8 @@ fn what_runs_counts_from_its_begin_to_its_end() {
     assert_eq!(policy.lanes[2].load(), (1000, 19_300));
 }
 
-/// The operands of task 0 are 2500 from the GPU: it ends there at max(10 000, 12 500) + 1000 = 13 500, on a core at 14 000.
-/// With beta = 1 that is 0 + 2500 against 500 + 0.
+/// The operands of task 0 are 2500 from the GPU: it ends there at max(10 000, 12 500) + 1000 = 13 500, on a
+/// core at 14 000. With beta = 1 that is 0 + 2500 against 500 + 0.
 #[test]
 fn transfers_count_as_the_formula_says() {
     for (weights, worker) in [
@@ -108,8 +109,8 @@ fn transfers_overlap_the_queue() {
     mock.misses(7, 2, 1 << 20, 2500);
     let policy = policy(Flavour::Dmda, 3);
     assert_eq!(place(&mock, &policy, 0..3, "gemm"), [2, 2, 2]);
-    // GPU: max(13 000, 12 500) + 3000 = 16 000 and 2500 for the transfer; a core: 19 000. Added up, transfer and queue
-    // would end at 18 500, and the core would win.
+    // GPU: max(13 000, 12 500) + 3000 = 16 000 and 2500 for the transfer; a core: 19 000. Added up, transfer
+    // and queue would end at 18 500, and the core would win.
     assert_eq!(place(&mock, &policy, 7..8, "fft"), [2]);
 }
 
@@ -411,7 +412,8 @@ impl Books<'_> {
 }
 
 proptest! {
-    /// The loads are those of what is queued and in hand after every step, whatever estimates change, and nothing at the end.
+    /// The loads are those of what is queued and in hand after every step, whatever estimates change, and
+    /// nothing at the end.
     #[test]
     fn loads_add_up(flavour in 0..4usize, steps in prop::collection::vec(step(), 0..120)) {
         let policy = policy(FLAVOURS[flavour], 3);

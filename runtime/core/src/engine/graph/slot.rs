@@ -1,0 +1,146 @@
+//! The slots of a replay as nodes of the dependency engine: much lighter ones than tasks, since a replay may
+//! have more slots than tasks.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::replay::Run;
+use crate::deps::{Edge, Member, Successors};
+use crate::engine::ReadyTask;
+use crate::task::{Successor, Task};
+
+/// One of a replay's slots, with its access in the chain of its handle. From what comes before it the
+/// replay's tasks hear that they may use the handle; the last of them on the slot completes it. They lie
+/// together, one allocation for each replay, which the chains of their handles share.
+pub(crate) struct ReplaySlot {
+    successors: Successors<Successor>,
+    /// To this slot, from the one node that it may wait for.
+    edge: UnsafeCell<MaybeUninit<Edge<Successor>>>,
+    group: UnsafeCell<Option<Member<Successor>>>,
+    /// Alive until the slot has been completed.
+    run: NonNull<Run>,
+    /// The number of edges to it in a trace; edges from it have the next one.
+    entry: u64,
+    at: u32,
+    /// It is about to complete. Set while the list of blocked threads is locked, so that a search for cycles
+    /// sees slots that stay.
+    leaves: AtomicBool,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<ReplaySlot>() <= 64, "a replay has one for each of its slots");
+
+// SAFETY: `edge` and `group` are touched by the submitter until the run has begun, and afterwards only by
+// whoever completes the slot, which the run's counters order after it (AcqRel); who searches for cycles looks
+// at `group` in between, once `Run::is_linked` says so. Run is Sync.
+unsafe impl Sync for ReplaySlot {}
+// SAFETY: `run` is the address of what is Sync; the rest may go to any thread.
+unsafe impl Send for ReplaySlot {}
+
+impl ReplaySlot {
+    /// The slot at this place of a run.
+    pub(super) fn new(run: NonNull<Run>, at: usize, entry: u64) -> Self {
+        ReplaySlot {
+            successors: Successors::new(),
+            edge: UnsafeCell::new(MaybeUninit::uninit()),
+            group: UnsafeCell::new(None),
+            run,
+            entry,
+            at: at as u32,
+            leaves: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn successors(&self) -> &Successors<Successor> {
+        &self.successors
+    }
+
+    pub(crate) fn entry(&self) -> u64 {
+        self.entry
+    }
+
+    pub(crate) fn exit(&self) -> u64 {
+        self.entry + 1
+    }
+
+    /// Makes it wait for the node that owns `successors`; false if that has completed.
+    ///
+    /// # Safety
+    /// The caller is its submitter, and calls this once.
+    pub(crate) unsafe fn follow(&self, successors: &Successors<Successor>) -> bool {
+        // SAFETY: only the submitter touches the edge before it is pushed. It does not move, and lives until
+        // the slot has been completed, for which it has to be counted down first.
+        unsafe {
+            let edge = (*self.edge.get()).write(Edge::new(Successor::Slot(self)));
+            successors.push(edge)
+        }
+    }
+
+    /// Remembers that it is a member of a group.
+    ///
+    /// # Safety
+    /// The caller is its submitter.
+    pub(crate) unsafe fn join(&self, group: Member<Successor>) {
+        // SAFETY: only the submitter touches it before the run begins.
+        unsafe { *self.group.get() = Some(group) };
+    }
+
+    /// The one node that it waits for has completed.
+    ///
+    /// # Safety
+    /// Nobody else says so. The slot may be gone when this returns.
+    pub(crate) unsafe fn take_over(this: *const ReplaySlot, ready: impl FnMut(ReadyTask)) {
+        // SAFETY: by the caller's promise the run waits for this.
+        unsafe {
+            let (run, at) = ((*this).run, (*this).at as usize);
+            Run::takes_over(run, at, ready);
+        }
+    }
+
+    /// It is about to be completed.
+    pub(super) fn leaves(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
+    }
+
+    /// Completes it: `each` gets every successor to be counted down.
+    ///
+    /// # Safety
+    /// The run has begun, and nobody else calls this.
+    pub(super) unsafe fn complete(&self, mut each: impl FnMut(Successor)) {
+        // SAFETY: the submitter is done, and so is who searched for cycles, since the slot said that it
+        // leaves.
+        if let Some(group) = unsafe { &mut *self.group.get() }.take() {
+            group.leave(&mut each);
+        }
+        self.successors.close(each);
+    }
+
+    /// The task that stands for its replay.
+    ///
+    /// # Safety
+    /// The slot has not been completed, and is not meanwhile.
+    pub(crate) unsafe fn whole<'r>(this: *const ReplaySlot) -> &'r Arc<Task> {
+        // SAFETY: so the run is alive.
+        unsafe { (*this).run.as_ref() }.gate()
+    }
+
+    /// Shows what comes after it, unless it is about to be completed.
+    ///
+    /// # Safety
+    /// The caller searches for cycles, so that no slot starts to leave. `is_linked`: the submitter is done.
+    pub(super) unsafe fn each_after(&self, is_linked: bool, mut each: impl FnMut(Successor)) {
+        if self.leaves.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: it is not completed meanwhile; its group is not touched before that.
+        unsafe {
+            self.successors.look(None, &mut each);
+            if let Some(group) = is_linked.then(|| &*self.group.get()).and_then(Option::as_ref) {
+                group.each_after(each);
+            }
+        }
+    }
+}
