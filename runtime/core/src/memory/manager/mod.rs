@@ -339,7 +339,8 @@ impl Memory {
 
     /// Brings to `node` what a queued task will need, or what the user says, as far as memory is free.
     pub(crate) fn prefetch(&mut self, node: NodeId, needs: &[Need], reason: Reason) {
-        for need in needs {
+        // Who looks at a value where it is brings nothing.
+        for need in needs.iter().filter(|need| need.access != Access::Look) {
             let absent = self.is_absent(node, need);
             if !absent && need.access != Access::Write && reason == Reason::TaskPrefetch {
                 // What the user asked for, and a task turns out to need.

@@ -309,3 +309,17 @@ fn a_conversion_on_the_spot_is_no_transfer() {
     let needs = driver.needs(&Job { node: 1, needs: vec![(0, NARROW, Access::Read)], ..Job::default() });
     assert_eq!(driver.memory.transfer_times(&needs)[1], 10 + 100 + 50);
 }
+
+/// A task that only looks at what is known of a value neither waits for its bytes nor has them brought ahead.
+#[test]
+fn who_looks_brings_nothing() {
+    let mut driver = Driver::new(1, true, 1000, 1, &[100]);
+    let needs = driver.needs(&Job { node: 1, needs: vec![(0, WIDE, Access::Look)], ..Job::default() });
+    assert_eq!(driver.memory.missing(1, &needs), 0);
+    assert_eq!(driver.memory.transfer_times(&needs)[1], 0);
+    driver.memory.prefetch(1, &needs, Reason::TaskPrefetch);
+    assert_eq!(driver.memory.take_actions(), []);
+    let read = driver.needs(&Job { node: 1, needs: vec![(0, WIDE, Access::Read)], ..Job::default() });
+    driver.memory.prefetch(1, &read, Reason::TaskPrefetch);
+    assert!(matches!(driver.memory.take_actions()[..], [Action::Begin(_)]));
+}
