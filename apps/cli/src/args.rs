@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// The table of docs/options.md; with ZELLIGE_WRITE_DOCS in the environment it is written.
+    /// The table of docs/reference/options.md; with ZELLIGE_WRITE_DOCS in the environment it is written.
     #[test]
     fn the_table_of_options_is_up_to_date() {
         let mut page = String::from(
@@ -275,11 +275,11 @@ mod tests {
             };
             page += &format!("| {short}`--{name}` | {verbs} |\n");
         }
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/options.md");
         if std::env::var_os("ZELLIGE_WRITE_DOCS").is_some() {
-            std::fs::write(path, &page).expect("docs/options.md can be written");
+            std::fs::write(path, &page).expect("docs/reference/options.md can be written");
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(written, page, "docs/options.md is not what the command has; see its first lines");
+        assert_eq!(written, page, "docs/reference/options.md is not what the command has; see its first lines");
     }
 }

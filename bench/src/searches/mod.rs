@@ -1,4 +1,4 @@
-//! Many searches of the same events compared with the full one: the tables of the thesis behind `docs/psa.md`, on a basis of one's own.
+//! Many searches of the same events compared with the full one: the tables of the thesis behind `docs/explanation/psa.md`, on a basis of one's own.
 
 pub mod report;
 

@@ -4,7 +4,7 @@
 //! footprint and kind of device the last times are kept (64, once there are more every eighth of them); the
 //! mean of those near their median is the estimate once there are five ([`Source::History`]). Before that,
 //! and for sizes that never ran, a regression over the other sizes of the codelet and label answers
-//! ([`Source::Regression`]). What the user says ([`TaskInfo::cost`]) comes between the two. `docs/models.md`
+//! ([`Source::Regression`]). What the user says ([`TaskInfo::cost`]) comes between the two. `docs/explanation/models.md`
 //! says what is measured, stored and trusted.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! The native trace file: every record of a [`Trace`], from which the other forms are made. `docs/traces.md`
+//! The native trace file: every record of a [`Trace`], from which the other forms are made. `docs/how-to/traces.md`
 //! describes it.
 
 mod columns;

@@ -63,7 +63,7 @@ pub struct MatrixInfo {
 pub struct MatrixGenerate {
     /// The problem.
     pub kind: Problem,
-    /// Cells or elements along each axis; by default those of the comparisons in docs/sparse.md.
+    /// Cells or elements along each axis; by default those of the comparisons in docs/explanation/sparse.md.
     #[arg(long, value_name = "XxYxZ")]
     pub size: Option<Size>,
     /// Decades of the standard deviation of what varies most.

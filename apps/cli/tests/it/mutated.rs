@@ -48,7 +48,7 @@ fn mutate(bytes: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that a reader may take whatever its file says (docs/sparse.md, "Memory of readers"): rows without nonzeros, and vectors of them.
+/// Bytes that a reader may take whatever its file says (docs/explanation/sparse.md, "Memory of readers"): rows without nonzeros, and vectors of them.
 const PLAN: u64 = 64 << 20;
 
 /// Runs a line within 3 GB of address space; its end, and the most memory that it was seen to take.

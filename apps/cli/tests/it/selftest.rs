@@ -29,7 +29,7 @@ fn keys(value: &Value) -> BTreeSet<&str> {
 
 /// The names in the first column of the table of the page.
 fn documented() -> BTreeSet<String> {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/selftest.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/selftest.md");
     let page = std::fs::read_to_string(page).unwrap();
     let rows = page.split("## JSON").nth(1).unwrap().lines().filter(|line| line.starts_with("| `"));
     let names = |row: &str| -> Vec<String> {

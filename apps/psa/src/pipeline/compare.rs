@@ -1,4 +1,4 @@
-//! How far two runs agree, and how far each is from the truth: the columns of the tables of chapter 5 of the thesis behind `docs/psa.md`.
+//! How far two runs agree, and how far each is from the truth: the columns of the tables of chapter 5 of the thesis behind `docs/explanation/psa.md`.
 
 use std::collections::BTreeMap;
 

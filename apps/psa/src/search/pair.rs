@@ -35,7 +35,7 @@ pub struct PairPlan {
 
 impl Default for PairPlan {
     /// The best 8, at least 10 % of the energy for each hit, 5 mm apart, a penalty of 1.05: of simulated events with one hit of 150 keV to 1.5 MeV up to two in a hundred are called pairs
-    /// (`docs/psa.md`).
+    /// (`docs/explanation/psa.md`).
     fn default() -> Self {
         PairPlan { single: Plan::default(), keep: 8, least_share: 0.1, apart: 5.0, penalty: 1.05 }
     }

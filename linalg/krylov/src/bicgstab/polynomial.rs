@@ -18,7 +18,7 @@ pub(super) fn pairs(l: usize) -> impl Iterator<Item = (usize, usize)> {
 
 /// Where the cosine between what is left of `r_0` and of `r_l` is less than the first of these, the least residual leaves too few digits of the next
 /// coefficients of bi-conjugate gradients, and the second is taken for it. Taking that for every smaller cosine, as the authors do, costs more steps
-/// than it saves where nothing is lost (docs/sparse.md). A polynomial of degree 1 has no others that would make up for a residual that is not the least.
+/// than it saves where nothing is lost (docs/explanation/sparse.md). A polynomial of degree 1 has no others that would make up for a residual that is not the least.
 const SMALL_COSINE: f64 = 0.1;
 const LEAST_COSINE: f64 = 0.7;
 

@@ -11,7 +11,7 @@ use crate::operand::Accesses;
 use crate::task::{Header, Role, Task};
 
 /// Every use counts as one under the same number: with the numbers of submission a full device gives up what
-/// its tasks need next, since they run by priority (`docs/simulation.md`).
+/// its tasks need next, since they run by priority (`docs/explanation/simulation.md`).
 const USE: u64 = 0;
 
 impl TransferDriver {
