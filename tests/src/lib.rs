@@ -43,7 +43,17 @@ pub fn within<R: Send + 'static>(
     }
 }
 
-/// The examples of the README are tests.
+/// The programs of the documentation are tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+mod documentation {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/tutorials/task-graph.md")]
+    struct TaskGraph;
+    #[doc = include_str!("../../docs/tutorials/sparse-system.md")]
+    struct SparseSystem;
+    #[doc = include_str!("../../docs/how-to/install.md")]
+    struct Install;
+    #[doc = include_str!("../../docs/how-to/out-of-core.md")]
+    struct OutOfCore;
+}

@@ -115,9 +115,9 @@ pub enum Verb {
     /// Lattice QCD with staggered quarks.
     #[command(subcommand)]
     Lqcd(Box<Lqcd>),
-    /// Solve A x = b by a Krylov method, to a residual that is true.
+    /// Solve A x = b: method and preconditioner by the matrix, the residual recomputed.
     Solve(Box<SolveArgs>),
-    /// A sparse product with elements as accurate as their magnitude deserves: storage, errors and times.
+    /// Sparse products with small nonzeros in fewer bits: storage, errors and times.
     Spmv(SpmvArgs),
     /// Sparse matrices: describe, make and convert them.
     #[command(subcommand)]
@@ -128,7 +128,7 @@ pub enum Verb {
     /// The machine itself.
     #[command(subcommand)]
     Machine(MachineVerb),
-    /// What a machine that is only written down would do: nothing runs, time is virtual.
+    /// Predict times on a machine from its platform file: nothing runs, time is virtual.
     #[command(subcommand)]
     Simulate(Simulate),
     /// What a run did, from the trace that it wrote: a summary, and files for viewers.
@@ -280,6 +280,9 @@ mod tests {
             std::fs::write(path, &page).expect("docs/reference/options.md can be written");
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(written, page, "docs/reference/options.md is not what the command has; see its first lines");
+        assert_eq!(
+            written, page,
+            "docs/reference/options.md is not what the command has; see its first lines"
+        );
     }
 }

@@ -21,3 +21,4 @@ mod simulate;
 mod solve;
 mod sparse;
 mod terminal;
+mod tutorials;
