@@ -1,10 +1,11 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup check test test-long demo demo-psa demo-lqcd bench-peers gpu portable loom mutants ci
+.PHONY: help setup check test test-long demo demo-psa demo-lqcd screenshots bench-peers gpu portable loom mutants ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
 	@echo "make demo-psa     the same for pulse shapes: simulate a crystal, search for events in all ways, compare, stream"
 	@echo "make demo-lqcd    the same for lattice QCD: generate a gauge field, smear its links, compute a propagator in it"
+	@echo "make screenshots  the pictures of README.md, from the pages of make demo; needs Chromium"
 	@echo "make check        format, lints, unit tests, one smoke test per crate"
 	@echo "make test         set up, run every functional test, at sizes that find bugs within minutes"
 	@echo "make test-long    the same at full size, with NVRTC, seeded bugs, all loom models, fuzzing and sanitizers; a line per part"
@@ -37,6 +38,9 @@ demo-psa: setup
 
 demo-lqcd: setup
 	@scripts/demo-lqcd
+
+screenshots: setup
+	@scripts/screenshots
 
 bench-peers: setup
 	@scripts/bench-peers
