@@ -55,7 +55,7 @@ Begin with
   zellige tor run system.toml --precision fp32 --precision hp1:operand=1e-2 --report report.html
   zellige tor info SYSTEM.toml          how large it is, before anything runs
   zellige solve A.mtx.gz -b b.npy -o x.npy  a sparse system, by whatever method works
-  zellige spmv A.mtx.gz                 what a sparse matrix takes with elements as accurate as they deserve
+  zellige spmv A.mtx.gz                 what a sparse matrix takes with small nonzeros in fewer bits
   zellige psa simulate -o basis         the signals of all points of a germanium crystal
   zellige psa run --help                where in a germanium crystal gamma rays gave their energy
   zellige psa track --simulate 2000     how well gamma rays are put together from points in germanium
@@ -70,7 +70,7 @@ Exit codes
   0  done        1  failed       2  bad parameter, option or input     3  no precision rule survived
   4  no such device              5  a system not solved to the requested tolerance           130  Ctrl-C";
 
-/// Task graphs over tiles, each tile in the precision it deserves.
+/// Task graphs over tiles, each tile in the precision it needs.
 #[derive(Debug, Parser)]
 #[command(name = "zellige", version = crate::provenance::VERSION, after_long_help = TOP_EXAMPLES, max_term_width = 120, propagate_version = true)]
 pub struct Cli {

@@ -1,0 +1,250 @@
+"""Task graphs on numpy arrays, mixed-precision dense and sparse solvers.
+
+>>> import numpy as np, zellige
+>>> rt = zellige.Runtime()
+>>> x, y = rt.register(np.ones(4)), rt.register(np.zeros(4))
+>>> def axpy(x, y):
+...     y += 3 * x
+>>> task = rt.submit(axpy, zellige.read(x), zellige.update(y))
+>>> rt.take(y)
+array([3., 3., 3., 3.])
+
+``zellige.tor`` has tomographic reconstructors.
+"""
+
+from __future__ import annotations
+
+import os as _os
+from dataclasses import dataclass as _dataclass
+from typing import Any, Callable, Sequence
+
+import numpy as _np
+
+from . import _zellige
+from ._zellige import Error, Handle, Task
+
+__all__ = [
+    "Cholesky", "Error", "Handle", "Runtime", "SolveResult", "Task", "cholesky", "read", "solve", "tor", "update", "write",
+]
+
+
+@_dataclass(frozen=True)
+class Operand:
+    """A handle, or a list of handles, and what a task does with it. Made by `read`, `update` and `write`."""
+
+    mode: int
+    handle: Any
+
+
+def _operand(mode: int, handle: Handle | Sequence[Handle]) -> Operand:
+    handles = [handle] if isinstance(handle, Handle) else list(handle)
+    for each in handles:
+        if not isinstance(each, Handle):
+            raise TypeError(f"an operand is a handle or a list of handles, not {type(each).__name__}")
+    return Operand(mode, handle if isinstance(handle, Handle) else handles)
+
+
+def read(handle: Handle | Sequence[Handle]) -> Operand:
+    """The function gets the value; an array is read-only."""
+    return _operand(0, handle)
+
+
+def update(handle: Handle | Sequence[Handle]) -> Operand:
+    """The function gets the value and changes it in place."""
+    return _operand(1, handle)
+
+
+def write(handle: Handle | Sequence[Handle]) -> Operand:
+    """The function gets nothing; what it returns is the new value (a tuple, where several operands are written)."""
+    return _operand(2, handle)
+
+
+class Runtime:
+    """Workers that run Python functions as tasks.
+
+    Dependencies follow from the order of submission and from what each task does with its operands. Functions hold the
+    interpreter's lock, and run in parallel as far as they release it, as numpy does in large operations.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Threads that run tasks; by default one per core.
+    policy : str, optional
+        Scheduling policy: ``lws`` (default), ``prio``, ``eager``, ...
+    trace : bool
+        Record what happens, for `write_trace`.
+    """
+
+    def __init__(self, workers: int | None = None, *, policy: str | None = None, trace: bool = False) -> None:
+        self._rt = _zellige.Runtime(workers, policy, trace)
+
+    @property
+    def workers(self) -> int:
+        """Threads that run tasks."""
+        return self._rt.workers
+
+    def register(self, value: Any, name: str | None = None) -> Handle:
+        """Give a value to the runtime. An array is not copied: leave it alone until it is taken back."""
+        return self._rt.register(value, name)
+
+    def register_empty(self, name: str | None = None) -> Handle:
+        """A handle without a value: a task has to write it first."""
+        return self._rt.register_empty(name)
+
+    def submit(self, function: Callable[..., Any], *operands: Operand, name: str | None = None, priority: int = 0) -> Task:
+        """Submit a task and return at once.
+
+        Parameters
+        ----------
+        function : callable
+            Called with the values of what it reads and updates, in the order of `operands`; a list for a list. Arrays
+            may be used until it returns; one that is kept longer is an error of the task.
+        *operands : Operand
+            Made by `read`, `update` and `write`.
+        name : str, optional
+            For traces and messages; by default the function's name.
+        priority : int
+            Larger runs earlier, where the policy heeds it.
+        """
+        for operand in operands:
+            if not isinstance(operand, Operand):
+                raise TypeError("say what the task does with its operand: zellige.read(x), update(x) or write(x)")
+        name = name or getattr(function, "__name__", type(function).__name__)
+        return self._rt.submit(function, [(each.mode, each.handle) for each in operands], name, priority)
+
+    def read(self, handle: Handle) -> Any:
+        """Wait for the value; a copy of it (arrays) or the value itself."""
+        return self._rt.read(handle)
+
+    def take(self, handle: Handle) -> Any:
+        """Wait for the value and take it out of the runtime."""
+        return self._rt.take(handle)
+
+    def wait(self, task: Task) -> None:
+        """Wait for a task. Raises `Error`, with the function's exception as its cause, if it failed."""
+        self._rt.wait(task)
+
+    def wait_all(self) -> None:
+        """Wait for all tasks. Raises `Error` for the first that failed since the last call."""
+        self._rt.wait_all()
+
+    def cancel_all(self) -> None:
+        """Discard what has not begun."""
+        self._rt.cancel_all()
+
+    def write_trace(self, path: str | _os.PathLike[str]) -> None:
+        """Write what was recorded; ``zellige trace FILE -o run.html`` makes a page of it."""
+        self._rt.write_trace(path)
+
+
+def _columns(b: Any, rows: int) -> tuple[_np.ndarray, bool]:
+    b = _np.asarray(b, dtype=_np.float64)
+    if b.ndim not in (1, 2) or b.shape[0] != rows:
+        raise ValueError(f"right-hand sides of shape {b.shape} for a matrix of {rows} rows")
+    return (b[:, None], True) if b.ndim == 1 else (b, False)
+
+
+class Cholesky:
+    """The factor of a symmetric positive definite matrix, each tile product in the precision that a rule gives it. Made by `cholesky`."""
+
+    def __init__(self, a: Any, rule: str) -> None:
+        a = _np.asarray(a, dtype=_np.float64)
+        if a.ndim != 2:
+            raise ValueError(f"a matrix has two dimensions, not {a.ndim}")
+        self._rows = a.shape[0]
+        self._factor = _zellige.Cholesky(a, rule)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of tile products in each precision."""
+        return dict(self._factor.shares)
+
+    def solve(self, b: Any) -> _np.ndarray:
+        """``A^-1 b``, as accurate as the factor."""
+        b, is_vector = _columns(b, self._rows)
+        x = self._factor.solve(b)
+        return x[:, 0] if is_vector else x
+
+    def refine(self, b: Any, tol: float = 1e-12) -> _np.ndarray:
+        """``A^-1 b`` by iterative refinement in float64, to a relative residual of `tol`. Raises `Error` if that is not reached."""
+        b, is_vector = _columns(b, self._rows)
+        x, residual, steps = self._factor.refine(b, tol)
+        if not residual <= tol:
+            raise Error(f"the residual is {residual:.1e} after {steps} steps of refinement, not {tol:.1e}: take a rule with more precision")
+        return x[:, 0] if is_vector else x
+
+
+def cholesky(a: Any, rule: str = "fp32") -> Cholesky:
+    """Factor a symmetric positive definite matrix; its lower triangle is read.
+
+    Parameters
+    ----------
+    a : array_like, (n, n)
+    rule : str
+        Precision of the tile products: ``fp32``, ``hp1``, ``hp1:band=2``, ``hp1:operand=1e-2,else=x3``, ...
+
+    Raises
+    ------
+    Error
+        Where the matrix is not positive definite in this precision, with the row.
+    """
+    return Cholesky(a, rule)
+
+
+@_dataclass(frozen=True)
+class SolveResult:
+    """What `solve` found.
+
+    Attributes
+    ----------
+    x : ndarray
+        The answer, or the best one found.
+    converged : bool
+        Whether the recomputed residual is below the tolerance; for several right-hand sides, of all of them.
+    residual : float
+        The largest relative residual ``|b - A x| / |b|``, recomputed from the answer.
+    columns : list of dict
+        For each right-hand side: ``steps``, ``method``, ``precond``, ``history`` and more.
+    """
+
+    x: _np.ndarray
+    converged: bool
+    residual: float
+    columns: list[dict[str, Any]]
+
+
+def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, precond: str | None = None,
+          operator: str | None = None, scale: str | None = None, max_steps: int | None = None,
+          max_time: float | None = None) -> SolveResult:
+    """Solve ``A x = b`` with a sparse matrix; method and preconditioner by the matrix where none are given.
+
+    Parameters
+    ----------
+    a : sparse matrix of scipy, or anything that ``scipy.sparse.csr_array`` takes
+    b : array_like, (n,) or (n, k)
+    tol : float
+        Of the recomputed residual, relative to ``b`` (2-norms).
+    method, precond, operator, scale : str, optional
+        As the options of ``zellige solve``: ``cg``, ``gmres:60``; ``ic0``, ``amg``; ``ap7:cw:2^-24``; ``both``, ...
+    max_steps : int, optional
+    max_time : float, optional
+        In seconds.
+    """
+    from scipy.sparse import csr_array
+
+    a = csr_array(a, dtype=_np.float64)
+    a.sum_duplicates()
+    rows, width = a.shape
+    if rows != width:
+        raise ValueError(f"a matrix of {rows} x {width} is not square")
+    columns, is_vector = _columns(b, rows)
+    x = _np.empty(columns.shape)
+    parts = (a.indptr.astype(_np.int64), a.indices.astype(_np.int64), a.data)
+    given = dict(tol=tol, method=method, precond=precond, operator=operator, scale=scale, max_steps=max_steps, max_time=max_time)
+    found = _zellige.solve(parts, width, columns, x, given)
+    residuals = [each["residual"] / each["rhs_norm"] if each["rhs_norm"] else each["residual"] for each in found]
+    converged = all(each["converged"] for each in found)
+    return SolveResult(x[:, 0] if is_vector else x, converged, max(residuals, default=0.0), found)
+
+
+from . import tor  # noqa: E402

@@ -1,0 +1,347 @@
+//! Task graphs of Python callables on Python objects, numpy arrays above all.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use zellige_runtime::{self as runtime, Data, Meta, Submit, reads, updates, writes};
+
+use crate::interrupt::detached;
+
+/// What a handle holds: any object.
+pub struct Value {
+    object: Py<PyAny>,
+    bytes: usize,
+}
+
+impl Value {
+    fn new(object: &Bound<'_, PyAny>) -> Value {
+        let bytes = object.getattr("nbytes").and_then(|bytes| bytes.extract()).unwrap_or(0);
+        Value { object: object.clone().unbind(), bytes }
+    }
+}
+
+impl Data for Value {
+    type Ref<'v> = &'v Value;
+    type Mut<'v> = &'v mut Value;
+
+    fn view(&self) -> &Value {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut Value {
+        self
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: self.bytes, ..Meta::default() }
+    }
+}
+
+/// The memory of an array, for as long as a task may use it: every view that a body makes names it as its base.
+#[pyclass(frozen)]
+struct Lent {
+    interface: Py<PyDict>,
+    /// Keeps the memory.
+    _array: Py<PyAny>,
+}
+
+#[pymethods]
+impl Lent {
+    #[getter(__array_interface__)]
+    fn interface(&self, py: Python<'_>) -> Py<PyDict> {
+        self.interface.clone_ref(py)
+    }
+}
+
+/// What a body gets of one operand, and what tells whether it has kept it.
+struct Argument<'py> {
+    object: Bound<'py, PyAny>,
+    lent: Option<Bound<'py, Lent>>,
+}
+
+/// An array is lent, read-only to who reads it; anything else is given as it is.
+fn lend<'py>(py: Python<'py>, value: &Value, writable: bool) -> PyResult<Argument<'py>> {
+    let object = value.object.bind(py);
+    let numpy = py.import("numpy")?;
+    let is_array = object.is_instance(&numpy.getattr("ndarray")?)?;
+    if !is_array || object.getattr("dtype")?.getattr("hasobject")?.extract()? {
+        return Ok(Argument { object: object.clone(), lent: None });
+    }
+    let interface: Bound<'py, PyDict> = object.getattr("__array_interface__")?.cast_into::<PyDict>()?.copy()?;
+    if !writable {
+        let at = interface.get_item("data")?.ok_or_else(|| PyTypeError::new_err("an array without memory"))?;
+        interface.set_item("data", (at.get_item(0)?, true))?;
+    }
+    let lent = Bound::new(py, Lent { interface: interface.unbind(), _array: object.clone().unbind() })?;
+    Ok(Argument { object: numpy.call_method1("asarray", (&lent,))?, lent: Some(lent) })
+}
+
+/// How an operand is passed to the body.
+#[derive(Clone, Copy)]
+enum Shape {
+    One,
+    List(usize),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Read,
+    Update,
+    Write,
+}
+
+/// The next values of a list of operands: one, or a Python list of several.
+fn next<'py>(
+    py: Python<'py>,
+    shape: Shape,
+    arguments: &mut impl Iterator<Item = PyResult<Argument<'py>>>,
+    lent: &mut Vec<Bound<'py, Lent>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut one = || -> PyResult<Bound<'py, PyAny>> {
+        let argument = arguments.next().expect("as many as were declared")?;
+        lent.extend(argument.lent);
+        Ok(argument.object)
+    };
+    match shape {
+        Shape::One => one(),
+        Shape::List(count) => {
+            let list = (0..count).map(|_| one()).collect::<PyResult<Vec<_>>>()?;
+            Ok(list.into_pyobject(py)?.into_any())
+        }
+    }
+}
+
+/// Checks that nobody but this function has the memory that was lent.
+fn given_back(py: Python<'_>, lent: Vec<Bound<'_, Lent>>) -> PyResult<()> {
+    let count = py.import("sys")?.getattr("getrefcount")?;
+    for lent in lent {
+        // This function's and the call's own.
+        if count.call1((&lent,))?.extract::<usize>()? > 2 {
+            return Err(PyValueError::new_err(
+                "the function has kept an array of its operands (or a view of one): it may only be used until it returns; keep a copy",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Calls the function with views of what it reads and updates; what it returns is written.
+fn call<'v>(
+    function: &Py<PyAny>,
+    operands: &[(Mode, Shape)],
+    read: impl Iterator<Item = &'v Value>,
+    updated: Vec<&mut Value>,
+    mut written: Vec<runtime::Slot<'_, Value>>,
+) -> PyResult<()> {
+    Python::attach(|py| {
+        let mut read = read.map(|value| lend(py, value, false));
+        let mut updated = updated.into_iter().map(|value| lend(py, value, true));
+        let (mut arguments, mut lent) = (Vec::new(), Vec::new());
+        for &(mode, shape) in operands {
+            match mode {
+                Mode::Read => arguments.push(next(py, shape, &mut read, &mut lent)?),
+                Mode::Update => arguments.push(next(py, shape, &mut updated, &mut lent)?),
+                Mode::Write => {}
+            }
+        }
+        let result = function.bind(py).call1(PyTuple::new(py, arguments)?)?;
+        let shapes: Vec<Shape> = operands.iter().filter(|(mode, _)| *mode == Mode::Write).map(|&(_, shape)| shape).collect();
+        let results = match shapes.len() {
+            0 => Vec::new(),
+            1 => vec![result.clone()],
+            count => result.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|results| match results.len() == count {
+                true => Ok(results),
+                false => Err(PyValueError::new_err(format!(
+                    "the function returned {} values and writes {count} operands",
+                    results.len()
+                ))),
+            })?,
+        };
+        let mut slots = written.iter_mut();
+        for (result, shape) in results.iter().zip(shapes) {
+            let values = match shape {
+                Shape::One => vec![result.clone()],
+                Shape::List(count) => result.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|values| {
+                    match values.len() == count {
+                        true => Ok(values),
+                        false => Err(PyValueError::new_err(format!(
+                            "the function returned {} values for a list of {count}",
+                            values.len()
+                        ))),
+                    }
+                })?,
+            };
+            for value in values {
+                slots.next().expect("as many as were declared").put(Value::new(&value));
+            }
+        }
+        drop((result, results));
+        given_back(py, lent)
+    })
+}
+
+/// A runtime's error as an exception; where a Python function failed, its exception is the cause.
+fn raised(error: runtime::Error) -> PyErr {
+    let raised = crate::error(&error);
+    if let runtime::Error::Failed(failure) | runtime::Error::Poisoned { failure, .. } = &error
+        && let Some(cause) = failure.downcast_ref::<PyErr>()
+    {
+        Python::attach(|py| raised.set_cause(py, Some(cause.clone_ref(py))));
+    }
+    raised
+}
+
+/// Owns workers, tasks and the order of their execution.
+#[pyclass(frozen)]
+pub struct Runtime(Arc<runtime::Runtime>);
+
+impl Drop for Runtime {
+    /// Workers that still run tasks need the interpreter's lock to end.
+    fn drop(&mut self) {
+        let last = Arc::clone(&self.0);
+        Python::attach(|py| py.detach(|| drop(last.wait_all())));
+    }
+}
+
+impl Runtime {
+    fn waits<R: Send>(
+        &self,
+        py: Python<'_>,
+        wait: impl FnOnce(&runtime::Runtime) -> Result<R, runtime::Error> + Send,
+    ) -> PyResult<R> {
+        let rt = &self.0;
+        detached(py, || rt.cancel_all(), || wait(rt))?.map_err(raised)
+    }
+}
+
+#[pymethods]
+impl Runtime {
+    #[new]
+    #[pyo3(signature = (workers=None, policy=None, trace=false))]
+    fn new(py: Python<'_>, workers: Option<usize>, policy: Option<&str>, trace: bool) -> PyResult<Self> {
+        let mut builder = runtime::Runtime::builder().trace(trace);
+        builder = workers.into_iter().fold(builder, runtime::RuntimeBuilder::workers);
+        builder = policy.into_iter().fold(builder, runtime::RuntimeBuilder::policy);
+        py.detach(|| builder.build()).map(|rt| Runtime(Arc::new(rt))).map_err(raised)
+    }
+
+    #[getter]
+    fn workers(&self) -> usize {
+        self.0.workers()
+    }
+
+    #[pyo3(signature = (value, name=None))]
+    fn register(&self, value: &Bound<'_, PyAny>, name: Option<String>) -> Handle {
+        Handle::named(self.0.register(Value::new(value)), name)
+    }
+
+    #[pyo3(signature = (name=None))]
+    fn register_empty(&self, name: Option<String>) -> Handle {
+        Handle::named(self.0.register_empty(), name)
+    }
+
+    /// `operands`: pairs of a mode (0 read, 1 update, 2 write) and a handle or a list of handles.
+    #[pyo3(signature = (function, operands, name, priority))]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        function: Py<PyAny>,
+        operands: Vec<(u8, Operand)>,
+        name: String,
+        priority: i32,
+    ) -> PyResult<Task> {
+        let (mut read, mut updated, mut written, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (mode, operand) in operands {
+            let (shape, handles) = match operand {
+                Operand::One(handle) => (Shape::One, vec![handle]),
+                Operand::List(handles) => (Shape::List(handles.len()), handles),
+            };
+            let (mode, all) = match mode {
+                0 => (Mode::Read, &mut read),
+                1 => (Mode::Update, &mut updated),
+                _ => (Mode::Write, &mut written),
+            };
+            shapes.push((mode, shape));
+            all.extend(handles.iter().map(|handle| handle.get().0.clone()));
+        }
+        let task = py.detach(|| {
+            let operands = (reads(&read), updates(&updated), writes(&written));
+            let task = self.0.task(name).operands(operands);
+            let body = task.cpu(move |(read, updated, written)| call(&function, &shapes, read.iter(), updated, written));
+            body.priority(priority).submit()
+        });
+        task.map(Task).map_err(raised)
+    }
+
+    fn read(&self, py: Python<'_>, handle: &Bound<'_, Handle>) -> PyResult<Py<PyAny>> {
+        let handle = handle.get().0.clone();
+        let copy = |rt: &runtime::Runtime| {
+            let value = rt.read(&handle)?;
+            Ok(Python::attach(|py| value.object.bind(py).call_method0("copy").map(Bound::unbind).unwrap_or_else(|_| value.object.clone_ref(py))))
+        };
+        self.waits(py, copy)
+    }
+
+    fn take(&self, py: Python<'_>, handle: &Bound<'_, Handle>) -> PyResult<Py<PyAny>> {
+        let handle = handle.get().0.clone();
+        self.waits(py, |rt| rt.take(handle)).map(|value| value.object)
+    }
+
+    fn wait(&self, py: Python<'_>, task: &Task) -> PyResult<()> {
+        let task = &task.0;
+        self.waits(py, |rt| rt.wait(task))
+    }
+
+    fn wait_all(&self, py: Python<'_>) -> PyResult<()> {
+        self.waits(py, runtime::Runtime::wait_all)
+    }
+
+    fn cancel_all(&self) {
+        self.0.cancel_all();
+    }
+
+    fn write_trace(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
+        let rt = &self.0;
+        let trace = py.detach(|| rt.take_trace());
+        let trace = trace.ok_or_else(|| crate::error("nothing was recorded: Runtime(trace=True) records"))?;
+        let write = || -> std::io::Result<()> {
+            let mut file = std::io::BufWriter::new(std::fs::File::create(&path)?);
+            trace.write_native(&mut file)?;
+            std::io::Write::flush(&mut file)
+        };
+        py.detach(write).map_err(|error| crate::error(format!("{}: {error}", path.display())))
+    }
+}
+
+/// One handle, or a list of them.
+#[derive(FromPyObject)]
+enum Operand {
+    One(Py<Handle>),
+    List(Vec<Py<Handle>>),
+}
+
+/// The runtime's name for one Python object.
+#[pyclass(frozen)]
+pub struct Handle(runtime::Handle<Value>);
+
+impl Handle {
+    fn named(handle: runtime::Handle<Value>, name: Option<String>) -> Handle {
+        Handle(match name {
+            Some(name) => handle.named(name),
+            None => handle,
+        })
+    }
+}
+
+/// A submitted task.
+#[pyclass(frozen)]
+pub struct Task(runtime::TaskRef);
+
+#[pymethods]
+impl Task {
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+}

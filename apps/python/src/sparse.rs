@@ -1,0 +1,89 @@
+//! Sparse systems.
+
+use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use zellige_sparse::Csr;
+use zellige_sparse::krylov::{History, Stop};
+use zellige_sparse::system::{Options, System};
+
+use crate::interrupt::detached;
+use crate::{default_runtime, error};
+
+/// How each right-hand side is solved for.
+fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
+    let mut options = Options::default();
+    let (mut tolerance, mut steps, mut seconds) = (1e-10, 10_000, None);
+    for (key, value) in py_options {
+        if value.is_none() {
+            continue;
+        }
+        match key.extract::<String>()?.as_str() {
+            "method" => options.method = value.extract::<String>()?.parse().map_err(error)?,
+            "precond" => options.preconditioner = value.extract::<String>()?.parse().map_err(error)?,
+            "operator" => options.inner = value.extract::<String>()?.parse().map_err(error)?,
+            "scale" => options.scaling = value.extract::<String>()?.parse().map_err(error)?,
+            "tol" => tolerance = value.extract()?,
+            "max_steps" => steps = value.extract()?,
+            "max_time" => seconds = Some(value.extract::<f64>()?),
+            other => return Err(error(format!("no option is named {other}"))),
+        }
+    }
+    options.stop = vec![Stop::RelativeToRhs(tolerance), Stop::Steps(steps)];
+    let seconds = seconds.map(|seconds| std::time::Duration::try_from_secs_f64(seconds).map_err(error)).transpose()?;
+    options.stop.extend(seconds.map(Stop::After));
+    Ok(options)
+}
+
+/// Solves for every column of `b`: the answers as columns, and a dictionary for each of what it took.
+#[pyfunction]
+pub fn solve<'py>(
+    py: Python<'py>,
+    (starts, column, value): (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>),
+    width: usize,
+    b: PyReadonlyArray2<'py, f64>,
+    x: &Bound<'py, PyArray2<f64>>,
+    given: &Bound<'py, PyDict>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let options = options(given)?;
+    let starts = starts.as_array().iter().map(|&start| usize::try_from(start)).collect::<Result<Vec<_>, _>>();
+    let column = column.as_array().iter().map(|&column| u32::try_from(column)).collect::<Result<Vec<_>, _>>();
+    let a = Csr::new(width, starts.map_err(error)?, column.map_err(error)?, value.as_array().to_vec()).map_err(error)?;
+    let rt = default_runtime()?;
+    let b: Vec<Vec<f64>> = b.as_array().columns().into_iter().map(|column| column.to_vec()).collect();
+    let mut answers = vec![vec![0.0; width]; b.len()];
+    let solve = || {
+        let system = System::ready(rt, &a, &options)?;
+        b.iter()
+            .zip(&mut answers)
+            .map(|(b, x)| {
+                let mut history = History::default();
+                system.solve(b, x, &mut history).map(|answer| (answer, history))
+            })
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let found = detached(py, || rt.cancel_all(), solve)?.map_err(error)?;
+    let mut out = x.try_readwrite()?;
+    for (mut to, from) in out.as_array_mut().columns_mut().into_iter().zip(&answers) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+    let describe = |(answer, history): (zellige_sparse::system::Answer, History)| {
+        let result = PyDict::new(py);
+        let last = answer.attempts.last();
+        result.set_item("converged", answer.solution.reason.is_converged())?;
+        result.set_item("reason", answer.solution.reason.name())?;
+        result.set_item("steps", answer.solution.steps)?;
+        result.set_item("residual", answer.solution.true_residual)?;
+        result.set_item("rhs_norm", answer.solution.rhs)?;
+        result.set_item("backward_error", answer.backward_error)?;
+        result.set_item("attainable_residual", answer.attainable)?;
+        result.set_item("method", last.map(|attempt| attempt.method.clone()))?;
+        result.set_item("precond", last.map(|attempt| attempt.preconditioner.to_string()))?;
+        result.set_item("history", history.steps)?;
+        result.set_item("true_residuals", history.checks)?;
+        result.set_item("setup_seconds", answer.setup.as_secs_f64())?;
+        result.set_item("solve_seconds", answer.solve.as_secs_f64())?;
+        Ok(result)
+    };
+    found.into_iter().map(describe).collect()
+}
