@@ -1,4 +1,4 @@
-//! What applications share: the JSON of results ([`json`]), HTML reports ([`page`], [`svg`]), tables of text ([`table`]), numbers in words
+//! What applications share: the JSON of results ([`json`]), HTML reports ([`page`], [`svg`], [`residuals`]), tables of text ([`table`]), numbers in words
 //! ([`text`]).
 //!
 //! ```
@@ -19,6 +19,7 @@
 
 pub mod json;
 pub mod page;
+pub mod residuals;
 pub mod svg;
 pub mod table;
 mod tables;

@@ -33,6 +33,21 @@ pub fn short(x: f64) -> String {
     }
 }
 
+/// True for what a logarithmic scale can show.
+pub fn positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+/// The least and the largest of some numbers; a decade where there are none.
+pub fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values
+        .fold(None, |range, value| {
+            let (least, most) = range.unwrap_or((value, value));
+            Some((value.min(least), value.max(most)))
+        })
+        .unwrap_or((0.1, 1.0))
+}
+
 /// Linear or logarithmic way from values to pixels.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
@@ -52,9 +67,8 @@ impl Scale {
 
     /// Maps at least the decades that hold `from..to` to the pixels `low..high`.
     pub fn log(from: f64, to: f64, low: f64, high: f64) -> Self {
-        let usable = |x: f64| x.is_finite() && x > 0.0;
-        let from = if usable(from) { from.log10().floor() } else { -1.0 };
-        let to = if usable(to) { to.log10().ceil() } else { from + 1.0 };
+        let from = if positive(from) { from.log10().floor() } else { -1.0 };
+        let to = if positive(to) { to.log10().ceil() } else { from + 1.0 };
         Scale { from, to: to.max(from + 1.0), low, high, log: true }
     }
 

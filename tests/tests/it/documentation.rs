@@ -77,7 +77,9 @@ fn links_lead_somewhere() {
             };
             let leads = match heading {
                 "" => target.exists(),
-                heading => std::fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(heading)),
+                heading => {
+                    std::fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(heading))
+                }
             };
             if !leads {
                 dead.push(format!("{}: {link}", page.display()));

@@ -1,15 +1,13 @@
 //! Pages of results.
 
 use zellige_app::page::{Page, figure};
-use zellige_app::svg::{Chart, Scale, short};
+use zellige_app::residuals::Run;
+use zellige_app::svg::{Chart, Scale, positive, range, short};
 use zellige_krylov::History;
 
 use crate::pipeline::results::{
     Deviations, GenerateResult, InvertResult, MultishiftResult, Plaquettes, ReproduceResult,
 };
-
-/// Most points of a line: more than the picture has pixels would only make it large.
-const POINTS: usize = 800;
 
 /// Lines that have a colour of their own.
 const LINES: usize = 5;
@@ -157,20 +155,6 @@ fn plaquette(value: f64) -> String {
     format!("{value:.6}")
 }
 
-fn positive(value: f64) -> bool {
-    value.is_finite() && value > 0.0
-}
-
-/// The least and the largest of some numbers; a decade where there are none.
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values
-        .fold(None, |range, value| {
-            let (least, most) = range.unwrap_or((value, value));
-            Some((value.min(least), value.max(most)))
-        })
-        .unwrap_or((0.1, 1.0))
-}
-
 fn plaquettes(history: &[f64]) -> String {
     let mut chart = Chart::new(900.0, 320.0, MARGINS, "plaquette by trajectory");
     let (least, most) = range(history.iter().copied().filter(|value| value.is_finite()));
@@ -186,32 +170,9 @@ fn plaquettes(history: &[f64]) -> String {
 
 /// Sources have the norm 1: residuals are relative to them.
 fn residuals(histories: &[History]) -> String {
-    let mut chart = Chart::new(900.0, 420.0, MARGINS, "residuals by iteration");
-    let of_history = |history: &History| {
-        let checks: Vec<f64> = history.checks.iter().map(|check| check.1).collect();
-        history.steps.iter().copied().chain(checks).filter(|&norm| positive(norm)).collect::<Vec<_>>()
-    };
-    let (least, most) = range(histories.iter().flat_map(of_history));
-    let steps = histories.iter().map(|history| history.steps.len()).max().unwrap_or(0).max(1);
-    let y = Scale::log(least, most, chart.bottom, chart.top);
-    let x = Scale::linear(0.0, steps as f64, chart.left, chart.right);
-    chart.y_axis(&y, "residual (2-norm)");
-    chart.x_axis(&x, "iteration", false);
-    let every = steps.div_ceil(POINTS).max(1);
-    for (colour, history) in histories.iter().enumerate() {
-        let own = history.steps.iter().enumerate().map(|(step, &norm)| (step + 1, norm));
-        let shown = own.filter(|(step, norm)| step % every == 0 && positive(*norm));
-        let points: Vec<_> = shown.map(|(step, norm)| (x.at(step as f64), y.at(norm))).collect();
-        chart.line(&points, &format!("c{}", colour % LINES));
-        for &(step, norm) in history.checks.iter().filter(|check| positive(check.1)) {
-            let (cx, cy) = (x.at(step as f64), y.at(norm));
-            chart.put(format_args!(
-                r#"<circle cx="{cx:.1}" cy="{cy:.1}" r="3.5" class="dot mark"><title>iteration {step}: {}</title></circle>"#,
-                short(norm)
-            ));
-        }
-    }
-    chart.finish()
+    let runs: Vec<_> =
+        histories.iter().map(|history| Run { steps: &history.steps, checks: &history.checks }).collect();
+    zellige_app::residuals::residuals(&runs, "iteration")
 }
 
 fn correlator(values: &[f64]) -> String {
@@ -243,12 +204,5 @@ mod tests {
         ] {
             assert!(picture.starts_with("<svg") && !picture.contains("NaN"), "{picture}");
         }
-    }
-
-    #[test]
-    fn residuals_have_a_line_for_each_colour_and_a_point_for_each_check() {
-        let history = History { steps: vec![0.5, 0.25], checks: vec![(0, 1.0), (2, 0.26)] };
-        let picture = residuals(&[history.clone(), history]);
-        assert_eq!((picture.matches("class=\"line").count(), picture.matches("<circle").count()), (2, 4));
     }
 }

@@ -1,5 +1,51 @@
-//! Pages of results.
+//! What a solver did, as a page.
 
-mod residuals;
+use zellige_app::page::{Page, figure};
+use zellige_app::residuals::{Run, residuals};
+use zellige_app::svg::short;
+use zellige_app::text::bytes;
+use zellige_sparse::system::Answer;
 
-pub use residuals::of_solved;
+use crate::pipeline::results::Solved;
+
+/// The page of answers to the systems of a matrix of this name.
+pub fn of_solved(matrix: &str, solved: &[Solved]) -> Page {
+    let all = match &solved {
+        [one] => one.answer.solution.reason.name().to_owned(),
+        several => format!("{} answers", several.len()),
+    };
+    let mut page = Page::new(&format!("{matrix}: {all}"));
+    page.section(matrix, "A linear system, and how it was solved.", "");
+    let is_several = solved.len() > 1;
+    for solved in solved {
+        facts(&mut page, &solved.answer);
+        let words = "The line is the residual that the method itself keeps, points are recomputed residuals b - A x: where the line goes \
+                     on below them, the method has lost touch with the system, and is started again from the recomputed one.";
+        let title =
+            solved.name(is_several).map_or("Residuals".to_owned(), |name| format!("Residuals of {name}"));
+        let run = Run { steps: &solved.history.steps, checks: &solved.history.checks };
+        page.section(&title, words, &figure(&residuals(&[run], "step"), "2-norms, step by step"));
+    }
+    page
+}
+
+fn facts(page: &mut Page, answer: &Answer) {
+    let solution = &answer.solution;
+    let last = answer.attempts.last();
+    page.facts(&[
+        ("method", last.map_or(String::new(), |attempt| attempt.method.clone())),
+        ("preconditioner", last.map_or(String::new(), |attempt| attempt.preconditioner.to_string())),
+        ("reason to stop", solution.reason.name().to_owned()),
+        ("steps", solution.steps.to_string()),
+        ("true residual relative to the right-hand side", short(solution.true_residual / solution.rhs)),
+        ("backward error", short(answer.backward_error)),
+        ("set up (s)", short(answer.setup.as_secs_f64())),
+        ("solve (s)", short(answer.solve.as_secs_f64())),
+        ("in products (s)", short(answer.products.as_secs_f64())),
+        ("matrix", bytes(answer.bytes.matrix)),
+        ("low-precision copy", bytes(answer.bytes.inner)),
+        ("preconditioner in memory", bytes(answer.bytes.preconditioner)),
+        ("basis", bytes(answer.bytes.basis)),
+        ("in memory, all in all", bytes(answer.bytes.total())),
+    ]);
+}

@@ -13,6 +13,17 @@ fn measured(outcome: &Outcome) -> Vec<(&str, &Measured)> {
     list.filter_map(|r| r.measured.as_ref().map(|m| (r.rule.as_str(), m))).collect()
 }
 
+/// The part of `0..1` that shows these values apart, with room for a number on either side.
+fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (low, high) = values
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    if low > high {
+        return (0.0, 1.0);
+    }
+    let beside = (0.5 * (high - low)).max(1e-3);
+    (low - beside, high + beside)
+}
+
 /// Strehl ratio of each rule: stationary and, where there is one, exact.
 pub(super) fn strehl(outcome: &Outcome) -> String {
     let list = measured(outcome);
@@ -24,7 +35,8 @@ pub(super) fn strehl(outcome: &Outcome) -> String {
         [16.0, 54.0, 46.0, room(list.iter().map(|l| l.0))],
         "Strehl ratio per rule",
     );
-    let x = Scale::linear(0.0, 1.0, chart.left, chart.right);
+    let (low, high) = around(list.iter().flat_map(|(_, m)| [Some(m.strehl_moao), m.strehl_exact]).flatten());
+    let x = Scale::linear(low, high, chart.left, chart.right);
     chart.x_axis(&x, &format!("Strehl ratio at {} µm", short(outcome.input.system.wavelength * 1e6)), true);
     for (k, (rule, m)) in list.iter().enumerate() {
         let y = chart.top + row * (k as f64 + 0.5);
@@ -41,8 +53,12 @@ pub(super) fn strehl(outcome: &Outcome) -> String {
             r#"<circle cx="{a:.1}" cy="{y:.1}" r="5" class="dot moao"><title>stationary: {:.6}</title></circle>"#,
             m.strehl_moao
         ));
-        let right = x.at(m.strehl_exact.map_or(m.strehl_moao, |e| e.max(m.strehl_moao)));
-        chart.text(right + 9.0, y + 4.0, "start", "value", &format!("{:.4}", m.strehl_moao));
+        let exact = m.strehl_exact.unwrap_or(m.strehl_moao);
+        let (left, right) = (exact.min(m.strehl_moao), exact.max(m.strehl_moao));
+        if m.strehl_exact.is_some() {
+            chart.text(x.at(left) - 9.0, y + 4.0, "end", "value", &format!("{left:.5}"));
+        }
+        chart.text(x.at(right) + 9.0, y + 4.0, "start", "value", &format!("{right:.5}"));
     }
     chart.finish()
 }

@@ -27,15 +27,37 @@ pub(super) fn colour(share: f64) -> [u8; 3] {
 /// The centre of an image on a logarithmic scale down to `10^-DECADES` of the diffraction-limited peak, and its width in arcsec.
 pub(super) fn picture(psf: &Psf) -> (String, f64) {
     let crop = CROP.min(psf.size);
+    (bright(crop, &centre(psf), 0.0), crop as f64 * psf.pixel)
+}
+
+/// How far two images are apart, in the same way; the colours end at the decade that is given beside it, that above the largest difference.
+/// `None` for images of different sizes, and for equal ones.
+pub(super) fn difference(psf: &Psf, reference: &Psf) -> Option<(String, i32)> {
+    if (psf.size, psf.pixel) != (reference.size, reference.pixel) {
+        return None;
+    }
+    let apart: Vec<f64> = centre(psf).iter().zip(centre(reference)).map(|(a, b)| (a - b).abs()).collect();
+    let most = apart.iter().copied().fold(0.0, f64::max);
+    let decade = (most > 0.0).then(|| most.log10().ceil())?;
+    Some((bright(CROP.min(psf.size), &apart, decade), decade as i32))
+}
+
+/// The pixels around the centre, row by row.
+fn centre(psf: &Psf) -> Vec<f64> {
+    let crop = CROP.min(psf.size);
     let first = (psf.size - crop) / 2;
-    let pixels: Vec<u8> = (0..crop * crop)
-        .map(|k| {
-            let (x, y) = (first + k % crop, first + k / crop);
-            let value = psf.image.get(y * psf.size + x).copied().unwrap_or(0.0).max(1e-300);
-            (((value.log10() + DECADES) / DECADES).clamp(0.0, 1.0) * 255.0) as u8
-        })
-        .collect();
-    (format!("data:image/bmp;base64,{}", base64(&bitmap(crop, &pixels))), crop as f64 * psf.pixel)
+    let value =
+        |k: usize| psf.image.get((first + k / crop) * psf.size + first + k % crop).copied().unwrap_or(0.0);
+    (0..crop * crop).map(value).collect()
+}
+
+/// A picture of values up to `10^decade`, down to `10^-DECADES` of that.
+fn bright(size: usize, values: &[f64], decade: f64) -> String {
+    let shade = |value: &f64| {
+        (((value.max(1e-300).log10() - decade + DECADES) / DECADES).clamp(0.0, 1.0) * 255.0) as u8
+    };
+    let pixels: Vec<u8> = values.iter().map(shade).collect();
+    format!("data:image/bmp;base64,{}", base64(&bitmap(size, &pixels)))
 }
 
 /// An 8-bit bitmap with the palette of this module (row after row from the bottom, rows padded to 4 bytes).

@@ -51,7 +51,22 @@ pub(super) fn map(outcome: &Outcome, result: &RuleResult) -> String {
             chart.put(format_args!("</g>"));
         }
     }
+    let pixels = |row: usize| 2.0 + (size - 4.0) * row as f64 / n;
+    for row in sensors(outcome) {
+        let (at, end) = (pixels(row), size - 2.0);
+        chart.put(format_args!(r#"<path d="M2 {at:.2}H{at:.2}V{end:.2}" class="edge"/>"#));
+    }
     chart.finish()
+}
+
+/// The first measurement of each sensor but the first one.
+fn sensors(outcome: &Outcome) -> impl Iterator<Item = usize> + '_ {
+    let slopes = outcome.info.sub_apertures.iter().map(|sub_apertures| 2 * sub_apertures);
+    let before = slopes.scan(0, |before, slopes| {
+        *before += slopes;
+        Some(*before)
+    });
+    before.take(outcome.info.sub_apertures.len().saturating_sub(1))
 }
 
 /// A row of tiles by their most frequent precision, neighbours of one kind together.

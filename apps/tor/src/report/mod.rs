@@ -173,7 +173,7 @@ fn maps(out: &mut String, outcome: &Outcome) {
         out,
         "Precision maps",
         "The lower triangle of tiles. Each tile is divided in the proportions in which its products ran; point at it for the \
-         numbers.",
+         numbers. Lines are where another sensor begins.",
     );
     out.push_str(&map::legend(outcome));
     out.push_str("<div class=\"row small\">");
@@ -207,9 +207,17 @@ fn images(out: &mut String, outcome: &Outcome) {
         .collect();
     let _ = write!(
         out,
-        "<div class=\"ramp\" style=\"background:linear-gradient(90deg,{})\"></div>",
+        "<div class=\"ramp\" style=\"background:linear-gradient(90deg,{})\"></div><p class=\"ticks\">",
         stops.join(",")
     );
+    for decade in (0..=image::DECADES as i32).rev() {
+        let _ = match decade {
+            0 => write!(out, "<span>1</span>"),
+            decade => write!(out, "<span>10<sup>−{decade}</sup></span>"),
+        };
+    }
+    out.push_str("</p>");
+    let reference = outcome.reference().and_then(|result| Some((result, result.extras.images.first()?)));
     out.push_str("<div class=\"row small\">");
     for (result, psf) in shown {
         let (source, width) = image::picture(psf);
@@ -218,6 +226,16 @@ fn images(out: &mut String, outcome: &Outcome) {
         let words =
             format!("<code>{rule}</code>, Strehl ratio {:.4}, {} arcsec across", psf.strehl, short(width));
         figure(out, &picture, &words);
+        let Some((base, image)) = reference.filter(|(base, _)| base.rule != result.rule) else { continue };
+        let Some((source, decade)) = image::difference(psf, image) else { continue };
+        let base = escape(&base.rule);
+        let picture =
+            format!("<img class=\"psf\" alt=\"PSF of {rule} less that of {base}\" src=\"{source}\">");
+        figure(
+            out,
+            &picture,
+            &format!("The distance from <code>{base}</code>; the brightest colour is 10<sup>{decade}</sup>"),
+        );
     }
     out.push_str("</div></section>\n");
 }
