@@ -148,8 +148,8 @@ impl fmt::Debug for GpuStream {
 impl GpuStream {
     /// # Errors
     /// The driver's.
-    pub(super) fn new(memory: &Arc<GpuMemory>) -> Result<Self, GpuError> {
-        let stream = memory.driver.create_stream(memory.gpu, false)?;
+    pub(super) fn new(memory: &Arc<GpuMemory>, urgent: bool) -> Result<Self, GpuError> {
+        let stream = memory.driver.create_stream(memory.gpu, urgent)?;
         let (kept, landing, loss, records) = Default::default();
         let erased: Arc<dyn DeviceMemory> = Arc::<GpuMemory>::clone(memory);
         Ok(GpuStream { memory: Arc::clone(memory), erased, stream, kept, landing, loss, records })

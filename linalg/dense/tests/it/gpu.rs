@@ -286,6 +286,27 @@ fn solves_follow_on_the_gpu() {
     check(&mock);
 }
 
+/// Where the library has no kernel for a product of 8-bit tiles it is made in another way: the same products of entries, summed in another order.
+#[test]
+fn eight_bit_products_without_a_kernel_are_made_all_the_same() {
+    let Some(twins) = zellige_twins::mock(SOURCES) else { return };
+    let without = Arc::new(twins.without_8_bit_kernels().seed(21).build());
+    let Some(with) = mock(1, 21) else { return };
+    // Tiles that are multiples of 16, and others, which are padded.
+    for tile in [32, 20] {
+        let (n, grid) = (96, TileGrid::uniform(96, tile).unwrap());
+        let a = random_spd(n, 1.0, 22);
+        let made = [&without, &with].map(|mock| {
+            let rt = only_gpus(mock, &[0], 1 << 28).build().unwrap();
+            factor(&rt, &dense32(&a, n), &grid, &rule("fp8:band=1")).unwrap()
+        });
+        let errors = made.each_ref().map(|made| reference_backward_error(&a, &made.l, n));
+        assert!(errors[0] < 6e-2 && (errors[0] / errors[1] - 1.0).abs() < 0.1, "{errors:?}");
+    }
+    check(&without);
+    check(&with);
+}
+
 /// One of two GPUs fails at some operation: what it alone had is lost by name, or the factor is right.
 #[test]
 fn a_gpu_that_fails_is_named_or_not_missed() {
