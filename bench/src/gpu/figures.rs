@@ -30,6 +30,8 @@ pub struct Figures {
     tile: u32,
     /// Most products on one tile in one task.
     fuse_updates: u8,
+    /// Triangular solves of factorisations by inverses of diagonal blocks.
+    by_inverses: bool,
     /// Streams for bodies, without the urgent one.
     streams: usize,
     /// One more stream for urgent bodies.
@@ -328,6 +330,7 @@ impl Figures {
             libraries: libraries.into_iter().collect(),
             tile: sizes.tile,
             fuse_updates: sizes.fuse_updates,
+            by_inverses: sizes.by_inverses,
             streams: sizes.tuning.streams,
             urgent_stream: sizes.tuning.urgent,
             depth: sizes.tuning.depth.launched,

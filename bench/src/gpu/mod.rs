@@ -104,17 +104,20 @@ pub struct Tuning {
     pub urgent: bool,
     /// [`Gpu::depth`].
     pub depth: LaunchDepth,
+    /// [`Gpu::spins`]; `None`: as this machine suggests.
+    pub spins: Option<Duration>,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { streams: 2, urgent: false, depth: LaunchDepth::default() }
+        Tuning { streams: 2, urgent: false, depth: LaunchDepth::default(), spins: None }
     }
 }
 
 impl Tuning {
     fn of(self, gpu: Gpu) -> Gpu {
-        gpu.streams(self.streams).urgent_stream(self.urgent).depth(self.depth)
+        let gpu = gpu.streams(self.streams).urgent_stream(self.urgent).depth(self.depth);
+        self.spins.into_iter().fold(gpu, Gpu::spins)
     }
 }
 
@@ -135,6 +138,8 @@ pub struct Sizes {
     pub rules: Vec<Rule>,
     /// Most products on one tile in one task.
     pub fuse_updates: u8,
+    /// Triangular solves of factorisations by inverses of diagonal blocks, where these are well-conditioned.
+    pub by_inverses: bool,
     /// Order of the factorisations in little memory.
     pub out_of_core: u32,
     /// CPU workers that help.
@@ -177,6 +182,7 @@ impl Sizes {
             tile: 2048,
             rules: Vec::new(),
             fuse_updates: 1,
+            by_inverses: false,
             out_of_core: if quick { 16_384 } else { 32_768 },
             workers: Topology::discover().cores.len(),
             sparse,

@@ -154,6 +154,7 @@ impl Run<'_> {
             },
             on_not_spd: OnNotSpd::Retry,
             fuse_updates: self.sizes.fuse_updates.into(),
+            by_inverses: self.sizes.by_inverses,
             ..Options::default()
         };
         let plan = pipeline::plan(input, &options)?;

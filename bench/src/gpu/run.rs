@@ -397,7 +397,18 @@ impl Run<'_> {
     fn tiled_bench(&self, n: u32, rule: Rule, fingerprint: bool) -> TiledBench {
         let (tile, repeats) = (self.sizes.tile as usize, self.sizes.repeats.into());
         let fuse_updates = self.sizes.fuse_updates.into();
-        TiledBench { n: n as usize, tile, rule, repeats, workers: 0, fingerprint, fuse_updates, models: None }
+        let by_inverses = self.sizes.by_inverses;
+        TiledBench {
+            n: n as usize,
+            tile,
+            rule,
+            repeats,
+            workers: 0,
+            fingerprint,
+            fuse_updates,
+            by_inverses,
+            models: None,
+        }
     }
 
     /// A factorisation in tiles, as often as there is time for; `None`: a line says why.

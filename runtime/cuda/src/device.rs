@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -45,6 +45,8 @@ struct Load {
 /// How threads of streams are to be.
 #[derive(Clone)]
 struct Start {
+    /// How long a thread asks for an end before it sleeps until then.
+    spins: Duration,
     /// Of what they compute: conversions on the host, ends of bodies.
     mode: Subnormals,
     /// The CPUs of whoever built the runtime. A thread inherits those of the thread that starts it, and that may
@@ -92,9 +94,10 @@ impl GpuDevice {
         streams: usize,
         has_urgent: bool,
         depth: LaunchDepth,
+        spins: Duration,
         mode: Subnormals,
     ) -> Self {
-        let start = Start { mode, cpus: sched_getaffinity(None).ok() };
+        let start = Start { spins, mode, cpus: sched_getaffinity(None).ok() };
         let computes = (0..streams).map(|_| Load::default()).collect();
         let (turn, lanes) = (AtomicUsize::new(0), Mutex::default());
         GpuDevice { memory, computes, has_urgent, turn, depth, lanes, start }
@@ -200,13 +203,14 @@ impl Lane {
         let which = (nth, urgent);
         let launcher =
             start("zellige-gpu", how, move || launch_all(&launches, which, queue.into_iter(), &flying));
-        let waiter = start("zellige-gpu-end", how, move || wait_for_ends(&ends, landing.into_iter()));
+        let spins = how.spins;
+        let waiter = start("zellige-gpu-end", how, move || wait_for_ends(&ends, spins, landing.into_iter()));
         Lane { ops, launcher, waiter }
     }
 }
 
 fn start(name: &str, how: &Start, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    let Start { mode, cpus } = how.clone();
+    let Start { mode, cpus, .. } = how.clone();
     let work = move || {
         if let Some(Err(error)) = cpus.map(|cpus| sched_setaffinity(None, &cpus)) {
             tracing::debug!(%error, "a stream's thread stays on the CPUs of the thread that started it");
@@ -265,14 +269,14 @@ fn launch_all(
 }
 
 /// Waits for the ends of what is on one stream, and tells of them.
-fn wait_for_ends(memory: &Arc<GpuMemory>, flying: impl Iterator<Item = Flying>) {
+fn wait_for_ends(memory: &Arc<GpuMemory>, spins: Duration, flying: impl Iterator<Item = Flying>) {
     // What is done at the end makes values too, e.g. sums of reductions.
     let _serving = memory.pinned.serve();
     let mut last: Option<Instant> = None;
     let mut used = None;
     for Flying { load, stream, mark, after, began, kept, landing, done } in flying {
         used = Some(stream);
-        let waited = mark.wait();
+        let waited = mark.wait(spins);
         if waited.is_ok() {
             landing.into_iter().for_each(Landing::land);
         }

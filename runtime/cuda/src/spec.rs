@@ -1,6 +1,8 @@
 //! Descriptions of GPUs.
 
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use zellige_gpu::Driver;
 use zellige_runtime::TaskError;
@@ -10,6 +12,11 @@ use zellige_runtime::device::{
 
 use super::device::GpuDevice;
 use super::memory::GpuMemory;
+
+/// CPUs from which on threads of streams ask before they sleep: a stream has one such thread, and workers have theirs.
+const SPINNING_CPUS: usize = 8;
+/// How long they ask then: about what it takes to be woken.
+const SPINS: Duration = Duration::from_micros(50);
 
 /// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which, and how
 /// much of its memory the runtime may use.
@@ -25,6 +32,7 @@ pub struct Gpu {
     streams: usize,
     urgent: bool,
     depth: LaunchDepth,
+    spins: Option<Duration>,
     page_lock_from: usize,
     /// What [`bytes`](Gpu::bytes) has found where nothing was said.
     found: OnceLock<u64>,
@@ -35,8 +43,17 @@ impl Gpu {
     /// they keep, but for what its streams' workspaces take and a twentieth of all, which is left for working space
     /// of bodies and for what libraries load later.
     pub fn new(driver: Arc<dyn Driver>, number: u32) -> Self {
-        let (urgent, depth) = (false, LaunchDepth::default());
-        Gpu { driver, number, memory: None, streams: 2, urgent, depth, page_lock_from: PAGE_LOCK_FROM, found: OnceLock::new() }
+        Gpu {
+            driver,
+            number,
+            memory: None,
+            streams: 2,
+            urgent: false,
+            depth: LaunchDepth::default(),
+            spins: None,
+            page_lock_from: PAGE_LOCK_FROM,
+            found: OnceLock::new(),
+        }
     }
 
     /// Bytes of its memory for the values of handles. On top come the [workspaces](Driver::stream_workspace)
@@ -69,6 +86,19 @@ impl Gpu {
     pub fn depth(mut self, depth: LaunchDepth) -> Self {
         self.depth = depth;
         self
+    }
+
+    /// How long a thread of a stream asks whether an operation has ended before it sleeps until then (default: 50 us
+    /// where this process has 8 CPUs or more, else not at all). Who sleeps learns of the end some microseconds later.
+    #[must_use]
+    pub fn spins(mut self, time: Duration) -> Self {
+        self.spins = Some(time);
+        self
+    }
+
+    fn spin_time(&self) -> Duration {
+        let cpus = || thread::available_parallelism().map_or(1, usize::from);
+        self.spins.unwrap_or_else(|| if cpus() >= SPINNING_CPUS { SPINS } else { Duration::ZERO })
     }
 
     /// [`Buffer`](zellige_runtime::Buffer)s of at least so many bytes lie in page-locked memory (default 64
@@ -207,7 +237,14 @@ impl DeviceSpec for Gpu {
     fn open(&self, opening: Opening) -> Result<Arc<dyn Device>, String> {
         let pinned = opening.pinned.ok_or("a GPU needs page-locked memory")?;
         let memory = GpuMemory::new(&opening.name, self, pinned).map_err(|error| error.to_string())?;
-        Ok(Arc::new(GpuDevice::new(memory, self.computes(), self.urgent, self.depth, opening.subnormals)))
+        Ok(Arc::new(GpuDevice::new(
+            memory,
+            self.computes(),
+            self.urgent,
+            self.depth,
+            self.spin_time(),
+            opening.subnormals,
+        )))
     }
 }
 

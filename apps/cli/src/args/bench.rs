@@ -166,6 +166,10 @@ pub struct BenchGpu {
     /// and ends), cusolver, cholesky (in tiles), memory, with-cpu, several, sparse, tor.
     #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
     pub only: Vec<Part>,
+    /// Let triangular solves of factorisations multiply with inverses of diagonal blocks of 256, where these are
+    /// well-conditioned.
+    #[arg(long)]
+    pub by_inverses: bool,
     /// Streams on which bodies run concurrently.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub streams: u16,
@@ -175,6 +179,10 @@ pub struct BenchGpu {
     /// Calls of bodies that the GPU is given before the first of them has ended; twice as many behind others.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub depth: u16,
+    /// Microseconds for which a thread asks whether an operation has ended before it sleeps until then
+    /// [default: 50 on 8 CPUs or more, else 0].
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub spins: Option<u32>,
     /// Orders of single routines [default: 512,1024,2048,4096,8192].
     ///
     /// With --quick 1024,2048.

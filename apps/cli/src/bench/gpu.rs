@@ -29,6 +29,7 @@ fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
         tuning: Tuning {
             streams: args.streams.into(),
             urgent: args.urgent_stream,
+            spins: args.spins.map(|micros| Duration::from_micros(micros.into())),
             depth: LaunchDepth { ahead: depth, launched: depth, ordered: 2 * depth },
         },
         routines: if args.routines.is_empty() { usual.routines } else { args.routines.clone() },
@@ -36,6 +37,7 @@ fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
         tile: args.tile,
         rules: args.precision.clone(),
         fuse_updates: args.fuse_updates,
+        by_inverses: args.by_inverses,
         out_of_core: args.out_of_core.unwrap_or(usual.out_of_core),
         tor: if args.tor.is_empty() { usual.tor } else { TorSize::all(&args.tor) },
         tor_tile: match args.tor_tile {

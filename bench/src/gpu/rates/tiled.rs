@@ -45,6 +45,8 @@ pub struct TiledBench {
     pub fingerprint: bool,
     /// The most products on one tile in one task; see [`Submission::fuse_updates`].
     pub fuse_updates: usize,
+    /// See [`Submission::by_inverses`].
+    pub by_inverses: bool,
     /// Who learns how long tasks take, and how fast links and conversions are: a platform is made of it. `None`: nobody, but for the policy
     /// while this runs.
     pub models: Option<Arc<Models>>,
@@ -153,7 +155,7 @@ impl TiledBench {
         let matrix = TestMatrix::new(self.n, self.tile);
         let (on_host, on_gpu) = matrix.generators(&rt);
         let policy: SharedPolicy = self.rule.clone().into();
-        let submission = Submission::default().fuse_updates(self.fuse_updates);
+        let submission = Submission::default().fuse_updates(self.fuse_updates).by_inverses(self.by_inverses);
         let run = || -> Result<_, Error> {
             let (before, start) = (counts(&rt), Instant::now());
             let factor = cholesky_with(&rt, &a, &policy, &submission)?;
@@ -350,6 +352,7 @@ mod tests {
             workers: 0,
             fingerprint: false,
             fuse_updates: 1,
+            by_inverses: false,
             models: None,
         };
         let together = TiledBench { workers: 2, ..alone.clone() };
@@ -373,6 +376,7 @@ mod tests {
             workers: 0,
             fingerprint: false,
             fuse_updates,
+            by_inverses: false,
             models: Some(Arc::clone(&models)),
         };
         let gpus = [Gpu::new(mock.clone(), 0)];
@@ -444,6 +448,7 @@ mod tests {
             workers: 0,
             fingerprint: true,
             fuse_updates: 1,
+            by_inverses: false,
             models: None,
         };
         let whole = bench.bytes().unwrap();

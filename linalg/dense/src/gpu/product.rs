@@ -28,7 +28,8 @@ pub(super) struct Factored {
 
 /// `C = C - A op(B)`, where the factors are those of a difference.
 pub(super) const DIFFERENCE: Factors = Factors::Host { alpha: -1.0, beta: 1.0 };
-const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
+/// `C = A op(B)`.
+pub(super) const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
 
 /// Puts one product on the stream.
 pub(super) fn gemm(

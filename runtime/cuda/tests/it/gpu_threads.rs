@@ -1,6 +1,7 @@
 //! The threads of a GPU's streams.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use zellige_cuda::{CUDA, Gpu, GpuTask};
@@ -100,6 +101,7 @@ fn streams_and_depths_change_no_value() {
         let mock = Arc::new(Mock::builder().build());
         let depth = LaunchDepth { ahead: depth, launched: depth, ordered: 2 * depth };
         let gpu = Gpu::new(mock.clone(), 0).streams(streams).urgent_stream(urgent).depth(depth);
+        let gpu = gpu.spins(Duration::from_micros(if urgent { 100 } else { 0 }));
         let rt = Runtime::builder().workers(0).device(gpu).build().unwrap();
         let all: Vec<_> = (0..40).map(|_| rt.register(vec![1.0f32; 50])).collect();
         for round in 0..3 {
