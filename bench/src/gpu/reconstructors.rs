@@ -170,7 +170,9 @@ impl Run<'_> {
         if timings.is_ok() {
             self.budget.took(&kind, n, usize::from(repeats) + 1, start.elapsed());
         }
-        let Some((attempts, timings, conditions, trace)) = self.tried(&what, timings)? else { return Ok(None) };
+        let Some((attempts, timings, conditions, trace)) = self.tried(&what, timings)? else {
+            return Ok(None);
+        };
         let of = |figure: &dyn Fn(&Timing) -> f64| median(timings.iter().map(figure));
         let Some(last) = timings.last() else { return Ok(None) };
         let both = of(&|timing| timing.factor + timing.solve);

@@ -14,12 +14,12 @@ use zellige_kernels::GemmPrecision;
 use zellige_runtime::model::Models;
 use zellige_sim::platform::Platform;
 
-use super::{Part, Sizes};
 use super::budget::Budget;
 use super::figures::{
     Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, TiledFigures, WithCpuFigures,
 };
 use super::rates::{GpuBench, PeakRate, Routine, TiledBench, TiledRun, WholeFactor};
+use super::{Part, Sizes};
 use crate::calibrate::host_conversions;
 use crate::{Error, Watch, check};
 

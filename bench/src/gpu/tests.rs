@@ -70,7 +70,8 @@ fn keys(value: &Value) -> BTreeSet<&str> {
 
 /// The shares of a run add up to its time.
 fn assert_split(row: &Value) {
-    let shares = ["kernels_share", "transfers_share", "gaps_share", "host_share"].map(|key| row[key].as_f64().unwrap());
+    let shares = ["kernels_share", "transfers_share", "gaps_share", "host_share"]
+        .map(|key| row[key].as_f64().unwrap());
     assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares[0] > 0.0, "{row}");
     assert!((0.0..=1.0).contains(&row["idle_share"].as_f64().unwrap()), "{row}");
 }
@@ -276,7 +277,8 @@ fn what_was_not_named_is_not_measured() {
     let json = serde_json::to_value(&figures).unwrap();
     assert_eq!(json["parts"], serde_json::json!(["copies", "routines"]));
     assert!(json["copies"].is_object() && json["replays"].is_null(), "{json}");
-    let counts = ["routines", "products", "cholesky", "memory", "tor"].map(|key| json[key].as_array().unwrap().len());
+    let counts =
+        ["routines", "products", "cholesky", "memory", "tor"].map(|key| json[key].as_array().unwrap().len());
     assert_eq!(counts, [10, 0, 0, 0, 0]);
 }
 

@@ -112,7 +112,10 @@ impl GpuDevice {
         };
         let is_idle = |load: &Load| load.operations.load(Ordering::Relaxed) == 0;
         let others = &self.computes[..plain];
-        if self.has_urgent && others.iter().any(is_above) && others.iter().all(|load| is_idle(load) || is_above(load)) {
+        if self.has_urgent
+            && others.iter().any(is_above)
+            && others.iter().all(|load| is_idle(load) || is_above(load))
+        {
             return plain;
         }
         let first = self.turn.fetch_add(1, Ordering::Relaxed);

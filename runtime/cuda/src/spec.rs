@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use zellige_gpu::Driver;
 use zellige_runtime::TaskError;
-use zellige_runtime::device::{
-    Device, DeviceSpec, LaunchDepth, Opening, PAGE_LOCK_FROM, PinnedAllocator,
-};
+use zellige_runtime::device::{Device, DeviceSpec, LaunchDepth, Opening, PAGE_LOCK_FROM, PinnedAllocator};
 
 use super::device::GpuDevice;
 use super::memory::GpuMemory;

@@ -388,9 +388,11 @@ mod tests {
     /// Tensor cores may cut operands off where the CPU rounds them to TF32: checks of kernels and of rules allow for that.
     #[test]
     fn a_gpu_that_cuts_tf32_off_passes() {
-        let number = |bytes: &[u8], at: usize| f32::from_le_bytes(bytes[4 * at..4 * at + 4].try_into().unwrap());
+        let number =
+            |bytes: &[u8], at: usize| f32::from_le_bytes(bytes[4 * at..4 * at + 4].try_into().unwrap());
         let cut = |x: f32| f64::from(f32::from_bits(x.to_bits() & !0x1FFF));
-        let rounded = |x: f32| f64::from(f32::from_bits((x.to_bits() + 0xFFF + (x.to_bits() >> 13 & 1)) & !0x1FFF));
+        let rounded =
+            |x: f32| f64::from(f32::from_bits((x.to_bits() + 0xFFF + (x.to_bits() >> 13 & 1)) & !0x1FFF));
         let changed = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = Arc::clone(&changed);
         let change = move |gemm: &Gemm, [a, b]: [&[u8]; 2], c: &mut [u8]| {

@@ -82,7 +82,8 @@ fn on_a_mock_every_file_is_made_and_three_failures_are_survived() {
     // Once for all, kernels are compiled for the host.
     finish(Command::new(&wrapper).args(["machine", "show"]));
     let mut command = checks(folder.path(), &wrapper, &["--minutes", "20", "--tiny", "--out", "results"]);
-    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let Ran { code, stdout, stderr } = crate::common::collect(child, std::time::Duration::from_secs(900));
     assert_eq!(code, Some(1), "{stdout}{stderr}");
     let results = folder.path().join("results");
@@ -90,7 +91,11 @@ fn on_a_mock_every_file_is_made_and_three_failures_are_survived() {
     let steps: Vec<serde_json::Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let with = |status: &str| -> Vec<&str> {
-        steps.iter().filter(|step| step["status"] == status).map(|step| step["step"].as_str().unwrap()).collect()
+        steps
+            .iter()
+            .filter(|step| step["status"] == status)
+            .map(|step| step["step"].as_str().unwrap())
+            .collect()
     };
     assert_eq!(with("failed"), ["selftest-quick", "routines"], "{lines}");
     assert_eq!(with("time-out"), ["variant-2"], "{lines}");
@@ -107,7 +112,11 @@ fn on_a_mock_every_file_is_made_and_three_failures_are_survived() {
         assert!(results.join(file).metadata().is_ok_and(|file| file.len() > 0), "{file}");
     }
     let last = stdout.lines().last().unwrap();
-    for said in ["measured: machine, copies", "failed: selftest-quick (failed, exit 1), routines (failed, exit 139)", "variant-2 (time-out"] {
+    for said in [
+        "measured: machine, copies",
+        "failed: selftest-quick (failed, exit 1), routines (failed, exit 139)",
+        "variant-2 (time-out",
+    ] {
         assert!(last.contains(said), "{said}: {last}");
     }
 }

@@ -81,12 +81,8 @@ impl Figures {
     }
 
     fn routine_table(&self) -> Table {
-        let columns = [
-            ("routine", Side::Left),
-            ("order", Side::Right),
-            ("us", Side::Right),
-            ("Tflop/s", Side::Right),
-        ];
+        let columns =
+            [("routine", Side::Left), ("order", Side::Right), ("us", Side::Right), ("Tflop/s", Side::Right)];
         let mut table = Table::new(&columns);
         for row in &self.routines {
             let name = format!("{:?}", row.routine);

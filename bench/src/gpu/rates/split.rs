@@ -24,8 +24,10 @@ impl TimeSplit {
         let tasks: Vec<(u64, u64)> = trace.tasks.iter().map(|task| (task.start_ns, task.end_ns)).collect();
         let transfers = trace.transfers.iter().map(|transfer| (transfer.start_ns, transfer.end_ns));
         let all: Vec<(u64, u64)> = tasks.iter().copied().chain(transfers).collect();
-        let (first, last) =
-            (all.iter().map(|span| span.0).min().unwrap_or(0), all.iter().map(|span| span.1).max().unwrap_or(0));
+        let (first, last) = (
+            all.iter().map(|span| span.0).min().unwrap_or(0),
+            all.iter().map(|span| span.1).max().unwrap_or(0),
+        );
         let (kernels, all) = (covered(tasks), covered(all));
         // What was recorded may begin before the clock does, by the time of a call.
         let whole = (seconds * 1e9).max((last - first) as f64);

@@ -186,7 +186,8 @@ impl Driver for Cuda {
             return Ok(());
         }
         let stream = self.create_stream(gpu, false)?;
-        let made = self.queue(stream, "cuStreamCreate").and_then(|(queue, _)| self.make_handles(&queue, |_| true));
+        let made =
+            self.queue(stream, "cuStreamCreate").and_then(|(queue, _)| self.make_handles(&queue, |_| true));
         // Its handles are the next stream's.
         self.destroy_stream(stream);
         made?;

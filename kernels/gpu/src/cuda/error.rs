@@ -64,9 +64,19 @@ mod tests {
     #[test]
     fn a_context_is_lost_where_the_process_has_to_start_anew() {
         use CUresult::*;
-        let lost = [CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTAINED, CUDA_ERROR_UNKNOWN, CUDA_ERROR_ECC_UNCORRECTABLE];
+        let lost = [
+            CUDA_ERROR_ILLEGAL_ADDRESS,
+            CUDA_ERROR_CONTAINED,
+            CUDA_ERROR_UNKNOWN,
+            CUDA_ERROR_ECC_UNCORRECTABLE,
+        ];
         assert!(lost.into_iter().all(is_sticky));
-        let kept = [CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_NOT_READY];
+        let kept = [
+            CUDA_ERROR_OUT_OF_MEMORY,
+            CUDA_ERROR_INVALID_VALUE,
+            CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+            CUDA_ERROR_NOT_READY,
+        ];
         assert!(!kept.into_iter().any(is_sticky));
     }
 }

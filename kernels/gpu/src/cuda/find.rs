@@ -62,7 +62,8 @@ pub(super) fn wrong_version(library: Library) -> Option<String> {
     let wrong = |path: &PathBuf| {
         let version = suffix(path.file_name()?.to_str()?, stem)?;
         let major = cuda_major(stem, version.split('.').next()?.parse().ok()?);
-        (!(OLDEST..=newest).contains(&major)).then(|| format!("{}: {}", path.display(), unsuitable(major, newest)))
+        (!(OLDEST..=newest).contains(&major))
+            .then(|| format!("{}: {}", path.display(), unsuitable(major, newest)))
     };
     loaded_from(library).iter().find_map(wrong)
 }
@@ -114,7 +115,8 @@ pub(super) fn preload(library: Library) {
     let newest = newest_usable();
     if let Some(folder) = NAMED.get() {
         let there = folders_of(folder);
-        if needed.iter().filter(|stem| load_first(&candidates(&there, stem), newest)).count() == needed.len() {
+        if needed.iter().filter(|stem| load_first(&candidates(&there, stem), newest)).count() == needed.len()
+        {
             return;
         }
     }
@@ -124,7 +126,8 @@ pub(super) fn preload(library: Library) {
     let (toolkits, wheels) = (toolkits(Path::new("/usr/local")), wheels());
     for stem in needed {
         // What one of them needs may be where the loader finds it, or was loaded with another one.
-        let _ = load_first(&candidates(&toolkits, stem), newest) || load_first(&candidates(&wheels, stem), newest);
+        let _ = load_first(&candidates(&toolkits, stem), newest)
+            || load_first(&candidates(&wheels, stem), newest);
     }
 }
 
@@ -200,8 +203,11 @@ fn folders_of(folder: &Path) -> Vec<PathBuf> {
 fn below(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let begins = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(prefix));
-    let mut found: Vec<PathBuf> =
-        all.filter(|entry| begins(&entry.file_name())).map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    let mut found: Vec<PathBuf> = all
+        .filter(|entry| begins(&entry.file_name()))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect();
     found.sort();
     found.reverse();
     found
@@ -220,7 +226,9 @@ fn wheels() -> Vec<PathBuf> {
 
 fn wheels_on(path: &OsStr, home: Option<&Path>) -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> = Vec::new();
-    for python in std::env::split_paths(path).map(|folder| folder.join("python3")).filter(|file| file.exists()) {
+    for python in
+        std::env::split_paths(path).map(|folder| folder.join("python3")).filter(|file| file.exists())
+    {
         // Of a virtual environment: its own packages, then those of the interpreter that it belongs to.
         let real = python.canonicalize().unwrap_or_else(|_| python.clone());
         for file in [python, real] {
@@ -236,7 +244,9 @@ fn wheels_on(path: &OsStr, home: Option<&Path>) -> Vec<PathBuf> {
         for python in ["lib", "lib64"].iter().flat_map(|lib| below(&prefix.join(lib), "python3")) {
             for packages in ["site-packages", "dist-packages"] {
                 let wheels = below(&python.join(packages).join("nvidia"), "");
-                found.extend(wheels.into_iter().map(|wheel| wheel.join("lib")).filter(|folder| folder.is_dir()));
+                found.extend(
+                    wheels.into_iter().map(|wheel| wheel.join("lib")).filter(|folder| folder.is_dir()),
+                );
             }
         }
     }
@@ -311,7 +321,10 @@ mod tests {
         // Too new for the driver, and no library at all: both are said.
         assert!(!load_first(&candidates(&folders, "cublas"), 12));
         let said = skipped().join("\n");
-        assert!(said.contains("libcublas.so.13: of CUDA 13, and those of CUDA 11 to 12 work with this driver"), "{said}");
+        assert!(
+            said.contains("libcublas.so.13: of CUDA 13, and those of CUDA 11 to 12 work with this driver"),
+            "{said}"
+        );
         assert!(said.contains("cublas/lib/libcublas.so.12: "), "{said}");
     }
 

@@ -45,7 +45,8 @@ pub(super) fn is_present() -> bool {
 pub(super) fn is_heard() -> bool {
     static HEARD: OnceLock<bool> = OnceLock::new();
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    *HEARD.get_or_init(|| ["NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"].iter().any(is_set) && is_present())
+    *HEARD
+        .get_or_init(|| ["NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"].iter().any(is_set) && is_present())
 }
 
 /// Begins a range of this thread.

@@ -398,31 +398,35 @@ fn a_fault_is_sticky_and_the_other_gpu_goes_on() {
 /// that there is no room.
 #[test]
 fn memory_that_the_pool_keeps_is_given_back() {
-    let text = with("memory_that_the_pool_keeps_is_given_back", &["cuda"], &[("MOCK_IN_PIECES", "1")], || {
-        let Gpu { cuda, stream } = Gpu::new();
-        let full = |bytes| Err(GpuError::OutOfMemory { gpu: 0, bytes });
-        assert_eq!(cuda.allocate(stream, 1 << 46), full(1 << 46));
-        eprintln!("nothing was asked for");
-        let other = cuda.create_stream(0, false).unwrap();
-        for records in [false, true] {
-            let piece = cuda.allocate(stream, 700 << 10).unwrap();
-            // SAFETY: allocated above, used by nothing; so below.
-            unsafe { cuda.free(stream, piece).unwrap() };
-            // A recording on another stream lives through it.
-            if records {
-                cuda.begin_capture(other).unwrap();
+    let text =
+        with("memory_that_the_pool_keeps_is_given_back", &["cuda"], &[("MOCK_IN_PIECES", "1")], || {
+            let Gpu { cuda, stream } = Gpu::new();
+            let full = |bytes| Err(GpuError::OutOfMemory { gpu: 0, bytes });
+            assert_eq!(cuda.allocate(stream, 1 << 46), full(1 << 46));
+            eprintln!("nothing was asked for");
+            let other = cuda.create_stream(0, false).unwrap();
+            for records in [false, true] {
+                let piece = cuda.allocate(stream, 700 << 10).unwrap();
+                // SAFETY: allocated above, used by nothing; so below.
+                unsafe { cuda.free(stream, piece).unwrap() };
+                // A recording on another stream lives through it.
+                if records {
+                    cuda.begin_capture(other).unwrap();
+                }
+                let large = cuda.allocate(stream, 800 << 10).unwrap();
+                assert_eq!(cuda.allocate(stream, 900 << 10), full(900 << 10));
+                // SAFETY: as above.
+                unsafe { cuda.free(stream, large).unwrap() };
+                if records {
+                    cuda.end_capture(other).unwrap();
+                }
             }
-            let large = cuda.allocate(stream, 800 << 10).unwrap();
-            assert_eq!(cuda.allocate(stream, 900 << 10), full(900 << 10));
-            // SAFETY: as above.
-            unsafe { cuda.free(stream, large).unwrap() };
-            if records {
-                cuda.end_capture(other).unwrap();
-            }
-        }
-    });
+        });
     let before = text.split("nothing was asked for").next().unwrap();
-    assert!(text.is_empty() || (!before.contains("trimmed") && text.contains("mock: the pool is trimmed")), "{text}");
+    assert!(
+        text.is_empty() || (!before.contains("trimmed") && text.contains("mock: the pool is trimmed")),
+        "{text}"
+    );
 }
 
 /// Room for the libraries' working space.
@@ -614,17 +618,22 @@ fn an_eight_bit_product_without_a_kernel_is_told_apart() {
     // As many as none, or a status that says so.
     for status in ["0", "15"] {
         let variables = [LARGE[0], ("MOCK_NO_HEURISTIC", status)];
-        with("an_eight_bit_product_without_a_kernel_is_told_apart", &["cuda", "cublasLt"], &variables, || {
-            let gpu = Gpu::new();
-            let [a, b] = [(); 2].map(|()| gpu.matrix(Element::F8E4M3, 16, &[1.0; 256]));
-            let c = gpu.matrix(Element::F32, 16, &[2.0; 256]);
-            let product = gemm((Transpose::Yes, Transpose::No), [16, 16, 16], [a, b, c], Compute::F32);
-            for _ in 0..2 {
-                // SAFETY: refused.
-                let refused = unsafe { gpu.cuda.gemm(gpu.stream, &product) };
-                assert_eq!(refused, Err(GpuError::NoKernel { gpu: 0, call: "cublasLtMatmul" }));
-            }
-        });
+        with(
+            "an_eight_bit_product_without_a_kernel_is_told_apart",
+            &["cuda", "cublasLt"],
+            &variables,
+            || {
+                let gpu = Gpu::new();
+                let [a, b] = [(); 2].map(|()| gpu.matrix(Element::F8E4M3, 16, &[1.0; 256]));
+                let c = gpu.matrix(Element::F32, 16, &[2.0; 256]);
+                let product = gemm((Transpose::Yes, Transpose::No), [16, 16, 16], [a, b, c], Compute::F32);
+                for _ in 0..2 {
+                    // SAFETY: refused.
+                    let refused = unsafe { gpu.cuda.gemm(gpu.stream, &product) };
+                    assert_eq!(refused, Err(GpuError::NoKernel { gpu: 0, call: "cublasLtMatmul" }));
+                }
+            },
+        );
     }
 }
 
@@ -656,7 +665,13 @@ fn libraries_are_found_in_wheels_and_in_a_folder_that_is_named() {
         let file = format!("lib{library}.so.{version}");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock/mock.c");
         let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", &format!("-DMOCK_{library}"), &format!("-Wl,-soname,{file}"), "-o"]);
+        compiler.args([
+            "-shared",
+            "-fPIC",
+            &format!("-DMOCK_{library}"),
+            &format!("-Wl,-soname,{file}"),
+            "-o",
+        ]);
         compiler.arg(folder.join(&file)).arg(source).arg("-lm");
         compiler.status().is_ok_and(|status| status.success())
     };

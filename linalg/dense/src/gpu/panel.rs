@@ -81,7 +81,11 @@ pub(crate) fn solve_right(
     if panel == PanelPrecision::Native && !by_inverses {
         return ops.trsm(transpose(op), l.values, b.values);
     }
-    let inverted = if by_inverses { Some((inverses(ops, l)?, ops.scratch_matrix((m, SOLVED.min(n)), Element::F32)?)) } else { None };
+    let inverted = if by_inverses {
+        Some((inverses(ops, l)?, ops.scratch_matrix((m, SOLVED.min(n)), Element::F32)?))
+    } else {
+        None
+    };
     // From the first columns on for L^T, from the last ones on for L.
     let mut starts: Vec<u32> = (0..n).step_by(SOLVED as usize).collect();
     if op == Op::None {
@@ -96,7 +100,8 @@ pub(crate) fn solve_right(
                 let before = before.block((0, 0), (m, width));
                 ops.launch(copy((m, width), *solved, *before))?;
                 let inverse = inverses.block((0, j), (width, width));
-                let of = Factored { a: before, b: inverse, op_b: op, factors: PRODUCT, compute: Compute::F32 };
+                let of =
+                    Factored { a: before, b: inverse, op_b: op, factors: PRODUCT, compute: Compute::F32 };
                 gemm(ops, of, solved)?;
             }
         }
@@ -143,7 +148,8 @@ fn inverses(ops: &Ops<'_>, l: &OnGpu) -> Result<View, GpuError> {
         ops.zero(out)?;
         for (j, width) in diagonal_blocks(n) {
             // X L = I.
-            let (block, inverse) = (l.values.block((j, j), (width, width)), out.block((0, j), (width, width)));
+            let (block, inverse) =
+                (l.values.block((j, j), (width, width)), out.block((0, j), (width, width)));
             ops.launch(fill((1, width), 1.0, *inverse.diagonal()))?;
             ops.trsm(Transpose::No, block, inverse)?;
         }

@@ -54,9 +54,7 @@ use self::tally::Tally;
 pub(crate) use self::timing::Timing;
 use crate::buffer::{PinnedPool, Serving};
 use crate::data::{AnyHandle, Forgotten, RecycledBuffer, ThrownOut};
-use crate::device::{
-    Arch, Device, DeviceSpec, Events, HostDevice, LaunchDepth, Opening, SimulatedDevice,
-};
+use crate::device::{Arch, Device, DeviceSpec, Events, HostDevice, LaunchDepth, Opening, SimulatedDevice};
 use crate::engine::transfer::plan::{Needs, Plan, Planned};
 use crate::engine::{Job, Work};
 use crate::error::DeviceError;
