@@ -54,10 +54,7 @@ pub fn loaded_from(library: Library) -> Vec<PathBuf> {
 
 /// Why the file that the loader took is of a version that does not work with this driver; `None`: it is not.
 pub(super) fn wrong_version(library: Library) -> Option<String> {
-    let stem = match library {
-        Library::Cublas | Library::CublasLt | Library::Cusolver | Library::Nvrtc => stems(library)?[0],
-        Library::Driver | Library::Nvtx | Library::Nvml => return None,
-    };
+    let stem = if is_of_cuda(library) { stems(library)?[0] } else { return None };
     let newest = newest_usable();
     let wrong = |path: &PathBuf| {
         let version = suffix(path.file_name()?.to_str()?, stem)?;
@@ -70,6 +67,11 @@ pub(super) fn wrong_version(library: Library) -> Option<String> {
 
 fn unsuitable(major: u32, newest: u32) -> String {
     format!("of CUDA {major}, and those of CUDA {OLDEST} to {newest} work with this driver")
+}
+
+/// Whether a library is one of CUDA's, which are looked for here; the others are the driver's, or a profiler's.
+pub(super) fn is_of_cuda(library: Library) -> bool {
+    !matches!(library, Library::Driver | Library::Nvtx | Library::Nvml)
 }
 
 /// The parts between `lib` and `.so` of a library's files.

@@ -38,8 +38,10 @@ pub(crate) fn needs(library: Library) -> Result<(), GpuError> {
 fn look(library: Library) -> LibraryState {
     find::preload(library);
     if !is_present(library) {
+        // The driver's libraries belong to its installation.
+        let or = if find::is_of_cuda(library) { " or with --cuda-libs" } else { "" };
         return LibraryState::Missing(format!(
-            "no {} can be loaded: install it, or name its folder in LD_LIBRARY_PATH or with --cuda-libs",
+            "no {} can be loaded: install it, or name its folder in LD_LIBRARY_PATH{or}",
             file(library)
         ));
     }
