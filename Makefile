@@ -12,7 +12,7 @@ help:
 	@echo "make test-long    the same at full size, with NVRTC, seeded bugs, all loom models, fuzzing and sanitizers; a line per part"
 	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
 	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
-	@echo "make portable     the command as one file for other machines: release, stripped; its size and the glibc that it needs are checked"
+	@echo "make portable     the command as one file for other machines, and one archive with all that a machine with a GPU is to run (gpu-checks)"
 	@echo "make loom         the models of the lock-free parts that take seconds; ZELLIGE_LOOM=all: all"
 	@echo "make sanitize     tests of runtime, selftest, kernels, krylov and sparse under AddressSanitizer and LeakSanitizer; compiles everything anew"
 	@echo "make mutants      seeded bugs in the memory manager and its driver, each of which fuzzing has to find"

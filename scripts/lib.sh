@@ -66,16 +66,16 @@ has_hwloc() { command -v pkg-config >/dev/null 2>&1 && pkg-config --atleast-vers
 # HDF5 files for `zellige psa`, where the library is there anyway.
 has_hdf5() { command -v pkg-config >/dev/null 2>&1 && pkg-config --atleast-version=1.10.0 hdf5 2>/dev/null; }
 
-# Cargo's words for the features on this machine: of the whole workspace, and of the command alone.
+# Cargo's words for the features on this machine: of the whole workspace, whose tests have a mock in the place of GPUs too, and of the command
+# alone.
 features=()
 cli_features=()
 find_features() {
-    local all=() cli=()
+    local all=(zellige-cli/mock-gpu) cli=()
     if has_hwloc; then all+=(zellige-runtime/hwloc) cli+=(zellige-cli/hwloc); fi
     if has_hdf5; then all+=(zellige-psa/hdf5) cli+=(zellige-cli/hdf5); fi
-    features=() cli_features=()
-    if [ ${#cli[@]} -gt 0 ]; then
-        # shellcheck disable=SC2034 # read by the scripts that read this file
-        features=(--features "${all[*]} ${cli[*]}") cli_features=(--features "${cli[*]}")
-    fi
+    # shellcheck disable=SC2034 # read by the scripts that read this file
+    features=(--features "${all[*]} ${cli[*]}") cli_features=()
+    # shellcheck disable=SC2034
+    [ ${#cli[@]} -eq 0 ] || cli_features=(--features "${cli[*]}")
 }

@@ -98,6 +98,18 @@ pub struct Cli {
         hide_short_help = true
     )]
     pub config: Option<Input>,
+    /// Folder with CUDA's libraries (cuBLAS, cuSOLVER, NVRTC), looked in before the loader's path.
+    ///
+    /// Without it they are taken from the loader's path, then /usr/local/cuda*/lib64, then the wheels of
+    /// each python3 on PATH. `machine show` says which files were loaded.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        help_heading = "Global options",
+        hide_short_help = true
+    )]
+    pub cuda_libs: Option<std::path::PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,

@@ -28,6 +28,36 @@ const GPU_POLICY: &str = "dmdas";
 /// Without these no factorisation runs on a GPU. NVRTC is none of them: kernels are shipped as PTX.
 const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
 
+/// The GPUs of this machine; see [`Cuda::open`].
+///
+/// # Errors
+/// As there.
+#[cfg(not(feature = "mock-gpu"))]
+pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
+    Ok(Arc::new(Cuda::open()?))
+}
+
+/// The GPUs of this machine, or a mock where `ZELLIGE_MOCK_GPU` is set: its kernels are the CUDA sources compiled for the host.
+///
+/// # Errors
+/// As [`Cuda::open`]; [`GpuError::Missing`] for a mock without a C++ compiler.
+#[cfg(feature = "mock-gpu")]
+pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
+    use zellige_kernels::cuda::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
+    if std::env::var_os("ZELLIGE_MOCK_GPU").is_none() {
+        return Ok(Arc::new(Cuda::open()?));
+    }
+    let all = [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
+    let others = [&zellige_tor::covariance::device::SOURCE, &zellige_selftest::SOURCE];
+    let mock = zellige_twins::mock(all.chain(others));
+    let none = || GpuError::Missing {
+        library: Library::Driver,
+        reason: "the mock needs a C++ compiler".into(),
+        needed_for: Library::Driver.needed_for(),
+    };
+    Ok(Arc::new(mock.ok_or_else(none)?.measured_links().build()))
+}
+
 /// How many CPU workers an option asks for: by default one per core that this process may use.
 pub fn workers(asked: Option<u16>) -> u16 {
     asked.unwrap_or_else(|| Topology::discover().cores.len().try_into().unwrap_or(u16::MAX))
@@ -100,8 +130,8 @@ impl Devices {
     /// [`CommandError::NoDevice`] for GPUs and libraries that are not there, [`CommandError::Option`] for memory that is not.
     pub fn open(args: &ExecutionArgs, needs: &Needs) -> Result<Devices, CommandError> {
         let Device::Cuda(wanted) = &args.device else { return Devices::none(args) };
-        match Cuda::open() {
-            Ok(driver) => Devices::of(Arc::new(driver), wanted, args, needs),
+        match driver() {
+            Ok(driver) => Devices::of(driver, wanted, args, needs),
             Err(error) => Err(refusal(args, &closed(&error, &needs.libraries))),
         }
     }
@@ -239,6 +269,10 @@ fn parts(
     let mut parts = Vec::new();
     for number in numbers {
         let info = usable(driver, number, needs).map_err(|problem| refusal(args, &[problem]))?;
+        // What they leave is what there is; a GPU that does not work says so next.
+        if let Err(error) = driver.load_libraries(number) {
+            tracing::debug!("libraries of GPU {number}: {error}");
+        }
         let memory = driver.memory(number).map_err(|error| refusal(args, &[error.to_string()]))?;
         let bytes = budget(memory, args.device_memory, logical).map_err(|problem| {
             CommandError::option("--device-memory", format!("GPU {number} ({}) {problem}", info.name))

@@ -78,6 +78,10 @@ fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Resul
     logs::start(cli.log.as_deref())?;
     interrupt::install()?;
     args::check(command, matches)?;
+    if let Some(folder) = &cli.cuda_libs {
+        let wrong = |problem| exit::CommandError::option("--cuda-libs", problem);
+        zellige_gpu::cuda::look_in(folder).map_err(wrong)?;
+    }
     match &cli.verb {
         Verb::Bench(verb) => bench::run(verb),
         Verb::Lqcd(verb) => lqcd::run(verb),

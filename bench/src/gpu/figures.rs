@@ -13,7 +13,8 @@ use zellige_gpu::GpuInfo;
 
 use super::Sizes;
 use super::rates::{
-    CodeletTime, Conditions, LinkRates, PeakRate, ProductRate, ReplayTimes, TiledRun, WholeFactor,
+    CodeletTime, Conditions, Latencies, LinkRates, PeakRate, ProductRate, ReplayTimes, RoutineRate, TiledRun,
+    TimeSplit, WholeFactor,
 };
 use super::reconstructors::TorFigures;
 use super::sparse::SparseFigures;
@@ -29,6 +30,16 @@ pub struct Figures {
     tile: u32,
     /// Most products on one tile in one task.
     fuse_updates: u8,
+    /// Triangular solves of factorisations by inverses of diagonal blocks.
+    by_inverses: bool,
+    /// Streams for bodies, without the urgent one.
+    streams: usize,
+    /// One more stream for urgent bodies.
+    urgent_stream: bool,
+    /// Calls of bodies that the GPU is given before the first of them has ended.
+    depth: usize,
+    /// What was to be measured.
+    parts: Vec<&'static str>,
     repeats: u16,
     /// Time for all of it.
     budget_seconds: u64,
@@ -38,6 +49,10 @@ pub struct Figures {
     pub(super) copies: Option<LinkRates>,
     /// `null`: it failed, or was not reached.
     pub(super) replays: Option<ReplayTimes>,
+    /// Single routines over their order.
+    pub(super) routines: Vec<RoutineRate>,
+    /// `null`: they failed, or were not reached.
+    pub(super) latencies: Option<Latencies>,
     pub(super) cholesky: Vec<SizeFigures>,
     pub(super) memory: Vec<MemoryFigures>,
     pub(super) with_cpu: Vec<WithCpuFigures>,
@@ -109,6 +124,9 @@ pub(super) struct TiledFigures {
     codelets: Vec<CodeletTime>,
     /// Share of the time in which the GPU's worker was in no body.
     pub(super) idle_share: f64,
+    /// Of the last run.
+    #[serde(flatten)]
+    pub(super) split: TimeSplit,
     /// Times of the larger bound of the same bodies.
     pub(super) over_bound: f64,
     /// What virtual time says on the measured platform; `null`: it knows too little.
@@ -137,6 +155,7 @@ impl TiledFigures {
             evictions: run.evictions,
             codelets: run.trace.codelets.clone(),
             idle_share: run.trace.idle_share,
+            split: run.trace.split,
             over_bound: run.trace.over_bound,
             predicted_seconds: None,
             predicted_by_measured: None,
@@ -163,6 +182,8 @@ pub(super) struct SeveralFigures {
     pub(super) x_one: Option<f64>,
     bytes_moved: u64,
     idle_share: f64,
+    #[serde(flatten)]
+    split: TimeSplit,
     /// Of the first GPU.
     #[serde(flatten)]
     conditions: Conditions,
@@ -179,6 +200,7 @@ impl SeveralFigures {
             x_one: one.map(|one| one / run.seconds),
             bytes_moved: run.bytes_moved,
             idle_share: run.trace.idle_share,
+            split: run.trace.split,
             conditions: run.conditions.unwrap_or_default(),
         }
     }
@@ -205,6 +227,9 @@ pub(super) struct MemoryFigures {
     pub(super) bytes_moved: u64,
     evictions: u64,
     same_bits: bool,
+    idle_share: f64,
+    #[serde(flatten)]
+    split: TimeSplit,
     /// At the measured peaks of products, and of copies for what has no room.
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
@@ -233,6 +258,8 @@ impl MemoryFigures {
             bytes_moved,
             evictions,
             same_bits,
+            idle_share: run.trace.idle_share,
+            split: run.trace.split,
             limit_seconds,
             fraction_of_limit: limit_seconds.map(|limit| limit / seconds),
             conditions,
@@ -250,6 +277,10 @@ pub(super) struct WithCpuFigures {
     with_cpu_seconds: f64,
     /// The former by the latter.
     pub(super) ratio: f64,
+    /// With CPU workers, of all workers.
+    idle_share: f64,
+    #[serde(flatten)]
+    split: TimeSplit,
     #[serde(flatten)]
     conditions: Conditions,
 }
@@ -269,6 +300,8 @@ impl WithCpuFigures {
             alone_seconds: alone.seconds,
             with_cpu_seconds: together.seconds,
             ratio: alone.seconds / together.seconds,
+            idle_share: together.trace.idle_share,
+            split: together.trace.split,
             conditions: together.conditions.unwrap_or_default(),
         }
     }
@@ -297,12 +330,19 @@ impl Figures {
             libraries: libraries.into_iter().collect(),
             tile: sizes.tile,
             fuse_updates: sizes.fuse_updates,
+            by_inverses: sizes.by_inverses,
+            streams: sizes.tuning.streams,
+            urgent_stream: sizes.tuning.urgent,
+            depth: sizes.tuning.depth.launched,
+            parts: sizes.parts.iter().map(|part| part.name()).collect(),
             repeats: sizes.repeats,
             budget_seconds: sizes.budget.as_secs(),
             seconds: None,
             products: Vec::new(),
             copies: None,
             replays: None,
+            routines: Vec::new(),
+            latencies: None,
             cholesky: Vec::new(),
             memory: Vec::new(),
             with_cpu: Vec::new(),

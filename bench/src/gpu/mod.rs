@@ -10,7 +10,9 @@ mod summary;
 
 use std::time::Duration;
 
+use zellige_cuda::Gpu;
 use zellige_dense::Rule;
+use zellige_runtime::device::LaunchDepth;
 use zellige_runtime::topology::Topology;
 
 pub use figures::Figures;
@@ -18,9 +20,116 @@ pub use reconstructors::TorSize;
 pub use run::{Listeners, measure};
 pub use sparse::SparseSizes;
 
+/// A part of the measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Products of tiles in each precision.
+    Products,
+    /// Copies to and from the GPU, and within it.
+    Copies,
+    /// Replays of a graph.
+    Replays,
+    /// Single routines over their order; launches and ends.
+    Routines,
+    /// Factorisations of whole matrices by the library.
+    Cusolver,
+    /// Factorisations in tiles.
+    Cholesky,
+    /// Factorisations in little memory.
+    Memory,
+    /// CPU workers beside the GPU.
+    WithCpu,
+    /// Several GPUs.
+    Several,
+    /// Sparse products.
+    Sparse,
+    /// Whole reconstructors.
+    Tor,
+}
+
+impl Part {
+    /// All of them, in the order in which they are measured.
+    pub const ALL: [Part; 11] = [
+        Part::Products,
+        Part::Copies,
+        Part::Replays,
+        Part::Routines,
+        Part::Cusolver,
+        Part::Cholesky,
+        Part::Memory,
+        Part::WithCpu,
+        Part::Several,
+        Part::Sparse,
+        Part::Tor,
+    ];
+
+    /// What it is called on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Part::Products => "products",
+            Part::Copies => "copies",
+            Part::Replays => "replays",
+            Part::Routines => "routines",
+            Part::Cusolver => "cusolver",
+            Part::Cholesky => "cholesky",
+            Part::Memory => "memory",
+            Part::WithCpu => "with-cpu",
+            Part::Several => "several",
+            Part::Sparse => "sparse",
+            Part::Tor => "tor",
+        }
+    }
+
+    /// What an H200 is expected to need of it, by estimate, as a share of the time for all.
+    const fn share(self) -> f64 {
+        match self {
+            Part::Products => 0.1,
+            Part::Copies | Part::Replays => 0.01,
+            Part::Routines => 0.03,
+            Part::Cusolver => 0.2,
+            Part::Cholesky => 0.15,
+            Part::Memory | Part::WithCpu | Part::Sparse => 0.08,
+            Part::Several => 0.06,
+            Part::Tor => 0.2,
+        }
+    }
+}
+
+/// How a GPU is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// [`Gpu::streams`].
+    pub streams: usize,
+    /// [`Gpu::urgent_stream`].
+    pub urgent: bool,
+    /// [`Gpu::depth`].
+    pub depth: LaunchDepth,
+    /// [`Gpu::spins`]; `None`: as this machine suggests.
+    pub spins: Option<Duration>,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning { streams: 2, urgent: false, depth: LaunchDepth::default(), spins: None }
+    }
+}
+
+impl Tuning {
+    fn of(self, gpu: Gpu) -> Gpu {
+        let gpu = gpu.streams(self.streams).urgent_stream(self.urgent).depth(self.depth);
+        self.spins.into_iter().fold(gpu, Gpu::spins)
+    }
+}
+
 /// How much is measured.
 #[derive(Clone, Debug)]
 pub struct Sizes {
+    /// Parts that are measured.
+    pub parts: Vec<Part>,
+    /// How the GPU is driven by runtimes.
+    pub tuning: Tuning,
+    /// Orders of single routines.
+    pub routines: Vec<u32>,
     /// Orders of the factorisations.
     pub n: Vec<u32>,
     /// Tile size, a multiple of 16.
@@ -29,6 +138,8 @@ pub struct Sizes {
     pub rules: Vec<Rule>,
     /// Most products on one tile in one task.
     pub fuse_updates: u8,
+    /// Triangular solves of factorisations by inverses of diagonal blocks, where these are well-conditioned.
+    pub by_inverses: bool,
     /// Order of the factorisations in little memory.
     pub out_of_core: u32,
     /// CPU workers that help.
@@ -64,10 +175,14 @@ impl Sizes {
             SparseSizes { cells: [170, 170, 110], elements: [47; 3] }
         };
         Sizes {
+            parts: Part::ALL.into(),
+            tuning: Tuning::default(),
+            routines: if quick { vec![1024, 2048] } else { vec![512, 1024, 2048, 4096, 8192] },
             n: if quick { vec![8192, 16_384] } else { vec![16_384, 32_768, 65_536, 100_352] },
             tile: 2048,
             rules: Vec::new(),
             fuse_updates: 1,
+            by_inverses: false,
             out_of_core: if quick { 16_384 } else { 32_768 },
             workers: Topology::discover().cores.len(),
             sparse,

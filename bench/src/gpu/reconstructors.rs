@@ -1,18 +1,17 @@
 //! Whole reconstructors, from the parameters of a telescope to `R`, by the code of `zellige tor run --device cuda`.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_app::table::Side;
 use zellige_app::text::digits;
-use zellige_cuda::Gpu;
 use zellige_dense::Rule;
+use zellige_runtime::Trace;
 use zellige_tor::params::{Input, timed_system};
 use zellige_tor::pipeline::{self, Attempt, OnNotSpd, Options, Plan, TileChoice, Timing};
 
-use super::rates::Conditions;
+use super::rates::{Conditions, TimeSplit, idle_share};
 use super::run::Run;
 use crate::{Error, median, on_gpus};
 
@@ -64,6 +63,11 @@ pub(super) struct TorFigures {
     /// Of factorisation and solves, at the measured peaks of products.
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
+    /// Share of the time in which the GPU's worker was in no body, of the last run, covariances included.
+    idle_share: f64,
+    /// Of the last run, from covariances to `R`.
+    #[serde(flatten)]
+    split: TimeSplit,
     #[serde(flatten)]
     conditions: Conditions,
 }
@@ -150,6 +154,7 @@ impl Run<'_> {
             },
             on_not_spd: OnNotSpd::Retry,
             fuse_updates: self.sizes.fuse_updates.into(),
+            by_inverses: self.sizes.by_inverses,
             ..Options::default()
         };
         let plan = pipeline::plan(input, &options)?;
@@ -161,11 +166,13 @@ impl Run<'_> {
         let (kind, n) = (format!("reconstructor {rule}"), plan.info.measurements as f64);
         let Some(repeats) = self.affordable(&what, &kind, n, 1) else { return Ok(None) };
         let start = Instant::now();
-        let timings = self.timings(input, options, repeats);
+        let timings = self.timings(input, options, &plan, repeats);
         if timings.is_ok() {
             self.budget.took(&kind, n, usize::from(repeats) + 1, start.elapsed());
         }
-        let Some((attempts, timings, conditions)) = self.tried(&what, timings)? else { return Ok(None) };
+        let Some((attempts, timings, conditions, trace)) = self.tried(&what, timings)? else {
+            return Ok(None);
+        };
         let of = |figure: &dyn Fn(&Timing) -> f64| median(timings.iter().map(figure));
         let Some(last) = timings.last() else { return Ok(None) };
         let both = of(&|timing| timing.factor + timing.solve);
@@ -190,6 +197,8 @@ impl Run<'_> {
             tflops: last.work[1].flop() / both / 1e12,
             limit_seconds,
             fraction_of_limit: limit_seconds.map(|limit| limit / both),
+            idle_share: idle_share(&trace.report()),
+            split: TimeSplit::of(&trace, last.total - last.preparation),
             conditions,
         }))
     }
@@ -199,16 +208,21 @@ impl Run<'_> {
         &self,
         input: &Input,
         mut options: Options,
+        plan: &Plan,
         repeats: u16,
-    ) -> Result<(Vec<Attempt>, Vec<Timing>, Conditions), pipeline::Error> {
-        let gpu = Gpu::new(Arc::clone(&self.bench.driver), self.bench.number);
-        let rt = on_gpus(&[gpu]).build()?;
+    ) -> Result<(Vec<Attempt>, Vec<Timing>, Conditions, Trace), pipeline::Error> {
+        let tiles = plan.tiles();
+        let records = 4 * (tiles * tiles * tiles / 6 + tiles * tiles * 4 + 1);
+        let rt = on_gpus(&[self.gpu()]).trace_capacity(records).build()?;
         let _watched = (self.listeners.watch)(rt.canceller());
         let first = pipeline::timed(&rt, input, &options, self.listeners.progress)?;
         options.rules = vec![first.rule.to_string()];
         let mut meter = self.bench.meter();
-        let one = |_| meter.during(|| pipeline::timed(&rt, input, &options, self.listeners.progress));
+        let one = |_| {
+            drop(rt.take_trace());
+            meter.during(|| pipeline::timed(&rt, input, &options, self.listeners.progress))
+        };
         let timings = (0..repeats).map(one).collect::<Result<_, _>>()?;
-        Ok((first.attempts, timings, meter.conditions()))
+        Ok((first.attempts, timings, meter.conditions(), rt.take_trace().unwrap_or_default()))
     }
 }

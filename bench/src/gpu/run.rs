@@ -14,22 +14,21 @@ use zellige_kernels::GemmPrecision;
 use zellige_runtime::model::Models;
 use zellige_sim::platform::Platform;
 
-use super::Sizes;
 use super::budget::Budget;
 use super::figures::{
     Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, TiledFigures, WithCpuFigures,
 };
-use super::rates::{GpuBench, PeakRate, TiledBench, TiledRun, WholeFactor};
+use super::rates::{GpuBench, PeakRate, Routine, TiledBench, TiledRun, WholeFactor};
+use super::{Part, Sizes};
 use crate::calibrate::host_conversions;
 use crate::{Error, Watch, check};
 
 /// The rule of the factorisations in little memory.
 const MEMORY_RULE: &str = "hp1:band=2";
+/// Launches of which the host's times are taken.
+const LATENCIES: usize = 1000;
 /// Rules of the factorisations in which CPU workers help: where they can most, and where a wrong decision costs most.
 const TOGETHER_RULES: [&str; 2] = ["fp32", MEMORY_RULE];
-
-/// Until which share of the time each part may go on: what an H200 is expected to need of it, by estimate.
-const PARTS: [f64; 7] = [0.15, 0.5, 0.58, 0.66, 0.72, 0.8, 1.0];
 
 /// Who is told of measurements: `progress` of how far they are, `save` of the figures whenever there are more, `watch` of tasks that may be
 /// cancelled; and `run`, the run that the figures are of.
@@ -97,27 +96,36 @@ pub(super) struct Run<'a> {
 
 impl Run<'_> {
     fn everything(&mut self) -> Result<(), Error> {
-        type Part<'a> = fn(&mut Run<'a>) -> Result<(), Error>;
-        let parts: [Part<'_>; 7] = [
-            |run| run.rates(),
-            |run| run.factorisations(),
-            |run| run.little_memory(),
-            |run| run.together(),
-            |run| run.several(),
-            |run| run.sparse(),
-            |run| run.reconstructors(),
-        ];
-        for (part, until) in parts.into_iter().zip(PARTS) {
-            self.budget.part(until);
-            part(self)?;
+        let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| self.sizes.parts.contains(part)).collect();
+        let (all, mut until) = (parts.iter().map(|part| part.share()).sum::<f64>(), 0.0);
+        for part in parts {
+            until += part.share();
+            self.budget.part((until / all).min(1.0));
+            match part {
+                // Each order is factored in both ways before the next, so that a time-out leaves whole rows.
+                Part::Cusolver if self.sizes.parts.contains(&Part::Cholesky) => Ok(()),
+                Part::Products => self.products(),
+                Part::Copies => self.links(),
+                Part::Replays => self.replays(),
+                Part::Routines => self.routines(),
+                Part::Cusolver | Part::Cholesky => self.factorisations(),
+                Part::Memory => self.little_memory(),
+                Part::WithCpu => self.together(),
+                Part::Several => self.several(),
+                Part::Sparse => self.sparse(),
+                Part::Tor => self.reconstructors(),
+            }?;
         }
         Ok(())
     }
 
-    fn rates(&mut self) -> Result<(), Error> {
-        self.products()?;
-        self.links()?;
-        self.replays()
+    /// The GPU that is measured, as runtimes drive it.
+    pub(super) fn gpu(&self) -> Gpu {
+        self.numbered(self.bench.number)
+    }
+
+    fn numbered(&self, number: u32) -> Gpu {
+        self.sizes.tuning.of(Gpu::new(Arc::clone(&self.bench.driver), number))
     }
 
     /// How many runs of this kind and size find time behind so many that do not count; a line where there are fewer than were requested, or none.
@@ -240,11 +248,45 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Single routines, the smallest first, and what launches cost.
+    fn routines(&mut self) -> Result<(), Error> {
+        let all = Routine::ALL.len() * self.sizes.routines.len();
+        self.listeners.progress.stage("routines", 1 + all as u64);
+        let latencies = self.bench.latencies(LATENCIES);
+        self.figures.latencies = self.tried("latencies", latencies)?;
+        self.done(1);
+        let mut done = 1;
+        for &order in &self.sizes.routines {
+            for routine in Routine::ALL {
+                let what = format!("{routine:?} of order {order}");
+                let kind = format!("routine {routine:?}");
+                if self.fits(&what, GpuBench::routine_bytes(routine, order))?
+                    && let Some(repeats) = self.affordable(&what, &kind, f64::from(order), 1)
+                {
+                    let start = Instant::now();
+                    let bench = GpuBench { repeats: repeats.into(), ..self.bench.clone() };
+                    let measured = bench.routine(routine, order);
+                    if measured.is_ok() {
+                        self.budget.took(&kind, order.into(), usize::from(repeats) + 1, start.elapsed());
+                    }
+                    let measured = self.tried(&what, measured)?;
+                    self.figures.routines.extend(measured);
+                }
+                done += 1;
+                self.done(done);
+            }
+        }
+        Ok(())
+    }
+
     fn factorisations(&mut self) -> Result<(), Error> {
-        let each = 2 + self.sizes.rules.len() as u64;
+        let has = |part| self.sizes.parts.contains(&part);
+        let (by_library, in_tiles) = (has(Part::Cusolver), has(Part::Cholesky));
+        let rules = if in_tiles { &self.sizes.rules[..] } else { &[] };
+        let each = 2 + rules.len() as u64;
         self.listeners.progress.stage("factorisations", each * self.sizes.n.len() as u64);
         for (at, &n) in (0u64..).zip(&self.sizes.n) {
-            let cusolver_f32 = self.whole::<f32>(n)?;
+            let cusolver_f32 = if by_library { self.whole::<f32>(n)? } else { None };
             let beside = cusolver_f32.as_ref().map(|whole| whole.seconds);
             self.figures.cholesky.push(SizeFigures {
                 n,
@@ -253,10 +295,10 @@ impl Run<'_> {
                 tiled: Vec::new(),
             });
             self.done(each * at + 1);
-            let cusolver_f64 = self.whole::<f64>(n)?;
+            let cusolver_f64 = if by_library { self.whole::<f64>(n)? } else { None };
             self.of_last_size(|size| size.cusolver_f64 = cusolver_f64);
             self.done(each * at + 2);
-            for (done, rule) in (1u64..).zip(&self.sizes.rules) {
+            for (done, rule) in (1u64..).zip(rules) {
                 let tiled = self.tiled(n, rule, beside)?;
                 self.of_last_size(|size| size.tiled.extend(tiled));
                 self.done(each * at + 2 + done);
@@ -273,7 +315,7 @@ impl Run<'_> {
             return Ok(());
         }
         host_conversions(&self.models);
-        let gpu = Gpu::new(Arc::clone(&self.bench.driver), self.bench.number);
+        let gpu = self.gpu();
         let platform = Platform::measured(Arc::clone(&self.models), 0, &[gpu.into()]);
         let mut platform = match platform {
             Ok(platform) => platform,
@@ -344,7 +386,7 @@ impl Run<'_> {
         if !self.fits(&what, bench.bytes()?)? {
             return Ok(None);
         }
-        let gpu = Gpu::new(Arc::clone(&self.bench.driver), self.bench.number);
+        let gpu = self.gpu();
         let Some(run) = self.factored(&what, &bench, &[gpu])? else { return Ok(None) };
         let limit_seconds = self.figures.least_seconds(&run.work);
         let figures = TiledFigures::new(rule, &run, limit_seconds, whole_seconds);
@@ -355,7 +397,18 @@ impl Run<'_> {
     fn tiled_bench(&self, n: u32, rule: Rule, fingerprint: bool) -> TiledBench {
         let (tile, repeats) = (self.sizes.tile as usize, self.sizes.repeats.into());
         let fuse_updates = self.sizes.fuse_updates.into();
-        TiledBench { n: n as usize, tile, rule, repeats, workers: 0, fingerprint, fuse_updates, models: None }
+        let by_inverses = self.sizes.by_inverses;
+        TiledBench {
+            n: n as usize,
+            tile,
+            rule,
+            repeats,
+            workers: 0,
+            fingerprint,
+            fuse_updates,
+            by_inverses,
+            models: None,
+        }
     }
 
     /// A factorisation in tiles, as often as there is time for; `None`: a line says why.
@@ -394,7 +447,7 @@ impl Run<'_> {
         self.listeners.progress.stage("little memory", cases.len() as u64);
         let mut first = None;
         for (done, (case, parts, memory)) in (1u64..).zip(cases) {
-            let gpu = Gpu::new(Arc::clone(&self.bench.driver), self.bench.number).memory(memory);
+            let gpu = self.gpu().memory(memory);
             let what = format!("n = {n}, {MEMORY_RULE} {case}");
             if let Some(run) = self.factored(&what, &bench, &vec![gpu; parts])? {
                 let same_bits = *first.get_or_insert(run.fingerprint) == run.fingerprint;
@@ -422,7 +475,7 @@ impl Run<'_> {
                 continue;
             }
             let together = TiledBench { workers: self.sizes.workers, ..alone.clone() };
-            let gpu = [Gpu::new(Arc::clone(&self.bench.driver), self.bench.number)];
+            let gpu = [self.gpu()];
             let alone = self.factored(&what, &alone, &gpu)?;
             self.listeners.progress.advance(2 * at + 1);
             let Some(alone) = alone else { continue };
@@ -444,8 +497,8 @@ impl Run<'_> {
         let Some(&n) = self.sizes.n.iter().max().filter(|_| there.len() > 1) else { return Ok(()) };
         // The one that is measured comes first, as in its own rows.
         let others = there.iter().copied().filter(|number| *number != self.bench.number);
-        let gpu = |number| Gpu::new(Arc::clone(&self.bench.driver), number);
-        let gpus: Vec<Gpu> = std::iter::once(self.bench.number).chain(others).map(gpu).collect();
+        let gpus: Vec<Gpu> =
+            std::iter::once(self.bench.number).chain(others).map(|number| self.numbered(number)).collect();
         let mut counts = vec![2, gpus.len()];
         counts.dedup();
         let each = TOGETHER_RULES.len() as u64;

@@ -29,10 +29,14 @@ fn mock(memory: u64, without: Option<Library>) -> Option<Arc<dyn Driver>> {
 fn sizes(n: &[u32]) -> Sizes {
     let rules = ["fp32", "hp1:operand=1e-2,else=x3"].map(|rule| rule.parse().unwrap());
     Sizes {
+        parts: Part::ALL.into(),
+        tuning: Tuning { streams: 3, urgent: true, ..Tuning::default() },
+        routines: vec![16, 32],
         n: n.to_vec(),
         tile: 16,
         rules: rules.into(),
         fuse_updates: 2,
+        by_inverses: true,
         out_of_core: 192,
         workers: 2,
         sparse: SparseSizes { cells: [8, 7, 6], elements: [4; 3] },
@@ -64,6 +68,14 @@ fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
+/// The shares of a run add up to its time.
+fn assert_split(row: &Value) {
+    let shares = ["kernels_share", "transfers_share", "gaps_share", "host_share"]
+        .map(|key| row[key].as_f64().unwrap());
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares[0] > 0.0, "{row}");
+    assert!((0.0..=1.0).contains(&row["idle_share"].as_f64().unwrap()), "{row}");
+}
+
 /// Every number in it, by its last key.
 fn numbers<'v>(value: &'v Value, key: &'v str, found: &mut Vec<(&'v str, f64)>) {
     match value {
@@ -85,7 +97,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
     assert!(figures.left_out.iter().all(unknown), "{:?}", figures.left_out);
     assert_eq!(figures.failed, [] as [String; 0]);
     let json = serde_json::to_value(&figures).unwrap();
-    let wanted = "complete gpu libraries tile fuse_updates repeats budget_seconds seconds products copies replays cholesky memory with_cpu several sparse tor platform left_out failed";
+    let wanted = "complete gpu libraries tile fuse_updates by_inverses streams urgent_stream depth parts repeats budget_seconds seconds products copies replays routines latencies cholesky memory with_cpu several sparse tor platform left_out failed";
     assert_eq!(keys(&json), wanted.split(' ').collect());
     let part = |key: &str| json[key].as_array().unwrap();
     let wanted = "precision products seconds tflops plain_tflops fraction peak peak_tflops fraction_of_peak sm_clock_mhz power_w energy_j watched_seconds";
@@ -115,6 +127,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
             .sum();
         assert!(tasks >= 9 && row["over_bound"].as_f64().unwrap() > 0.0, "{row}");
         assert!((0.0..=1.0).contains(&row["idle_share"].as_f64().unwrap()), "{row}");
+        assert_split(row);
         if row["predicted_seconds"].is_null() && row["rule"] != "fp32" {
             continue;
         }
@@ -128,6 +141,9 @@ fn everything_is_measured_and_has_the_documented_keys() {
     let limited =
         part("cholesky").iter().map(|size| &size["tiled"][1]).chain(part("memory")).chain(part("tor"));
     assert!(limited.into_iter().all(|row| fraction(row) > 0.0), "{json}");
+    part("memory").iter().chain(part("with_cpu")).chain(part("tor")).for_each(assert_split);
+    assert_eq!(part("routines").len(), 10);
+    assert!(json["latencies"]["spinning_seconds"].as_f64().unwrap() > 0.0, "{json}");
     assert_eq!(part("with_cpu").len(), 2);
     assert!(part("with_cpu").iter().all(|row| row["ratio"].as_f64().unwrap() > 0.0), "{json}");
     assert!(part("memory")[1]["evictions"].as_u64().unwrap() > 0, "{json}");
@@ -195,10 +211,10 @@ fn a_gpu_that_is_lost_halfway_takes_no_figures_along() {
     let Some(twins) = twins() else { return };
     let mock = Arc::new(twins.memory(1 << 30).build());
     let driver: Arc<dyn Driver> = mock.clone();
-    let saved = std::cell::RefCell::new(Vec::new());
+    let (saved, is_lost) = (std::cell::RefCell::new(Vec::new()), std::cell::Cell::new(false));
     let save = |figures: &Figures| {
         saved.borrow_mut().push(serde_json::to_value(figures).unwrap());
-        if figures.replays.is_some() && figures.cholesky.is_empty() {
+        if figures.replays.is_some() && !is_lost.replace(true) {
             mock.inject(0, zellige_gpu::mock::Fault::Launch(1)).unwrap();
         }
     };
@@ -251,6 +267,19 @@ fn several_gpus_are_measured_together_as_long_as_there_is_time() {
     for what in whats {
         assert!(spent(what), "{what}: {text}");
     }
+}
+
+#[test]
+fn what_was_not_named_is_not_measured() {
+    let Some(driver) = mock(1 << 30, None) else { return };
+    let figures = complete(&driver, &Sizes { parts: vec![Part::Copies, Part::Routines], ..sizes(&[48]) });
+    assert_eq!((figures.failed.len(), figures.left_out.len()), (0, 0));
+    let json = serde_json::to_value(&figures).unwrap();
+    assert_eq!(json["parts"], serde_json::json!(["copies", "routines"]));
+    assert!(json["copies"].is_object() && json["replays"].is_null(), "{json}");
+    let counts =
+        ["routines", "products", "cholesky", "memory", "tor"].map(|key| json[key].as_array().unwrap().len());
+    assert_eq!(counts, [10, 0, 0, 0, 0]);
 }
 
 #[test]

@@ -101,6 +101,13 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// 0 for a GPU that is not there. Nobody allocates them.
     fn stream_workspace(&self, gpu: u32) -> u64;
 
+    /// Has the libraries that are there make what they keep on a GPU for all streams, so that [`memory`](Driver::memory) tells what they leave. Once
+    /// for each GPU; later calls do nothing.
+    fn load_libraries(&self, gpu: u32) -> Result<(), GpuError> {
+        let _ = gpu;
+        Ok(())
+    }
+
     /// A new stream on a GPU; `urgent`: its operations go first where the GPU can choose.
     fn create_stream(&self, gpu: u32, urgent: bool) -> Result<Stream, GpuError>;
 

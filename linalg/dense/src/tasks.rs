@@ -23,7 +23,7 @@ use crate::tile::Tile;
 /// # Errors
 /// [`Error::Runtime`] for a task that is refused; so for all functions here.
 pub fn potrf<T: TileScalar, S: Submit>(s: &S, a: &Handle<Tile<T>>, n: usize) -> Result<TaskRef, Error> {
-    Ok(s.submit(Potrf::<T>::new(0, 0..n), (native_update(a),))?)
+    Ok(s.submit(Potrf::<T>::new(0, 0..n, None), (native_update(a),))?)
 }
 
 /// Submits `X op(L) = B` in place of a tile `B` of this shape, and the norm of `X`.

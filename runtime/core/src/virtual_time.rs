@@ -7,11 +7,11 @@ use zellige_trace::{IdleState, Trace, TraceWorker};
 
 use crate::clock::Clock;
 use crate::data::{AnyHandle, Placeholder};
-use crate::device::{Events, HOST, LinkSpec, NodeId};
+use crate::device::{Events, HOST, LaunchDepth, LinkSpec, NodeId};
 use crate::engine::Policy;
 use crate::engine::graph::{Bindings, DeviceGraphs, Graph, submit_replay};
 use crate::engine::transfer::plan::Times;
-use crate::engine::transfer::{Depth, HostAccess, Log, Simulated, Timing, TransferDriver};
+use crate::engine::transfer::{HostAccess, Log, Simulated, Timing, TransferDriver};
 use crate::engine::{Parts, Shared, Window, WorkerSlot};
 use crate::error::Error;
 use crate::memory::{NodeSpec, Transfer};
@@ -177,7 +177,7 @@ impl Run {
             links: &links,
             disk,
             workers: workers.iter().map(|worker| worker.node).collect(),
-            depth: Depth { ahead, launched: 1 },
+            depth: LaunchDepth { ahead, launched: 1, ordered: 0 },
             events: &events,
             timing: Box::new(MachineTiming { machine, kinds, links: links.clone() }),
         };

@@ -3,16 +3,17 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use zellige_runtime::Subnormals;
 use zellige_runtime::device::{
-    Device, DeviceMemory, Done, LinkSpec, Mark, NodeId, Op, Span, Stream, StreamId,
+    Device, DeviceMemory, Done, LaunchDepth, LinkSpec, Mark, NodeId, Op, Span, Stream, StreamId,
 };
 
 use super::landing::Landing;
@@ -23,23 +24,58 @@ use super::memory::{GpuMemory, GpuStream};
 /// their ends.
 pub(super) struct GpuDevice {
     memory: Arc<GpuMemory>,
-    /// Streams for bodies, and whose turn it is.
-    computes: usize,
+    /// Streams for bodies; where there is an urgent one it is the last.
+    computes: Vec<Load>,
+    has_urgent: bool,
+    /// Where the search for the least loaded begins, so that streams without load take turns.
     turn: AtomicUsize,
+    depth: LaunchDepth,
     lanes: Mutex<HashMap<(StreamId, usize), Lane>>,
-    /// Of what its threads compute: conversions on the host, ends of bodies.
+    start: Start,
+}
+
+/// What is under way on a stream for bodies.
+#[derive(Default)]
+struct Load {
+    operations: Arc<AtomicUsize>,
+    /// The highest priority of what was put there last.
+    priority: AtomicI32,
+}
+
+/// How threads of streams are to be.
+#[derive(Clone)]
+struct Start {
+    /// How long a thread asks for an end before it sleeps until then.
+    spins: Duration,
+    /// Of what they compute: conversions on the host, ends of bodies.
     mode: Subnormals,
+    /// The CPUs of whoever built the runtime. A thread inherits those of the thread that starts it, and that may
+    /// be a worker with one CPU for itself.
+    cpus: Option<CpuSet>,
 }
 
 /// One stream's threads.
 struct Lane {
-    ops: Sender<Op>,
+    ops: Sender<Launch>,
     launcher: JoinHandle<()>,
     waiter: JoinHandle<()>,
 }
 
+/// An operation, and that it counts on its stream.
+type Launch = (Op, Option<UnderWay>);
+
+/// One of the operations of a [`Load`], until this is dropped.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// An operation that is under way.
 struct Flying {
+    load: Option<UnderWay>,
     /// The stream is there until the last operation has ended.
     stream: Arc<GpuStream>,
     mark: Arc<GpuMark>,
@@ -52,8 +88,39 @@ struct Flying {
 }
 
 impl GpuDevice {
-    pub(super) fn new(memory: Arc<GpuMemory>, streams: usize, mode: Subnormals) -> Self {
-        GpuDevice { memory, computes: streams, turn: AtomicUsize::new(0), lanes: Mutex::default(), mode }
+    /// With so many streams for bodies, one of them for urgent ones where that is said.
+    pub(super) fn new(
+        memory: Arc<GpuMemory>,
+        streams: usize,
+        has_urgent: bool,
+        depth: LaunchDepth,
+        spins: Duration,
+        mode: Subnormals,
+    ) -> Self {
+        let start = Start { spins, mode, cpus: sched_getaffinity(None).ok() };
+        let computes = (0..streams).map(|_| Load::default()).collect();
+        let (turn, lanes) = (AtomicUsize::new(0), Mutex::default());
+        GpuDevice { memory, computes, has_urgent, turn, depth, lanes, start }
+    }
+
+    /// The stream for a body that comes after nothing on other streams: the least loaded, or the urgent one where
+    /// its priority is above that of all that is under way.
+    fn choose(&self, priority: i32) -> usize {
+        let plain = self.computes.len() - usize::from(self.has_urgent);
+        let is_above = |load: &Load| {
+            load.operations.load(Ordering::Relaxed) > 0 && priority > load.priority.load(Ordering::Relaxed)
+        };
+        let is_idle = |load: &Load| load.operations.load(Ordering::Relaxed) == 0;
+        let others = &self.computes[..plain];
+        if self.has_urgent
+            && others.iter().any(is_above)
+            && others.iter().all(|load| is_idle(load) || is_above(load))
+        {
+            return plain;
+        }
+        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        let load = |nth: &usize| self.computes[*nth].operations.load(Ordering::Relaxed);
+        (first..first + plain).map(|nth| nth % plain).min_by_key(load).unwrap_or(0)
     }
 }
 
@@ -68,14 +135,25 @@ impl Device for GpuDevice {
             // What comes after others is put on the stream of the last of them, so that it holds nobody up.
             StreamId::Compute => match op.after.last() {
                 Some(mark) => of_gpu(mark).lane,
-                None => self.turn.fetch_add(1, Ordering::Relaxed) % self.computes,
+                None => self.choose(op.priority),
             },
             StreamId::Link(..) => 0,
         };
+        let load = match stream {
+            StreamId::Compute => {
+                let load = &self.computes[nth];
+                load.priority.store(op.priority, Ordering::Relaxed);
+                load.operations.fetch_add(1, Ordering::Relaxed);
+                Some(UnderWay(Arc::clone(&load.operations)))
+            }
+            StreamId::Link(..) => None,
+        };
+        let urgent = self.has_urgent && stream == StreamId::Compute && nth + 1 == self.computes.len();
         let mut lanes = self.lanes.lock();
-        let lane = lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory, nth, self.mode));
+        let lane =
+            lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory, nth, urgent, &self.start));
         // Only a thread that is gone refuses, and threads end when their sender does.
-        let _ = lane.ops.send(op);
+        let _ = lane.ops.send((op, load));
     }
 
     fn memory(&self) -> Option<Arc<dyn DeviceMemory>> {
@@ -84,6 +162,10 @@ impl Device for GpuDevice {
 
     fn orders_launches(&self) -> bool {
         true
+    }
+
+    fn depth(&self) -> LaunchDepth {
+        self.depth
     }
 
     fn close(&self) -> bool {
@@ -118,18 +200,24 @@ impl Drop for GpuDevice {
 }
 
 impl Lane {
-    fn start(memory: &Arc<GpuMemory>, nth: usize, mode: Subnormals) -> Self {
-        let ((ops, queue), (flying, landing)) = (channel::<Op>(), channel::<Flying>());
+    fn start(memory: &Arc<GpuMemory>, nth: usize, urgent: bool, how: &Start) -> Self {
+        let ((ops, queue), (flying, landing)) = (channel::<Launch>(), channel::<Flying>());
         let (launches, ends) = (Arc::clone(memory), Arc::clone(memory));
+        let which = (nth, urgent);
         let launcher =
-            start("zellige-gpu", mode, move || launch_all(&launches, nth, queue.into_iter(), &flying));
-        let waiter = start("zellige-gpu-end", mode, move || wait_for_ends(&ends, landing.into_iter()));
+            start("zellige-gpu", how, move || launch_all(&launches, which, queue.into_iter(), &flying));
+        let spins = how.spins;
+        let waiter = start("zellige-gpu-end", how, move || wait_for_ends(&ends, spins, landing.into_iter()));
         Lane { ops, launcher, waiter }
     }
 }
 
-fn start(name: &str, mode: Subnormals, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+fn start(name: &str, how: &Start, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let Start { mode, cpus, .. } = how.clone();
     let work = move || {
+        if let Some(Err(error)) = cpus.map(|cpus| sched_setaffinity(None, &cpus)) {
+            tracing::debug!(%error, "a stream's thread stays on the CPUs of the thread that started it");
+        }
         mode.set();
         work();
     };
@@ -138,15 +226,20 @@ fn start(name: &str, mode: Subnormals, work: impl FnOnce() + Send + 'static) -> 
 }
 
 /// Puts operations on a stream of their own, the `nth` of its kind, one after the other.
-fn launch_all(memory: &Arc<GpuMemory>, nth: usize, ops: impl Iterator<Item = Op>, flying: &Sender<Flying>) {
+fn launch_all(
+    memory: &Arc<GpuMemory>,
+    (nth, urgent): (usize, bool),
+    ops: impl Iterator<Item = Launch>,
+    flying: &Sender<Flying>,
+) {
     // What is made here travels: values that come to the host, and conversions there.
     let _serving = memory.pinned.serve();
     let mut stream: Option<Arc<GpuStream>> = None;
-    for Op { run, after, launched: tell, done, .. } in ops {
+    for (Op { run, after, launched: tell, done, .. }, load) in ops {
         let began = Instant::now();
         let made = match &stream {
             Some(stream) => Ok(Arc::clone(stream)),
-            None => GpuStream::new(memory).map(Arc::new),
+            None => GpuStream::new(memory, urgent).map(Arc::new),
         };
         let launched = made.map_err(|error| memory.failure(&error)).and_then(|made| {
             stream = Some(Arc::clone(&made));
@@ -163,7 +256,7 @@ fn launch_all(memory: &Arc<GpuMemory>, nth: usize, ops: impl Iterator<Item = Op>
                     let mark: Arc<dyn Mark> = Arc::<GpuMark>::clone(&mark);
                     tell(&mark);
                 }
-                let _ = flying.send(Flying { stream, mark, after, began, kept, landing, done });
+                let _ = flying.send(Flying { load, stream, mark, after, began, kept, landing, done });
             }
             Err(error) => {
                 // What was queued before the error may still use what is kept.
@@ -171,6 +264,7 @@ fn launch_all(memory: &Arc<GpuMemory>, nth: usize, ops: impl Iterator<Item = Op>
                     let _ = stream.driver().synchronize(stream.stream);
                     drop((stream.take_kept(), stream.take_landing()));
                 }
+                drop(load);
                 done(Err(error));
             }
         }
@@ -178,14 +272,14 @@ fn launch_all(memory: &Arc<GpuMemory>, nth: usize, ops: impl Iterator<Item = Op>
 }
 
 /// Waits for the ends of what is on one stream, and tells of them.
-fn wait_for_ends(memory: &Arc<GpuMemory>, flying: impl Iterator<Item = Flying>) {
+fn wait_for_ends(memory: &Arc<GpuMemory>, spins: Duration, flying: impl Iterator<Item = Flying>) {
     // What is done at the end makes values too, e.g. sums of reductions.
     let _serving = memory.pinned.serve();
     let mut last: Option<Instant> = None;
     let mut used = None;
-    for Flying { stream, mark, after, began, kept, landing, done } in flying {
+    for Flying { load, stream, mark, after, began, kept, landing, done } in flying {
         used = Some(stream);
-        let waited = mark.wait();
+        let waited = mark.wait(spins);
         if waited.is_ok() {
             landing.into_iter().for_each(Landing::land);
         }
@@ -196,7 +290,7 @@ fn wait_for_ends(memory: &Arc<GpuMemory>, flying: impl Iterator<Item = Flying>) 
         let before = after.iter().filter_map(|mark| mark.ended()).chain(last);
         let start = before.fold(began, Instant::max).min(end);
         last = Some(end);
-        drop(after);
+        drop((after, load));
         done(waited.map(|()| Span { start, end }).map_err(|error| memory.failure(&error)));
     }
     drop(used);

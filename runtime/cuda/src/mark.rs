@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zellige_gpu::{Event, GpuError, Stream};
 use zellige_runtime::device::Mark;
@@ -33,7 +33,7 @@ impl GpuMark {
     /// The driver's.
     pub(super) fn at_end_of(stream: &GpuStream, lane: usize) -> Result<Arc<Self>, GpuError> {
         let memory = Arc::clone(&stream.memory);
-        let event = memory.driver.create_event(memory.gpu, false)?;
+        let event = memory.event()?;
         let mark = GpuMark { memory, event, stream: stream.stream, lane, ended: OnceLock::new() };
         mark.memory.driver.record(event, stream.stream)?;
         Ok(Arc::new(mark))
@@ -50,12 +50,22 @@ impl GpuMark {
         stream.driver().wait_event(stream.stream, self.event)
     }
 
-    /// Lets the calling thread wait for the end.
+    /// Lets the calling thread wait for the end: it asks for a while, and sleeps then.
     ///
     /// # Errors
     /// The driver's.
-    pub(super) fn wait(&self) -> Result<(), GpuError> {
-        self.memory.driver.wait(self.event)
+    pub(super) fn wait(&self, spins: Duration) -> Result<(), GpuError> {
+        let driver = &self.memory.driver;
+        if !spins.is_zero() {
+            let began = Instant::now();
+            while began.elapsed() < spins {
+                if driver.is_done(self.event)? {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+        }
+        driver.wait(self.event)
     }
 
     /// The operation has ended.
@@ -73,6 +83,6 @@ impl Mark for GpuMark {
 
 impl Drop for GpuMark {
     fn drop(&mut self) {
-        self.memory.driver.destroy_event(self.event);
+        self.memory.give_event(self.event);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use zellige_gpu::{Address, Driver, GpuError};
+use zellige_gpu::{Address, Driver, Event, GpuError};
 use zellige_runtime::device::DeviceError;
 use zellige_runtime::device::{
     Arch, DeviceMemory, HostBlock, PinnedPool, Place, Recording, Stream, StreamError,
@@ -30,6 +30,8 @@ pub(super) struct GpuMemory {
     frees: Mutex<zellige_gpu::Stream>,
     /// What bodies have made of values and others may find.
     pub(super) operand_cache: OperandCache,
+    /// Events that nobody waits for any more: each operation needs one.
+    events: Mutex<Vec<Event>>,
 }
 
 /// What lies beside values takes one byte at most for so many that values may take: it is part of the working
@@ -49,7 +51,19 @@ impl GpuMemory {
         let operand_cache = OperandCache::new(gpu.bytes() / OPERAND_CACHE_SHARE);
         let (driver, gpu) = (Arc::clone(gpu.driver()), gpu.number());
         let frees = Mutex::new(driver.create_stream(gpu, false)?);
-        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, operand_cache }))
+        let events = Mutex::default();
+        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, operand_cache, events }))
+    }
+
+    /// An event, to be recorded before anybody looks at it.
+    pub(super) fn event(&self) -> Result<Event, GpuError> {
+        let spare = self.events.lock().pop();
+        spare.map_or_else(|| self.driver.create_event(self.gpu, false), Ok)
+    }
+
+    /// Takes an event back that no stream waits for.
+    pub(super) fn give_event(&self, event: Event) {
+        self.events.lock().push(event);
     }
 
     /// As the rest of the runtime speaks of it.
@@ -81,6 +95,7 @@ impl Drop for GpuMemory {
             self.driver.destroy_event(made);
             self.free(at);
         }
+        self.events.get_mut().drain(..).for_each(|event| self.driver.destroy_event(event));
         self.driver.destroy_stream(*self.frees.get_mut());
     }
 }
@@ -148,8 +163,8 @@ impl fmt::Debug for GpuStream {
 impl GpuStream {
     /// # Errors
     /// The driver's.
-    pub(super) fn new(memory: &Arc<GpuMemory>) -> Result<Self, GpuError> {
-        let stream = memory.driver.create_stream(memory.gpu, false)?;
+    pub(super) fn new(memory: &Arc<GpuMemory>, urgent: bool) -> Result<Self, GpuError> {
+        let stream = memory.driver.create_stream(memory.gpu, urgent)?;
         let (kept, landing, loss, records) = Default::default();
         let erased: Arc<dyn DeviceMemory> = Arc::<GpuMemory>::clone(memory);
         Ok(GpuStream { memory: Arc::clone(memory), erased, stream, kept, landing, loss, records })

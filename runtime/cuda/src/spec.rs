@@ -1,13 +1,20 @@
 //! Descriptions of GPUs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use zellige_gpu::Driver;
 use zellige_runtime::TaskError;
-use zellige_runtime::device::{Device, DeviceSpec, Opening, PAGE_LOCK_FROM, PinnedAllocator};
+use zellige_runtime::device::{Device, DeviceSpec, LaunchDepth, Opening, PAGE_LOCK_FROM, PinnedAllocator};
 
 use super::device::GpuDevice;
 use super::memory::GpuMemory;
+
+/// CPUs from which on threads of streams ask before they sleep: a stream has one such thread, and workers have theirs.
+const SPINNING_CPUS: usize = 8;
+/// How long they ask then: about what it takes to be woken.
+const SPINS: Duration = Duration::from_micros(50);
 
 /// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which, and how
 /// much of its memory the runtime may use.
@@ -21,14 +28,30 @@ pub struct Gpu {
     number: u32,
     memory: Option<u64>,
     streams: usize,
+    urgent: bool,
+    depth: LaunchDepth,
+    spins: Option<Duration>,
     page_lock_from: usize,
+    /// What [`bytes`](Gpu::bytes) has found where nothing was said.
+    found: OnceLock<u64>,
 }
 
 impl Gpu {
-    /// GPU `number` of the driver, and all of its memory but what its streams' workspaces take and a
-    /// twentieth, which is left for working space of bodies and for what CUDA and its libraries keep.
+    /// GPU `number` of the driver, and all of its memory that is free once the libraries that are there have what
+    /// they keep, but for what its streams' workspaces take and a twentieth of all, which is left for working space
+    /// of bodies and for what libraries load later.
     pub fn new(driver: Arc<dyn Driver>, number: u32) -> Self {
-        Gpu { driver, number, memory: None, streams: 2, page_lock_from: PAGE_LOCK_FROM }
+        Gpu {
+            driver,
+            number,
+            memory: None,
+            streams: 2,
+            urgent: false,
+            depth: LaunchDepth::default(),
+            spins: None,
+            page_lock_from: PAGE_LOCK_FROM,
+            found: OnceLock::new(),
+        }
     }
 
     /// Bytes of its memory for the values of handles. On top come the [workspaces](Driver::stream_workspace)
@@ -43,7 +66,37 @@ impl Gpu {
     #[must_use]
     pub fn streams(mut self, streams: usize) -> Self {
         self.streams = streams.max(1);
+        self.found = OnceLock::new(); // their workspaces count
         self
+    }
+
+    /// One more stream, of the highest priority that the GPU has, for bodies of tasks whose
+    /// [priority](zellige_runtime::CodeletBuilder::priority) is above that of all that is under way.
+    #[must_use]
+    pub fn urgent_stream(mut self, urgent: bool) -> Self {
+        self.urgent = urgent;
+        self.found = OnceLock::new();
+        self
+    }
+
+    /// How many tasks it is given before it needs them.
+    #[must_use]
+    pub fn depth(mut self, depth: LaunchDepth) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// How long a thread of a stream asks whether an operation has ended before it sleeps until then (default: 50 us
+    /// where this process has 8 CPUs or more, else not at all). Who sleeps learns of the end some microseconds later.
+    #[must_use]
+    pub fn spins(mut self, time: Duration) -> Self {
+        self.spins = Some(time);
+        self
+    }
+
+    fn spin_time(&self) -> Duration {
+        let cpus = || thread::available_parallelism().map_or(1, usize::from);
+        self.spins.unwrap_or_else(|| if cpus() >= SPINNING_CPUS { SPINS } else { Duration::ZERO })
     }
 
     /// [`Buffer`](zellige_runtime::Buffer)s of at least so many bytes lie in page-locked memory (default 64
@@ -82,10 +135,17 @@ impl Gpu {
 
     /// Bytes of its memory for the values of handles: as was said, else nearly all of it.
     pub fn bytes(&self) -> u64 {
-        self.memory.unwrap_or_else(|| {
-            let all = self.all_memory().unwrap_or_default();
-            (all - all / 20).saturating_sub(self.workspaces())
-        })
+        self.memory.unwrap_or_else(|| *self.found.get_or_init(|| self.find()))
+    }
+
+    fn find(&self) -> u64 {
+        // A GPU that does not work says so when it is opened.
+        if let Err(error) = self.driver.load_libraries(self.number) {
+            tracing::debug!("libraries of GPU {}: {error}", self.number);
+        }
+        let all = self.all_memory().unwrap_or_default();
+        let free = self.driver.memory(self.number).map_or(all, |(free, _)| free);
+        free.saturating_sub(all / 20).saturating_sub(self.workspaces())
     }
 
     /// Bytes of the GPU's memory; `None` if there is no such GPU.
@@ -93,15 +153,20 @@ impl Gpu {
         self.driver.gpus().get(self.number as usize).map(|gpu| gpu.memory)
     }
 
+    /// Streams for bodies, the urgent one among them.
+    fn computes(&self) -> usize {
+        self.streams + usize::from(self.urgent)
+    }
+
     /// Bytes that the workspaces of its streams take.
     fn workspaces(&self) -> u64 {
-        self.driver.stream_workspace(self.number).saturating_mul(self.streams as u64)
+        self.driver.stream_workspace(self.number).saturating_mul(self.computes() as u64)
     }
 
     /// What it asks for.
     fn in_words(&self) -> String {
         let each = self.driver.stream_workspace(self.number);
-        format!("({} for values + {} streams of {each})", self.bytes(), self.streams)
+        format!("({} for values + {} streams of {each})", self.bytes(), self.computes())
     }
 
     /// True for descriptions of one GPU.
@@ -170,7 +235,14 @@ impl DeviceSpec for Gpu {
     fn open(&self, opening: Opening) -> Result<Arc<dyn Device>, String> {
         let pinned = opening.pinned.ok_or("a GPU needs page-locked memory")?;
         let memory = GpuMemory::new(&opening.name, self, pinned).map_err(|error| error.to_string())?;
-        Ok(Arc::new(GpuDevice::new(memory, self.streams, opening.subnormals)))
+        Ok(Arc::new(GpuDevice::new(
+            memory,
+            self.computes(),
+            self.urgent,
+            self.depth,
+            self.spin_time(),
+            opening.subnormals,
+        )))
     }
 }
 

@@ -78,6 +78,8 @@ const RULES: [&str; 12] = [
 ];
 /// By how much the Strehl ratios of the CPU and the GPU may differ: about what the precisions change it by.
 const STREHL: f64 = 1e-3;
+/// The same where products are TF32, whose operands hardware may cut off where the CPU rounds them: errors are twice as large, and of one sign.
+const STREHL_TF32: f64 = 4e-3;
 
 /// The backward error that the factor may have: a roundoff of 16 bits.
 const BACKWARD_ERROR: f64 = 5e-4;
@@ -160,7 +162,8 @@ fn rules(
             Some(needed) => RuleRow { skipped: Some(skipped(needed, capability)), ..row },
             None => match strehls(&on_cpu, &on_gpu, &input, text, progress) {
                 Ok([strehl_cpu, strehl_gpu]) => {
-                    RuleRow { strehl_cpu, strehl_gpu, passed: agree(strehl_cpu, strehl_gpu), ..row }
+                    let passed = agree(strehl_cpu, strehl_gpu, tolerance(&rule));
+                    RuleRow { strehl_cpu, strehl_gpu, passed, ..row }
                 }
                 Err(error) => RuleRow { failed: Some(chain(&*error)), passed: false, ..row },
             },
@@ -194,10 +197,15 @@ fn strehls(
     Ok([strehl(on_cpu)?, strehl(on_gpu)?])
 }
 
+fn tolerance(rule: &Rule) -> f64 {
+    let products = rule.precisions().into_iter().flatten().chain([rule.panel().gemm(GemmPrecision::Sp)]);
+    if products.into_iter().any(|product| product == GemmPrecision::Tf32) { STREHL_TF32 } else { STREHL }
+}
+
 /// Both lost definiteness, or neither has and they are near.
-fn agree(cpu: Option<f64>, gpu: Option<f64>) -> bool {
+fn agree(cpu: Option<f64>, gpu: Option<f64>, tolerance: f64) -> bool {
     match (cpu, gpu) {
-        (Some(cpu), Some(gpu)) => (cpu - gpu).abs() <= STREHL,
+        (Some(cpu), Some(gpu)) => (cpu - gpu).abs() <= tolerance,
         (cpu, gpu) => cpu.is_none() && gpu.is_none(),
     }
 }
@@ -335,6 +343,7 @@ pub fn fault_here(driver: &Arc<dyn Driver>, number: u32) -> Result<String, Failu
 
 #[cfg(test)]
 mod tests {
+    use zellige_gpu::{Compute, Factors, Gemm, Transpose};
     use zellige_kernels::cuda::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
     use zellige_tor::covariance::device::SOURCE;
 
@@ -374,6 +383,56 @@ mod tests {
             has("sparse product", "AP7REU") && has("search", "bf16") && has("covariance", "fp32"),
             "{text}"
         );
+    }
+
+    /// Tensor cores may cut operands off where the CPU rounds them to TF32: checks of kernels and of rules allow for that.
+    #[test]
+    fn a_gpu_that_cuts_tf32_off_passes() {
+        let number =
+            |bytes: &[u8], at: usize| f32::from_le_bytes(bytes[4 * at..4 * at + 4].try_into().unwrap());
+        let cut = |x: f32| f64::from(f32::from_bits(x.to_bits() & !0x1FFF));
+        let rounded =
+            |x: f32| f64::from(f32::from_bits((x.to_bits() + 0xFFF + (x.to_bits() >> 13 & 1)) & !0x1FFF));
+        let changed = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = Arc::clone(&changed);
+        let change = move |gemm: &Gemm, [a, b]: [&[u8]; 2], c: &mut [u8]| {
+            let Factors::Host { alpha, .. } = gemm.factors else { return };
+            if gemm.compute != Compute::Tf32 {
+                return;
+            }
+            let place = |op: Transpose, ld: u32, outer: usize, inner: usize, first: bool| {
+                let along = (op == Transpose::No) == first;
+                if along { outer + inner * ld as usize } else { inner + outer * ld as usize }
+            };
+            for j in 0..gemm.n as usize {
+                for i in 0..gemm.m as usize {
+                    let mut apart = 0.0;
+                    for l in 0..gemm.k as usize {
+                        let x = number(a, place(gemm.op_a, gemm.a.ld, i, l, true));
+                        let y = number(b, place(gemm.op_b, gemm.b.ld, j, l, false));
+                        apart += cut(x) * cut(y) - rounded(x) * rounded(y);
+                    }
+                    let at = 4 * (i + j * gemm.c.ld as usize);
+                    let c = &mut c[at..at + 4];
+                    let sum = f64::from(f32::from_le_bytes((&*c).try_into().unwrap())) + alpha * apart;
+                    c.copy_from_slice(&(sum as f32).to_le_bytes());
+                    count.fetch_add(usize::from(apart != 0.0), std::sync::atomic::Ordering::Relaxed);
+                }
+            }
+        };
+        let all = [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten().chain([&SOURCE]);
+        let Some(twins) = zellige_twins::mock_with_wrong_products(all, change) else { return };
+        let driver: Arc<dyn Driver> = Arc::new(twins.build());
+        let gpu = Gpu::new(driver, 0);
+        let on_gpu = builder().workers(1).gpu_only(true).device(gpu.clone()).build();
+        let on_cpu = builder().build().unwrap();
+        let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict).unwrap();
+        let [cpu, there] = strehls(&on_cpu, &on_gpu, &input, "tf32:band=2", &Silent).unwrap();
+        // Further apart than by other precisions, and near enough.
+        let of_tf32 = tolerance(&"tf32:band=2".parse().unwrap());
+        assert!(cpu.is_some() && agree(cpu, there, of_tf32), "{cpu:?} {there:?}");
+        assert!(!agree(cpu, there, STREHL) && of_tf32 > STREHL, "{cpu:?} {there:?}");
+        assert!(changed.load(std::sync::atomic::Ordering::Relaxed) > 1000);
     }
 
     /// A GPU that is older than some precisions, and one that fails a task for good.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use zellige_bench::gpu::Part;
 use zellige_dense::Rule;
 
 use super::tor::{Tile, tile};
@@ -27,6 +28,8 @@ that says so.
   copies        one way at a time, from and to page-locked host memory
   replays       a recorded graph of 256 small tasks, one behind the other: time of a task where each is launched, and where the replay is one
                 launch of a CUDA graph
+  routines      GEMM of f16 and f32, SYRK, TRSM and POTRF of f32 by the libraries alone at orders of 512 to 8192, and what the host spends on a
+                launch and on the end of an operation, sleeping and spinning
   Cholesky      cuSOLVER on a whole matrix in the GPU's memory (f32, f64), and this program in tiles of f32 for each rule; n^3 / 3 flop
   little memory the same in 30 % of what the matrix takes, and on 2 and 4 parts of the GPU; all must give the same bits
   CPU and GPU   the same with CPU workers that help, beside the GPU alone
@@ -42,6 +45,7 @@ clock rate (MHz) and the mean power (W) while it was measured, where NVML can be
 Examples
   All of it:    zellige bench gpu --json gpu.json
   A first look: zellige bench gpu --quick
+  One part:     zellige bench gpu --only cholesky --n 100352 --precision hp1:band=2 --streams 4 --urgent-stream --depth 4
 
 Exit codes: 0 measured, 1 a factor has other bits or something failed, 2 an option is wrong, 4 no GPU or not the libraries that it needs.";
 
@@ -156,6 +160,34 @@ pub struct BenchGpu {
     /// The GPU, by its number in `machine show`.
     #[arg(long, value_name = "cuda:N", default_value = "cuda:0", value_parser = one_gpu)]
     pub device: u32,
+    /// Measure these parts alone: a list [default: all].
+    ///
+    /// products, copies, replays, routines (cuBLAS's and cuSOLVER's single routines over their order, launches
+    /// and ends), cusolver, cholesky (in tiles), memory, with-cpu, several, sparse, tor.
+    #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
+    pub only: Vec<Part>,
+    /// Let triangular solves of factorisations multiply with inverses of diagonal blocks of 256, where these are
+    /// well-conditioned.
+    #[arg(long)]
+    pub by_inverses: bool,
+    /// Streams on which bodies run concurrently.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub streams: u16,
+    /// One more stream, of the highest priority, for bodies that are more urgent than all that is under way.
+    #[arg(long)]
+    pub urgent_stream: bool,
+    /// Calls of bodies that the GPU is given before the first of them has ended; twice as many behind others.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub depth: u16,
+    /// Microseconds for which a thread asks whether an operation has ended before it sleeps until then
+    /// [default: 50 on 8 CPUs or more, else 0].
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub spins: Option<u32>,
+    /// Orders of single routines [default: 512,1024,2048,4096,8192].
+    ///
+    /// With --quick 1024,2048.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(16..=32_768))]
+    pub routines: Vec<u32>,
     /// Orders of the matrices [default: 16384,32768,65536,100352].
     ///
     /// With --quick 8192,16384.
@@ -223,6 +255,12 @@ fn percent(text: &str) -> Result<f64, String> {
 fn rate(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
     number.ok_or_else(|| "a number of GB/s above 0".into())
+}
+
+fn part(text: &str) -> Result<Part, String> {
+    let names = || Part::ALL.map(Part::name).join(", ");
+    let known = Part::ALL.into_iter().find(|part| part.name() == text);
+    known.ok_or_else(|| format!("one of {}", names()))
 }
 
 fn one_gpu(text: &str) -> Result<u32, String> {

@@ -72,3 +72,24 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<Output>,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        selftest: SelftestArgs,
+    }
+
+    /// On a GPU, too: its memory is one graph's.
+    #[test]
+    fn one_graph_runs_at_a_time() {
+        for line in [&["zellige"][..], &["zellige", "--device", "cuda"]] {
+            assert_eq!(Line::parse_from(line).selftest.jobs, 1);
+        }
+    }
+}

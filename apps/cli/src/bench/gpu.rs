@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_bench::gpu::{Figures, Listeners, Sizes, TorSize, measure};
+use zellige_bench::gpu::{Figures, Listeners, Sizes, TorSize, Tuning, measure};
 use zellige_gpu::Driver;
-use zellige_gpu::cuda::Cuda;
+use zellige_runtime::device::LaunchDepth;
 
 use crate::args::{BenchGpu, Output, Tile};
 use crate::devices;
@@ -23,11 +23,21 @@ fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
         return Err(CommandError::option("--tile", problem));
     }
     let usual = Sizes::usual(args.quick);
+    let depth = usize::from(args.depth);
     Ok(Sizes {
+        parts: if args.only.is_empty() { usual.parts } else { args.only.clone() },
+        tuning: Tuning {
+            streams: args.streams.into(),
+            urgent: args.urgent_stream,
+            spins: args.spins.map(|micros| Duration::from_micros(micros.into())),
+            depth: LaunchDepth { ahead: depth, launched: depth, ordered: 2 * depth },
+        },
+        routines: if args.routines.is_empty() { usual.routines } else { args.routines.clone() },
         n: if args.n.is_empty() { usual.n } else { args.n.clone() },
         tile: args.tile,
         rules: args.precision.clone(),
         fuse_updates: args.fuse_updates,
+        by_inverses: args.by_inverses,
         out_of_core: args.out_of_core.unwrap_or(usual.out_of_core),
         tor: if args.tor.is_empty() { usual.tor } else { TorSize::all(&args.tor) },
         tor_tile: match args.tor_tile {
@@ -86,9 +96,9 @@ fn beside(figures: &Output) -> anyhow::Result<Output> {
 
 fn open(number: u32) -> Result<Arc<dyn Driver>, CommandError> {
     let refused = |problem| CommandError::NoDevice { device: format!("cuda:{number}"), problem };
-    let driver = Cuda::open().map_err(|error| refused(error.to_string()))?;
-    let problems = devices::problems(&driver, number);
-    if problems.is_empty() { Ok(Arc::new(driver)) } else { Err(refused(problems.join("\n  "))) }
+    let driver = devices::driver().map_err(|error| refused(error.to_string()))?;
+    let problems = devices::problems(&*driver, number);
+    if problems.is_empty() { Ok(driver) } else { Err(refused(problems.join("\n  "))) }
 }
 
 /// An error for what failed.

@@ -6,7 +6,6 @@ use anyhow::Context;
 use zellige_bench::calibrate::{Calibration, platform};
 use zellige_cuda::Gpu;
 use zellige_gpu::Driver;
-use zellige_gpu::cuda::Cuda;
 use zellige_runtime::model::{Loaded, Models, default_path};
 
 use super::models::{Known, identity};
@@ -74,10 +73,10 @@ const GPUS: &str = "cuda:";
 
 fn open() -> Result<Arc<dyn Driver>, CommandError> {
     let refused = |problem| CommandError::NoDevice { device: "cuda".into(), problem };
-    let driver = Cuda::open().map_err(|error| refused(error.to_string()))?;
-    let numbers = devices::all(&driver).into_iter();
-    let problems: Vec<String> = numbers.flat_map(|number| devices::problems(&driver, number)).collect();
-    if problems.is_empty() { Ok(Arc::new(driver)) } else { Err(refused(problems.join("\n  "))) }
+    let driver = devices::driver().map_err(|error| refused(error.to_string()))?;
+    let numbers = devices::all(&*driver).into_iter();
+    let problems: Vec<String> = numbers.flat_map(|number| devices::problems(&*driver, number)).collect();
+    if problems.is_empty() { Ok(driver) } else { Err(refused(problems.join("\n  "))) }
 }
 
 /// Finds out before the work whether its result can be kept.

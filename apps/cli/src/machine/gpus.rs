@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_app::text::bytes;
-use zellige_gpu::cuda::{Cuda, libraries};
+use zellige_gpu::cuda::{libraries, loaded_from, skipped};
 use zellige_gpu::{Driver, GpuInfo, LibraryState};
 
 use crate::devices;
@@ -28,6 +28,8 @@ pub struct Library {
     usable: bool,
     /// Empty where the library does not tell it, or cannot be used.
     version: String,
+    /// Files that were loaded: several where the process has several versions of it.
+    files: Vec<String>,
     /// Why it cannot be used.
     reason: Option<String>,
     needed_for: &'static str,
@@ -38,6 +40,8 @@ pub struct Library {
 pub struct Gpus {
     gpus: Vec<Gpu>,
     gpu_libraries: Vec<Library>,
+    /// Files of libraries that were found and not taken, each with the reason.
+    gpu_libraries_skipped: Vec<String>,
     /// Why there are none; `null`: there are.
     gpus_unused: Option<String>,
 }
@@ -45,13 +49,14 @@ pub struct Gpus {
 impl Gpus {
     /// Looks. Nothing of CUDA needs to be there.
     pub fn discover() -> Gpus {
-        let (gpus, gpus_unused) = match Cuda::open() {
+        let (gpus, gpus_unused) = match devices::driver() {
             Ok(driver) => {
-                ((0..).zip(driver.gpus()).map(|(i, info)| Gpu::of(&driver, i, info)).collect(), None)
+                ((0..).zip(driver.gpus()).map(|(i, info)| Gpu::of(&*driver, i, info)).collect(), None)
             }
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
-        Gpus { gpus, gpu_libraries: libraries().into_iter().map(Library::of).collect(), gpus_unused }
+        let gpu_libraries = libraries().into_iter().map(Library::of).collect();
+        Gpus { gpus, gpu_libraries, gpu_libraries_skipped: skipped(), gpus_unused }
     }
 
     /// Whether there is a GPU.
@@ -84,13 +89,15 @@ impl Gpus {
             ));
         }
         for library in &self.gpu_libraries {
+            let from: String = library.files.iter().map(|file| format!(", {file}")).collect();
             let state = match &library.reason {
-                None if library.version.is_empty() => "found".into(),
-                None => library.version.clone(),
+                None if library.version.is_empty() => format!("found{from}"),
+                None => format!("{}{from}", library.version),
                 Some(reason) => format!("not usable ({reason}); needed for {}", library.needed_for),
             };
             lines.push((library.name.to_string(), state));
         }
+        lines.extend(self.gpu_libraries_skipped.iter().map(|file| ("not taken".into(), file.clone())));
         lines
     }
 }
@@ -118,6 +125,7 @@ impl Library {
             LibraryState::There(version) => (true, version, None),
             LibraryState::Missing(reason) => (false, String::new(), Some(reason)),
         };
-        Library { name: library.name(), usable, version, reason, needed_for: library.needed_for() }
+        let files = loaded_from(library).into_iter().map(|file| file.display().to_string()).collect();
+        Library { name: library.name(), usable, version, files, reason, needed_for: library.needed_for() }
     }
 }

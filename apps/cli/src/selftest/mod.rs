@@ -12,10 +12,11 @@ use zellige_checks::gpu::fault_here;
 use zellige_checks::outcome::{GpuReport, factor_table, kernel_table};
 use zellige_checks::{Checks, Report};
 use zellige_gpu::Driver;
-use zellige_gpu::cuda::Cuda;
+use zellige_gpu::cuda::folder;
 use zellige_selftest::Fuzz;
 
 use crate::args::SelftestArgs;
+use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out;
@@ -68,10 +69,8 @@ pub fn check(args: &SelftestArgs) -> anyhow::Result<Report> {
 }
 
 fn open() -> Result<Arc<dyn Driver>, CommandError> {
-    match Cuda::open() {
-        Ok(driver) => Ok(Arc::new(driver)),
-        Err(error) => Err(CommandError::NoDevice { device: "cuda".into(), problem: error.to_string() }),
-    }
+    devices::driver()
+        .map_err(|error| CommandError::NoDevice { device: "cuda".into(), problem: error.to_string() })
 }
 
 /// Has a kernel fault in a process of its own: a GPU that has faulted is lost to its process.
@@ -79,6 +78,7 @@ fn fault_in_child(number: u32) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut child = Command::new(program)
         .args(["selftest", "--faulty-kernel", &number.to_string()])
+        .args(folder().iter().flat_map(|folder| ["--cuda-libs".as_ref(), folder.as_os_str()]))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

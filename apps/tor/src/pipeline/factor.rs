@@ -111,7 +111,8 @@ pub(super) fn reconstruct<T: Element>(
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: factorisation"), nt * (nt - 1) * (nt.max(2) - 2) / 6);
-    let submission = Submission::default().fuse_updates(options.fuse_updates);
+    let submission =
+        Submission::default().fuse_updates(options.fuse_updates).by_inverses(options.by_inverses);
     let factor = cholesky_with(rt, &l, &policy, &submission)?;
     let counts = factor.clone();
     let done = move || counts.counts().total();

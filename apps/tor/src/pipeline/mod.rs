@@ -99,6 +99,8 @@ pub struct Options {
     pub tile: TileChoice,
     /// The most products on one tile in one task of factorisation and solves; see [`zellige_dense::Submission::fuse_updates`].
     pub fuse_updates: usize,
+    /// Triangular solves of the factorisation on GPUs by inverses of diagonal blocks; see [`zellige_dense::Submission::by_inverses`].
+    pub by_inverses: bool,
     /// Directions to reconstruct in arcsec; by default the file's.
     pub targets: Option<Vec<[f64; 2]>>,
     /// What to do with a rule that fails.
@@ -131,6 +133,7 @@ impl Default for Options {
             solve_rule: None,
             tile: TileChoice::Auto,
             fuse_updates: 1,
+            by_inverses: false,
             targets: None,
             on_not_spd: OnNotSpd::Fail,
             refine: 0,

@@ -1,7 +1,7 @@
 //! The figures as tables.
 
 use super::super::{reconstructors, sparse, summary::summary};
-use super::{Conditions, Figures, GpuFigures, ReplayTimes};
+use super::{Conditions, Figures, GpuFigures, Latencies, ReplayTimes};
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
 
@@ -16,6 +16,7 @@ impl Figures {
             format!("GPU {number}: {name}, tile {}, median of {}\n", self.tile, self.repeats.max(1));
         let tables = [
             self.product_table(),
+            self.routine_table(),
             self.factor_table(),
             self.memory_table(),
             self.with_cpu_table(),
@@ -33,6 +34,13 @@ impl Figures {
             text += &format!(
                 "copies of {}: {to_gpu} GB/s to the GPU, {to_host} GB/s back, {within} GB/s within it\n",
                 bytes(copies.bytes as u64)
+            );
+        }
+        if let Some(Latencies { launch_seconds, blocking_seconds, spinning_seconds }) = &self.latencies {
+            let [launch, blocking, spinning] =
+                [launch_seconds, blocking_seconds, spinning_seconds].map(|seconds| digits(seconds * 1e6));
+            text += &format!(
+                "host: {launch} us to launch, {blocking} us until an end is known, {spinning} us where it spins\n"
             );
         }
         self.left_out.iter().for_each(|line| text += &format!("left out: {line}\n"));
@@ -68,6 +76,17 @@ impl Figures {
                 [rate.tflops, rate.plain_tflops, rate.fraction, row.peak_tflops, row.fraction_of_peak];
             let cells = [rate.precision.to_string()].into_iter().chain(rates.map(digits));
             table.row(cells.chain(rate.conditions.cells()));
+        }
+        table
+    }
+
+    fn routine_table(&self) -> Table {
+        let columns =
+            [("routine", Side::Left), ("order", Side::Right), ("us", Side::Right), ("Tflop/s", Side::Right)];
+        let mut table = Table::new(&columns);
+        for row in &self.routines {
+            let name = format!("{:?}", row.routine);
+            table.row([name, row.order.to_string(), digits(row.seconds * 1e6), digits(row.tflops)]);
         }
         table
     }

@@ -1,5 +1,5 @@
 //! What measurements put on streams themselves: events with a clock, copies between memory that a [`Link`] owns, and a copy of one operand of
-//! a body to another. The one place of this crate with `unsafe`.
+//! a body to another. With [`routines`](super::routines) one of the two places of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

@@ -7,6 +7,8 @@ mod link;
 mod meter;
 mod predicted;
 mod replays;
+mod routines;
+mod split;
 mod tiled;
 
 use std::sync::Arc;
@@ -24,7 +26,9 @@ use zellige_runtime::{Codelet, Cpu, Operands, Read, Runtime, Submit, TaskContext
 pub use meter::{Conditions, Meter};
 pub use predicted::Chosen;
 pub use replays::ReplayTimes;
-pub use tiled::{CodeletTime, TiledBench, TiledRun, TiledTrace};
+pub use routines::{Latencies, Routine, RoutineRate};
+pub use split::TimeSplit;
+pub use tiled::{CodeletTime, TiledBench, TiledRun, TiledTrace, idle_share};
 
 use crate::median;
 use crate::random::Random;

@@ -15,9 +15,10 @@ use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::GemmPrecision;
 use zellige_kernels::cuda::{Launch, SOURCES, copy};
 use zellige_runtime::model::Models;
+use zellige_runtime::trace::Report;
 use zellige_runtime::{Canceller, Runtime, Submit, TaskError, Trace};
 
-use super::{Chosen, Conditions, Meter};
+use super::{Chosen, Conditions, Meter, TimeSplit};
 use crate::calibrate::device_conversions;
 use crate::random::Random;
 use crate::{PEERS, median};
@@ -44,6 +45,8 @@ pub struct TiledBench {
     pub fingerprint: bool,
     /// The most products on one tile in one task; see [`Submission::fuse_updates`].
     pub fuse_updates: usize,
+    /// See [`Submission::by_inverses`].
+    pub by_inverses: bool,
     /// Who learns how long tasks take, and how fast links and conversions are: a platform is made of it. `None`: nobody, but for the policy
     /// while this runs.
     pub models: Option<Arc<Models>>,
@@ -81,6 +84,8 @@ pub struct TiledTrace {
     pub idle_share: f64,
     /// That time by the larger of its bounds, the area and the critical path of the same bodies: 1 cannot be improved by another order.
     pub over_bound: f64,
+    /// Where the time went.
+    pub split: TimeSplit,
     /// Records that found no room: the figures are not those of all tasks.
     pub lost: u64,
 }
@@ -96,8 +101,14 @@ pub struct CodeletTime {
     pub seconds: f64,
 }
 
+/// Share of the workers' time, from the first body's start to the last one's end, in which they were in no body.
+pub fn idle_share(report: &Report) -> f64 {
+    report.idle.iter().sum::<f64>() / report.idle.len().max(1) as f64
+}
+
 impl TiledTrace {
-    fn of(trace: &Trace) -> Self {
+    /// Of a run that took so many seconds.
+    fn of(trace: &Trace, seconds: f64) -> Self {
         let report = trace.report();
         let codelets = report.codelets.iter().map(|codelet| CodeletTime {
             name: codelet.name,
@@ -106,8 +117,9 @@ impl TiledTrace {
         });
         TiledTrace {
             codelets: codelets.collect(),
-            idle_share: report.idle.iter().sum::<f64>() / report.idle.len().max(1) as f64,
+            idle_share: idle_share(&report),
             over_bound: report.over_bound(),
+            split: TimeSplit::of(trace, seconds),
             lost: report.lost,
         }
     }
@@ -143,7 +155,7 @@ impl TiledBench {
         let matrix = TestMatrix::new(self.n, self.tile);
         let (on_host, on_gpu) = matrix.generators(&rt);
         let policy: SharedPolicy = self.rule.clone().into();
-        let submission = Submission::default().fuse_updates(self.fuse_updates);
+        let submission = Submission::default().fuse_updates(self.fuse_updates).by_inverses(self.by_inverses);
         let run = || -> Result<_, Error> {
             let (before, start) = (counts(&rt), Instant::now());
             let factor = cholesky_with(&rt, &a, &policy, &submission)?;
@@ -184,7 +196,7 @@ impl TiledBench {
             chosen: runs
                 .last()
                 .map_or_else(Chosen::default, |run| Chosen::of(run.2.counts(), self.rule.panel())),
-            trace: TiledTrace::of(&trace),
+            trace: TiledTrace::of(&trace, runs.last().map_or(0.0, |run| run.0)),
             conditions: meter.map(|meter| meter.conditions()),
         })
     }
@@ -340,6 +352,7 @@ mod tests {
             workers: 0,
             fingerprint: false,
             fuse_updates: 1,
+            by_inverses: false,
             models: None,
         };
         let together = TiledBench { workers: 2, ..alone.clone() };
@@ -363,6 +376,7 @@ mod tests {
             workers: 0,
             fingerprint: false,
             fuse_updates,
+            by_inverses: false,
             models: Some(Arc::clone(&models)),
         };
         let gpus = [Gpu::new(mock.clone(), 0)];
@@ -434,6 +448,7 @@ mod tests {
             workers: 0,
             fingerprint: true,
             fuse_updates: 1,
+            by_inverses: false,
             models: None,
         };
         let whole = bench.bytes().unwrap();

@@ -25,7 +25,7 @@ pub(super) struct Blas(sys::cublasHandle_t);
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once; its stream is alive and its context current (`Queue::drop`).
+        // SAFETY: created once, destroyed once, its context current (`Gpu::drop`).
         let _ = unsafe { sys::cublasDestroy_v2(self.0) };
     }
 }
@@ -50,19 +50,24 @@ pub(super) fn pointer<T>(at: Address) -> *mut T {
 }
 
 impl Cuda {
-    /// Makes what a stream's library routines need, as far as the libraries are there.
-    pub(super) fn make_handles(&self, queue: &Queue) -> Result<(), GpuError> {
+    /// Makes what a stream's library routines need, of those libraries that are wanted and there.
+    pub(super) fn make_handles(
+        &self,
+        queue: &Queue,
+        wanted: impl Fn(Library) -> bool,
+    ) -> Result<(), GpuError> {
         let gpu = self.enter(queue.gpu)?;
         let mut handles = queue.handles.lock();
-        if self.needs(Library::Cublas).is_ok() {
+        let is_there = |library| wanted(library) && self.needs(library).is_ok();
+        if is_there(Library::Cublas) {
             self.blas(queue, gpu, &mut handles)?;
         }
-        if self.needs(Library::CublasLt).is_ok() {
-            self.light(queue, &mut handles)?;
+        if is_there(Library::CublasLt) {
+            self.light(queue, gpu, &mut handles)?;
             self.workspace(queue, gpu, &mut handles)?;
         }
-        if self.needs(Library::Cusolver).is_ok() {
-            self.solver(queue, &mut handles)?;
+        if is_there(Library::Cusolver) {
+            self.solver(queue, gpu, &mut handles)?;
         }
         Ok(())
     }
@@ -106,10 +111,17 @@ impl Cuda {
         }
         self.refuse_first(queue, "cublasCreate")?;
         let (at, bytes) = self.workspace(queue, gpu, handles)?;
-        let mut handle = ptr::null_mut();
-        // SAFETY: the library is there and the GPU's context current; writes one handle.
-        told(queue.gpu, "cublasCreate", unsafe { sys::cublasCreate_v2(&mut handle) })?;
-        let blas = Blas(handle);
+        let spare = gpu.spare.lock().iter_mut().find_map(|spare| spare.blas.take());
+        let blas = match spare {
+            Some(blas) => blas,
+            None => {
+                let mut handle = ptr::null_mut();
+                // SAFETY: the library is there and the GPU's context current; writes one handle.
+                told(queue.gpu, "cublasCreate", unsafe { sys::cublasCreate_v2(&mut handle) })?;
+                Blas(handle)
+            }
+        };
+        let handle = blas.0;
         // SAFETY: handle and stream are alive.
         let status = unsafe { sys::cublasSetStream_v2(handle, queue.stream.cast()) };
         told(queue.gpu, "cublasSetStream", status)?;
@@ -121,6 +133,7 @@ impl Cuda {
         let exact = sys::cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
         // SAFETY: the handle is alive.
         told(queue.gpu, "cublasSetMathMode", unsafe { sys::cublasSetMathMode(handle, exact) })?;
+        self.used.lock().insert(Library::Cublas);
         Ok(handles.blas.insert(blas).0)
     }
 

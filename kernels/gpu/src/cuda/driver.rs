@@ -2,6 +2,8 @@
 
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::{self, CUresult};
 use parking_lot::Mutex;
@@ -24,8 +26,24 @@ const PLAIN_SHARED: u32 = 48 << 10;
 type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
 
 impl Cuda {
-    /// Device memory in the order of the stream.
+    /// Device memory in the order of the stream. Where there is none, what the pool keeps for later is given back first, since blocks that are
+    /// free there may be too small or belong to other streams.
     pub(super) fn take(&self, queue: &Queue, gpu: &Gpu, bytes: u64) -> Result<u64, GpuError> {
+        // What the driver says of sizes beyond its address space is not documented.
+        if bytes > self.infos[queue.gpu as usize].memory {
+            return Err(GpuError::OutOfMemory { gpu: queue.gpu, bytes });
+        }
+        let mut taken = self.try_take(queue, gpu, bytes);
+        if matches!(taken, Err(GpuError::OutOfMemory { .. }))
+            && let Some(pool) = gpu.pool
+        {
+            self.trim(queue, gpu, pool)?;
+            taken = self.try_take(queue, gpu, bytes);
+        }
+        taken
+    }
+
+    fn try_take(&self, queue: &Queue, gpu: &Gpu, bytes: u64) -> Result<u64, GpuError> {
         let mut at = 0;
         let size = bytes.max(1) as usize;
         // SAFETY: the stream is alive and its context current; writes one address.
@@ -39,6 +57,22 @@ impl Cuda {
             return Err(GpuError::OutOfMemory { gpu: queue.gpu, bytes });
         }
         self.told(queue.gpu, call, result).map(|()| at)
+    }
+
+    /// Waits for what is queued, with it for what is given back behind it, and gives back what the pool keeps.
+    fn trim(&self, queue: &Queue, gpu: &Gpu, pool: sys::CUmemoryPool) -> Result<(), GpuError> {
+        // Waiting for a whole context invalidates what is recorded in it: none begins meanwhile.
+        let captures = gpu.captures.lock();
+        // SAFETY: the context is current, the stream alive; the pool is the GPU's, and never destroyed.
+        let (call, result) = unsafe {
+            match *captures {
+                0 => ("cuCtxSynchronize", sys::cuCtxSynchronize()),
+                _ => ("cuStreamSynchronize", sys::cuStreamSynchronize(queue.stream)),
+            }
+        };
+        self.told(queue.gpu, call, result)?;
+        // SAFETY: as above; what is in use stays.
+        self.told(queue.gpu, "cuMemPoolTrimTo", unsafe { sys::cuMemPoolTrimTo(pool, 0) })
     }
 
     /// Gives it back in the order of the stream.
@@ -142,8 +176,23 @@ impl Driver for Cuda {
         // SAFETY: the context is current; writes one handle.
         let result = unsafe { sys::cuStreamCreateWithPriority(&mut stream, flags, priority) };
         self.told(gpu, "cuStreamCreateWithPriority", result)?;
-        let handles = Mutex::new(Handles::default());
-        Ok(Stream(self.streams.add(Queue { gpu, context: there.context, stream, handles })))
+        let (handles, spare) = (Mutex::new(Handles::default()), Arc::clone(&there.spare));
+        Ok(Stream(self.streams.add(Queue { gpu, context: there.context, stream, handles, spare })))
+    }
+
+    fn load_libraries(&self, gpu: u32) -> Result<(), GpuError> {
+        let there = self.enter(gpu)?;
+        if there.is_loaded.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let stream = self.create_stream(gpu, false)?;
+        let made =
+            self.queue(stream, "cuStreamCreate").and_then(|(queue, _)| self.make_handles(&queue, |_| true));
+        // Its handles are the next stream's.
+        self.destroy_stream(stream);
+        made?;
+        there.is_loaded.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn destroy_stream(&self, stream: Stream) {
@@ -450,7 +499,7 @@ impl Driver for Cuda {
     }
 
     fn has_ranges(&self) -> bool {
-        nvtx::is_present()
+        nvtx::is_heard()
     }
 
     fn begin_range(&self, name: &str) {

@@ -21,7 +21,8 @@ pub(super) fn words(result: CUresult) -> String {
     format!("{result:?}: {}", unsafe { CStr::from_ptr(text) }.to_string_lossy())
 }
 
-/// Whether the context is lost: CUDA's documentation says of these that the process has to start anew to go on with the GPU.
+/// Whether the context is lost: CUDA's documentation says of these that the process has to start anew to go on with the GPU. It says nothing of
+/// UNKNOWN; a driver that cannot say what happened is not trusted with values.
 fn is_sticky(result: CUresult) -> bool {
     use CUresult::*;
     matches!(
@@ -39,6 +40,9 @@ fn is_sticky(result: CUresult) -> bool {
             | CUDA_ERROR_ECC_UNCORRECTABLE
             | CUDA_ERROR_NVLINK_UNCORRECTABLE
             | CUDA_ERROR_EXTERNAL_DEVICE
+            | CUDA_ERROR_CONTAINED
+            | CUDA_ERROR_TENSOR_MEMORY_LEAK
+            | CUDA_ERROR_UNKNOWN
             | CUDA_ERROR_DEINITIALIZED
     )
 }
@@ -51,4 +55,28 @@ pub(super) fn failed(gpu: u32, call: &'static str, result: CUresult) -> GpuError
 /// A call that is not made.
 pub(super) fn refused(gpu: u32, call: &'static str, reason: impl Into<String>) -> GpuError {
     GpuError::Failed { gpu, call, reason: reason.into(), sticky: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_is_lost_where_the_process_has_to_start_anew() {
+        use CUresult::*;
+        let lost = [
+            CUDA_ERROR_ILLEGAL_ADDRESS,
+            CUDA_ERROR_CONTAINED,
+            CUDA_ERROR_UNKNOWN,
+            CUDA_ERROR_ECC_UNCORRECTABLE,
+        ];
+        assert!(lost.into_iter().all(is_sticky));
+        let kept = [
+            CUDA_ERROR_OUT_OF_MEMORY,
+            CUDA_ERROR_INVALID_VALUE,
+            CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+            CUDA_ERROR_NOT_READY,
+        ];
+        assert!(!kept.into_iter().any(is_sticky));
+    }
 }

@@ -12,6 +12,7 @@ use cudarc::cublaslt::sys::{
 
 use super::Cuda;
 use super::error::refused;
+use super::gpu::Gpu;
 use super::stream::{Handles, Queue};
 use crate::call::{Element, Factors, Gemm};
 use crate::driver::{Address, Stream};
@@ -27,12 +28,13 @@ type Shape = ([u32; 6], Element, Mode);
 #[derive(Debug)]
 pub(super) struct Light {
     handle: sys::cublasLtHandle_t,
-    chosen: HashMap<Shape, Choice>,
+    /// `None`: there is none.
+    chosen: HashMap<Shape, Option<Choice>>,
 }
 
 impl Drop for Light {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once, its context current (`Queue::drop`).
+        // SAFETY: created once, destroyed once, its context current (`Gpu::drop`).
         let _ = unsafe { sys::cublasLtDestroy(self.handle) };
     }
 }
@@ -123,8 +125,13 @@ impl Description {
         })
     }
 
-    /// The kernel that the library takes for the fastest with so much workspace.
-    fn choose(&self, gpu: u32, handle: sys::cublasLtHandle_t, workspace: usize) -> Result<Choice, GpuError> {
+    /// The kernel that the library takes for the fastest with so much workspace; `None` where it has none for these types, shapes and factors.
+    fn choose(
+        &self,
+        gpu: u32,
+        handle: sys::cublasLtHandle_t,
+        workspace: usize,
+    ) -> Result<Option<Choice>, GpuError> {
         let mut preference = ptr::null_mut();
         // SAFETY: writes one handle.
         let status = unsafe { sys::cublasLtMatmulPreferenceCreate(&mut preference) };
@@ -154,12 +161,12 @@ impl Description {
                 &mut found,
             )
         };
-        told(gpu, "cublasLtMatmulAlgoGetHeuristic", status)?;
-        if found < 1 {
-            return Err(refused(gpu, CALL, "the library has no kernel for this product on this GPU"));
+        if status == cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
+            return Ok(None);
         }
+        told(gpu, "cublasLtMatmulAlgoGetHeuristic", status)?;
         // SAFETY: one was found, so one was written.
-        Ok(unsafe { choice.assume_init() })
+        Ok((found > 0).then(|| unsafe { choice.assume_init() }))
     }
 }
 
@@ -181,14 +188,19 @@ impl Cuda {
     pub(super) fn light<'a>(
         &self,
         queue: &Queue,
+        gpu: &Gpu,
         handles: &'a mut Handles,
     ) -> Result<&'a mut Light, GpuError> {
         self.needs(Library::CublasLt)?;
+        if handles.light.is_none() {
+            handles.light = gpu.spare.lock().iter_mut().find_map(|spare| spare.light.take());
+        }
         if handles.light.is_none() {
             self.refuse_first(queue, "cublasLtCreate")?;
             let mut handle = ptr::null_mut();
             // SAFETY: the library is there and the GPU's context current; writes one handle.
             told(queue.gpu, "cublasLtCreate", unsafe { sys::cublasLtCreate(&mut handle) })?;
+            self.used.lock().insert(Library::CublasLt);
             handles.light = Some(Light { handle, chosen: HashMap::new() });
         }
         handles.light.as_mut().ok_or_else(|| refused(queue.gpu, CALL, "no handle"))
@@ -209,7 +221,7 @@ impl Cuda {
         let description = Description::new(queue.gpu, gemm, mode)?;
         let mut handles = queue.handles.lock();
         let (workspace, bytes) = self.workspace(&queue, gpu, &mut handles)?;
-        let light = self.light(&queue, &mut handles)?;
+        let light = self.light(&queue, gpu, &mut handles)?;
         let lengths = [gemm.m, gemm.n, gemm.k, gemm.a.ld, gemm.b.ld, gemm.c.ld];
         let shape: Shape = (lengths, gemm.c.element, mode);
         let choice = match light.chosen.get(&shape) {
@@ -220,6 +232,7 @@ impl Cuda {
                 choice
             }
         };
+        let choice = choice.ok_or(GpuError::NoKernel { gpu: queue.gpu, call: CALL })?;
         // SAFETY: descriptions and the handle are alive, factors are where the description says, the workspace is the stream's own, and
         // the matrices are the caller's promise.
         let status = unsafe {

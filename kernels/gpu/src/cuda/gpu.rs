@@ -3,11 +3,14 @@
 use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
+use parking_lot::Mutex;
 
 use super::error::{failed, words};
 use super::probe;
+use super::stream::Spare;
 use crate::error::GpuError;
 use crate::info::{GpuInfo, Library};
 
@@ -23,6 +26,13 @@ pub(super) struct Gpu {
     pub(super) pool: Option<sys::CUmemoryPool>,
     /// Priorities of streams: the lowest and the most urgent.
     pub(super) priorities: (c_int, c_int),
+    /// Captures that have begun and not ended.
+    pub(super) captures: Mutex<usize>,
+    /// Handles of libraries that no stream has: those of streams that are gone, for streams that come. Destroying one waits for the whole
+    /// GPU, which invalidates a capture on another thread: they stay as long as the GPU.
+    pub(super) spare: Spare,
+    /// Libraries have what they keep on this GPU for all streams.
+    pub(super) is_loaded: AtomicBool,
     /// Why everything fails; from the start for a GPU that does not open, which has no context.
     pub(super) lost: OnceLock<GpuError>,
 }
@@ -30,8 +40,22 @@ pub(super) struct Gpu {
 impl Gpu {
     /// One that cannot be used, so that the others keep their numbers.
     fn broken(device: sys::CUdevice, error: GpuError) -> Gpu {
-        let context = ptr::null_mut();
-        Gpu { device, context, pool: None, priorities: (0, 0), lost: OnceLock::from(error) }
+        let gpu = Gpu::new(device, ptr::null_mut());
+        let _ = gpu.lost.set(error); // it is the first
+        gpu
+    }
+
+    fn new(device: sys::CUdevice, context: sys::CUcontext) -> Gpu {
+        Gpu {
+            device,
+            context,
+            pool: None,
+            priorities: (0, 0),
+            captures: Mutex::new(0),
+            spare: Spare::default(),
+            is_loaded: AtomicBool::new(false),
+            lost: OnceLock::new(),
+        }
     }
 
     fn works(&self) -> bool {
@@ -49,6 +73,11 @@ impl Drop for Gpu {
         if self.context.is_null() {
             return;
         }
+        // SAFETY: the context is alive; where it is lost, so is what the handles have there.
+        unsafe {
+            let _ = sys::cuCtxSetCurrent(self.context);
+        }
+        self.spare.lock().clear();
         // SAFETY: retained in `open`, released once; nothing of it is left, as `Cuda` drops that first.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
@@ -122,7 +151,7 @@ fn retain(number: u32, device: sys::CUdevice) -> Result<Gpu, GpuError> {
     let mut context = ptr::null_mut();
     // SAFETY: writes one handle; released when the result is dropped.
     told(number, "cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) })?;
-    let mut gpu = Gpu { device, context, pool: None, priorities: (0, 0), lost: OnceLock::new() };
+    let mut gpu = Gpu::new(device, context);
     // SAFETY: the context is alive.
     told(number, "cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
     let (mut low, mut high) = (0, 0);

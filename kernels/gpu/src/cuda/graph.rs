@@ -33,23 +33,33 @@ impl Drop for Instance {
 }
 
 impl Cuda {
-    /// Begins a recording. Handles of libraries are made first: what they allocate cannot be recorded.
+    /// Begins a recording. Handles of libraries are made first, since what they allocate cannot be recorded: of those libraries whose handles this
+    /// process has made before, or, where it has made none, of all.
     pub(super) fn begin(&self, stream: Stream) -> Result<(), GpuError> {
         const CALL: &str = "cuStreamBeginCapture";
-        let (queue, _) = self.queue(stream, CALL)?;
+        let (queue, gpu) = self.queue(stream, CALL)?;
         self.refuse_capture(&queue, CALL)?;
-        self.make_handles(&queue)?;
+        let used = self.used.lock().clone();
+        self.make_handles(&queue, |library| used.is_empty() || used.contains(&library))?;
         // Relaxed: other threads go on allocating, and a stream may change its thread.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // Nobody waits for the whole GPU while there is one.
+        let mut captures = gpu.captures.lock();
         // SAFETY: the stream is alive.
-        self.told(queue.gpu, CALL, unsafe { sys::cuStreamBeginCapture_v2(queue.stream, mode) })
+        self.told(queue.gpu, CALL, unsafe { sys::cuStreamBeginCapture_v2(queue.stream, mode) })?;
+        *captures += 1;
+        Ok(())
     }
 
     pub(super) fn end(&self, stream: Stream) -> Result<Graph, GpuError> {
         let (queue, gpu) = self.queue(stream, "cuStreamEndCapture")?;
+        let began = self.is_capturing(&queue)?;
         let (mut recorded, mut graph) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the stream is alive; writes one handle.
         let result = unsafe { sys::cuStreamEndCapture(queue.stream, &mut recorded) };
+        if began {
+            *gpu.captures.lock() -= 1;
+        }
         self.told(queue.gpu, "cuStreamEndCapture", result)?;
         // SAFETY: the recording was ended just now; writes one handle.
         let result = unsafe { sys::cuGraphInstantiateWithFlags(&mut graph, recorded, 0) };

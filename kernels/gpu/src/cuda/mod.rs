@@ -9,6 +9,7 @@
 mod blas;
 mod driver;
 mod error;
+mod find;
 mod fp8;
 mod gpu;
 mod graph;
@@ -21,12 +22,15 @@ mod solver;
 mod stream;
 mod table;
 
+pub use find::{folder, loaded_from, look_in, skipped};
 pub use probe::libraries;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUresult};
+use parking_lot::Mutex;
 
 use self::error::{failed, refused};
 use self::gpu::Gpu;
@@ -42,7 +46,7 @@ use crate::info::{GpuInfo, Library};
 ///
 /// Device memory comes from each GPU's default pool, in the order of streams, and stays with the process once it was used. Each stream
 /// that multiplies has a cuBLAS handle of its own with a workspace (32 MiB from compute capability 9 on, 4 MiB before), which counts
-/// as used memory.
+/// as used memory. Handles of streams that are gone are the next streams'.
 pub struct Cuda {
     infos: Vec<GpuInfo>,
     streams: Table<Queue>,
@@ -50,6 +54,8 @@ pub struct Cuda {
     modules: Table<Loaded>,
     kernels: Table<Function>,
     graphs: Table<Instance>,
+    /// Libraries of which handles were made.
+    used: Mutex<BTreeSet<Library>>,
     // Last: what is above lives in its contexts.
     gpus: Vec<Gpu>,
 }
@@ -98,6 +104,7 @@ impl Cuda {
             modules: Table::new(),
             kernels: Table::new(),
             graphs: Table::new(),
+            used: Mutex::default(),
             gpus,
         })
     }

@@ -35,9 +35,18 @@ fn load(file: &str) -> Option<Nvtx> {
     }
 }
 
-/// Whether ranges can be told.
+/// Whether the library is there.
 pub(super) fn is_present() -> bool {
     nvtx().is_some()
+}
+
+/// Whether somebody listens: profilers tell the library what to load by these variables. Without one of them a range is a call that does nothing,
+/// and its name is made for nobody.
+pub(super) fn is_heard() -> bool {
+    static HEARD: OnceLock<bool> = OnceLock::new();
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    *HEARD
+        .get_or_init(|| ["NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"].iter().any(is_set) && is_present())
 }
 
 /// Begins a range of this thread.

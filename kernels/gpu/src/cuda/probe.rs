@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use cudarc::{cublas, cublaslt, cusolver, driver, nvrtc};
 
-use super::{nvml, nvtx};
+use super::{find, nvml, nvtx};
 use crate::error::GpuError;
 use crate::info::{Library, LibraryState};
 
@@ -36,11 +36,17 @@ pub(crate) fn needs(library: Library) -> Result<(), GpuError> {
 }
 
 fn look(library: Library) -> LibraryState {
+    find::preload(library);
     if !is_present(library) {
+        // The driver's libraries belong to its installation.
+        let or = if find::is_of_cuda(library) { " or with --cuda-libs" } else { "" };
         return LibraryState::Missing(format!(
-            "no {} can be loaded: install it, or name its folder in LD_LIBRARY_PATH",
+            "no {} can be loaded: install it, or name its folder in LD_LIBRARY_PATH{or}",
             file(library)
         ));
+    }
+    if let Some(why) = find::wrong_version(library) {
+        return LibraryState::Missing(format!("{why}: name the folder of another with --cuda-libs"));
     }
     match version(library) {
         Some(version) => LibraryState::There(version),
@@ -60,7 +66,8 @@ fn file(library: Library) -> &'static str {
     }
 }
 
-fn is_present(library: Library) -> bool {
+/// Whether the bindings find it.
+pub(super) fn is_present(library: Library) -> bool {
     // SAFETY: NVIDIA's libraries may be loaded at any time; what runs then is their own set-up.
     unsafe {
         match library {

@@ -8,6 +8,7 @@ use cudarc::driver;
 
 use super::Cuda;
 use super::error::refused;
+use super::gpu::Gpu;
 use super::stream::{Handles, Queue};
 use crate::call::{Element, Matrix, Potrf};
 use crate::driver::{Address, Stream};
@@ -20,7 +21,7 @@ pub(super) struct Solver(sys::cusolverDnHandle_t);
 
 impl Drop for Solver {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once; its stream is alive and its context current (`Queue::drop`).
+        // SAFETY: created once, destroyed once; its context current (`Gpu::drop`).
         let _ = unsafe { sys::cusolverDnDestroy(self.0) };
     }
 }
@@ -68,6 +69,7 @@ impl Cuda {
     pub(super) fn solver(
         &self,
         queue: &Queue,
+        gpu: &Gpu,
         handles: &mut Handles,
     ) -> Result<sys::cusolverDnHandle_t, GpuError> {
         self.needs(Library::Cusolver)?;
@@ -75,13 +77,21 @@ impl Cuda {
             return Ok(solver.0);
         }
         self.refuse_first(queue, "cusolverDnCreate")?;
-        let mut handle = ptr::null_mut();
-        // SAFETY: the library is there and the GPU's context current; writes one handle.
-        told(queue.gpu, "cusolverDnCreate", unsafe { sys::cusolverDnCreate(&mut handle) })?;
-        let solver = Solver(handle);
+        let spare = gpu.spare.lock().iter_mut().find_map(|spare| spare.solver.take());
+        let solver = match spare {
+            Some(solver) => solver,
+            None => {
+                let mut handle = ptr::null_mut();
+                // SAFETY: the library is there and the GPU's context current; writes one handle.
+                told(queue.gpu, "cusolverDnCreate", unsafe { sys::cusolverDnCreate(&mut handle) })?;
+                Solver(handle)
+            }
+        };
+        let handle = solver.0;
         // SAFETY: handle and stream are alive.
         let status = unsafe { sys::cusolverDnSetStream(handle, queue.stream.cast()) };
         told(queue.gpu, "cusolverDnSetStream", status)?;
+        self.used.lock().insert(Library::Cusolver);
         Ok(handles.solver.insert(solver).0)
     }
 
@@ -89,7 +99,7 @@ impl Cuda {
     pub(super) fn factor_space(&self, stream: Stream, n: u32, element: Element) -> Result<u64, GpuError> {
         const CALL: &str = "cusolverDnPotrf_bufferSize";
         self.needs(Library::Cusolver)?;
-        let (queue, _) = self.queue(stream, CALL)?;
+        let (queue, gpu) = self.queue(stream, CALL)?;
         let order =
             c_int::try_from(n).map_err(|_| refused(queue.gpu, CALL, format!("order {n} is too large")))?;
         if !matches!(element, Element::F32 | Element::F64) {
@@ -103,7 +113,7 @@ impl Cuda {
             return Ok(element.bytes()); // nothing is done; an allocation is not empty
         }
         let mut handles = queue.handles.lock();
-        let handle = self.solver(&queue, &mut handles)?;
+        let handle = self.solver(&queue, gpu, &mut handles)?;
         if n > MOST_BY_INTS {
             let params = Params::new(queue.gpu)?;
             let a = Matrix { at: Address::default(), ld: n, element };
@@ -128,7 +138,7 @@ impl Cuda {
     pub(super) unsafe fn factor(&self, stream: Stream, potrf: &Potrf) -> Result<(), GpuError> {
         const CALL: &str = "cusolverDnPotrf";
         self.needs(Library::Cusolver)?;
-        let (queue, _) = self.queue(stream, CALL)?;
+        let (queue, gpu) = self.queue(stream, CALL)?;
         // How much is needed the caller asked for; cuSOLVER checks it again.
         potrf.check(1).map_err(|reason| refused(queue.gpu, CALL, reason))?;
         if potrf.n == 0 {
@@ -137,7 +147,7 @@ impl Cuda {
             return self.told(queue.gpu, "cuMemsetD8Async", result);
         }
         let mut handles = queue.handles.lock();
-        let handle = self.solver(&queue, &mut handles)?;
+        let handle = self.solver(&queue, gpu, &mut handles)?;
         if potrf.n > MOST_BY_INTS {
             // SAFETY: the handle is alive, and the memory is the caller's promise.
             return unsafe { self.factor_wide(&queue, handle, potrf) };

@@ -1,5 +1,7 @@
 //! Streams and events, and what belongs to them.
 
+use std::sync::Arc;
+
 use cudarc::driver::sys;
 use parking_lot::Mutex;
 
@@ -15,8 +17,14 @@ pub(super) struct Queue {
     pub(super) stream: sys::CUstream,
     /// Its libraries' handles, made when they are first needed.
     pub(super) handles: Mutex<Handles>,
+    /// Where they go when the stream does.
+    pub(super) spare: Spare,
 }
 
+/// See [`Gpu::spare`](super::gpu::Gpu::spare).
+pub(super) type Spare = Arc<Mutex<Vec<Handles>>>;
+
+/// Handles of libraries, those of one stream or of none.
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     pub(super) blas: Option<Blas>,
@@ -24,6 +32,9 @@ pub(super) struct Handles {
     pub(super) solver: Option<Solver>,
     pub(super) workspace: Option<Workspace>,
 }
+
+// SAFETY: handles of libraries may be used from any thread, one at a time.
+unsafe impl Send for Handles {}
 
 /// Device memory for a stream's library routines.
 #[derive(Debug)]
@@ -47,7 +58,11 @@ impl Drop for Queue {
             let _ = sys::cuCtxSetCurrent(self.context);
             let handles = std::mem::take(self.handles.get_mut());
             let Handles { blas, light, solver, workspace } = handles;
-            drop((blas, light, solver));
+            if blas.is_some() || light.is_some() || solver.is_some() {
+                // What is queued may use what a handle has inside, and the next stream does not wait for it.
+                let _ = sys::cuStreamSynchronize(self.stream);
+                self.spare.lock().push(Handles { blas, light, solver, workspace: None });
+            }
             if let Some(Workspace { at, pooled, .. }) = workspace {
                 // Behind its last use: in the order of the stream, or because the call waits for the GPU.
                 let _ = if pooled { sys::cuMemFreeAsync(at, self.stream) } else { sys::cuMemFree_v2(at) };

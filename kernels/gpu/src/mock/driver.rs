@@ -1,6 +1,7 @@
 //! The mock as a driver.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Mock;
 use super::call::Call;
@@ -99,8 +100,16 @@ impl Driver for Mock {
     fn memory(&self, gpu: u32) -> Result<(u64, u64), GpuError> {
         self.shared.with(|state| {
             let total = state.usable(gpu)?.info.memory;
-            Ok((total.saturating_sub(state.space.used(gpu)), total))
+            let loaded = self.loaded.load(Ordering::Relaxed) >> (gpu % 64) & 1;
+            let used = state.space.used(gpu) + loaded * self.libraries_keep;
+            Ok((total.saturating_sub(used), total))
         })
+    }
+
+    fn load_libraries(&self, gpu: u32) -> Result<(), GpuError> {
+        self.shared.with(|state| state.usable(gpu).map(drop))?;
+        self.loaded.fetch_or(1 << (gpu % 64), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Always the same clock rate and power, and the energy that this comes to.
@@ -310,6 +319,10 @@ impl Driver for Mock {
     }
 
     unsafe fn gemm(&self, stream: Stream, gemm: &Gemm) -> Result<(), GpuError> {
+        if gemm.is_fp8() && self.without_8_bit_kernels {
+            let gpu = gpu_of(stream.0);
+            return Err(GpuError::NoKernel { gpu, call: "cublasLtMatmul" });
+        }
         let library = if gemm.is_fp8() { Library::CublasLt } else { Library::Cublas };
         let at = vec![[gemm.a.at, gemm.b.at, gemm.c.at]];
         self.routine(stream, library, self.check_product(stream, gemm.check(), gemm), || Call::Gemm {

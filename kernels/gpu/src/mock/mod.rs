@@ -32,6 +32,7 @@ mod state;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -64,6 +65,10 @@ pub enum Fault {
 pub struct Mock {
     infos: Vec<GpuInfo>,
     without: Vec<Library>,
+    without_8_bit_kernels: bool,
+    libraries_keep: u64,
+    /// GPUs on which libraries were loaded, a bit each.
+    loaded: AtomicU64,
     began: Instant,
     links: Option<(f64, f64)>,
     /// `None`: nobody looks at ranges.
@@ -79,6 +84,8 @@ pub struct MockBuilder {
     options: Options,
     name: String,
     without: Vec<Library>,
+    without_8_bit_kernels: bool,
+    libraries_keep: u64,
     links: Option<(f64, f64)>,
     ranges: bool,
     reads: fn(&[u8]) -> bool,
@@ -180,6 +187,21 @@ impl MockBuilder {
         self
     }
 
+    /// The library for 8-bit products has no kernel for any of them, as may be for some shapes.
+    #[must_use]
+    pub fn without_8_bit_kernels(mut self) -> MockBuilder {
+        self.without_8_bit_kernels = true;
+        self
+    }
+
+    /// Bytes of each GPU's memory that libraries keep once they are [loaded](crate::Driver::load_libraries); only
+    /// [`Driver::memory`](crate::Driver::memory) tells of them.
+    #[must_use]
+    pub fn libraries_keep(mut self, bytes: u64) -> MockBuilder {
+        self.libraries_keep = bytes;
+        self
+    }
+
     /// Somebody looks at ranges: [`Mock::ranges`] tells of them.
     #[must_use]
     pub fn ranges(mut self) -> MockBuilder {
@@ -215,6 +237,9 @@ impl MockBuilder {
         Mock {
             infos,
             without: self.without,
+            without_8_bit_kernels: self.without_8_bit_kernels,
+            libraries_keep: self.libraries_keep,
+            loaded: AtomicU64::new(0),
             links: self.links,
             began: Instant::now(),
             ranges,
@@ -239,6 +264,8 @@ impl Mock {
             },
             name: "mock GPU".into(),
             without: Vec::new(),
+            without_8_bit_kernels: false,
+            libraries_keep: 0,
             links: Some(LINKS),
             ranges: false,
             reads: |_| true,

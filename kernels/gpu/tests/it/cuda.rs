@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use zellige_gpu::cuda::{Cuda, libraries};
+use zellige_gpu::cuda::{Cuda, libraries, loaded_from, look_in, skipped};
 use zellige_gpu::twin::encode;
 use zellige_gpu::{
     Address, Arg, BatchedGemm, Compute, Driver, Element, Factors, Gauges, Gemm, GpuError, Library,
@@ -227,15 +227,26 @@ impl Gpu {
     }
 }
 
-/// CUDA 13 has NVTX in a library of another name; one that lacks the functions is none, and without any a range is nothing.
+/// As profilers say that they listen.
+const HEARD: [(&str, &str); 1] = [("NVTX_INJECTION64_PATH", "/opt/profiler/libinjection.so")];
+
+/// CUDA 13 has NVTX in a library of another name; one that lacks the functions is none, and without any a range is nothing. Nor are there any
+/// where no profiler listens: their names need not be made.
 #[test]
 fn ranges_go_to_the_library_that_is_there() {
-    for (there, told) in [("nvtx3interop", true), ("nvToolsExt", true), ("cublas", false)] {
-        let text = with("ranges_go_to_the_library_that_is_there", &["cuda", there], &[], || {
+    for (there, heard, told) in [
+        ("nvtx3interop", &HEARD[..], true),
+        ("nvToolsExt", &HEARD, true),
+        ("cublas", &HEARD, false),
+        ("nvToolsExt", &[("NVTX_INJECTION64_PATH", "")], false),
+    ] {
+        let text = with("ranges_go_to_the_library_that_is_there", &["cuda", there], heard, || {
             let Gpu { cuda, .. } = Gpu::new();
             println!("ranges: {}", cuda.has_ranges());
-            cuda.begin_range("gemm hp1 (3, 2, 1)\0 and more");
-            cuda.end_range();
+            if cuda.has_ranges() {
+                cuda.begin_range("gemm hp1 (3, 2, 1)\0 and more");
+                cuda.end_range();
+            }
             let all = libraries();
             let (_, state) = all.iter().find(|(library, _)| *library == Library::Nvtx).unwrap();
             match state {
@@ -255,7 +266,7 @@ fn ranges_go_to_the_library_that_is_there() {
 
 #[test]
 fn memory_streams_events_and_kernels() {
-    let text = with("memory_streams_events_and_kernels", &["cuda", "nvToolsExt"], &[], || {
+    let text = with("memory_streams_events_and_kernels", &["cuda", "nvToolsExt"], &HEARD, || {
         let Gpu { cuda, stream } = Gpu::new();
         let info = &cuda.gpus()[1];
         assert_eq!(
@@ -383,6 +394,41 @@ fn a_fault_is_sticky_and_the_other_gpu_goes_on() {
     });
 }
 
+/// More than the GPU has is out of memory, whatever the driver says of such sizes; and what its pool keeps is given back before anybody is told
+/// that there is no room.
+#[test]
+fn memory_that_the_pool_keeps_is_given_back() {
+    let text =
+        with("memory_that_the_pool_keeps_is_given_back", &["cuda"], &[("MOCK_IN_PIECES", "1")], || {
+            let Gpu { cuda, stream } = Gpu::new();
+            let full = |bytes| Err(GpuError::OutOfMemory { gpu: 0, bytes });
+            assert_eq!(cuda.allocate(stream, 1 << 46), full(1 << 46));
+            eprintln!("nothing was asked for");
+            let other = cuda.create_stream(0, false).unwrap();
+            for records in [false, true] {
+                let piece = cuda.allocate(stream, 700 << 10).unwrap();
+                // SAFETY: allocated above, used by nothing; so below.
+                unsafe { cuda.free(stream, piece).unwrap() };
+                // A recording on another stream lives through it.
+                if records {
+                    cuda.begin_capture(other).unwrap();
+                }
+                let large = cuda.allocate(stream, 800 << 10).unwrap();
+                assert_eq!(cuda.allocate(stream, 900 << 10), full(900 << 10));
+                // SAFETY: as above.
+                unsafe { cuda.free(stream, large).unwrap() };
+                if records {
+                    cuda.end_capture(other).unwrap();
+                }
+            }
+        });
+    let before = text.split("nothing was asked for").next().unwrap();
+    assert!(
+        text.is_empty() || (!before.contains("trimmed") && text.contains("mock: the pool is trimmed")),
+        "{text}"
+    );
+}
+
 /// Room for the libraries' working space.
 const LARGE: [(&str, &str); 1] = [("MOCK_MEMORY", "268435456")];
 
@@ -417,6 +463,41 @@ fn products_get_what_they_document() {
             }
         }
     });
+}
+
+/// Destroying a handle waits for the whole GPU, and may end a recording on another thread: those of streams that go are the next ones', and all
+/// are destroyed with their GPU.
+#[test]
+fn handles_live_as_long_as_their_gpu() {
+    let text = with("handles_live_as_long_as_their_gpu", &["cuda", "cublas", "cusolver"], &LARGE, || {
+        let gpu = Gpu::new();
+        let Gpu { cuda, .. } = &gpu;
+        let free = cuda.memory(0).unwrap().0;
+        cuda.load_libraries(0).unwrap();
+        cuda.load_libraries(0).unwrap();
+        // Their working space was given back with the stream that they were made on.
+        assert_eq!(cuda.memory(0).unwrap().0, free);
+        let [a, b, c] = [(); 3].map(|()| gpu.matrix(Element::F32, 1, &[3.0]));
+        let product = gemm((Transpose::No, Transpose::No), [1, 1, 1], [a, b, c], Compute::F32);
+        let other = cuda.create_stream(0, false).unwrap();
+        cuda.begin_capture(other).unwrap();
+        for _ in 0..3 {
+            let stream = cuda.create_stream(0, false).unwrap();
+            // SAFETY: the matrices are there, and the stand-ins do all at once.
+            unsafe { cuda.gemm(stream, &product).unwrap() };
+            cuda.destroy_stream(stream);
+        }
+        cuda.end_capture(other).unwrap();
+        eprintln!("the driver goes");
+    });
+    if !text.is_empty() {
+        let (before, after) = text.split_once("the driver goes").unwrap();
+        // One that all streams but the recorded one have had, and that one's.
+        assert_eq!(before.matches("mock: a cublas handle is made").count(), 2, "{text}");
+        assert!(!before.contains("handle is destroyed"), "{text}");
+        let end = after.find("mock: contexts are released").unwrap();
+        assert_eq!(after[..end].matches("mock: a cublas handle is destroyed").count(), 2, "{text}");
+    }
 }
 
 #[test]
@@ -529,6 +610,97 @@ fn eight_bit_products_get_what_they_document() {
         // SAFETY: refused.
         assert!(unsafe { gpu.cuda.gemm(gpu.stream, &wrong).is_err() });
     });
+}
+
+/// A shape for which the library has no kernel: whoever wants the product makes it in another way.
+#[test]
+fn an_eight_bit_product_without_a_kernel_is_told_apart() {
+    // As many as none, or a status that says so.
+    for status in ["0", "15"] {
+        let variables = [LARGE[0], ("MOCK_NO_HEURISTIC", status)];
+        with(
+            "an_eight_bit_product_without_a_kernel_is_told_apart",
+            &["cuda", "cublasLt"],
+            &variables,
+            || {
+                let gpu = Gpu::new();
+                let [a, b] = [(); 2].map(|()| gpu.matrix(Element::F8E4M3, 16, &[1.0; 256]));
+                let c = gpu.matrix(Element::F32, 16, &[2.0; 256]);
+                let product = gemm((Transpose::Yes, Transpose::No), [16, 16, 16], [a, b, c], Compute::F32);
+                for _ in 0..2 {
+                    // SAFETY: refused.
+                    let refused = unsafe { gpu.cuda.gemm(gpu.stream, &product) };
+                    assert_eq!(refused, Err(GpuError::NoKernel { gpu: 0, call: "cublasLtMatmul" }));
+                }
+            },
+        );
+    }
+}
+
+/// Libraries that are where a Python wheel has them, and a folder that is named: the loader finds none of them.
+#[test]
+fn libraries_are_found_in_wheels_and_in_a_folder_that_is_named() {
+    const NAME: &str = "libraries_are_found_in_wheels_and_in_a_folder_that_is_named";
+    fn check() {
+        if let Some(folder) = std::env::var_os("MOCK_FOLDER") {
+            look_in(Path::new(&folder)).unwrap();
+            assert!(look_in(Path::new("/")).is_err(), "one folder is named once");
+        }
+        let cuda = Cuda::open().unwrap();
+        assert_eq!(cuda.library(Library::Cublas), LibraryState::There("12.9.1".into()));
+        let stream = cuda.create_stream(0, false).unwrap();
+        cuda.potrf_workspace(stream, 4, Element::F32).unwrap();
+        for library in [Library::Cublas, Library::Cusolver] {
+            println!("from {}", loaded_from(library)[0].display());
+        }
+        println!("skipped {:?}", skipped());
+    }
+    if std::env::var_os(SECOND).is_some() {
+        return check();
+    }
+    let root = tempfile::tempdir().unwrap();
+    let wheels = root.path().join("lib/python3.12/site-packages/nvidia");
+    let build = |library: &str, version: &str, folder: &Path| {
+        std::fs::create_dir_all(folder).unwrap();
+        let file = format!("lib{library}.so.{version}");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock/mock.c");
+        let mut compiler = Command::new("cc");
+        compiler.args([
+            "-shared",
+            "-fPIC",
+            &format!("-DMOCK_{library}"),
+            &format!("-Wl,-soname,{file}"),
+            "-o",
+        ]);
+        compiler.arg(folder.join(&file)).arg(source).arg("-lm");
+        compiler.status().is_ok_and(|status| status.success())
+    };
+    let ours = wheels.join("cu12/lib");
+    if !build("cublas", "12", &ours) {
+        println!("skipped: no C compiler");
+        return;
+    }
+    // One of a version that the driver, which knows 12.9, cannot have; cuSOLVER counts one less.
+    let too_new = wheels.join("cu13/lib");
+    std::fs::create_dir_all(&too_new).unwrap();
+    std::fs::write(too_new.join("libcublas.so.13"), "").unwrap();
+    std::fs::write(ours.join("libcusolver.so.11.7.5"), "the file behind a link").unwrap();
+    assert!(build("cusolver", "11", &ours));
+    let python = root.path().join("bin");
+    std::fs::create_dir_all(&python).unwrap();
+    std::fs::write(python.join("python3"), "").unwrap();
+    for named in [false, true] {
+        let place = if named { ours.to_str().unwrap() } else { "" };
+        let path = if named { "" } else { python.to_str().unwrap() };
+        let mut variables = vec![("MOCK_MEMORY", "268435456"), ("PATH", path), ("HOME", "/nowhere")];
+        variables.extend(named.then_some(("MOCK_FOLDER", place)));
+        let text = with(NAME, &["cuda"], &variables, check);
+        for file in ["libcublas.so.12", "libcusolver.so.11"] {
+            assert!(text.contains(&format!("from {}", ours.join(file).display())), "{text}");
+        }
+        let said = "libcublas.so.13: of CUDA 13, and those of CUDA 11 to 12 work with this driver";
+        assert_eq!(text.contains(said), !named, "{text}");
+    }
 }
 
 #[test]

@@ -26,7 +26,9 @@ static int count(void) {
 static int pools(void) { const char *text = getenv("MOCK_POOLS"); return text ? atoi(text) : 1; }
 static struct { int device; unsigned long long used, reserved, threshold; } gpus[GPUS];
 static __thread int current = -1;
-static int lost[GPUS], alive, peers;
+static int lost[GPUS], alive, peers, captures;
+// What the pool keeps is in pieces: of no use for what is larger than the rest, until it is given back.
+static int in_pieces(void) { return getenv("MOCK_IN_PIECES") != 0; }
 
 struct stream { int device, capturing; };
 struct event { int device; unsigned flags; double at; };
@@ -80,6 +82,13 @@ int cuMemPoolGetAttribute(void *pool, int which, void *value) {
     *(uint64_t *)value = which == 5 ? gpus[*(int *)pool].reserved : gpus[*(int *)pool].used;
     return OK;
 }
+int cuMemPoolTrimTo(void *pool, size_t keep) {
+    fprintf(stderr, "mock: the pool is trimmed\n");
+    gpus[*(int *)pool].reserved = gpus[*(int *)pool].used;
+    return keep ? INVALID : OK;
+}
+// Waiting for a context in which something is recorded is refused, and ends the recording.
+int cuCtxSynchronize(void) { return captures ? 900 : here(); }
 int cuMemPoolSetAccess(void *pool, const int *map, size_t n) {
     // {location {type, id}, flags}
     return n == 1 && map[0] == 1 && map[1] == 1 - *(int *)pool && map[2] == 3 ? OK : INVALID;
@@ -118,7 +127,9 @@ int cuEventElapsedTime(float *ms, struct event *from, struct event *to) {
 
 static int take(addr *at, size_t bytes) {
     if (here()) return here();
+    if (bytes > (size_t)1 << 45) return INVALID; // beyond the address space of a GPU
     if (!bytes || gpus[current].used + bytes > MEMORY) return bytes ? NO_MEMORY : INVALID;
+    if (in_pieces() && bytes > MEMORY - gpus[current].reserved) return NO_MEMORY;
     size_t *block = aligned_alloc(256, (bytes + 256 + 255) / 256 * 256);
     block[0] = bytes;
     gpus[current].used += bytes;
@@ -172,8 +183,8 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 }
 
 int cuStreamIsCapturing(struct stream *s, int *status) { *status = s->capturing; return OK; }
-int cuStreamBeginCapture_v2(struct stream *s, int mode) { s->capturing = 1; return mode == 2 ? on(s) : INVALID; }
-int cuStreamEndCapture(struct stream *s, void **graph) { s->capturing = 0; *graph = malloc(1); return on(s); }
+int cuStreamBeginCapture_v2(struct stream *s, int mode) { s->capturing = 1; captures++; return mode == 2 ? on(s) : INVALID; }
+int cuStreamEndCapture(struct stream *s, void **graph) { captures -= s->capturing; s->capturing = 0; *graph = malloc(1); return on(s); }
 int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) { *exec = malloc(1); return graph && !flags ? OK : INVALID; }
 int cuGraphLaunch(void *exec, struct stream *s) { return exec ? on(s) : INVALID; }
 int cuGraphExecDestroy(void *exec) { free(exec); return OK; }
@@ -228,8 +239,8 @@ static int gemm(struct handle *h, int ta, int tb, int m, int n, int k, const voi
     return OK;
 }
 int cublasGetProperty(int which, int *value) { *value = which == 0 ? 12 : which == 1 ? 9 : 1; return OK; }
-int cublasCreate_v2(struct handle **h) { *h = calloc(1, sizeof **h); return OK; }
-int cublasDestroy_v2(struct handle *h) { free(h); return OK; }
+int cublasCreate_v2(struct handle **h) { fprintf(stderr, "mock: a cublas handle is made\n"); *h = calloc(1, sizeof **h); return OK; }
+int cublasDestroy_v2(struct handle *h) { fprintf(stderr, "mock: a cublas handle is destroyed\n"); free(h); return OK; }
 int cublasSetStream_v2(struct handle *h, void *stream) { h->stream = stream; h->workspace = 0; return OK; }
 int cublasSetWorkspace_v2(struct handle *h, void *at, size_t bytes) { h->workspace = at; h->bytes = bytes; return bytes == 32 << 20 ? OK : INVALID; }
 int cublasSetMathMode(struct handle *h, int mode) { h->math = mode; return OK; }
@@ -308,6 +319,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, struct product *p, struct layout *a,
     if (!h || !p || !a || !b || !c || !d || !preference || wanted != 1) return INVALID;
     memset(choice, 0, sizeof *choice);
     choice->algo[0] = 77;
+    if (getenv("MOCK_NO_HEURISTIC")) { *found = 0; return atoi(getenv("MOCK_NO_HEURISTIC")); }
     *found = ++asked[p->mode] == 1; // once per shape and mode
     return OK;
 }

@@ -3,6 +3,8 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::precision::{
@@ -50,16 +52,37 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
 /// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a factor that turns out not to exist fails with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
+/// Of each tile column, whether its solves may multiply with inverses of diagonal blocks: the factorisations of diagonal tiles on GPUs say so at
+/// their ends, for which the solves wait.
+#[derive(Clone)]
+pub(crate) struct Benign(Arc<[AtomicBool]>);
+
+impl Benign {
+    pub(crate) fn new(tiles: usize) -> Self {
+        Benign((0..tiles).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    fn set(&self, k: usize, benign: bool) {
+        // The end of the task orders it before whatever waits for that.
+        self.0[k].store(benign, Ordering::Relaxed);
+    }
+
+    fn is(&self, k: usize) -> bool {
+        self.0[k].load(Ordering::Relaxed)
+    }
+}
+
 /// `L_kk L_kk^T = A_kk`.
 pub(crate) struct Potrf<T> {
     k: usize,
     rows: Range<usize>,
+    benign: Option<Benign>,
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Potrf<T> {
-    pub(crate) fn new(k: usize, rows: Range<usize>) -> Self {
-        Potrf { k, rows, _element: PhantomData }
+    pub(crate) fn new(k: usize, rows: Range<usize>, benign: Option<Benign>) -> Self {
+        Potrf { k, rows, benign, _element: PhantomData }
     }
 }
 
@@ -81,6 +104,7 @@ impl<T: TileScalar> Codelet for Potrf<T> {
         (a,): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
+        self.benign.iter().for_each(|benign| benign.set(self.k, false));
         match potrf_lower(a.mat_mut()?) {
             Ok(()) => Ok(()),
             Err(KernelError::NotPositive { pivot, value }) => {
@@ -104,7 +128,9 @@ impl<T: TileScalar> Potrf<T> {
         let (tile, first) = (self.k, self.rows.start);
         // The library says which pivot, not its value.
         let lost = move |pivot| -> TaskError { Box::new(lost(tile, first, pivot, f64::NAN)) };
-        Ok(gpu::factor(&Ops::new(cx.gpu())?, &OnGpu::update(&a)?, lost)?)
+        let k = self.k;
+        let then = self.benign.clone().map(|all| move |benign| all.set(k, benign));
+        Ok(gpu::factor(&Ops::new(cx.gpu())?, &OnGpu::update(&a)?, lost, then)?)
     }
 }
 
@@ -120,12 +146,18 @@ pub(crate) struct Trsm<T> {
     /// `(i, k)`.
     at: (usize, usize),
     shape: (usize, usize),
+    benign: Option<Benign>,
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Trsm<T> {
-    pub(crate) fn of_factor(panel: PanelPrecision, at: (usize, usize), shape: (usize, usize)) -> Self {
-        Trsm { name: "trsm", panel, op: Op::Trans, at, shape, _element: PhantomData }
+    pub(crate) fn of_factor(
+        panel: PanelPrecision,
+        at: (usize, usize),
+        shape: (usize, usize),
+        benign: Option<Benign>,
+    ) -> Self {
+        Trsm { name: "trsm", panel, op: Op::Trans, at, shape, benign, _element: PhantomData }
     }
 
     pub(crate) fn of_solution(
@@ -138,7 +170,7 @@ impl<T> Trsm<T> {
             Op::Trans => "solve_lt",
             Op::None => "solve_l",
         };
-        Trsm { name, panel, op, at, shape, _element: PhantomData }
+        Trsm { name, panel, op, at, shape, benign: None, _element: PhantomData }
     }
 
     pub(crate) fn scratch(&self) -> Scratch<f32> {
@@ -177,7 +209,7 @@ impl<T: TileScalar> Codelet for Trsm<T> {
     }
 
     fn needs_ends(&self) -> bool {
-        NEEDS_ENDS
+        NEEDS_ENDS || self.benign.is_some()
     }
 
     fn on_devices(&self, table: &mut DeviceTable<Self>) {
@@ -190,7 +222,8 @@ impl<T: TileScalar> Trsm<T> {
     fn cuda(&self, (l, x, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ops = Ops::new(cx.gpu())?;
         let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
-        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?)?;
+        let benign = self.benign.as_ref().is_some_and(|benign| benign.is(self.at.1));
+        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?, benign)?;
         Ok(ops.set_norm(&x)?)
     }
 }
@@ -316,13 +349,13 @@ mod tests {
     /// A performance model knows a task by name, label and shape.
     #[test]
     fn tasks_say_their_shapes() {
-        assert_eq!(Potrf::<f64>::new(3, 10..17).info().shape, [7, 0, 0]);
+        assert_eq!(Potrf::<f64>::new(3, 10..17, None).info().shape, [7, 0, 0]);
         let (native, x3) = (PanelPrecision::Native, PanelPrecision::X3);
-        assert_eq!(Trsm::<f32>::of_factor(native, (2, 1), (30, 20)).info().shape, [30, 20, 0]);
+        assert_eq!(Trsm::<f32>::of_factor(native, (2, 1), (30, 20), None).info().shape, [30, 20, 0]);
         assert_eq!(Syrk::<f32>::new(x3, 2, 1, (30, 20)).info().shape, [30, 20, 0]);
         let solve = Trsm::<f32>::of_solution(x3, Op::None, (0, 1), (5, 20));
         assert_eq!((solve.info().shape, solve.info().label), ([5, 20, 0], "x3"));
-        let info = Trsm::<f64>::of_factor(native, (2, 1), (30, 20)).info();
+        let info = Trsm::<f64>::of_factor(native, (2, 1), (30, 20), None).info();
         assert_eq!((info.flops, info.label, info.coords), (12_000.0, "fp64", Some([2, 1, 1])));
     }
 }

@@ -30,7 +30,7 @@ use crate::format::format_of;
 use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
-use codelets::{Potrf, Syrk};
+use codelets::{Benign, Potrf, Syrk};
 pub(crate) use codelets::{Trsm, native_update};
 use copies::{Side, Source};
 use levels::Levels;
@@ -99,7 +99,7 @@ pub fn cholesky<T: TileScalar, S: Submit>(
     cholesky_with(s, a, policy, &Submission::default())
 }
 
-/// [`cholesky`], submitted as `submission` says: the same bits.
+/// [`cholesky`], submitted as `submission` says: the same bits, but for [`Submission::by_inverses`].
 ///
 /// # Errors
 /// As [`cholesky`], and [`Error::Copies`] for a policy or a precision that second copies cannot serve.
@@ -117,18 +117,19 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let counts = Arc::new(GemmCounts::new(nt, nt));
     let native = format_of(T::FORMAT);
     let levels = Levels::new(grid);
+    let benign = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| Benign::new(nt));
     let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
     let mut last = None;
     for k in 0..nt {
         let below = nt - k - 1;
         s.announce_step(below * (below + 1) / 2 + below + 1);
-        let potrf = Potrf::<T>::new(k, grid.range(k));
+        let potrf = Potrf::<T>::new(k, grid.range(k), benign.clone());
         let task =
             s.codelet(potrf, (update(a.tile(k, k)).as_format(native),)).priority(levels.potrf(k)).submit()?;
         last = Some(task);
         for i in k + 1..nt {
             let shape = (grid.width(i), grid.width(k));
-            let trsm = Trsm::<T>::of_factor(panel, (i, k), shape);
+            let trsm = Trsm::<T>::of_factor(panel, (i, k), shape, benign.clone());
             let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)), trsm.scratch());
             s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
             copies.outdated(Side::Factor, (i, k));

@@ -7,7 +7,8 @@ use super::product::is_of;
 use crate::policy::{SharedPolicy, When};
 use crate::scalar::TileScalar;
 
-/// How a factorisation and the solves with its factor are submitted. Results are the same bits whatever is said here, on CPUs and on GPUs.
+/// How a factorisation and the solves with its factor are submitted. Results are the same bits whatever is said here, on CPUs and on GPUs,
+/// but for [`by_inverses`](Submission::by_inverses).
 ///
 /// ```
 /// use zellige_dense::{Copies, Submission};
@@ -19,12 +20,13 @@ use crate::scalar::TileScalar;
 pub struct Submission<T: TileScalar> {
     pub(crate) copies: Copies<T>,
     fuse_updates: usize,
+    pub(crate) by_inverses: bool,
 }
 
 impl<T: TileScalar> Default for Submission<T> {
     /// Replicas, and a task for each product.
     fn default() -> Self {
-        Submission { copies: Copies::replicas(), fuse_updates: 1 }
+        Submission { copies: Copies::replicas(), fuse_updates: 1, by_inverses: false }
     }
 }
 
@@ -50,6 +52,15 @@ impl<T: TileScalar> Submission<T> {
     #[must_use]
     pub fn fuse_updates(self, products: usize) -> Self {
         Submission { fuse_updates: products.clamp(1, Self::MOST), ..self }
+    }
+
+    /// Triangular solves of a factorisation in `f32` on GPUs multiply with the inverses of diagonal blocks of 256, which are made once for
+    /// each tile column, in place of substituting: products are faster there. Only in columns where the roundoff of `f32` times
+    /// `|L_jj| |L_jj^-1|` (Frobenius, 256 at least) is at most `2^-12` for every block `L_jj` of the tile, which the end of its factorisation tells; so the
+    /// solves of a column wait for that. Elsewhere, on CPU workers and in `f64`, and in solves with the factor they substitute.
+    #[must_use]
+    pub fn by_inverses(self, by_inverses: bool) -> Self {
+        Submission { by_inverses, ..self }
     }
 
     /// The most products in one task under `policy`.

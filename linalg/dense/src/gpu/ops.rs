@@ -35,6 +35,8 @@ pub(super) enum Form {
     TripledBelow,
     /// The transpose, zeros around it.
     Transposed,
+    /// The inverses of the diagonal blocks of a factor, one beside the other.
+    Inverses,
 }
 
 /// A context, and the kernels of its device.
@@ -250,12 +252,39 @@ impl<'c> Ops<'c> {
 
     /// Norm, largest magnitude and scale of a matrix, left in working space as a [`Measure`].
     pub(super) fn measure(&self, a: View) -> Result<Address, GpuError> {
-        let (partials, to) = (self.scratch(PARTIALS_BYTES)?, self.scratch(Measure::BYTES)?);
+        let to = self.scratch(Measure::BYTES)?;
+        self.measure_to(a, to)?;
+        Ok(to)
+    }
+
+    /// The norms of some matrices; `then` gets them once the body's operations have ended.
+    pub(super) fn norms(
+        &self,
+        matrices: impl ExactSizeIterator<Item = View>,
+        then: impl FnOnce(&[f64]) -> Result<(), TaskError> + Send + 'static,
+    ) -> Result<(), GpuError> {
+        let bytes = Measure::BYTES as usize;
+        let count = matrices.len();
+        let to = self.scratch(Measure::BYTES * count.max(1) as u64)?;
+        for (at, matrix) in (0u64..).zip(matrices) {
+            self.measure_to(matrix, to.offset(Measure::BYTES * at))?;
+        }
+        // SAFETY: working space of this body, with so many measures.
+        unsafe {
+            self.cx.read_back(to, bytes * count, move |told| {
+                let norm = |one: &[u8]| one.try_into().map_or(f64::NAN, |one| Measure::from_bytes(one).norm);
+                then(&told.chunks_exact(bytes).map(norm).collect::<Vec<f64>>())
+            })
+        }
+    }
+
+    fn measure_to(&self, a: View, to: Address) -> Result<(), GpuError> {
+        let partials = self.scratch(PARTIALS_BYTES)?;
         match measure(a.shape(), *a, partials, to) {
             Ok(launches) => launches.into_iter().try_for_each(|launch| self.launch(Ok(launch)))?,
             Err(error) => self.launch(Err(error))?,
         }
-        Ok(to)
+        Ok(())
     }
 
     /// Measures a native tile; its norm is known once the body's operations have ended.

@@ -1,12 +1,13 @@
 //! Symmetric updates, triangular solves and factorisations, in the tile's own precision or with products in TF32 or X3.
 
-use zellige_gpu::{Compute, Element, GpuError};
-use zellige_kernels::cuda::split;
+use zellige_gpu::{Compute, Element, GpuError, Transpose};
+use zellige_kernels::cuda::{copy, fill, split, zero_upper};
 use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
 use zellige_runtime::TaskError;
 
-use super::product::{DIFFERENCE, Factored, Small, gemm, is_small, multiply_small, tripled};
+use super::ops::Form;
+use super::product::{DIFFERENCE, Factored, PRODUCT, Small, gemm, is_small, multiply_small, tripled};
 use super::view::View;
 use super::{OnGpu, Ops, transpose};
 use crate::error::Error;
@@ -62,20 +63,29 @@ const STEP: u32 = 16;
 ///
 /// Not in the native precision, columns are solved by [`SOLVED`] in `f32`, and what they leave to the others are products, as
 /// [`trsm_right_lower_in`](zellige_kernels::precision::trsm_right_lower_in) does in halves: the same bound of the error.
+///
+/// With `by_inverses`, blocks of columns are multiplied with the inverses of the diagonal blocks, in `f32`, in place of being solved:
+/// where [`are_benign`] has said so.
 pub(crate) fn solve_right(
     ops: &Ops<'_>,
     panel: PanelPrecision,
     op: Op,
     l: &OnGpu,
     b: &OnGpu,
+    by_inverses: bool,
 ) -> Result<(), GpuError> {
     let (m, n) = b.shape;
     if b.is_empty() {
         return Ok(());
     }
-    if panel == PanelPrecision::Native {
+    if panel == PanelPrecision::Native && !by_inverses {
         return ops.trsm(transpose(op), l.values, b.values);
     }
+    let inverted = if by_inverses {
+        Some((inverses(ops, l)?, ops.scratch_matrix((m, SOLVED.min(n)), Element::F32)?))
+    } else {
+        None
+    };
     // From the first columns on for L^T, from the last ones on for L.
     let mut starts: Vec<u32> = (0..n).step_by(SOLVED as usize).collect();
     if op == Op::None {
@@ -84,7 +94,17 @@ pub(crate) fn solve_right(
     for j in starts {
         let width = SOLVED.min(n - j);
         let solved = b.values.block((0, j), (m, width));
-        ops.trsm(transpose(op), l.values.block((j, j), (width, width)), solved)?;
+        match inverted {
+            None => ops.trsm(transpose(op), l.values.block((j, j), (width, width)), solved)?,
+            Some((inverses, before)) => {
+                let before = before.block((0, 0), (m, width));
+                ops.launch(copy((m, width), *solved, *before))?;
+                let inverse = inverses.block((0, j), (width, width));
+                let of =
+                    Factored { a: before, b: inverse, op_b: op, factors: PRODUCT, compute: Compute::F32 };
+                gemm(ops, of, solved)?;
+            }
+        }
         // Columns that are left, and the block of L by which the solved ones reach them.
         let (left, count, reach) = match op {
             Op::Trans => {
@@ -108,10 +128,61 @@ fn product(
     a: View,
     (b, op_b): (View, Op),
 ) -> Result<Factored, GpuError> {
-    if panel != PanelPrecision::X3 {
-        return Ok(Factored { a, b, op_b, factors: DIFFERENCE, compute: Compute::Tf32 });
+    let compute = match panel {
+        PanelPrecision::X3 => return tripled(ops, op_b, &halves(ops, a)?, &halves(ops, b)?),
+        PanelPrecision::Tf32 => Compute::Tf32,
+        PanelPrecision::Native => Compute::F32,
+    };
+    Ok(Factored { a, b, op_b, factors: DIFFERENCE, compute })
+}
+
+/// First columns of the diagonal blocks of a factor of this order, and how many columns each has.
+fn diagonal_blocks(n: u32) -> impl ExactSizeIterator<Item = (u32, u32)> {
+    (0..n.div_ceil(SOLVED)).map(move |at| (at * SOLVED, SOLVED.min(n - at * SOLVED)))
+}
+
+/// The inverses of the diagonal blocks of a factor in `f32`, one beside the other, kept with the factor while there is room.
+fn inverses(ops: &Ops<'_>, l: &OnGpu) -> Result<View, GpuError> {
+    let n = l.shape.1;
+    ops.cached_operand(l, Form::Inverses, ((SOLVED.min(n), n), Element::F32), |out| {
+        ops.zero(out)?;
+        for (j, width) in diagonal_blocks(n) {
+            // X L = I.
+            let (block, inverse) =
+                (l.values.block((j, j), (width, width)), out.block((0, j), (width, width)));
+            ops.launch(fill((1, width), 1.0, *inverse.diagonal()))?;
+            ops.trsm(Transpose::No, block, inverse)?;
+        }
+        Ok(())
+    })
+}
+
+/// Roundoff times `|L_jj| |L_jj^-1|` (Frobenius) up to which a block of columns is multiplied with the inverse of its block. That product is
+/// 256 at least, which makes `2^-16`, and so a sixteenth of this: where a few singular values are large and most are small, as of covariances, it is some 16
+/// times the condition number, which then is 256 at most. By the condition number the error of a solve exceeds that of substitution.
+const BENIGN: f64 = 1.0 / 4096.0;
+
+/// Tells `then`, once the body's operations have ended, whether all diagonal blocks of a factor in `f32`, which was made by what is on the stream,
+/// may be inverted. The inverses are made for that, and kept for the solves.
+fn are_benign(ops: &Ops<'_>, l: &OnGpu, then: impl FnOnce(bool) + Send + 'static) -> Result<(), GpuError> {
+    let n = l.shape.0;
+    // What lies above the diagonal is not the factor's.
+    let blocks = ops.scratch_matrix((SOLVED.min(n), n), Element::F32)?;
+    // Whoever solves with the factor finds them: it is not written any more.
+    let inverses = inverses(ops, &OnGpu { stays: true, ..*l })?;
+    for (j, width) in diagonal_blocks(n) {
+        let (from, to) = (l.values.block((j, j), (width, width)), blocks.block((0, j), (width, width)));
+        ops.launch(copy((width, width), *from, *to))?;
+        ops.launch(zero_upper(width, *to))?;
     }
-    tripled(ops, op_b, &halves(ops, a)?, &halves(ops, b)?)
+    let both = move |(j, width)| [blocks, inverses].map(|of| of.block((0, j), (width, width)));
+    let matrices: Vec<View> = diagonal_blocks(n).flat_map(both).collect();
+    ops.norms(matrices.into_iter(), move |norms| {
+        let unit = f64::from(f32::EPSILON) / 2.0;
+        // What is no number is not benign.
+        then(norms.chunks_exact(2).all(|pair| unit * pair[0] * pair[1] <= BENIGN));
+        Ok(())
+    })
 }
 
 /// A block of `f32` as the sum of two `f16`, in working space.
@@ -124,11 +195,13 @@ fn halves(ops: &Ops<'_>, a: View) -> Result<OnGpu, GpuError> {
 }
 
 /// `L L^T = A` in place. `lost` makes the error of a pivot that is not a positive finite number, from its column: the first that is not
-/// positive, where the library finds one, which takes NaN for positive; then the diagonal tells, and the column is the last.
+/// positive, where the library finds one, which takes NaN for positive; then the diagonal tells, and the column is the last. `benign` is told
+/// whether solves may multiply with inverses of the factor's diagonal blocks.
 pub(crate) fn factor(
     ops: &Ops<'_>,
     a: &OnGpu,
     lost: impl FnOnce(usize) -> TaskError + Send + 'static,
+    benign: Option<impl FnOnce(bool) + Send + 'static>,
 ) -> Result<(), GpuError> {
     if a.is_empty() {
         return Ok(());
@@ -139,5 +212,6 @@ pub(crate) fn factor(
         Ok(0) => Err(lost(n as usize - 1)),
         Ok(column) => Err(lost(column - 1)),
         Err(_) => Err(format!("cuSOLVER refused argument {} of a factorisation", -info).into()),
-    })
+    })?;
+    benign.map_or(Ok(()), |then| are_benign(ops, a, then))
 }

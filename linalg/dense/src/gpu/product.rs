@@ -3,7 +3,7 @@
 use zellige_gpu::{Address, Compute, Element, Factors, GpuError, Transpose};
 use zellige_kernels::cuda::{
     SMALL, SMALL_TOGETHER, Scales, SmallProduct, SmallProducts, Third, accumulate, copy, factors,
-    small_products, store, sum, transpose, triple,
+    small_products, store, sum, transpose, triple, unpack,
 };
 use zellige_kernels::precision::Sign;
 use zellige_kernels::{GemmPrecision, Op};
@@ -28,7 +28,8 @@ pub(super) struct Factored {
 
 /// `C = C - A op(B)`, where the factors are those of a difference.
 pub(super) const DIFFERENCE: Factors = Factors::Host { alpha: -1.0, beta: 1.0 };
-const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
+/// `C = A op(B)`.
+pub(super) const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
 
 /// Puts one product on the stream.
 pub(super) fn gemm(
@@ -184,12 +185,30 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
         compute: Compute::F32,
     };
     if (mp, np) == (m, n) {
-        return ops.gemm(&whole(scaled(ops, a.scale, b.scale)?, c.values));
+        return match ops.gemm(&whole(scaled(ops, a.scale, b.scale)?, c.values)) {
+            Err(GpuError::NoKernel { .. }) => widened(ops, op_b, a, b, c),
+            made => made,
+        };
     }
     let p = ops.scratch_matrix((mp, np), Element::F32)?;
-    ops.gemm(&whole(PRODUCT, p))?;
+    match ops.gemm(&whole(PRODUCT, p)) {
+        Err(GpuError::NoKernel { .. }) => return widened(ops, op_b, a, b, c),
+        made => made?,
+    }
     let scales = Scales { a: a.scale, b: b.scale };
     ops.launch(accumulate(c.shape, *p, Sign::Minus, scales, *c.values))
+}
+
+/// A product of 8-bit tiles where the library has no kernel for it: in TF32, which holds their 4 bits and any scale, so that every product of two
+/// entries is the same and only the sums are added up in another order.
+fn widened(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(), GpuError> {
+    let wide = |tile: &OnGpu| -> Result<View, GpuError> {
+        let out = ops.scratch_matrix(tile.shape, Element::F32)?;
+        ops.launch(unpack(tile.shape, *tile.values, tile.scale, *out))?;
+        Ok(out)
+    };
+    let (a, b) = (wide(a)?, wide(b)?);
+    gemm(ops, Factored { a, b, op_b, factors: DIFFERENCE, compute: Compute::Tf32 }, c.values)
 }
 
 /// The transpose of a tile, zeros around it up to `padded` rows and columns.

@@ -286,6 +286,62 @@ fn solves_follow_on_the_gpu() {
     check(&mock);
 }
 
+/// Where the library has no kernel for a product of 8-bit tiles it is made in another way: the same products of entries, summed in another order.
+#[test]
+fn eight_bit_products_without_a_kernel_are_made_all_the_same() {
+    let Some(twins) = zellige_twins::mock(SOURCES) else { return };
+    let without = Arc::new(twins.without_8_bit_kernels().seed(21).build());
+    let Some(with) = mock(1, 21) else { return };
+    // Tiles that are multiples of 16, and others, which are padded.
+    for tile in [32, 20] {
+        let (n, grid) = (96, TileGrid::uniform(96, tile).unwrap());
+        let a = random_spd(n, 1.0, 22);
+        let made = [&without, &with].map(|mock| {
+            let rt = only_gpus(mock, &[0], 1 << 28).build().unwrap();
+            factor(&rt, &dense32(&a, n), &grid, &rule("fp8:band=1")).unwrap()
+        });
+        let errors = made.each_ref().map(|made| reference_backward_error(&a, &made.l, n));
+        assert!(errors[0] < 6e-2 && (errors[0] / errors[1] - 1.0).abs() < 0.1, "{errors:?}");
+    }
+    check(&without);
+    check(&with);
+}
+
+/// By inverses of diagonal blocks a well-conditioned factor is as good as by substitution, whatever its panel's precision; where a diagonal block is
+/// ill-conditioned its column is substituted, bit by bit.
+#[test]
+fn solves_by_inverses_are_as_good_where_they_are_allowed() {
+    let Some(mock) = mock(1, 23) else { return };
+    // Tiles of two diagonal blocks, the last one smaller.
+    let n = 600;
+    let grid = TileGrid::uniform(n, 300).unwrap();
+    let both = |a: &[f64], text: &str| {
+        [false, true].map(|by_inverses| {
+            let rt = only_gpus(&mock, &[0], 1 << 28).build().unwrap();
+            let submission = Submission::default().by_inverses(by_inverses);
+            factor_with(&rt, &dense32(a, n), &grid, &rule(text), &submission).unwrap().l
+        })
+    };
+    let mut a = random_spd(n, 1.0, 24);
+    for text in ["fp32", "fp32,panel=x3", "fp32,panel=tf32"] {
+        let [plain, inverted] = both(&a, text);
+        let errors = [&plain, &inverted].map(|l| reference_backward_error(&a, l, n));
+        assert!(errors[1] < 2.0 * errors[0] + 1e-6, "{text}: {errors:?}");
+        assert_ne!(plain, inverted, "{text}");
+    }
+    // A column of the first block is nearly the one before.
+    let (i, j) = (10, 11);
+    for row in 0..n {
+        a[row + j * n] = a[row + i * n];
+        a[j + row * n] = a[row + i * n];
+    }
+    [a[i + j * n], a[j + i * n]] = [a[i + i * n]; 2];
+    a[j + j * n] = a[i + i * n] * (1.0 + 8e-6);
+    let [plain, inverted] = both(&a, "fp32");
+    assert_eq!(plain, inverted);
+    check(&mock);
+}
+
 /// One of two GPUs fails at some operation: what it alone had is lost by name, or the factor is right.
 #[test]
 fn a_gpu_that_fails_is_named_or_not_missed() {

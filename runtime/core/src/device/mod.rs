@@ -70,6 +70,8 @@ pub struct Op {
     /// The work itself: done when it returns, or put on the stream that it is given. A device without an
     /// architecture gives none.
     pub run: Run,
+    /// Of the body's task; 0 for what is no body.
+    pub priority: i32,
     /// What comes before it on the device's other streams; empty unless the device [orders
     /// launches](Device::orders_launches).
     pub after: Vec<Arc<dyn Mark>>,
@@ -83,7 +85,7 @@ pub struct Op {
 impl Op {
     /// One that comes after nothing but what is on its stream.
     pub(crate) fn new(bytes: Option<u64>, run: Run, done: Done) -> Self {
-        Op { bytes, takes: None, run, after: Vec::new(), launched: None, done }
+        Op { bytes, takes: None, run, priority: 0, after: Vec::new(), launched: None, done }
     }
 }
 
@@ -95,6 +97,23 @@ pub type Run = Box<dyn FnOnce(Option<&Arc<dyn Stream>>) -> Result<(), DeviceErro
 
 /// See [`Op::done`].
 pub type Done = Box<dyn FnOnce(Result<Span, DeviceError>) + Send>;
+
+/// How many tasks a device is given before it needs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchDepth {
+    /// Tasks whose operands are gathered at a time, those included that are gathered.
+    pub ahead: usize,
+    /// Calls of bodies that the device is given before the first of them has ended.
+    pub launched: usize,
+    /// Bodies that it is given behind others in [stream order](Device::orders_launches), on top of those.
+    pub ordered: usize,
+}
+
+impl Default for LaunchDepth {
+    fn default() -> Self {
+        LaunchDepth { ahead: 2, launched: 2, ordered: 4 }
+    }
+}
 
 /// A device at work.
 ///
@@ -125,5 +144,10 @@ pub trait Device: Send + Sync {
     /// launched before those that it depends on have ended.
     fn orders_launches(&self) -> bool {
         false
+    }
+
+    /// How far ahead of its needs it is given tasks; asked once.
+    fn depth(&self) -> LaunchDepth {
+        LaunchDepth::default()
     }
 }

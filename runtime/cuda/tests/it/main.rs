@@ -6,6 +6,7 @@ mod gpu_graphs;
 mod gpu_operand_cache;
 mod gpu_room;
 mod gpu_stream_order;
+mod gpu_threads;
 mod gpu_use;
 mod page_locked;
 mod steps;

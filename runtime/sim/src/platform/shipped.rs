@@ -1,9 +1,10 @@
 //! The platforms that come with the library.
 
 /// Name and text of each.
-pub(super) const ALL: [(&str, &str); 5] = [
+pub(super) const ALL: [(&str, &str); 6] = [
     ("p100x4", include_str!("shipped/p100x4.toml")),
     ("v100x4", include_str!("shipped/v100x4.toml")),
+    ("h100x1", include_str!("shipped/h100x1.toml")),
     ("h200x1", include_str!("shipped/h200x1.toml")),
     ("h200x8", include_str!("shipped/h200x8.toml")),
     ("gh200x4", include_str!("shipped/gh200x4.toml")),

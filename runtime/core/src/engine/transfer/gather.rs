@@ -217,6 +217,7 @@ impl Shared {
             .stream_ordered
             .as_ref()
             .map_or(Vec::new(), |stream_ordered| stream_ordered.after.clone());
+        let priority = batch[0].task.priority();
         let batch = Arc::new(Mutex::new(Some((batch, Fates::new()))));
         let (launching, landing) = (Arc::clone(&batch), Arc::clone(&batch));
         let run = move |stream: Option<&Arc<dyn Stream>>| {
@@ -224,15 +225,15 @@ impl Shared {
             let mut batch = batch.lock();
             let Some((placed, ran)) = &mut *batch else { return Ok(()) };
             let worker = placed[0].worker;
-            let mut local = transfers.lanes[worker].local.lock();
             let kind = shared.workers[worker].model_kind;
-            let local = local.get_or_insert_with(|| WorkerLocal::new(&shared, kind));
+            let mut local = transfers.lanes[worker].take_local(|| WorkerLocal::new(&shared, kind));
             if let Some(stream) = stream {
                 stream.keep(Box::new(transfers.lanes[worker].begins_launch()));
             }
             let _device = on_device(&shared);
-            let ended = shared.unbroken(|| shared.run_placed_batch(transfers, placed, local, stream));
+            let ended = shared.unbroken(|| shared.run_placed_batch(transfers, placed, &mut local, stream));
             local.flush();
+            transfers.lanes[worker].give_local(local);
             *ran = ended.unwrap_or_default();
             stream.map_or(Ok(()), |stream| stream.check())
         };
@@ -246,7 +247,12 @@ impl Shared {
             let Some((placed, ran)) = landing.lock().take() else { return };
             at_end.unbroken(|| at_end.landed(placed, ran, ended));
         };
-        Op { after, launched: Some(Box::new(launched)), ..Op::new(None, Box::new(run), Box::new(done)) }
+        Op {
+            priority,
+            after,
+            launched: Some(Box::new(launched)),
+            ..Op::new(None, Box::new(run), Box::new(done))
+        }
     }
 
     /// Runs code outside of any body; a panic there breaks the runtime.

@@ -9,27 +9,9 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
 use super::{Placed, PlacedBatch};
-use crate::device::Device;
+use crate::device::{Device, LaunchDepth};
 use crate::memory::{NodeId, Ticket};
 use crate::task::WorkerLocal;
-
-/// How far a worker's lane fills.
-#[derive(Clone, Copy)]
-pub(crate) struct Depth {
-    /// Tasks whose operands are gathered at a time, those included that are gathered.
-    pub(crate) ahead: usize,
-    /// Calls of bodies that a device is given before the first of them has ended.
-    pub(crate) launched: usize,
-}
-
-impl Default for Depth {
-    fn default() -> Self {
-        Depth { ahead: 2, launched: 2 }
-    }
-}
-
-/// Bodies that a device is given behind others, before the first of them has ended.
-const STREAM_ORDERED: usize = 4;
 
 /// The working sets of the tasks that run in one call.
 pub(super) type Tickets = SmallVec<[Ticket; 1]>;
@@ -54,10 +36,11 @@ pub(crate) struct Lane {
     pub(super) node: NodeId,
     /// What runs its bodies; `None`: the worker itself.
     pub(super) device: Option<Arc<dyn Device>>,
-    depth: Depth,
+    depth: LaunchDepth,
     state: Mutex<State>,
-    /// For the bodies that run on the device: one at a time, since they share a stream.
-    pub(super) local: Mutex<Option<WorkerLocal>>,
+    /// For the bodies that run on the device, one for each stream that is at it: a launch that takes long on one
+    /// stream, as cuSOLVER's do, holds nobody up on another.
+    locals: Mutex<Vec<WorkerLocal>>,
     /// Calls of bodies that are being put on a device's streams, or are there and have not ended.
     in_progress: Arc<AtomicUsize>,
     /// Working sets of the calls that run, those included whose bodies wait, and the thread of each, where
@@ -85,9 +68,19 @@ impl State {
 }
 
 impl Lane {
-    pub(super) fn new(node: NodeId, device: Option<Arc<dyn Device>>, depth: Depth) -> Self {
-        let (state, local, in_progress, running) = Default::default();
-        Lane { node, device, depth, state, local, in_progress, running }
+    pub(super) fn new(node: NodeId, device: Option<Arc<dyn Device>>, depth: LaunchDepth) -> Self {
+        let (state, locals, in_progress, running) = Default::default();
+        Lane { node, device, depth, state, locals, in_progress, running }
+    }
+
+    /// What a body on the device has to itself; `new` where all are in use.
+    pub(super) fn take_local(&self, new: impl FnOnce() -> WorkerLocal) -> WorkerLocal {
+        let spare = self.locals.lock().pop();
+        spare.unwrap_or_else(new)
+    }
+
+    pub(super) fn give_local(&self, local: WorkerLocal) {
+        self.locals.lock().push(local);
     }
 
     pub(super) fn enters(&self, tickets: Tickets) {
@@ -191,7 +184,7 @@ impl Lane {
 
     /// True if its device may be given another body behind others.
     pub(super) fn may_follow(&self) -> bool {
-        self.state.lock().stream_ordered < STREAM_ORDERED
+        self.state.lock().stream_ordered < self.depth.ordered
     }
 
     pub(super) fn launches(&self, batch: &PlacedBatch) {

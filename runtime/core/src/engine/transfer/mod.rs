@@ -43,7 +43,6 @@ pub use self::hints::Candidate;
 pub(crate) use self::hints::Chooser;
 pub(crate) use self::host_access::HostAccess;
 use self::host_access::Signal;
-pub(crate) use self::lane::Depth;
 use self::lane::Lane;
 use self::links::Links;
 pub(crate) use self::log::Log;
@@ -55,7 +54,7 @@ use self::tally::Tally;
 pub(crate) use self::timing::Timing;
 use crate::buffer::{PinnedPool, Serving};
 use crate::data::{AnyHandle, Forgotten, RecycledBuffer, ThrownOut};
-use crate::device::{Arch, Device, DeviceSpec, Events, HostDevice, Opening, SimulatedDevice};
+use crate::device::{Arch, Device, DeviceSpec, Events, HostDevice, LaunchDepth, Opening, SimulatedDevice};
 use crate::engine::transfer::plan::{Needs, Plan, Planned};
 use crate::engine::{Job, Work};
 use crate::error::DeviceError;
@@ -85,7 +84,7 @@ pub(crate) struct Simulated<'m> {
     pub(crate) disk: Option<NodeId>,
     /// The node of each worker.
     pub(crate) workers: Vec<NodeId>,
-    pub(crate) depth: Depth,
+    pub(crate) depth: LaunchDepth,
     pub(crate) events: &'m Arc<Events>,
     pub(crate) timing: Box<dyn Timing>,
 }
@@ -177,8 +176,11 @@ impl TransferDriver {
             Some(Arc::new(SimulatedDevice::new(events?, number, name)))
         };
         let of_cpu =
-            |cpu: usize| Lane::new(HOST, simulated(devices.len() + 1 + cpu, "cpu"), Depth::default());
-        let of_made = |(at, node): (usize, &Node)| Lane::new(at + 1, node.device.clone(), Depth::default());
+            |cpu: usize| Lane::new(HOST, simulated(devices.len() + 1 + cpu, "cpu"), LaunchDepth::default());
+        let of_made = |(at, node): (usize, &Node)| {
+            let depth = node.device.as_ref().map_or_else(LaunchDepth::default, |device| device.depth());
+            Lane::new(at + 1, node.device.clone(), depth)
+        };
         let lanes = (0..cpus).map(of_cpu).chain(made.iter().enumerate().map(of_made)).collect();
         let of_disk = disk.iter().map(|_| Node::new("disk".into(), None, None));
         let host_device = simulated(devices.len(), "host")
