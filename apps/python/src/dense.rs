@@ -4,8 +4,7 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 use zellige_dense as dense;
 
-use crate::interrupt::detached;
-use crate::{default_runtime, error};
+use crate::{error, on_runtime};
 
 /// A matrix and its factor.
 #[pyclass(frozen)]
@@ -25,9 +24,8 @@ impl Cholesky {
         if rows != width {
             return Err(error(format!("a matrix of {rows} x {width} is not square")));
         }
-        let (rt, a) = (default_runtime()?, columns(&a));
-        let factor = detached(py, || rt.cancel_all(), || dense::Cholesky::factor(rt, rows, &a, rule))?;
-        factor.map(Cholesky).map_err(error)
+        let a = columns(&a);
+        on_runtime(py, || (), |rt| dense::Cholesky::factor(rt, rows, &a, rule)).map(Cholesky)
     }
 
     /// The share of tile products in each precision.
@@ -37,9 +35,13 @@ impl Cholesky {
     }
 
     /// As accurate as the factor.
-    fn solve<'py>(&self, py: Python<'py>, b: PyReadonlyArray2<'py, f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let (rt, count, b) = (default_runtime()?, b.as_array().dim().1, columns(&b));
-        let x = detached(py, || rt.cancel_all(), || self.0.solve(&b))?.map_err(error)?;
+    fn solve<'py>(
+        &self,
+        py: Python<'py>,
+        b: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (count, b) = (b.as_array().dim().1, columns(&b));
+        let x = on_runtime(py, || (), |_| self.0.solve(&b))?;
         self.array(py, count, x)
     }
 
@@ -50,8 +52,8 @@ impl Cholesky {
         b: PyReadonlyArray2<'py, f64>,
         tolerance: f64,
     ) -> PyResult<(Bound<'py, PyArray2<f64>>, f64, usize)> {
-        let (rt, count, b) = (default_runtime()?, b.as_array().dim().1, columns(&b));
-        let (x, found) = detached(py, || rt.cancel_all(), || self.0.refine(&b, tolerance))?.map_err(error)?;
+        let (count, b) = (b.as_array().dim().1, columns(&b));
+        let (x, found) = on_runtime(py, || (), |_| self.0.refine(&b, tolerance))?;
         Ok((self.array(py, count, x)?, found.residual, found.before.len()))
     }
 }

@@ -69,9 +69,11 @@ fn lend<'py>(py: Python<'py>, value: &Value, writable: bool) -> PyResult<Argumen
     if !is_array || object.getattr("dtype")?.getattr("hasobject")?.extract()? {
         return Ok(Argument { object: object.clone(), lent: None });
     }
-    let interface: Bound<'py, PyDict> = object.getattr("__array_interface__")?.cast_into::<PyDict>()?.copy()?;
+    let interface: Bound<'py, PyDict> =
+        object.getattr("__array_interface__")?.cast_into::<PyDict>()?.copy()?;
     if !writable {
-        let at = interface.get_item("data")?.ok_or_else(|| PyTypeError::new_err("an array without memory"))?;
+        let at =
+            interface.get_item("data")?.ok_or_else(|| PyTypeError::new_err("an array without memory"))?;
         interface.set_item("data", (at.get_item(0)?, true))?;
     }
     let lent = Bound::new(py, Lent { interface: interface.unbind(), _array: object.clone().unbind() })?;
@@ -147,31 +149,36 @@ fn call<'v>(
             }
         }
         let result = function.bind(py).call1(PyTuple::new(py, arguments)?)?;
-        let shapes: Vec<Shape> = operands.iter().filter(|(mode, _)| *mode == Mode::Write).map(|&(_, shape)| shape).collect();
+        let shapes: Vec<Shape> =
+            operands.iter().filter(|(mode, _)| *mode == Mode::Write).map(|&(_, shape)| shape).collect();
         let results = match shapes.len() {
             0 => Vec::new(),
             1 => vec![result.clone()],
-            count => result.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|results| match results.len() == count {
-                true => Ok(results),
-                false => Err(PyValueError::new_err(format!(
-                    "the function returned {} values and writes {count} operands",
-                    results.len()
-                ))),
+            count => result.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|results| {
+                match results.len() == count {
+                    true => Ok(results),
+                    false => Err(PyValueError::new_err(format!(
+                        "the function returned {} values and writes {count} operands",
+                        results.len()
+                    ))),
+                }
             })?,
         };
         let mut slots = written.iter_mut();
         for (result, shape) in results.iter().zip(shapes) {
             let values = match shape {
                 Shape::One => vec![result.clone()],
-                Shape::List(count) => result.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|values| {
-                    match values.len() == count {
-                        true => Ok(values),
-                        false => Err(PyValueError::new_err(format!(
-                            "the function returned {} values for a list of {count}",
-                            values.len()
-                        ))),
-                    }
-                })?,
+                Shape::List(count) => {
+                    result.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|values| {
+                        match values.len() == count {
+                            true => Ok(values),
+                            false => Err(PyValueError::new_err(format!(
+                                "the function returned {} values for a list of {count}",
+                                values.len()
+                            ))),
+                        }
+                    })?
+                }
             };
             for value in values {
                 slots.next().expect("as many as were declared").put(Value::new(&value));
@@ -252,7 +259,8 @@ impl Runtime {
         name: String,
         priority: i32,
     ) -> PyResult<Task> {
-        let (mut read, mut updated, mut written, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut read, mut updated, mut written, mut shapes) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (mode, operand) in operands {
             let (shape, handles) = match operand {
                 Operand::One(handle) => (Shape::One, vec![handle]),
@@ -269,7 +277,8 @@ impl Runtime {
         let task = py.detach(|| {
             let operands = (reads(&read), updates(&updated), writes(&written));
             let task = self.0.task(name).operands(operands);
-            let body = task.cpu(move |(read, updated, written)| call(&function, &shapes, read.iter(), updated, written));
+            let body = task
+                .cpu(move |(read, updated, written)| call(&function, &shapes, read.iter(), updated, written));
             body.priority(priority).submit()
         });
         task.map(Task).map_err(raised)
@@ -279,7 +288,14 @@ impl Runtime {
         let handle = handle.get().0.clone();
         let copy = |rt: &runtime::Runtime| {
             let value = rt.read(&handle)?;
-            Ok(Python::attach(|py| value.object.bind(py).call_method0("copy").map(Bound::unbind).unwrap_or_else(|_| value.object.clone_ref(py))))
+            Ok(Python::attach(|py| {
+                value
+                    .object
+                    .bind(py)
+                    .call_method0("copy")
+                    .map(Bound::unbind)
+                    .unwrap_or_else(|_| value.object.clone_ref(py))
+            }))
         };
         self.waits(py, copy)
     }

@@ -10,7 +10,11 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// Runs `work` with the interpreter's lock released. On the interpreter's main thread, the only one that signals reach, it runs on a thread of its own, and
 /// Ctrl-C calls `cancel` and is raised once `work` has ended. On other threads, workers of a runtime among them, it runs where it is.
-pub fn detached<R: Send>(py: Python<'_>, cancel: impl Fn() + Send, work: impl FnOnce() -> R + Send) -> PyResult<R> {
+pub fn detached<R: Send>(
+    py: Python<'_>,
+    cancel: impl Fn() + Send + Sync,
+    work: impl FnOnce() -> R + Send,
+) -> PyResult<R> {
     let threading = py.import("threading")?;
     if !threading.call_method0("current_thread")?.is(&threading.call_method0("main_thread")?) {
         return Ok(py.detach(work));
@@ -34,7 +38,9 @@ pub fn detached<R: Send>(py: Python<'_>, cancel: impl Fn() + Send, work: impl Fn
                     }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => {
-                        return Err(crate::error("the calculation panicked; its message is on standard error"));
+                        return Err(crate::error(
+                            "the calculation panicked; its message is on standard error",
+                        ));
                     }
                 }
             }

@@ -6,25 +6,51 @@ mod interrupt;
 mod sparse;
 mod tor;
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use zellige_runtime::{Runtime, Subnormals};
 
-create_exception!(zellige, Error, PyRuntimeError, "What zellige could not do, in the words of the command and the libraries.");
+create_exception!(
+    zellige,
+    Error,
+    PyRuntimeError,
+    "What zellige could not do, in the words of the command and the libraries."
+);
 
 /// An error of one of the libraries.
 fn error(error: impl std::fmt::Display) -> PyErr {
     Error::new_err(error.to_string())
 }
 
-/// The runtime of dense and sparse systems and of reconstructors: one worker per core, as long as the process lives.
-fn default_runtime() -> PyResult<&'static Runtime> {
+/// Does `work` on the runtime of dense and sparse systems and of reconstructors: one worker per core, as long as the process lives. One
+/// call at a time, so that failed tasks of one are not taken for those of another. Ctrl-C calls `cancel`, and cancels its tasks.
+fn on_runtime<R: Send, E: std::fmt::Display + Send>(
+    py: Python<'_>,
+    cancel: impl Fn() + Send + Sync,
+    work: impl FnOnce(&'static Runtime) -> Result<R, E> + Send,
+) -> PyResult<R> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
-    let build = || Runtime::builder().subnormals(Subnormals::Flush).build().map_err(|error| error.to_string());
-    RUNTIME.get_or_init(build).as_ref().map_err(error)
+    static TURN: Mutex<()> = Mutex::new(());
+    let build =
+        || Runtime::builder().subnormals(Subnormals::Flush).build().map_err(|error| error.to_string());
+    let rt = RUNTIME.get_or_init(build).as_ref().map_err(error)?;
+    let in_turn = || {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(rt);
+        if result.is_err() {
+            // It has been told; the next call shall not hear of it.
+            drop(rt.wait_all());
+        }
+        result
+    };
+    let cancel_all = || {
+        cancel();
+        rt.cancel_all();
+    };
+    interrupt::detached(py, cancel_all, in_turn)?.map_err(error)
 }
 
 #[pymodule]

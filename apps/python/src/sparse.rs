@@ -7,8 +7,7 @@ use zellige_sparse::Csr;
 use zellige_sparse::krylov::{History, Stop};
 use zellige_sparse::system::{Options, System};
 
-use crate::interrupt::detached;
-use crate::{default_runtime, error};
+use crate::{error, on_runtime};
 
 /// How each right-hand side is solved for.
 fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
@@ -30,7 +29,8 @@ fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
         }
     }
     options.stop = vec![Stop::RelativeToRhs(tolerance), Stop::Steps(steps)];
-    let seconds = seconds.map(|seconds| std::time::Duration::try_from_secs_f64(seconds).map_err(error)).transpose()?;
+    let seconds =
+        seconds.map(|seconds| std::time::Duration::try_from_secs_f64(seconds).map_err(error)).transpose()?;
     options.stop.extend(seconds.map(Stop::After));
     Ok(options)
 }
@@ -39,20 +39,21 @@ fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
 #[pyfunction]
 pub fn solve<'py>(
     py: Python<'py>,
-    (starts, column, value): (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>),
+    parts: (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>),
     width: usize,
     b: PyReadonlyArray2<'py, f64>,
     x: &Bound<'py, PyArray2<f64>>,
     given: &Bound<'py, PyDict>,
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let (starts, column, value) = parts;
     let options = options(given)?;
     let starts = starts.as_array().iter().map(|&start| usize::try_from(start)).collect::<Result<Vec<_>, _>>();
     let column = column.as_array().iter().map(|&column| u32::try_from(column)).collect::<Result<Vec<_>, _>>();
-    let a = Csr::new(width, starts.map_err(error)?, column.map_err(error)?, value.as_array().to_vec()).map_err(error)?;
-    let rt = default_runtime()?;
+    let a = Csr::new(width, starts.map_err(error)?, column.map_err(error)?, value.as_array().to_vec())
+        .map_err(error)?;
     let b: Vec<Vec<f64>> = b.as_array().columns().into_iter().map(|column| column.to_vec()).collect();
     let mut answers = vec![vec![0.0; width]; b.len()];
-    let solve = || {
+    let solve = |rt| {
         let system = System::ready(rt, &a, &options)?;
         b.iter()
             .zip(&mut answers)
@@ -62,7 +63,7 @@ pub fn solve<'py>(
             })
             .collect::<Result<Vec<_>, _>>()
     };
-    let found = detached(py, || rt.cancel_all(), solve)?.map_err(error)?;
+    let found = on_runtime(py, || (), solve)?;
     let mut out = x.try_readwrite()?;
     for (mut to, from) in out.as_array_mut().columns_mut().into_iter().zip(&answers) {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);

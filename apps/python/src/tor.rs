@@ -9,8 +9,7 @@ use pyo3::prelude::*;
 use zellige_tor::params::{Mode, read};
 use zellige_tor::pipeline::{Observer, Options, TileChoice, build};
 
-use crate::interrupt::detached;
-use crate::{default_runtime, error};
+use crate::{error, on_runtime};
 
 /// Says nothing, and ends where it was told to.
 struct Quiet<'a>(&'a AtomicBool);
@@ -42,21 +41,13 @@ pub fn reconstruct<'py>(
     targets: Option<Vec<[f64; 2]>>,
     tile: Option<usize>,
 ) -> PyResult<Vec<(String, Vec<Bound<'py, PyArray2<f64>>>)>> {
-    let rt = default_runtime()?;
     let input = read(&system, atmosphere.as_deref(), Mode::Lenient).map_err(error)?;
     let tile = tile.map_or(TileChoice::Auto, TileChoice::Uniform);
     let options = Options { rules, targets, tile, ..Options::default() };
     let cancelled = AtomicBool::new(false);
     let observer = Quiet(&cancelled);
-    let outcome = detached(
-        py,
-        || {
-            cancelled.store(true, Ordering::Relaxed);
-            rt.cancel_all();
-        },
-        || build(rt, &input, &options, &observer),
-    )?
-    .map_err(error)?;
+    let cancel = || cancelled.store(true, Ordering::Relaxed);
+    let outcome = on_runtime(py, cancel, |rt| build(rt, &input, &options, &observer))?;
     let of_rule = |result: zellige_tor::pipeline::RuleResult| {
         let json = serde_json::to_string(&result).map_err(error)?;
         let matrices = result.extras.reconstructors;

@@ -37,11 +37,14 @@ class Operand:
 
 
 def _operand(mode: int, handle: Handle | Sequence[Handle]) -> Operand:
-    handles = [handle] if isinstance(handle, Handle) else list(handle)
-    for each in handles:
-        if not isinstance(each, Handle):
-            raise TypeError(f"an operand is a handle or a list of handles, not {type(each).__name__}")
-    return Operand(mode, handle if isinstance(handle, Handle) else handles)
+    if isinstance(handle, Handle):
+        return Operand(mode, handle)
+    wrong = handle
+    if isinstance(handle, (list, tuple)):
+        wrong = next((each for each in handle if not isinstance(each, Handle)), None)
+        if wrong is None:
+            return Operand(mode, list(handle))
+    raise TypeError(f"an operand is a handle or a list of handles, not {type(wrong).__name__}")
 
 
 def read(handle: Handle | Sequence[Handle]) -> Operand:
