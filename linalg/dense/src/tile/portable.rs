@@ -69,6 +69,26 @@ impl<T: TileScalar> Portable for Tile<T> {
         Meta { format: format_of(storage), norm, bytes: rows * cols * storage.bytes() }
     }
 
+    fn encode_header(header: &TileHeader) -> Option<Vec<u8>> {
+        let &TileHeader { shape: (rows, cols), storage, norm } = header;
+        let storage = StorageFormat::ALL.iter().position(|&known| known == storage)?;
+        let numbers = [rows as u64, cols as u64, storage as u64, norm.to_bits()];
+        Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+    }
+
+    fn decode_header(bytes: &[u8]) -> Option<TileHeader> {
+        let (numbers, []) = bytes.as_chunks() else { return None };
+        let &[rows, cols, storage, norm] = numbers else { return None };
+        let length = |bytes| usize::try_from(u64::from_le_bytes(bytes)).ok();
+        let (rows, cols) = (length(rows)?, length(cols)?);
+        // What no memory holds is no tile.
+        rows.checked_mul(cols)?.checked_mul(size_of::<f64>())?;
+        let storage = *StorageFormat::ALL.get(length(storage)?)?;
+        let own =
+            |storage| !matches!(storage, StorageFormat::F32 | StorageFormat::F64) || storage == T::FORMAT;
+        own(storage).then_some(TileHeader { shape: (rows, cols), storage, norm: f64::from_le_bytes(norm) })
+    }
+
     fn parts(&self) -> Vec<&[u8]> {
         let mut parts = Vec::with_capacity(3);
         match &self.payload {
