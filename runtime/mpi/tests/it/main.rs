@@ -1,0 +1,4 @@
+//! Ranks that are threads of one process, against what one process computes.
+
+mod basics;
+mod faults;
