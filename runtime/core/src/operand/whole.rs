@@ -48,7 +48,7 @@ impl<D: Data> Operand for Whole<D> {
         hold(core, self.format, env)
     }
 
-    fn view<'v>(held: &'v mut HeldRef<D>) -> &'v D {
+    fn view(held: &mut HeldRef<D>) -> &D {
         held.value()
     }
 
@@ -62,7 +62,7 @@ impl<D: Data> Operand for Whole<D> {
         Err(Refusal::Failed("values are sent from the host".into()))
     }
 
-    fn view_on_device<'v>(held: &'v mut Infallible) -> &'v D {
+    fn view_on_device(held: &mut Infallible) -> &D {
         match *held {}
     }
 }

@@ -67,6 +67,13 @@ fn replicas_are_kept_until_the_next_write() {
             cluster.task("next").operands((update(&x),)).cpu(next).submit()?;
         }
         cluster.wait_all()?;
+        // Replicas of what was there before are gone.
+        let left = cluster.runtime().read(&x).map(|x| x[0]);
+        assert!(if cluster.rank() == 0 {
+            matches!(left, Ok(4))
+        } else {
+            matches!(left, Err(Error::Gone { .. }))
+        });
         Ok::<_, Error>(cluster.traffic())
     };
     let traffic = run_local(3, 1, |cluster| program(cluster).unwrap()).unwrap();
@@ -130,7 +137,7 @@ fn vectors_are_split_and_joined() {
         cluster.set_owner(&v, 1)?;
         let make = |(mut v,): (Slot<'_, Vec<f64>>,)| v.put(vec![1.0; 10]);
         cluster.task("make").operands((write(&v),)).cpu(make).submit()?;
-        let views = cluster.views(&v, [0..5])?;
+        let views = cluster.views(&v, [0..5, 3..4])?;
         let parts = cluster.split(&v, [2..4, 6..9])?;
         for (i, part) in parts.handles().iter().enumerate() {
             cluster

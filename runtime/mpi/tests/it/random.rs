@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use zellige_mpi::{Cluster, Traffic, run_local};
+use zellige_mpi::{Cluster, Local, Traffic, run_local};
 use zellige_runtime::data::{Portability, Portable};
 use zellige_runtime::internal::{STEP, scramble};
 use zellige_runtime::{
-    Commute, Data, Error, Format, Handle, Meta, Read, Slot, Submit, Update, Write, commute, read, update,
-    write,
+    Commute, Data, Emulated, Error, Format, Handle, Meta, Read, Runtime, Slot, Submit, Update, Write,
+    commute, read, update, write,
 };
 use zellige_test_scale::amount;
 
@@ -65,6 +65,11 @@ impl Data for Words {
 
     fn meta(&self) -> Meta {
         Meta { format: self.format, bytes: self.bytes.len(), ..Meta::default() }
+    }
+
+    fn size_as(meta: &Meta, to: Format) -> Option<usize> {
+        let to = if to == Format::NATIVE { meta.format } else { to };
+        Some(meta.bytes / size(meta.format) * size(to))
     }
 
     fn convert(&self, to: Format) -> Option<Words> {
@@ -352,6 +357,8 @@ fn bytes_of(case: &Case, contents: &[Vec<Content>], ranks: usize) -> u64 {
 
 type Operands = (Vec<Read<Words>>, Vec<Update<Words>>, Vec<Write<Words>>, Vec<Commute<Words>>);
 
+type Views<'v> = (Vec<&'v Words>, Vec<&'v mut Words>, Vec<Slot<'v, Words>>, Vec<&'v mut Words>);
+
 fn submit(cluster: &Cluster, handles: &[Handle<Words>], job: &Arc<Job>) -> Result<(), Error> {
     let operands: Operands = (
         job.reads.iter().map(|&(datum, format)| read(&handles[datum]).as_format(format)).collect(),
@@ -361,29 +368,22 @@ fn submit(cluster: &Cluster, handles: &[Handle<Words>], job: &Arc<Job>) -> Resul
     );
     let job = Arc::clone(job);
     let task = cluster.task("job").operands(operands);
-    task.cpu(
-        move |(reads, updates, writes, commutes): (
-            Vec<&Words>,
-            Vec<&mut Words>,
-            Vec<Slot<'_, Words>>,
-            Vec<&mut Words>,
-        )| {
-            if job.fails {
-                return Err("on purpose");
-            }
-            let hash = job.hash(reads.iter().map(|words| words.hash()));
-            for words in updates {
-                words.change(|word| scramble(hash ^ u64::from(word)) as u32);
-            }
-            for (mut slot, &(_, format, length)) in writes.into_iter().zip(&job.writes) {
-                slot.put(made(hash, format, length));
-            }
-            for words in commutes {
-                words.change(|word| word.wrapping_add(hash as u32));
-            }
-            Ok(())
-        },
-    )
+    task.cpu(move |(reads, updates, writes, commutes): Views<'_>| {
+        if job.fails {
+            return Err("on purpose");
+        }
+        let hash = job.hash(reads.iter().map(|words| words.hash()));
+        for words in updates {
+            words.change(|word| scramble(hash ^ u64::from(word)) as u32);
+        }
+        for (mut slot, &(_, format, length)) in writes.into_iter().zip(&job.writes) {
+            slot.put(made(hash, format, length));
+        }
+        for words in commutes {
+            words.change(|word| word.wrapping_add(hash as u32));
+        }
+        Ok(())
+    })
     .submit()?;
     Ok(())
 }
@@ -454,6 +454,38 @@ fn run(cluster: &Cluster, seed: u64, case: &Case, contents: &[Vec<Content>]) -> 
         Err(other) => panic!("seed {seed}, {ranks} ranks: {other}"),
     }
     cluster.traffic()
+}
+
+/// Ranks whose runtimes have a device with memory of its own.
+fn run_on_devices(ranks: usize, program: impl Fn(&Cluster) -> Traffic + Sync) -> Vec<Traffic> {
+    let program = &program;
+    std::thread::scope(|scope| {
+        let run = |local| {
+            scope.spawn(move || {
+                let builder = Runtime::builder().workers(1).bind(false).device(Emulated::new(1 << 16));
+                program(&Cluster::new(builder.build().unwrap(), local).unwrap())
+            })
+        };
+        let threads: Vec<_> = Local::ranks(ranks).into_iter().map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn devices_with_memory_of_their_own_change_nothing() {
+    for seed in 1_000_000..1_000_000 + amount(60) as u64 {
+        let case = case(seed);
+        let contents = oracle(&case);
+        for ranks in 2..=3 {
+            let traffic = run_on_devices(ranks, |cluster| run(cluster, seed, &case, &contents));
+            let sent: u64 = traffic.iter().map(|traffic| traffic.sent_bytes).sum();
+            assert_eq!(
+                sent,
+                bytes_of(&case, &contents, ranks),
+                "seed {seed}, {ranks} ranks: bytes that moved"
+            );
+        }
+    }
 }
 
 #[test]
