@@ -88,7 +88,8 @@ const NO_COORDS: [u32; 3] = [u32::MAX; 3];
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Cluster {
-    /// A rank that runs its tasks in `runtime` and reaches the others through `transport`.
+    /// A rank that runs its tasks in `runtime` and reaches the others through `transport`. Not a
+    /// [`single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded) one, which waits for nobody.
     ///
     /// # Errors
     /// [`Error::Os`] if no thread can be started.

@@ -15,6 +15,9 @@ use crate::journal::Journal;
 use crate::transport::{Transport, TransportError, Waker};
 use crate::wire::{BEFORE_VALUE, Key, Message, is_same};
 
+/// So many failures are told apart from one another, as many as a runtime keeps.
+const MOST_FAILURES: usize = 1000;
+
 /// How long journals of ranks that do not answer are waited for.
 const ANSWER: Duration = Duration::from_secs(2);
 
@@ -293,7 +296,7 @@ impl Progress {
             return Arc::clone(known);
         }
         let failure = Arc::new(failure);
-        state.failures.push(Arc::clone(&failure));
+        state.keep(&failure);
         failure
     }
 
@@ -301,9 +304,7 @@ impl Progress {
     pub(crate) fn post_failure(&self, to: usize, key: Key, failure: Arc<Failure>) {
         let message = Message::Poisoned(key, (*failure).clone()).encode(self.rank);
         let mut state = self.state.lock();
-        if !state.failures.iter().any(|known| Arc::ptr_eq(known, &failure)) {
-            state.failures.push(failure);
-        }
+        state.keep(&failure);
         drop(state);
         self.post(to, message);
     }
@@ -360,6 +361,13 @@ impl Progress {
 }
 
 impl State {
+    fn keep(&mut self, failure: &Arc<Failure>) {
+        let known = self.failures.iter().any(|known| Arc::ptr_eq(known, failure));
+        if !known && self.failures.len() < MOST_FAILURES {
+            self.failures.push(Arc::clone(failure));
+        }
+    }
+
     /// Why nothing that `what` needs comes from a rank, if that is so.
     fn nothing_from(&self, rank: usize, what: &str) -> Option<ClusterError> {
         let needed = |error: &ClusterError| match error.clone() {

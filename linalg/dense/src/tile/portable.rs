@@ -136,3 +136,36 @@ impl<T: TileScalar> Portable for Tile<T> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zellige_runtime::Data;
+
+    use super::*;
+
+    #[test]
+    fn tiles_of_every_format_leave_their_process() {
+        let tile = Tile::<f32>::from_slice(3, 2, &[1.0, -2.0, 0.5, 4.0, 8.0, -0.25]).unwrap();
+        let mut formats = 0;
+        for storage in StorageFormat::ALL {
+            let Some(tile) = tile.to_storage(storage) else { continue };
+            formats += 1;
+            let travel = Tile::<f32>::portability().unwrap();
+            let mut bytes = Vec::new();
+            let size = travel.pack(&tile, &mut bytes).unwrap();
+            let again = travel.unpack(&bytes).unwrap();
+            assert_eq!(size, tile.parts().iter().map(|part| part.len()).sum::<usize>());
+            assert_eq!(again.parts(), tile.parts());
+            let header = |tile: &Tile<f32>| Tile::<f32>::encode_header(&tile.header());
+            assert_eq!(header(&again), header(&tile));
+            // What is cut short is no tile, and no byte of a header makes one panic.
+            assert!((0..bytes.len()).all(|length| travel.unpack(&bytes[..length]).is_none()));
+            for at in 0..36 {
+                let mut wrong = bytes.clone();
+                wrong[at] ^= 0xff;
+                drop(travel.unpack(&wrong));
+            }
+        }
+        assert!(formats > 3, "{formats}");
+    }
+}
