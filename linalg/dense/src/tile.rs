@@ -361,6 +361,14 @@ impl Portable for MatrixNorm {
         MatrixNorm(norm)
     }
 
+    fn encode_header(norm: &f64) -> Option<Vec<u8>> {
+        Some(norm.to_le_bytes().to_vec())
+    }
+
+    fn decode_header(bytes: &[u8]) -> Option<f64> {
+        bytes.try_into().ok().map(f64::from_le_bytes)
+    }
+
     fn parts(&self) -> Vec<&[u8]> {
         Vec::new()
     }

@@ -253,6 +253,9 @@ pub enum Error {
         /// Bytes that this process can still use.
         available: u64,
     },
+    /// Several processes that run one program could not go on together; see the crate `zellige-mpi`.
+    #[error("{0}")]
+    Cluster(Arc<dyn StdError + Send + Sync>),
     /// The operating system refused something.
     #[error("{what}: {cause}")]
     Os {

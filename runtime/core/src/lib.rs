@@ -45,7 +45,7 @@
 //! let leak: std::sync::Mutex<Option<&'static [f32]>> = Default::default();
 //! rt.task("leak").operands((read(&x),)).cpu(move |(x,)| *leak.lock().unwrap() = Some(x)).submit().unwrap();
 //! ```
-#![allow(private_bounds, reason = "what bodies of tasks there are is this crate's own")]
+#![allow(private_bounds, private_interfaces, reason = "what bodies of tasks there are is this crate's own")]
 
 mod buffer;
 mod clock;

@@ -69,6 +69,26 @@ impl<T: TileScalar> Portable for Tile<T> {
         Meta { format: format_of(storage), norm, bytes: rows * cols * storage.bytes() }
     }
 
+    fn encode_header(header: &TileHeader) -> Option<Vec<u8>> {
+        let &TileHeader { shape: (rows, cols), storage, norm } = header;
+        let storage = StorageFormat::ALL.iter().position(|&known| known == storage)?;
+        let numbers = [rows as u64, cols as u64, storage as u64, norm.to_bits()];
+        Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+    }
+
+    fn decode_header(bytes: &[u8]) -> Option<TileHeader> {
+        let (numbers, []) = bytes.as_chunks() else { return None };
+        let &[rows, cols, storage, norm] = numbers else { return None };
+        let length = |bytes| usize::try_from(u64::from_le_bytes(bytes)).ok();
+        let (rows, cols) = (length(rows)?, length(cols)?);
+        // What no memory holds is no tile.
+        rows.checked_mul(cols)?.checked_mul(size_of::<f64>())?;
+        let storage = *StorageFormat::ALL.get(length(storage)?)?;
+        let own =
+            |storage| !matches!(storage, StorageFormat::F32 | StorageFormat::F64) || storage == T::FORMAT;
+        own(storage).then_some(TileHeader { shape: (rows, cols), storage, norm: f64::from_le_bytes(norm) })
+    }
+
     fn parts(&self) -> Vec<&[u8]> {
         let mut parts = Vec::with_capacity(3);
         match &self.payload {
@@ -114,5 +134,38 @@ impl<T: TileScalar> Portable for Tile<T> {
             Some(to) => Ok(gpu::convert(value, to, GpuContext::of(cx))?),
             None => Ok(None),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zellige_runtime::Data;
+
+    use super::*;
+
+    #[test]
+    fn tiles_of_every_format_leave_their_process() {
+        let tile = Tile::<f32>::from_slice(3, 2, &[1.0, -2.0, 0.5, 4.0, 8.0, -0.25]).unwrap();
+        let mut formats = 0;
+        for storage in StorageFormat::ALL {
+            let Some(tile) = tile.to_storage(storage) else { continue };
+            formats += 1;
+            let travel = Tile::<f32>::portability().unwrap();
+            let mut bytes = Vec::new();
+            let size = travel.pack(&tile, &mut bytes).unwrap();
+            let again = travel.unpack(&bytes).unwrap();
+            assert_eq!(size, tile.parts().iter().map(|part| part.len()).sum::<usize>());
+            assert_eq!(again.parts(), tile.parts());
+            let header = |tile: &Tile<f32>| Tile::<f32>::encode_header(&tile.header());
+            assert_eq!(header(&again), header(&tile));
+            // What is cut short is no tile, and no byte of a header makes one panic.
+            assert!((0..bytes.len()).all(|length| travel.unpack(&bytes[..length]).is_none()));
+            for at in 0..36 {
+                let mut wrong = bytes.clone();
+                wrong[at] ^= 0xff;
+                drop(travel.unpack(&wrong));
+            }
+        }
+        assert!(formats > 3, "{formats}");
     }
 }

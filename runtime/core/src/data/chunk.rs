@@ -5,6 +5,7 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::portable::{decode_length, encode_length};
 use super::{Data, Meta, Portability, Portable};
 use crate::buffer::Element;
 
@@ -203,6 +204,14 @@ impl<T: Element> Portable for Chunk<T> {
 
     fn header_meta(&len: &usize) -> Meta {
         Meta { bytes: len * size_of::<T>(), ..Meta::default() }
+    }
+
+    fn encode_header(&len: &usize) -> Option<Vec<u8>> {
+        encode_length(len)
+    }
+
+    fn decode_header(bytes: &[u8]) -> Option<usize> {
+        decode_length(bytes, size_of::<T>())
     }
 
     fn parts(&self) -> Vec<&[u8]> {

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::thread::{self, Thread};
 
 use zellige_model::{CachedId, TaskInfo};
 
-use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
+use super::{AnyHandle, Data, Handle, HandleCore, Kind, ValueCell, View, Viewer};
 use crate::engine::transfer;
-use crate::engine::{Manner, Retired, Shared, drops_guard, holds_guard};
+use crate::engine::{Manner, Retired, Shared, drops_guard, gate, holds_guard};
 use crate::error::Error;
-use crate::operand::{Accesses, Mode};
+use crate::operand::{Accesses, Declared, Mode};
 use crate::task::{Body, Env, Header, Implementations, Ran, Role, Task, TaskCell};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
@@ -45,6 +45,44 @@ impl Body for Turn {
     }
 
     fn clear(&self) {}
+}
+
+/// A gate's body that forgets the handle's value when its turn comes.
+struct Forget<D: Data>(Arc<HandleCore<D>>, Weak<Shared>);
+
+impl<D: Data> Body for Forget<D> {
+    fn passes(&self) -> bool {
+        let core = &self.0;
+        core.drop_replicas();
+        // SAFETY: the gate, whose turn has come, is the one exclusive access.
+        let value = unsafe { core.cell.exclusive() }.take();
+        if let Some(shared) = self.1.upgrade()
+            && let Some(transfers) = &shared.transfers
+        {
+            transfers.invalidate(&**core);
+            shared.drain();
+        }
+        core.base().clear_poison();
+        drop(value);
+        true
+    }
+
+    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+        unreachable!("a gate is opened, not run")
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        // Whoever may name the handle: its value is forgotten here alone.
+        out.push(Declared { inner: true, ..(&self.0, Mode::Write).into() });
+    }
+
+    fn clear(&self) {}
+}
+
+/// As [`Gate::invalidate`], without waiting: after the tasks on the handle that were submitted before.
+pub(crate) fn forget<D: Data>(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
+    let body = Forget(Arc::clone(handle.core()), Arc::downgrade(shared));
+    shared.link(gate(shared, "forget", body), &[], Retired::Refused)
 }
 
 impl<D: Data> Gate<D> {

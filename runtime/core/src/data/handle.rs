@@ -477,6 +477,10 @@ impl<D: Data> Handle<D> {
         &self.0
     }
 
+    pub(crate) fn from_core(core: Arc<HandleCore<D>>) -> Self {
+        Handle(core)
+    }
+
     /// Gives the handle a name for errors, graphs and traces; the first name stays.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {

@@ -22,7 +22,7 @@ pub(crate) use carrier::Carrier;
 pub(crate) use cell::ValueCell;
 pub use chunk::{Chunk, ChunkRef};
 pub(crate) use device_value::{DeviceValue, Known, Seen};
-pub(crate) use guard::Gate;
+pub(crate) use guard::{Gate, forget};
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
 pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};

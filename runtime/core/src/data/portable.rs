@@ -49,6 +49,18 @@ pub trait Portable: Data {
     /// The places of the same parts, of the same sizes.
     fn parts_mut(&mut self) -> Vec<&mut [u8]>;
 
+    /// The header as bytes, with which values go to other processes; `None`: they stay in this one.
+    fn encode_header(header: &Self::Header) -> Option<Vec<u8>> {
+        let _ = header;
+        None
+    }
+
+    /// The header that [`encode_header`](Portable::encode_header) made these bytes of; `None` for others.
+    fn decode_header(bytes: &[u8]) -> Option<Self::Header> {
+        let _ = bytes;
+        None
+    }
+
     /// Names the functions that convert a value in the memory of a device, one for each [`Arch`] for which
     /// there is one. Where there is none the value passes through the host, where [`Data::convert`] knows it.
     fn conversions(table: &mut ConversionTable<Self>) {
@@ -103,6 +115,8 @@ pub struct Portability<D> {
     pub(crate) blank: fn(&AnyHeader) -> Option<D>,
     pub(crate) clone_header: fn(&AnyHeader) -> AnyHeader,
     pub(crate) is_same_header: fn(&AnyHeader, &AnyHeader) -> bool,
+    pub(crate) pack: fn(&D, &mut Vec<u8>) -> Option<usize>,
+    pub(crate) unpack: fn(&[u8]) -> Option<D>,
     pub(crate) parts: for<'d> fn(&'d D) -> Vec<&'d [u8]>,
     pub(crate) parts_mut: for<'d> fn(&'d mut D) -> Vec<&'d mut [u8]>,
     /// True if there is a conversion on devices of this architecture.
@@ -142,6 +156,8 @@ impl<D: Portable> Portability<D> {
                 let one: Option<&D::Header> = one.downcast_ref();
                 one.is_some_and(|one| other.downcast_ref() == Some(one))
             },
+            pack: pack::<D>,
+            unpack: unpack::<D>,
             parts: D::parts,
             parts_mut: D::parts_mut,
             converts: |arch| ConversionTable::<D>::find(arch).is_some(),
@@ -159,6 +175,47 @@ impl<D: Portable> Portability<D> {
             },
         }
     }
+}
+
+/// What another process makes a value of: the length of its header, the header, its parts.
+fn pack<D: Portable>(value: &D, out: &mut Vec<u8>) -> Option<usize> {
+    let header = D::encode_header(&value.header())?;
+    let parts = value.parts();
+    let bytes = parts.iter().map(|part| part.len()).sum();
+    out.reserve(size_of::<u32>() + header.len() + bytes);
+    out.extend(u32::try_from(header.len()).ok()?.to_le_bytes());
+    out.extend(header);
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    Some(bytes)
+}
+
+fn unpack<D: Portable>(bytes: &[u8]) -> Option<D> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (header, mut rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let header = D::decode_header(header)?;
+    let sizes = D::part_sizes(&header);
+    let total = sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size));
+    if total != Some(rest.len()) {
+        return None;
+    }
+    let mut value = D::blank(&header);
+    for part in value.parts_mut() {
+        let (from, after) = rest.split_at_checked(part.len())?;
+        part.copy_from_slice(from);
+        rest = after;
+    }
+    rest.is_empty().then_some(value)
+}
+
+/// A number of elements of so many bytes each that can be in memory.
+pub(super) fn decode_length(bytes: &[u8], each: usize) -> Option<usize> {
+    let length = usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()?;
+    let bytes = length.checked_mul(each)?;
+    isize::try_from(bytes).ok().map(|_| length)
+}
+
+pub(super) fn encode_length(length: usize) -> Option<Vec<u8>> {
+    Some((length as u64).to_le_bytes().to_vec())
 }
 
 fn duplicate<D: Portable>(value: &D, recycled: Option<&BufferPool>) -> D {
@@ -188,6 +245,22 @@ fn spare<D: Portable>(value: D) -> Option<RecycledBuffer> {
     RecycledBuffer::new(value, sizes)
 }
 
+impl<D> Portability<D> {
+    /// Appends to `out` what [`unpack`](Portability::unpack) makes the same value of, in another process of
+    /// the same kind of machine; how many bytes its parts have. `None`: values of the type stay in their
+    /// process.
+    #[doc(hidden)]
+    pub fn pack(&self, value: &D, out: &mut Vec<u8>) -> Option<usize> {
+        (self.pack)(value, out)
+    }
+
+    /// The value that was packed; `None` for other bytes.
+    #[doc(hidden)]
+    pub fn unpack(&self, bytes: &[u8]) -> Option<D> {
+        (self.unpack)(bytes)
+    }
+}
+
 fn sizes(parts: &[&[u8]]) -> Sizes {
     parts.iter().map(|part| part.len()).collect()
 }
@@ -213,6 +286,14 @@ impl<T: Element> Portable for Buffer<T> {
 
     fn header_meta(&len: &usize) -> Meta {
         Meta { bytes: len * size_of::<T>(), ..Meta::default() }
+    }
+
+    fn encode_header(&len: &usize) -> Option<Vec<u8>> {
+        encode_length(len)
+    }
+
+    fn decode_header(bytes: &[u8]) -> Option<usize> {
+        decode_length(bytes, size_of::<T>())
     }
 
     fn parts(&self) -> Vec<&[u8]> {
@@ -245,6 +326,14 @@ impl<T: Element> Portable for Vec<T> {
 
     fn header_meta(&len: &usize) -> Meta {
         Meta { bytes: len * size_of::<T>(), ..Meta::default() }
+    }
+
+    fn encode_header(&len: &usize) -> Option<Vec<u8>> {
+        encode_length(len)
+    }
+
+    fn decode_header(bytes: &[u8]) -> Option<usize> {
+        decode_length(bytes, size_of::<T>())
     }
 
     fn parts(&self) -> Vec<&[u8]> {
@@ -287,6 +376,14 @@ impl<T: Element, const N: usize> Portable for [T; N] {
         [T::zeroed(); N]
     }
 
+    fn encode_header(_header: &()) -> Option<Vec<u8>> {
+        Some(Vec::new())
+    }
+
+    fn decode_header(bytes: &[u8]) -> Option<()> {
+        bytes.is_empty().then_some(())
+    }
+
     fn parts(&self) -> Vec<&[u8]> {
         vec![bytemuck::cast_slice(self)]
     }
@@ -305,6 +402,14 @@ macro_rules! scalar_portable {
 
             fn blank(_header: &()) -> Self {
                 <$t>::default()
+            }
+
+            fn encode_header(_header: &()) -> Option<Vec<u8>> {
+                Some(Vec::new())
+            }
+
+            fn decode_header(bytes: &[u8]) -> Option<()> {
+                bytes.is_empty().then_some(())
             }
 
             fn parts(&self) -> Vec<&[u8]> {
@@ -332,6 +437,29 @@ mod tests {
         assert_eq!(&*travels(&Buffer::from_slice(&[1u16, 2, 65535])), &[1, 2, 65535]);
         assert_eq!(travels(&-7i64), -7);
         assert!(travels(&Vec::<u8>::new()).is_empty());
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        fn packed<D: Data>(value: &D) -> (Portability<D>, Vec<u8>) {
+            let (travel, mut bytes) = (D::portability().expect("portable"), Vec::new());
+            travel.pack(value, &mut bytes).expect("it has a wire encoding");
+            (travel, bytes)
+        }
+        let (travel, bytes) = packed(&vec![1.5f32, -0.0]);
+        assert_eq!(travel.unpack(&bytes), Some(vec![1.5, -0.0]));
+        // Cut short, too long, and a length that no memory holds.
+        assert!((0..bytes.len()).all(|len| travel.unpack(&bytes[..len]).is_none()));
+        assert_eq!(travel.unpack(&[&bytes[..], &[0]].concat()), None);
+        let mut huge = bytes.clone();
+        huge[4..12].fill(0xff);
+        assert_eq!(travel.unpack(&huge), None);
+        let (travel, bytes) = packed(&[7u16, 8]);
+        assert_eq!(travel.unpack(&bytes), Some([7, 8]));
+        let (travel, bytes) = packed(&Buffer::from_slice(&[9i64]));
+        assert_eq!(travel.unpack(&bytes).as_deref(), Some(&[9i64][..]));
+        let (travel, bytes) = packed(&0.25f64);
+        assert_eq!(travel.unpack(&bytes), Some(0.25));
     }
 
     /// Two arrays and a name; `refill` does what it should, nothing, or half of it.

@@ -20,11 +20,13 @@ impl Mode {
         matches!(self, Mode::Write | Mode::Update)
     }
 
-    pub(crate) fn writes(self) -> bool {
+    /// True if it leaves another value.
+    pub fn writes(self) -> bool {
         self != Mode::Read
     }
 
-    pub(crate) fn reads(self) -> bool {
+    /// True if it sees the value that was there.
+    pub fn reads(self) -> bool {
         self != Mode::Write
     }
 }

@@ -2,6 +2,7 @@
 //! `README.md`.
 
 mod end;
+mod event;
 mod gpu_only;
 pub(crate) mod graph;
 mod job;
@@ -16,6 +17,8 @@ mod threads;
 pub(crate) mod transfer;
 
 pub(crate) use end::{Ready, discard};
+pub use event::Event;
+pub(crate) use event::{gate, when_done};
 pub(crate) use graph::ReplaySlot;
 pub(crate) use job::{Job, Notified, Work};
 pub(crate) use policy::World;

@@ -460,7 +460,7 @@ impl Shared {
         match task.role {
             Role::Work => self.push_ready(ReadyTask::new(Work::Task(task)), from),
             Role::Gate => {
-                if !task.ticket.open_gate() {
+                if task.body.passes() || !task.ticket.open_gate() {
                     self.close_gate(&task);
                 }
                 self.wake_waiters_of(&task.ticket);

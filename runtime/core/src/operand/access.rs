@@ -165,10 +165,14 @@ pub(super) fn hold<D: Data>(
 }
 
 impl<D: Data> HeldRef<D> {
-    pub(super) fn view(&self) -> D::Ref<'_> {
+    pub(super) fn value(&self) -> &D {
         // SAFETY: the master cannot change while the access is granted, and a replica or place is kept alive
         // by `_kept`.
-        unsafe { self.value.as_ref() }.view()
+        unsafe { self.value.as_ref() }
+    }
+
+    pub(super) fn view(&self) -> D::Ref<'_> {
+        self.value().view()
     }
 }
 

@@ -3,15 +3,18 @@
 mod access;
 mod device_context;
 mod device_views;
+mod inner;
 mod list;
 mod on_device;
 mod scratch;
 mod tuple;
+pub(crate) mod whole;
 
 pub use access::{Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write};
 pub use device_context::DeviceContext;
 pub(crate) use device_context::Pending;
 pub use device_views::{DeviceList, DeviceMut, DeviceRef, DeviceSlot, NewValue, OnDevice};
+pub use inner::Inner;
 pub use list::{List, MetaList, ReadList, metas, reads, updates, writes};
 pub use scratch::{Scratch, scratch};
 pub use tuple::Operands;

@@ -9,7 +9,6 @@
 //! took as long as 2 to 3 copies by one core where a replay found the parts' memory in place, and 5 to 7
 //! where it was fresh (example `split`, two workers on two shared cores, Buffer of f64).
 
-mod inner;
 mod region;
 mod splittable;
 mod tasks;

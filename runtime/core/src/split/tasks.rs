@@ -4,23 +4,22 @@ use std::marker::PhantomData;
 
 use zellige_model::TaskInfo;
 
-use super::inner::Inner;
 use super::{Region, Splittable};
 use crate::data::{Data, Handle};
 use crate::error::TaskError;
-use crate::operand::{Operand, Operands, Read, Slot, Update, Write, read, update, write};
+use crate::operand::{Inner, Operand, Operands, Read, Slot, Update, Write, read, update, write};
 use crate::task::{Codelet, Cpu, TaskContext};
 
 pub(super) fn inner_read<D: Data>(handle: &Handle<D>) -> Inner<Read<D>> {
-    Inner(read(handle))
+    Inner::new(read(handle))
 }
 
 pub(super) fn inner_write<D: Data>(handle: &Handle<D>) -> Inner<Write<D>> {
-    Inner(write(handle))
+    Inner::new(write(handle))
 }
 
 pub(super) fn inner_update<D: Data>(handle: &Handle<D>) -> Inner<Update<D>> {
-    Inner(update(handle))
+    Inner::new(update(handle))
 }
 
 /// What traces and models know of the copy of one part.

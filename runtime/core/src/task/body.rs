@@ -95,10 +95,15 @@ pub(crate) fn resolved<'a>(
 }
 
 /// A task's body whose types are forgotten.
-pub(crate) trait Body: Send + Sync {
+pub trait Body: Send + Sync {
     /// The thread that holds the guard behind a gate.
     fn holder(&self) -> Option<String> {
         None
+    }
+    /// Of a gate behind which no thread is: does what is to be done when its turn comes. True: its turn is
+    /// over.
+    fn passes(&self) -> bool {
+        false
     }
     /// Runs it, or says why not.
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran;

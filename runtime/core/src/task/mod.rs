@@ -16,8 +16,8 @@ mod tally;
 mod ticket;
 
 pub(crate) use batch::{Member, Site};
-pub(crate) use body::{Body, ClosureFn, Payload};
-pub use body::{Busy, Closure, Refusal, TypedBody};
+pub use body::{Body, Busy, Closure, Refusal, TypedBody};
+pub(crate) use body::{ClosureFn, Payload};
 pub(crate) use body::{Ended, Launched, Ran, Resource, resolved};
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
 pub use codelet::{

@@ -1,11 +1,17 @@
-//! Operands of the tasks that split and join, which may name handles that others may not.
+//! Operands of the tasks that split and join, and that send and receive: they may name handles that others may not.
 
+use super::{Accesses, Formats, Metas, Operand, Wanted};
 use crate::error::TaskError;
-use crate::operand::{Accesses, Formats, Metas, Operand, Wanted};
 use crate::task::{DeviceKind, Env, Refusal};
 
 /// An operand whose access is allowed although its handle is split, joined or read-only.
-pub struct Inner<O>(pub(super) O);
+pub struct Inner<O>(O);
+
+impl<O> Inner<O> {
+    pub(crate) fn new(operand: O) -> Self {
+        Inner(operand)
+    }
+}
 
 impl<O: Operand> Operand for Inner<O> {
     type View<'v, K: DeviceKind> = O::View<'v, K>;

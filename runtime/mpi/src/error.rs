@@ -1,0 +1,69 @@
+//! What goes wrong between ranks.
+
+use std::time::Duration;
+
+/// Why the ranks of a run cannot go on together. Calls of a [`Cluster`](crate::Cluster) return it in
+/// [`Error::Cluster`](zellige_runtime::Error::Cluster), and tasks whose operands do not arrive fail with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// Two ranks submitted different things.
+    #[error(
+        "ranks {} and {} differ from step {step} on: {} on rank {}, {} on rank {}; every rank has to make the same \
+         calls in the same order", here.0, there.0, here.1, here.0, there.1, there.0
+    )]
+    Different {
+        /// The first step that differs; registrations, tasks and collective calls are counted, from 0.
+        step: u64,
+        /// This rank, and what it did.
+        here: (usize, String),
+        /// The other one.
+        there: (usize, String),
+    },
+    /// A rank that something is needed from has ended.
+    #[error("rank {rank} has ended, after {steps} steps, and {what} needs it")]
+    Left {
+        /// The rank.
+        rank: usize,
+        /// How many steps it had made.
+        steps: u64,
+        /// What needs it.
+        what: String,
+    },
+    /// A rank that something is needed from does not send anything, not even that it is there.
+    #[error(
+        "nothing has come from rank {rank} for {time:?}, and {what} needs it: has its process been killed?"
+    )]
+    Silent {
+        /// The rank.
+        rank: usize,
+        /// For how long, at least.
+        time: Duration,
+        /// What needs it.
+        what: String,
+    },
+    /// Another rank could not go on.
+    #[error("rank {rank} could not go on: {why}")]
+    Aborted {
+        /// The rank.
+        rank: usize,
+        /// What it said.
+        why: String,
+    },
+    /// Messages cannot be moved any more.
+    #[error("messages between ranks cannot be moved: {why}")]
+    Transport {
+        /// What the transport said.
+        why: String,
+    },
+}
+
+/// The error of a task on another rank, as text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (on rank {rank})")]
+pub struct RemoteError {
+    /// The rank on which the task failed.
+    pub rank: usize,
+    /// What it said.
+    pub message: String,
+}

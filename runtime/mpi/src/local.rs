@@ -1,0 +1,102 @@
+//! Ranks that are threads of one process.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use zellige_runtime::{Error, Runtime};
+
+use crate::cluster::Cluster;
+use crate::transport::{Transport, TransportError, Waker};
+
+/// A rank among threads of one process, whose messages are handed over without a copy: for tests, and to try
+/// out what is to run on several machines.
+#[derive(Debug)]
+pub struct Local {
+    rank: usize,
+    mailboxes: Arc<[Mailbox]>,
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    content: Mutex<Content>,
+    filled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    messages: VecDeque<(usize, Vec<u8>)>,
+    woken: bool,
+}
+
+impl Local {
+    /// So many ranks, in their order.
+    pub fn ranks(count: usize) -> Vec<Local> {
+        let mailboxes: Arc<[Mailbox]> = (0..count).map(|_| Mailbox::default()).collect();
+        (0..count).map(|rank| Local { rank, mailboxes: Arc::clone(&mailboxes) }).collect()
+    }
+}
+
+impl Transport for Local {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn ranks(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    fn send(&mut self, to: usize, message: Vec<u8>) -> Result<(), TransportError> {
+        let mailbox = &self.mailboxes[to];
+        mailbox.content.lock().messages.push_back((self.rank, message));
+        mailbox.filled.notify_one();
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Option<(usize, Vec<u8>)>, TransportError> {
+        Ok(self.mailboxes[self.rank].content.lock().messages.pop_front())
+    }
+
+    fn wait(&mut self, at_most: Duration) {
+        let mailbox = &self.mailboxes[self.rank];
+        let mut content = mailbox.content.lock();
+        if content.messages.is_empty() && !content.woken {
+            mailbox.filled.wait_for(&mut content, at_most);
+        }
+        content.woken = false;
+    }
+
+    fn waker(&self) -> Waker {
+        let (rank, mailboxes) = (self.rank, Arc::clone(&self.mailboxes));
+        Arc::new(move || {
+            mailboxes[rank].content.lock().woken = true;
+            mailboxes[rank].filled.notify_one();
+        })
+    }
+}
+
+/// Runs `program` on `ranks` threads, each with a runtime of `workers` workers; what each of them returned. A
+/// panic of one goes on here.
+///
+/// # Errors
+/// Those of making the runtimes.
+pub fn run_local<R: Send>(
+    ranks: usize,
+    workers: usize,
+    program: impl Fn(&Cluster) -> R + Sync,
+) -> Result<Vec<R>, Error> {
+    let clusters = Local::ranks(ranks).into_iter().map(|local| {
+        // The cores are not this rank's alone.
+        let runtime = Runtime::builder().workers(workers).bind(false).build()?;
+        Cluster::new(runtime, local)
+    });
+    let clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
+    let program = &program;
+    Ok(std::thread::scope(|scope| {
+        let run = |cluster: Cluster| scope.spawn(move || program(&cluster));
+        let threads: Vec<_> = clusters.into_iter().map(run).collect();
+        let ends: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        ends.into_iter().map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    }))
+}

@@ -1,0 +1,586 @@
+//! The one thread per rank that moves messages, and what it shares with the threads that submit and run tasks.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use zellige_runtime::internal::{Event, panic_message};
+use zellige_runtime::{Canceller, Cause, Error, Failure, TaskRef};
+
+use crate::error::{ClusterError, RemoteError};
+use crate::journal::Journal;
+use crate::transport::{Transport, TransportError, Waker};
+use crate::wire::{BEFORE_VALUE, Key, Message, is_same};
+
+/// So many failures are told apart from one another, as many as a runtime keeps.
+const MOST_FAILURES: usize = 1000;
+
+/// How long journals of ranks that do not answer are waited for.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// What a receiving task finds: the message with the value, or why there is none.
+pub(crate) type Arrival = Result<Vec<u8>, Arc<Failure>>;
+/// Where it finds that.
+pub(crate) type Inbox = Arc<Mutex<Option<Arrival>>>;
+
+/// Values that a rank has sent and received. Their bytes are those of their parts, in the format in which they
+/// travel; headers and what ranks say to one another besides are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Values sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Values received, by tasks that have run.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+}
+
+/// A value that has not arrived.
+struct Expected {
+    from: usize,
+    handle: String,
+    inbox: Inbox,
+    event: Event,
+}
+
+/// What ranks have said who came to a collective call: how many steps they had made, and their hash; the failure of
+/// its own tasks, if there is one.
+type Entered = Vec<Option<((u64, u64), Option<Failure>)>>;
+
+#[derive(Default)]
+struct State {
+    expected: HashMap<Key, Expected>,
+    /// Arrived before their receiver was submitted.
+    early: HashMap<Key, Arrival>,
+    /// By rank: why nothing comes from it any more, in which what needs it is left out.
+    gone: Vec<Option<ClusterError>>,
+    /// On rank 0, by the number of the call.
+    entered: HashMap<u64, Entered>,
+    agreed: HashMap<u64, Option<(usize, Failure)>>,
+    /// The collective call in which the submitting thread waits.
+    waits_in: Option<u64>,
+    broken: Option<ClusterError>,
+    /// Failures that have come from others or were told to them, each once.
+    failures: Vec<Arc<Failure>>,
+    traffic: Traffic,
+    ends: bool,
+}
+
+/// What is to be done once the state is not locked any more: completing an event runs code of the engine.
+type Completed = Vec<Event>;
+
+/// What all threads of one rank share.
+pub(crate) struct Progress {
+    pub(crate) rank: usize,
+    pub(crate) ranks: usize,
+    timeout: Duration,
+    waker: Waker,
+    outgoing: Mutex<Vec<(usize, Vec<u8>)>>,
+    state: Mutex<State>,
+    agreement: Condvar,
+    is_broken: AtomicBool,
+    pub(crate) journal: Mutex<Journal>,
+    canceller: Canceller,
+}
+
+impl Progress {
+    pub(crate) fn new(transport: &impl Transport, timeout: Duration, canceller: Canceller) -> Self {
+        let (rank, ranks) = (transport.rank(), transport.ranks());
+        let state = State { gone: (0..ranks).map(|_| None).collect(), ..State::default() };
+        Progress {
+            rank,
+            ranks,
+            timeout,
+            waker: transport.waker(),
+            outgoing: Mutex::default(),
+            state: Mutex::new(state),
+            agreement: Condvar::new(),
+            is_broken: AtomicBool::new(false),
+            journal: Mutex::default(),
+            canceller,
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let rank = self.rank;
+        (0..self.ranks).filter(move |&other| other != rank)
+    }
+
+    /// Sends a message, to this rank too.
+    pub(crate) fn post(&self, to: usize, message: Vec<u8>) {
+        self.outgoing.lock().push((to, message));
+        (self.waker)();
+    }
+
+    /// Sends a message that has a value of so many bytes.
+    pub(crate) fn post_value(&self, to: usize, message: Vec<u8>, bytes: usize) {
+        let mut state = self.state.lock();
+        state.traffic.sent += 1;
+        state.traffic.sent_bytes += bytes as u64;
+        drop(state);
+        self.post(to, message);
+    }
+
+    pub(crate) fn post_to_others(&self, message: &Message) {
+        let bytes = message.encode(self.rank);
+        self.others().for_each(|to| self.post(to, bytes.clone()));
+    }
+
+    /// A task has received a value of so many bytes.
+    pub(crate) fn has_received(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.traffic.received += 1;
+        state.traffic.received_bytes += bytes as u64;
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.state.lock().traffic
+    }
+
+    /// An error once the ranks cannot go on together.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !self.is_broken.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.state.lock().broken.clone().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// A task is about to receive what this names into `handle`: where it finds it, and what it has to come after if it is
+    /// not there yet.
+    pub(crate) fn expect(
+        &self,
+        key: Key,
+        from: usize,
+        handle: impl Fn() -> String,
+        event: impl FnOnce() -> Result<Event, Error>,
+    ) -> Result<(Inbox, Option<TaskRef>), Error> {
+        let mut state = self.state.lock();
+        if let Some(arrival) = state.early.remove(&key) {
+            return Ok((Arc::new(Mutex::new(Some(arrival))), None));
+        }
+        if let Some(error) = state.nothing_from(from, &handle()) {
+            return Ok((Arc::new(Mutex::new(Some(Err(not_received(handle(), error))))), None));
+        }
+        drop(state);
+        // Linking a node of the engine may run code of others: not under the lock. What arrives meanwhile is looked
+        // at again.
+        let event = event()?;
+        let (inbox, task) = (Inbox::default(), event.task().clone());
+        let mut state = self.state.lock();
+        let arrival = match state.early.remove(&key) {
+            Some(arrival) => Some(arrival),
+            None => state.nothing_from(from, &handle()).map(|error| Err(not_received(handle(), error))),
+        };
+        match arrival {
+            Some(arrival) => *inbox.lock() = Some(arrival),
+            None => {
+                let expected = Expected { from, handle: handle(), inbox: Arc::clone(&inbox), event };
+                state.expected.insert(key, expected);
+                return Ok((inbox, Some(task)));
+            }
+        }
+        Ok((inbox, None))
+    }
+
+    /// Comes to a collective call with this number, and waits until all ranks have; `failure`: of this rank's own
+    /// tasks. The failure of a rank, if there was one.
+    pub(crate) fn agree(
+        &self,
+        call: u64,
+        failure: Option<Failure>,
+    ) -> Result<Option<(usize, Failure)>, Error> {
+        self.state.lock().waits_in = Some(call);
+        let (steps, hash) = self.journal.lock().state();
+        self.post(0, Message::Entered { call, steps, hash, failure }.encode(self.rank));
+        let mut state = self.state.lock();
+        loop {
+            if let Some(failure) = state.agreed.remove(&call) {
+                state.waits_in = None;
+                return Ok(failure);
+            }
+            if let Some(error) = state.nothing_from(0, "a collective call") {
+                state.waits_in = None;
+                return Err(error.into());
+            }
+            self.agreement.wait(&mut state);
+        }
+    }
+
+    /// That the rank is there, and what its steps so far were.
+    fn beat(&self) -> Message {
+        let (steps, hash) = self.journal.lock().state();
+        Message::Beat { steps, hash }
+    }
+
+    /// The ranks cannot go on together: whoever waits for something from another hears of it.
+    pub(crate) fn breaks(&self, error: ClusterError) {
+        let mut state = self.state.lock();
+        if state.broken.is_some() {
+            return;
+        }
+        state.broken = Some(error.clone());
+        self.is_broken.store(true, Ordering::Release);
+        let all = state.expected.drain().map(|(_, expected)| expected);
+        let completed: Completed = all.map(|expected| expected.fails(&error)).collect();
+        self.agreement.notify_all();
+        drop(state);
+        drop(completed);
+    }
+
+    /// The same, and the other ranks are told.
+    pub(crate) fn aborts(&self, error: ClusterError) {
+        if !self.is_broken.load(Ordering::Acquire) {
+            self.post_to_others(&Message::Abort(error.to_string()));
+            self.breaks(error);
+        }
+    }
+
+    /// Has rank 0 compare the steps so far.
+    pub(crate) fn compare(&self) {
+        self.post(0, self.beat().encode(self.rank));
+    }
+
+    /// Ends the progress thread, once what was posted has been sent.
+    pub(crate) fn end(&self) {
+        self.state.lock().ends = true;
+        (self.waker)();
+    }
+
+    /// Nothing comes from a rank any more.
+    fn is_gone(&self, rank: usize, error: ClusterError) {
+        let mut state = self.state.lock();
+        if state.gone[rank].is_some() {
+            return;
+        }
+        state.gone[rank] = Some(error);
+        let keys: Vec<Key> = state
+            .expected
+            .iter()
+            .filter(|(_, expected)| expected.from == rank)
+            .map(|(&key, _)| key)
+            .collect();
+        let mut completed = Completed::new();
+        for key in keys {
+            let Some(expected) = state.expected.remove(&key) else { continue };
+            if let Some(error) = state.nothing_from(rank, &expected.handle) {
+                completed.push(expected.fails(&error));
+            }
+        }
+        self.agreement.notify_all();
+        drop(state);
+        drop(completed);
+        self.look_at_calls();
+    }
+
+    fn arrives(&self, key: Key, arrival: Arrival) {
+        let mut state = self.state.lock();
+        match state.expected.remove(&key) {
+            Some(Expected { inbox, event, .. }) => {
+                drop(state);
+                *inbox.lock() = Some(arrival);
+                drop(event);
+            }
+            None => drop(state.early.insert(key, arrival)),
+        }
+    }
+
+    /// One failure for all that come from the same, so that it is reported once; this rank's own where it comes back.
+    fn shared(&self, failure: Failure) -> Arc<Failure> {
+        let mut state = self.state.lock();
+        if let Some(known) = state.failures.iter().find(|known| is_same(known, &failure, self.rank)) {
+            return Arc::clone(known);
+        }
+        let failure = Arc::new(failure);
+        state.keep(&failure);
+        failure
+    }
+
+    /// Tells another rank that a value that it needs is not there.
+    pub(crate) fn post_failure(&self, to: usize, key: Key, failure: Arc<Failure>) {
+        let message = Message::Poisoned(key, (*failure).clone()).encode(self.rank);
+        let mut state = self.state.lock();
+        state.keep(&failure);
+        drop(state);
+        self.post(to, message);
+    }
+
+    fn enters(&self, from: usize, call: u64, steps: (u64, u64), failure: Option<Failure>) {
+        let ranks = self.ranks;
+        let mut state = self.state.lock();
+        let entered = state.entered.entry(call).or_insert_with(|| vec![None; ranks]);
+        entered[from] = Some((steps, failure));
+        drop(state);
+        self.look_at_calls();
+    }
+
+    /// True if two ranks have come to one call by different steps.
+    fn calls_differ(&self) -> bool {
+        self.state.lock().entered.values().any(|entered| !is_uniform(entered))
+    }
+
+    /// On rank 0: whether all have come to a call, or one never will.
+    fn look_at_calls(&self) {
+        let mut state = self.state.lock();
+        let complete = |entered: &Entered| entered.iter().all(Option::is_some) && is_uniform(entered);
+        let calls: Vec<u64> =
+            state.entered.iter().filter(|(_, entered)| complete(entered)).map(|(&call, _)| call).collect();
+        for call in calls {
+            let entered = state.entered.remove(&call).unwrap_or_default().into_iter().flatten();
+            let failures = entered.map(|(_, failure)| failure);
+            let first =
+                failures.enumerate().find_map(|(rank, failure)| failure.map(|failure| (rank, failure)));
+            let message = Message::Agreed(call, first.clone());
+            state.agreed.insert(call, first);
+            self.agreement.notify_all();
+            self.post_to_others(&message);
+        }
+        let missing = state.entered.values().find_map(|entered| {
+            entered.iter().enumerate().position(|(rank, own)| own.is_none() && state.gone[rank].is_some())
+        });
+        let error = missing.and_then(|rank| state.nothing_from(rank, "a collective call"));
+        drop(state);
+        if let Some(error) = error {
+            self.aborts(error);
+        }
+    }
+
+    /// Why a rank has to be heard of: what needs it.
+    fn need_of(&self, state: &State, rank: usize) -> Option<String> {
+        if let Some(expected) = state.expected.values().find(|expected| expected.from == rank) {
+            return Some(expected.handle.clone());
+        }
+        let call = state.waits_in?;
+        let missing = || state.entered.get(&call).is_none_or(|entered| entered[rank].is_none());
+        (rank == 0 || (self.rank == 0 && missing())).then(|| "a collective call".into())
+    }
+}
+
+impl State {
+    fn keep(&mut self, failure: &Arc<Failure>) {
+        let known = self.failures.iter().any(|known| Arc::ptr_eq(known, failure));
+        if !known && self.failures.len() < MOST_FAILURES {
+            self.failures.push(Arc::clone(failure));
+        }
+    }
+
+    /// Why nothing that `what` needs comes from a rank, if that is so.
+    fn nothing_from(&self, rank: usize, what: &str) -> Option<ClusterError> {
+        let needed = |error: &ClusterError| match error.clone() {
+            ClusterError::Left { rank, steps, .. } => ClusterError::Left { rank, steps, what: what.into() },
+            ClusterError::Silent { rank, time, .. } => ClusterError::Silent { rank, time, what: what.into() },
+            other => other,
+        };
+        self.broken.clone().or_else(|| self.gone[rank].as_ref().map(needed))
+    }
+}
+
+impl Expected {
+    /// It will not arrive.
+    fn fails(self, error: &ClusterError) -> Event {
+        *self.inbox.lock() = Some(Err(not_received(self.handle, error.clone())));
+        self.event
+    }
+}
+
+fn is_uniform(entered: &Entered) -> bool {
+    let mut steps = entered.iter().flatten().map(|(steps, _)| steps);
+    let first = steps.next();
+    steps.all(|other| Some(other) == first)
+}
+
+fn not_received(handle: String, error: ClusterError) -> Arc<Failure> {
+    Arc::new(Failure { task: "receive".into(), operands: vec![handle], cause: Cause::Error(Arc::new(error)) })
+}
+
+/// True if it came from another rank, which reports it.
+pub(crate) fn is_remote(failure: &Failure) -> bool {
+    failure.downcast_ref::<RemoteError>().is_some()
+}
+
+impl From<ClusterError> for Error {
+    fn from(error: ClusterError) -> Error {
+        Error::Cluster(Arc::new(error))
+    }
+}
+
+/// What only the progress thread knows.
+pub(crate) struct Driver<T> {
+    progress: Arc<Progress>,
+    transport: T,
+    /// When something last came from each rank.
+    heard: Vec<Instant>,
+    /// Steps of others, and their hash, to which this rank has not come.
+    ahead: Vec<Option<(u64, u64)>>,
+    /// The journals of others, once a difference was seen, and when no more are waited for.
+    journals: Option<(Vec<Option<Journal>>, Instant)>,
+}
+
+impl<T: Transport> Driver<T> {
+    pub(crate) fn new(progress: Arc<Progress>, transport: T) -> Self {
+        let ranks = progress.ranks;
+        let heard = vec![Instant::now(); ranks];
+        Driver { progress, transport, heard, ahead: vec![None; ranks], journals: None }
+    }
+
+    /// Moves messages until the rank ends.
+    pub(crate) fn run(mut self) {
+        let progress = Arc::clone(&self.progress);
+        let why = match catch_unwind(AssertUnwindSafe(|| self.drive())) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.0,
+            Err(panic) => format!("the progress thread panicked: {}", panic_message(&*panic)),
+        };
+        progress.breaks(ClusterError::Transport { why });
+    }
+
+    fn drive(&mut self) -> Result<(), TransportError> {
+        let interval = (self.progress.timeout / 4).clamp(Duration::from_millis(5), Duration::from_secs(1));
+        let mut next = Instant::now() + interval;
+        loop {
+            let ends = self.progress.state.lock().ends;
+            let outgoing = std::mem::take(&mut *self.progress.outgoing.lock());
+            for (to, message) in outgoing {
+                if to == self.progress.rank {
+                    self.handle(to, message);
+                } else {
+                    self.transport.send(to, message)?;
+                }
+            }
+            while let Some((from, message)) = self.transport.receive()? {
+                self.heard[from] = Instant::now();
+                self.handle(from, message);
+            }
+            if ends && self.progress.outgoing.lock().is_empty() {
+                return Ok(());
+            }
+            let now = Instant::now();
+            if now >= next {
+                next = now + interval;
+                self.progress.post_to_others(&self.progress.beat());
+                self.look_for_silence(now);
+                self.look_for_differences();
+            }
+            self.look_at_journals(now);
+            self.transport.wait(next.saturating_duration_since(now));
+        }
+    }
+
+    fn handle(&mut self, from: usize, bytes: Vec<u8>) {
+        let progress = Arc::clone(&self.progress);
+        let Some(message) = Message::decode(&bytes) else {
+            let why = format!("rank {from} has sent {} bytes that are no message", bytes.len());
+            return progress.aborts(ClusterError::Transport { why });
+        };
+        match message {
+            Message::Value(key) => progress.arrives(key, Ok(bytes)),
+            Message::Poisoned(key, failure) => {
+                let failure = progress.shared(failure);
+                progress.arrives(key, Err(failure));
+            }
+            Message::Beat { steps, hash } => {
+                self.ahead[from] = Some((steps, hash));
+                self.look_for_differences();
+            }
+            Message::Journal(journal) => {
+                self.show_journal();
+                if let Some((journals, _)) = &mut self.journals {
+                    journals[from] = Some(journal);
+                }
+            }
+            Message::Entered { call, steps, hash, failure } => {
+                progress.enters(from, call, (steps, hash), failure);
+                if progress.calls_differ() {
+                    self.show_journal();
+                }
+            }
+            Message::Agreed(call, failure) => {
+                progress.state.lock().agreed.insert(call, failure);
+                progress.agreement.notify_all();
+            }
+            Message::Cancel => progress.canceller.cancel_all(),
+            Message::Leave { steps } => {
+                progress.is_gone(from, ClusterError::Left { rank: from, steps, what: String::new() });
+            }
+            Message::Abort(why) => progress.breaks(ClusterError::Aborted { rank: from, why }),
+        }
+    }
+
+    fn look_for_silence(&self, now: Instant) {
+        for rank in self.progress.others() {
+            let time = now.saturating_duration_since(self.heard[rank]);
+            if time < self.progress.timeout {
+                continue;
+            }
+            let state = self.progress.state.lock();
+            let needed = state.gone[rank].is_none().then(|| self.progress.need_of(&state, rank)).flatten();
+            drop(state);
+            if needed.is_some() {
+                self.progress.is_gone(rank, ClusterError::Silent { rank, time, what: String::new() });
+            }
+        }
+    }
+
+    fn look_for_differences(&mut self) {
+        let journal = self.progress.journal.lock();
+        let differs = self.ahead.iter().flatten().any(|&(steps, hash)| journal.contradicts(steps, hash));
+        drop(journal);
+        if differs {
+            self.show_journal();
+        }
+    }
+
+    /// Shows this rank's steps to the others, once.
+    fn show_journal(&mut self) {
+        if self.journals.is_some() {
+            return;
+        }
+        let bytes = {
+            let mut journal = self.progress.journal.lock();
+            let message = Message::Journal(std::mem::take(&mut *journal));
+            let bytes = message.encode(self.progress.rank);
+            if let Message::Journal(own) = message {
+                *journal = own;
+            }
+            bytes
+        };
+        self.progress.others().for_each(|to| self.progress.post(to, bytes.clone()));
+        let none = (0..self.progress.ranks).map(|_| None).collect();
+        self.journals = Some((none, Instant::now() + ANSWER));
+    }
+
+    /// Whether all have shown their steps, and where they began to differ.
+    fn look_at_journals(&mut self, now: Instant) {
+        let Some((journals, until)) = &self.journals else { return };
+        let answered = self.progress.others().all(|rank| journals[rank].is_some());
+        if !answered && now < *until {
+            return;
+        }
+        let own = self.progress.journal.lock();
+        let others =
+            journals.iter().enumerate().filter_map(|(rank, journal)| Some((rank, journal.as_ref()?)));
+        let differences = others.filter_map(|(rank, journal)| Some((rank, own.first_difference(journal)?)));
+        let Some((rank, (step, here, there))) = differences.min_by_key(|(_, (step, ..))| *step) else {
+            // The difference is between others, who say so.
+            return;
+        };
+        drop(own);
+        let here = (self.progress.rank, here);
+        self.progress.aborts(ClusterError::Different { step, here, there: (rank, there) });
+    }
+}
+
+/// The value in a message.
+pub(crate) fn value_of(message: &[u8]) -> &[u8] {
+    message.get(BEFORE_VALUE..).unwrap_or_default()
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Progress(rank {} of {})", self.rank, self.ranks)
+    }
+}

@@ -1,0 +1,121 @@
+//! What is done with a datum whose type is forgotten: the tasks that send and receive it.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use zellige_runtime::internal::{WeakHandle, event, forget, read_whole, when_done, write_whole};
+use zellige_runtime::{Data, Error, Format, Handle, Runtime, Slot, Submit};
+
+use crate::progress::{Progress, value_of};
+use crate::wire::{Key, begin_value};
+
+/// A datum of the cluster. Its handle is there while a task names it; this does not keep it.
+pub(crate) trait Remote: Send {
+    /// False once nobody can name it any more.
+    fn is_alive(&self) -> bool;
+    /// False if its values cannot leave their process.
+    fn travels(&self) -> bool;
+    fn name(&self) -> String;
+    /// Submits the task that sends what `key` names to another rank.
+    fn send(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error>;
+    /// Submits the task that receives it.
+    fn receive(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error>;
+    /// Submits that its value here is forgotten.
+    fn forget(&self, rt: &Runtime) -> Result<(), Error>;
+}
+
+/// Before everything else: others wait for it.
+const URGENT: i32 = i32::MAX;
+
+impl<D: Data> Remote for WeakHandle<D> {
+    fn is_alive(&self) -> bool {
+        self.upgrade().is_some()
+    }
+
+    fn travels(&self) -> bool {
+        D::portability().is_some()
+    }
+
+    fn name(&self) -> String {
+        self.upgrade().map_or_else(|| "a handle that was dropped".into(), |handle| handle.name())
+    }
+
+    fn send(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error> {
+        let handle = self.handle()?;
+        let packed = Arc::new(Mutex::new(None));
+        let (out, name) = (Arc::clone(&packed), handle.name());
+        let send = rt
+            .task("send")
+            .operands((read_whole(&handle, key.format),))
+            .cpu(move |(value,)| {
+                let mut message = begin_value(key);
+                let bytes = D::portability().and_then(|travel| travel.pack(value, &mut message));
+                let bytes = bytes.ok_or_else(|| no_encoding(&name))?;
+                *out.lock() = Some((message, bytes));
+                Ok::<(), String>(())
+            })
+            .priority(URGENT)
+            .coords([key.tag as u32, key.version as u32, to as u32])
+            .submit()?;
+        let progress = Arc::clone(progress);
+        when_done(rt, &send, move |failure| match (failure, packed.lock().take()) {
+            (None, Some((message, bytes))) => progress.post_value(to, message, bytes),
+            // The rank that needs the value hears of that, too.
+            (Some(failure), _) => progress.post_failure(to, key, failure),
+            (None, None) => unreachable!("a send that has not failed has packed its value"),
+        })
+    }
+
+    fn receive(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error> {
+        let handle = self.handle()?;
+        let arrives = || event(rt, "arrival");
+        let (inbox, after) = progress.expect(key, from, || handle.name(), arrives)?;
+        let (progress, name) = (Arc::clone(progress), handle.name());
+        let task = rt
+            .task("receive")
+            .operands((write_whole(&handle),))
+            .cpu(move |(mut slot,): (Slot<'_, D>,)| {
+                let arrival = inbox.lock().take();
+                let message = match arrival {
+                    Some(Ok(message)) => message,
+                    Some(Err(failure)) => return Err(Error::Failed(failure)),
+                    None => return Err(Error::Config(format!("nothing has arrived for {name}"))),
+                };
+                let bytes = value_of(&message);
+                let value = D::portability().and_then(|travel| travel.unpack(bytes));
+                let value = value.ok_or_else(|| Error::Config(no_encoding(&name)))?;
+                progress.has_received(value.meta().bytes);
+                slot.put(value);
+                Ok(())
+            })
+            .priority(URGENT)
+            .coords([key.tag as u32, key.version as u32, from as u32]);
+        match after {
+            Some(event) => task.after(&event).submit()?,
+            None => task.submit()?,
+        };
+        Ok(())
+    }
+
+    fn forget(&self, rt: &Runtime) -> Result<(), Error> {
+        forget(rt, &self.handle()?)
+    }
+}
+
+/// What every submission finds: who names a handle has it.
+trait Kept<D: Data> {
+    fn handle(&self) -> Result<Handle<D>, Error>;
+}
+
+impl<D: Data> Kept<D> for WeakHandle<D> {
+    fn handle(&self) -> Result<Handle<D>, Error> {
+        self.upgrade().ok_or_else(|| Error::Config("a handle was dropped while a task named it".into()))
+    }
+}
+
+fn no_encoding(name: &str) -> String {
+    format!("{name} does not leave its process: its data type has no wire encoding (Portable::encode_header)")
+}
+
+/// The format that means the value as it is.
+pub(crate) const WHOLE: Format = Format::NATIVE;

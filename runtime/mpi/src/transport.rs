@@ -1,0 +1,49 @@
+//! How messages get from one rank to another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Ends the [`wait`](Transport::wait) of a transport, from any thread; one that is not waiting does not wait
+/// the next time.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// The transport cannot go on.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TransportError(pub String);
+
+/// Moves messages, which are bytes, between the ranks of one run.
+///
+/// One thread per rank, the progress thread of its [`Cluster`](crate::Cluster), makes all calls; only the waker
+/// is used by others. So an implementation over MPI needs no more than `MPI_THREAD_FUNNELED`, one
+/// communicator and one tag: what a message is for stands in its first bytes.
+///
+/// Messages from one rank to another arrive complete and in the order in which they were sent, as MPI says of
+/// messages with one tag. The receiver takes them as they come, expected or not: nothing that is sent waits for
+/// a matching receive, so that no order of submission on two ranks can block both.
+pub trait Transport: Send + 'static {
+    /// This rank's number, from 0.
+    fn rank(&self) -> usize;
+
+    /// How many ranks there are.
+    fn ranks(&self) -> usize;
+
+    /// Begins to send a message to another rank. Never waits for the receiver.
+    ///
+    /// # Errors
+    /// Only where nothing can be sent any more, to anybody.
+    fn send(&mut self, to: usize, message: Vec<u8>) -> Result<(), TransportError>;
+
+    /// A message that has arrived, with the rank that sent it, if there is one. Never waits. Messages that are being
+    /// sent go on here.
+    ///
+    /// # Errors
+    /// Only where nothing can be received any more, from anybody.
+    fn receive(&mut self) -> Result<Option<(usize, Vec<u8>)>, TransportError>;
+
+    /// Waits until a message may have arrived, the waker was called, or this time is over.
+    fn wait(&mut self, at_most: Duration);
+
+    /// What ends `wait` from another thread.
+    fn waker(&self) -> Waker;
+}

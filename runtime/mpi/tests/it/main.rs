@@ -1,0 +1,5 @@
+//! Ranks that are threads of one process, against what one process computes.
+
+mod basics;
+mod faults;
+mod random;
