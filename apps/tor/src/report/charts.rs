@@ -13,7 +13,7 @@ fn measured(outcome: &Outcome) -> Vec<(&str, &Measured)> {
     list.filter_map(|r| r.measured.as_ref().map(|m| (r.rule.as_str(), m))).collect()
 }
 
-/// The part of `0..1` that shows these values apart, with room for a number on either side.
+/// Limits of an axis on which these values are apart, with space for a number on either side.
 fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
