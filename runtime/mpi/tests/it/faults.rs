@@ -200,10 +200,12 @@ fn a_program_that_panics_is_named() {
     assert!(ends.unwrap_err().downcast_ref::<String>().is_some_and(|message| message.contains("on purpose")));
 }
 
-/// A rank of which nothing is heard from some moment on.
-struct Severed(Local, Arc<AtomicBool>);
+/// A transport that sends as it is told to.
+struct Sending<F>(Local, F);
 
-impl Transport for Severed {
+impl<F: FnMut(&mut Local, usize, Vec<u8>) -> Result<(), TransportError> + Send + 'static> Transport
+    for Sending<F>
+{
     fn rank(&self) -> usize {
         self.0.rank()
     }
@@ -213,7 +215,7 @@ impl Transport for Severed {
     }
 
     fn send(&mut self, to: usize, message: Vec<u8>) -> Result<(), TransportError> {
-        if self.rank() == 2 && self.1.load(Ordering::SeqCst) { Ok(()) } else { self.0.send(to, message) }
+        (self.1)(&mut self.0, to, message)
     }
 
     fn receive(&mut self) -> Result<Option<(usize, Vec<u8>)>, TransportError> {
@@ -232,7 +234,12 @@ impl Transport for Severed {
 #[test]
 fn a_rank_that_is_silent_is_named_within_the_time() {
     let severed = Arc::new(AtomicBool::new(false));
-    let ranks = Local::ranks(3).into_iter().map(|local| Severed(local, Arc::clone(&severed)));
+    let ranks = Local::ranks(3).into_iter().map(|local| {
+        let severed = Arc::clone(&severed);
+        Sending(local, move |local: &mut Local, to, message| {
+            if local.rank() == 2 && severed.load(Ordering::SeqCst) { Ok(()) } else { local.send(to, message) }
+        })
+    });
     let errors = run(ranks.collect::<Vec<_>>(), Duration::from_millis(400), move |cluster| {
         let x = cluster.register_on(2, || 1u64).unwrap();
         cluster.wait_all().unwrap();
@@ -253,38 +260,11 @@ fn a_rank_that_is_silent_is_named_within_the_time() {
     }
 }
 
-/// A transport that fails.
-struct Broken(Local);
-
-impl Transport for Broken {
-    fn rank(&self) -> usize {
-        self.0.rank()
-    }
-
-    fn ranks(&self) -> usize {
-        self.0.ranks()
-    }
-
-    fn send(&mut self, _to: usize, _message: Vec<u8>) -> Result<(), TransportError> {
-        Err(TransportError("the cable is out".into()))
-    }
-
-    fn receive(&mut self) -> Result<Option<(usize, Vec<u8>)>, TransportError> {
-        self.0.receive()
-    }
-
-    fn wait(&mut self, at_most: Duration) {
-        self.0.wait(at_most);
-    }
-
-    fn waker(&self) -> Waker {
-        self.0.waker()
-    }
-}
-
 #[test]
 fn a_transport_that_fails_is_an_error() {
-    let errors = run(Local::ranks(2).into_iter().map(Broken).collect::<Vec<_>>(), HANG, |cluster| {
+    let fails = |_: &mut Local, _, _| Err(TransportError("the cable is out".into()));
+    let ranks = Local::ranks(2).into_iter().map(|local| Sending(local, fails));
+    let errors = run(ranks.collect::<Vec<_>>(), HANG, |cluster| {
         chain(&cluster, usize::MAX).unwrap_or_default();
         cluster.wait_all().unwrap_err()
     });
