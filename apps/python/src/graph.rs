@@ -129,6 +129,17 @@ fn given_back(py: Python<'_>, lent: Vec<Bound<'_, Lent>>) -> PyResult<()> {
     Ok(())
 }
 
+/// As many values as there are to write.
+fn exactly<'py>(result: &Bound<'py, PyAny>, count: usize, what: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let values = result.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    match values.len() == count {
+        true => Ok(values),
+        false => {
+            Err(PyValueError::new_err(format!("the function returned {} values for {count} {what}", values.len())))
+        }
+    }
+}
+
 /// Calls the function with views of what it reads and updates; what it returns is written.
 fn call<'v>(
     function: &Py<PyAny>,
@@ -154,31 +165,13 @@ fn call<'v>(
         let results = match shapes.len() {
             0 => Vec::new(),
             1 => vec![result.clone()],
-            count => result.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|results| {
-                match results.len() == count {
-                    true => Ok(results),
-                    false => Err(PyValueError::new_err(format!(
-                        "the function returned {} values and writes {count} operands",
-                        results.len()
-                    ))),
-                }
-            })?,
+            count => exactly(&result, count, "operands that it writes")?,
         };
         let mut slots = written.iter_mut();
         for (result, shape) in results.iter().zip(shapes) {
             let values = match shape {
                 Shape::One => vec![result.clone()],
-                Shape::List(count) => {
-                    result.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|values| {
-                        match values.len() == count {
-                            true => Ok(values),
-                            false => Err(PyValueError::new_err(format!(
-                                "the function returned {} values for a list of {count}",
-                                values.len()
-                            ))),
-                        }
-                    })?
-                }
+                Shape::List(count) => exactly(result, count, "handles of a list")?,
             };
             for value in values {
                 slots.next().expect("as many as were declared").put(Value::new(&value));

@@ -22,7 +22,7 @@ pub fn detached<R: Send>(
     py.detach(|| {
         std::thread::scope(|scope| {
             let (done, wait) = sync_channel(1);
-            scope.spawn(move || {
+            let worker = scope.spawn(move || {
                 // The other end is gone only where this thread panics.
                 let _ = done.send(work());
             });
@@ -38,6 +38,8 @@ pub fn detached<R: Send>(
                     }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => {
+                        // Joined here, its panic is not one of the scope's.
+                        drop(worker.join());
                         return Err(crate::error(
                             "the calculation panicked; its message is on standard error",
                         ));

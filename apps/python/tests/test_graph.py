@@ -33,7 +33,7 @@ def test_written_values_are_what_the_function_returns():
     rt.submit(lambda a: (a + 1, "text"), read(a), write(b), write(c))
     assert rt.read(c) == "text"
     assert list(rt.take(b)) == [1, 2, 3] and list(rt.take(a)) == [0, 1, 2]
-    with pytest.raises(zellige.Error, match="returned 3 values and writes 2"):
+    with pytest.raises(zellige.Error, match="returned 3 values for 2 operands"):
         rt.wait(rt.submit(lambda: (1, 2, 3), write(rt.register_empty()), write(rt.register_empty())))
 
 
