@@ -163,10 +163,6 @@ pub struct NodeFigures {
     evictions: u64,
     written_back: u64,
     conversions: u64,
-    /// Copies in memory that an earlier replica had left.
-    reused: u64,
-    /// Copies for which memory was allocated.
-    allocated: u64,
 }
 
 impl From<&NodeUse> for NodeFigures {
@@ -185,8 +181,6 @@ impl From<&NodeUse> for NodeFigures {
             evictions: node.evictions,
             written_back: node.written_back,
             conversions: node.conversions,
-            reused: node.reused,
-            allocated: node.allocated,
         }
     }
 }
@@ -451,8 +445,6 @@ fn since(before: &[NodeUse], mut after: Vec<NodeUse>) -> Vec<NodeUse> {
         now.evictions -= then.evictions;
         now.written_back -= then.written_back;
         now.conversions -= then.conversions;
-        now.reused -= then.reused;
-        now.allocated -= then.allocated;
         now.bytes_in -= then.bytes_in;
         now.bytes_out -= then.bytes_out;
     }

@@ -38,8 +38,6 @@ fn table(nodes: &[NodeUse]) -> Table {
         ("evictions", Side::Right),
         ("written back", Side::Right),
         ("conversions", Side::Right),
-        ("reused", Side::Right),
-        ("allocated", Side::Right),
     ]);
     for node in nodes {
         table.row([
@@ -55,8 +53,6 @@ fn table(nodes: &[NodeUse]) -> Table {
             node.evictions.to_string(),
             node.written_back.to_string(),
             node.conversions.to_string(),
-            node.reused.to_string(),
-            node.allocated.to_string(),
         ]);
     }
     table

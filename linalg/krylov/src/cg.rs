@@ -36,6 +36,21 @@ const SUMS: usize = 6;
 ///
 /// A step without a preconditioner reads 8 vectors and writes 3, besides what the product reads: `p` to `q` (2); `d += alpha p`, `r -= alpha q` (6); `p = r +
 /// beta p` (3).
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Solve, Stop, solve};
+///
+/// // `a` has 1, 2, ... 50 on its diagonal and nothing else.
+/// let mut x = vec![0.0; 50];
+/// let flexible = Cg { flexible: true };
+/// let found = solve(&Solve::new(&rt, &a), &flexible, &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-10), &mut ())?;
+/// assert!(found.reason.is_converged() && (x[4] - 0.2).abs() < 1e-9);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cg {
     /// One more vector and inner product per step, for preconditioners that change.

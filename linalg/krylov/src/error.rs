@@ -11,6 +11,19 @@ const LITTLE: u64 = 1 << 20;
 const TABLES: u64 = 4 << 20;
 
 /// What went wrong, where, and what to do about it.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Error, cg};
+///
+/// // Three numbers are no right-hand side of a system of order 50.
+/// let Err(Error::Shape { what, problem }) = cg(&rt, &a, &[1.0; 3], 1e-10) else { unreachable!() };
+/// assert!(what.contains("right-hand side") && problem.contains("50"), "{what}: {problem}");
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,6 +1,28 @@
 //! What a solver tells its observer.
 
 /// Watches a solver. Every method has a default that does nothing.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Logger, Solve, Stop, solve};
+///
+/// /// Remembers the smallest residual.
+/// struct Best(f64);
+///
+/// impl Logger for Best {
+///     fn step(&mut self, residual: f64) {
+///         self.0 = self.0.min(residual);
+///     }
+/// }
+///
+/// let (mut x, mut best) = (vec![0.0; 50], Best(f64::INFINITY));
+/// solve(&Solve::new(&rt, &a), &Cg::default(), &[1.0; 50], &mut x, &Stop::Absolute(1e-6), &mut best)?;
+/// assert!(best.0 <= 1e-6);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 pub trait Logger {
     /// A step was made; the norm of the residual that the method keeps.
     fn step(&mut self, residual: f64) {
@@ -17,6 +39,20 @@ pub trait Logger {
 impl Logger for () {}
 
 /// Residual norms as they came.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, History, Solve, Stop, solve};
+///
+/// let (mut x, mut history) = (vec![0.0; 50], History::default());
+/// let found = solve(&Solve::new(&rt, &a), &Cg::default(), &[1.0; 50], &mut x, &Stop::Steps(7), &mut history)?;
+/// assert_eq!((history.steps.len(), found.steps), (7, 7));
+/// assert_eq!(history.checks[0], (0, 50f64.sqrt())); // that of the initial guess
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// Of the method's own residual, after each step.

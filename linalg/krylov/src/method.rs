@@ -56,6 +56,22 @@ impl<E: Scalar> Setting<'_, E> {
 }
 
 /// A Krylov method.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{BiCgStab, Cg, Method, Minres, Solve, Stop, solve};
+///
+/// let methods: [&dyn Method; 3] = [&Cg::default(), &Minres, &BiCgStab::default()];
+/// for method in methods {
+///     let mut x = vec![0.0; 50];
+///     let found = solve(&Solve::new(&rt, &a), method, &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-8), &mut ())?;
+///     assert!(found.reason.is_converged(), "{}", method.name());
+/// }
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 pub trait Method<E: Scalar = f64> {
     /// As options name it.
     fn name(&self) -> String;

@@ -12,6 +12,21 @@ use crate::{Correction, Kept, Method, Setting};
 
 /// MINRES (Paige and Saunders 1975), for Hermitian operators, indefinite ones too, with a preconditioner that is Hermitian positive definite (Elman,
 /// Silvester and Wathen 2014, algorithm 4.1). What it makes least is `r . M^-1 r`; the residual that it is stopped by is `|r|_2`.
+///
+/// ```
+/// use zellige_krylov::{Minres, Solve, Space, Stop, from_fn, solve};
+/// use zellige_runtime::Runtime;
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// // Indefinite: 2 and -2 on the diagonal in turn.
+/// let a = from_fn(&Space::new(10, 0), |x: &[f64], y: &mut [f64]| {
+///     (0..10).for_each(|i| y[i] = if i % 2 == 0 { 2.0 * x[i] } else { -2.0 * x[i] });
+/// });
+/// let mut x = vec![0.0; 10];
+/// solve(&Solve::new(&rt, &a), &Minres, &[1.0; 10], &mut x, &Stop::RelativeToRhs(1e-12), &mut ())?;
+/// assert!((x[0] - 0.5).abs() < 1e-12 && (x[1] + 0.5).abs() < 1e-12);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Minres;
 

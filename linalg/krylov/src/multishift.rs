@@ -53,6 +53,20 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
 /// As [`solve_shifted`], with reliable updates (Clark et al. 2022, section V): the residual of the smallest shift is replaced by the true one, and all directions
 /// are made orthogonal to it. Residuals and directions may be narrow; solutions are in float64. What follows for each shift has updates as well.
 ///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Packed, Solve, Stop, Updates, solve_shifted_with};
+///
+/// let updates = Updates::new(0.1, Packed::SINGLE);
+/// let (system, stop) = (Solve::new(&rt, &a), Stop::RelativeToRhs(1e-10));
+/// let found = solve_shifted_with(&system, &[0.0, 9.0], &[1.0; 50], &stop, &mut [(), ()], &updates)?;
+/// assert!(found.each.iter().all(|(solution, _)| solution.reason.is_converged()));
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
+///
 /// # Errors
 /// As [`solve_shifted`]; those of [`Reliable::new`].
 pub fn solve_shifted_with<E: Scalar, L: Logger>(
@@ -69,6 +83,22 @@ pub fn solve_shifted_with<E: Scalar, L: Logger>(
 }
 
 /// Formats of the steps that all shifts share, and of those after them.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Packed, Plain, Refinement, Solve, Stop, StoppingCriterion, Updates, solve_shifts};
+///
+/// let updates = Updates::new(0.1, Packed::SINGLE);
+/// // The shared steps in float32, what follows for each shift in float64.
+/// let refinement = Refinement { shared: &updates, inner: &a, updates: &Updates::new(0.1, Plain) };
+/// let stops: [&dyn StoppingCriterion; 2] = [&Stop::RelativeToRhs(1e-10), &Stop::RelativeToRhs(1e-6)];
+/// let found = solve_shifts(&Solve::new(&rt, &a), &[0.0, 9.0], &[1.0; 50], &stops, &mut [(), ()], &refinement)?;
+/// assert!(found.each.iter().all(|(solution, _)| solution.reason.is_converged()));
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Refinement<'r, E: Scalar = f64> {
     /// Updates of the shared steps.
@@ -81,6 +111,22 @@ pub struct Refinement<'r, E: Scalar = f64> {
 
 /// As [`solve_shifted_with`], with criteria for each shift, and what follows the shared steps in formats of its own. A shift is left alone where its residual is
 /// within its own goal; the shared steps end where that of the smallest shift is.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Plain, Refinement, Solve, Stop, StoppingCriterion, Updates, solve_shifts};
+///
+/// let updates = Updates::new(0.1, Plain);
+/// let refinement = Refinement { shared: &updates, inner: &a, updates: &updates };
+/// let stops: [&dyn StoppingCriterion; 2] = [&Stop::RelativeToRhs(1e-12), &Stop::RelativeToRhs(1e-4)];
+/// let found = solve_shifts(&Solve::new(&rt, &a), &[0.0, 1.0], &[1.0; 50], &stops, &mut [(), ()], &refinement)?;
+/// let residual = |i: usize| found.each[i].0.true_residual / found.each[i].0.rhs;
+/// assert!(residual(0) <= 1e-12 && residual(1) <= 1e-4);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`solve_shifted_with`]; [`Error::Parameter`] for another number of criteria than shifts.
@@ -158,6 +204,20 @@ fn shifted<E: Scalar, L: Logger>(
 }
 
 /// What was found for several shifts.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{ShiftedSolutions, Solve, Stop, solve_shifted};
+///
+/// let stop = Stop::RelativeToRhs(1e-10);
+/// let found: ShiftedSolutions = solve_shifted(&Solve::new(&rt, &a), &[0.0, 1.0], &[1.0; 50], &stop, &mut [(), ()])?;
+/// let (solution, x) = &found.each[1];
+/// assert!(found.shared > 0 && solution.reason.is_converged() && (x[0] - 0.5).abs() < 1e-9);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShiftedSolutions<E: Scalar = f64> {
     /// Steps in the space that all shifts share.

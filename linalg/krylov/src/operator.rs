@@ -13,6 +13,32 @@ use crate::storage::Storage;
 use crate::vector::MultiVector;
 
 /// A linear operator: a matrix, a preconditioner, a function, or what is made of these.
+///
+/// ```
+/// use zellige_krylov::{Error, MultiVector, Operator, Space, method::Steps, method::times, multiply};
+/// use zellige_runtime::Runtime;
+///
+/// /// The identity times a number.
+/// struct Multiple(f64, Space);
+///
+/// impl Operator for Multiple {
+///     fn domain(&self) -> &Space {
+///         &self.1
+///     }
+///
+///     fn bytes(&self) -> u64 {
+///         0
+///     }
+///
+///     fn apply(&self, steps: &Steps<'_, f64>, x: &MultiVector, y: &MultiVector) -> Result<(), Error> {
+///         steps.task("multiple").combine(y, &[times(self.0, x)]).submit()
+///     }
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// assert_eq!(multiply(&rt, &Multiple(3.0, Space::new(2, 0)), &[1.0, 2.0])?, [3.0, 6.0]);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 pub trait Operator<E: Scalar = f64>: Send + Sync {
     /// The space of the vectors that it is applied to.
     fn domain(&self) -> &Space;
@@ -130,6 +156,18 @@ pub(crate) fn check_fixed<E: Scalar>(
 
 /// `A x`, computed now: one task graph that is run once.
 ///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{multiply};
+///
+/// let y = multiply(&rt, &a, &[2.0; 50])?; // `a` has 1, 2, ... 50 on its diagonal
+/// assert_eq!((y[0], y[49]), (2.0, 100.0));
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
+///
 /// # Errors
 /// [`Error::Shape`] for a vector of another length; those of [`Operator::apply`] and of tasks.
 pub fn multiply<E: Scalar>(rt: &Runtime, a: &dyn Operator<E>, x: &[E]) -> Result<Vec<E>, Error> {
@@ -171,6 +209,19 @@ pub fn from_fn<E: Scalar>(space: &Space, f: impl Fn(&[E], &mut [E]) + Send + Syn
 type Function<E> = dyn Fn(&[E], &mut [E]) + Send + Sync;
 
 /// See [`from_fn`].
+///
+/// ```
+/// use zellige_krylov::{Adjoint, FromFn, Space, from_fn, multiply};
+/// use zellige_runtime::Runtime;
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let shift: FromFn<f64> = from_fn(&Space::new(3, 0), |x: &[f64], y: &mut [f64]| {
+///     y.copy_from_slice(&[0.0, x[0], x[1]]);
+/// });
+/// let shift = shift.with_adjoint(|x, y| y.copy_from_slice(&[x[1], x[2], 0.0]));
+/// assert_eq!(multiply(&rt, &Adjoint(&shift), &[1.0, 2.0, 3.0])?, [2.0, 3.0, 0.0]);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct FromFn<E> {
     space: Space,

@@ -13,6 +13,21 @@ use crate::vector_task::times;
 use crate::{Correction, Kept, Method, Setting};
 
 /// When the residual is replaced.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Packed, ReliableUpdates, Solve, Stop, Trigger, Updates, solve};
+///
+/// let updates = Updates { trigger: Trigger::Estimate, ..Updates::new(0.1, Packed::SINGLE) };
+/// let cg = ReliableUpdates { method: Cg::default(), exact: &a, updates };
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &cg, &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-12), &mut ())?;
+/// assert!(found.reason.is_converged() && found.updates > 0);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trigger {
     /// Where it has become smaller than this, between 0 and 1, times the largest since the last time (Sleijpen and van der Vorst 1996).
@@ -25,6 +40,22 @@ pub enum Trigger {
 
 /// What keeps conjugate gradients stable where products, residuals and directions are narrow (Clark et al. 2022). Each can be switched off, to show what
 /// it does. The formula of Polak and Ribière is [`Cg::flexible`](crate::Cg::flexible).
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Packed, ReliableUpdates, Solve, Stabilisation, Stop, Updates, solve};
+///
+/// let stabilisation = Stabilisation { projection: false, ..Stabilisation::default() };
+/// let updates = Updates { stabilisation, ..Updates::new(0.1, Packed::SINGLE) };
+/// let cg = ReliableUpdates { method: Cg::default(), exact: &a, updates };
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &cg, &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-12), &mut ())?;
+/// assert!(found.reason.is_converged() && found.updates > 0);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stabilisation {
     /// The solution is accumulated in float64, and not in the storage of the directions between two updates.
@@ -271,6 +302,22 @@ pub trait Updatable<E: Scalar>: Method<E> {
 }
 
 /// A method, [`Cg`](crate::Cg) or [`BiCgStab`](crate::BiCgStab), with [`Reliable`] updates: products with the problem's inner operator, which may be narrow, residuals of an exact one.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Packed, ReliableUpdates, Solve, Stop, Updates, solve};
+///
+/// // Residuals and directions with 24 bits a number.
+/// let updates = Updates::new(0.1, "rp24".parse::<Packed>()?);
+/// let cg = ReliableUpdates { method: Cg::default(), exact: &a, updates };
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &cg, &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-12), &mut ())?;
+/// assert!(found.reason.is_converged() && found.updates > 0);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
     /// How steps are made. Conjugate gradients that are flexible, by the formula of Polak and Ribière, are more stable.
@@ -282,6 +329,22 @@ pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
 }
 
 /// When residuals are replaced, how vectors are stored, and what keeps the method stable.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Packed, ReliableUpdates, Solve, Stop, Updates, solve};
+///
+/// // Residuals and directions in float32.
+/// let updates = Updates::new(0.1, Packed::SINGLE);
+/// let cg = ReliableUpdates { method: Cg::default(), exact: &a, updates };
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &cg, &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-12), &mut ())?;
+/// assert!(found.reason.is_converged() && found.updates > 0);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Updates<E: Scalar = f64> {
     /// When the residual is replaced.

@@ -12,6 +12,18 @@ use zellige_kernels::vectors;
 ///
 /// The kernels of this trait have portable defaults. Implementations for other numbers may override them with vectorised ones; results have to have
 /// the same bits.
+///
+/// ```
+/// use num_complex::Complex;
+/// use zellige_krylov::Scalar;
+///
+/// fn squared_norm<E: Scalar>(x: &[E]) -> f64 {
+///     x.iter().map(|x| (x.conj() * *x).real()).sum()
+/// }
+///
+/// assert_eq!(squared_norm(&[3.0, 4.0]), 25.0);
+/// assert_eq!(squared_norm(&[Complex::new(3.0, 4.0)]), 25.0);
+/// ```
 pub trait Scalar:
     Pod
     + Send

@@ -18,6 +18,22 @@ use crate::vector_task::{plus, times};
 use crate::{Cg, Kept, Method, Setting};
 
 /// A system, and what its solution is made with.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Solve, Stop, solve};
+///
+/// // The inverse of the diagonal as a preconditioner.
+/// let jacobi = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = x[i] / (i + 1) as f64));
+/// let system = Solve { preconditioner: Some(&jacobi), ..Solve::new(&rt, &a) };
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&system, &Cg::default(), &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-10), &mut ())?;
+/// assert!(found.steps < 4);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Solve<'s, E: Scalar = f64> {
     /// Runs the tasks.
@@ -41,6 +57,19 @@ impl<'s, E: Scalar> Solve<'s, E> {
 }
 
 /// Why a solver stopped.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Reason, Solve, Stop, solve};
+///
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &Cg::default(), &[1.0; 50], &mut x, &Stop::Steps(2), &mut ())?;
+/// assert_eq!((found.reason, found.reason.name()), (Reason::Steps, "steps"));
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The true residual is within the requested tolerance.
@@ -77,6 +106,19 @@ impl Reason {
 }
 
 /// What a solver found.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Solution, Solve, Stop, solve};
+///
+/// let mut x = vec![0.0; 50];
+/// let found: Solution = solve(&Solve::new(&rt, &a), &Cg::default(), &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-6), &mut ())?;
+/// assert!(found.true_residual <= 1e-6 * found.rhs && found.runs == 1);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Solution {
     /// Why it stopped.
@@ -113,6 +155,19 @@ pub(super) const BEYOND: f64 = 0.9;
 /// Residuals that methods see are multiplied by a power of two where that keeps their norms in range: right-hand sides of any size are solved for,
 /// and nothing is rounded by it. Criteria, logs and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a
 /// residual, the answer is zero.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Solve, Stop, solve};
+///
+/// let mut x = vec![0.0; 50]; // the initial guess, and then the answer
+/// let found = solve(&Solve::new(&rt, &a), &Cg::default(), &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-10), &mut ())?;
+/// assert!(found.reason.is_converged() && (x[9] - 0.1).abs() < 1e-10);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for a right-hand side or a guess that has numbers that are not finite; those of

@@ -3,6 +3,14 @@
 use std::time::Duration;
 
 /// What criteria go by.
+///
+/// ```
+/// use std::time::Duration;
+/// use zellige_krylov::{Progress, Stop, StoppingCriterion};
+///
+/// let progress = Progress { steps: 10, elapsed: Duration::from_secs(1), rhs: 2.0, first: 1.0 };
+/// assert_eq!(Stop::RelativeToRhs(1e-3).goal(&progress), Some(2e-3));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Steps of the method so far.
@@ -16,6 +24,24 @@ pub struct Progress {
 }
 
 /// One thing that a solver is stopped by.
+///
+/// ```
+/// use zellige_krylov::{Progress, Stop, StoppingCriterion};
+///
+/// /// At the norm of rounding errors in the right-hand side.
+/// struct ToRounding;
+///
+/// impl StoppingCriterion for ToRounding {
+///     fn goal(&self, progress: &Progress) -> Option<f64> {
+///         Some(8.0 * f64::EPSILON * progress.rhs)
+///     }
+/// }
+///
+/// // Of several the first that is reached counts.
+/// let both: [&dyn StoppingCriterion; 2] = [&ToRounding, &Stop::Steps(1000)];
+/// # let progress = Progress { steps: 990, elapsed: std::time::Duration::ZERO, rhs: 1.0, first: 1.0 };
+/// assert_eq!((both[..].steps_left(&progress), both[..].goal(&progress)), (Some(10), Some(8.0 * f64::EPSILON)));
+/// ```
 pub trait StoppingCriterion {
     /// The residual (2-norm) that is small enough; `None`: it does not go by residuals.
     fn goal(&self, progress: &Progress) -> Option<f64> {
@@ -37,6 +63,22 @@ pub trait StoppingCriterion {
 }
 
 /// The usual criteria.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Cg, Solve, Stop, solve};
+///
+/// use std::time::Duration;
+///
+/// let stop = [Stop::RelativeToFirst(1e-8), Stop::Steps(500), Stop::After(Duration::from_secs(60))];
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &Cg::default(), &[1.0; 50], &mut x, &stop[..], &mut ())?;
+/// assert!(found.reason.is_converged());
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
     /// After so many steps.

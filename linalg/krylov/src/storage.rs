@@ -13,6 +13,18 @@ use crate::scalar::Scalar;
 /// cache, compute in float64, and encode the result.
 ///
 /// Rows that are decoded and encoded begin at multiples of 32, and are whole groups of the [space](crate::Space::grouped).
+///
+/// ```
+/// use std::sync::Arc;
+/// use zellige_krylov::{MultiVector, Packed, Space, Storage};
+/// use zellige_runtime::Runtime;
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let storage: Arc<dyn Storage<f64>> = Arc::new(Packed::SINGLE);
+/// let x = MultiVector::stored(&rt, &Space::new(100, 0), 1, Arc::clone(&storage));
+/// assert_eq!((storage.words(100), x.storage().name()), (50, "fp32")); // two numbers in a word
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 pub trait Storage<E: Scalar>: Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &str;
@@ -36,6 +48,13 @@ pub trait Storage<E: Scalar>: Debug + Send + Sync {
 }
 
 /// Numbers as they are computed with: float64, real or complex.
+///
+/// ```
+/// use zellige_krylov::{Plain, Storage};
+///
+/// let storage: &dyn Storage<f64> = &Plain;
+/// assert!(storage.is_plain() && storage.words(10) == 10);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plain;
 
@@ -67,6 +86,18 @@ impl<E: Scalar> Storage<E> for Plain {
 
 /// Numbers in a narrow format: each by itself, or in blocks of eight that share an exponent. Of complex numbers the parts are stored one after the
 /// other.
+///
+/// ```
+/// use zellige_krylov::{Packed, Storage};
+///
+/// let format: Packed = "rp24".parse()?;
+/// let storage: &dyn Storage<f64> = &format;
+/// let (mut words, mut back) = (vec![0.0; storage.words(32)], vec![0.0; 32]);
+/// storage.encode(&[1.0 / 3.0; 32], 0, &mut words);
+/// storage.decode(&words, 0, &mut back);
+/// assert!((back[0] - 1.0 / 3.0).abs() <= storage.roundoff() / 3.0);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
     /// Number by number.

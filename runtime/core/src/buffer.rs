@@ -1,14 +1,15 @@
-//! Host storage of the runtime: page aligned, and page-locked where it travels to GPUs.
+//! Host storage of the runtime: page aligned, used again where there are memory nodes, and page-locked where it travels to
+//! GPUs.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-mod pinned;
+mod pool;
 
-use pinned::lend;
-pub use pinned::{PAGE_LOCK_FROM, PinnedAllocator, PinnedBlock, PinnedPool, Serving};
+use pool::lend;
+pub use pool::{HostAllocator, HostBlock, HostPool, POOLED_FROM, Serving};
 
 /// Alignment of every buffer (bytes): a page, so that O_DIRECT can write it.
 const ALIGN: usize = 4096;
@@ -17,6 +18,11 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Buffers from this size on (bytes) lie in huge pages, where the system has some: a stream through them would wait for the translation of
 /// addresses, and processors fetch ahead within a page only.
 const LARGE: usize = 2 * HUGE_PAGE;
+
+/// What so many bytes are aligned to.
+fn alignment(bytes: usize) -> usize {
+    if bytes >= LARGE { HUGE_PAGE } else { ALIGN }
+}
 
 /// Says that memory which nobody has used yet may be huge pages. A system that has none does as it always does.
 fn ask_for_huge_pages(memory: NonNull<u8>, bytes: usize) {
@@ -35,15 +41,25 @@ impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 
 /// A fixed-length array of numbers in page-aligned host memory.
 ///
-/// Where a thread of a runtime with GPUs makes it, as tasks and transfers do, and it is not small, its memory
-/// is page-locked, so that copies from and to GPUs go at full speed
-/// ([`Runtime::page_locked`](crate::Runtime::page_locked)). It goes back when the buffer is dropped, whenever
-/// and wherever that is.
+/// Where a thread of a runtime with several memory nodes makes it, as tasks and transfers do, and it is not small, its
+/// memory comes from a pool, to which it goes back when the buffer is dropped, whenever and wherever that is. In a
+/// runtime with GPUs that memory is page-locked, so that copies from and to GPUs go at full speed
+/// ([`Runtime::page_locked`](crate::Runtime::page_locked)).
+///
+/// ```
+/// use zellige_runtime::{Buffer, Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(Buffer::from_slice(&[1.0f32, 2.0]));
+/// rt.task("double").operands((update(&x),)).cpu(|(x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+/// assert_eq!(*rt.take(x)?, [2.0, 4.0]);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct Buffer<T: Element> {
     ptr: NonNull<T>,
     len: usize,
     /// Whose memory it is; `None`: its own.
-    lent: Option<Box<PinnedBlock>>,
+    lent: Option<Box<HostBlock>>,
 }
 
 // SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T: Send +
@@ -102,8 +118,7 @@ impl<T: Element> Buffer<T> {
         Buffer { ptr: ptr.cast(), len, lent: None }
     }
 
-    /// `len` elements of any values in page-locked memory, where the calling thread's buffers are to lie
-    /// there.
+    /// `len` elements of any values in a pool's memory, where the calling thread's buffers are to lie there.
     fn lent(len: usize) -> Option<Self> {
         let layout = Self::layout(len);
         if layout.size() == 0 || align_of::<T>() > ALIGN {
@@ -125,7 +140,7 @@ impl<T: Element> Buffer<T> {
 
     fn layout(len: usize) -> Layout {
         Layout::array::<T>(len)
-            .and_then(|l| l.align_to(if l.size() >= LARGE { HUGE_PAGE } else { ALIGN }))
+            .and_then(|l| l.align_to(alignment(l.size())))
             .unwrap_or_else(|_| panic!("a buffer of {len} elements does not fit the address space"))
     }
 }
@@ -174,38 +189,6 @@ impl<T: Element + Eq> Eq for Buffer<T> {}
 impl<T: Element> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer<{}>[{}]", std::any::type_name::<T>(), self.len)
-    }
-}
-
-/// Host memory that a copy from a device fills: page-locked, or not.
-#[derive(Debug)]
-pub enum HostBlock {
-    /// Of a pool.
-    Pinned(PinnedBlock),
-    /// Of its own.
-    Plain(Buffer<u8>),
-}
-
-impl HostBlock {
-    /// Zeros that are not page-locked on purpose.
-    pub fn zeroed(bytes: usize) -> Self {
-        HostBlock::Plain(Buffer::allocated(bytes))
-    }
-
-    /// Where it begins. Its owner lets only copies write there.
-    pub fn at(&self) -> *mut u8 {
-        match self {
-            HostBlock::Pinned(block) => block.at().as_ptr(),
-            HostBlock::Plain(buffer) => buffer.ptr.as_ptr(),
-        }
-    }
-
-    /// Its first bytes; asked once copies into it have ended.
-    pub fn first(&self, bytes: usize) -> &[u8] {
-        match self {
-            HostBlock::Pinned(block) => block.first(bytes),
-            HostBlock::Plain(buffer) => &buffer[..bytes.min(buffer.len())],
-        }
     }
 }
 

@@ -8,9 +8,34 @@ use std::sync::Arc;
 use zellige_trace::BoundsError;
 
 /// What a task's body gives back when it fails: any error.
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, TaskError, update};
+///
+/// fn parse(text: &str) -> Result<f64, TaskError> {
+///     Ok(text.trim().parse()?)
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(0.0);
+/// rt.task("parse").operands((update(&x),)).cpu(|(x,)| parse(" 2.5 ").map(|value| *x = value)).submit()?;
+/// assert_eq!(rt.take(x)?, 2.5);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub type TaskError = Box<dyn StdError + Send + Sync + 'static>;
 
 /// Why a task did not produce its outputs.
+///
+/// ```
+/// use zellige_runtime::{Cause, Error, Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(1);
+/// let body = |_: (&mut i32,)| Err("the pivot is zero");
+/// let Err(Error::Failed(failure)) = rt.wait(&rt.task("factor").operands((update(&x),)).cpu(body).submit()?) else { unreachable!() };
+/// assert!(matches!(&failure.cause, Cause::Error(error) if error.to_string() == "the pivot is zero"));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Cause {
@@ -52,6 +77,17 @@ impl fmt::Display for Cause {
 }
 
 /// The first failure on the way to a value: which task, on which operands, and why.
+///
+/// ```
+/// use zellige_runtime::{Error, Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(1).named("x");
+/// rt.task("divide").operands((update(&x),)).cpu(|_| Err("by zero")).coords([2, 3]).submit()?;
+/// let Err(Error::Failed(failure)) = rt.wait_all() else { unreachable!() };
+/// assert_eq!((failure.task.as_str(), &failure.operands[..]), ("divide[2, 3]", &["x".to_string()][..]));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Name and coordinates of the task, e.g. `potrf[3, 3]`.
@@ -87,6 +123,16 @@ impl fmt::Display for Megabytes {
 }
 
 /// An error of the runtime.
+///
+/// ```
+/// use zellige_runtime::{Error, Runtime, Submit, read, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(1);
+/// let twice = rt.task("twice").operands((read(&x), update(&x))).cpu(|_| ()).submit();
+/// assert!(matches!(twice, Err(Error::Aliased { .. })));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

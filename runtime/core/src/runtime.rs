@@ -28,6 +28,17 @@ pub use scope::Scope;
 /// Owns workers, scheduling policy and trace. Any thread may use it through a shared reference.
 ///
 /// Dropping it waits for the tasks that were submitted.
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(2).policy("prio").build()?;
+/// let x = rt.register(20);
+/// let task = rt.task("add").operands((update(&x),)).cpu(|(x,)| *x += 22).submit()?;
+/// rt.wait(&task)?;
+/// assert_eq!((*rt.read(&x)?, rt.policy()), (42, "prio"));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,

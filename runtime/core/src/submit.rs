@@ -20,6 +20,23 @@ use crate::task::{
 
 /// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task. Algorithms are
 /// written once, over `S: Submit`.
+///
+/// ```
+/// use zellige_runtime::{Error, Handle, Runtime, Submit, read, update};
+///
+/// /// Adds each number to the one after it.
+/// fn prefix_sums(on: &impl Submit, x: &[Handle<u64>]) -> Result<(), Error> {
+///     x.windows(2).try_for_each(|pair| {
+///         on.task("add").operands((read(&pair[0]), update(&pair[1]))).cpu(|(a, b)| *b += a).submit().map(drop)
+///     })
+/// }
+///
+/// let rt = Runtime::builder().workers(2).build()?;
+/// let x: Vec<_> = (1..=5).map(|i| rt.register(i)).collect();
+/// prefix_sums(&rt, &x)?;
+/// assert_eq!(*rt.read(&x[4])?, 15);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub trait Submit: Sized {
     /// Accepts one task.
     #[doc(hidden)]
@@ -234,6 +251,17 @@ fn kept(name: Cow<'static, str>) -> &'static str {
 }
 
 /// A task with a name; next come its operands.
+///
+/// ```
+/// use zellige_runtime::{NamedTask, Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(1);
+/// let named: NamedTask<'_, Runtime> = rt.task("double");
+/// named.operands((update(&x),)).cpu(|(x,)| *x *= 2).submit()?;
+/// assert_eq!(rt.take(x)?, 2);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct NamedTask<'s, S> {
     target: &'s S,
@@ -248,6 +276,17 @@ impl<'s, S: Submit> NamedTask<'s, S> {
 }
 
 /// A task with a name and operands; next comes its body.
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, TaskBuilder, Update, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(1);
+/// let task: TaskBuilder<'_, Runtime, (Update<i32>,)> = rt.task("double").operands((update(&x),));
+/// task.cpu(|(x,)| *x *= 2).submit()?;
+/// assert_eq!(rt.take(x)?, 2);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct TaskBuilder<'s, S, O> {
     target: &'s S,
     name: &'static str,
@@ -359,6 +398,28 @@ where
 }
 
 /// A complete task; options first, then `submit`.
+///
+/// ```
+/// use std::time::Duration;
+/// use zellige_runtime::{Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(2).policy("prio").build()?;
+/// let (x, y) = (rt.register(1.0), rt.register(1.0));
+/// let first = rt.task("first").operands((update(&x),)).cpu(|(x,)| *x += 1.0).submit()?;
+/// rt.task("second")
+///     .operands((update(&y),))
+///     .cpu(|(y,)| *y *= 2.0)
+///     .priority(5)
+///     .after(&first)
+///     .on_worker(1)
+///     .flops(1.0)
+///     .cost(Duration::from_nanos(1))
+///     .coords([0, 1])
+///     .label("fp64")
+///     .submit()?;
+/// assert_eq!(rt.take(y)?, 2.0);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[must_use = "a task does nothing until it is submitted"]
 pub struct CodeletBuilder<'s, S, B> {
     target: &'s S,

@@ -35,6 +35,10 @@ pub trait Machine: Send + Sync + 'static {
 
     /// What a call of several tasks on a device of this kind spends once and not for each (ns).
     fn launch_ns(&self, kind: usize) -> u64;
+
+    /// How long after the end of a call on a device of this kind the host learns of it (ns). Where that takes time,
+    /// tasks are launched behind others on the same device before those have ended.
+    fn end_ns(&self, kind: usize) -> u64;
 }
 
 /// A memory node of a machine.
@@ -172,12 +176,18 @@ impl Run {
             slot
         };
         let kinds = workers.iter().map(|worker| worker.number).collect();
+        let lane = |worker: &MachineWorker| {
+            let latency = machine.end_ns(worker.number);
+            // Where an end is known at once nothing is gained by a second call.
+            let at_once = LaunchDepth { ahead, launched: 1, ordered: 0 };
+            let depth = if latency == 0 { at_once } else { LaunchDepth { ahead, ..LaunchDepth::default() } };
+            (worker.node, depth, latency)
+        };
         let simulated = Simulated {
             nodes: names.zip(nodes.iter().enumerate().map(spec)).collect(),
             links: &links,
             disk,
-            workers: workers.iter().map(|worker| worker.node).collect(),
-            depth: LaunchDepth { ahead, launched: 1, ordered: 0 },
+            workers: workers.iter().map(lane).collect(),
             events: &events,
             timing: Box::new(MachineTiming { machine, kinds, links: links.clone() }),
         };

@@ -1,11 +1,11 @@
 //! Small parts of values on their way to the host.
 
-use zellige_runtime::device::PinnedBlock;
+use zellige_runtime::device::HostBlock;
 
 /// Bytes that a copy brings to page-locked memory, and where they belong: to other memory CUDA copies only
 /// while its caller waits.
 pub(super) struct Landing {
-    block: PinnedBlock,
+    block: HostBlock,
     to: *mut u8,
     bytes: usize,
 }
@@ -16,7 +16,7 @@ unsafe impl Send for Landing {}
 impl Landing {
     /// # Safety
     /// The place stays, and nobody else uses it, until this has landed or is dropped.
-    pub(super) unsafe fn new(block: PinnedBlock, to: &mut [u8]) -> Self {
+    pub(super) unsafe fn new(block: HostBlock, to: &mut [u8]) -> Self {
         Landing { block, to: to.as_mut_ptr(), bytes: to.len() }
     }
 

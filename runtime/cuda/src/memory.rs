@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use zellige_gpu::{Address, Driver, Event, GpuError};
 use zellige_runtime::device::DeviceError;
 use zellige_runtime::device::{
-    Arch, DeviceMemory, HostBlock, PinnedPool, Place, Recording, Stream, StreamError,
+    Arch, DeviceMemory, HostBlock, HostPool, Place, Recording, Stream, StreamError,
 };
 
 use super::error::stream_error;
@@ -25,7 +25,7 @@ pub(super) struct GpuMemory {
     pub(super) driver: Arc<dyn Driver>,
     pub(super) gpu: u32,
     /// Host memory for what goes to and from it.
-    pub(super) pinned: Arc<PinnedPool>,
+    pub(super) pinned: Arc<HostPool>,
     /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
     frees: Mutex<zellige_gpu::Stream>,
     /// What bodies have made of values and others may find.
@@ -47,7 +47,7 @@ impl fmt::Debug for GpuMemory {
 impl GpuMemory {
     /// # Errors
     /// The driver's.
-    pub(super) fn new(name: &str, gpu: &Gpu, pinned: Arc<PinnedPool>) -> Result<Arc<Self>, GpuError> {
+    pub(super) fn new(name: &str, gpu: &Gpu, pinned: Arc<HostPool>) -> Result<Arc<Self>, GpuError> {
         let operand_cache = OperandCache::new(gpu.bytes() / OPERAND_CACHE_SHARE);
         let (driver, gpu) = (Arc::clone(gpu.driver()), gpu.number());
         let frees = Mutex::new(driver.create_stream(gpu, false)?);
@@ -252,7 +252,7 @@ impl Stream for GpuStream {
     }
 
     fn host_block(&self, bytes: usize) -> Result<HostBlock, StreamError> {
-        self.memory.pinned.take(bytes).map(HostBlock::Pinned).map_err(StreamError::from)
+        Ok(self.memory.pinned.take(bytes)?)
     }
 
     fn synchronize(&self) -> Result<(), StreamError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zellige_gpu::Driver;
 use zellige_runtime::TaskError;
-use zellige_runtime::device::{Device, DeviceSpec, LaunchDepth, Opening, PAGE_LOCK_FROM, PinnedAllocator};
+use zellige_runtime::device::{Device, DeviceSpec, HostAllocator, LaunchDepth, Opening, POOLED_FROM};
 
 use super::device::GpuDevice;
 use super::memory::GpuMemory;
@@ -49,7 +49,7 @@ impl Gpu {
             urgent: false,
             depth: LaunchDepth::default(),
             spins: None,
-            page_lock_from: PAGE_LOCK_FROM,
+            page_lock_from: POOLED_FROM,
             found: OnceLock::new(),
         }
     }
@@ -208,7 +208,7 @@ impl DeviceSpec for Gpu {
         Gpu::link_end(self)
     }
 
-    fn pinned(&self) -> Option<(Arc<dyn PinnedAllocator>, usize)> {
+    fn pinned(&self) -> Option<(Arc<dyn HostAllocator>, usize)> {
         Some((Arc::new(PinnedBy(Arc::clone(&self.driver))), self.page_lock_from))
     }
 
@@ -233,8 +233,7 @@ impl DeviceSpec for Gpu {
     }
 
     fn open(&self, opening: Opening) -> Result<Arc<dyn Device>, String> {
-        let pinned = opening.pinned.ok_or("a GPU needs page-locked memory")?;
-        let memory = GpuMemory::new(&opening.name, self, pinned).map_err(|error| error.to_string())?;
+        let memory = GpuMemory::new(&opening.name, self, opening.pool).map_err(|error| error.to_string())?;
         Ok(Arc::new(GpuDevice::new(
             memory,
             self.computes(),
@@ -250,7 +249,7 @@ impl DeviceSpec for Gpu {
 #[derive(Debug)]
 struct PinnedBy(Arc<dyn Driver>);
 
-impl PinnedAllocator for PinnedBy {
+impl HostAllocator for PinnedBy {
     fn allocate(&self, bytes: usize) -> Result<*mut u8, TaskError> {
         Ok(self.0.allocate_pinned(bytes)?)
     }

@@ -54,6 +54,14 @@ pub use sampler::Sampler;
 use table::{Footprint, Table};
 
 /// What is known of a task when it is submitted: for models, policies and traces.
+///
+/// ```
+/// use zellige_model::TaskInfo;
+///
+/// // A product of three matrices of order 256.
+/// let info = TaskInfo { flops: 2.0 * 256f64.powi(3), shape: [256; 3], label: "fp32", ..TaskInfo::default() };
+/// assert!(info.cost.is_none()); // learnt by the models
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskInfo {
     /// Floating-point operations.

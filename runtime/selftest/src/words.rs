@@ -150,10 +150,6 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
         })
     }
 
-    fn refill(&mut self, header: &(Format, usize)) -> bool {
-        self.header() == *header
-    }
-
     fn parts(&self) -> Vec<&[u8]> {
         vec![match &self.0 {
             Form::Wide(words) => words.as_bytes(),

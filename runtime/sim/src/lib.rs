@@ -24,8 +24,8 @@
 //! when the platform says and does nothing; handles are placeholders, which know format, size and norm of a
 //! value that does not exist. Whatever else the engine does is simulated because the engine does it:
 //! commuting tasks exclude each other, partial results are added on the host, tasks are run in one call, a
-//! host of limited size has a disk, tasks run where they [may](zellige_runtime::Codelet::can_execute). An end
-//! is known at once, so nothing is launched behind tasks that have not ended.
+//! host of limited size has a disk, tasks run where they [may](zellige_runtime::Codelet::can_execute). Where the host learns
+//! of an end some time after it ([`platform::Rates::end_us`]), tasks are launched behind others that have not ended.
 //!
 //! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats itself.
 

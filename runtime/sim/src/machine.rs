@@ -63,6 +63,10 @@ impl Machine for PlatformMachine {
         kinds.map(|kind| kind.fastest(name, implementations, label, shape, flops, bytes)).collect()
     }
 
+    fn end_ns(&self, kind: usize) -> u64 {
+        self.0.kinds.values().nth(kind).map_or(0, KindSpec::end_nanos)
+    }
+
     fn launch_ns(&self, kind: usize) -> u64 {
         self.0.kinds.values().nth(kind).map_or(0, KindSpec::launch_nanos)
     }

@@ -45,6 +45,51 @@ fn a_chain_pays_one_transfer_and_its_tasks() {
     }
 }
 
+/// As [`machine`] with one GPU, of whose ends the host learns 2 us later.
+fn late_machine() -> Platform {
+    let mut platform = machine(1, 1.0, false);
+    for kind in platform.kinds.values_mut() {
+        if let platform::KindSpec::Rated(rates) = kind {
+            rates.end_us = 2.0;
+        }
+    }
+    platform
+}
+
+#[test]
+fn tasks_are_launched_behind_others_where_ends_are_learnt_late() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let x = &handles(&rt, 1)[0];
+    let graph = rt
+        .record(|g: &Recorder| {
+            (0..9).try_for_each(|_| g.task("step").operands((update(x),)).cpu(|(_,)| ()).submit().map(drop))
+        })
+        .unwrap();
+    for policy in ["eager", "dmdas", "lws"] {
+        let late = late_machine();
+        let run = || Simulation::new(&graph, &late).policy(policy).collect([0]);
+        // 1 us in, nine tasks of 5 us without a gap, 2 us until the host knows, 1 us out.
+        let outcome = run().run().unwrap();
+        assert_eq!(outcome.makespan.as_nanos(), 1000 + 9 * 5000 + 2000 + 1000, "{policy}");
+        assert_eq!(outcome.trace.tasks.len(), 9);
+        // What a task leaves for its end has to be learnt before the next one writes.
+        let mut norms = Norms::default();
+        (0..10).for_each(|version| norms.set(0, version, 1.0));
+        let outcome = run().norms(norms).run().unwrap();
+        assert_eq!(outcome.makespan.as_nanos(), 1000 + 9 * 7000 + 1000, "{policy}");
+    }
+    // Tasks that do not depend on each other wait for no end either.
+    let all = handles(&rt, 8);
+    let graph = rt
+        .record(|g: &Recorder| {
+            all.iter()
+                .try_for_each(|x| g.task("one").operands((update(x),)).cpu(|(_,)| ()).submit().map(drop))
+        })
+        .unwrap();
+    let outcome = Simulation::new(&graph, &late_machine()).policy("eager").run().unwrap();
+    assert_eq!(outcome.makespan.as_nanos(), 1000 + 8 * 5000);
+}
+
 #[test]
 fn transfers_overlap_with_tasks_and_two_devices_share_the_work() {
     let rt = Runtime::builder().workers(1).build().unwrap();

@@ -240,6 +240,14 @@ pub struct GivenTime {
 ///
 /// Records may come in any order. Where everything happens in the host's memory, `nodes`, `transfers`,
 /// `memory` and `evictions` are empty.
+///
+/// ```
+/// use zellige_trace::{Trace, TraceWorker};
+///
+/// let worker = TraceWorker { name: "cpu 0".into(), kind: "cpu".into(), node: 0 };
+/// let trace = Trace { workers: vec![worker], ..Trace::default() };
+/// assert!(trace.tasks.is_empty());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The workers; a record names one by its place here.

@@ -45,15 +45,6 @@ impl<T: TileScalar> Portable for Tile<T> {
         Tile { rows, cols, payload, norm }
     }
 
-    fn refill(&mut self, header: &TileHeader) -> bool {
-        let &TileHeader { shape: (rows, cols), storage, norm } = header;
-        if self.storage() != storage || self.rows * self.cols != rows * cols {
-            return false;
-        }
-        (self.rows, self.cols, self.norm) = (rows, cols, norm);
-        true
-    }
-
     fn part_sizes(header: &TileHeader) -> Vec<usize> {
         let numbers = header.shape.0 * header.shape.1;
         match header.storage {

@@ -13,6 +13,20 @@ use crate::steps::Steps;
 use crate::vector::MultiVector;
 
 /// How the vectors of a Krylov space are made orthogonal to each other.
+///
+/// ```
+/// # use zellige_krylov::{Space, from_fn};
+/// # use zellige_runtime::Runtime;
+/// # let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(50, 0));
+/// # let a = from_fn(&space, |x: &[f64], y: &mut [f64]| (0..50).for_each(|i| y[i] = (i + 1) as f64 * x[i]));
+/// use zellige_krylov::{Gmres, Orthogonalisation, Solve, Stop, solve};
+///
+/// let gmres = Gmres { orthogonalisation: Orthogonalisation::Modified, ..Gmres::default() };
+/// let mut x = vec![0.0; 50];
+/// let found = solve(&Solve::new(&rt, &a), &gmres, &[1.0; 50], &mut x, &Stop::RelativeToRhs(1e-8), &mut ())?;
+/// assert!(found.reason.is_converged());
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Orthogonalisation {
     /// Classical Gram-Schmidt, twice: three passes over all vectors, orthogonal to rounding (Giraud, Langou, Rozložník and van den Eshof 2005).

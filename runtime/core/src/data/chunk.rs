@@ -194,10 +194,6 @@ impl<T: Element> Portable for Chunk<T> {
         Chunk::alone(len)
     }
 
-    fn refill(&mut self, &len: &usize) -> bool {
-        self.range.len() == len
-    }
-
     fn part_sizes(&len: &usize) -> Vec<usize> {
         vec![len * size_of::<T>()]
     }

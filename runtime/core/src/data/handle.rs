@@ -448,6 +448,17 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 ///
 /// Clones name the same data. The data live until the last clone is dropped and the last task on them has
 /// run, or until [`Runtime::take`](crate::Runtime::take) moves them out.
+///
+/// ```
+/// use zellige_runtime::{Handle, Runtime, Submit, read, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x: Handle<Vec<f64>> = rt.register(vec![1.0, 2.0]).named("x");
+/// let sum: Handle<f64> = rt.register(0.0);
+/// rt.task("sum").operands((read(&x), update(&sum))).cpu(|(x, sum)| *sum = x.iter().sum()).submit()?;
+/// assert_eq!((x.name().as_str(), *rt.read(&sum)?), ("x", 3.0));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct Handle<D: Data>(Arc<HandleCore<D>>);
 
 impl<D: Data> Handle<D> {

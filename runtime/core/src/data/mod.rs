@@ -3,7 +3,6 @@
 
 mod borrows;
 mod buffer;
-mod buffer_pool;
 mod carrier;
 mod cell;
 mod chunk;
@@ -17,7 +16,6 @@ mod portable;
 mod slice;
 
 pub(crate) use borrows::{Kind, View, Viewer};
-pub(crate) use buffer_pool::{BufferPool, RecycledBuffer, ThrownOut};
 pub(crate) use carrier::Carrier;
 pub(crate) use cell::ValueCell;
 pub use chunk::{Chunk, ChunkRef};
@@ -37,6 +35,14 @@ pub use crate::buffer::Element;
 use crate::format::Format;
 
 /// What the runtime may know of one version of a value: small enough to travel ahead of the bytes.
+///
+/// ```
+/// use zellige_runtime::{Data, Meta};
+///
+/// let meta: Meta = vec![1.0f32; 1000].meta();
+/// assert_eq!(meta.bytes, 4000);
+/// assert!(meta.norm.is_nan()); // nobody has computed one
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Meta {
     /// Storage format of this version.
@@ -58,6 +64,36 @@ impl Default for Meta {
 /// A body never sees the value itself but its view: for a `Vec<T>` a slice, so that a body cannot resize what
 /// other tasks count on. A type whose header may change (a tile that changes its format) uses `&Self` and
 /// `&mut Self`.
+///
+/// ```
+/// use zellige_runtime::{Data, Meta, Runtime, Submit, update};
+///
+/// /// Samples whose number never changes.
+/// struct Signal(Vec<f32>);
+///
+/// impl Data for Signal {
+///     type Ref<'v> = &'v [f32];
+///     type Mut<'v> = &'v mut [f32];
+///
+///     fn view(&self) -> &[f32] {
+///         &self.0
+///     }
+///
+///     fn view_mut(&mut self) -> &mut [f32] {
+///         &mut self.0
+///     }
+///
+///     fn meta(&self) -> Meta {
+///         Meta { bytes: size_of_val(&*self.0), ..Meta::default() }
+///     }
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let signal = rt.register(Signal(vec![1.0, 3.0]));
+/// rt.task("offset").operands((update(&signal),)).cpu(|(x,)| x.iter_mut().for_each(|x| *x -= 1.0)).submit()?;
+/// assert_eq!(rt.take(signal)?.0, [0.0, 2.0]);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub trait Data: Send + Sync + Sized + 'static {
     /// True for values that stand for memory of somebody else and must not leave their handle.
     #[doc(hidden)]

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::handle::{AnyHandle, HandleBase};
 use super::places::{Ahead, CarryError, Forgotten, Onto, Places};
 use super::portable::AnyHeader;
-use super::{Meta, RecycledBuffer};
+use super::Meta;
 use crate::data::{Carrier, Known, Seen};
 use crate::engine::ReadyTask;
 use crate::format::Format;
@@ -37,6 +37,8 @@ struct State {
     /// How often it has been written.
     version: u32,
     datum: Option<(Datum, Forgotten)>,
+    /// What the last writer that was launched has left, until it ends; which that is, and its version.
+    ahead: Option<(Ticket, Ahead, u32)>,
 }
 
 impl Placeholder {
@@ -50,7 +52,7 @@ impl Placeholder {
             real: Arc::clone(real),
             has_value,
             norm_of,
-            state: Mutex::new(State { meta, version: 0, datum: None }),
+            state: Mutex::new(State { meta, version: 0, datum: None, ahead: None }),
         })
     }
 }
@@ -149,16 +151,15 @@ impl Places for Placeholder {
         Ok(())
     }
 
-    fn clear(&self, _buffer: BufferId) -> Option<RecycledBuffer> {
-        None
-    }
+    fn clear(&self, _buffer: BufferId) {}
 
     fn settle(&self, _buffer: BufferId) -> Meta {
         self.current()
     }
 
-    fn settle_as(&self, _by: Ticket, meta: Meta) {
+    fn settle_as(&self, by: Ticket, meta: Meta) {
         let mut state = self.state.lock();
+        state.ahead.take_if(|(ticket, ..)| *ticket == by);
         state.version += 1;
         let norm = (self.norm_of)(state.version).unwrap_or(state.meta.norm);
         state.meta = Meta { norm, ..meta };
@@ -168,14 +169,33 @@ impl Places for Placeholder {
         Ahead { meta: self.current(), learns: false }
     }
 
-    fn learnt(&self, _buffer: BufferId, _by: Ticket) -> Ahead {
-        Ahead { meta: self.current(), learns: false }
+    fn planned(&self, by: Ticket, meta: Meta) -> Ahead {
+        let mut state = self.state.lock();
+        let version = state.ahead.map_or(state.version, |(_, _, version)| version) + 1;
+        // A norm is learnt at the end of who writes it.
+        let norm = (self.norm_of)(version);
+        let meta = Meta { norm: norm.unwrap_or(state.meta.norm), ..meta };
+        let ahead = Ahead { meta, learns: norm.is_some() };
+        state.ahead = Some((by, ahead, version));
+        ahead
     }
 
-    fn unlaunched(&self, _by: Ticket) {}
+    fn learnt(&self, _buffer: BufferId, by: Ticket) -> Ahead {
+        let mut state = self.state.lock();
+        let current = state.meta;
+        let ahead = state.ahead.as_mut().filter(|(ticket, ..)| *ticket == by);
+        ahead.map_or(Ahead { meta: current, learns: false }, |(_, ahead, _)| {
+            ahead.learns = false;
+            *ahead
+        })
+    }
+
+    fn unlaunched(&self, by: Ticket) {
+        self.state.lock().ahead.take_if(|(ticket, ..)| *ticket == by);
+    }
 
     fn ahead(&self) -> Option<Ahead> {
-        None
+        self.state.lock().ahead.map(|(_, ahead, _)| ahead)
     }
 
     fn seen_on_device(&self, _buffer: BufferId) -> Option<Seen> {

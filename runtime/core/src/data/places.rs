@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::borrows::{Kind, View, Viewer, granted};
 use super::cell::ValueCell;
 use super::portable::{AnyHeader, Portability};
-use super::{BufferPool, Data, HandleCore, Meta, RecycledBuffer};
+use super::{Data, HandleCore, Meta};
 use crate::data::{Carrier, DeviceValue, Known, Seen};
 use crate::device::{DeviceMemory, StreamError};
 use crate::error::DeviceError;
@@ -61,8 +61,8 @@ struct Stored {
 /// What a value is carried to.
 #[derive(Clone, Copy)]
 pub(crate) enum Onto<'n> {
-    /// A node's memory: into that of its recycled where one fits.
-    Memory(&'n BufferPool),
+    /// A node's memory.
+    Memory,
     /// The disk.
     Disk(&'n Arc<Swap>),
     /// The memory of a device with an architecture of its own.
@@ -130,7 +130,7 @@ impl<D: Data> HandleCore<D> {
             (None, None) => Some(granted(self.place(source).view(Kind::Shared, &self.base, by))),
         };
         let to = match onto {
-            Onto::Memory(_) => Some(granted(self.place(target).view(Kind::Exclusive, &self.base, by))),
+            Onto::Memory => Some(granted(self.place(target).view(Kind::Exclusive, &self.base, by))),
             Onto::Disk(_) | Onto::Device(_) => None,
         };
         [from, to]
@@ -191,7 +191,7 @@ impl<D: Data> HandleCore<D> {
                 // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
                 *unsafe { place.exclusive() } = Some(sent);
             }
-            Onto::Memory(_) => {
+            Onto::Memory => {
                 let place = self.place(target);
                 // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
                 let place = unsafe { place.exclusive() };
@@ -242,12 +242,8 @@ impl<D: Data> HandleCore<D> {
         })
     }
 
-    fn copy(&self, value: &D, to: Format, recycled: &BufferPool) -> Result<D, CarryError> {
-        if is_native(value, to) {
-            return Ok((self.portability()?.duplicate)(value, Some(recycled)));
-        }
-        drop(recycled.make_way());
-        self.convert(value, to)
+    fn copy(&self, value: &D, to: Format) -> Result<D, CarryError> {
+        if is_native(value, to) { Ok((self.portability()?.duplicate)(value)) } else { self.convert(value, to) }
     }
 
     fn convert(&self, value: &D, to: Format) -> Result<D, CarryError> {
@@ -311,8 +307,8 @@ pub(crate) trait Places {
         onto: Onto<'_>,
         carrier: Option<Carrier<'_>>,
     ) -> Result<(), CarryError>;
-    /// Forgets a place. What was there is handed out if others can have its memory.
-    fn clear(&self, buffer: BufferId) -> Option<RecycledBuffer>;
+    /// Forgets a place, and drops what was there.
+    fn clear(&self, buffer: BufferId);
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
     fn settle(&self, buffer: BufferId) -> Meta;
     /// As [`settle`](Places::settle), of a writer that was launched on a device: others may have been
@@ -320,6 +316,12 @@ pub(crate) trait Places {
     fn settle_as(&self, by: Ticket, meta: Meta);
     /// The body of a writer has put its operations on a stream. Returns what it has left in `buffer`.
     fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead;
+    /// In simulated time: a writer has been launched that is planned to leave a value like `meta`. Returns what it has
+    /// left.
+    fn planned(&self, by: Ticket, meta: Meta) -> Ahead {
+        let _ = by;
+        Ahead { meta, learns: false }
+    }
     /// What its end has learnt is known. Returns what the value is.
     fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead;
     /// Its device has failed.
@@ -415,7 +417,7 @@ impl<D: Data> Places for HandleCore<D> {
             };
             match onto {
                 Onto::Disk(swap) => return self.guarded(|| self.store(value, target, swap)),
-                Onto::Memory(recycled) => self.guarded(|| self.copy(value, to, recycled))?,
+                Onto::Memory => self.guarded(|| self.copy(value, to))?,
                 Onto::Device(memory) => {
                     let sent = self.guarded(|| self.send_up(value, to, memory, carrier()))?;
                     let target = self.device_place(target);
@@ -431,26 +433,18 @@ impl<D: Data> Places for HandleCore<D> {
         Ok(())
     }
 
-    fn clear(&self, buffer: BufferId) -> Option<RecycledBuffer> {
-        let (place, stored, on_device) = {
-            let mut managed = self.managed.lock();
-            let managed = managed.as_mut()?;
-            let on_device = managed.on_devices.iter().position(|(known, _)| *known == buffer);
-            let on_device = on_device.map(|at| managed.on_devices.swap_remove(at));
-            let place = managed.places.iter().position(|(known, _)| *known == buffer);
-            let stored = managed.stored.iter().position(|(known, _)| *known == buffer);
-            (
-                place.map(|at| managed.places.swap_remove(at)),
-                stored.map(|at| managed.stored.swap_remove(at)),
-                on_device,
-            )
-        };
-        // The lock is given back by now: what is done to the value, or dropping it, is user code.
-        drop((stored, on_device));
-        let (_, place) = place?;
-        let value = Arc::into_inner(place)?.into_inner()?;
-        let travel = D::portability()?;
-        catch_unwind(AssertUnwindSafe(|| (travel.spare)(value))).ok().flatten()
+    fn clear(&self, buffer: BufferId) {
+        let mut locked = self.managed.lock();
+        let Some(managed) = locked.as_mut() else { return };
+        let on_device = managed.on_devices.iter().position(|(known, _)| *known == buffer);
+        let on_device = on_device.map(|at| managed.on_devices.swap_remove(at));
+        let place = managed.places.iter().position(|(known, _)| *known == buffer);
+        let place = place.map(|at| managed.places.swap_remove(at));
+        let stored = managed.stored.iter().position(|(known, _)| *known == buffer);
+        let stored = stored.map(|at| managed.stored.swap_remove(at));
+        drop(locked);
+        // Without the lock: dropping a value is user code.
+        drop((place, stored, on_device));
     }
 
     fn settle(&self, buffer: BufferId) -> Meta {

@@ -2,7 +2,6 @@
 
 use std::any::{Any, TypeId};
 
-use super::buffer_pool::{BufferPool, RecycledBuffer, Sizes};
 use super::{Data, Meta};
 use crate::buffer::{Buffer, Element};
 use crate::data::{DeviceValue, Seen};
@@ -25,13 +24,6 @@ pub trait Portable: Data {
 
     /// A value of this header, its bytes to be filled in.
     fn blank(header: &Self::Header) -> Self;
-
-    /// Makes this value, which nobody needs any more, one of this header, its bytes to be filled in; false if
-    /// that would take other memory than it has. It recycled an allocation where its parts have the sizes of
-    /// the new value's.
-    fn refill(&mut self, _header: &Self::Header) -> bool {
-        false
-    }
 
     /// Sizes (bytes) of the parts of a value with this header. The default makes one to see.
     fn part_sizes(header: &Self::Header) -> Vec<usize> {
@@ -106,10 +98,8 @@ pub(crate) type AnyHeader = Box<dyn Any + Send + Sync>;
 
 /// The functions with which the runtime moves values of a [`Portable`] type.
 pub struct Portability<D> {
-    /// The same value in memory of its own: that of a spare one, where there is one.
-    pub(crate) duplicate: fn(&D, Option<&BufferPool>) -> D,
-    /// A value that nobody needs any more, as one whose memory others can have.
-    pub(crate) spare: fn(D) -> Option<RecycledBuffer>,
+    /// The same value in memory of its own.
+    pub(crate) duplicate: fn(&D) -> D,
     pub(crate) header: fn(&D) -> AnyHeader,
     /// `None` for another type's header.
     pub(crate) blank: fn(&AnyHeader) -> Option<D>,
@@ -145,7 +135,6 @@ impl<D: Portable> Portability<D> {
     pub fn of() -> Self {
         Portability {
             duplicate: duplicate::<D>,
-            spare: spare::<D>,
             header: |value| Box::new(value.header()),
             blank: |header| header.downcast_ref().map(D::blank),
             clone_header: |header| {
@@ -218,31 +207,12 @@ pub(super) fn encode_length(length: usize) -> Option<Vec<u8>> {
     Some((length as u64).to_le_bytes().to_vec())
 }
 
-fn duplicate<D: Portable>(value: &D, recycled: Option<&BufferPool>) -> D {
-    let (header, parts) = (value.header(), value.parts());
-    let old = recycled.and_then(|recycled| refilled(recycled, &header, &sizes(&parts)));
-    let mut copy = old.unwrap_or_else(|| D::blank(&header));
-    for (to, from) in copy.parts_mut().into_iter().zip(parts) {
+fn duplicate<D: Portable>(value: &D) -> D {
+    let mut copy = D::blank(&value.header());
+    for (to, from) in copy.parts_mut().into_iter().zip(value.parts()) {
         to.copy_from_slice(from);
     }
     copy
-}
-
-/// A value of this header in the memory of a spare one, all of whose bytes are going to be overwritten.
-fn refilled<D: Portable>(recycled: &BufferPool, header: &D::Header, wanted: &Sizes) -> Option<D> {
-    let old = recycled.take::<D>(wanted);
-    // A part that has another size now would keep bytes of the old value, or lack some of the new one.
-    let new = old.and_then(|mut old| (old.refill(header) && sizes(&old.parts()) == *wanted).then_some(old));
-    if new.is_none() {
-        drop(recycled.make_way());
-    }
-    recycled.count(wanted.iter().sum(), new.is_some());
-    new
-}
-
-fn spare<D: Portable>(value: D) -> Option<RecycledBuffer> {
-    let sizes = sizes(&value.parts());
-    RecycledBuffer::new(value, sizes)
 }
 
 impl<D> Portability<D> {
@@ -261,10 +231,6 @@ impl<D> Portability<D> {
     }
 }
 
-fn sizes(parts: &[&[u8]]) -> Sizes {
-    parts.iter().map(|part| part.len()).collect()
-}
-
 impl<T: Element> Portable for Buffer<T> {
     type Header = usize;
 
@@ -274,10 +240,6 @@ impl<T: Element> Portable for Buffer<T> {
 
     fn blank(&len: &usize) -> Self {
         Buffer::unfilled(len)
-    }
-
-    fn refill(&mut self, &len: &usize) -> bool {
-        self.len() == len
     }
 
     fn part_sizes(&len: &usize) -> Vec<usize> {
@@ -314,10 +276,6 @@ impl<T: Element> Portable for Vec<T> {
 
     fn blank(&len: &usize) -> Self {
         vec![T::zeroed(); len]
-    }
-
-    fn refill(&mut self, &len: &usize) -> bool {
-        self.len() == len
     }
 
     fn part_sizes(&len: &usize) -> Vec<usize> {
@@ -460,84 +418,6 @@ mod tests {
         assert_eq!(travel.unpack(&bytes).as_deref(), Some(&[9i64][..]));
         let (travel, bytes) = packed(&0.25f64);
         assert_eq!(travel.unpack(&bytes), Some(0.25));
-    }
-
-    /// Two arrays and a name; `refill` does what it should, nothing, or half of it.
-    #[derive(Clone, Debug, PartialEq)]
-    struct Pair {
-        name: &'static str,
-        arrays: [Vec<u8>; 2],
-        refills: Refills,
-    }
-
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Refills {
-        Well,
-        Never,
-        Partly,
-    }
-
-    impl Data for Pair {
-        type Ref<'v> = &'v Pair;
-        type Mut<'v> = &'v mut Pair;
-
-        fn view(&self) -> &Pair {
-            self
-        }
-
-        fn view_mut(&mut self) -> &mut Pair {
-            self
-        }
-
-        fn meta(&self) -> Meta {
-            Meta { bytes: self.arrays.iter().map(Vec::len).sum(), ..Meta::default() }
-        }
-    }
-
-    impl Portable for Pair {
-        type Header = (&'static str, [usize; 2], Refills);
-
-        fn header(&self) -> Self::Header {
-            (self.name, [self.arrays[0].len(), self.arrays[1].len()], self.refills)
-        }
-
-        fn blank(&(name, sizes, refills): &Self::Header) -> Self {
-            Pair { name, arrays: sizes.map(|len| vec![0; len]), refills }
-        }
-
-        fn refill(&mut self, &(name, _, refills): &Self::Header) -> bool {
-            (self.name, self.refills) = (name, refills);
-            if self.refills == Refills::Partly {
-                self.arrays[1].truncate(10);
-            }
-            self.refills != Refills::Never
-        }
-
-        fn parts(&self) -> Vec<&[u8]> {
-            self.arrays.iter().map(|array| &array[..]).collect()
-        }
-
-        fn parts_mut(&mut self) -> Vec<&mut [u8]> {
-            self.arrays.iter_mut().map(|array| &mut array[..]).collect()
-        }
-    }
-
-    #[test]
-    fn nothing_of_the_value_before_is_read() {
-        for (refills, reused) in [(Refills::Well, 1), (Refills::Never, 0), (Refills::Partly, 0)] {
-            let recycled = BufferPool::default();
-            drop((recycled.limit(1000, 0, None), recycled.limit(0, 0, None)));
-            let old = Pair { name: "old", arrays: [vec![1; 100], vec![2; 50]], refills };
-            drop(recycled.keep(spare(old).expect("large enough")));
-            let new = Pair { name: "new", arrays: [vec![3; 100], vec![4; 50]], refills };
-            assert_eq!(duplicate(&new, Some(&recycled)), new);
-            let counts = recycled.uses();
-            assert_eq!(
-                (counts.bytes, counts.reused, counts.allocated),
-                (0, reused, 1 - reused),
-                "{refills:?}"
-            );
-        }
     }
 
     #[test]

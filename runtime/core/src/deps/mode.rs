@@ -1,6 +1,13 @@
 //! How a task accesses one handle.
 
 /// How a task accesses one handle.
+///
+/// ```
+/// use zellige_runtime::Mode;
+///
+/// assert!(Mode::Update.reads() && Mode::Update.writes());
+/// assert!(!Mode::Write.reads());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reads; concurrent with other reads.

@@ -133,7 +133,7 @@ impl DeviceSpec for Emulated {
     }
 
     fn open(&self, opening: Opening) -> Result<Arc<dyn Device>, String> {
-        Ok(Arc::new(EmulatedDevice::new(opening.name, self.clone(), opening.peers, opening.subnormals)))
+        Ok(Arc::new(EmulatedDevice::new(self.clone(), opening)))
     }
 }
 
@@ -153,8 +153,9 @@ struct State {
 }
 
 impl EmulatedDevice {
-    fn new(name: String, spec: Emulated, peers: Option<LinkSpec>, mode: Subnormals) -> Self {
-        let streams = Streams::new(&name, mode);
+    fn new(spec: Emulated, opening: Opening) -> Self {
+        let Opening { name, subnormals, pool, peers } = opening;
+        let streams = Streams::new(&name, pool, subnormals);
         let (operations, dead) = (AtomicU64::new(0), AtomicBool::new(false));
         EmulatedDevice { state: Arc::new(State { name, spec, peers, operations, dead }), streams }
     }

@@ -4,27 +4,24 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Device, Op, Span, StreamId, Streams};
-use crate::buffer::PinnedPool;
+use crate::buffer::HostPool;
 use crate::subnormals::Subnormals;
 
 /// See the module.
 pub(crate) struct HostDevice {
     streams: Streams,
-    /// Where what is converted goes, if there are devices with page-locked memory.
-    pool: Option<Arc<PinnedPool>>,
 }
 
 impl HostDevice {
-    pub(crate) fn new(pool: Option<Arc<PinnedPool>>, mode: Subnormals) -> Self {
-        HostDevice { streams: Streams::new("host", mode), pool }
+    /// What is converted goes into `pool`.
+    pub(crate) fn new(pool: Arc<HostPool>, mode: Subnormals) -> Self {
+        HostDevice { streams: Streams::new("host", pool, mode) }
     }
 }
 
 impl Device for HostDevice {
     fn enqueue(&self, stream: StreamId, op: Op) {
-        let pool = self.pool.clone();
         let work = move || {
-            let _serving = pool.as_ref().map(PinnedPool::serve);
             let start = Instant::now();
             let ran = (op.run)(None);
             (op.done)(ran.map(|()| Span { start, end: Instant::now() }));

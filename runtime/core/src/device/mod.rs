@@ -38,7 +38,7 @@ pub(crate) use threads::Streams;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub use crate::buffer::{HostBlock, PAGE_LOCK_FROM, PinnedAllocator, PinnedBlock, PinnedPool};
+pub use crate::buffer::{HostAllocator, HostBlock, HostPool, POOLED_FROM};
 pub use crate::error::DeviceError;
 pub use crate::memory::{HOST, LinkSpec, NodeId};
 

@@ -2,11 +2,13 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, ReentrantMutex};
 
-use super::{Device, Op, Span, StreamId};
+use super::{Device, Mark, Op, Span, StreamId};
 use crate::clock::Clock;
 use crate::error::DeviceError;
 use crate::memory::{LinkSpec, NodeId};
@@ -39,9 +41,10 @@ struct Queue {
 
 /// The end of an operation.
 struct Event {
-    /// Start and end (ns), and which it is.
+    /// Start, end, and when the host learns of the end (ns); and which it is.
     start: u64,
     end: u64,
+    told: u64,
     number: u64,
     op: Op,
     /// Its device has failed.
@@ -50,12 +53,12 @@ struct Event {
 
 impl Event {
     fn turn(&self) -> (u64, u64) {
-        (self.end, self.number)
+        (self.told, self.number)
     }
 }
 
 impl Ord for Event {
-    /// The first to end is the greatest.
+    /// The first that the host learns of is the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         other.turn().cmp(&self.turn())
     }
@@ -87,17 +90,26 @@ impl Events {
         (random(self.seed ^ random(queue.drawn)) % bound as u64) as usize
     }
 
-    fn begin(&self, stream: (usize, StreamId), op: Op, failure: Option<DeviceError>) {
+    /// Puts an operation at the end of a stream. The host learns of its end `latency` after it (ns).
+    fn begin(
+        &self,
+        stream: (usize, StreamId),
+        op: Op,
+        latency: u64,
+        failure: Option<DeviceError>,
+    ) -> SimulatedMark {
         let now = self.clock.elapsed().as_nanos() as u64;
         let mut queue = self.queue.lock();
         let count = queue.count;
         queue.count += 1;
         let takes = op.takes.unwrap_or_else(|| 1 + random(!self.seed ^ count) % RANDOM);
         let free = queue.streams.entry(stream).or_default();
-        let start = now.max(*free);
+        let marks = op.after.iter().filter_map(|mark| mark.downcast::<SimulatedMark>());
+        let start = marks.map(|mark| mark.end).fold(now.max(*free), u64::max);
         let end = start + takes;
         *free = end;
-        queue.begun.push(Event { start, end, number: count, op, failure });
+        queue.begun.push(Event { start, end, told: end + latency, number: count, op, failure });
+        SimulatedMark { clock: Arc::clone(&self.clock), end, told: end + latency }
     }
 
     /// Goes on to the end of the next operation, does its work and tells of its end. False if none is under
@@ -105,8 +117,8 @@ impl Events {
     pub(crate) fn pass(&self) -> bool {
         let _one = self.passing.lock();
         let next = self.queue.lock().begun.pop();
-        let Some(Event { start, end, op, failure, .. }) = next else { return false };
-        self.clock.advance_to(end);
+        let Some(Event { start, end, told, op, failure, .. }) = next else { return false };
+        self.clock.advance_to(told);
         let span = Span { start: self.clock.at(start), end: self.clock.at(end) };
         // The bytes move at the end of a transfer's time: whoever changes the source, or uses the target, too
         // early is found out.
@@ -122,6 +134,26 @@ impl Events {
     }
 }
 
+/// The end of an operation of a simulated device.
+struct SimulatedMark {
+    clock: Arc<Clock>,
+    /// When it ends, and when the host learns of that (ns).
+    end: u64,
+    told: u64,
+}
+
+impl fmt::Debug for SimulatedMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimulatedMark({} ns)", self.end)
+    }
+}
+
+impl Mark for SimulatedMark {
+    fn ended(&self) -> Option<Instant> {
+        (self.clock.elapsed() >= Duration::from_nanos(self.told)).then(|| self.clock.at(self.end))
+    }
+}
+
 /// A device whose operations are [`Events`].
 pub(crate) struct SimulatedDevice {
     events: Arc<Events>,
@@ -129,6 +161,8 @@ pub(crate) struct SimulatedDevice {
     number: usize,
     name: String,
     link: Option<LinkSpec>,
+    /// How long after the end of an operation the host learns of it (ns). Where it takes time, launches are ordered.
+    latency: u64,
     /// It fails for good at this operation, counted from 0.
     fails_at: Option<u64>,
     operations: Mutex<u64>,
@@ -141,6 +175,7 @@ impl SimulatedDevice {
             number,
             name: name.into(),
             link: None,
+            latency: 0,
             fails_at: None,
             operations: Mutex::new(0),
         }
@@ -150,6 +185,11 @@ impl SimulatedDevice {
     pub(crate) fn like(self, link: Option<LinkSpec>, fails_at: Option<u64>) -> Self {
         SimulatedDevice { link, fails_at, ..self }
     }
+
+    /// Of whose ends the host learns so much later (ns).
+    pub(crate) fn with_latency(self, latency: u64) -> Self {
+        SimulatedDevice { latency, ..self }
+    }
 }
 
 impl Device for SimulatedDevice {
@@ -157,14 +197,22 @@ impl Device for SimulatedDevice {
         self.link
     }
 
-    fn enqueue(&self, stream: StreamId, op: Op) {
+    fn enqueue(&self, stream: StreamId, mut op: Op) {
         let mut operations = self.operations.lock();
         let fails = self.fails_at.is_some_and(|at| at <= *operations);
         *operations += 1;
         drop(operations);
         let reason = || format!("it was told to at operation {}", self.fails_at.unwrap_or(0));
         let failure = fails.then(|| DeviceError { device: self.name.clone(), reason: reason() });
-        self.events.begin((self.number, stream), op, failure);
+        let launched = op.launched.take();
+        let mark: Arc<dyn Mark> = Arc::new(self.events.begin((self.number, stream), op, self.latency, failure));
+        if let Some(tell) = launched {
+            tell(&mark);
+        }
+    }
+
+    fn orders_launches(&self) -> bool {
+        self.latency > 0
     }
 
     fn close(&self) -> bool {

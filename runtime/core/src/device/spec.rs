@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Device;
-use crate::buffer::{PinnedAllocator, PinnedPool};
+use crate::buffer::{HostAllocator, HostPool};
 use crate::memory::LinkSpec;
 use crate::subnormals::Subnormals;
 
@@ -48,9 +48,9 @@ pub trait DeviceSpec: Any + fmt::Debug + Send + Sync {
         2
     }
 
-    /// Who allocates host memory that its copies reach at full speed, and from how many bytes on buffers are
+    /// Who allocates page-locked host memory, which its copies reach at full speed, and from how many bytes on buffers are
     /// to lie there.
-    fn pinned(&self) -> Option<(Arc<dyn PinnedAllocator>, usize)> {
+    fn pinned(&self) -> Option<(Arc<dyn HostAllocator>, usize)> {
         None
     }
 
@@ -85,8 +85,8 @@ pub struct Opening {
     pub name: String,
     /// How its threads are to treat subnormal numbers.
     pub subnormals: Subnormals,
-    /// The runtime's page-locked memory, if it [has an allocator](DeviceSpec::pinned).
-    pub pinned: Option<Arc<PinnedPool>>,
+    /// Host memory for its threads: page-locked, if it [has an allocator](DeviceSpec::pinned).
+    pub pool: Arc<HostPool>,
     /// The link between any two devices, where the runtime was told.
     pub(crate) peers: Option<LinkSpec>,
 }

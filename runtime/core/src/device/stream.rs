@@ -82,7 +82,7 @@ pub trait Stream: Any + Send + Sync {
     /// # Errors
     /// What the device says.
     fn host_block(&self, bytes: usize) -> Result<HostBlock, StreamError> {
-        Ok(HostBlock::zeroed(bytes))
+        Ok(HostBlock::zeroed(bytes)?)
     }
 
     /// Returns once all that has been put on the stream has ended.

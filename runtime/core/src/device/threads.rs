@@ -1,12 +1,14 @@
 //! In-order streams, each a thread that is started when it is first used.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 
 use super::StreamId;
+use crate::buffer::HostPool;
 use crate::subnormals::Subnormals;
 
 /// A stream's work, one piece after the other.
@@ -16,17 +18,17 @@ type Piece = Box<dyn FnOnce() + Send>;
 type Stream = (Sender<Piece>, JoinHandle<()>);
 
 /// Streams by their names.
-#[derive(Default)]
 pub(crate) struct Streams {
     name: String,
+    pool: Arc<HostPool>,
     mode: Subnormals,
     open: Mutex<HashMap<StreamId, Stream>>,
 }
 
 impl Streams {
-    /// None so far; `name` is that of their owner. Their threads compute in this mode.
-    pub(crate) fn new(name: &str, mode: Subnormals) -> Self {
-        Streams { name: name.into(), mode, open: Mutex::default() }
+    /// None so far; `name` is that of their owner. Buffers of their threads lie in `pool`, and they compute in this mode.
+    pub(crate) fn new(name: &str, pool: Arc<HostPool>, mode: Subnormals) -> Self {
+        Streams { name: name.into(), pool, mode, open: Mutex::default() }
     }
 
     /// Puts a piece of work at a stream's end.
@@ -39,9 +41,10 @@ impl Streams {
 
     fn start(&self) -> Stream {
         let (sender, pieces) = channel::<Piece>();
-        let mode = self.mode;
+        let (mode, pool) = (self.mode, Arc::clone(&self.pool));
         let work = move || {
             mode.set();
+            let _serving = pool.serve();
             pieces.into_iter().for_each(|piece| piece());
         };
         let thread = thread::Builder::new().name(format!("zellige-{}", self.name)).spawn(work);
@@ -72,13 +75,11 @@ impl Drop for Streams {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]
     fn pieces_of_a_stream_keep_their_order_and_all_end_before_close_returns() {
-        let streams = Streams::new("test", Subnormals::Keep);
+        let streams = Streams::new("test", HostPool::ordinary(None), Subnormals::Keep);
         let seen = Arc::new(Mutex::new(Vec::new()));
         for n in 0..300usize {
             let seen = Arc::clone(&seen);

@@ -132,7 +132,7 @@ pub(crate) enum Action {
     /// A replica was given up for others.
     Evicted { node: NodeId, datum: Datum, bytes: u64, written_back: bool },
     /// A replica's memory is free.
-    Freed { node: NodeId, datum: Datum, buffer: BufferId },
+    Freed { datum: Datum, buffer: BufferId },
 }
 
 /// What went with a node's memory.

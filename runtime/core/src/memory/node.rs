@@ -44,8 +44,6 @@ pub(super) struct Node {
     /// Nothing more is written back to it.
     pub(super) shut: bool,
     pub(super) used: u64,
-    /// Bytes in use of replicas that have not been filled.
-    pub(super) arriving: u64,
     /// Bytes that are being written back and will then be free.
     pub(super) leaving: u64,
     /// Conversions under way.
@@ -66,7 +64,6 @@ impl Node {
             lost: false,
             shut: false,
             used: 0,
-            arriving: 0,
             leaving: 0,
             converting: 0,
             busy: 0,
@@ -95,16 +92,6 @@ impl Node {
     /// True if it holds more than it should.
     pub(super) fn is_over(&self) -> bool {
         self.spec.capacity.is_some_and(|capacity| self.used > capacity)
-    }
-
-    pub(super) fn allocate(&mut self, bytes: u64, stage: Stage) {
-        self.used += bytes;
-        self.arriving += if stage == Stage::Arriving { bytes } else { 0 };
-    }
-
-    /// A replica of so many bytes is not `was` any more.
-    pub(super) fn leaves(&mut self, was: Stage, bytes: u64) {
-        self.arriving -= if was == Stage::Arriving { bytes } else { 0 };
     }
 
     /// True if it is so full that copies should be made ahead of need.

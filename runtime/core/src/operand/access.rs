@@ -38,7 +38,20 @@ macro_rules! operand_type {
 operand_type!(
     /// Reads a handle; see [`read`].
     Read, read,
-    /// The body reads the value: it sees `D::Ref`, which cannot be written:
+    /// The body reads the value: it sees `D::Ref`,
+    ///
+    /// ```
+    /// use zellige_runtime::{Read, Runtime, Submit, read, update};
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let (x, sum) = (rt.register(vec![1.0f32, 2.0]), rt.register(0.0));
+    /// let operand: Read<Vec<f32>> = read(&x);
+    /// rt.task("sum").operands((operand, update(&sum))).cpu(|(x, sum)| *sum = x.iter().sum()).submit()?;
+    /// assert_eq!(rt.take(sum)?, 3.0);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
+    ///
+    /// which cannot be written:
     ///
     /// ```compile_fail,E0594
     /// # use zellige_runtime::{Runtime, Submit, read};
@@ -52,18 +65,53 @@ operand_type!(
     /// Writes a handle; see [`write()`].
     Write, write,
     /// The body writes the value without reading it: it sees a [`Slot`].
+    ///
+    /// ```
+    /// use zellige_runtime::{Runtime, Submit, Write, write};
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let x = rt.register_empty();
+    /// let operand: Write<Vec<u8>> = write(&x);
+    /// rt.task("fill").operands((operand,)).cpu(|(mut x,)| x.put(vec![7; 3])).submit()?;
+    /// assert_eq!(rt.take(x)?, [7; 3]);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
     {}
 );
 operand_type!(
     /// Updates a handle; see [`update`].
     Update, update,
     /// The body reads and writes the value: it sees `D::Mut`.
+    ///
+    /// ```
+    /// use zellige_runtime::{Runtime, Submit, Update, update};
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let x = rt.register(vec![1.0f32, 2.0]);
+    /// let operand: Update<Vec<f32>> = update(&x);
+    /// rt.task("double").operands((operand,)).cpu(|(x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+    /// assert_eq!(rt.take(x)?, [2.0, 4.0]);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
     {format: Format::NATIVE}
 );
 operand_type!(
     /// Updates a handle in any order; see [`commute`].
     Commute, commute,
     /// As [`update`], in any order among neighbouring tasks that commute, one at a time.
+    ///
+    /// ```
+    /// use zellige_runtime::{Commute, Runtime, Submit, commute};
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let histogram = rt.register(vec![0u64; 4]);
+    /// for i in 0..10usize {
+    ///     let operand: Commute<Vec<u64>> = commute(&histogram);
+    ///     rt.task("count").operands((operand,)).cpu(move |(bins,)| bins[i % 4] += 1).submit()?;
+    /// }
+    /// assert_eq!(rt.take(histogram)?, [3, 3, 2, 2]);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
     {}
 );
 operand_type!(
@@ -323,6 +371,20 @@ impl<D: Data> Operand for Update<D> {
 }
 
 /// Where a writing body puts its value.
+///
+/// ```
+/// use zellige_runtime::{Runtime, Slot, Submit, write};
+///
+/// fn fill(mut slot: Slot<'_, Vec<f32>>) {
+///     slot.put(vec![1.0; 3]);
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register_empty();
+/// rt.task("fill").operands((write(&x),)).cpu(|(slot,)| fill(slot)).submit()?;
+/// assert_eq!(rt.take(x)?, [1.0; 3]);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Slot<'v, D: Data> {
     place: &'v mut Option<D>,

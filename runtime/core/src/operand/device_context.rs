@@ -140,7 +140,7 @@ impl<'a> DeviceContext<'a> {
         then: impl FnOnce(&[u8]) -> Result<(), TaskError> + Send + 'static,
     ) -> Result<(), StreamError> {
         let block = self.stream.host_block(bytes)?;
-        let (to, from) = (Place::Host(block.at()), Place::Device(self.stream.memory(), at.into()));
+        let (to, from) = (Place::Host(block.at().as_ptr()), Place::Device(self.stream.memory(), at.into()));
         // SAFETY: the block is kept by what is done at the end, and `at` is the caller's promise.
         unsafe { self.stream.copy(to, from, bytes as u64)? };
         self.at_end(move || then(block.first(bytes)));

@@ -13,6 +13,17 @@ use crate::operand::OnDevice;
 use crate::task::{Cpu, DeviceKind, Env, Refusal};
 
 /// Reads a list of handles; see [`reads`].
+///
+/// ```
+/// use zellige_runtime::{ReadList, Runtime, Submit, reads, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let (parts, sum) = ([rt.register(1), rt.register(2)], rt.register(0));
+/// let all: ReadList<i32> = reads(&parts);
+/// rt.task("sum").operands((all, update(&sum))).cpu(|(parts, sum)| *sum = parts.iter().sum()).submit()?;
+/// assert_eq!(rt.take(sum)?, 3);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct ReadList<D: Data> {
     cores: Vec<Arc<HandleCore<D>>>,
     format: Format,
@@ -46,6 +57,20 @@ impl<D: Data> ReadList<D> {
 }
 
 /// The values of a list of handles.
+///
+/// ```
+/// use zellige_runtime::{List, Runtime, Submit, reads, update};
+///
+/// fn largest(parts: List<'_, Vec<f64>>) -> f64 {
+///     parts.iter().flatten().copied().fold(0.0, f64::max)
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let (parts, most) = ([rt.register(vec![1.0, 7.0]), rt.register(vec![5.0])], rt.register(0.0));
+/// rt.task("largest").operands((reads(&parts), update(&most))).cpu(|(parts, most)| *most = largest(parts)).submit()?;
+/// assert_eq!(rt.take(most)?, 7.0);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct List<'v, D: Data>(&'v [HeldRef<D>]);
 
 impl<'v, D: Data> List<'v, D> {
@@ -151,6 +176,19 @@ pub fn updates<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) ->
 
 /// The body writes every handle of a list, of any length, without reading it: it sees a `Vec` of
 /// [`Slot`](super::Slot)s.
+///
+/// ```
+/// use zellige_runtime::{Handle, Runtime, Submit, writes};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let parts: Vec<Handle<Vec<u32>>> = (0..3).map(|_| rt.register_empty()).collect();
+/// rt.task("deal")
+///     .operands((writes(&parts),))
+///     .cpu(|(slots,)| slots.into_iter().enumerate().for_each(|(i, mut slot)| slot.put(vec![i as u32; 2])))
+///     .submit()?;
+/// assert_eq!(*rt.read(&parts[2])?, [2, 2]);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub fn writes<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> Vec<Write<D>> {
     handles.into_iter().map(write).collect()
 }

@@ -6,6 +6,25 @@ use crate::operand::OnDevice;
 use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 
 /// The operands of a task: a tuple of up to eight. Not meant to be implemented elsewhere.
+///
+/// ```
+/// use zellige_runtime::{Error, Operands, Read, Runtime, Submit, Update, read, update};
+///
+/// /// Codelets name theirs as a tuple of types; a body sees one view for each.
+/// type Axpy = (Read<Vec<f64>>, Update<Vec<f64>>);
+///
+/// fn count<O: Operands>(_: &O) -> usize {
+///     size_of::<O>() / size_of::<Update<Vec<f64>>>()
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let (x, y) = (rt.register(vec![1.0]), rt.register(vec![2.0]));
+/// let operands: Axpy = (read(&x), update(&y));
+/// assert!(count(&operands) >= 2);
+/// rt.task("axpy").operands(operands).cpu(|(x, y)| y[0] += 3.0 * x[0]).submit()?;
+/// assert_eq!(rt.take(y)?, [5.0]);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub trait Operands: Send + Sync + 'static {
     /// What a body for devices of kind `K` sees: a tuple of views.
     type Views<'v, K: DeviceKind>;

@@ -23,9 +23,24 @@ use crate::trace_recorder::{self, TraceRecorder};
 
 /// Bytes that a worker takes before it has run a task: the used part of its stack, its tables and the
 /// system's.
+///
+/// ```
+/// use zellige_runtime::WORKER_BYTES;
+///
+/// let thousand = 1000 * WORKER_BYTES;
+/// assert!(thousand < 100 << 20);
+/// ```
 pub const WORKER_BYTES: u64 = 64 << 10;
 
 /// Decides what a [`Runtime`] is made of.
+///
+/// ```
+/// use zellige_runtime::{Emulated, Runtime};
+///
+/// let rt = Runtime::builder().workers(2).device(Emulated::new(1 << 30)).policy("dmdas").trace(true).build()?;
+/// assert_eq!(rt.workers(), 3); // the device has a worker of its own
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct RuntimeBuilder {
     workers: Option<usize>,
     devices: Vec<Arc<dyn DeviceSpec>>,

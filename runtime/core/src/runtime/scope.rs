@@ -12,6 +12,23 @@ use crate::submit::Submit;
 use crate::task::{Body, Spec, TaskRef};
 
 /// A part of the caller's code during which tasks may use borrowed slices; see [`Runtime::scope`].
+///
+/// ```
+/// use zellige_runtime::{Error, Runtime, Scope, Submit, update};
+///
+/// fn negate<'a>(scope: &Scope<'_, 'a>, numbers: &'a mut [f32]) -> Result<(), Error> {
+///     let rows = numbers.len();
+///     let x = scope.slice(numbers, rows, rows)?;
+///     scope.task("negate").operands((update(&x),)).cpu(|(x,)| x.data.iter_mut().for_each(|x| *x = -*x)).submit()?;
+///     Ok(())
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let mut numbers = [1.0, 2.0];
+/// rt.scope(|scope| negate(scope, &mut numbers))?;
+/// assert_eq!(numbers, [-1.0, -2.0]);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct Scope<'rt, 'env> {
     runtime: &'rt Runtime,
     slices: RefCell<Vec<Box<dyn Retire>>>,

@@ -15,7 +15,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
@@ -54,8 +53,6 @@ pub(crate) struct Swap {
     folder: PathBuf,
     storage: Box<dyn Storage>,
     extents: Mutex<Extents>,
-    /// Aligned memory that bytes pass through, one piece for each thread that moves any.
-    bounce: SegQueue<Buffer<u8>>,
 }
 
 impl Swap {
@@ -76,7 +73,7 @@ impl Swap {
 
     /// One that is kept in `storage`.
     pub(crate) fn on(folder: &Path, storage: Box<dyn Storage>) -> Self {
-        Swap { folder: folder.into(), storage, extents: Mutex::default(), bounce: SegQueue::new() }
+        Swap { folder: folder.into(), storage, extents: Mutex::default() }
     }
 
     /// Writes the parts, one after the other.
@@ -87,7 +84,7 @@ impl Swap {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let size = bytes.next_multiple_of(BLOCK) as u64;
         let extent = Extent { offset: self.extents.lock().take(size), swap: Arc::clone(self), bytes, size };
-        self.with_bounce(|bounce| self.write(parts, extent.offset, bounce)).map_err(|error| {
+        self.write(parts, extent.offset, &mut bounce()).map_err(|error| {
             let remedy = "free space there, or name a larger folder (RuntimeBuilder::swap)";
             self.failure(&format!("writing {bytes} bytes to"), &error, remedy)
         })?;
@@ -133,18 +130,16 @@ impl Swap {
         Ok(())
     }
 
-    fn with_bounce<R>(&self, run: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut bounce = self.bounce.pop().unwrap_or_else(|| Buffer::zeroed(CHUNK));
-        let answer = run(&mut bounce);
-        self.bounce.push(bounce);
-        answer
-    }
-
     fn failure(&self, what: &str, cause: &io::Error, remedy: &str) -> DeviceError {
         let folder = self.folder.display();
         let reason = format!("{what} the swap file in {folder}: {cause}; {remedy}");
         DeviceError { device: "disk".into(), reason }
     }
+}
+
+/// Aligned memory that bytes pass through.
+fn bounce() -> Buffer<u8> {
+    Buffer::unfilled(CHUNK)
 }
 
 /// A stretch of the file that is in use until this is dropped.
@@ -168,7 +163,7 @@ impl Extent {
     pub(crate) fn load(&self, parts: &mut [&mut [u8]]) -> Result<(), DeviceError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert_eq!(bytes, self.bytes, "a blank value has other parts than the one that it was made from");
-        self.swap.with_bounce(|bounce| self.swap.read(parts, self, bounce)).map_err(|error| {
+        self.swap.read(parts, self, &mut bounce()).map_err(|error| {
             let what = format!("reading {bytes} bytes back from");
             self.swap.failure(&what, &error, "check that disk, or name another folder (RuntimeBuilder::swap)")
         })

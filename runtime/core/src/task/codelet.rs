@@ -27,6 +27,32 @@ pub trait DeviceKind: 'static {
 }
 
 /// CPU cores: bodies see host memory through the data type's own views.
+///
+/// ```
+/// use zellige_runtime::{Codelet, Cpu, Operands, Read, Runtime, Submit, TaskContext, TaskError, Update, read, update};
+///
+/// struct Add;
+///
+/// impl Codelet for Add {
+///     type Operands = (Read<f64>, Update<f64>);
+///
+///     fn name(&self) -> &'static str {
+///         "add"
+///     }
+///
+///     // Here the views are a tuple (&f64, &mut f64).
+///     fn cpu(&self, (x, y): <Self::Operands as Operands>::Views<'_, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+///         *y += x;
+///         Ok(())
+///     }
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let (x, y) = (rt.register(1.5), rt.register(2.0));
+/// rt.submit(Add, (read(&x), update(&y)))?;
+/// assert_eq!(rt.take(y)?, 3.5);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Cpu;
 
@@ -51,6 +77,41 @@ pub struct Apart {
 }
 
 /// What a late-choosing codelet decides once its operands are ready.
+///
+/// ```
+/// use zellige_runtime::{Choice, Codelet, Meta, Runtime, Submit, TaskContext, TaskError, Update, update};
+///
+/// /// Works with half of the numbers where there are few.
+/// struct Halve;
+///
+/// impl Codelet for Halve {
+///     type Operands = (Update<Vec<f64>>,);
+///
+///     fn name(&self) -> &'static str {
+///         "halve"
+///     }
+///
+///     fn selects(&self) -> bool {
+///         true
+///     }
+///
+///     fn select(&self, metas: &[Meta]) -> Choice {
+///         Choice { variant: u32::from(metas[0].bytes > 1000), ..Choice::default() }
+///     }
+///
+///     fn cpu(&self, (x,): (&mut [f64],), cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+///         let some = if cx.variant() == 1 { x.len() } else { x.len() / 2 };
+///         x[..some].iter_mut().for_each(|x| *x /= 2.0);
+///         Ok(())
+///     }
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(vec![1.0; 4]);
+/// rt.submit(Halve, (update(&x),))?;
+/// assert_eq!(rt.take(x)?, [0.5, 0.5, 1.0, 1.0]);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Choice {
     /// Format wanted for each of the first operands; `None` keeps what the operand asked for at submission.
@@ -222,6 +283,40 @@ pub trait Codelet: Send + Sync + 'static {
 }
 
 /// The tasks that one call runs: each one's codelet, and the views of its operands.
+///
+/// ```
+/// use zellige_runtime::{Batch, Codelet, Cpu, Operands, Runtime, Submit, TaskContext, TaskError, Update, update};
+///
+/// struct Increment;
+///
+/// impl Codelet for Increment {
+///     type Operands = (Update<u32>,);
+///
+///     fn name(&self) -> &'static str {
+///         "increment"
+///     }
+///
+///     fn cpu(&self, (x,): (&mut u32,), _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+///         *x += 1;
+///         Ok(())
+///     }
+///
+///     fn batch(&self) -> usize {
+///         16
+///     }
+///
+///     fn cpu_batch(batch: Batch<'_, Self>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+///         batch.into_iter().for_each(|(_, (x,))| *x += 1);
+///         Ok(())
+///     }
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x: Vec<_> = (0..40).map(|_| rt.register(1)).collect();
+/// x.iter().try_for_each(|x| rt.submit(Increment, (update(x),)).map(drop))?;
+/// assert!(x.into_iter().all(|x| matches!(rt.take(x), Ok(2))));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub type Batch<'v, C> = Vec<(&'v C, <<C as Codelet>::Operands as Operands>::Views<'v, Cpu>)>;
 
 /// What a codelet's function for a device is given: the views of its operands.

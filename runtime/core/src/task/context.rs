@@ -10,6 +10,24 @@ use crate::error::Error;
 use crate::operand::{DeviceContext, Pending};
 
 /// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, TaskContext, update};
+///
+/// let rt = Runtime::builder().workers(2).build()?;
+/// let (whole, half) = (rt.register(0), rt.register(21));
+/// rt.task("whole")
+///     .operands((update(&whole),))
+///     .cpu_with(move |(whole,), cx: &mut TaskContext<'_>| {
+///         let task = cx.task("half").operands((update(&half),)).cpu(|(half,)| *half *= 2).submit()?;
+///         cx.wait_children()?;
+///         *whole = i32::from(task.is_done());
+///         Ok::<_, zellige_runtime::Error>(())
+///     })
+///     .submit()?;
+/// assert_eq!(rt.take(whole)?, 1);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct TaskContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     header: &'a Header,

@@ -3,6 +3,40 @@
 use super::Body;
 
 /// A worker's device, as [`Codelet::can_execute`](super::Codelet::can_execute) sees it.
+///
+/// ```
+/// use zellige_runtime::{Codelet, DeviceInfo, Emulated, Runtime, Submit, TaskContext, TaskError, Update, update};
+///
+/// /// Runs where there is no memory of its own.
+/// struct OnHost;
+///
+/// impl Codelet for OnHost {
+///     type Operands = (Update<usize>,);
+///
+///     fn name(&self) -> &'static str {
+///         "on host"
+///     }
+///
+///     fn has_constraints(&self) -> bool {
+///         true
+///     }
+///
+///     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+///         device.memory.is_none()
+///     }
+///
+///     fn cpu(&self, (worker,): (&mut usize,), cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+///         *worker = cx.worker();
+///         Ok(())
+///     }
+/// }
+///
+/// let rt = Runtime::builder().workers(1).device(Emulated::new(1 << 20)).build()?;
+/// let x = rt.register(7);
+/// rt.submit(OnHost, (update(&x),))?;
+/// assert_eq!(rt.take(x)?, 0);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceInfo<'a> {
     /// The worker.

@@ -123,6 +123,18 @@ thread_local! {
 ///
 /// Keeping one costs less than 100 bytes, whatever the task was; tasks that nobody has to name are waited for
 /// with [`Runtime::group`](crate::Runtime::group), which counts them.
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, TaskRef, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let (x, y) = (rt.register(1), rt.register(2));
+/// let first: TaskRef = rt.task("first").operands((update(&x),)).cpu(|(x,)| *x = 5).submit()?;
+/// let second = rt.task("second").operands((update(&y),)).cpu(|(y,)| *y = 6).after(&first).submit()?;
+/// rt.wait(&second)?;
+/// assert!(first.is_done());
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct TaskRef(NonNull<Ticket>);
 
 // SAFETY: a ticket is used through shared references alone, and everything in it is Sync: the pointers in

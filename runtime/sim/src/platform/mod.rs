@@ -200,6 +200,14 @@ impl KindSpec {
         }
     }
 
+    /// Time until the host learns of the end of a call (ns).
+    pub(crate) fn end_nanos(&self) -> u64 {
+        match self {
+            KindSpec::Rated(rates) => (rates.end_us * 1e3).round() as u64,
+            KindSpec::Measured(_) => 0,
+        }
+    }
+
     /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured. 0: none is
     /// known.
     pub fn peak_tflops(&self, label: &str) -> f64 {

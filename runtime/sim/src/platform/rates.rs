@@ -15,6 +15,10 @@ pub struct Rates {
     /// Time to start a task (us).
     #[serde(default)]
     pub overhead_us: f64,
+    /// Time until the host learns that a task has ended (us). Where it is above 0, tasks are launched behind others on the
+    /// same device before those have ended, as on GPUs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub end_us: f64,
     /// Peak rate per precision, which is the task's label (Tflop/s).
     pub peak_tflops: BTreeMap<String, f64>,
     /// Fraction of the peak that is reached, as points (size, fraction) between which it is linear; size is
@@ -25,6 +29,11 @@ pub struct Rates {
     /// `codelet`. Those without points take what memory takes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub time_us: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(time: &f64) -> bool {
+    *time == 0.0
 }
 
 impl Rates {
@@ -87,8 +96,13 @@ fn between(points: &[(f64, f64)], x: f64) -> f64 {
 impl Rates {
     pub(super) fn check(&self) -> Result<(), String> {
         let fine = |x: f64| x.is_finite() && x > 0.0;
-        if !self.memory_gb_s.is_none_or(fine) || !(0.0..1e6).contains(&self.overhead_us) {
-            return Err("memory_gb_s and overhead_us must be above 0 and sensible".into());
+        if !self.memory_gb_s.is_none_or(fine) {
+            return Err("memory_gb_s must be above 0".into());
+        }
+        for (key, time) in [("overhead_us", self.overhead_us), ("end_us", self.end_us)] {
+            if !(0.0..1e6).contains(&time) {
+                return Err(format!("{key} must be at least 0 and below a second, and is {time}"));
+            }
         }
         if let Some((label, peak)) = self.peak_tflops.iter().find(|(_, peak)| !fine(**peak)) {
             return Err(format!("peak_tflops of {label} is {peak}"));
@@ -119,6 +133,7 @@ mod tests {
         let kind = Rates {
             memory_gb_s: Some(100.0),
             overhead_us: 1.0,
+            end_us: 0.0,
             peak_tflops: [("fp32".to_string(), 1.0)].into(),
             efficiency: [("gemm".to_string(), vec![(100.0, 0.5), (300.0, 1.0)])].into(),
             time_us: [("convert".to_string(), vec![(100.0, 2.0), (300.0, 4.0)])].into(),

@@ -9,6 +9,21 @@ use zellige_model::TaskInfo;
 use super::Graph;
 
 /// One task of a recorded graph.
+///
+/// ```
+/// use zellige_runtime::{GraphNode, Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(1.0);
+/// let graph = rt.record(|g| {
+///     (0..3).try_for_each(|i| {
+///         g.task("step").operands((update(&x),)).cpu(|(x,)| *x /= 2.0).priority(i).flops(1.0).submit().map(drop)
+///     })
+/// })?;
+/// let steps: Vec<GraphNode> = graph.to_petgraph().node_weights().copied().collect();
+/// assert_eq!((steps[2].name, steps[2].priority, steps[2].info.flops), ("step", 2, 1.0));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GraphNode {
     /// The codelet's name.

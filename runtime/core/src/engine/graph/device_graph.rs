@@ -29,6 +29,14 @@ use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, 
 /// value other memory, and there is room for all operands at once. The first replay goes task by task in any
 /// case. What was recorded is launched again while the operands lie where they did, with the same headers;
 /// else it is recorded anew. Results are the same bits.
+///
+/// ```
+/// use zellige_runtime::{DeviceGraphs, Runtime};
+///
+/// let rt = Runtime::builder().workers(1).device_graphs(DeviceGraphs::Never).build()?;
+/// assert_eq!(rt.workers(), 1);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceGraphs {
     /// Both ways are tried, a few replays each, and the faster one is kept.

@@ -24,6 +24,21 @@ use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec,
 ///
 /// Handles used while recording become the graph's *slots*: a replay runs on them, or on others bound in
 /// their place.
+///
+/// ```
+/// use zellige_runtime::{Error, Handle, Recorder, Runtime, Submit, update};
+///
+/// fn steps(on: &impl Submit, x: &Handle<u32>) -> Result<(), Error> {
+///     (0..4).try_for_each(|_| on.task("step").operands((update(x),)).cpu(|(x,)| *x += 1).submit().map(drop))
+/// }
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let x = rt.register(0);
+/// let graph = rt.record(|recorder: &Recorder| steps(recorder, &x))?; // nothing runs
+/// steps(&rt, &x)?;
+/// assert_eq!((graph.len(), rt.take(x)?), (4, 4));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub struct Recorder {
     state: RefCell<State>,
 }

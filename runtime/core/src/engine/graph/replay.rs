@@ -21,6 +21,18 @@ use crate::task::{
 };
 
 /// Which handles a replay runs on: one for each slot of the graph.
+///
+/// ```
+/// use zellige_runtime::{Bindings, Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let (x, y) = (rt.register(1).named("x"), rt.register(10));
+/// let graph = rt.record(|g| g.task("next").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().map(drop))?;
+/// rt.replay(&Bindings::recorded(&graph))?;
+/// rt.replay(&Bindings::recorded(&graph).and("x", &y)?)?; // on y in the place of x
+/// assert_eq!((rt.take(x)?, rt.take(y)?), (2, 11));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Bindings {
     graph: Graph,

@@ -12,7 +12,7 @@ use crate::device::{Device, Op, Span, StreamId};
 use crate::engine::{Job, Shared, Stage};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
-use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
+use crate::memory::{Action, NodeId, Ticket, Transfer};
 
 /// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one of its
 /// ends has failed.
@@ -38,8 +38,6 @@ impl Shared {
     }
 
     fn carry_out(self: &Arc<Self>, transfers: &TransferDriver, action: Action) {
-        // Recycled buffers that had to go are gone before what needs their room is there.
-        transfers.drop_thrown_out();
         match action {
             Action::Begin(transfer) => self.begin(transfers, transfer),
             Action::Staged(ticket) => self.staged(transfers, ticket),
@@ -54,9 +52,9 @@ impl Shared {
                     );
                 }
             }
-            Action::Freed { node, datum, buffer } => {
-                if let Some(spare) = transfers.handle(datum).and_then(|handle| handle.clear(buffer)) {
-                    drop(transfers.nodes[node].recycled.keep(spare));
+            Action::Freed { datum, buffer } => {
+                if let Some(handle) = transfers.handle(datum) {
+                    handle.clear(buffer);
                 }
             }
         }
@@ -172,10 +170,6 @@ impl Shared {
         match waiting {
             Some(Waiting::Task(task)) => {
                 let worker = task.worker;
-                if task.needs.iter().any(|need| need.access == Access::Write) {
-                    // Its body allocates what it writes anew.
-                    drop(transfers.nodes[transfers.node_of(worker)].recycled.make_way());
-                }
                 task.task.work().enters(Stage::Staged);
                 transfers.lanes[worker].gathered(task);
                 self.sleep.notify(worker);
@@ -219,7 +213,7 @@ fn carry(
     let onto = match (transfers.swap_of(transfer.to), &transfers.nodes[transfer.to].memory) {
         (Some(swap), _) => Onto::Disk(swap),
         (None, Some(memory)) => Onto::Device(memory),
-        (None, None) => Onto::Memory(&transfers.nodes[transfer.to].recycled),
+        (None, None) => Onto::Memory,
     };
     let carrier = stream.map(|stream| Carrier { stream: &**stream });
     let carry = || match handle.carry(transfer.source, transfer.target, format, onto, carrier) {

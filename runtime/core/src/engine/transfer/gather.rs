@@ -11,7 +11,7 @@ use super::stream_order::StreamOrdered;
 use super::{Buffers, TransferDriver, Waiting};
 use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::{Mark, Stream};
-use crate::device::{Op, Span, StreamId};
+use crate::device::{Op, Run, Span, StreamId};
 use crate::engine::ReadyTask;
 use crate::engine::transfer::plan::{Needs, Plan, Planned};
 use crate::engine::{Job, Ready, Shared, Stage, Work, on_device};
@@ -45,6 +45,9 @@ pub(crate) struct Placed {
 
 /// Tasks that are run in one call, mostly one.
 pub(crate) type PlacedBatch = SmallVec<[Placed; 1]>;
+
+/// Tasks that a device has been given, and what has become of their bodies; empty once their operation has ended.
+pub(super) type LaunchedBatch = Arc<Mutex<Option<(PlacedBatch, Fates)>>>;
 
 /// Why a working set was not asked for.
 enum Not {
@@ -212,14 +215,9 @@ impl Shared {
 
     /// The tasks as one operation of a device.
     fn launch(self: &Arc<Self>, batch: PlacedBatch) -> Op {
-        let (shared, at_launch, at_end) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
-        let after = batch[0]
-            .stream_ordered
-            .as_ref()
-            .map_or(Vec::new(), |stream_ordered| stream_ordered.after.clone());
-        let priority = batch[0].task.priority();
-        let batch = Arc::new(Mutex::new(Some((batch, Fates::new()))));
-        let (launching, landing) = (Arc::clone(&batch), Arc::clone(&batch));
+        let shared = Arc::clone(self);
+        let launched: LaunchedBatch = Arc::new(Mutex::new(Some((batch, Fates::new()))));
+        let batch = Arc::clone(&launched);
         let run = move |stream: Option<&Arc<dyn Stream>>| {
             let transfers = shared.transfers.as_ref().expect("only a transfers places tasks");
             let mut batch = batch.lock();
@@ -237,6 +235,19 @@ impl Shared {
             *ran = ended.unwrap_or_default();
             stream.map_or(Ok(()), |stream| stream.check())
         };
+        self.operation(&launched, Box::new(run))
+    }
+
+    /// The operation that `run` puts on a device's stream.
+    pub(super) fn operation(self: &Arc<Self>, batch: &LaunchedBatch, run: Run) -> Op {
+        let (at_launch, at_end) = (Arc::clone(self), Arc::clone(self));
+        let (launching, landing) = (Arc::clone(batch), Arc::clone(batch));
+        let (priority, after) = {
+            let batch = batch.lock();
+            let first = &batch.as_ref().expect("nothing has ended yet").0[0];
+            let after = first.stream_ordered.as_ref().map(|ordered| ordered.after.clone());
+            (first.task.priority(), after.unwrap_or_default())
+        };
         let launched = move |mark: &Arc<dyn Mark>| {
             let transfers = at_launch.transfers.as_ref().expect("only a transfers places tasks");
             if let Some((placed, ran)) = &*launching.lock() {
@@ -251,7 +262,7 @@ impl Shared {
             priority,
             after,
             launched: Some(Box::new(launched)),
-            ..Op::new(None, Box::new(run), Box::new(done))
+            ..Op::new(None, run, Box::new(done))
         }
     }
 

@@ -112,6 +112,18 @@ fn used<'g>(
 
 /// A replica that could make room for others, as
 /// [`RuntimeBuilder::choose_victim`](crate::RuntimeBuilder::choose_victim) shows it.
+///
+/// ```
+/// use zellige_runtime::{Candidate, Emulated, Runtime};
+///
+/// // What nobody has announced a use of, and of these the oldest.
+/// let oldest = |_node: usize, replicas: &[Candidate]| {
+///     (0..replicas.len()).min_by_key(|&at| (replicas[at].has_uses, replicas[at].last_use))
+/// };
+/// let rt = Runtime::builder().workers(1).device(Emulated::new(1 << 20)).choose_victim(oldest).build()?;
+/// assert_eq!(rt.workers(), 2);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The number of its handle, as in traces.

@@ -152,10 +152,6 @@ impl Shared {
         for handle in &handles {
             handle.unmanage(transfers.on_host(&**handle));
         }
-        for node in &transfers.nodes {
-            transfers.throw_out(node.recycled.close());
-        }
-        transfers.drop_thrown_out();
         transfers.close_pools();
     }
 }

@@ -31,7 +31,6 @@ mod workspace;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crossbeam_queue::SegQueue;
 use parking_lot::{Mutex, ReentrantMutex};
 use smallvec::{SmallVec, smallvec};
 
@@ -52,8 +51,8 @@ use self::stream_order::Followers;
 pub use self::tally::NodeUse;
 use self::tally::Tally;
 pub(crate) use self::timing::Timing;
-use crate::buffer::{PinnedPool, Serving};
-use crate::data::{AnyHandle, Forgotten, RecycledBuffer, ThrownOut};
+use crate::buffer::{HostPool, Serving};
+use crate::data::{AnyHandle, Forgotten};
 use crate::device::{Arch, Device, DeviceSpec, Events, HostDevice, LaunchDepth, Opening, SimulatedDevice};
 use crate::engine::transfer::plan::{Needs, Plan, Planned};
 use crate::engine::{Job, Work};
@@ -82,9 +81,9 @@ pub(crate) struct Simulated<'m> {
     /// As [`Memory::new`] has them.
     pub(crate) links: &'m [Vec<Option<LinkSpec>>],
     pub(crate) disk: Option<NodeId>,
-    /// The node of each worker.
-    pub(crate) workers: Vec<NodeId>,
-    pub(crate) depth: LaunchDepth,
+    /// Of each worker the node, how far ahead its device is given tasks, and how long after an end the host learns of
+    /// it (ns).
+    pub(crate) workers: Vec<(NodeId, LaunchDepth, u64)>,
     pub(crate) events: &'m Arc<Events>,
     pub(crate) timing: Box<dyn Timing>,
 }
@@ -117,10 +116,8 @@ pub(crate) struct TransferDriver {
     combining: ReentrantMutex<()>,
     tally: Tally,
     links: Links,
-    /// Page-locked host memory, one for each allocator of the devices.
-    pools: Vec<Arc<PinnedPool>>,
-    /// Recycled buffers that had to go, until somebody without locks comes by.
-    thrown_out: SegQueue<RecycledBuffer>,
+    /// Host memory that is used again, one pool for each allocator of the devices.
+    pools: Vec<Arc<HostPool>>,
     pub(crate) log: Option<Log>,
     next_ticket: AtomicU64,
     mode: Subnormals,
@@ -159,19 +156,17 @@ impl TransferDriver {
         let opening = |number: usize, spec: &Arc<dyn DeviceSpec>| Opening {
             name: format!("{} {number}", spec.kind()),
             subnormals: mode,
-            pinned: spec
-                .pinned()
-                .and_then(|(allocator, _)| pools.iter().find(|pool| pool.is_of(&*allocator)).cloned()),
+            pool: Arc::clone(
+                spec.pinned()
+                    .and_then(|(allocator, _)| pools.iter().find(|pool| pool.is_of(&*allocator)))
+                    .unwrap_or(&pools[0]),
+            ),
             peers,
         };
         let made = devices.iter().enumerate();
         let made = made.map(|(i, spec)| Node::of(i, &**spec, opening(i, spec), events));
         let made = made.collect::<Result<Vec<Node>, String>>()?;
         let host = Node::new("host".into(), specs[HOST].capacity, None);
-        if !devices.is_empty() && devices.iter().all(|device| device.pinned().is_some()) {
-            // What comes from devices comes to page-locked memory, and that has a pool of its own.
-            drop(host.recycled.close());
-        }
         let simulated = |number: usize, name: &str| -> Option<Arc<dyn Device>> {
             Some(Arc::new(SimulatedDevice::new(events?, number, name)))
         };
@@ -184,7 +179,7 @@ impl TransferDriver {
         let lanes = (0..cpus).map(of_cpu).chain(made.iter().enumerate().map(of_made)).collect();
         let of_disk = disk.iter().map(|_| Node::new("disk".into(), None, None));
         let host_device = simulated(devices.len(), "host")
-            .unwrap_or_else(|| Arc::new(HostDevice::new(pools.first().cloned(), mode)));
+            .unwrap_or_else(|| Arc::new(HostDevice::new(Arc::clone(&pools[0]), mode)));
         let nodes: Vec<Node> = std::iter::once(host).chain(made).chain(of_disk).collect();
         let links = Links::new(models);
         let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some(), spill));
@@ -196,26 +191,25 @@ impl TransferDriver {
 
     /// One in simulated time.
     pub(crate) fn simulated(machine: Simulated<'_>, log: Log) -> Self {
-        let Simulated { nodes, links, disk, workers, depth, events, timing } = machine;
-        let simulated = |number: usize, name: &str| -> Arc<dyn Device> {
-            Arc::new(SimulatedDevice::new(events, number, name))
-        };
+        let Simulated { nodes, links, disk, workers, events, timing } = machine;
+        let simulated = |number: usize, name: &str| SimulatedDevice::new(events, number, name);
         let specs: Vec<NodeSpec> = nodes.iter().map(|(_, spec)| *spec).collect();
         let of_node = |(at, (name, spec)): (usize, &(String, NodeSpec))| {
-            let node = Node::new(name.clone(), spec.capacity, (at != HOST).then(|| simulated(at, name)));
-            drop(node.recycled.close());
-            node
+            let device = (at != HOST).then(|| -> Arc<dyn Device> { Arc::new(simulated(at, name)) });
+            Node::new(name.clone(), spec.capacity, device)
         };
-        let lane = |(at, &node): (usize, &NodeId)| {
-            Lane::new(node, Some(simulated(nodes.len() + at, &nodes[node].0)), depth)
+        let lane = |(at, &(node, depth, latency)): (usize, &(NodeId, LaunchDepth, u64))| {
+            let device = simulated(nodes.len() + at, &nodes[node].0).with_latency(latency);
+            Lane::new(node, Some(Arc::new(device)), depth)
         };
         let lanes = workers.iter().enumerate().map(lane).collect();
-        let host = simulated(HOST, &nodes[HOST].0);
+        let followers = workers.iter().any(|&(.., latency)| latency > 0).then(Followers::default);
+        let host = Arc::new(simulated(HOST, &nodes[HOST].0));
         let of_nodes = nodes.iter().enumerate().map(of_node).collect();
         let memory = Memory::new(&specs, links);
         let disk = disk.map(|node| Disk::new(node, None));
         let made = TransferDriver::of(of_nodes, memory, lanes, Links::new(None), host);
-        TransferDriver { disk, timing: Some(timing), log: Some(log), ..made }
+        TransferDriver { disk, followers, timing: Some(timing), log: Some(log), ..made }
     }
 
     /// Without what only some have.
@@ -230,7 +224,6 @@ impl TransferDriver {
             events: None,
             followers: None,
             mode: Subnormals::default(),
-            thrown_out: SegQueue::new(),
             memory: Mutex::new(memory),
             links,
             actions: Handoff::new(),
@@ -267,14 +260,6 @@ impl TransferDriver {
                 }
             },
         );
-        // Nothing is kept of values that do not exist.
-        let kept = if self.timing.is_none() { &self.nodes[..] } else { &[] };
-        for (at, node) in kept.iter().enumerate() {
-            let (used, arriving) = (memory.used(at), memory.arriving(at));
-            if node.recycled.is_news(used, arriving) {
-                self.throw_out(node.recycled.limit(used, arriving, node.capacity));
-            }
-        }
         answer
     }
 
@@ -283,27 +268,15 @@ impl TransferDriver {
         ask(&self.memory.lock())
     }
 
-    /// Buffers that the calling thread makes can travel to GPUs at full speed, until the guard is dropped:
+    /// Buffers that the calling thread makes lie in a pool until the guard is dropped, and travel to GPUs at full speed:
     /// where there are several drivers, to those of the first.
     pub(crate) fn serve(&self) -> Option<Serving> {
-        self.pools.first().map(PinnedPool::serve)
+        self.pools.first().map(HostPool::serve)
     }
 
-    /// Gives page-locked memory back that nobody uses, now and later.
+    /// Gives memory back that nobody uses, now and later.
     fn close_pools(&self) {
         self.pools.iter().for_each(|pool| pool.close());
-    }
-
-    /// Leaves recycled buffers that had to go to whoever holds no lock.
-    fn throw_out(&self, recycled: ThrownOut) {
-        recycled.into_iter().for_each(|spare| self.thrown_out.push(spare));
-    }
-
-    /// Drops them; the caller holds no lock.
-    fn drop_thrown_out(&self) {
-        while let Some(spare) = self.thrown_out.pop() {
-            drop(spare);
-        }
     }
 
     /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock
@@ -380,9 +353,6 @@ impl TransferDriver {
     pub(crate) fn uses(&self) -> Vec<NodeUse> {
         let mut uses = self.look(|memory| self.tally.with(|node| memory.stats(node)));
         for (counts, node) in uses.iter_mut().zip(&self.nodes) {
-            let recycled = node.recycled.uses();
-            (counts.spare, counts.reused, counts.allocated) =
-                (recycled.bytes, recycled.reused, recycled.allocated);
             counts.failure = node.failure.get().map(|error| error.reason.clone());
         }
         if let (Some(disk), Some(counts)) = (&self.disk, uses.last_mut()) {

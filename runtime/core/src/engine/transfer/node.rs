@@ -5,8 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::buffer::PinnedPool;
-use crate::data::BufferPool;
+use crate::buffer::HostPool;
 use crate::device::{Device, DeviceMemory, DeviceSpec, Emulated, Events, Opening, SimulatedDevice};
 use crate::error::DeviceError;
 
@@ -29,16 +28,14 @@ pub(super) struct Node {
     pub(super) retiring: Mutex<()>,
     /// Copies to and from its memory that are under way.
     pub(super) moving: AtomicUsize,
-    /// Memory that replicas have left.
-    pub(super) recycled: BufferPool,
 }
 
 impl Node {
     pub(super) fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
-        let (failure, retiring, moving, recycled) = Default::default();
+        let (failure, retiring, moving) = Default::default();
         let link_end = name.clone();
         let memory = device.as_ref().and_then(|device| device.memory());
-        Node { name, link_end, what: None, capacity, device, memory, failure, retiring, moving, recycled }
+        Node { name, link_end, what: None, capacity, device, memory, failure, retiring, moving }
     }
 
     /// True for two devices that work on host memory, and for two that reach each other.
@@ -76,13 +73,17 @@ impl Node {
     }
 }
 
-/// Page-locked memory for the devices that want some: one pool for each allocator.
-pub(super) fn pools(devices: &[Arc<dyn DeviceSpec>], limit: Option<u64>) -> Vec<Arc<PinnedPool>> {
-    let mut pools: Vec<Arc<PinnedPool>> = Vec::new();
+/// Host memory that is used again: page-locked for the devices that want it, a pool for each allocator, or ordinary where
+/// none does.
+pub(super) fn pools(devices: &[Arc<dyn DeviceSpec>], limit: Option<u64>) -> Vec<Arc<HostPool>> {
+    let mut pools: Vec<Arc<HostPool>> = Vec::new();
     for (allocator, least) in devices.iter().filter_map(|device| device.pinned()) {
         if !pools.iter().any(|pool| pool.is_of(&*allocator)) {
-            pools.push(PinnedPool::new(&allocator, least, limit));
+            pools.push(HostPool::page_locked(&allocator, least, limit));
         }
+    }
+    if pools.is_empty() {
+        pools.push(HostPool::ordinary(limit));
     }
     pools
 }

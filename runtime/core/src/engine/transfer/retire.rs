@@ -96,7 +96,6 @@ impl TransferDriver {
         // From here on nothing is copied from or to it; what is being copied ends first, since its place may
         // be filled anew.
         self.wait_for(|| self.nodes[node].moving.load(Ordering::SeqCst) == 0);
-        self.throw_out(self.nodes[node].recycled.close());
         Some(self.lose(node, &error))
     }
 

@@ -5,6 +5,18 @@ use parking_lot::Mutex;
 use crate::memory::{NodeId, NodeStats, Transfer};
 
 /// What happened on one memory node since the runtime was built.
+///
+/// ```
+/// use zellige_runtime::{Emulated, NodeUse, Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(1).device(Emulated::new(1 << 20)).build()?;
+/// let x = rt.register(vec![0u8; 1000]);
+/// rt.task("there").operands((update(&x),)).cpu(|(x,)| x[0] = 1).on_worker(1).submit()?;
+/// rt.wait_all()?;
+/// let nodes: Vec<NodeUse> = rt.memory();
+/// assert_eq!((nodes[1].name.as_str(), nodes[1].bytes_in, nodes[1].misses), ("emulated 0", 1000, 1));
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeUse {
     /// Its name, e.g. `host`, `emulated 0` or `disk`.
@@ -34,14 +46,6 @@ pub struct NodeUse {
     pub written_back: u64,
     /// Conversions to another format that it made.
     pub conversions: u64,
-    /// Bytes that replicas have left and that are kept for later ones: beside those in use, and never more
-    /// than there is room for.
-    pub spare: u64,
-    /// Copies that were made in such memory.
-    pub reused: u64,
-    /// Copies for which memory was allocated. Conversions, and values of fewer than 64 bytes, are counted in
-    /// neither.
-    pub allocated: u64,
     /// Tasks that its device was given behind others, before those had ended.
     pub launched_in_stream_order: u64,
     /// Replays that its device has recorded ([`DeviceGraphs`](crate::DeviceGraphs)).

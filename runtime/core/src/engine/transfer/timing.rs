@@ -1,15 +1,16 @@
 //! Simulated time: what a task or a transfer takes is said and not measured, and nothing runs or moves.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{Placed, PlacedBatch, TransferDriver};
 use crate::data::{Ahead, Meta};
-use crate::device::{Op, Span};
+use crate::device::{Op, Stream};
 use crate::engine::transfer::plan::{Plan, Planned, Times};
 use crate::engine::{Job, Shared, Work};
-use crate::error::DeviceError;
 use crate::memory::Transfer;
 use crate::operand::Pending;
 
@@ -54,37 +55,44 @@ impl Shared {
     /// The tasks as one operation of a device in simulated time: what they write is what they were planned to
     /// write.
     pub(super) fn launch_simulated(self: &Arc<Self>, timing: &dyn Timing, batch: PlacedBatch) -> Op {
-        let (shared, worker) = (Arc::clone(self), batch[0].worker);
-        self.run_all(worker, batch.iter().map(|placed| &placed.task));
+        let worker = batch[0].worker;
+        // Its policy has not handed out what follows others, and knows nothing of it.
+        let known = if batch[0].stream_ordered.is_none() { &batch[..] } else { &[] };
+        let ids: SmallVec<[u64; 1]> = known.iter().map(|placed| placed.task.id()).collect();
+        self.run_all(worker, known.iter().map(|placed| &placed.task));
         let each: u64 = batch.iter().map(|placed| placed.takes.map_or(0, |(nanos, _)| nanos)).sum();
         let takes = each.saturating_sub(timing.once(worker) * (batch.len() as u64 - 1));
-        let done = move |ended: Result<Span, DeviceError>| {
-            shared.rest_all(worker, batch.iter().map(|placed| placed.task.id()), 0);
-            let of = batch.len() as u32;
-            let ran = batch.iter().map(|placed| Some(placed.as_planned(of, ended.as_ref().ok()))).collect();
-            shared.landed(batch, ran, ended);
+        let of = batch.len() as u32;
+        let ran = batch.iter().map(|placed| Some(placed.as_planned(of))).collect();
+        let shared = Arc::clone(self);
+        let run = move |_: Option<&Arc<dyn Stream>>| {
+            shared.rest_all(worker, ids, 0);
+            Ok(())
         };
-        Op { takes: Some(takes), ..Op::new(None, Box::new(|_| Ok(())), Box::new(done)) }
+        let launched = Arc::new(Mutex::new(Some((batch, ran))));
+        Op { takes: Some(takes), ..self.operation(&launched, Box::new(run)) }
     }
 }
 
 impl Placed {
     /// What becomes of the task, one of so many in a call, if all goes as planned.
-    fn as_planned(&self, of: u32, span: Option<&Span>) -> Ended {
+    fn as_planned(&self, of: u32) -> Ended {
+        let now = Instant::now();
         let (nanos, implementation) = self.takes.unwrap_or_default();
         let notes = Notes {
             began: true,
             bytes: crate::memory::bytes_of(&self.needs) as usize,
             predicted: Some(std::time::Duration::from_nanos(nanos)),
-            times: span.map(|span| (span.start, span.end)),
+            // Replaced by those of its operation.
+            times: Some((now, now)),
             chosen: self.choice.label,
             implementation,
             batch: if of > 1 { of } else { 0 },
         };
         let wrote: SmallVec<[Ahead; 2]> = self.task.work().with_handles(|handles| {
-            let left = self.writes(handles).map(|(_, handle, need)| Ahead {
-                meta: Meta { format: need.format, bytes: need.bytes as usize, ..handle.current() },
-                learns: false,
+            let left = self.writes(handles).map(|(_, handle, need)| {
+                let meta = Meta { format: need.format, bytes: need.bytes as usize, ..handle.current() };
+                handle.planned(self.ticket, meta)
             });
             left.collect()
         });

@@ -229,7 +229,7 @@ impl Memory {
         bytes: u64,
         stage: Stage,
     ) -> usize {
-        self.nodes[node].allocate(bytes, stage);
+        self.nodes[node].used += bytes;
         let (clock, buffer) = (self.clock, BufferId(self.next_buffer));
         self.next_buffer += 1;
         let entry = self.entry_mut(datum);
@@ -252,9 +252,8 @@ impl Memory {
         if let Some(turn) = replica.listed {
             node.victims.remove(&(turn, datum, replica.format));
         }
-        node.leaves(replica.stage, replica.bytes);
         node.used -= replica.bytes;
-        self.actions.push(Action::Freed { node: replica.node, datum, buffer: replica.buffer });
+        self.actions.push(Action::Freed { datum, buffer: replica.buffer });
         let left = self.entry(datum).replicas.len();
         self.relist_irreplaceable(datum, left);
     }

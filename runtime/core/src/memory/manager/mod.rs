@@ -301,11 +301,6 @@ impl Memory {
         self.nodes[node].used
     }
 
-    /// Those of them that belong to replicas on their way.
-    pub(crate) fn arriving(&self, node: NodeId) -> u64 {
-        self.nodes[node].arriving
-    }
-
     /// Takes what the driver has to do, in order.
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
@@ -373,7 +368,6 @@ impl Memory {
             let (bytes, pins) = replicas.fold((0, 0), |sum, r| (sum.0 + r.bytes, sum.1 + r.pins));
             let counts = (node.used, node.leaving, node.converting, node.busy, pins);
             assert_eq!(counts, (bytes, 0, 0, 0, 0), "node {n}");
-            assert_eq!(node.arriving, 0, "node {n}");
         }
         assert!(self.links.iter().flatten().all(|link| link.backlog == 0));
         assert!(self.stagings.is_empty() && self.in_flight.is_empty());

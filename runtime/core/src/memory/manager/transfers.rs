@@ -29,12 +29,11 @@ impl Memory {
         let entry = self.entry_mut(datum);
         let at = entry.find_version(node, format, version).expect("it was to be filled");
         let replica = &mut entry.replicas[at];
-        let (was, bytes) = (std::mem::replace(&mut replica.stage, Stage::Valid), replica.bytes);
+        replica.stage = Stage::Valid;
         replica.incoming = None;
         let waiters = std::mem::take(&mut replica.waiters);
         let forwards = std::mem::take(&mut replica.forwards);
         let is_current = version == entry.version;
-        self.nodes[node].leaves(was, bytes);
         if !is_current {
             self.drop_if_left_over(datum, at);
             for (node, format, _) in forwards {
@@ -182,9 +181,7 @@ impl Memory {
         if replica.pins == 0 {
             self.discard(datum, at);
         } else {
-            let was = std::mem::replace(&mut replica.stage, Stage::Blank);
-            let bytes = replica.bytes;
-            self.nodes[node].leaves(was, bytes);
+            replica.stage = Stage::Blank;
         }
         for ticket in waiters {
             let mut needs = self.stagings[&ticket].needs.iter().filter(|need| need.datum == datum);

@@ -37,7 +37,7 @@ impl Shared {
             let plan = self
                 .may_follow(transfers, &task, worker, after_ends)
                 .then(|| transfers.plan_in_stream_order(task.work()));
-            if let Some(plan) = plan.flatten() {
+            if let Some(plan) = plan.flatten().filter(|plan| transfers.has_time(plan, worker)) {
                 let mut placed = transfers.placed(task, &plan, worker);
                 let (ticket, node) = (placed.ticket, transfers.node_of(worker));
                 let buffers =
@@ -101,7 +101,9 @@ impl Shared {
         for (placed, ended) in batch.iter().zip(ran) {
             let launched = ended.as_ref().filter(|ended| ended.failure.is_none());
             if let Some(launched) = launched.and_then(|ended| ended.launched.as_ref()) {
-                let leaves = !launched.pending.is_empty();
+                let learns = ended.as_ref().and_then(|ended| ended.wrote.as_ref());
+                let learns = learns.is_some_and(|wrote| wrote.iter().any(|wrote| wrote.learns));
+                let leaves = learns || !launched.pending.is_empty();
                 any |= followers.notify(placed.task.work(), placed.worker, mark, leaves);
             }
         }
@@ -191,7 +193,8 @@ impl TransferDriver {
                 metas.push(ahead.map_or_else(|| handle.current(), |ahead| ahead.meta));
             }
             let datum = |at: usize| handles[at].0.datum().expect("adopted when it was linked");
-            let plan = Plan::of(work.header(), work.body(), datum, &metas).ok()?;
+            let mut plan = Plan::of(work.header(), work.body(), datum, &metas).ok()?;
+            plan.times = self.times(work, &plan);
             let is_as_left =
                 |at: usize| !left[at] || (plan.needs[at].format, plan.needs[at].bytes) == size_of(&metas[at]);
             (!plan.on_host && (0..metas.len()).all(is_as_left)).then_some(plan)

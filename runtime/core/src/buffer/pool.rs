@@ -1,5 +1,9 @@
-//! Page-locked host memory: blocks that copies reach at full speed, and threads whose buffers lie in them.
+//! Blocks of host memory that are used again, and threads whose buffers lie in them.
+//!
+//! Pages that have been touched cost less than new ones, and page-locked memory, which copies from and to GPUs reach
+//! at full speed, costs as much as a copy or two.
 
+use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,28 +13,25 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use super::{ALIGN, alignment, ask_for_huge_pages};
 use crate::error::TaskError;
 
-/// The smallest block, and what every block is aligned to (bytes).
-const PAGE: usize = 4096;
+/// Smaller buffers lie elsewhere: an allocator has them at hand, and copies of them take no longer, since drivers
+/// and devices stage what is small (bytes).
+pub const POOLED_FROM: usize = 64 << 10;
 
-/// Smaller copies take no longer from ordinary memory: allocators stage them and return at once, and those to
-/// ordinary memory are staged by the device (bytes).
-pub const PAGE_LOCK_FROM: usize = 64 << 10;
-
-/// Bytes that lie unused at most: the room of what is on its way between GPUs and the host, not that of a
-/// whole matrix.
+/// Bytes that lie unused at most: as much as moves between devices and the host at a time, not a whole matrix.
 const UNUSED: usize = 1 << 30;
 
 /// The part of a limited host memory that may lie unused beside it.
 const UNUSED_OF_LIMIT: u64 = 16;
 
-/// Allocates page-locked host memory for devices of one kind, whose copies reach it at full speed.
-pub trait PinnedAllocator: fmt::Debug + Send + Sync {
+/// Allocates host memory: page-locked for devices of one kind, whose copies reach it at full speed.
+pub trait HostAllocator: fmt::Debug + Send + Sync {
     /// New memory, aligned to 4096 bytes.
     ///
     /// # Errors
-    /// If no more can be locked.
+    /// If there is no more, or no more can be locked.
     fn allocate(&self, bytes: usize) -> Result<*mut u8, TaskError>;
 
     /// Gives it back.
@@ -43,11 +44,41 @@ pub trait PinnedAllocator: fmt::Debug + Send + Sync {
     fn id(&self) -> usize;
 }
 
-/// Page-locked memory of one allocator for one runtime. Locking pages is slow and holds a GPU up, so blocks
-/// are used again.
+/// Memory that is not page-locked.
 #[derive(Debug)]
-pub struct PinnedPool {
-    allocator: Arc<dyn PinnedAllocator>,
+struct System;
+
+impl System {
+    fn layout(bytes: usize) -> Result<Layout, TaskError> {
+        Layout::from_size_align(bytes, alignment(bytes)).map_err(|error| Box::new(error).into())
+    }
+}
+
+impl HostAllocator for System {
+    fn allocate(&self, bytes: usize) -> Result<*mut u8, TaskError> {
+        let layout = Self::layout(bytes)?;
+        assert!(bytes > 0, "blocks are never empty");
+        // SAFETY: the layout has a size above zero.
+        let at = NonNull::new(unsafe { alloc(layout) }).ok_or_else(no_memory)?;
+        ask_for_huge_pages(at, bytes);
+        Ok(at.as_ptr())
+    }
+
+    unsafe fn free(&self, at: *mut u8, bytes: usize) {
+        let layout = Self::layout(bytes).expect("it was allocated with this layout");
+        // SAFETY: the caller's promise.
+        unsafe { dealloc(at, layout) }
+    }
+
+    fn id(&self) -> usize {
+        0
+    }
+}
+
+/// Blocks of memory of one allocator for one runtime, which are used again.
+#[derive(Debug)]
+pub struct HostPool {
+    allocator: Arc<dyn HostAllocator>,
     /// Buffers of fewer bytes lie elsewhere.
     least: usize,
     /// Bytes that lie unused at most.
@@ -62,7 +93,7 @@ struct Shelf {
     /// Their bytes.
     unused: usize,
     /// Bytes of all blocks, and how many buffers may bring that to.
-    locked: usize,
+    total: usize,
     most: usize,
     /// Nothing is kept any more.
     closed: bool,
@@ -75,26 +106,35 @@ struct Raw(NonNull<u8>);
 // SAFETY: the address of memory that belongs to whoever has this value, on any thread.
 unsafe impl Send for Raw {}
 
-impl PinnedPool {
-    /// A pool for a runtime whose host memory is limited to `limit` bytes, if it is. Buffers of at least
+impl HostPool {
+    /// A pool of ordinary memory for a runtime whose host memory is limited to `limit` bytes, if it is.
+    pub(crate) fn ordinary(limit: Option<u64>) -> Arc<Self> {
+        let system: Arc<dyn HostAllocator> = Arc::new(System);
+        Self::with_bounds(&system, POOLED_FROM, unused(limit), usize::MAX)
+    }
+
+    /// A pool of page-locked memory for a runtime whose host memory is limited to `limit` bytes, if it is. Buffers of at least
     /// `least` bytes lie in it.
-    pub(crate) fn new(allocator: &Arc<dyn PinnedAllocator>, least: usize, limit: Option<u64>) -> Arc<Self> {
-        let part = limit.map_or(UNUSED, |limit| usize::try_from(limit / UNUSED_OF_LIMIT).unwrap_or(UNUSED));
-        Self::with_bounds(allocator, least, part.min(UNUSED), half_of_memory())
+    pub(crate) fn page_locked(
+        allocator: &Arc<dyn HostAllocator>,
+        least: usize,
+        limit: Option<u64>,
+    ) -> Arc<Self> {
+        Self::with_bounds(allocator, least, unused(limit), half_of_memory())
     }
 
     fn with_bounds(
-        allocator: &Arc<dyn PinnedAllocator>,
+        allocator: &Arc<dyn HostAllocator>,
         least: usize,
         unused: usize,
         most: usize,
     ) -> Arc<Self> {
         let shelf = Mutex::new(Shelf { most, ..Shelf::default() });
-        Arc::new(PinnedPool { allocator: Arc::clone(allocator), least, unused, shelf })
+        Arc::new(HostPool { allocator: Arc::clone(allocator), least, unused, shelf })
     }
 
     /// True for the pool of this allocator.
-    pub(crate) fn is_of(&self, allocator: &dyn PinnedAllocator) -> bool {
+    pub(crate) fn is_of(&self, allocator: &dyn HostAllocator) -> bool {
         self.allocator.id() == allocator.id()
     }
 
@@ -102,12 +142,12 @@ impl PinnedPool {
     ///
     /// # Errors
     /// The allocator's.
-    pub fn take(self: &Arc<Self>, bytes: usize) -> Result<PinnedBlock, TaskError> {
+    pub fn take(self: &Arc<Self>, bytes: usize) -> Result<HostBlock, TaskError> {
         // What has no class has no room either: the allocator says so.
         let size = class(bytes).unwrap_or(bytes);
         let kept = self.shelf.lock().take(size);
-        let at = kept.map_or_else(|| self.lock_pages(size), |kept| Ok(kept.0))?;
-        Ok(PinnedBlock {
+        let at = kept.map_or_else(|| self.allocate(size), |kept| Ok(kept.0))?;
+        Ok(HostBlock {
             at,
             bytes: size,
             allocator: Arc::clone(&self.allocator),
@@ -117,13 +157,13 @@ impl PinnedPool {
 
     /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in the pool
     /// come the slow way.
-    pub fn stage(self: &Arc<Self>, bytes: usize) -> Option<PinnedBlock> {
-        let is_small = bytes < PAGE_LOCK_FROM;
+    pub fn stage(self: &Arc<Self>, bytes: usize) -> Option<HostBlock> {
+        let is_small = bytes < POOLED_FROM;
         is_small.then(|| self.take(bytes).ok()).flatten()
     }
 
     /// A block for a buffer, where that is large enough and there is room.
-    fn lend(self: &Arc<Self>, bytes: usize) -> Option<PinnedBlock> {
+    fn lend(self: &Arc<Self>, bytes: usize) -> Option<HostBlock> {
         let size = class(bytes).filter(|_| bytes >= self.least)?;
         if !self.shelf.lock().has_room(size) {
             return None;
@@ -135,29 +175,22 @@ impl PinnedPool {
                     "buffers lie in ordinary memory from now on, where no block is free: {error}"
                 );
                 let mut shelf = self.shelf.lock();
-                shelf.most = shelf.locked;
+                shelf.most = shelf.total;
                 None
             }
         }
     }
 
-    /// New page-locked memory.
-    fn lock_pages(&self, size: usize) -> Result<NonNull<u8>, TaskError> {
-        self.shelf.lock().locked += size;
-        let locked = self.allocator.allocate(size).and_then(|at| NonNull::new(at).ok_or_else(no_memory));
-        match &locked {
-            // SAFETY: so many bytes were allocated just now. Nobody says what they hold, and who gets them
-            // may read them.
-            Ok(at) => unsafe { at.write_bytes(0, size) },
-            Err(_) => self.shelf.lock().locked -= size,
-        }
-        locked
+    /// A new block.
+    fn allocate(&self, size: usize) -> Result<NonNull<u8>, TaskError> {
+        self.shelf.lock().total += size;
+        zeroed(&*self.allocator, size).inspect_err(|_| self.shelf.lock().total -= size)
     }
 
     /// A block's user is done with it.
     fn put(&self, at: NonNull<u8>, size: usize) {
         let gone = self.shelf.lock().put(Raw(at), size, self.unused);
-        self.unlock(gone);
+        self.free(gone);
     }
 
     /// The runtime is at its end: nothing is kept from now on, and blocks that are in use go back to the
@@ -168,12 +201,12 @@ impl PinnedPool {
             shelf.closed = true;
             shelf.shrink(0)
         };
-        self.unlock(gone);
+        self.free(gone);
     }
 
-    fn unlock(&self, blocks: Vec<(usize, Raw)>) {
+    fn free(&self, blocks: Vec<(usize, Raw)>) {
         for (size, Raw(at)) in blocks {
-            // SAFETY: allocated in `lock_pages` with this size, and nobody has it any more.
+            // SAFETY: allocated in `allocate` with this size, and nobody has it any more.
             unsafe { self.allocator.free(at.as_ptr(), size) };
         }
     }
@@ -184,7 +217,7 @@ impl PinnedPool {
     }
 }
 
-impl Drop for PinnedPool {
+impl Drop for HostPool {
     fn drop(&mut self) {
         self.close();
     }
@@ -200,7 +233,7 @@ impl Shelf {
     /// Whether a buffer can have a block of this size.
     fn has_room(&self, size: usize) -> bool {
         let is_free = self.blocks.get(&size).is_some_and(|blocks| !blocks.is_empty());
-        !self.closed && (is_free || self.locked.saturating_add(size) <= self.most)
+        !self.closed && (is_free || self.total.saturating_add(size) <= self.most)
     }
 
     /// Keeps a block; answers with those that have to go for it.
@@ -219,23 +252,37 @@ impl Shelf {
                 break;
             };
             self.unused -= size;
-            self.locked -= size;
+            self.total -= size;
             gone.push((size, block));
         }
         gone
     }
 }
 
-/// The size of the blocks that serve so many bytes: pages, and at most a quarter more than is asked for.
+/// The size of the blocks that serve so many bytes: pages, and at most a sixteenth more than is asked for.
 /// `None` where that does not fit the address space.
 fn class(bytes: usize) -> Option<usize> {
-    let step = (bytes.checked_next_power_of_two()? / 8).max(PAGE);
+    let step = (bytes.checked_next_power_of_two()? / 32).max(ALIGN);
     bytes.max(1).checked_next_multiple_of(step)
+}
+
+/// Bytes that lie unused at most in a runtime whose host memory is limited to `limit` bytes, if it is.
+fn unused(limit: Option<u64>) -> usize {
+    let part = limit.map_or(UNUSED, |limit| usize::try_from(limit / UNUSED_OF_LIMIT).unwrap_or(UNUSED));
+    part.min(UNUSED)
+}
+
+/// New memory, filled with zeros.
+fn zeroed(allocator: &dyn HostAllocator, bytes: usize) -> Result<NonNull<u8>, TaskError> {
+    let at = NonNull::new(allocator.allocate(bytes)?).ok_or_else(no_memory)?;
+    // SAFETY: so many bytes were allocated just now. Nobody says what they hold, and who gets them may read them.
+    unsafe { at.write_bytes(0, bytes) };
+    Ok(at)
 }
 
 /// What an allocator means that gives neither memory nor an error.
 fn no_memory() -> TaskError {
-    "no page-locked memory was given".into()
+    "no host memory was given".into()
 }
 
 /// Half of the machine's memory (bytes): what is page-locked cannot be swapped out, and others need memory
@@ -246,23 +293,31 @@ fn half_of_memory() -> usize {
     bytes / 2
 }
 
-/// Page-locked bytes that belong to whoever has this value. They go back to their pool, or to the allocator
-/// where that is gone.
+/// Bytes that belong to whoever has this value. They go back to their pool, or to the allocator where that is gone.
 #[derive(Debug)]
-pub struct PinnedBlock {
+pub struct HostBlock {
     at: NonNull<u8>,
     bytes: usize,
-    allocator: Arc<dyn PinnedAllocator>,
-    pool: Weak<PinnedPool>,
+    allocator: Arc<dyn HostAllocator>,
+    pool: Weak<HostPool>,
 }
 
 // SAFETY: a block owns its memory alone, as a Box<[u8]> does.
-unsafe impl Send for PinnedBlock {}
+unsafe impl Send for HostBlock {}
 // SAFETY: a shared block gives out shared references and its address only.
-unsafe impl Sync for PinnedBlock {}
+unsafe impl Sync for HostBlock {}
 
-impl PinnedBlock {
-    /// Where it begins: at a page. All of its bytes have values.
+impl HostBlock {
+    /// Zeros that are not page-locked and belong to no pool.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn zeroed(bytes: usize) -> Result<Self, TaskError> {
+        let (bytes, allocator) = (bytes.max(1), Arc::new(System));
+        Ok(HostBlock { at: zeroed(&*allocator, bytes)?, bytes, allocator, pool: Weak::new() })
+    }
+
+    /// Where it begins: at a page. All of its bytes have values. Its owner lets only copies write there.
     pub fn at(&self) -> NonNull<u8> {
         self.at
     }
@@ -275,11 +330,11 @@ impl PinnedBlock {
     }
 }
 
-impl Drop for PinnedBlock {
+impl Drop for HostBlock {
     fn drop(&mut self) {
         match self.pool.upgrade() {
             Some(pool) => pool.put(self.at, self.bytes),
-            // SAFETY: allocated by this allocator with this size (`PinnedPool::take`); whoever drops it has
+            // SAFETY: allocated by this allocator with this size (`HostPool::take`); whoever drops it has
             // seen the end of what used it.
             None => unsafe { self.allocator.free(self.at.as_ptr(), self.bytes) },
         }
@@ -288,18 +343,18 @@ impl Drop for PinnedBlock {
 
 thread_local! {
     /// Where the calling thread's buffers lie. The runtime owns the pool: no thread keeps it alive.
-    static HOME: RefCell<Weak<PinnedPool>> = const { RefCell::new(Weak::new()) };
+    static HOME: RefCell<Weak<HostPool>> = const { RefCell::new(Weak::new()) };
 }
 
-/// Page-locked memory for a buffer that the calling thread makes, where it is to have some.
-pub(crate) fn lend(bytes: usize) -> Option<PinnedBlock> {
+/// A pool's memory for a buffer that the calling thread makes, where it is to have some.
+pub(crate) fn lend(bytes: usize) -> Option<HostBlock> {
     let home = HOME.try_with(|home| home.borrow().upgrade());
     // A thread at its end has none.
     home.ok().flatten()?.lend(bytes)
 }
 
-/// See [`PinnedPool::serve`]. Holds what served the thread before; stays on it.
-pub struct Serving(Weak<PinnedPool>, PhantomData<*const ()>);
+/// See [`HostPool::serve`]. Holds what served the thread before; stays on it.
+pub struct Serving(Weak<HostPool>, PhantomData<*const ()>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -310,12 +365,13 @@ impl Drop for Serving {
 
 #[cfg(test)]
 mod tests {
-    use std::alloc::{Layout, alloc, dealloc};
     use std::collections::HashMap;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
     use crate::buffer::Buffer;
+    use crate::device::{StreamId, Streams};
+    use crate::subnormals::Subnormals;
 
     /// Counts what it has given out.
     #[derive(Debug, Default)]
@@ -326,10 +382,10 @@ mod tests {
     }
 
     fn layout(bytes: usize) -> Layout {
-        Layout::from_size_align(bytes, PAGE).unwrap()
+        Layout::from_size_align(bytes, ALIGN).unwrap()
     }
 
-    impl PinnedAllocator for Counting {
+    impl HostAllocator for Counting {
         fn allocate(&self, bytes: usize) -> Result<*mut u8, TaskError> {
             if self.refuses.load(Ordering::Relaxed) {
                 return Err("the GPU is lost".into());
@@ -363,10 +419,10 @@ mod tests {
     }
 
     /// An allocator that counts, and a pool of it.
-    fn pool(least: usize, unused: usize, most: usize) -> (Arc<Counting>, Arc<PinnedPool>) {
+    fn pool(least: usize, unused: usize, most: usize) -> (Arc<Counting>, Arc<HostPool>) {
         let counting = Arc::new(Counting::default());
-        let allocator: Arc<dyn PinnedAllocator> = Arc::<Counting>::clone(&counting);
-        let pool = PinnedPool::with_bounds(&allocator, least, unused, most);
+        let allocator: Arc<dyn HostAllocator> = Arc::<Counting>::clone(&counting);
+        let pool = HostPool::with_bounds(&allocator, least, unused, most);
         (counting, pool)
     }
 
@@ -378,8 +434,8 @@ mod tests {
     fn classes_are_pages_and_little_more_than_what_is_asked_for() {
         for bytes in (0..200_000).step_by(37).chain([1 << 20, (1 << 20) + 1, 5_308_416, 1 << 40]) {
             let size = class(bytes).unwrap();
-            assert!(size >= bytes.max(1) && size.is_multiple_of(PAGE), "{bytes}: {size}");
-            assert!(size <= bytes + (bytes / 4).max(PAGE), "{bytes}: {size}");
+            assert!(size >= bytes.max(1) && size.is_multiple_of(ALIGN), "{bytes}: {size}");
+            assert!(size <= bytes + (bytes / 16).max(ALIGN), "{bytes}: {size}");
             assert_eq!(class(size), Some(size), "{bytes}");
         }
         assert_eq!(class(usize::MAX), None);
@@ -387,16 +443,16 @@ mod tests {
 
     #[test]
     fn blocks_are_used_again_and_what_lies_unused_is_bounded() {
-        let (counting, pool) = pool(0, 4 * PAGE, usize::MAX);
+        let (counting, pool) = pool(0, 4 * ALIGN, usize::MAX);
         for _ in 0..10 {
-            drop([pool.take(PAGE).unwrap(), pool.take(8).unwrap()]);
+            drop([pool.take(ALIGN).unwrap(), pool.take(8).unwrap()]);
         }
         assert_eq!(counting.pinned_allocations(), 2);
         drop((0..8).map(|_| pool.take(1).unwrap()).collect::<Vec<_>>());
         assert_eq!((counting.pinned_allocations(), counting.leaks()), (8, 4));
-        drop(pool.take(2 * PAGE).unwrap());
+        drop(pool.take(2 * ALIGN).unwrap());
         assert_eq!(counting.leaks(), 3, "two small ones have gone for a large one");
-        drop(pool.take(100 * PAGE).unwrap());
+        drop(pool.take(100 * ALIGN).unwrap());
         assert_eq!(counting.leaks(), 3, "what is too large goes itself");
         drop(pool);
         check(&counting);
@@ -404,20 +460,20 @@ mod tests {
 
     #[test]
     fn buffers_of_a_served_thread_are_page_locked_zeroed_and_outlive_the_pool() {
-        let (counting, pool) = pool(PAGE, 1 << 20, usize::MAX);
-        let before: Buffer<u8> = Buffer::zeroed(PAGE);
+        let (counting, pool) = pool(ALIGN, 1 << 20, usize::MAX);
+        let before: Buffer<u8> = Buffer::zeroed(ALIGN);
         let serving = pool.serve();
         let mut dirty: Buffer<f32> = Buffer::zeroed(5000);
         dirty.fill(7.0);
         drop(dirty);
         let clean: Buffer<f32> = Buffer::zeroed(5000);
-        assert!(clean.iter().all(|&x| x == 0.0) && (clean.as_ptr() as usize).is_multiple_of(PAGE));
+        assert!(clean.iter().all(|&x| x == 0.0) && (clean.as_ptr() as usize).is_multiple_of(ALIGN));
         assert_eq!(&*Buffer::from_slice(&[3u16; 5000]), &[3; 5000]);
         assert_eq!(counting.pinned_allocations(), 2, "the same memory, and some for what is smaller");
-        let small: Buffer<u8> = Buffer::zeroed(PAGE - 1);
+        let small: Buffer<u8> = Buffer::zeroed(ALIGN - 1);
         assert_eq!(counting.pinned_allocations(), 2, "a few bytes are not worth it");
         drop(serving);
-        let after: Buffer<u8> = Buffer::zeroed(PAGE);
+        let after: Buffer<u8> = Buffer::zeroed(ALIGN);
         assert_eq!(counting.pinned_allocations(), 2);
         drop(pool);
         assert_eq!(counting.leaks(), 1, "the buffer that is left");
@@ -431,23 +487,50 @@ mod tests {
     fn a_pool_that_is_closed_keeps_and_lends_nothing() {
         let (counting, pool) = pool(0, 1 << 20, usize::MAX);
         let _serving = pool.serve();
-        let (kept, used) = (Buffer::<u8>::zeroed(PAGE), Buffer::<u8>::zeroed(PAGE));
+        let (kept, used) = (Buffer::<u8>::zeroed(ALIGN), Buffer::<u8>::zeroed(ALIGN));
         drop(kept);
         pool.close();
         assert_eq!(counting.leaks(), 1);
         drop(used);
         check(&counting);
-        drop(Buffer::<u8>::zeroed(PAGE));
+        drop(Buffer::<u8>::zeroed(ALIGN));
         assert_eq!(counting.pinned_allocations(), 2);
     }
 
     #[test]
+    fn streams_of_devices_make_their_buffers_in_a_pool() {
+        let (counting, pool) = pool(ALIGN, 1 << 20, usize::MAX);
+        let streams = Streams::new("test", Arc::clone(&pool), Subnormals::Keep);
+        for fill in 0..10u8 {
+            let piece = move || drop(Buffer::from_slice(&[fill; ALIGN]));
+            streams.push(StreamId::Compute, Box::new(piece));
+        }
+        assert!(streams.close());
+        assert_eq!(counting.pinned_allocations(), 1, "one block, ten times");
+        drop((streams, pool));
+        check(&counting);
+    }
+
+    #[test]
+    fn ordinary_memory_is_aligned_and_zeroed() {
+        for bytes in [1, ALIGN, (4 << 20) + 1] {
+            let block = HostBlock::zeroed(bytes).unwrap();
+            assert!((block.at().as_ptr() as usize).is_multiple_of(alignment(bytes)));
+            assert!(block.first(bytes).iter().all(|&byte| byte == 0));
+            let pool = HostPool::ordinary(Some(1 << 30));
+            let again = pool.take(bytes).unwrap();
+            assert!(again.first(usize::MAX).len() >= bytes);
+        }
+        assert!(HostBlock::zeroed(usize::MAX).is_err());
+    }
+
+    #[test]
     fn where_no_more_can_be_locked_buffers_lie_in_ordinary_memory() {
-        let (counting, pool) = pool(0, 1 << 20, 2 * PAGE);
+        let (counting, pool) = pool(0, 1 << 20, 2 * ALIGN);
         let serving = pool.serve();
-        let three: Vec<Buffer<u8>> = (0..3).map(|_| Buffer::zeroed(PAGE)).collect();
+        let three: Vec<Buffer<u8>> = (0..3).map(|_| Buffer::zeroed(ALIGN)).collect();
         assert_eq!(counting.pinned_allocations(), 2);
-        assert!(pool.take(PAGE).is_ok(), "what bodies read back is not held up");
+        assert!(pool.take(ALIGN).is_ok(), "what bodies read back is not held up");
         drop((three, serving));
         drop(pool);
         check(&counting);
@@ -457,16 +540,16 @@ mod tests {
     fn where_every_gpu_is_lost_buffers_lie_in_ordinary_memory() {
         let (counting, pool) = pool(0, 1 << 20, usize::MAX);
         let _serving = pool.serve();
-        let before = Buffer::from_slice(&[1u8; PAGE]);
+        let before = Buffer::from_slice(&[1u8; ALIGN]);
         counting.refuses.store(true, Ordering::Relaxed);
-        assert!(pool.take(3 * PAGE).is_err());
-        let after = Buffer::from_slice(&[2u8; 3 * PAGE]);
+        assert!(pool.take(3 * ALIGN).is_err());
+        let after = Buffer::from_slice(&[2u8; 3 * ALIGN]);
         assert_eq!((before[0], after[0], counting.pinned_allocations()), (1, 2, 1));
         drop(before);
-        let again = Buffer::from_slice(&[3u8; PAGE]);
+        let again = Buffer::from_slice(&[3u8; ALIGN]);
         assert_eq!(
-            (counting.pinned_allocations(), pool.shelf.lock().locked),
-            (1, PAGE),
+            (counting.pinned_allocations(), pool.shelf.lock().total),
+            (1, ALIGN),
             "what there is, is used"
         );
         drop((again, after, pool));

@@ -1,4 +1,4 @@
-//! Memory that replicas have left, used again by later ones.
+//! What replicas leave on memory nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,27 +13,6 @@ fn builder(cpus: usize) -> RuntimeBuilder {
         eprintln!("stalled: {text}");
         std::process::abort();
     })
-}
-
-#[test]
-fn what_replicas_leave_is_used_again_and_never_more_than_there_is_room_for() {
-    let capacity = 3 * 8000;
-    let rt = builder(1).device(Emulated::new(capacity)).build().unwrap();
-    let data: Vec<_> = (0..8).map(|i| rt.register(vec![i as f64; 1000])).collect();
-    for _ in 0..5 {
-        for x in &data {
-            let add = |(x,): (&mut [f64],)| x.iter_mut().for_each(|v| *v += 1.0);
-            rt.task("here").operands((update(x),)).cpu(add).on_worker(0).submit().unwrap();
-            rt.task("there").operands((update(x),)).cpu(add).on_worker(1).submit().unwrap();
-        }
-    }
-    rt.wait_all().unwrap();
-    let uses = rt.memory();
-    assert!(uses[1].used + uses[1].spare <= capacity, "{uses:?}");
-    assert!(uses.iter().all(|node| node.reused > 20 && node.reused > node.allocated), "{uses:?}");
-    for (i, x) in data.into_iter().enumerate() {
-        assert_eq!(rt.take(x).unwrap(), vec![i as f64 + 10.0; 1000]);
-    }
 }
 
 /// How many of a kind there are, and were at most.
@@ -102,10 +81,6 @@ impl Portable for Counted {
         Counted::new(0, census)
     }
 
-    fn refill(&mut self, _census: &Self::Header) -> bool {
-        true
-    }
-
     fn parts(&self) -> Vec<&[u8]> {
         vec![&self.bytes]
     }
@@ -116,7 +91,7 @@ impl Portable for Counted {
 }
 
 #[test]
-fn what_replicas_leave_takes_no_room_and_ends_with_the_runtime() {
+fn what_replicas_leave_takes_no_memory_and_ends_with_the_runtime() {
     for fails_at in [None, Some(30)] {
         let census: Arc<Census> = Arc::default();
         let device = Emulated::new(3000);
