@@ -17,7 +17,7 @@ use zellige_trace::BoundsError;
 /// }
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(0.0);
+/// let x = rt.register(0.0f64);
 /// rt.task("parse").operands((update(&x),)).cpu(|(x,)| parse(" 2.5 ").map(|value| *x = value)).submit()?;
 /// assert_eq!(rt.take(x)?, 2.5);
 /// # Ok::<(), zellige_runtime::Error>(())
@@ -30,9 +30,9 @@ pub type TaskError = Box<dyn StdError + Send + Sync + 'static>;
 /// use zellige_runtime::{Cause, Error, Runtime, Submit, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(1);
-/// let body = |_: (&mut i32,)| Err("the pivot is zero");
-/// let Err(Error::Failed(failure)) = rt.wait(&rt.task("factor").operands((update(&x),)).cpu(body).submit()?) else { unreachable!() };
+/// let x = rt.register(1i32);
+/// let task = rt.task("factor").operands((update(&x),)).cpu(|_| Err("the pivot is zero")).submit()?;
+/// let Err(Error::Failed(failure)) = rt.wait(&task) else { unreachable!() };
 /// assert!(matches!(&failure.cause, Cause::Error(error) if error.to_string() == "the pivot is zero"));
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
@@ -82,7 +82,7 @@ impl fmt::Display for Cause {
 /// use zellige_runtime::{Error, Runtime, Submit, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(1).named("x");
+/// let x = rt.register(1i32).named("x");
 /// rt.task("divide").operands((update(&x),)).cpu(|_| Err("by zero")).coords([2, 3]).submit()?;
 /// let Err(Error::Failed(failure)) = rt.wait_all() else { unreachable!() };
 /// assert_eq!((failure.task.as_str(), &failure.operands[..]), ("divide[2, 3]", &["x".to_string()][..]));
@@ -128,7 +128,7 @@ impl fmt::Display for Megabytes {
 /// use zellige_runtime::{Error, Runtime, Submit, read, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(1);
+/// let x = rt.register(1i32);
 /// let twice = rt.task("twice").operands((read(&x), update(&x))).cpu(|_| ()).submit();
 /// assert!(matches!(twice, Err(Error::Aliased { .. })));
 /// # Ok::<(), zellige_runtime::Error>(())

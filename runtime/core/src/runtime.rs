@@ -33,7 +33,7 @@ pub use scope::Scope;
 /// use zellige_runtime::{Runtime, Submit, update};
 ///
 /// let rt = Runtime::builder().workers(2).policy("prio").build()?;
-/// let x = rt.register(20);
+/// let x = rt.register(20i32);
 /// let task = rt.task("add").operands((update(&x),)).cpu(|(x,)| *x += 22).submit()?;
 /// rt.wait(&task)?;
 /// assert_eq!((*rt.read(&x)?, rt.policy()), (42, "prio"));

@@ -256,7 +256,7 @@ fn kept(name: Cow<'static, str>) -> &'static str {
 /// use zellige_runtime::{NamedTask, Runtime, Submit, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(1);
+/// let x = rt.register(1i32);
 /// let named: NamedTask<'_, Runtime> = rt.task("double");
 /// named.operands((update(&x),)).cpu(|(x,)| *x *= 2).submit()?;
 /// assert_eq!(rt.take(x)?, 2);
@@ -281,7 +281,7 @@ impl<'s, S: Submit> NamedTask<'s, S> {
 /// use zellige_runtime::{Runtime, Submit, TaskBuilder, Update, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(1);
+/// let x = rt.register(1i32);
 /// let task: TaskBuilder<'_, Runtime, (Update<i32>,)> = rt.task("double").operands((update(&x),));
 /// task.cpu(|(x,)| *x *= 2).submit()?;
 /// assert_eq!(rt.take(x)?, 2);
@@ -404,7 +404,7 @@ where
 /// use zellige_runtime::{Runtime, Submit, update};
 ///
 /// let rt = Runtime::builder().workers(2).policy("prio").build()?;
-/// let (x, y) = (rt.register(1.0), rt.register(1.0));
+/// let (x, y) = (rt.register(1.0f64), rt.register(1.0f64));
 /// let first = rt.task("first").operands((update(&x),)).cpu(|(x,)| *x += 1.0).submit()?;
 /// rt.task("second")
 ///     .operands((update(&y),))

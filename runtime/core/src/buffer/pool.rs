@@ -147,12 +147,7 @@ impl HostPool {
         let size = class(bytes).unwrap_or(bytes);
         let kept = self.shelf.lock().take(size);
         let at = kept.map_or_else(|| self.allocate(size), |kept| Ok(kept.0))?;
-        Ok(HostBlock {
-            at,
-            bytes: size,
-            allocator: Arc::clone(&self.allocator),
-            pool: Arc::downgrade(self),
-        })
+        Ok(HostBlock { at, bytes: size, allocator: Arc::clone(&self.allocator), pool: Arc::downgrade(self) })
     }
 
     /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in the pool

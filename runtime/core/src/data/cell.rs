@@ -19,11 +19,6 @@ impl<D> ValueCell<D> {
         ValueCell { value: UnsafeCell::new(value), views: Views::default() }
     }
 
-    /// The value, of a place that nobody else has.
-    pub(crate) fn into_inner(self) -> Option<D> {
-        self.value.into_inner()
-    }
-
     pub(super) fn views(&self) -> &Views {
         &self.views
     }

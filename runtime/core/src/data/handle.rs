@@ -409,7 +409,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         let sum = match travel {
             // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has
             // returned.
-            Some(travel) => unsafe { from.shared() }.map(|value| (travel.duplicate)(value, None)),
+            Some(travel) => unsafe { from.shared() }.map(|value| (travel.duplicate)(value)),
             // SAFETY: the group of reducing tasks is complete; the memory manager says that nothing reads or
             // writes the place.
             None => unsafe { from.exclusive() }.take(),
@@ -453,8 +453,8 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 /// use zellige_runtime::{Handle, Runtime, Submit, read, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x: Handle<Vec<f64>> = rt.register(vec![1.0, 2.0]).named("x");
-/// let sum: Handle<f64> = rt.register(0.0);
+/// let x: Handle<Vec<f64>> = rt.register(vec![1.0f64, 2.0]).named("x");
+/// let sum: Handle<f64> = rt.register(0.0f64);
 /// rt.task("sum").operands((read(&x), update(&sum))).cpu(|(x, sum)| *sum = x.iter().sum()).submit()?;
 /// assert_eq!((x.name().as_str(), *rt.read(&sum)?), ("x", 3.0));
 /// # Ok::<(), zellige_runtime::Error>(())

@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use super::Meta;
 use super::handle::{AnyHandle, HandleBase};
 use super::places::{Ahead, CarryError, Forgotten, Onto, Places};
 use super::portable::AnyHeader;
-use super::Meta;
 use crate::data::{Carrier, Known, Seen};
 use crate::engine::ReadyTask;
 use crate::format::Format;

@@ -243,7 +243,11 @@ impl<D: Data> HandleCore<D> {
     }
 
     fn copy(&self, value: &D, to: Format) -> Result<D, CarryError> {
-        if is_native(value, to) { Ok((self.portability()?.duplicate)(value)) } else { self.convert(value, to) }
+        if is_native(value, to) {
+            Ok((self.portability()?.duplicate)(value))
+        } else {
+            self.convert(value, to)
+        }
     }
 
     fn convert(&self, value: &D, to: Format) -> Result<D, CarryError> {

@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn what_travels_arrives_bit_by_bit() {
         fn travels<D: Data>(value: &D) -> D {
-            (D::portability().expect("portable").duplicate)(value, None)
+            (D::portability().expect("portable").duplicate)(value)
         }
         assert_eq!(travels(&vec![1.5f32, -0.0, f32::MIN_POSITIVE]), [1.5, -0.0, f32::MIN_POSITIVE]);
         assert_eq!(&*travels(&Buffer::from_slice(&[1u16, 2, 65535])), &[1, 2, 65535]);

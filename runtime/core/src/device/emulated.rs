@@ -9,7 +9,6 @@ use super::{Device, DeviceSpec, Op, Opening, Span, StreamId, Streams};
 use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId};
 use crate::splitmix::fraction;
-use crate::subnormals::Subnormals;
 
 /// Describes an emulated device: a memory of its own with a capacity, links that take time, and the CPU
 /// implementations of codelets, run on copies of the data in that memory.

@@ -205,7 +205,8 @@ impl Device for SimulatedDevice {
         let reason = || format!("it was told to at operation {}", self.fails_at.unwrap_or(0));
         let failure = fails.then(|| DeviceError { device: self.name.clone(), reason: reason() });
         let launched = op.launched.take();
-        let mark: Arc<dyn Mark> = Arc::new(self.events.begin((self.number, stream), op, self.latency, failure));
+        let mark: Arc<dyn Mark> =
+            Arc::new(self.events.begin((self.number, stream), op, self.latency, failure));
         if let Some(tell) = launched {
             tell(&mark);
         }

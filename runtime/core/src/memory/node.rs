@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
-use super::table::Stage;
 use super::{Datum, NodeId, NodeStats, Ticket};
 use crate::format::Format;
 

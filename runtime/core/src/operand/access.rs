@@ -44,7 +44,7 @@ operand_type!(
     /// use zellige_runtime::{Read, Runtime, Submit, read, update};
     ///
     /// let rt = Runtime::builder().workers(1).build()?;
-    /// let (x, sum) = (rt.register(vec![1.0f32, 2.0]), rt.register(0.0));
+    /// let (x, sum) = (rt.register(vec![1.0f32, 2.0]), rt.register(0.0f32));
     /// let operand: Read<Vec<f32>> = read(&x);
     /// rt.task("sum").operands((operand, update(&sum))).cpu(|(x, sum)| *sum = x.iter().sum()).submit()?;
     /// assert_eq!(rt.take(sum)?, 3.0);

@@ -18,7 +18,7 @@ use crate::task::{Cpu, DeviceKind, Env, Refusal};
 /// use zellige_runtime::{ReadList, Runtime, Submit, reads, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let (parts, sum) = ([rt.register(1), rt.register(2)], rt.register(0));
+/// let (parts, sum) = ([rt.register(1i32), rt.register(2i32)], rt.register(0i32));
 /// let all: ReadList<i32> = reads(&parts);
 /// rt.task("sum").operands((all, update(&sum))).cpu(|(parts, sum)| *sum = parts.iter().sum()).submit()?;
 /// assert_eq!(rt.take(sum)?, 3);
@@ -36,7 +36,7 @@ pub struct ReadList<D: Data> {
 ///
 /// let rt = Runtime::new()?;
 /// let parts: Vec<Handle<f64>> = (1..=4).map(|i| rt.register(f64::from(i))).collect();
-/// let sum = rt.register(0.0);
+/// let sum = rt.register(0.0f64);
 /// let all: ReadList<f64> = reads(&parts);
 /// let add = |parts: List<'_, f64>| parts.iter().sum();
 /// rt.task("add").operands((all, write(&sum))).cpu(move |(parts, mut sum)| sum.put(add(parts))).submit()?;
@@ -66,7 +66,7 @@ impl<D: Data> ReadList<D> {
 /// }
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let (parts, most) = ([rt.register(vec![1.0, 7.0]), rt.register(vec![5.0])], rt.register(0.0));
+/// let (parts, most) = ([rt.register(vec![1.0f64, 7.0]), rt.register(vec![5.0f64])], rt.register(0.0f64));
 /// rt.task("largest").operands((reads(&parts), update(&most))).cpu(|(parts, most)| *most = largest(parts)).submit()?;
 /// assert_eq!(rt.take(most)?, 7.0);
 /// # Ok::<(), zellige_runtime::Error>(())

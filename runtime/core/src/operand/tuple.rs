@@ -18,7 +18,7 @@ use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 /// }
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let (x, y) = (rt.register(vec![1.0]), rt.register(vec![2.0]));
+/// let (x, y) = (rt.register(vec![1.0f64]), rt.register(vec![2.0f64]));
 /// let operands: Axpy = (read(&x), update(&y));
 /// assert!(count(&operands) >= 2);
 /// rt.task("axpy").operands(operands).cpu(|(x, y)| y[0] += 3.0 * x[0]).submit()?;

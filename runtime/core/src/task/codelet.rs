@@ -48,7 +48,7 @@ pub trait DeviceKind: 'static {
 /// }
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let (x, y) = (rt.register(1.5), rt.register(2.0));
+/// let (x, y) = (rt.register(1.5f64), rt.register(2.0f64));
 /// rt.submit(Add, (read(&x), update(&y)))?;
 /// assert_eq!(rt.take(y)?, 3.5);
 /// # Ok::<(), zellige_runtime::Error>(())
@@ -107,7 +107,7 @@ pub struct Apart {
 /// }
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(vec![1.0; 4]);
+/// let x = rt.register(vec![1.0f64; 4]);
 /// rt.submit(Halve, (update(&x),))?;
 /// assert_eq!(rt.take(x)?, [0.5, 0.5, 1.0, 1.0]);
 /// # Ok::<(), zellige_runtime::Error>(())
@@ -312,7 +312,7 @@ pub trait Codelet: Send + Sync + 'static {
 /// }
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x: Vec<_> = (0..40).map(|_| rt.register(1)).collect();
+/// let x: Vec<_> = (0..40).map(|_| rt.register(1u32)).collect();
 /// x.iter().try_for_each(|x| rt.submit(Increment, (update(x),)).map(drop))?;
 /// assert!(x.into_iter().all(|x| matches!(rt.take(x), Ok(2))));
 /// # Ok::<(), zellige_runtime::Error>(())

@@ -15,7 +15,7 @@ use crate::operand::{DeviceContext, Pending};
 /// use zellige_runtime::{Runtime, Submit, TaskContext, update};
 ///
 /// let rt = Runtime::builder().workers(2).build()?;
-/// let (whole, half) = (rt.register(0), rt.register(21));
+/// let (whole, half) = (rt.register(0i32), rt.register(21i32));
 /// rt.task("whole")
 ///     .operands((update(&whole),))
 ///     .cpu_with(move |(whole,), cx: &mut TaskContext<'_>| {

@@ -32,7 +32,7 @@ use super::Body;
 /// }
 ///
 /// let rt = Runtime::builder().workers(1).device(Emulated::new(1 << 20)).build()?;
-/// let x = rt.register(7);
+/// let x = rt.register(7usize);
 /// rt.submit(OnHost, (update(&x),))?;
 /// assert_eq!(rt.take(x)?, 0);
 /// # Ok::<(), zellige_runtime::Error>(())

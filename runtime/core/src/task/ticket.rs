@@ -128,7 +128,7 @@ thread_local! {
 /// use zellige_runtime::{Runtime, Submit, TaskRef, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let (x, y) = (rt.register(1), rt.register(2));
+/// let (x, y) = (rt.register(1i32), rt.register(2i32));
 /// let first: TaskRef = rt.task("first").operands((update(&x),)).cpu(|(x,)| *x = 5).submit()?;
 /// let second = rt.task("second").operands((update(&y),)).cpu(|(y,)| *y = 6).after(&first).submit()?;
 /// rt.wait(&second)?;

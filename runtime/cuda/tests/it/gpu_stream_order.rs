@@ -75,6 +75,8 @@ fn a_failure_reaches_what_was_launched_behind_it() {
     let plain = || Step { needs_ends: false, ..Step::by(1.0) };
     let failing = || Step { end: End::FailsOn(2.0), ..plain() };
     let after = |y: &Handle<Vec<f64>>, z: &Handle<Vec<f64>>| {
+        // All are submitted before the first one can be launched.
+        let _guard = rt.write(&x).unwrap();
         let first = rt.submit(failing(), (read(&x), update(y))).unwrap();
         let then: Vec<_> = (0..3).map(|_| rt.submit(plain(), (read(&x), update(y))).unwrap()).collect();
         let aside = rt.submit(plain(), (read(y), update(z))).unwrap();
@@ -92,9 +94,11 @@ fn a_failure_reaches_what_was_launched_behind_it() {
     // Overwritten behind a failure: the failure is forgotten, whichever of the two is told first.
     rt.submit(Set(1.0), (write(&y),)).unwrap();
     let before = behind(&rt);
+    let guard = rt.write(&x).unwrap();
     rt.submit(failing(), (read(&x), update(&y))).unwrap();
     rt.submit(Set(9.0), (write(&y),)).unwrap();
     rt.submit(plain(), (read(&x), update(&y))).unwrap();
+    drop(guard);
     assert_eq!(rt.take(y).unwrap(), [10.0]);
     assert!(behind(&rt) > before);
     drop((x, z));

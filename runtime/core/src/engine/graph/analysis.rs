@@ -14,7 +14,7 @@ use super::Graph;
 /// use zellige_runtime::{GraphNode, Runtime, Submit, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(1.0);
+/// let x = rt.register(1.0f64);
 /// let graph = rt.record(|g| {
 ///     (0..3).try_for_each(|i| {
 ///         g.task("step").operands((update(&x),)).cpu(|(x,)| *x /= 2.0).priority(i).flops(1.0).submit().map(drop)

@@ -33,7 +33,7 @@ use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec,
 /// }
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let x = rt.register(0);
+/// let x = rt.register(0u32);
 /// let graph = rt.record(|recorder: &Recorder| steps(recorder, &x))?; // nothing runs
 /// steps(&rt, &x)?;
 /// assert_eq!((graph.len(), rt.take(x)?), (4, 4));

@@ -26,7 +26,7 @@ use crate::task::{
 /// use zellige_runtime::{Bindings, Runtime, Submit, update};
 ///
 /// let rt = Runtime::builder().workers(1).build()?;
-/// let (x, y) = (rt.register(1).named("x"), rt.register(10));
+/// let (x, y) = (rt.register(1i32).named("x"), rt.register(10i32));
 /// let graph = rt.record(|g| g.task("next").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().map(drop))?;
 /// rt.replay(&Bindings::recorded(&graph))?;
 /// rt.replay(&Bindings::recorded(&graph).and("x", &y)?)?; // on y in the place of x

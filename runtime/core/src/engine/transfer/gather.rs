@@ -258,12 +258,7 @@ impl Shared {
             let Some((placed, ran)) = landing.lock().take() else { return };
             at_end.unbroken(|| at_end.landed(placed, ran, ended));
         };
-        Op {
-            priority,
-            after,
-            launched: Some(Box::new(launched)),
-            ..Op::new(None, run, Box::new(done))
-        }
+        Op { priority, after, launched: Some(Box::new(launched)), ..Op::new(None, run, Box::new(done)) }
     }
 
     /// Runs code outside of any body; a panic there breaks the runtime.
