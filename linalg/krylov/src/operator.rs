@@ -31,7 +31,7 @@ use crate::vector::MultiVector;
 ///     }
 ///
 ///     fn apply(&self, steps: &Steps<'_, f64>, x: &MultiVector, y: &MultiVector) -> Result<(), Error> {
-///         steps.task("multiple").combine(y, &[times(self.0, x)]).submit()
+///         steps.task("multiple").assign(y, [times(self.0, x)]).submit()
 ///     }
 /// }
 ///
