@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use zellige_test_scale::every;
 
 /// Runs a line with so many MB of address space. Threads of workers have 16 MB each of it, whatever they use.
 fn with_space(folder: &Path, megabytes: u32, line: &str) -> Ran {
@@ -89,7 +90,7 @@ fn too_little_memory_is_an_error_and_no_abort() {
         "psa simulate -o basis --grid 4 --step 12 --workers 2",
     ] {
         let mut least = 0;
-        for megabytes in (100..=400).step_by(20) {
+        for megabytes in (100..=400).step_by(20 * every(3)) {
             let ran = with_space(path, megabytes, line);
             let is_refused = ran.code == Some(1)
                 && ["not enough memory", "starting worker", "memory"]

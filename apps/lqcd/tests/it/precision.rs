@@ -15,6 +15,7 @@ use zellige_lqcd::smear::{Smeared, smear};
 use zellige_lqcd::su3::C64;
 use zellige_lqcd::{Action, Boundary, Error, Gauge, Geometry, Parity};
 use zellige_runtime::{Bindings, Emulated, Runtime};
+use zellige_test_scale::every;
 
 use crate::reference::lattice;
 
@@ -162,6 +163,9 @@ fn solvers_of_all_formats() -> Result<(), Error> {
                 near && (precision == "double") == (found.reliable_updates == [0; 3]),
                 "{method} {precision}"
             );
+            if method == Method::BiCgStab && !precision.ends_with("int20") && every(2) > 1 {
+                continue;
+            }
             let again = solved(&one, &u, &options, precision, solver);
             assert_eq!(
                 (again.correlator, again.iterations),
@@ -205,11 +209,11 @@ fn light_quark(tolerance: f64, runs: &[(&str, Solver, usize)]) -> Option<Vec<Inv
 fn refinements_are_needed_for_a_light_quark() {
     let all = Solver::default();
     let none = Solver { wide_solution: false, projection: false, polak_ribiere: false, ..all };
-    let Some(found) = light_quark(1e-6, &[("double-half", all, 6000), ("double-half", none, 6000)]) else {
-        return;
-    };
-    assert!(found[0].converged && !found[1].converged, "{found:?}");
-    assert!(found[1].true_residual[0] > 1e-3, "{found:?}");
+    let Some(with) = light_quark(1e-6, &[("double-half", all, 6000)]) else { return };
+    assert!(with[0].converged, "{with:?}");
+    let steps = 3 * with[0].iterations[0] / 2;
+    let without = light_quark(1e-6, &[("double-half", none, steps)]).expect("the same field");
+    assert!(!without[0].converged && without[0].true_residual[0] > 1e-3, "{without:?}");
 }
 
 /// 20 bits with links in float32 need as many steps as float32, within 15 %.

@@ -39,7 +39,7 @@ class Operand:
 def _operand(mode: int, handle: Handle | Sequence[Handle]) -> Operand:
     if isinstance(handle, Handle):
         return Operand(mode, handle)
-    wrong = handle
+    wrong: Any = handle
     if isinstance(handle, (list, tuple)):
         wrong = next((each for each in handle if not isinstance(each, Handle)), None)
         if wrong is None:
@@ -112,8 +112,8 @@ class Runtime:
         for operand in operands:
             if not isinstance(operand, Operand):
                 raise TypeError("say what the task does with its operand: zellige.read(x), update(x) or write(x)")
-        name = name or getattr(function, "__name__", type(function).__name__)
-        return self._rt.submit(function, [(each.mode, each.handle) for each in operands], name, priority)
+        label = str(name or getattr(function, "__name__", type(function).__name__))
+        return self._rt.submit(function, [(each.mode, each.handle) for each in operands], label, priority)
 
     def read(self, handle: Handle) -> Any:
         """Wait for the value; a copy of it (arrays) or the value itself."""

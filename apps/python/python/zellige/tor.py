@@ -44,8 +44,8 @@ class Reconstructor:
 
     def __init__(self, system: str | _os.PathLike[str], atmosphere: str | _os.PathLike[str] | None = None, *,
                  precision: str = "fp32", targets: Sequence[tuple[float, float]] | None = None, tile: int | None = None) -> None:
-        targets = None if targets is None else [[float(x), float(y)] for x, y in targets]
-        (text, self.matrices), = _zellige.reconstruct(system, atmosphere, [precision], targets, tile)
+        directions = None if targets is None else [[float(x), float(y)] for x, y in targets]
+        (text, self.matrices), = _zellige.reconstruct(system, atmosphere, [precision], directions, tile)
         self.results: dict[str, Any] = _json.loads(text)
         if not self.matrices:
             raise _zellige.Error(f"{precision}: the covariance matrix is not positive definite in this precision")

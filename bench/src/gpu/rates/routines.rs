@@ -166,9 +166,10 @@ impl<'d> Call<'d> {
     fn new(driver: &'d Arc<dyn Driver>, gpu: u32, routine: Routine, order: u32) -> Result<Self, GpuError> {
         let mut space = Space::new(driver, gpu)?;
         let numbers = u64::from(order).pow(2);
-        space.random(routine.element(), order)?;
+        // First what there may be no room for.
         let operand = space.allocate(numbers * routine.element().bytes())?;
         let written = space.allocate(numbers * Element::F32.bytes())?;
+        space.random(routine.element(), order)?;
         let bytes = match routine {
             Routine::Spotrf => driver.potrf_workspace(space.stream, order, Element::F32)?,
             _ => 4,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zellige_cuda::Gpu;
 use zellige_kernels::cuda::SPARSE_SOURCES;
-use zellige_runtime::RuntimeBuilder;
+use zellige_runtime::{DeviceGraphs, RuntimeBuilder};
 
 use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
@@ -12,9 +12,16 @@ use crate::generate::{Elasticity, Elements, elasticity};
 
 /// A GPU beside so many CPU workers, which leave to it what it can run; what `compute` finds there, and nothing is in disorder. `None` without g++.
 fn on_gpu<T>(workers: usize, compute: impl FnOnce(&Runtime) -> Result<T, Error>) -> Result<Option<T>, Error> {
+    on_gpu_of(Runtime::builder().workers(workers).gpu_only(true), compute)
+}
+
+/// The same, beside what a builder has.
+fn on_gpu_of<T>(
+    builder: RuntimeBuilder,
+    compute: impl FnOnce(&Runtime) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
     let Some(mock) = zellige_twins::mock(SPARSE_SOURCES) else { return Ok(None) };
     let mock = Arc::new(mock.seed(5).build());
-    let builder: RuntimeBuilder = Runtime::builder().workers(workers).gpu_only(true);
     let found = compute(&builder.device(Gpu::new(mock.clone(), 0).memory(1 << 28)).build()?)?;
     assert_eq!(mock.violations(), [] as [String; 0]);
     assert_eq!(mock.leaks(), [] as [String; 0]);
@@ -113,6 +120,25 @@ fn no_vector_crosses_the_bus_within_a_step() -> Result<(), Error> {
             _ => vector / 4,
         };
         assert!(per_step < most, "{way:?}: {per_step} bytes in a step");
+    }
+    Ok(())
+}
+
+/// Where a GPU may launch recorded graphs, all steps of conjugate gradients but the first ones are such launches: one for several steps.
+#[test]
+fn steps_of_conjugate_gradients_are_launched_as_graphs() -> Result<(), Error> {
+    let (a, b) = flowing()?;
+    let host = Runtime::builder().workers(2).build()?;
+    for way in [Way::Cg(PLAIN), Way::Cg(JACOBI), Way::Shifted] {
+        let builder = Runtime::builder().workers(1).gpu_only(true).device_graphs(DeviceGraphs::Always);
+        let launched = on_gpu_of(builder, |rt| {
+            let (steps, answers) = way.solve(rt, &a, &b, 40)?;
+            Ok((steps, answers, rt.memory().iter().map(|node| node.graphs_launched).sum::<u64>()))
+        })?;
+        let Some((steps, there, graphs)) = launched else { return Ok(()) };
+        let (_, here) = way.solve(&host, &a, &b, 40)?;
+        assert_eq!(there.iter().map(|x| bits(x)).collect::<Vec<_>>(), here.iter().map(|x| bits(x)).collect::<Vec<_>>());
+        assert!(graphs as usize >= steps / 8, "{way:?}: {graphs} launches for {steps} steps");
     }
     Ok(())
 }

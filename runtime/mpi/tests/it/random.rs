@@ -491,7 +491,7 @@ fn devices_with_memory_of_their_own_change_nothing() {
 #[test]
 fn random_graphs_are_those_of_one_process() {
     let mut moved = 0;
-    for seed in 0..amount(150) as u64 {
+    for seed in 0..amount(60) as u64 {
         let case = case(seed);
         let contents = oracle(&case);
         for ranks in 1..=4 {
