@@ -71,6 +71,11 @@ fn texts() -> Done {
     for name in ["check", "demo"] {
         put("system_toml", name, fixture(&format!("tor/systems/{name}.toml"))?)?;
     }
+    for name in ["oblique", "circle"] {
+        put("system_yaml", name, fixture(&format!("tor/tests/fixtures/{name}.yaml"))?)?;
+    }
+    put("compass", "ltao", fixture("tor/tests/fixtures/ltao.py")?)?;
+    put("compass", "small", "a = [1, -2.5e3] + [3] * 2\np_tel = conf.ParamTel()\np_tel.set_diam(a[-1] ** 2)\n")?;
     let rules = [
         "fp64",
         "hp1:band=2",
@@ -194,9 +199,10 @@ fn arrays() -> Done {
     let hdus = ["A", "R"].map(|name| fits::Hdu {
         name: name.into(),
         pixels: fits::Pixels::Matrix(&matrix),
+        axes: &[],
         cards: Vec::new(),
     });
-    fits::write(&path, &hdus)?;
+    fits::write(&path, &hdus, &[])?;
     put("fits", "two", fs::read(&path)?)?;
 
     let sampling = Sampling { samples: 3, step: 10.0, before: 1 };
