@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::ok;
+use crate::common::{ok, result};
 
 /// Runs a program of Python in a folder; false where a module that it needs is not installed, which is said.
 fn python(here: &Path, module: &str, program: &str, args: &[&str]) -> bool {
@@ -70,4 +70,47 @@ with fits.open("C.fits") as f:
 "#,
         &[],
     );
+}
+
+/// The program of the guide, on a ROOT tree of a basis of ours.
+#[test]
+fn root_trees_become_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let guide = include_str!("../../../../docs/how-to/agata-bases.md");
+    let program = guide.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let words = |line: &str| ok(here, &line.split(' ').collect::<Vec<_>>());
+    words("psa simulate --grid 5 --step 12 --record basis.dat");
+    words("psa simulate --grid 5 --step 12 -o folder");
+    words("psa events --basis folder -n 6 -o ev");
+    let tree = r#"
+import numpy as np, uproot
+point = np.dtype([("place", "<f4", 3), ("rest", "<f4", 2), ("seg", "<i4"), ("pulse", "<f4", 4477)])
+basis = np.fromfile("basis.dat", point)
+core = basis["pulse"].reshape(-1, 37, 121)[:, 36]
+core *= -1
+with uproot.recreate("basis.root") as f:
+    tree = f.mktree("tree", {"seg": "int32", "pos": np.dtype(("f4", (3,))), "spulse": np.dtype(("f4", (4477,)))})
+    tree.extend({"seg": basis["seg"] + 1, "pos": basis["place"], "spulse": 250 * basis["pulse"]})
+"#;
+    if !python(here, "uproot", tree, &[]) || !python(here, "uproot", program, &["basis.root", "basis.npz"]) {
+        return;
+    }
+    let search = "--window 40 --method fgs --json -";
+    let converted = result(&words(&format!("psa run --basis basis.npz --events ev {search}")));
+    assert!(converted["events"].as_array().unwrap().len() >= 6);
+    let check = r#"
+import numpy as np
+point = np.dtype([("place", "<f4", 3), ("rest", "<f4", 2), ("seg", "<i4"), ("pulse", "<f4", 4477)])
+basis, npz = np.fromfile("basis.dat", point), np.load("basis.npz")
+pulses = basis["pulse"].reshape(-1, 37, 121)
+assert (npz["positions"] == basis["place"]).all() and (npz["segments"] == basis["seg"]).all()
+whole = pulses[np.arange(len(basis)), basis["seg"], -1]
+wanted = (pulses / whole[:, None, None])[:, :, :120].reshape(-1, 37, 60, 2).mean(axis=3)
+assert np.abs(npz["signals"] - wanted).max() < 1e-5
+"#;
+    assert!(python(here, "numpy", check, &[]));
+    let refused = crate::common::run(here, &["psa", "run", "--basis", "basis.root", "--events", "ev"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("ROOT file"), "{}", refused.stderr);
 }
