@@ -13,7 +13,7 @@ use zellige_psa::crystal::Crystal;
 use zellige_psa::electronics::Electronics;
 use zellige_psa::files::basis::{Origin, Values};
 use zellige_psa::files::geb::{mode2, mode3, write_frame};
-use zellige_psa::files::{agata, archives, basis, gretina, write_array};
+use zellige_psa::files::{archives, basis, gretina, record, write_array};
 use zellige_psa::params::EXAMPLE;
 use zellige_psa::pipeline::stream::record::{KIND as TRACES, Traces};
 use zellige_psa::search::Event;
@@ -71,6 +71,18 @@ fn texts() -> Done {
     for name in ["check", "demo"] {
         put("system_toml", name, fixture(&format!("tor/systems/{name}.toml"))?)?;
     }
+    for name in ["oblique", "circle"] {
+        put("system_yaml", name, fixture(&format!("tor/tests/fixtures/{name}.yaml"))?)?;
+    }
+    put("compass", "ltao", fixture("tor/tests/fixtures/ltao.py")?)?;
+    put("compass", "small", "a = [1, -2.5e3] + [3] * 2\np_tel = conf.ParamTel()\np_tel.set_diam(a[-1] ** 2)\n")?;
+    let mut map = "step = 10\nbaseline = 2\nbegin = 3\n".to_owned();
+    for contact in 0..CHANNELS {
+        let segment = if contact == 36 { "\"core\"".to_owned() } else { contact.to_string() };
+        let (board, channel) = (contact / 10, contact % 10);
+        map += &format!("[[channel]]\nboard = {board}\nmodule = 1\nchannel = {channel}\nsegment = {segment}\ngain = 1\npolarity = -1\n");
+    }
+    put("channel_map", "whole", map + "\0")?;
     let rules = [
         "fp64",
         "hp1:band=2",
@@ -194,9 +206,10 @@ fn arrays() -> Done {
     let hdus = ["A", "R"].map(|name| fits::Hdu {
         name: name.into(),
         pixels: fits::Pixels::Matrix(&matrix),
+        axes: &[],
         cards: Vec::new(),
     });
-    fits::write(&path, &hdus)?;
+    fits::write(&path, &hdus, &[])?;
     put("fits", "two", fs::read(&path)?)?;
 
     let sampling = Sampling { samples: 3, step: 10.0, before: 1 };
@@ -207,8 +220,8 @@ fn arrays() -> Done {
     };
     archives::write_basis(&folder.join("a.npz"), &made(sampling)?)?;
     put("npy", "npz", fs::read(folder.join("a.npz"))?)?;
-    agata::write(&folder.join("a.bin"), &made(agata::SAMPLING)?)?;
-    put_basis(0, "agata", &fs::read(folder.join("a.bin"))?)?;
+    record::write(&folder.join("a.bin"), &made(record::SAMPLING)?)?;
+    put_basis(0, "record", &fs::read(folder.join("a.bin"))?)?;
     gretina::write(&folder.join("a.dat"), &made(gretina::SAMPLING)?, &[[0, 0, 0], [1, 0, 0]])?;
     put_basis(1, "gretina", &fs::read(folder.join("a.dat"))?)?;
     let crystal = Crystal::parse(Path::new("example"), EXAMPLE)?;

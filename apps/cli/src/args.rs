@@ -46,7 +46,7 @@ pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem,
 pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };
-pub use trace::TraceArgs;
+pub use trace::{TraceArgs, TraceCompareArgs, TraceVerb};
 pub use vector::VectorSource;
 
 const TOP_EXAMPLES: &str = "\

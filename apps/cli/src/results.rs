@@ -53,6 +53,11 @@ impl RunOutputs {
         self.traced_with(builder, TRACE_ROOM)
     }
 
+    /// Whether a report is requested.
+    pub fn has_report(&self) -> bool {
+        self.report.is_some()
+    }
+
     /// The same with room for so many records of each worker.
     pub fn traced_with(&self, builder: RuntimeBuilder, records: usize) -> RuntimeBuilder {
         if self.is_traced() { builder.trace_capacity(records) } else { builder }

@@ -12,7 +12,7 @@ use zellige_lqcd::pipeline::results::{
     DslashResult, GenerateResult, InfoResult, InvertResult, MultishiftResult, ReproduceResult, SmearResult,
 };
 use zellige_psa::pipeline::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
-use zellige_solve::pipeline::results::{MatrixResult, SolveResult};
+use zellige_solve::pipeline::results::{MatrixResult, SolveOutput};
 use zellige_tor::pipeline::{CovarianceResult, Judgement, RuleResult};
 
 use crate::args::Cli;
@@ -49,7 +49,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("lqcd multishift", schema::<MultishiftResult>()),
         ("lqcd reproduce", schema::<ReproduceResult>()),
         ("lqcd dslash", schema::<DslashResult>()),
-        ("solve", schema::<SolveResult>()),
+        ("solve", schema::<SolveOutput>()),
         ("spmv", schema::<zellige_bench::spmv::results::SpmvResult>()),
         ("matrix info", schema::<MatrixResult>()),
         ("bench tasks", schema::<zellige_bench::tasks::TaskFigures>()),

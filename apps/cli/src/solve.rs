@@ -1,15 +1,19 @@
 //! `zellige solve`.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use zellige_app::text::{bytes, digits};
 use zellige_files::observe::Observer;
 use zellige_runtime::Trace;
 use zellige_solve::files::{read_vectors, write_csv, write_vectors_to};
-use zellige_solve::pipeline::results::{Attempt, SolveResult, Solved};
+use zellige_solve::pipeline::least_squares::{self, Fitted};
+use zellige_solve::pipeline::results::{Attempt, LeastSquaresResult, SolveOutput, SolveResult, Solved};
 use zellige_solve::{pipeline, report};
 use zellige_sparse::krylov::Stop;
-use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
+use zellige_sparse::system::{
+    self, Answer, Inner, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System,
+};
 use zellige_sparse::{Csr, market};
 
 use crate::args::SolveArgs;
@@ -29,6 +33,9 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let devices = Devices::open(&args.execution, &Needs::default())?;
     let a = market::read(&args.matrix)?.matrix;
     let b = vectors::all(&args.rhs, a.rows())?;
+    if args.damping.is_some() || a.rows() != a.columns() {
+        return least_squares(args, &a, &b, &devices);
+    }
     let parts = system::parallelism(&a).saturating_mul(b.len()).saturating_mul(args.shifts.len().max(1));
     let workers = usize::from(devices::workers(args.execution.workers));
     let builder = devices.runtime(&args.execution).workers(workers.min(parts));
@@ -55,6 +62,107 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
             Err(CommandError::NotConverged(which + &*advice(args, &a, &failed.answer)).into())
         }
     }
+}
+
+/// Options that a least-squares problem has no use for.
+fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
+    let given = [
+        ("--method", args.method != MethodChoice::Auto),
+        ("--operator", args.operator != Inner::default()),
+        (
+            "--precond",
+            args.precond != PreconditionerChoice::Auto && args.precond != PreconditionerChoice::None,
+        ),
+        ("--scale", args.scale != ScalingChoice::Auto && args.scale != ScalingChoice::None),
+        ("--x0", args.x0.is_some()),
+        ("--shifts", !args.shifts.is_empty()),
+        ("--relax", !args.relax.is_empty()),
+        ("--reliable", args.reliable.is_some()),
+        ("--abs-tol", args.abs_tol.is_some()),
+        ("--nullspace", args.nullspace.is_some()),
+        ("--reorder", args.reorder),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let problem = "of no meaning for least squares, which LSMR solves (--damping, or a matrix that is not square)";
+            Err(CommandError::option(option, problem))
+        }
+    }
+}
+
+/// A least-squares problem: writes the requested files, and fails where no measure is within the requested tolerance.
+fn least_squares(args: &SolveArgs, a: &Csr, b: &[Vec<f64>], devices: &Devices) -> anyhow::Result<()> {
+    only_for_systems(args)?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    let _armed = interrupt::cancels(rt.canceller());
+    let damping = args.damping.unwrap_or(0.0);
+    let options = least_squares::Options {
+        damping,
+        tolerance: args.tol,
+        steps: args.max_steps,
+        // Longer than any run is no limit.
+        time: args.max_time.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)),
+    };
+    let mut watch = Watch::new((args.max_steps * b.len()) as u64);
+    let (x, fitted) = least_squares::least_squares(&rt, a, b, &options, move |measure| watch.step(measure))?;
+    devices.done(&args.execution, &rt);
+    if let Some(out) = &args.output {
+        out.write(|to| write_vectors_to(to, out, &x).map_err(std::io::Error::other))?;
+    }
+    if let Some(target) = &args.csv {
+        target.write(|to| write_measures(to, &fitted))?;
+    }
+    let result = |fitted| SolveOutput::LeastSquares(Box::new(LeastSquaresResult::new(a, damping, fitted)));
+    let results: Vec<_> = fitted.iter().map(result).collect();
+    let name = args.matrix.display().to_string();
+    let quiet = is_stdout(args.csv.as_ref());
+    let text =
+        || if quiet { String::new() } else { fitted.iter().map(|fitted| text_of_fit(a, fitted)).collect() };
+    let trace = args.outputs.recorded(&rt)?;
+    args.outputs.write(
+        &name,
+        trace.as_ref(),
+        &results,
+        || Ok(report::of_fitted(&name, a, damping, &fitted)),
+        text,
+    )?;
+    match fitted.iter().find(|fitted| !fitted.solution.reason.is_converged()) {
+        None => Ok(()),
+        Some(failed) => Err(CommandError::NotConverged(format!(
+            "right-hand side {}: neither measure is within {:.0e} after {} steps (the smaller is {:.1e}): allow more --max-steps, or take --damping",
+            failed.rhs, args.tol, failed.solution.steps, failed.solution.iterated
+        ))
+        .into()),
+    }
+}
+
+fn write_measures(to: &mut dyn Write, fitted: &[Fitted]) -> std::io::Result<()> {
+    writeln!(to, "rhs,step,measure")?;
+    let lines = fitted
+        .iter()
+        .flat_map(|fitted| fitted.history.steps.iter().enumerate().map(move |line| (fitted.rhs, line)));
+    lines.into_iter().try_for_each(|(rhs, (step, measure))| writeln!(to, "{rhs},{},{measure:e}", step + 1))
+}
+
+fn text_of_fit(a: &Csr, fitted: &Fitted) -> String {
+    let solution = &fitted.solution;
+    format!(
+        "least squares, {} rows and {} columns: lsmr {} after {} steps\n\
+         residual {:.6e} (right-hand side {:.6e}), gradient {:.1e} of |A| |r|, answer {:.6e}\n\
+         {} s to set up, {} s to solve; {} of matrix and transpose\n",
+        a.rows(),
+        a.columns(),
+        solution.reason.name(),
+        solution.steps,
+        solution.residual,
+        solution.rhs,
+        solution.gradient / (solution.norm * solution.residual).max(f64::MIN_POSITIVE),
+        solution.answer,
+        digits(fitted.setup.as_secs_f64()),
+        digits(fitted.solve.as_secs_f64()),
+        bytes(fitted.bytes)
+    )
 }
 
 fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
@@ -92,7 +200,8 @@ impl SolveArgs {
         if let Some(target) = &self.csv {
             target.write(|to| write_csv(to, solved))?;
         }
-        let results: Vec<_> = solved.iter().map(|solved| SolveResult::new(a, solved)).collect();
+        let result = |solved| SolveOutput::System(Box::new(SolveResult::new(a, solved)));
+        let results: Vec<_> = solved.iter().map(result).collect();
         let name = self.matrix.display().to_string();
         let quiet = is_stdout(self.csv.as_ref());
         let text = || if quiet { String::new() } else { text(solved) };

@@ -18,7 +18,7 @@ use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{Events, Spec};
 use zellige_psa::fields::Fields;
 use zellige_psa::files::basis::{self as folder, Origin, Values};
-use zellige_psa::files::{agata, archives, arrays, events as event_files, fields, gretina, write_array};
+use zellige_psa::files::{archives, arrays, events as event_files, fields, gretina, record, write_array};
 use zellige_psa::grid::Grid;
 
 /// What this process may take beyond what it has when tests begin (bytes): enough for their threads, and less than any length that a header of these tests invents.
@@ -119,10 +119,10 @@ const KINDS: [Kind; 8] = [
         record: None,
     },
     Kind {
-        name: "AGATA's records",
-        write: |at| agata::write(&at.join("agata.dat"), &basis_of(agata::SAMPLING)),
-        read: |at| agata::read(&at.join("agata.dat")).map(drop),
-        record: Some(agata::RECORD),
+        name: "records",
+        write: |at| record::write(&at.join("records.dat"), &basis_of(record::SAMPLING)),
+        read: |at| record::read(&at.join("records.dat")).map(drop),
+        record: Some(record::RECORD),
     },
     Kind {
         name: "archive",

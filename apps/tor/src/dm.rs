@@ -1,41 +1,167 @@
 //! The deformable mirror: actuators, influence functions, interaction matrix and command matrix `Dx`.
 //!
 //! Model (MOAO's generator): a square grid of `nssp + 1` actuators across the pupil, those kept whose distance from the centre, in
-//! pupil radii, satisfies `obstruction - 1/nssp < r < 1 + 1.4/nssp`; Gaussian influence `1 um * exp(-rho^2 / (2 x0^2))` per volt with
-//! `x0 = sqrt(-2 / ln coupling) / nssp`, so that a neighbour moves by `coupling = 0.2` of the peak.
+//! pupil radii, satisfies `obstruction - 1/nssp < r < 1 + 1.4/nssp`, or those of a map; Gaussian influence `1 um * exp(-rho^2 / (2 x0^2))`
+//! per volt with `x0 = sqrt(-2 / ln coupling) / nssp`, so that a neighbour moves by `coupling` of the peak (0.2 unless said).
+//!
+//! [`InfluenceFunctions`] stand in the place of that model for a mirror that was measured.
 
 use crate::geometry::{Geometry, SubApertures};
 use crate::matrix::gemm;
-use crate::params::System;
+use crate::params::{MirrorModel, System};
 use crate::{ARCSEC_PER_RADIAN, Error, Matrix};
+use std::path::Path;
+use std::sync::Arc;
+use zellige_files::array::{Array, is_array};
 
 /// Stroke of one volt in m.
 pub const STROKE: f64 = 1e-6;
-/// Share of the peak that a neighbouring actuator sees.
+/// Share of the peak that a neighbouring actuator sees, unless the system says another.
 pub const COUPLING: f64 = 0.2;
 
-/// Actuators of a mirror that follows the truth sensor's grid.
+/// Influence functions on a square grid of pixels that covers the pupil: what the wavefront is for one volt on each actuator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InfluenceFunctions {
+    actuators: usize,
+    across: usize,
+    values: Vec<f64>,
+}
+
+impl InfluenceFunctions {
+    /// Of `values` in m per volt by actuator, row (y ascending) and column (x ascending); the outer edges of the `across` x `across` pixels are
+    /// those of the pupil's square.
+    ///
+    /// # Errors
+    /// In words: no actuator, fewer than 4 pixels across, another number of values, a value that is not finite or above 1 m.
+    pub fn new(actuators: usize, across: usize, values: Vec<f64>) -> Result<Self, String> {
+        if actuators == 0 || across < 4 || across > 1 << 14 {
+            return Err(format!(
+                "{actuators} functions of {across} x {across} pixels: there are 1 or more, of 4 to 16384 pixels across"
+            ));
+        }
+        if values.len() != actuators * across * across {
+            return Err(format!(
+                "{} values for {actuators} functions of {across} x {across} pixels",
+                values.len()
+            ));
+        }
+        if let Some(at) = values.iter().position(|v| !(v.is_finite() && v.abs() <= 1.0)) {
+            return Err(format!(
+                "{} of actuator {}: it has to be finite and at most 1 m per volt",
+                values[at],
+                at / (across * across)
+            ));
+        }
+        Ok(InfluenceFunctions { actuators, across, values })
+    }
+
+    /// From an array of three dimensions, (actuators, y, x): FITS, npy, `FILE.npz/NAME` or `FILE.h5/NAME`; in m per volt, in FITS also in um
+    /// or nm where `BUNIT` says so.
+    ///
+    /// # Errors
+    /// The file cannot be read, has another shape or unit, or values that [`InfluenceFunctions::new`] refuses.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let (shape, mut values, unit) = if is_array(path) {
+            let array = Array::open(path)?.of(&["f4", "f8"], 3)?;
+            (array.sides().to_vec(), array.reals()?, 1.0)
+        } else {
+            let image = crate::files::fits::read(path, None)?;
+            let named = image.text("BUNIT").unwrap_or("m").trim_end_matches("/V").trim().to_owned();
+            let unit = match named.as_str() {
+                "m" | "" => 1.0,
+                "um" | "micron" => 1e-6,
+                "nm" => 1e-9,
+                other => {
+                    return Err(Error::content(
+                        path,
+                        format!("BUNIT = '{other}': influence functions are in m, um or nm per volt"),
+                    ));
+                }
+            };
+            (image.shape, image.values, unit)
+        };
+        let [actuators, rows, columns] = shape[..] else {
+            return Err(Error::content(
+                path,
+                format!("an array of shape {shape:?}: influence functions are (actuators, y, x)"),
+            ));
+        };
+        if rows != columns {
+            return Err(Error::content(
+                path,
+                format!("functions of {rows} x {columns} pixels: they cover the pupil's square"),
+            ));
+        }
+        values.iter_mut().for_each(|v| *v *= unit);
+        InfluenceFunctions::new(actuators, rows, values).map_err(|problem| Error::content(path, problem))
+    }
+
+    /// Number of actuators.
+    pub fn actuators(&self) -> usize {
+        self.actuators
+    }
+
+    /// Bytes of the values.
+    pub fn bytes(&self) -> u64 {
+        8 * self.values.len() as u64
+    }
+
+    /// The wavefront in m per volt at a point in pupil radii, between pixels by bilinear interpolation, beyond the outer ones theirs.
+    ///
+    /// # Panics
+    /// There is no such actuator.
+    pub fn at(&self, actuator: usize, [x, y]: [f64; 2]) -> f64 {
+        let n = self.across;
+        let pixels = &self.values[actuator * n * n..(actuator + 1) * n * n];
+        let place = |c: f64| {
+            let at = ((c + 1.0) / 2.0 * n as f64 - 0.5).clamp(0.0, (n - 1) as f64);
+            let first = (at as usize).min(n - 2);
+            (first, at - first as f64)
+        };
+        let ((column, right), (row, above)) = (place(x), place(y));
+        let at = |dx: usize, dy: usize| pixels[column + dx + n * (row + dy)];
+        (1.0 - above) * ((1.0 - right) * at(0, 0) + right * at(1, 0))
+            + above * ((1.0 - right) * at(0, 1) + right * at(1, 1))
+    }
+}
+
+/// Actuators of a mirror that follows the truth sensor's grid, or of one with functions of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mirror {
-    /// Actuators across, `nssp + 1`.
+    /// Actuators across, `nssp + 1` unless a map says otherwise; 0 of a mirror with functions of its own.
     pub across: usize,
     /// Column and row of each actuator on the grid; row by row as sub-apertures are.
     pub cells: Vec<[u16; 2]>,
     /// Width of the influence function in pupil radii.
     pub width: f64,
+    nssp: f64,
+    sampled: Option<Arc<InfluenceFunctions>>,
 }
 
 impl Mirror {
     /// The mirror of a system.
     pub fn new(system: &System) -> Self {
         let nssp = system.nssp as f64;
-        let across = system.nssp + 1;
-        let mut mirror = Mirror { across, cells: Vec::new(), width: (-2.0 / COUPLING.ln()).sqrt() / nssp };
+        let (coupling, map) = match &system.mirror {
+            MirrorModel::Gaussian { coupling, actuators } => (*coupling, actuators.as_ref()),
+            MirrorModel::Sampled(functions) => {
+                return Mirror {
+                    across: 0,
+                    cells: Vec::new(),
+                    width: 0.0,
+                    nssp,
+                    sampled: Some(Arc::clone(functions)),
+                };
+            }
+        };
+        let across = map.map_or(system.nssp + 1, |map| map.across());
+        let width = (-2.0 / coupling.ln()).sqrt() / nssp;
+        let mut mirror = Mirror { across, cells: Vec::new(), width, nssp, sampled: None };
         let (inner, outer) = (system.obstruction - 1.0 / nssp, 1.0 + 1.4 / nssp);
         for iy in 0..across {
             for ix in 0..across {
                 let r = mirror.coordinate(ix).hypot(mirror.coordinate(iy));
-                if r > inner && r < outer {
+                if map.map_or(r > inner && r < outer, |map| map.holds(ix, iy)) {
                     mirror.cells.push([ix as u16, iy as u16]);
                 }
             }
@@ -43,19 +169,24 @@ impl Mirror {
         mirror
     }
 
+    /// The influence functions of a mirror that has its own.
+    pub fn sampled(&self) -> Option<&InfluenceFunctions> {
+        self.sampled.as_deref()
+    }
+
     /// Number of actuators.
     pub fn len(&self) -> usize {
-        self.cells.len()
+        self.sampled.as_ref().map_or(self.cells.len(), |functions| functions.actuators())
     }
 
     /// Whether there is no actuator (never for a valid system).
     pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+        self.len() == 0
     }
 
-    /// Coordinate of grid line `k` in pupil radii, from -1 to 1.
+    /// Coordinate of grid line `k` in pupil radii: from -1 to 1 where there are `nssp + 1`.
     pub fn coordinate(&self, k: usize) -> f64 {
-        2.0 * k as f64 / (self.across as f64 - 1.0) - 1.0
+        2.0 * k as f64 / self.nssp - (self.across as f64 - 1.0) / self.nssp
     }
 
     /// One factor of the separable influence function (shape only, 1 at the actuator) at distance `d` in pupil radii.
@@ -70,6 +201,19 @@ impl Mirror {
         let scale = STROKE / truth.pitch * ARCSEC_PER_RADIAN;
         let count = truth.len();
         let mut out = Matrix::zeros(2 * count, self.len());
+        if let Some(functions) = self.sampled() {
+            let scale = ARCSEC_PER_RADIAN / truth.pitch;
+            for a in 0..self.len() {
+                let at = |x: f64, y: f64| functions.at(a, [x / radius, y / radius]);
+                let column = out.col_mut(a);
+                for i in 0..count {
+                    let [x, y] = truth.centre(i);
+                    column[i] = scale * (at(x + half, y) - at(x - half, y));
+                    column[count + i] = scale * (at(x, y + half) - at(x, y - half));
+                }
+            }
+            return out;
+        }
         for (a, cell) in self.cells.iter().enumerate() {
             let [ax, ay] = cell.map(|k| self.coordinate(k as usize));
             let column = out.col_mut(a);

@@ -3,7 +3,7 @@
 //! Order of the measurements: sensor by sensor (laser stars first), in each sensor all x slopes, then all y slopes; sub-apertures
 //! row by row, y outer and ascending, x inner and ascending. The truth sensor is not among them.
 
-use crate::params::{GuideStar, System};
+use crate::params::{GuideStar, System, Valid};
 use crate::{ARCSEC_PER_RADIAN, Error};
 
 /// The valid sub-apertures of one sensor.
@@ -19,6 +19,46 @@ pub struct SubApertures {
 }
 
 impl SubApertures {
+    /// Those of a system's sensor with `nssp` across.
+    ///
+    /// # Errors
+    /// None is valid, or the system's map has another size.
+    pub fn of(system: &System, nssp: usize) -> Result<Self, Error> {
+        if nssp == 1 || system.valid == Valid::Centre {
+            return SubApertures::new(system.diameter, system.obstruction, nssp);
+        }
+        let half = system.diameter / 2.0;
+        let mut out = SubApertures { nssp, pitch: system.diameter / nssp as f64, cells: Vec::new(), half };
+        for iy in 0..nssp {
+            for ix in 0..nssp {
+                let valid = match &system.valid {
+                    Valid::Map(map) => map.across() == nssp && map.holds(ix, iy),
+                    Valid::Illuminated(least) => out.lit(ix, iy, system.obstruction) >= *least,
+                    Valid::Centre => false,
+                };
+                if valid {
+                    out.cells.push([ix as u16, iy as u16]);
+                }
+            }
+        }
+        if out.cells.is_empty() {
+            let problem = format!(
+                "no sub-aperture of {nssp} x {nssp} is valid by the map or the illumination threshold"
+            );
+            return Err(Error::numeric("sub-apertures", problem));
+        }
+        Ok(out)
+    }
+
+    /// Fraction of the area of a cell that lies in the annular pupil.
+    fn lit(&self, ix: usize, iy: usize, obstruction: f64) -> f64 {
+        let corners = [ix, ix + 1, iy, iy + 1].map(|k| self.coordinate(k as f64));
+        let inside = |radius: f64| if radius > 0.0 { disc_in_rectangle(corners, radius) } else { 0.0 };
+        // A cell that lies in the pupil whole is lit whole, whatever rounding makes of its area.
+        let fraction = (inside(self.half) - inside(obstruction * self.half)) / (self.pitch * self.pitch);
+        if fraction > 1.0 - 1e-12 { 1.0 } else { fraction }
+    }
+
     /// Those whose centre lies in the pupil: `(obstruction D / 2)^2 <= x^2 + y^2 < (D / 2)^2`.
     ///
     /// Two special cases are MOAO's: a single sub-aperture (tip-tilt sensor) is always valid, and `nssp = 7` with an obstruction
@@ -81,6 +121,28 @@ impl SubApertures {
     }
 }
 
+/// Area common to a disc around the origin and the rectangle `[x0, x1, y0, y1]`.
+fn disc_in_rectangle([x0, x1, y0, y1]: [f64; 4], radius: f64) -> f64 {
+    corner(x1, y1, radius) - corner(x0, y1, radius) - corner(x1, y0, radius) + corner(x0, y0, radius)
+}
+
+/// Area common to the disc and the quadrant `u <= x`, `v <= y`, up to terms of one coordinate alone, which cancel in a rectangle: that
+/// of the disc and the rectangle between the origin and `(x, y)`, with the sign of `x y`.
+fn corner(x: f64, y: f64, radius: f64) -> f64 {
+    let (a, b) = (x.abs().min(radius), y.abs().min(radius));
+    let area = if a * a + b * b <= radius * radius {
+        a * b
+    } else {
+        // Below the circle from 0 to a, cut at b: the circle passes b at c.
+        let c = (radius * radius - b * b).sqrt();
+        let under = |t: f64| {
+            0.5 * (t * (radius * radius - t * t).max(0.0).sqrt() + radius * radius * (t / radius).asin())
+        };
+        b * c + under(a) - under(c)
+    };
+    area * x.signum() * y.signum()
+}
+
 /// Direction of a slope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub enum Axis {
@@ -117,7 +179,7 @@ impl Geometry {
     /// # Errors
     /// A sensor has no valid sub-aperture.
     pub fn new(system: &System) -> Result<Self, Error> {
-        let make = |nssp| SubApertures::new(system.diameter, system.obstruction, nssp);
+        let make = |nssp| SubApertures::of(system, nssp);
         let sensors: Vec<SubApertures> =
             system.stars.iter().map(|s| make(s.nssp)).collect::<Result<_, _>>()?;
         let blocks = blocks_of(&sensors);
@@ -240,6 +302,28 @@ mod tests {
             assert_eq!(SubApertures::new(d, eps, nssp).unwrap().len(), want, "{d} m, {eps}, {nssp}");
         }
         assert!(SubApertures::new(8.0, 0.9, 2).is_err());
+    }
+
+    #[test]
+    fn areas_of_a_disc_in_cells() {
+        let whole = disc_in_rectangle([-2.0, 2.0, -3.0, 3.0], 1.5);
+        assert!((whole - std::f64::consts::PI * 2.25).abs() < 1e-14);
+        assert!(
+            (disc_in_rectangle([0.0, 1.0, 0.0, 2.0], 2.0) - (3f64.sqrt() / 2.0 + std::f64::consts::PI / 3.0))
+                .abs()
+                < 1e-14
+        );
+        // Against counting points of a fine grid.
+        for cell in [[0.3, 0.8, -0.9, -0.4], [-0.2, 0.6, 0.5, 1.3], [0.9, 1.4, 0.9, 1.4]] {
+            let n = 2000;
+            let at = |a: f64, b: f64, k: usize| a + (b - a) * (k as f64 + 0.5) / n as f64;
+            let count = (0..n * n)
+                .filter(|k| at(cell[0], cell[1], k % n).hypot(at(cell[2], cell[3], k / n)) < 1.1)
+                .count();
+            let area = (cell[1] - cell[0]) * (cell[3] - cell[2]);
+            let wanted = area * count as f64 / (n * n) as f64;
+            assert!((disc_in_rectangle(cell, 1.1) - wanted).abs() < 1e-4, "{cell:?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ use crate::{ARCSEC_PER_RADIAN, Error};
 /// `log10` of the photon rate constant of a magnitude-0 star, in the units of the formula above.
 const ZERO_POINT: f64 = 2.9;
 
+/// Photons in 1/(m^2 s) of a star of magnitude 0 per m of bandwidth: `10^2.9` per angstrom and cm^2.
+pub(crate) const PHOTONS_PER_METRE: f64 = 794.328_234_724_281_5 * 1e14;
+
 /// Noise of one sub-aperture, in arcsec^2.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SlopeNoise {

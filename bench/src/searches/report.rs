@@ -51,8 +51,11 @@ fn by_channels(rows: &[Row], value: impl Fn(&Row) -> f64, published: impl Fn(&Ro
 fn bars(rows: &[&Row], value: impl Fn(&Row) -> f64, published: impl Fn(&Row) -> Option<f64>) -> String {
     const LINE: f64 = 18.0;
     let names = distinct(rows.iter().map(|row| row.name.to_owned()));
+    // As wide as the longest name is in its letters of one width.
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
+    let margins = [6.0, 14.0, 40.0, 7.8 * longest + 14.0];
     let mut chart =
-        Chart::new(520.0, 50.0 + LINE * names.len() as f64, [6.0, 14.0, 40.0, 130.0], "% of the events");
+        Chart::new(390.0 + margins[3], 50.0 + LINE * names.len() as f64, margins, "% of the events");
     let x = Scale::linear(0.0, 100.0, chart.left, chart.right);
     for (at, name) in names.iter().enumerate() {
         let y = chart.top + LINE * at as f64;

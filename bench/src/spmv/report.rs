@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use zellige_app::page::{Page, figure};
-use zellige_app::svg::{Chart, Scale, escape, short};
+use zellige_app::svg::{Chart, Scale, escape, positive, range, short};
 use zellige_app::text::distinct;
 
 use super::Row;
@@ -20,6 +20,9 @@ pub fn of_storage(matrix: &str, rows: &[Row]) -> Page {
     page.section("Storage", words, &panels(rows, "% of fp64", |row| row.percent));
     let words = "Time of a product in percent of one in fp64 in the same layout, in the same run (thesis, figures 3.4 and 4.5).";
     page.section("Time", words, &panels(rows, "% of fp64", |row| 100.0 * row.seconds.0 / row.seconds.1));
+    let words = "Errors of a product, in every row relative to what its magnitudes add up to for cw and cw-exact, as a whole for nw: dots; and the bound that \
+                 none of them exceeds: lines.";
+    page.section("Errors", words, &of_accuracies(rows, |rows, criteria| errors(rows, criteria)));
     let words =
         "Which part of the nonzeros is stored in how many bits, and which is left out (thesis, figure 4.7).";
     page.section(
@@ -32,9 +35,14 @@ pub fn of_storage(matrix: &str, rows: &[Row]) -> Page {
 
 /// A picture for each accuracy.
 fn panels(rows: &[Row], title: &str, value: impl Fn(&Row) -> f64) -> String {
+    let most = rows.iter().map(&value).filter(|value| value.is_finite()).fold(100.0, f64::max);
+    of_accuracies(rows, |rows, criteria| bars(rows, criteria, most, title, &value))
+}
+
+/// What is drawn of the rows of each accuracy, and the colours of their criteria.
+fn of_accuracies(rows: &[Row], draw: impl Fn(&[&Row], &[String]) -> String) -> String {
     let accuracies = distinct(rows.iter().map(|row| row.accuracy.to_string()));
     let criteria = distinct(rows.iter().map(|row| row.criterion.to_owned()));
-    let most = rows.iter().map(&value).filter(|value| value.is_finite()).fold(100.0, f64::max);
     let mut out = String::from("<div class=\"legend\">");
     for (k, criterion) in criteria.iter().enumerate() {
         let _ = write!(out, "<span><i class=\"b-c{k}\"></i>{}</span>", escape(criterion));
@@ -42,8 +50,12 @@ fn panels(rows: &[Row], title: &str, value: impl Fn(&Row) -> f64) -> String {
     out.push_str("</div><div class=\"row\">");
     for accuracy in &accuracies {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.accuracy.to_string() == *accuracy).collect();
-        out +=
-            &figure(&bars(&rows, &criteria, most, title, &value), &format!("accuracy {}", escape(accuracy)));
+        // 2^-24 as it is written by hand.
+        let accuracy = match accuracy.split_once('^') {
+            Some((base, power)) => format!("{}<sup>{}</sup>", escape(base), escape(power)),
+            None => escape(accuracy),
+        };
+        out += &figure(&draw(&rows, &criteria), &format!("accuracy {accuracy}"));
     }
     out + "</div>"
 }
@@ -54,6 +66,10 @@ fn bars(rows: &[&Row], criteria: &[String], most: f64, title: &str, value: impl 
     let mut chart = Chart::new(520.0, 260.0, [26.0, 10.0, 30.0, 44.0], title);
     let y = Scale::linear(0.0, most, chart.bottom, chart.top);
     chart.y_axis(&y, title);
+    let (whole, left, right) = (y.at(100.0), chart.left, chart.right);
+    chart.put(format_args!(
+        r#"<path d="M{left:.1} {whole:.1}H{right:.1}" class="edge"><title>100 %: fp64</title></path>"#
+    ));
     let group = (chart.right - chart.left) / sets.len().max(1) as f64;
     let width = (0.8 * group / criteria.len().max(1) as f64).min(40.0);
     for (at, set) in sets.iter().enumerate() {
@@ -69,6 +85,51 @@ fn bars(rows: &[&Row], criteria: &[String], most: f64, title: &str, value: impl 
                 bottom - top,
                 short(value(row))
             ));
+        }
+    }
+    chart.finish()
+}
+
+/// The error and the bound of each set and criterion.
+fn errors(rows: &[&Row], criteria: &[String]) -> String {
+    let measured = |row: &Row| {
+        if row.criterion == "nw" {
+            [row.error.normwise, row.bounds.normwise]
+        } else {
+            [row.error.componentwise, row.bounds.componentwise]
+        }
+    };
+    let sets = distinct(rows.iter().map(|row| row.set.to_string()));
+    let mut chart = Chart::new(520.0, 260.0, [26.0, 10.0, 30.0, 56.0], "errors and their bounds");
+    let (least, most) = range(rows.iter().flat_map(|row| measured(row)).filter(|&error| positive(error)));
+    let y = Scale::log(least, most, chart.bottom, chart.top);
+    chart.y_axis(&y, "relative error");
+    let group = (chart.right - chart.left) / sets.len().max(1) as f64;
+    let width = (0.8 * group / criteria.len().max(1) as f64).min(40.0);
+    for (at, set) in sets.iter().enumerate() {
+        let middle = chart.left + (at as f64 + 0.5) * group;
+        chart.text(middle, chart.bottom + 16.0, "middle", "tick", set);
+        for row in rows.iter().filter(|row| row.set.to_string() == *set) {
+            let k = criteria.iter().position(|criterion| criterion == row.criterion).unwrap_or(0);
+            let x = middle + (k as f64 + 0.5 - criteria.len() as f64 / 2.0) * width;
+            let ([error, bound], name) = (measured(row), escape(row.criterion));
+            if positive(bound) {
+                let (top, half) = (y.at(bound), 0.35 * width);
+                chart.put(format_args!(
+                    r#"<path d="M{:.1} {top:.1}H{:.1}" class="line c{k}"><title>{set}, {name}: at most {}</title></path>"#,
+                    x - half,
+                    x + half,
+                    short(bound)
+                ));
+            }
+            // An error of 0 has no place on the axis.
+            if positive(error) {
+                chart.put(format_args!(
+                    r#"<circle cx="{x:.1}" cy="{:.1}" r="4" class="dot f-c{k}"><title>{set}, {name}: {}</title></circle>"#,
+                    y.at(error),
+                    short(error)
+                ));
+            }
         }
     }
     chart.finish()

@@ -9,6 +9,7 @@
 //! | say what is solved | [`Operator`], [`from_fn`], [`Shifted`], [`Combination`], [`Product`], [`Adjoint`], [`Solve`] |
 //! | say how | [`Method`], [`Cg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
 //! | solve for several right-hand sides, or several shifts at once | [`solve_columns`], [`solve_shifted`], [`solve_shifts`] |
+//! | solve least-squares problems | [`LeastSquares`], [`least_squares`] |
 //! | say when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | watch | [`Logger`], [`History`] |
 //! | store vectors in fewer bits | [`MultiVector`], [`Storage`], [`Packed`] |
@@ -55,6 +56,7 @@ mod formulas;
 mod gmres;
 mod gpu;
 mod log;
+mod lsmr;
 pub mod method;
 mod minres;
 mod multishift;
@@ -77,10 +79,11 @@ pub use composed::{Adjoint, Combination, Product};
 pub use error::Error;
 pub use gmres::{Gmres, Orthogonalisation, RelaxedGmres};
 pub use log::{History, Logger};
+pub use lsmr::{LeastSquares, LeastSquaresSolution, least_squares};
 pub use method::Method;
 pub use minres::Minres;
 pub use multishift::{Refinement, ShiftedSolutions, solve_shifted, solve_shifted_with, solve_shifts};
-pub use operator::{FromFn, Operator, from_fn, multiply};
+pub use operator::{FromFn, Operator, from_fn, from_fn_between, multiply};
 pub use reliable::{ReliableUpdates, Stabilisation, Trigger, Updates};
 pub use scalar::Scalar;
 pub use shifted::Shifted;

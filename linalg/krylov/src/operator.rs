@@ -202,7 +202,16 @@ pub fn multiply<E: Scalar>(rt: &Runtime, a: &dyn Operator<E>, x: &[E]) -> Result
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub fn from_fn<E: Scalar>(space: &Space, f: impl Fn(&[E], &mut [E]) + Send + Sync + 'static) -> FromFn<E> {
-    FromFn { space: space.clone(), f: Arc::new(f), adjoint: None }
+    from_fn_between(space, space, f)
+}
+
+/// As [`from_fn`], for a function that makes vectors of `range` from those of `domain`.
+pub fn from_fn_between<E: Scalar>(
+    domain: &Space,
+    range: &Space,
+    f: impl Fn(&[E], &mut [E]) + Send + Sync + 'static,
+) -> FromFn<E> {
+    FromFn { domain: domain.clone(), range: range.clone(), f: Arc::new(f), adjoint: None }
 }
 
 /// What `f(x, y)` is: it overwrites `y` with `A x`.
@@ -224,7 +233,8 @@ type Function<E> = dyn Fn(&[E], &mut [E]) + Send + Sync;
 /// ```
 #[derive(Clone)]
 pub struct FromFn<E> {
-    space: Space,
+    domain: Space,
+    range: Space,
     f: Arc<Function<E>>,
     adjoint: Option<Arc<Function<E>>>,
 }
@@ -239,7 +249,11 @@ impl<E: Scalar> FromFn<E> {
 
 impl<E: Scalar> Operator<E> for FromFn<E> {
     fn domain(&self) -> &Space {
-        &self.space
+        &self.domain
+    }
+
+    fn range(&self) -> &Space {
+        &self.range
     }
 
     fn bytes(&self) -> u64 {
@@ -274,7 +288,7 @@ fn call<E: Scalar>(
     let (f, columns) = (Arc::clone(f), steps.columns());
     steps.one("function", 0, (reads(x.parts()), updates(y.parts())), move |(x, mut y)| {
         let x = joined(x);
-        let rows = E::of_words(&x).len() / columns;
+        let rows = y.iter_mut().map(|part| E::of_words_mut(part).len()).sum::<usize>() / columns;
         let mut result = vec![E::default(); rows];
         for c in 0..columns {
             let column: Vec<E> = E::of_words(&x).iter().skip(c).step_by(columns).copied().collect();

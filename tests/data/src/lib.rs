@@ -18,16 +18,28 @@ use std::sync::{Mutex, PoisonError};
 #[track_caller]
 pub fn data(relative: &str) -> Option<PathBuf> {
     let root = std::env::var_os("ZELLIGE_TEST_DATA").filter(|root| !root.is_empty()).map(PathBuf::from);
-    let test = match std::thread::current().name() {
-        Some(name) if name != "main" => name.to_owned(),
-        _ => std::panic::Location::caller().file().to_owned(),
-    };
+    let test = test();
     let found = find(root.as_deref(), relative);
     if let Err(missing) = &found {
         report(&test, missing, std::env::var_os("ZELLIGE_SKIPPED").map(PathBuf::from).as_deref());
         assert!(root.is_none(), "{missing}: complete the folder, or unset ZELLIGE_TEST_DATA");
     }
     found.ok()
+}
+
+/// Says that a test is skipped where a program of others that it needs is not installed.
+#[track_caller]
+pub fn skipped(missing: &str) {
+    report(&test(), missing, std::env::var_os("ZELLIGE_SKIPPED").map(PathBuf::from).as_deref());
+}
+
+/// The name of the test that asks.
+#[track_caller]
+fn test() -> String {
+    match std::thread::current().name() {
+        Some(name) if name != "main" => name.to_owned(),
+        _ => std::panic::Location::caller().file().to_owned(),
+    }
 }
 
 /// The file, or what is missing.

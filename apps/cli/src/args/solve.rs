@@ -18,6 +18,8 @@ Methods (--method)
 Preconditioners (--precond)
   none, jacobi, block:16 (diagonal blocks of at most so many rows), ilu0 (of a symmetric matrix ic0), chebyshev:4, amg, lu and lu:fp32 (complete factors)
 With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
+A matrix that is not square, or --damping, is a least-squares problem: LSMR (Fong and Saunders 2011), without preconditioner or copies. It ends where the
+residual is --tol of |b| + |A| |x|, or where A^T r is --tol of |A| |r|.
 
 The method may multiply with a copy (--operator) whose nonzeros are stored as accurately as their magnitude requires: a set of formats, what magnitudes are
 compared with (nw: the matrix, cw: their row, cw-exact: their row times the vector --x-for) and the accuracy of products. Residuals are always those of the matrix in the file.
@@ -42,6 +44,7 @@ Examples
   zellige solve A.mtx --method gmres:40 --operator ap7:cw:2^-24 --precond ilu0 --tol 1e-12 --json - --report solve.html
   zellige solve A.mtx --method cg --operator ap7:cw:2^-20 --reliable
   zellige solve A.mtx --method gmres:60 --relax ap7:cw:2^-37,ap7:cw:2^-24,ap7:cw:2^-16
+  zellige solve tall.mtx -b b.npy --tol 1e-8 -o x.npy       least squares
   zellige solve A.mtx --shifts 0,0.1,1 -o x.npy      A + sigma I for three sigma, at the price of one; three columns";
 
 /// `zellige solve`.
@@ -121,6 +124,11 @@ pub struct SolveArgs {
     /// Absolute tolerance; the run stops at whichever is reached first.
     #[arg(long, value_name = "NORM", value_parser = positive, hide_short_help = true)]
     pub abs_tol: Option<f64>,
+    /// Least squares: minimise |b - A x|^2 + LAMBDA^2 |x|^2 by LSMR.
+    ///
+    /// A matrix that is not square is solved so with LAMBDA = 0.
+    #[arg(long, value_name = "LAMBDA", value_parser = not_negative, hide_short_help = true)]
+    pub damping: Option<f64>,
     /// Most iterations in all.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub max_steps: usize,
@@ -145,6 +153,13 @@ pub struct SolveArgs {
     pub execution: ExecutionArgs,
     #[command(flatten)]
     pub outputs: RunOutputs,
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
+        _ => Err("a number from 0 on is needed".into()),
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

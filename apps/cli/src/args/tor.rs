@@ -77,12 +77,14 @@ fn policies() -> String {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "System")]
 pub struct SystemArgs {
-    /// Telescope, guide stars and targets: a .toml file, or MOAO's sys-params.txt.
+    /// Telescope, guide stars and targets: .toml, .yaml (ours or pyTomoAO's), .py (COMPASS), or MOAO's sys-params.txt.
+    ///
+    /// Of a COMPASS file nothing is executed: values that it computes are refused with their line.
     #[arg(value_name = "SYSTEM")]
     pub system: Input,
-    /// Turbulence profile: .toml or MOAO's atm-params.txt.
+    /// Turbulence profile: .toml, .yaml or MOAO's atm-params.txt.
     ///
-    /// A .toml SYSTEM may contain it.
+    /// SYSTEM may contain it. It is that at the zenith: the zenith angle of SYSTEM is applied.
     #[arg(long, value_name = "FILE")]
     pub atm: Option<Input>,
     /// Refuse parameters that would be repaired with a warning.
@@ -91,6 +93,16 @@ pub struct SystemArgs {
     /// Direction to reconstruct (arcsec), instead of those in SYSTEM; may be repeated.
     #[arg(long = "target", value_name = "X,Y", value_parser = target, allow_hyphen_values = true)]
     pub targets: Vec<[f64; 2]>,
+    /// Map of the sub-apertures that measure, instead of SYSTEM's rule: text of 0 and 1, .fits or .npy.
+    ///
+    /// Rows from the lowest y on. All sensors of more than one sub-aperture share it.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub valid_map: Option<Input>,
+    /// Influence functions of the mirror, instead of SYSTEM's model: .fits or .npy of (actuators, y, x).
+    ///
+    /// In m per volt (FITS also in um and nm, by BUNIT), on square pixels that cover the pupil.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub influence: Option<Input>,
 }
 
 /// How the factorisation is cut, and what happens when it fails.

@@ -8,9 +8,14 @@ use anyhow::Context;
 use zellige_app::text::digits;
 use zellige_files::observe::Observer;
 use zellige_psa::array::Array;
+use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::CHANNELS;
+use zellige_psa::events::Events;
 use zellige_psa::files;
+use zellige_psa::files::channel_map::ChannelMap;
+use zellige_psa::files::traces::{EventFile, Needs};
 use zellige_psa::pipeline::results::{EventResult, Results};
+use zellige_psa::report::{self, Shown};
 use zellige_psa::search::crosstalk::CrossTalk;
 use zellige_psa::search::{
     Answer, Batching, Event, Files, Flow, Found, Input, Method, PairPlan, Place, Plan, Rules, Searcher,
@@ -40,7 +45,10 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     };
     let title = format!("Events of {}", args.events.display());
     let results = [&search.results];
-    let page = || page_of(&title, &results);
+    let page = || match &search.basis {
+        Some(basis) => Ok(report::of_search(&title, basis, &search.results, &search.shown)),
+        None => page_of(&title, &results),
+    };
     args.outputs.write(&title, search.trace.as_ref(), &results, page, || text(&search))
 }
 
@@ -50,6 +58,10 @@ struct Search {
     events: usize,
     seconds: f64,
     trace: Option<Trace>,
+    /// Of a whole crystal.
+    basis: Option<Basis>,
+    /// Signals for the report.
+    shown: Vec<Shown>,
 }
 
 /// # Errors
@@ -63,6 +75,7 @@ fn are_of_arrays(args: &PsaRunArgs) -> Result<(), CommandError> {
         ("--cross-talk", rules.cross_talk.is_some()),
         ("--trapping", rules.trapping.is_some()),
         ("--array", args.array.is_some()),
+        ("--channel-map", args.channel_map.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
@@ -107,7 +120,8 @@ fn arrays(
         EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
     };
     let results = Results { events: found.into_iter().map(event).collect() };
-    Ok(Search { results, events: input.events.len(), seconds, trace: args.outputs.recorded(&rt)? })
+    let trace = args.outputs.recorded(&rt)?;
+    Ok(Search { results, events: input.events.len(), seconds, trace, basis: None, shown: Vec::new() })
 }
 
 /// How many events are on their way at most.
@@ -115,8 +129,8 @@ const ON_THE_WAY: usize = 8192;
 
 /// Events of a whole crystal.
 fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching) -> anyhow::Result<Search> {
-    let (basis, _) = files::basis::read(&args.basis)?;
-    let events = files::events::read(&args.events)?;
+    let basis = files::read_basis(&args.basis)?;
+    let mut source = Source::open(args, basis.sampling())?;
     let rules = rules(&args.rules, plan, basis.sampling().samples)?;
     let array = args.array.as_deref().map(Array::read).transpose()?;
     if array.as_ref().is_some_and(|array| array.place(args.crystal, [0.0; 3]).is_none()) {
@@ -126,18 +140,23 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
     let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
-    progress.stage("searching", events.count() as u64);
+    progress.stage("searching", source.total());
     let mut flow = Flow::new(&rt, plan, batching, &basis, rules)?;
     let begin = Instant::now();
-    let mut answers = Vec::with_capacity(events.count());
-    let length = CHANNELS * events.sampling.samples;
-    for (number, signals) in events.signals.chunks_exact(length).enumerate() {
-        let event = Event { timestamp: events.timestamps[number], hit: None, signals: signals.to_vec() };
+    let mut answers = Vec::new();
+    let mut number = 0;
+    let mut shown = Vec::new();
+    while let Some(event) = source.next(basis.sampling().samples)? {
+        if args.outputs.has_report() && args.show.contains(&number) {
+            shown.push(Shown { number, signals: event.signals.clone() });
+        }
         flow.push(event, begin).with_context(|| format!("event {number} of {}", args.events.display()))?;
         if flow.on_the_way() >= ON_THE_WAY {
             flow.wait(begin, &mut answers).map_err(failed)?;
+            interrupt::check()?;
         }
-        progress.advance(answers.len() as u64);
+        number += 1;
+        progress.advance(source.done());
     }
     flow.finish(begin, &mut answers).map_err(failed)?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -153,7 +172,75 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
         answer.places.iter().map(hit).collect::<Vec<_>>()
     };
     let results = Results { events: answers.iter().flat_map(hits).collect() };
-    Ok(Search { results, events: answers.len(), seconds, trace: args.outputs.recorded(&rt)? })
+    let (events, trace) = (answers.len(), args.outputs.recorded(&rt)?);
+    drop(flow);
+    Ok(Search { results, events, seconds, trace, basis: Some(basis), shown })
+}
+
+/// Where the events of a whole crystal come from.
+enum Source {
+    /// A folder, and how many of its events were taken.
+    Folder(Box<Events>, usize),
+    /// Frames, with the map of their channels where they are those of digitisers.
+    File(Box<EventFile>, Option<ChannelMap>),
+}
+
+impl Source {
+    /// # Errors
+    /// A folder or a file that cannot be read, frames of digitisers without a map, a map of another sampling.
+    fn open(args: &PsaRunArgs, sampling: Sampling) -> anyhow::Result<Self> {
+        let refuse = |problem: String| Err(CommandError::option("--channel-map", problem).into());
+        if args.events.is_dir() {
+            if args.channel_map.is_some() {
+                return refuse("of meaning for frames of digitisers: --events is a folder".into());
+            }
+            return Ok(Source::Folder(Box::new(files::events::read(&args.events)?), 0));
+        }
+        let needs = EventFile::needs(&args.events)?;
+        let map = args.channel_map.as_deref().map(ChannelMap::read).transpose()?;
+        match (&map, needs) {
+            (None, Needs::Map) => refuse(format!(
+                "{} holds traces of digitisers (mode 3): say which channel is which segment; the help has the keys",
+                args.events.display()
+            )),
+            (Some(map), Needs::Map) if (map.step() - sampling.step).abs() > 1e-6 * sampling.step => refuse(
+                format!("samples every {} ns, those of the basis every {} ns", map.step(), sampling.step),
+            ),
+            _ => Ok(Source::File(Box::new(EventFile::open(&args.events)?), map)),
+        }
+    }
+
+    /// Steps of the whole: events, or bytes.
+    fn total(&self) -> u64 {
+        match self {
+            Source::Folder(events, _) => events.count() as u64,
+            Source::File(file, _) => file.progress()[1],
+        }
+    }
+
+    fn done(&self) -> u64 {
+        match self {
+            Source::Folder(_, taken) => *taken as u64,
+            Source::File(file, _) => file.progress()[0],
+        }
+    }
+
+    fn next(&mut self, samples: usize) -> Result<Option<Event>, zellige_psa::Error> {
+        match self {
+            Source::Folder(events, taken) => {
+                let length = CHANNELS * events.sampling.samples;
+                let signals = events.signals.chunks_exact(length).nth(*taken);
+                let event = signals.map(|signals| Event {
+                    timestamp: events.timestamps[*taken],
+                    hit: None,
+                    signals: signals.to_vec(),
+                });
+                *taken += 1;
+                Ok(event)
+            }
+            Source::File(file, map) => file.next(map.as_ref(), samples),
+        }
+    }
 }
 
 /// How segments are searched.

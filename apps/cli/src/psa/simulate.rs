@@ -51,7 +51,7 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
     let times = [solved, begin.elapsed() - solved];
     drop((progress, armed));
     interrupt::check()?;
-    let target = args.agata.as_ref().or(args.gretina.as_ref());
+    let target = args.record.as_ref().or(args.gretina.as_ref());
     let written: &Path = {
         match (target, &args.output) {
             (Some(target), _) => {
@@ -60,7 +60,7 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
                         let places = cylindrical.places(basis.segments())?;
                         files::gretina::write(target, &basis, &places)?;
                     }
-                    None => files::agata::write(target, &basis)?,
+                    None => files::record::write(target, &basis)?,
                 }
                 target
             }
@@ -108,8 +108,8 @@ fn crystal(args: &PsaSimulate) -> Result<Crystal, zellige_psa::Error> {
 }
 
 fn sampling(args: &PsaSimulate) -> Sampling {
-    match (&args.agata, &args.gretina) {
-        (Some(_), _) => files::agata::SAMPLING,
+    match (&args.record, &args.gretina) {
+        (Some(_), _) => files::record::SAMPLING,
         (None, Some(_)) => files::gretina::SAMPLING,
         (None, None) => {
             Sampling { samples: args.samples.into(), step: args.sample_step, before: args.before.into() }

@@ -9,7 +9,8 @@ mod results;
 mod run;
 
 use zellige_runtime::Runtime;
-use zellige_tor::params::{self, Input, Mode};
+use zellige_tor::dm::InfluenceFunctions;
+use zellige_tor::params::{self, Input, MirrorModel, Mode, Valid};
 use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
 
 use crate::args::{ExecutionArgs, FactorArgs, NotSpd, RunOutputs, SystemArgs, Tile, Tor};
@@ -32,25 +33,34 @@ pub fn run(verb: &Tor) -> anyhow::Result<()> {
     }
 }
 
-/// Reads the system, prints what the reader repaired, and puts the targets of the command line in place.
+/// Reads the system, prints what the reader repaired, and puts in place what the command line says instead.
 fn read(args: &SystemArgs) -> anyhow::Result<Input> {
     let mode = if args.strict { Mode::Strict } else { Mode::Lenient };
-    let mut input = params::read(&args.system, args.atm.as_deref(), mode).map_err(bad_file)?;
+    let mut input = params::read(&args.system, args.atm.as_deref(), mode)
+        .map_err(|error| bad_file("SYSTEM or --atm", error))?;
     for warning in &input.warnings {
         out::note(&format!("warning: {warning}"));
     }
     if !args.targets.is_empty() {
         input.system.targets.clone_from(&args.targets);
-        input.system.check()?;
     }
+    if let Some(map) = &args.valid_map {
+        let map = zellige_tor::files::read_map(map).map_err(|error| bad_file("--valid-map", error))?;
+        input.system.valid = Valid::Map(map);
+    }
+    if let Some(file) = &args.influence {
+        let functions = InfluenceFunctions::read(file).map_err(|error| bad_file("--influence", error))?;
+        input.system.mirror = MirrorModel::Sampled(functions.into());
+    }
+    input.system.check()?;
     Ok(input)
 }
 
 /// A parameter file that can be read and is none is a bad parameter.
-fn bad_file(error: zellige_tor::Error) -> anyhow::Error {
+fn bad_file(option: &'static str, error: zellige_tor::Error) -> anyhow::Error {
     match error {
         zellige_tor::Error::File { path, problem, source: None } => {
-            CommandError::option("SYSTEM or --atm", format!("{}: {problem}", path.display())).into()
+            CommandError::option(option, format!("{}: {problem}", path.display())).into()
         }
         other => other.into(),
     }

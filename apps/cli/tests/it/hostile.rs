@@ -195,7 +195,7 @@ fn what_no_solver_takes_is_refused_in_short_lines() {
     fs::write(path.join("complex.mtx"), format!("{banner} complex general\n2 2 2\n1 1 1 0\n2 2 1 0\n"))
         .unwrap();
     fs::write(path.join("one.mtx"), format!("{banner} real symmetric\n2 2 2\n1 1 1\n2 2 3\n")).unwrap();
-    run(path, &["solve", "wide.mtx"]).expect(2).says("2 rows, 3 columns");
+    run(path, &["solve", "wide.mtx", "--method", "cg"]).expect(2).says("least squares");
     run(path, &["solve", "complex.mtx"]).expect(2).says("complex");
     ok(path, &["solve", "one.mtx", "--shifts", "-0.5,0"]);
     let system = fs::read_to_string(path.join("small.toml")).unwrap();

@@ -6,6 +6,7 @@ mod common;
 mod contract;
 mod devices;
 mod exit_codes;
+mod foreign;
 mod gpu_checks;
 mod hostile;
 mod interrupts;

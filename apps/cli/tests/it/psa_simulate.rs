@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use zellige_psa::files::geb::{self, Frame, mode3};
+use zellige_psa::files::geb::{self, Frame, FrameReader, mode3, write_frame};
+use zellige_psa::pipeline::stream::record::Traces;
 
 use crate::common::{ok, result, results, run};
 
@@ -44,7 +45,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     ok(&[&events[..], &["--workers", "3", "-o", "three"]].concat());
     let signals = |folder: &str| std::fs::read(here.join(folder).join("signals.npy")).unwrap();
     assert_eq!(signals("one"), signals("three"));
-    let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--agata", "basis.dat"]);
+    let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--record", "basis.dat"]);
     assert!(said.contains("basis.dat"));
     assert_eq!(std::fs::metadata(here.join("basis.dat")).unwrap().len() % 17_932, 0);
     ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--gretina", "gretina.dat"]);
@@ -65,6 +66,82 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     refused(&["psa", "simulate", "--grid", "0", "-o", "x"], 2, "grid");
     refused(&["psa", "events", "--basis", "one", "-o", "x"], 2, "holds no basis");
     refused(&["psa", "events", "--basis", "basis", "--energy", "7:3", "-o", "x"], 2, "uniform:15:5000");
+}
+
+/// A basis of GRETINA and traces of digitisers: the answers of the same events as frames of contacts, whatever digitiser each contact has.
+#[test]
+fn bases_and_traces_of_gretina_are_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let ok = |line: &str| ok(here, &line.split(' ').collect::<Vec<_>>());
+    ok("psa simulate --grid 5 --step 8 -o folder --samples 50 --before 0");
+    ok("psa simulate --grid 5 --step 8 --gretina gretina.dat");
+    ok("psa simulate --grid 5 --step 8 --record record.dat");
+    ok("psa events --basis folder -n 12 --noise 0 --adc-step 0 -o ev");
+    ok("psa frames ev --channels all --unit 0.25 -o contacts.geb");
+    // The same traces as digitisers give them: ten channels a board, odd ones inverted, with a baseline.
+    let mut stream = Vec::new();
+    let file = std::fs::File::open(here.join("contacts.geb")).unwrap();
+    let (mut reader, mut frame) = (FrameReader::new(file), Frame::default());
+    while reader.next(&mut frame).unwrap() {
+        let signals = Traces::of(&frame).unwrap().event.signals;
+        let samples = signals.len() / 37;
+        let mut payload = Vec::new();
+        for (contact, signal) in signals.chunks(samples).enumerate() {
+            let sign = if contact % 2 == 1 { -4.0 } else { 4.0 };
+            let level = 300 + contact as i16;
+            let steps = signal.iter().map(|x| level + (sign * x).round() as i16);
+            let steps: Vec<i16> = std::iter::repeat_n(level, 10).chain(steps).collect();
+            mode3::Trace::new((contact / 10) as u16, 5, (contact % 10) as u16, steps)
+                .unwrap()
+                .put(&mut payload);
+        }
+        write_frame(&mut stream, mode3::KIND, frame.timestamp, &payload).unwrap();
+    }
+    std::fs::write(here.join("run.geb"), stream).unwrap();
+    let mut map = "step = 10\nbaseline = 10\nbegin = 10\n".to_owned();
+    for contact in 0..37 {
+        let segment = if contact == 36 { "\"core\"".into() } else { contact.to_string() };
+        let sign = if contact % 2 == 1 { "-1" } else { "1" };
+        let (board, channel) = (contact / 10, contact % 10);
+        map += &format!(
+            "[[channel]]\nboard = {board}\nmodule = 5\nchannel = {channel}\nsegment = {segment}\ngain = 0.25\npolarity = {sign}\n"
+        );
+    }
+    std::fs::write(here.join("map.toml"), map).unwrap();
+    let search = "--window 40 --method fgs --precision fp64 --json -";
+    for basis in ["folder", "gretina.dat"] {
+        let contacts = ok(&format!("psa run --basis {basis} --events contacts.geb {search}"));
+        let digitisers =
+            ok(&format!("psa run --basis {basis} --events run.geb --channel-map map.toml {search}"));
+        let events = |text: &str| result(text)["events"].clone();
+        assert_eq!(events(&contacts), events(&digitisers), "{basis}");
+        assert!(events(&contacts).as_array().unwrap().len() >= 12, "{basis}");
+    }
+    // Without noise the folder's own events are found where they are nearest, and a report shows them.
+    ok("psa run --basis folder --events ev --report run.html --show 0,3");
+    let page = std::fs::read_to_string(here.join("run.html")).unwrap();
+    for part in ["Hits in the crystal", "Figures of merit", "event 3:", "segment"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let refused = |line: &str, parts: &[&str]| {
+        let ran = run(here, &line.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, Some(2), "{line}: {}", ran.stderr);
+        assert!(parts.iter().all(|part| ran.stderr.contains(part)), "{line}: {}", ran.stderr);
+    };
+    refused("psa run --basis gretina.dat --events run.geb", &["--channel-map", "mode 3"]);
+    refused(
+        "psa run --basis record.dat --events run.geb --channel-map map.toml",
+        &["every 10 ns", "every 5 ns"],
+    );
+    refused("psa run --basis folder --events ev --channel-map map.toml", &["--channel-map", "folder"]);
+    std::fs::write(here.join("x.adf"), b"ADF").unwrap();
+    refused("psa run --basis folder --events x.adf", &["ADF file of AGATA", "numpy"]);
+    // Two runs that are the same have nothing to draw.
+    ok("psa run --basis folder --events ev --json a.json");
+    ok("psa compare a.json a.json --report same.html");
+    let page = std::fs::read_to_string(here.join("same.html")).unwrap();
+    assert!(page.contains("Identical") && !page.contains("<svg"));
 }
 
 /// From a crystal to hits of events with three of them: by a run, a file of frames, a pipe and a socket, all the same.

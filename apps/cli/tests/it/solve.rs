@@ -169,3 +169,56 @@ fn what_is_wrong_has_a_code_and_a_name() {
         assert!(ran.stderr.contains(word), "{args:?}: {}", ran.stderr);
     }
 }
+
+/// A line through four points: the answer is that of a textbook, whatever the number of columns that are solved for at once.
+#[test]
+fn matrices_that_are_not_square_are_least_squares() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let head = "%%MatrixMarket matrix";
+    std::fs::write(here.join("a.mtx"), format!("{head} array real general\n4 2\n1\n1\n1\n1\n1\n2\n3\n4\n"))
+        .unwrap();
+    std::fs::write(
+        here.join("b.mtx"),
+        format!("{head} array real general\n4 2\n6\n5\n7\n10\n12\n10\n14\n20\n"),
+    )
+    .unwrap();
+    let words = [
+        "solve", "a.mtx", "-b", "b.mtx", "--tol", "1e-13", "--json", "-", "-o", "x.mtx", "--report", "x.html",
+    ];
+    let found = crate::common::results(&ok(here, &words));
+    assert_eq!(
+        (found[0]["method"].as_str(), found[0]["rows"].as_u64(), found[0]["columns"].as_u64()),
+        (Some("lsmr"), Some(4), Some(2))
+    );
+    assert!((found[0]["residual"].as_f64().unwrap() - 4.2f64.sqrt()).abs() < 1e-12, "{found}");
+    let text = std::fs::read_to_string(here.join("x.mtx")).unwrap();
+    let x: Vec<f64> = text
+        .lines()
+        .filter(|line| !line.starts_with('%'))
+        .skip(1)
+        .map(|line| line.parse().unwrap())
+        .collect();
+    for (x, wanted) in x.iter().zip([3.5, 1.4, 7.0, 2.8]) {
+        assert!((x - wanted).abs() < 1e-11, "{x} {wanted}");
+    }
+    assert!(std::fs::read_to_string(here.join("x.html")).unwrap().contains("<svg"));
+    // With damping also a square matrix, and the answer is shorter.
+    std::fs::write(here.join("i.mtx"), format!("{head} coordinate real general\n2 2 2\n1 1 1\n2 2 1\n"))
+        .unwrap();
+    let found = crate::common::results(&ok(here, &["solve", "i.mtx", "--damping", "1", "--json", "-"]));
+    assert!((found[0]["answer"].as_f64().unwrap() - 0.5f64.sqrt()).abs() < 1e-12, "{found}");
+    let refused = |words: &[&str], code: i32, part: &str| {
+        let ran = run(here, words);
+        assert_eq!(ran.code, Some(code), "{words:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(part), "{words:?}: {}", ran.stderr);
+    };
+    refused(&["solve", "a.mtx", "--method", "cg"], 2, "least squares");
+    refused(&["solve", "i.mtx", "--damping", "1", "--precond", "jacobi"], 2, "least squares");
+    refused(&["solve", "i.mtx", "--damping=-1"], 2, "from 0 on");
+    refused(
+        &["solve", "a.mtx", "-b", "random:1", "--max-steps", "1", "--tol", "1e-15"],
+        5,
+        "neither measure",
+    );
+}

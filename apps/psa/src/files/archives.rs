@@ -1,15 +1,15 @@
 //! Arrays of bases and events in one file: an archive (npz), or HDF5 where the crate is built with the feature `hdf5`.
 //!
-//! They are called as the files of a folder are: `signals`, `positions`, `segments`, and for events `energies` and `timestamps`. What is in an
-//! archive says nothing of sampling and origin, so that it takes the place of single arrays, not of a folder.
+//! They are called as the files of a folder are: `signals`, `positions`, `segments`, and for events `energies` and `timestamps`. Of a basis there is
+//! `sampling` as well (ns between samples, samples before charges move), so that it takes the place of a folder where its origin is not needed.
 
 use std::path::Path;
 
-use zellige_files::array::npz;
+use zellige_files::array::{Array, npz};
 
-use super::not_written;
+use super::{not_written, segments};
 use crate::Error;
-use crate::basis::Basis;
+use crate::basis::{Basis, FIXED, Sampling};
 use crate::channels::{CHANNELS, Segment};
 use crate::events::Events;
 
@@ -23,6 +23,8 @@ macro_rules! put_basis {
         let points = $basis.positions().len();
         $to.put("positions", &[points, 3], $basis.positions().as_flattened())?;
         $to.put("segments", &[points], &numbers($basis.segments()))?;
+        let sampling = $basis.sampling();
+        $to.put("sampling", &[2], &[sampling.step, sampling.before as f64])?;
         $to.put("signals", &[points, CHANNELS, $basis.sampling().samples], $basis.values())
     }};
 }
@@ -40,12 +42,50 @@ macro_rules! put_events {
     }};
 }
 
-/// Writes the arrays of a basis into an archive: `signals` (points x 37 x samples), `positions` (mm, points x 3), `segments` (0 to 35, points).
+/// Writes the arrays of a basis into an archive: `signals` (points x 37 x samples), `positions` (mm, points x 3), `segments` (0 to 35, points) and
+/// `sampling`.
 ///
 /// # Errors
 /// [`Error::File`]; nothing is left behind. So for all functions here.
 pub fn write_basis(path: &Path, basis: &Basis) -> Result<(), Error> {
     npz::Writer::write(path, |to| put_basis!(to, basis)).map_err(|error| not_written(path, error))
+}
+
+/// Reads the basis of an archive: `signals` (points x 37 x samples; `float32` or `float64` where 1 is the whole charge, `int16` where 16384 is),
+/// `positions` (mm, points x 3), `segments` (0 to 35, points, `uint8`) and `sampling` (ns between samples, samples before charges move).
+///
+/// # Errors
+/// [`Error::File`]; [`Error::Format`] for an array that is missing, has another shape or type, or holds what is no number.
+pub fn read_basis(path: &Path) -> Result<Basis, Error> {
+    let sampling = Array::open(&path.join("sampling"))?.sized(&["f8", "f4", "i8"], &[2])?.reals()?;
+    let signals = Array::open(&path.join("signals"))?.of(&["f4", "f8", "i2"], 3)?;
+    let (points, samples) = (signals.sides()[0], signals.sides()[2]);
+    let wrong = |problem: String| Error::Format { path: path.to_owned(), offset: None, problem };
+    if signals.sides()[1] != CHANNELS {
+        return Err(wrong(format!("signals of {} channels: a crystal has {CHANNELS}", signals.sides()[1])));
+    }
+    let (step, before) = (sampling[0], sampling[1]);
+    if !(step > 0.0 && step <= 1e6 && before >= 0.0 && before.fract() == 0.0 && before < samples as f64) {
+        return Err(wrong(format!(
+            "sampling = [{step}, {before}]: ns between samples, and how many of {samples} come before charges move"
+        )));
+    }
+    let whole = if signals.kind() == "i2" { FIXED } else { 1.0 };
+    let values = signals.reals()?.into_iter().map(|value| value as f32 / whole).collect::<Vec<f32>>();
+    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+        return Err(wrong(format!(
+            "signal {} of point {} holds what is no number",
+            at / samples % CHANNELS,
+            at / samples / CHANNELS
+        )));
+    }
+    let positions = Array::open(&path.join("positions"))?.sized(&["f4", "f8"], &[points, 3])?.reals()?;
+    if !positions.iter().all(|x| x.is_finite() && x.abs() < 1e4) {
+        return Err(wrong("positions hold what is no place in mm".into()));
+    }
+    let positions = positions.as_chunks().0.iter().map(|p: &[f64; 3]| p.map(|x| x as f32)).collect();
+    let segments = segments(Array::open(&path.join("segments"))?.sized(&["u1"], &[points])?)?;
+    Basis::new(Sampling { samples, step, before: before as usize }, positions, segments, values)
 }
 
 /// Writes the arrays of events into an archive: `signals` (keV, events x 37 x samples), `energies` (keV), `positions` (mm) and `segments` by event

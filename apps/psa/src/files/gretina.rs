@@ -19,6 +19,9 @@ pub const SAMPLING: Sampling = Sampling { samples: 50, step: 10.0, before: 0 };
 /// Bytes of a point.
 pub const RECORD: usize = PLACE + 12 + SIGNALS + 8 * CHANNELS;
 
+/// What such files begin with.
+pub const MAGIC: &[u8] = b"GRETA basis signals";
+
 /// Bytes of the text at the beginning.
 pub const HEADER: usize = 256;
 

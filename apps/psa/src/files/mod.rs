@@ -7,20 +7,24 @@
 //! | [`basis`] | a basis in a folder of arrays, what `zellige psa simulate` writes |
 //! | [`events`] | events in such a folder |
 //! | [`fields`] | the fields of a crystal in one |
-//! | [`agata`] | records as AGATA keeps its bases |
+//! | [`record`] | a basis in records of one size |
 //! | [`gretina`] | bases of GRETINA |
 //! | [`geb`] | frames of GRETINA's event files, from streams and to them |
+//! | [`channel_map`] | which channel of which digitiser is which contact |
+//! | [`traces`] | events of a crystal in frames |
 //!
 //! A file appears under its name when it is complete, or not at all. Readers trust no header with an allocation, and errors name the byte.
 
-pub mod agata;
 pub mod archives;
 pub mod arrays;
 pub mod basis;
+pub mod channel_map;
 pub mod events;
 pub mod fields;
 pub mod geb;
 pub mod gretina;
+pub mod record;
+pub mod traces;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read};
@@ -30,7 +34,66 @@ use zellige_files::WriteError;
 use zellige_files::array::{self, Array, Number};
 
 use crate::Error;
+use crate::basis::Basis;
 use crate::channels::Segment;
+
+/// Reads the basis of a crystal: a folder of [`basis`], an archive (npz) of [`archives`], a file of [`gretina`] or of [`record`].
+///
+/// # Errors
+/// As the reader of the format; [`Error::Format`] for a file of none of them, by name where it is one of AGATA's.
+pub fn read_basis(path: &Path) -> Result<Basis, Error> {
+    if path.is_dir() {
+        return basis::read(path).map(|(basis, _)| basis);
+    }
+    refuse_foreign(path)?;
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
+        return archives::read_basis(path);
+    }
+    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
+    let mut file = File::open(path).map_err(cannot)?;
+    let size = file.metadata().map_err(cannot)?.len();
+    let mut begin = [0; gretina::MAGIC.len()];
+    let read = fill(&mut file, &mut begin).map_err(cannot)?;
+    if begin[..read] == *gretina::MAGIC {
+        return gretina::read(path).map(|(basis, _)| basis);
+    }
+    if size > 0 && size.is_multiple_of(record::RECORD as u64) {
+        return record::read(path);
+    }
+    let problem = "no basis that is known: a folder of `psa simulate`, an archive (.npz) with signals, positions, segments and sampling, a basis of \
+                   GRETINA, or zellige records";
+    Err(Error::Format { path: path.to_owned(), offset: Some(0), problem: problem.into() })
+}
+
+/// Files of AGATA's programs whose layout is not published, by their names, and ROOT files, by their first bytes.
+///
+/// # Errors
+/// [`Error::Format`] for such a file: what it is, and how its content gets here.
+pub fn refuse_foreign(path: &Path) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    // Both are numbered where they are long: .adf.0003.
+    let what = if name.ends_with(".adf") || name.contains(".adf.") {
+        "an ADF file of AGATA"
+    } else if name.contains("mezz") && (name.contains(".cdat") || name.contains(".bdat")) {
+        "mezzanine data of AGATA"
+    } else if begins_with(path, b"root") {
+        "a ROOT file"
+    } else {
+        return Ok(());
+    };
+    let problem = format!(
+        "{what}, which is not read: export its traces (in keV, events x 37 x samples, 36 segments and the core) with numpy.save or numpy.savez; \
+         docs/how-to/agata-bases.md has a program that does so for ROOT trees"
+    );
+    Err(Error::Format { path: path.to_owned(), offset: None, problem })
+}
+
+fn begins_with(path: &Path, magic: &[u8]) -> bool {
+    let mut begin = vec![0; magic.len()];
+    path.is_file()
+        && File::open(path).and_then(|mut file| fill(&mut file, &mut begin)).is_ok()
+        && begin == magic
+}
 
 /// Writes a file through `body` and puts it in place only if everything worked.
 ///

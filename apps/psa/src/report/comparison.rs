@@ -18,11 +18,19 @@ pub fn of_comparison(names: [&str; 2], comparison: &Comparison) -> Page {
         comparison.rows()[0].same_percent
     );
     page.section(&format!("{a} beside {b}"), &words, "");
-    let picture = |drawn: String| format!("<div class=\"row\">{}</div>", figure(&drawn, &escape(a)));
-    let words = format!("How far points of {a} that are not those of {b} lie from them.");
-    page.section("Distances", &words, &picture(pictures::distances(&search)));
-    let words = format!("Which energies the hits have whose point is not that of {b}.");
-    page.section("Energies", &words, &picture(pictures::energies(&search)));
+    let is_identical = comparison.outcomes.iter().all(|outcome| outcome.is_same) && comparison.only_first.is_empty();
+    if is_identical && !comparison.outcomes.is_empty() {
+        let words = format!(
+            "Identical: {a} and {b} have the same point for every hit, so that there is nothing to draw of what differs."
+        );
+        page.section("Differences", &words, "");
+    } else {
+        let picture = |drawn: String| format!("<div class=\"row\">{}</div>", figure(&drawn, &escape(a)));
+        let words = format!("How far points of {a} that are not those of {b} lie from them.");
+        page.section("Distances", &words, &picture(pictures::distances(&search)));
+        let words = format!("Which energies the hits have whose point is not that of {b}.");
+        page.section("Energies", &words, &picture(pictures::energies(&search)));
+    }
     let line = |run: usize, name: String| {
         let point = |hit: &Outcome| Some((hit.energy, hit.from_truth?[run]));
         (name, comparison.outcomes.iter().filter_map(point).collect())

@@ -8,8 +8,8 @@ use zellige_app::svg::{Chart, Scale, escape, short};
 
 use crate::pipeline::results::{TallyResult, TrackResult};
 
-/// Most points of a line: more than the picture has pixels would only make it large.
-const POINTS: usize = 800;
+/// Most steps of energy that a line has: wide enough for the eye to tell one line from another.
+const POINTS: usize = 270;
 
 /// The page of hits.
 pub fn of_hits(name: &str, result: &TrackResult) -> Page {
@@ -76,18 +76,45 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
     let width = lines.first().map_or(1.0, |(_, spectrum)| spectrum.step) * together as f64;
     let most = lines.iter().flat_map(|(_, spectrum)| sums(spectrum)).max().unwrap_or(1);
     let mut chart = Chart::new(900.0, 380.0, [24.0, 14.0, 42.0, 64.0], "counts by energy");
-    // Half a count is where an empty step is drawn.
+    // So that one count is not the axis itself.
     let y = Scale::log(0.5, most.max(1) as f64, chart.bottom, chart.top);
     let x = Scale::linear(0.0, steps as f64 * width / together as f64, chart.left, chart.right);
     chart.y_axis(&y, &format!("counts in {} keV", short(width)));
     chart.x_axis(&x, "energy (keV)", false);
-    for (k, (_, spectrum)) in lines.iter().enumerate() {
-        let at =
-            |(step, count): (usize, u64)| (x.at((step as f64 + 0.5) * width), y.at((count as f64).max(0.5)));
-        chart.line(&sums(spectrum).into_iter().enumerate().map(at).collect::<Vec<_>>(), &format!("c{k}"));
+    // Steps, with gaps where nothing was counted. Lines that are the same as an earlier one are named with it.
+    let mut shown: Vec<(String, Vec<u64>)> = Vec::new();
+    for (name, spectrum) in lines {
+        let sums = sums(spectrum);
+        match shown.iter_mut().find(|(_, other)| *other == sums) {
+            Some((names, _)) => *names += &format!(", {name}"),
+            None => shown.push(((*name).to_owned(), sums)),
+        }
     }
-    legend(lines.iter().map(|(name, _)| *name))
-        + figure(&chart.finish(), "an empty step is at one half").as_str()
+    // The first line is drawn last, thin lines over what is below.
+    for (k, (_, sums)) in shown.iter().enumerate().rev() {
+        for (first, run) in runs(sums) {
+            let steps = run.iter().enumerate().flat_map(|(step, &count)| {
+                let left = (first + step) as f64 * width;
+                [left, left + width].map(|energy| (x.at(energy), y.at(count as f64)))
+            });
+            chart.line(&steps.collect::<Vec<_>>(), &format!("c{k}"));
+        }
+    }
+    legend(shown.iter().map(|(name, _)| name.as_str()))
+        + figure(&chart.finish(), "a gap is where nothing was counted").as_str()
+}
+
+/// Stretches of counts above 0, and where each begins.
+fn runs(counts: &[u64]) -> Vec<(usize, &[u64])> {
+    let mut begin = 0;
+    let mut out = Vec::new();
+    for run in counts.chunk_by(|a, b| (*a > 0) == (*b > 0)) {
+        if run[0] > 0 {
+            out.push((begin, run));
+        }
+        begin += run.len();
+    }
+    out
 }
 
 /// Efficiency and peak to total by multiplicity.

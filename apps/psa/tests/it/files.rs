@@ -12,7 +12,7 @@ use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Events, Spec};
 use zellige_psa::files::basis::{Origin, Values};
 use zellige_psa::files::{
-    agata, archives, arrays, basis as folder, events as event_files, fields as field_files, gretina,
+    archives, arrays, basis as folder, events as event_files, fields as field_files, gretina, record,
 };
 use zellige_psa::observe::Silent;
 use zellige_psa::{Error, detector::Detector};
@@ -53,11 +53,11 @@ fn bases_come_back() {
         assert_eq!(from, origin());
     }
     let record = place.path().join("basis.dat");
-    let basis = small_basis(agata::SAMPLING);
-    agata::write(&record, &basis).expect("written");
+    let basis = small_basis(record::SAMPLING);
+    record::write(&record, &basis).expect("written");
     assert_eq!(std::fs::metadata(&record).expect("a file").len(), 3 * 17_932);
-    assert!(same(&basis, &agata::read(&record).expect("read"), 0.0));
-    assert!(agata::write(&record, &small_basis(SAMPLING)).is_err());
+    assert!(same(&basis, &record::read(&record).expect("read"), 0.0));
+    assert!(record::write(&record, &small_basis(SAMPLING)).is_err());
 }
 
 #[test]
@@ -103,18 +103,18 @@ fn byte(error: &Error) -> Option<u64> {
 fn the_byte_of_what_is_wrong_is_named() {
     let place = tempfile::tempdir().expect("a folder");
     let record = place.path().join("basis.dat");
-    agata::write(&record, &small_basis(agata::SAMPLING)).expect("written");
+    record::write(&record, &small_basis(record::SAMPLING)).expect("written");
     let whole = std::fs::read(&record).expect("read");
     let with = |at: usize, bytes: [u8; 4]| {
         let mut damaged = whole.clone();
         damaged[at..at + 4].copy_from_slice(&bytes);
         std::fs::write(&record, damaged).expect("written");
-        byte(&agata::read(&record).expect_err("damaged"))
+        byte(&record::read(&record).expect_err("damaged"))
     };
     assert_eq!(with(17_932 + 20, 36i32.to_le_bytes()), Some(17_932 + 20));
     assert_eq!(with(2 * 17_932 + 100, f32::NAN.to_le_bytes()), Some(2 * 17_932 + 100));
     std::fs::write(&record, &whole[..20_000]).expect("written");
-    assert_eq!(byte(&agata::read(&record).expect_err("cut")), Some(20_000));
+    assert_eq!(byte(&record::read(&record).expect_err("cut")), Some(20_000));
     folder::write(place.path(), &small_basis(SAMPLING), &origin(), Values::Float32).expect("written");
     let segments = place.path().join("segments.npy");
     let mut bytes = std::fs::read(&segments).expect("read");
@@ -161,7 +161,7 @@ fn written() -> &'static [(&'static str, Vec<u8>)] {
             |name: &'static str| (name, std::fs::read(place.path().join(name)).expect("written before"));
         let of_basis =
             ["basis.toml", "positions.npy", "segments.npy", "signals.npy", "sensitivities.npy"].map(read);
-        agata::write(&place.path().join("basis.dat"), &small_basis(agata::SAMPLING)).expect("written");
+        record::write(&place.path().join("basis.dat"), &small_basis(record::SAMPLING)).expect("written");
         of_basis.into_iter().chain([read("basis.dat")]).collect()
     })
 }
@@ -172,7 +172,7 @@ fn last_line(text: &[u8]) -> usize {
 }
 
 fn read_all(place: &Path) -> [Result<(), Error>; 2] {
-    [folder::read(place).map(drop), agata::read(&place.join("basis.dat")).map(drop)]
+    [folder::read(place).map(drop), record::read(&place.join("basis.dat")).map(drop)]
 }
 
 proptest! {
@@ -201,7 +201,7 @@ proptest! {
             // The last digits of the last number may be missing,
             0 => at.index(length) < length - last_line(&written()[file].1),
             // and whole records: that cannot be seen.
-            5 => at.index(length) % agata::RECORD != 0,
+            5 => at.index(length) % record::RECORD != 0,
             _ => true,
         };
         if cut && is_seen {
@@ -265,7 +265,7 @@ fn arrays_come_back_from_archives() {
     assert!(signals.numbers.iter().zip(basis.values()).all(|(a, &b)| *a == f64::from(b)));
     assert_eq!(array("positions", 2).expect("positions").numbers[..3], [1.5, -2.0, 80.0]);
     assert!(std::fs::metadata(&path).expect("a file").len() < 4 * basis.values().len() as u64, "compressed");
-    for (name, words) in [("", "FILE.npz/NAME"), ("noise", "positions, segments, signals")] {
+    for (name, words) in [("", "FILE.npz/NAME"), ("noise", "positions, segments, sampling, signals")] {
         let path = if name.is_empty() { path.clone() } else { path.join(name) };
         let error = arrays::read(&path, 3).expect_err(name).to_string();
         assert!(error.contains(words), "{error}");

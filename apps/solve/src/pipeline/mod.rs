@@ -1,5 +1,6 @@
 //! Several right-hand sides with one matrix, or with shifts of it.
 
+pub mod least_squares;
 pub mod results;
 
 use std::sync::{Mutex, PoisonError};

@@ -6,6 +6,8 @@ use zellige_sparse::krylov::History;
 use zellige_sparse::system::{self, Answer};
 use zellige_sparse::{Csr, Description};
 
+use super::least_squares::Fitted;
+
 /// What was found for one right-hand side, and one shift.
 #[derive(Debug)]
 pub struct Solved {
@@ -71,6 +73,81 @@ pub struct SolveResult {
     pub attempts: Vec<Attempt>,
     /// Residuals by step.
     pub history: Residuals,
+}
+
+/// What `zellige solve` writes for a right-hand side.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SolveOutput {
+    /// Of a system.
+    System(Box<SolveResult>),
+    /// Of a least-squares problem: a matrix that is not square, or `--damping`.
+    LeastSquares(Box<LeastSquaresResult>),
+}
+
+/// A result of `zellige solve` for a least-squares problem.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LeastSquaresResult {
+    /// Whether one of the measures is within the requested tolerance.
+    pub converged: bool,
+    /// Why the solver stopped.
+    pub reason: &'static str,
+    /// `lsmr`.
+    pub method: &'static str,
+    /// Rows of the matrix.
+    pub rows: usize,
+    /// Columns of the matrix.
+    pub columns: usize,
+    /// Nonzeros of the matrix.
+    pub nonzeros: usize,
+    /// What `x` costs beside the residual.
+    pub damping: f64,
+    /// Steps.
+    pub iterations: usize,
+    /// `|b - A x|` (2-norm).
+    pub residual: f64,
+    /// `|A^T (b - A x) - damping^2 x|` (2-norm): 0 at the minimum.
+    pub gradient: f64,
+    /// The right-hand side (2-norm).
+    pub rhs: f64,
+    /// The answer (2-norm).
+    pub answer: f64,
+    /// Frobenius norm of the part of the matrix that the method has seen.
+    pub norm: f64,
+    /// Storing the matrix and its transpose (s).
+    pub seconds_setup: f64,
+    /// Steps (s), of all right-hand sides together.
+    pub seconds_solve: f64,
+    /// Bytes of the matrix and its transpose, as they are multiplied with.
+    pub bytes: u64,
+    /// By step, the measure that the tolerance is compared with: the smaller of `|r| / (|b| + |A| |x|)` and `|A^T r - damping^2 x| / (|A| |r|)`.
+    pub history: Vec<f64>,
+}
+
+impl LeastSquaresResult {
+    /// Of a matrix and what was found.
+    pub fn new(a: &Csr, damping: f64, fitted: &Fitted) -> Self {
+        let solution = &fitted.solution;
+        LeastSquaresResult {
+            converged: solution.reason.is_converged(),
+            reason: solution.reason.name(),
+            method: "lsmr",
+            rows: a.rows(),
+            columns: a.columns(),
+            nonzeros: a.elements(),
+            damping,
+            iterations: solution.steps,
+            residual: solution.residual,
+            gradient: solution.gradient,
+            rhs: solution.rhs,
+            answer: solution.answer,
+            norm: solution.norm,
+            seconds_setup: fitted.setup.as_secs_f64(),
+            seconds_solve: fitted.solve.as_secs_f64(),
+            bytes: fitted.bytes,
+            history: fitted.history.steps.clone(),
+        }
+    }
 }
 
 /// Times of an answer (s).

@@ -3,11 +3,12 @@
 //! `SR = mean over all pairs of pupil points of exp(-k^2/2 (P_ii + P_jj - 2 P_ij))`, `P = F Cvv F^T`, `k = 2 pi / lambda`, with `F` the
 //! influence functions at the points (conventions of [`Pupil`]). `P` is never stored: for 86 sub-apertures across it would have
 //! 8e9 entries. Because influence functions are Gaussian, `F` is the product of a factor in x and one in y: with `M_i` row `i` of
-//! `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`, about `1 / nssp` of the work of the dense product.
+//! `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`, about `1 / nssp` of the work of the dense product, which
+//! a mirror with influence functions of its own needs.
 //! A block is one line of pupil points against this line and all later ones; the blocks are independent.
 
-use super::check_cvv;
 use super::pupil::Pupil;
+use super::{check_cvv, sampled};
 use crate::dm::{Mirror, STROKE};
 use crate::matrix::gemm;
 use crate::params::System;
@@ -65,6 +66,25 @@ impl ExactStrehl {
         let Some(points) = self.pupil.lines.get(i).filter(|line| !line.is_empty()) else {
             return 0.0;
         };
+        if let Some(dense) = &self.pupil.dense {
+            let first: usize = self.pupil.lines[..i].iter().map(Vec::len).sum();
+            let half = |y: usize, x: usize| self.half_variance[x + self.pupil.across * y];
+            let halves = self
+                .pupil
+                .lines
+                .iter()
+                .enumerate()
+                .skip(i)
+                .flat_map(|(y, line)| line.iter().map(move |&x| half(y, x)));
+            return sampled::pairs(
+                dense,
+                &self.cvv,
+                first,
+                points.len(),
+                &halves.collect::<Vec<_>>(),
+                self.scale,
+            );
+        }
         let (across, side, actuators) = (self.pupil.across, self.mirror.across, self.mirror.len());
         let factor = &self.pupil.factor;
 

@@ -12,6 +12,7 @@
 mod exact;
 mod fft;
 mod pupil;
+mod sampled;
 mod stationary;
 
 pub use exact::ExactStrehl;

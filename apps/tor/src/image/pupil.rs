@@ -1,6 +1,6 @@
 //! The sampled pupil and the wavefront error over it.
 
-use super::check_cvv;
+use super::{check_cvv, sampled};
 use crate::dm::{Mirror, STROKE};
 use crate::matrix::gemm;
 use crate::params::System;
@@ -17,6 +17,8 @@ pub struct Pupil {
     /// Influence of actuator column (or row) `k` at grid column (or row) `p`, `across x mirror.across`: the influence function is the
     /// product of one factor in x and one in y.
     pub(super) factor: Matrix,
+    /// Of a mirror with functions of its own: points x actuators, in units of `STROKE`, line by line.
+    pub(super) dense: Option<Matrix>,
 }
 
 impl Pupil {
@@ -24,7 +26,7 @@ impl Pupil {
     pub fn new(system: &System, mirror: &Mirror) -> Self {
         let across = 4 * system.nssp;
         let at = |k: usize| (2.0 * k as f64 + 1.0) / across as f64 - 1.0;
-        let lines = (0..across)
+        let lines: Vec<Vec<usize>> = (0..across)
             .map(|y| {
                 (0..across)
                     .filter(|&x| {
@@ -36,7 +38,11 @@ impl Pupil {
             .collect();
         let factor =
             Matrix::from_fn(across, mirror.across, |p, k| mirror.profile(at(p) - mirror.coordinate(k)));
-        Pupil { across, lines, factor }
+        let points =
+            || lines.iter().enumerate().flat_map(|(y, line)| line.iter().map(move |&x| [at(x), at(y)]));
+        let dense =
+            mirror.sampled().map(|functions| sampled::at_points(functions, &points().collect::<Vec<_>>()));
+        Pupil { across, lines, factor, dense }
     }
 
     /// Number of points.
@@ -51,6 +57,9 @@ impl Pupil {
 
     /// `diag(F Cvv F^T)` in units of `STROKE^2`, on the whole `across x across` grid (0 outside the pupil; x inner).
     pub(super) fn variance(&self, mirror: &Mirror, cvv: &Matrix) -> Vec<f64> {
+        if let Some(dense) = &self.dense {
+            return self.on_grid(&sampled::variance(dense, cvv));
+        }
         // Beyond 5 pitches an influence function is below 0.2^25: less than rounding, so each point has few actuators.
         let negligible = 1e-18;
         let near: Vec<Vec<usize>> = (0..self.across)
@@ -89,8 +98,28 @@ impl Pupil {
         out
     }
 
+    /// Values of the points on the whole grid, 0 outside the pupil.
+    fn on_grid(&self, values: &[f64]) -> Vec<f64> {
+        let mut out = vec![0.0; self.across * self.across];
+        let places = self
+            .lines
+            .iter()
+            .enumerate()
+            .flat_map(|(y, line)| line.iter().map(move |&x| x + self.across * y));
+        places.zip(values).for_each(|(at, value)| out[at] = *value);
+        out
+    }
+
     /// `F^T u` (per actuator, in units of `STROKE`) of a function `u` on the grid that vanishes outside the pupil.
     fn project(&self, mirror: &Mirror, u: &Matrix) -> Matrix {
+        if let Some(dense) = &self.dense {
+            let places =
+                self.lines.iter().enumerate().flat_map(|(y, line)| line.iter().map(move |&x| (x, y)));
+            let values: Vec<f64> = places.map(|(x, y)| u[(x, y)]).collect();
+            return Matrix::from_fn(mirror.len(), 1, |a, _| {
+                dense.col(a).iter().zip(&values).map(|(f, u)| f * u).sum()
+            });
+        }
         let mut rows = Matrix::zeros(mirror.across, self.across);
         gemm(rows.view_mut(), false, self.factor.view().transpose(), u.view(), 1.0);
         let mut grid = Matrix::zeros(mirror.across, mirror.across);

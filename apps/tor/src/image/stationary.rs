@@ -9,8 +9,8 @@
 //! `C(r) > C(0)`, a structure function below 0, whose exponential grows without bound. `exp(-D/2)` is the modulus of a mean of phasors, at
 //! most 1, so that `D` counts as 0 there, and [`Psf::contradiction`] says on how much of the transfer function that was so.
 
-use super::check_cvv;
 use super::fft::Fft2;
+use super::{check_cvv, sampled};
 use crate::dm::{Mirror, STROKE};
 use crate::params::{Atmosphere, System};
 use crate::turbulence::{Table, k1};
@@ -36,8 +36,8 @@ pub struct Psf {
 }
 
 /// Sampling of the pupil plane: `size` pixels of `pixel` m, `step` pixels per actuator pitch.
-struct Sampling {
-    size: usize,
+pub(super) struct Sampling {
+    pub(super) size: usize,
     step: usize,
     pixel: f64,
 }
@@ -65,18 +65,22 @@ impl Sampling {
         k.rem_euclid(self.size as isize) as usize
     }
 
+    /// Pixels of the pupil, and where each is in pupil radii.
+    pub(super) fn pupil(&self, system: &System) -> Vec<(usize, [f64; 2])> {
+        let radius = system.diameter / 2.0;
+        let at = |k: usize| self.distance(k) * self.pixel / radius;
+        let place = |k: usize| (k, [at(k % self.size), at(k / self.size)]);
+        let inside = |(_, [x, y]): &(usize, [f64; 2])| {
+            let r = x.hypot(*y);
+            r > system.obstruction && r <= 1.0
+        };
+        (0..self.size * self.size).map(place).filter(inside).collect()
+    }
+
     /// Transfer function of the telescope, origin at index 0, sum 1.
     fn telescope(&self, system: &System, fft: &Fft2) -> Vec<f64> {
-        let radius = system.diameter / 2.0;
         let mut pupil = vec![0.0; self.size * self.size];
-        for (k, slot) in pupil.iter_mut().enumerate() {
-            let x = self.distance(k % self.size) * self.pixel / radius;
-            let y = self.distance(k / self.size) * self.pixel / radius;
-            let r = x.hypot(y);
-            if r > system.obstruction && r <= 1.0 {
-                *slot = 1.0;
-            }
-        }
+        self.pupil(system).iter().for_each(|(k, _)| pupil[*k] = 1.0);
         let mut spectrum = fft.forward(&pupil);
         for z in &mut spectrum {
             *z = (z.norm_sqr()).into();
@@ -92,6 +96,30 @@ impl Sampling {
     }
 }
 
+impl Sampling {
+    /// The image of a transfer function, of a residual of `variance` m^2.
+    fn image(&self, system: &System, fft: &Fft2, otf: &[f64], variance: f64, contradiction: f64) -> Psf {
+        let n = self.size;
+        // The transform of an even function is real; fold the origin to the centre.
+        let spectrum = fft.forward(otf);
+        let mut image = vec![0.0; n * n];
+        for y in 0..n {
+            for x in 0..n {
+                // `forward` leaves the transform transposed.
+                image[(x + n / 2) % n + n * ((y + n / 2) % n)] = spectrum[y + n * x].re;
+            }
+        }
+        Psf {
+            size: n,
+            pixel: system.wavelength / (n as f64 * self.pixel) * crate::ARCSEC_PER_RADIAN,
+            image,
+            strehl: otf.iter().sum(),
+            wfe_nm: variance.max(0.0).sqrt() * 1e9,
+            contradiction,
+        }
+    }
+}
+
 /// The stationary image of a residual `cvv` \[volts^2\] on the given mirror, at the system's imaging wavelength.
 ///
 /// # Errors
@@ -101,6 +129,13 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
     let s = Sampling::new(system);
     let n = s.size;
     let fft = Fft2::new(n);
+    if let Some(functions) = mirror.sampled() {
+        let structure = sampled::structure_function(functions, &s.pupil(system), cvv, n, &fft)?;
+        let k2 = (2.0 * PI / system.wavelength).powi(2);
+        let mut otf = s.telescope(system, &fft);
+        otf.iter_mut().zip(&structure.values).for_each(|(v, d)| *v *= (-0.5 * k2 * d).exp());
+        return Ok(s.image(system, &fft, &otf, structure.variance, 0.0));
+    }
 
     let across = mirror.across as isize;
     let side = 2 * across - 1;
@@ -144,24 +179,7 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
         }
         *v *= exponent.min(0.0).exp();
     }
-    let strehl = otf.iter().sum();
-    // The transform of an even function is real; fold the origin to the centre.
-    let spectrum = fft.forward(&otf);
-    let mut image = vec![0.0; n * n];
-    for y in 0..n {
-        for x in 0..n {
-            // `forward` leaves the transform transposed.
-            image[(x + n / 2) % n + n * ((y + n / 2) % n)] = spectrum[y + n * x].re;
-        }
-    }
-    Ok(Psf {
-        size: n,
-        pixel: system.wavelength / (n as f64 * s.pixel) * crate::ARCSEC_PER_RADIAN,
-        image,
-        strehl,
-        wfe_nm: covariance[0].max(0.0).sqrt() * 1e9,
-        contradiction,
-    })
+    Ok(s.image(system, &fft, &otf, covariance[0], contradiction))
 }
 
 /// Strehl ratio at the system's imaging wavelength without any correction: what the reconstructor is up against.

@@ -1,8 +1,8 @@
 //! What a system and an atmosphere must satisfy, whatever file they came from.
 
 use super::{
-    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, NoiseModel, StarKind, System,
-    Warning,
+    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, NoiseModel, StarKind,
+    System, Valid, Warning,
 };
 use crate::Error;
 use std::collections::HashMap;
@@ -44,6 +44,11 @@ impl Place {
         self.names.insert(key.to_owned(), name.to_owned());
     }
 
+    /// Records the line of a `key` that the file calls as we do.
+    pub(super) fn line(&mut self, key: &str, line: usize) {
+        self.lines.insert(key.to_owned(), line);
+    }
+
     /// Lets `key`, which has no place of its own in this file, point where `other` points.
     pub(super) fn alias(&mut self, key: &str, other: &str) {
         if let (Some(line), Some(name)) = (self.lines.get(other).copied(), self.names.get(other).cloned()) {
@@ -60,7 +65,8 @@ impl Place {
         // A missing key is looked for at the head of its table.
         let table = key.rsplit_once('.').map_or("", |(table, _)| table);
         let line = [key, &general, table].iter().find_map(|k| self.lines.get(*k)).copied();
-        let name = self.names.get(&general).map_or_else(|| key.to_owned(), |n| format!("{n} ({key})"));
+        let name = self.names.get(key).or_else(|| self.names.get(&general));
+        let name = name.map_or_else(|| key.to_owned(), |n| format!("{n} ({key})"));
         (line, name)
     }
 
@@ -98,7 +104,15 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     let mut warnings = Vec::new();
     place.range("telescope.diameter", s.diameter, 0.01, 1000.0, "m")?;
     place.range("telescope.obstruction", s.obstruction, 0.0, 0.99, "(fraction of the diameter)")?;
+    place.range("telescope.zenith_angle", s.zenith_angle, 0.0, 80.0, "degrees")?;
+    if let Valid::Illuminated(least) = s.valid {
+        place.range("sensors.illumination", least, 1e-6, 1.0, "(fraction of a sub-aperture's area)")?;
+    }
+    mirror(s, place)?;
     nssp("sensors.nssp", s.nssp, place)?;
+    if let Valid::Map(map) = &s.valid {
+        fits_map("sensors.nssp", s.nssp, map.across(), place)?;
+    }
     place.range("sensors.lgs_cst", s.lgs_cst, 0.0, 1e9, "arcsec^2")?;
     place.range("imaging.wavelength", s.wavelength, 1e-7, 1e-3, "m")?;
     if s.stars.is_empty() || s.stars.len() > MAX_STARS {
@@ -174,6 +188,23 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     Ok(warnings)
 }
 
+/// The model's own limits: what is sampled was checked where it was read.
+fn mirror(s: &System, place: &Place) -> Result<(), Error> {
+    let MirrorModel::Gaussian { coupling, actuators } = &s.mirror else {
+        return Ok(());
+    };
+    place.range("mirror.coupling", *coupling, 0.01, 0.9, "(share of the peak that a neighbour sees)")?;
+    match actuators.as_ref().map(|map| map.across()) {
+        // The image of a much wider mirror would not fit its grid.
+        Some(across) if across < 2 || 2 * (across - 1) > 3 * s.nssp + 2 => Err(place.error(
+            "mirror.actuators",
+            format!("{across} actuators across for {} sub-apertures", s.nssp),
+            "their pitch is that of the sub-apertures: give a map with a border of at most a quarter of the pupil",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn nssp(key: &str, value: usize, place: &Place) -> Result<(), Error> {
     if (1..=MAX_NSSP).contains(&value) {
         Ok(())
@@ -187,6 +218,9 @@ fn star_alone(i: usize, star: &GuideStar, s: &System, place: &Place) -> Result<(
     place.range(&key("x"), star.direction[0], -7200.0, 7200.0, "arcsec")?;
     place.range(&key("y"), star.direction[1], -7200.0, 7200.0, "arcsec")?;
     nssp(&key("nssp"), star.nssp, place)?;
+    if let Valid::Map(map) = &s.valid {
+        fits_map(&key("nssp"), star.nssp, map.across(), place)?;
+    }
     for v in star.pupil_shift {
         place.range(&key("pupil_shift"), v, -s.diameter, s.diameter, "m")?;
     }
@@ -236,6 +270,18 @@ fn star_alone(i: usize, star: &GuideStar, s: &System, place: &Place) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Refuses a map of another size than the sensor's.
+pub(super) fn fits_map(key: &str, nssp: usize, across: usize, place: &Place) -> Result<(), Error> {
+    if nssp == 1 || nssp == across {
+        return Ok(());
+    }
+    Err(place.error(
+        key,
+        format!("{nssp} sub-apertures across, and a map of {across}"),
+        "give a map of that size, or an illumination threshold, which suits every sensor",
+    ))
 }
 
 /// Refuses negative strengths.

@@ -3,8 +3,8 @@
 use super::check;
 use super::entries::{Cursor, Entry};
 use super::{
-    AngleUnit, Atmosphere, GuideStar, Layer, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, Mode, NoiseModel,
-    Photometry, StarKind, System, Warning,
+    AngleUnit, Atmosphere, GuideStar, Layer, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, MirrorModel, Mode,
+    NoiseModel, Photometry, StarKind, System, Valid, Warning,
 };
 use crate::Error;
 use std::path::Path;
@@ -253,6 +253,9 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
     let system = System {
         diameter,
         obstruction,
+        zenith_angle: 0.0,
+        valid: Valid::Centre,
+        mirror: MirrorModel::default(),
         nssp,
         stars,
         targets,

@@ -1,19 +1,25 @@
 //! Systems and atmospheres: what they are made of, and reading them from files.
 //!
-//! Three kinds of file are understood: MOAO's `sys-params.txt` in its current layout (36 entries) and its older one (22 entries,
-//! one noise variance instead of photometry), MOAO's `atm-params.txt`, and a TOML file of our own that holds everything.
-//! [`read`] recognises them. Nothing is guessed silently: what is repaired is a [`Warning`], and an error in strict mode.
+//! Five kinds of file are understood: MOAO's `sys-params.txt` in its current layout (36 entries) and its older one (22 entries,
+//! one noise variance instead of photometry), MOAO's `atm-params.txt`, COMPASS's parameter files in Python (nothing of them is
+//! executed), the YAML files of pyTomoAO, and a file of our own that holds everything, in TOML or YAML.
+//! [`read`] recognises them. Nothing is guessed silently: what is repaired or assumed is a [`Warning`].
 
 mod check;
+mod compass;
 mod entries;
 mod moao;
 mod own;
+mod tomoao;
+mod yaml;
 
 use crate::Error;
 use std::path::{Path, PathBuf};
 
+pub use compass::parse_compass;
 pub use moao::{parse_atmosphere, parse_system};
 pub use own::parse_toml;
+pub use yaml::parse_yaml;
 
 /// The system that `zellige tor example` prints: an 8 m telescope.
 pub const EXAMPLE: &str = include_str!("../../systems/demo.toml");
@@ -151,6 +157,95 @@ impl AngleUnit {
     }
 }
 
+/// Cells of a square grid that count: sub-apertures or actuators.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellMap {
+    across: usize,
+    cells: Vec<bool>,
+}
+
+impl CellMap {
+    /// A map of `rows`, the lowest y first, with x ascending in each.
+    ///
+    /// # Errors
+    /// In words: no row, rows of other lengths than their number, more than [`MAX_NSSP`] + 1 of them, no cell that counts.
+    pub fn new(rows: &[Vec<bool>]) -> Result<Self, String> {
+        let across = rows.len();
+        if across == 0 || across > MAX_NSSP + 1 {
+            return Err(format!("a map of {across} rows: there are 1 to {}", MAX_NSSP + 1));
+        }
+        if let Some(bad) = rows.iter().position(|row| row.len() != across) {
+            return Err(format!(
+                "row {} of the map has {} cells, the map {across} rows",
+                bad + 1,
+                rows[bad].len()
+            ));
+        }
+        let cells = rows.concat();
+        if !cells.contains(&true) {
+            return Err("no cell of the map counts".into());
+        }
+        Ok(CellMap { across, cells })
+    }
+
+    /// As [`CellMap::new`], from numbers that are 0 or 1.
+    ///
+    /// # Errors
+    /// As [`CellMap::new`]; also for another number.
+    pub fn from_numbers(rows: &[Vec<f64>]) -> Result<Self, String> {
+        let flag = |x: &f64| match x {
+            0.0 => Ok(false),
+            1.0 => Ok(true),
+            other => Err(format!("{other} in a map of 0 and 1")),
+        };
+        let rows: Result<Vec<Vec<bool>>, String> =
+            rows.iter().map(|row| row.iter().map(flag).collect()).collect();
+        CellMap::new(&rows?)
+    }
+
+    /// Cells across.
+    pub fn across(&self) -> usize {
+        self.across
+    }
+
+    /// Whether the cell of column `x` and row `y` counts; none outside does.
+    pub fn holds(&self, x: usize, y: usize) -> bool {
+        x < self.across && y < self.across && self.cells[x + self.across * y]
+    }
+}
+
+/// Which sub-apertures of a sensor measure. Of a sensor with one sub-aperture it always does.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Valid {
+    /// Those whose centre lies in the pupil.
+    #[default]
+    Centre,
+    /// Those of whose area the pupil lights at least this fraction, above 0 and at most 1.
+    Illuminated(f64),
+    /// Those of a map, which all sensors with more than one sub-aperture share.
+    Map(CellMap),
+}
+
+/// The deformable mirror.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MirrorModel {
+    /// Gaussian influence functions on a square grid with the pitch of the sub-apertures.
+    Gaussian {
+        /// Share of the peak that a neighbouring actuator sees.
+        coupling: f64,
+        /// Which actuators there are; without a map, those around the pupil ([`crate::dm`]).
+        actuators: Option<CellMap>,
+    },
+    /// Influence functions that were measured or computed elsewhere.
+    Sampled(std::sync::Arc<crate::dm::InfluenceFunctions>),
+}
+
+impl Default for MirrorModel {
+    fn default() -> Self {
+        MirrorModel::Gaussian { coupling: crate::dm::COUPLING, actuators: None }
+    }
+}
+
 /// Telescope, guide stars and targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct System {
@@ -158,6 +253,13 @@ pub struct System {
     pub diameter: f64,
     /// Diameter of the central obstruction as a fraction of the pupil's.
     pub obstruction: f64,
+    /// Angle of the telescope from the zenith in degrees. Altitudes and strengths of a system and its atmosphere are those along the
+    /// line of sight: readers have applied the angle.
+    pub zenith_angle: f64,
+    /// Which sub-apertures measure.
+    pub valid: Valid,
+    /// The deformable mirror.
+    pub mirror: MirrorModel,
     /// Sub-apertures across the pupil of the truth sensor; the mirror has `nssp + 1` actuators across.
     pub nssp: usize,
     /// Measuring sensors in measurement order: laser stars first.
@@ -201,6 +303,35 @@ impl Atmosphere {
     /// Seeing (FWHM for an infinite outer scale, `0.976 lambda / r0`) at 500 nm in arcsec.
     pub fn seeing(&self) -> f64 {
         0.976 * 500e-9 / self.r0() * crate::ARCSEC_PER_RADIAN
+    }
+}
+
+/// Airmass `1 / cos z` at an angle from the zenith in degrees.
+fn airmass(zenith_angle: f64) -> f64 {
+    // Exactly 1 at 0: what is given for the zenith stays as it is, to the bit.
+    if zenith_angle == 0.0 { 1.0 } else { 1.0 / zenith_angle.to_radians().cos() }
+}
+
+impl System {
+    /// Turns altitudes of laser stars and sodium layer above the telescope into distances along the line of sight.
+    fn slant(&mut self) {
+        let airmass = airmass(self.zenith_angle);
+        self.stars.iter_mut().for_each(|star| star.inverse_altitude /= airmass);
+        if let NoiseModel::Photometric(light) = &mut self.noise {
+            light.sodium_altitude *= airmass;
+            light.sodium_depth *= airmass;
+        }
+    }
+}
+
+impl Atmosphere {
+    /// Turns a profile above the telescope into one along a line of sight: layers are `1 / cos z` times as far and as strong.
+    fn slant(&mut self, zenith_angle: f64) {
+        let airmass = airmass(zenith_angle);
+        for layer in &mut self.layers {
+            layer.altitude *= airmass;
+            layer.cn2 *= airmass;
+        }
     }
 }
 
@@ -250,7 +381,8 @@ pub enum Mode {
 
 /// Reads a system, and its atmosphere from a second file where the first does not hold it.
 ///
-/// A name ending in `.toml` is read as TOML (the atmosphere inside it, unless a second file overrides it), any other as MOAO text.
+/// A name ending in `.toml`, `.yaml`, `.yml` or `.py` is read as such (the atmosphere inside it, unless a second file overrides it), any
+/// other as MOAO text. A second file is a profile above the telescope; the system's zenith angle is applied to it.
 ///
 /// # Errors
 /// A file cannot be read, a parameter is missing, malformed, out of range or contradicts another; no atmosphere is given.
@@ -270,20 +402,25 @@ pub fn parse(
     profile: Option<(&Path, &str)>,
     mode: Mode,
 ) -> Result<Input, Error> {
-    let (system, inside, mut warnings) = if is_toml(system_path) {
-        parse_toml(system_path, system_text)?
-    } else {
-        let (system, warnings) = parse_system(system_path, system_text, mode)?;
-        (system, None, warnings)
+    let (system, inside, mut warnings) = match Format::of(system_path) {
+        Format::Toml => parse_toml(system_path, system_text)?,
+        Format::Yaml => parse_yaml(system_path, system_text)?,
+        Format::Compass => parse_compass(system_path, system_text)?,
+        Format::Moao => {
+            let (system, warnings) = parse_system(system_path, system_text, mode)?;
+            (system, None, warnings)
+        }
     };
     let atmosphere = match (profile, inside) {
         (Some((path, text)), _) => {
-            let (atmosphere, more) = if is_toml(path) {
-                own::parse_toml_atmosphere(path, text)?
-            } else {
-                parse_atmosphere(path, text)?
+            let (mut atmosphere, more) = match Format::of(path) {
+                Format::Toml => own::parse_toml_atmosphere(path, text)?,
+                Format::Yaml => yaml::parse_yaml_atmosphere(path, text)?,
+                Format::Moao => parse_atmosphere(path, text)?,
+                Format::Compass => return Err(compass::not_a_profile(path)),
             };
             warnings.extend(more);
+            atmosphere.slant(system.zenith_angle);
             atmosphere
         }
         (None, Some(atmosphere)) => atmosphere,
@@ -336,8 +473,25 @@ impl Atmosphere {
     }
 }
 
-fn is_toml(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"))
+/// What a file is, by the ending of its name.
+#[derive(Clone, Copy)]
+enum Format {
+    Toml,
+    Yaml,
+    Compass,
+    Moao,
+}
+
+impl Format {
+    fn of(path: &Path) -> Format {
+        let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        match ending.as_str() {
+            "toml" => Format::Toml,
+            "yaml" | "yml" => Format::Yaml,
+            "py" => Format::Compass,
+            _ => Format::Moao,
+        }
+    }
 }
 
 fn read_text(path: &Path) -> Result<String, Error> {

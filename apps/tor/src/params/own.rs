@@ -1,7 +1,11 @@
-//! The TOML file of our own: system, stars, noise, atmosphere and targets in one place (an example is `systems/demo.toml`).
+//! The file of our own: system, stars, noise, atmosphere and targets in one place, in TOML (an example is `systems/demo.toml`) or, with the
+//! same keys, in YAML.
 
 use super::check::{self, Place};
-use super::{AngleUnit, Atmosphere, GuideStar, Layer, NoiseModel, Photometry, StarKind, System, Warning};
+use super::{
+    AngleUnit, Atmosphere, CellMap, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System,
+    Valid, Warning,
+};
 use crate::Error;
 use serde::Deserialize;
 use std::path::Path;
@@ -18,6 +22,8 @@ struct File {
     noise: Option<Noise>,
     atmosphere: Option<Profile>,
     #[serde(default)]
+    mirror: Mirror,
+    #[serde(default)]
     imaging: Imaging,
 }
 
@@ -27,6 +33,8 @@ struct Telescope {
     diameter: f64,
     #[serde(default)]
     obstruction: f64,
+    #[serde(default)]
+    zenith_angle: f64,
 }
 
 #[derive(Deserialize)]
@@ -35,6 +43,35 @@ struct Sensors {
     nssp: usize,
     #[serde(default)]
     lgs_cst: f64,
+    illumination: Option<f64>,
+    valid: Option<Map>,
+}
+
+/// A map of 0 and 1: rows of numbers, or text with a line per row.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Map {
+    Rows(Vec<Vec<f64>>),
+    Text(String),
+}
+
+impl Map {
+    fn cells(&self, key: &str, place: &Place) -> Result<CellMap, Error> {
+        let cells = match self {
+            Map::Rows(rows) => CellMap::from_numbers(rows),
+            Map::Text(text) => crate::files::map_of_text(text),
+        };
+        cells.map_err(|problem| {
+            place.error(key, problem, "give as many rows as columns, of 0 and 1, the lowest y first")
+        })
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Mirror {
+    coupling: Option<f64>,
+    actuators: Option<Map>,
 }
 
 #[derive(Deserialize)]
@@ -124,11 +161,24 @@ struct ProfileFile {
 /// With `[atmosphere] r0 = ...`, `cn2` holds fractions and is scaled so that the whole has that `r0`; without, `cn2` is
 /// `r0^(-5/3)` of each layer in m^(-5/3).
 ///
+/// `[telescope] zenith_angle` is applied: everything else in the file is what it is at the zenith.
+///
 /// # Errors
 /// Not TOML, an unknown or missing key, a value out of range.
 pub fn parse_toml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
-    let place = Place::new(file, text);
-    let raw: File = deserialize(file, text)?;
+    understand(deserialize(file, text)?, &Place::new(file, text))
+}
+
+/// The same of a table that was read from another language.
+pub(super) fn from_table(
+    table: toml::Table,
+    file: &Path,
+    place: &Place,
+) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
+    understand(table.try_into().map_err(|e: toml::de::Error| not_understood(file, None, &e))?, place)
+}
+
+fn understand(raw: File, place: &Place) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
     let unit = raw.units.in_arcsec();
     let noise = match (raw.photometry, raw.noise) {
         (Some(p), None) => NoiseModel::Photometric(Photometry {
@@ -191,9 +241,28 @@ pub fn parse_toml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>
             launcher: s.launcher,
         });
     }
-    let system = System {
+    let valid = match (raw.sensors.illumination, &raw.sensors.valid) {
+        (None, None) => Valid::Centre,
+        (Some(least), None) => Valid::Illuminated(least),
+        (None, Some(map)) => Valid::Map(map.cells("sensors.valid", place)?),
+        (Some(_), Some(_)) => {
+            return Err(place.error(
+                "sensors.valid",
+                "both illumination and a map are given",
+                "keep one of them",
+            ));
+        }
+    };
+    let mirror = MirrorModel::Gaussian {
+        coupling: raw.mirror.coupling.unwrap_or(crate::dm::COUPLING),
+        actuators: raw.mirror.actuators.map(|map| map.cells("mirror.actuators", place)).transpose()?,
+    };
+    let mut system = System {
         diameter: raw.telescope.diameter,
         obstruction: raw.telescope.obstruction,
+        zenith_angle: raw.telescope.zenith_angle,
+        valid,
+        mirror,
         nssp: raw.sensors.nssp,
         stars,
         targets: raw.imaging.targets.iter().map(|t| [t[0] * unit, t[1] * unit]).collect(),
@@ -202,8 +271,12 @@ pub fn parse_toml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>
         wavelength: raw.imaging.wavelength,
         units: raw.units,
     };
-    let warnings = check::system(&system, &place)?;
-    let atmosphere = raw.atmosphere.map(|p| profile(p, &place)).transpose()?;
+    let warnings = check::system(&system, place)?;
+    let mut atmosphere = raw.atmosphere.map(|p| profile(p, place)).transpose()?;
+    if let Some(atmosphere) = &mut atmosphere {
+        atmosphere.slant(system.zenith_angle);
+    }
+    system.slant();
     Ok((system, atmosphere, warnings))
 }
 
@@ -211,6 +284,16 @@ pub fn parse_toml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>
 pub(super) fn parse_toml_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warning>), Error> {
     let raw: ProfileFile = deserialize(file, text)?;
     Ok((profile(raw.atmosphere, &Place::new(file, text))?, Vec::new()))
+}
+
+/// As [`parse_toml_atmosphere`], of a table that was read from another language.
+pub(super) fn atmosphere_from_table(
+    table: toml::Table,
+    file: &Path,
+    place: &Place,
+) -> Result<Atmosphere, Error> {
+    let raw: ProfileFile = table.try_into().map_err(|e: toml::de::Error| not_understood(file, None, &e))?;
+    profile(raw.atmosphere, place)
 }
 
 fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
@@ -255,15 +338,14 @@ fn deserialize<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> Resul
         let line = e
             .span()
             .map(|s| text.as_bytes()[..s.start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1);
-        let problem = e.message().to_owned();
-        // serde names the offending key between backquotes.
-        let key = problem.split('`').nth(1).unwrap_or("TOML").to_owned();
-        Error::Parameter {
-            file: file.to_owned(),
-            line,
-            key,
-            problem,
-            remedy: "see systems/demo.toml for the names and the meaning of every key".into(),
-        }
+        not_understood(file, line, &e)
     })
+}
+
+fn not_understood(file: &Path, line: Option<usize>, e: &toml::de::Error) -> Error {
+    let problem = e.message().to_owned();
+    // serde names the offending key between backquotes.
+    let key = problem.split('`').nth(1).unwrap_or("file").to_owned();
+    let remedy = "`zellige tor example` and the reference of parameter files name every key";
+    Error::Parameter { file: file.to_owned(), line, key, problem, remedy: remedy.into() }
 }

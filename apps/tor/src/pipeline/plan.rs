@@ -3,7 +3,7 @@
 use super::{Error, Options, TileChoice, Xray, cee, memory, peak};
 use crate::geometry;
 use crate::image::size as image_size;
-use crate::params::{Input, System};
+use crate::params::{Input, MirrorModel, System};
 use crate::pipeline::info::{Info, info};
 use std::fmt;
 use zellige_dense::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid};
@@ -89,7 +89,15 @@ fn trace_bytes(workers: usize, records: usize) -> u64 {
 
 /// Bytes of the image of one target.
 pub(super) fn image_bytes(system: &System) -> u64 {
-    (IMAGE_ARRAYS * 8.0 * (image_size(system) as f64).powi(2)) as u64
+    let size = image_size(system) as f64;
+    // Functions of a mirror's own at the pixels of the pupil, a third of the image across, and as many modes.
+    let functions = match &system.mirror {
+        MirrorModel::Sampled(functions) => {
+            functions.bytes() as f64 + 16.0 * functions.actuators() as f64 * (size / 3.0).powi(2)
+        }
+        MirrorModel::Gaussian { .. } => 0.0,
+    };
+    (IMAGE_ARRAYS * 8.0 * size.powi(2) + functions) as u64
 }
 
 /// Bytes of the residual of one target, of a block and the panels of a term for each worker, and of the terms that wait for their turn.

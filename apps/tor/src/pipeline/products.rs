@@ -4,7 +4,7 @@ use super::plan::memory_of_workers;
 use super::watch::{Counter, watch};
 use super::{Error, Observer, Options, Outcome, RuleResult};
 use crate::covariance::{Covariance, Kind};
-use crate::files::fits::{self, Card, Hdu, Pixels};
+use crate::files::fits::{self, Card, Hdu, Pixels, Table};
 use crate::files::{SlopeOrder, npy, reorder_columns, reorder_rows};
 use crate::geometry::{Block, Geometry};
 use crate::image::Psf;
@@ -116,9 +116,16 @@ impl Covariances {
         }
         list.push(("CTT".into(), &self.ctt, turned(&self.ctt, &truth, &truth)?));
         let named: Vec<_> = list.iter().map(|(name, a, b)| (name.clone(), b.as_ref().unwrap_or(a))).collect();
-        let cards = fits::system_cards(&self.input.system, &self.input.atmosphere, &geometry, order);
-        write_matrices(path, &named, &|k| {
-            let mut cards = cards.clone();
+        let tables = [fits::stars_table(&self.input.system), fits::geometry_table(&geometry, order)];
+        let axes = |k: usize| match k {
+            0 => &["measurements", "measurements"],
+            _ if k <= self.ctm.len() => &["truth-sensor slopes", "measurements"],
+            _ => &["truth-sensor slopes", "truth-sensor slopes"],
+        };
+        write_matrices(path, &named, axes, &tables, &|k| {
+            let mut cards = vec![Card::new("BUNIT", "arcsec2", "unit of the values")];
+            cards.extend(fits::provenance_cards());
+            cards.extend(fits::system_cards(&self.input.system, &self.input.atmosphere, &geometry, order));
             if k > 0 && k <= self.ctm.len() {
                 cards.extend(target_cards(self.input.system.targets[k - 1]));
             }
@@ -126,6 +133,9 @@ impl Covariances {
         })
     }
 }
+
+/// What the axes of an image count.
+const IMAGE_AXES: [&str; 2] = ["pixels along y", "pixels along x"];
 
 fn numbered(name: &str, at: usize, of: usize) -> String {
     if of == 1 { name.into() } else { format!("{name}{at}") }
@@ -145,9 +155,12 @@ fn beside(path: &Path, name: &str) -> PathBuf {
     path.with_file_name(format!("{stem}-{}.npy", name.to_ascii_lowercase()))
 }
 
+/// Writes matrices, each with what its axes count and its cards, and tables behind them where the format has tables.
 fn write_matrices(
     path: &Path,
     list: &[(String, &Matrix)],
+    axes: impl Fn(usize) -> &'static [&'static str; 2],
+    tables: &[Table],
     cards: &dyn Fn(usize) -> Vec<Card>,
 ) -> Result<Vec<PathBuf>, Error> {
     if !is_npy(path) {
@@ -157,10 +170,11 @@ fn write_matrices(
             .map(|(k, (name, matrix))| Hdu {
                 name: name.clone(),
                 pixels: Pixels::Matrix(matrix),
+                axes: axes(k),
                 cards: cards(k),
             })
             .collect();
-        fits::write(path, &hdus)?;
+        fits::write(path, &hdus, tables)?;
         return Ok(vec![path.to_owned()]);
     }
     let mut written = Vec::new();
@@ -205,8 +219,11 @@ pub fn write_reconstructors(
     }
     let list: Vec<(String, &Matrix)> =
         (0..kept.len()).map(|t| (numbered("R", t, kept.len()), turned.get(t).unwrap_or(&kept[t]))).collect();
-    write_matrices(path, &list, &|t| {
-        let mut cards = fits::system_cards(&input.system, &input.atmosphere, &geometry, order);
+    let tables = [fits::stars_table(&input.system), fits::geometry_table(&geometry, order)];
+    write_matrices(path, &list, |_| &["truth-sensor slopes", "measurements"], &tables, &|t| {
+        let mut cards = vec![Card::new("BUNIT", "", "slopes of slopes: no unit")];
+        cards.extend(fits::provenance_cards());
+        cards.extend(fits::system_cards(&input.system, &input.atmosphere, &geometry, order));
         let strehl = measured.targets.get(t).map(|r| r.strehl_moao);
         cards.extend(fits::reconstructor_cards(&result.rule, Some(measured.backward_error), strehl));
         cards.extend(input.system.targets.get(t).copied().map(target_cards).into_iter().flatten());
@@ -227,7 +244,7 @@ pub fn write_images(path: &Path, images: &[Psf]) -> Result<Vec<PathBuf>, Error> 
         let matrix = |p: &Psf| Matrix::from_fn(p.size, p.size, |y, x| p.image[y * p.size + x]);
         let all: Vec<Matrix> = images.iter().map(matrix).collect();
         let list: Vec<_> = all.iter().enumerate().map(|(t, a)| (numbered("PSF", t, all.len()), a)).collect();
-        return write_matrices(path, &list, &|_| Vec::new());
+        return write_matrices(path, &list, |_| &IMAGE_AXES, &[], &|_| Vec::new());
     }
     let hdus: Vec<Hdu> = images
         .iter()
@@ -235,12 +252,17 @@ pub fn write_images(path: &Path, images: &[Psf]) -> Result<Vec<PathBuf>, Error> 
         .map(|(t, psf)| Hdu {
             name: numbered("PSF", t, images.len()),
             pixels: Pixels::F64 { shape: vec![psf.size, psf.size], values: &psf.image },
-            cards: vec![
+            axes: &IMAGE_AXES,
+            cards: [
+                Card::new("BUNIT", "", "peak of the diffraction-limited image is 1"),
                 Card::new("PIXEL", psf.pixel, "[arcsec] size of a pixel"),
                 Card::new("STREHL", psf.strehl, "Strehl ratio (stationary)"),
-            ],
+            ]
+            .into_iter()
+            .chain(fits::provenance_cards())
+            .collect(),
         })
         .collect();
-    fits::write(path, &hdus)?;
+    fits::write(path, &hdus, &[])?;
     Ok(vec![path.to_owned()])
 }

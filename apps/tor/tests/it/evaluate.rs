@@ -196,7 +196,8 @@ fn a_command_matrix_from_a_file() {
     let dx = command_matrix(&system, cov.geometry()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("Dx.fits");
-    fits::write(&path, &[Hdu { name: "DX".into(), pixels: Pixels::Matrix(&dx.dx), cards: vec![] }]).unwrap();
+    let hdu = Hdu { name: "DX".into(), pixels: Pixels::Matrix(&dx.dx), axes: &[], cards: vec![] };
+    fits::write(&path, &[hdu], &[]).unwrap();
     assert_eq!(dm::read_command_matrix(&path, 104).unwrap(), dx.dx);
     let message = dm::read_command_matrix(&path, 68).unwrap_err().to_string();
     assert!(message.contains("68 x 104") && message.contains("Dx.fits"), "{message}");

@@ -12,7 +12,7 @@ fn sample() -> Matrix {
 }
 
 fn hdu<'a>(name: &str, pixels: Pixels<'a>) -> Hdu<'a> {
-    Hdu { name: name.into(), pixels, cards: Vec::new() }
+    Hdu { name: name.into(), pixels, axes: &[], cards: Vec::new() }
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn several_images_and_their_keywords() {
         hdu("SINGLE", Pixels::MatrixF32(&a)),
         hdu("COLUMNS", Pixels::ColumnsF32 { rows: 7, cols: 5, values: &columns }),
     ];
-    fits::write(&path, &hdus).unwrap();
+    fits::write(&path, &hdus, &[]).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len() % 2880, 0);
 
     assert_eq!(fits::read_matrix(&path, Some("R")).unwrap(), a);
@@ -85,7 +85,7 @@ fn several_images_and_their_keywords() {
 fn header_bytes_follow_the_standard() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.fits");
-    fits::write(&path, &[hdu("A", Pixels::F64 { shape: vec![1, 2], values: &[1.0, -2.0] })]).unwrap();
+    fits::write(&path, &[hdu("A", Pixels::F64 { shape: vec![1, 2], values: &[1.0, -2.0] })], &[]).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes.len(), 2 * 2880);
     let card = |k: usize| std::str::from_utf8(&bytes[80 * k..80 * k + 80]).unwrap();
@@ -112,14 +112,14 @@ fn what_fits_cannot_hold_is_refused_and_leaves_nothing() {
     ] {
         let mut h = hdu("A", Pixels::Matrix(&a));
         h.cards.push(card);
-        let message = fits::write(&path, &[h]).unwrap_err().to_string();
+        let message = fits::write(&path, &[h], &[]).unwrap_err().to_string();
         assert!(message.contains(why) && message.contains("bad.fits"), "{message}");
     }
-    assert!(fits::write(&path, &[hdu("A", Pixels::F64 { shape: vec![3], values: &[1.0] })]).is_err());
-    assert!(fits::write(&path, &[]).is_err());
+    assert!(fits::write(&path, &[hdu("A", Pixels::F64 { shape: vec![3], values: &[1.0] })], &[]).is_err());
+    assert!(fits::write(&path, &[], &[]).is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     let nowhere = folder.path().join("missing/folder/a.fits");
-    let message = fits::write(&nowhere, &[hdu("A", Pixels::Matrix(&a))]).unwrap_err().to_string();
+    let message = fits::write(&nowhere, &[hdu("A", Pixels::Matrix(&a))], &[]).unwrap_err().to_string();
     assert!(message.contains("missing/folder/a.fits") && message.contains("folder"), "{message}");
 }
 
@@ -214,7 +214,7 @@ proptest! {
         let path = folder.path().join("a");
         for kind in 0..2 {
             if kind == 0 {
-                fits::write(&path, &[hdu("A", Pixels::Matrix(&sample())), hdu("B", Pixels::Matrix(&sample()))]).unwrap();
+                fits::write(&path, &[hdu("A", Pixels::Matrix(&sample())), hdu("B", Pixels::Matrix(&sample()))], &[]).unwrap();
             } else {
                 npy::write_f64(&path, &sample()).unwrap();
             }

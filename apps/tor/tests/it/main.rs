@@ -7,6 +7,7 @@ mod cuda_compile;
 mod cuda_twins;
 mod evaluate;
 mod files;
+mod formats;
 mod gpu;
 mod moao;
 mod own_systems;

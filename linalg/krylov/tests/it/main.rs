@@ -2,4 +2,5 @@
 
 mod complex;
 mod composed;
+mod lsmr;
 mod narrow;

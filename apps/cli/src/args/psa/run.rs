@@ -25,6 +25,20 @@ Precisions (--precision)
 With folders, whole crystals: a segment that has collected --threshold or more has a hit, and each hit is searched for in what is left when the
 signals of the others are subtracted, four times at most.
 
+The basis of a whole crystal is a folder of `psa simulate`, a basis of GRETINA (it begins \"GRETA basis signals\"), zellige records (`psa simulate
+--record`) or an archive (FILE.npz) with signals (points x 37 x samples), positions (mm), segments (0 to 35) and sampling (ns between samples,
+samples before charges move). Its events are a folder of `psa events`, or GEB frames: those of `psa frames --channels all`, or traces of
+digitisers (mode 3) with --channel-map FILE. Its keys:
+  step = 10.0         ns between samples, as in the basis
+  baseline = 20       so many samples at the beginning of a trace are averaged and taken from it
+  begin = 98          sample of a trace that is the first one of the event
+  [[channel]]         one for each of the 37 contacts; channels that are not named are left out
+  board = 3, module = 17, channel = 9      numbers in the header of the trace
+  segment = 14        0 to 35 (6 sector + ring), or \"core\"
+  gain = 0.21         keV of one step of the digitiser
+  polarity = -1       1 where collected charge raises the trace, -1 where it lowers it
+  t0 = 12.5           so much later is this channel than the others (ns); 0 where it is left out
+
 With arrays, hits of one segment: the basis by point, channel and sample (float32 or float64, where 1 is the whole charge, or int16, where 16384 is), positions by point
 (mm), events by event, channel and sample (keV), energies (keV). Arrays are npy files or those of an archive (FILE.npz/NAME; FILE.h5/NAME in a
 build with the feature hdf5). With 37 channels they are those of a crystal, 36 segments and the core; with fewer
@@ -34,6 +48,7 @@ Examples
   zellige psa run --basis basis --events ev --json hits.json
   zellige psa run --basis basis --events ev --cross-talk xt.cal --trapping 3000 --json hits.json
   zellige psa run --basis basis --events ev --pairs --align --array CrystalPositionLookUpTable --crystal 3 --json hits.json
+  zellige psa run --basis gretina.dat --events run1.geb --channel-map map.toml --window 40 --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --channels hit-core --method cfgs --precision mixed";
 
@@ -46,12 +61,15 @@ the bits of the CPU.";
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{GPUS}\n\n{DEVICES}"))]
 pub struct PsaRunArgs {
-    /// Signals of known points: a folder of `psa simulate`, or an array.
-    #[arg(long, value_name = "FOLDER|FILE.npy")]
+    /// Signals of known points: a folder of `psa simulate`, a file of GRETINA, zellige records, an archive, or an array.
+    #[arg(long, value_name = "FOLDER|FILE")]
     pub basis: Input,
-    /// Signals of events: a folder of `psa events`, or an array.
-    #[arg(long, value_name = "FOLDER|FILE.npy")]
+    /// Signals of events: a folder of `psa events`, a file of GEB frames, or an array.
+    #[arg(long, value_name = "FOLDER|FILE")]
     pub events: Input,
+    /// Which channel of which digitiser is which segment (TOML), for frames of mode 3; see below for its keys.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub channel_map: Option<Input>,
     /// Positions of the points, for a basis that is an array.
     #[arg(long, value_name = "FILE.npy", requires = "energies", hide_short_help = true)]
     pub positions: Option<Input>,
@@ -61,6 +79,15 @@ pub struct PsaRunArgs {
     /// The hit segment, 0 to 35, for arrays with 37 channels.
     #[arg(long, value_name = "N", default_value = "0", value_parser = segment, requires = "energies", hide_short_help = true)]
     pub segment: Segment,
+    /// Events whose signals a report shows.
+    #[arg(
+        long,
+        value_name = "N,..",
+        value_delimiter = ',',
+        default_value = "0,1,2,3,4,5",
+        hide_short_help = true
+    )]
+    pub show: Vec<usize>,
     /// Events per task.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
     pub batch: u16,

@@ -16,7 +16,7 @@ Examples
   zellige psa crystal > mine.toml                       a crystal to edit
   zellige psa simulate --crystal mine.toml -o basis     its basis
   zellige psa simulate --values i16 -o basis            2 bytes a sample, 1/16384 of the whole charge
-  zellige psa simulate --agata basis.dat                AGATA's records: 121 samples of 5 ns, 17 932 bytes a point
+  zellige psa simulate --record basis.dat               zellige records: 121 samples of 5 ns, 17 932 bytes a point
   zellige psa simulate --gretina basis.dat --step 1.5   a basis of GRETINA: 50 samples of 10 ns, points by r, phi and z";
 
 pub(super) const EVENTS_EXAMPLES: &str = "\
@@ -67,13 +67,13 @@ pub struct PsaSimulate {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
     /// Folder of the basis.
-    #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["agata", "gretina"])]
+    #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["record", "gretina"])]
     pub output: Option<OutputFolder>,
-    /// Write the record format of AGATA into this file instead.
+    /// Write zellige records into this file instead: the sizes of those of AGATA, scalars in an order of our own.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "samples", "sample_step", "before", "values"])]
-    pub agata: Option<OutputFile>,
+    pub record: Option<OutputFile>,
     /// Write a basis of GRETINA into this file instead: a cylindrical lattice.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "agata", "samples", "sample_step", "before", "values"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "record", "samples", "sample_step", "before", "values"])]
     pub gretina: Option<OutputFile>,
     #[command(flatten)]
     pub electronics: Electronics,

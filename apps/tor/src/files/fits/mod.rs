@@ -7,14 +7,87 @@ mod read;
 mod write;
 
 pub use read::{Image, KeyValue, read, read_matrix};
-pub use write::{Card, CardValue, Hdu, Pixels, write};
+pub use write::{Card, CardValue, Column, Hdu, Pixels, Table, write};
 
 use crate::files::SlopeOrder;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, SubApertures};
 use crate::params::{Atmosphere, StarKind, System};
+use std::time::SystemTime;
 
-/// The keywords that every product of a system carries: `NMEAS`, `NTS`, `NSSP`, `DIAM`, `R0`, `LGSCST`, `UNITS`, `WFSORDER`,
-/// `SLOPEORD`.
+/// What made a file, and when: `CREATOR`, `DATE` (UTC).
+pub fn provenance_cards() -> Vec<Card> {
+    // A clock that stands before 1970 has no date worth writing, and the library refuses it.
+    let now = SystemTime::now().max(SystemTime::UNIX_EPOCH);
+    let date = humantime::format_rfc3339_seconds(now).to_string();
+    vec![
+        Card::new("CREATOR", concat!("zellige ", env!("CARGO_PKG_VERSION")), "program that wrote this file"),
+        Card::new("DATE", date.trim_end_matches('Z'), "UTC"),
+    ]
+}
+
+/// The guide stars, a row each in the order of the sensors: table `STARS`.
+pub fn stars_table(system: &System) -> Table {
+    let stars = &system.stars;
+    let real = |of: &dyn Fn(&crate::params::GuideStar) -> f64| Column::Real(stars.iter().map(of).collect());
+    let kind = |kind| if kind == StarKind::Lgs { "LGS" } else { "NGS" };
+    Table {
+        name: "STARS",
+        columns: vec![
+            ("WFS", "", Column::Integer((0..stars.len() as i32).collect())),
+            ("KIND", "", Column::Text(stars.iter().map(|star| kind(star.kind)).collect())),
+            ("X", "arcsec", real(&|star| star.direction[0])),
+            ("Y", "arcsec", real(&|star| star.direction[1])),
+            ("ALTITUDE", "m", real(&|star| 1.0 / star.inverse_altitude)),
+            ("MAGNITUDE", "mag", real(&|star| star.magnitude.unwrap_or(f64::NAN))),
+            ("NSSP", "", Column::Integer(stars.iter().map(|star| star.nssp as i32).collect())),
+        ],
+        cards: Vec::new(),
+    }
+}
+
+/// The sub-apertures, a row each: table `GEOMETRY`. `WFS` counts the sensors from 0, -1 is the truth sensor; `XSLOPE` and `YSLOPE` are where its
+/// slopes stand among the measurements (of the truth sensor: among its slopes), from 0, in the file's order.
+pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> Table {
+    let (mut wfs, mut places) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut cells, mut slopes) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let mut add = |sensor: i32, grid: &SubApertures, start: usize| {
+        for i in 0..grid.len() {
+            wfs.push(sensor);
+            let (centre, cell) = (grid.centre(i), grid.cells[i]);
+            for axis in 0..2 {
+                places[axis].push(centre[axis]);
+                cells[axis].push(i32::from(cell[axis]));
+                let at = match order {
+                    SlopeOrder::Xxyy => axis * grid.len() + i,
+                    SlopeOrder::Xyxy => 2 * i + axis,
+                };
+                slopes[axis].push((start + at) as i32);
+            }
+        }
+    };
+    let starts = geometry.blocks().iter().step_by(2).map(|block| block.start);
+    for (sensor, (grid, start)) in geometry.sensors().iter().zip(starts).enumerate() {
+        add(sensor as i32, grid, start);
+    }
+    add(-1, geometry.truth(), 0);
+    let ([x, y], [column, row], [x_slope, y_slope]) = (places, cells, slopes);
+    Table {
+        name: "GEOMETRY",
+        columns: vec![
+            ("WFS", "", Column::Integer(wfs)),
+            ("X", "m", Column::Real(x)),
+            ("Y", "m", Column::Real(y)),
+            ("COLUMN", "", Column::Integer(column)),
+            ("ROW", "", Column::Integer(row)),
+            ("XSLOPE", "", Column::Integer(x_slope)),
+            ("YSLOPE", "", Column::Integer(y_slope)),
+        ],
+        cards: Vec::new(),
+    }
+}
+
+/// The keywords that every product of a system carries: `NMEAS`, `NTS`, `NSSP`, `DIAM`, `OBSTRUCT`, `ZENITH`, `R0`, `LGSCST`, `WAVELEN`, `UNITS`,
+/// `WFSORDER`, `SLOPEORD`.
 pub fn system_cards(
     system: &System,
     atmosphere: &Atmosphere,
@@ -27,8 +100,11 @@ pub fn system_cards(
         Card::new("NTS", geometry.truth_slopes(), "truth-sensor slopes"),
         Card::new("NSSP", system.nssp, "sub-apertures across"),
         Card::new("DIAM", system.diameter, "[m] telescope diameter"),
+        Card::new("OBSTRUCT", system.obstruction, "obstruction, of the diameter"),
+        Card::new("ZENITH", system.zenith_angle, "[deg] zenith angle, applied"),
         Card::new("R0", atmosphere.r0(), "[m] Fried parameter at 500 nm"),
         Card::new("LGSCST", system.lgs_cst, "[arcsec2] LGS tip-tilt variance"),
+        Card::new("WAVELEN", system.wavelength, "[m] wavelength of images"),
         Card::new("UNITS", "arcsec", "unit of the slopes"),
         Card::new("WFSORDER", format!("{lgs} LGS, {} NGS", system.stars.len() - lgs), "sensors in order"),
         Card::new("SLOPEORD", order.name(), "order of the slopes in a sensor"),

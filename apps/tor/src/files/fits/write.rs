@@ -207,37 +207,148 @@ pub struct Hdu<'a> {
     pub name: String,
     /// Data.
     pub pixels: Pixels<'a>,
+    /// What each axis counts, slowest first: the comments of `NAXISn`. Axes beyond these have no comment.
+    pub axes: &'static [&'static str],
     /// Further cards.
     pub cards: Vec<Card>,
 }
 
-/// Writes a FITS file: the first HDU is the primary one, the others are image extensions.
+/// Values of a column of a table.
+#[derive(Debug, Clone)]
+pub enum Column {
+    /// `int32`.
+    Integer(Vec<i32>),
+    /// `float64`; NaN where there is no value.
+    Real(Vec<f64>),
+    /// ASCII of a fixed width.
+    Text(Vec<&'static str>),
+}
+
+impl Column {
+    fn len(&self) -> usize {
+        match self {
+            Column::Integer(values) => values.len(),
+            Column::Real(values) => values.len(),
+            Column::Text(values) => values.len(),
+        }
+    }
+
+    /// Bytes of a value.
+    fn width(&self) -> usize {
+        match self {
+            Column::Integer(_) => 4,
+            Column::Real(_) => 8,
+            Column::Text(values) => values.iter().map(|text| text.len()).max().unwrap_or(1).max(1),
+        }
+    }
+
+    fn put(&self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            Column::Integer(values) => out.extend(values[row].to_be_bytes()),
+            Column::Real(values) => out.extend(values[row].to_be_bytes()),
+            Column::Text(values) => {
+                let end = out.len() + self.width();
+                out.extend(values[row].bytes());
+                out.resize(end, b' ');
+            }
+        }
+    }
+}
+
+/// A binary table: name, unit and values of each column.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// `EXTNAME`.
+    pub name: &'static str,
+    /// Columns: name, unit (empty where there is none), values.
+    pub columns: Vec<(&'static str, &'static str, Column)>,
+    /// Further cards.
+    pub cards: Vec<Card>,
+}
+
+impl Table {
+    fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, _, column)| column.len())
+    }
+
+    fn header(&self) -> Result<Vec<u8>, String> {
+        if self.columns.is_empty() || self.columns.iter().any(|(_, _, column)| column.len() != self.rows()) {
+            return Err("columns of different lengths, or none".into());
+        }
+        let width: usize = self.columns.iter().map(|(_, _, column)| column.width()).sum();
+        let mut cards = vec![
+            Card::new("XTENSION", "BINTABLE", "binary table"),
+            Card::new("BITPIX", 8usize, ""),
+            Card::new("NAXIS", 2usize, "dimensions"),
+            Card::new("NAXIS1", width, "bytes of a row"),
+            Card::new("NAXIS2", self.rows(), "rows"),
+            Card::new("PCOUNT", 0usize, ""),
+            Card::new("GCOUNT", 1usize, ""),
+            Card::new("TFIELDS", self.columns.len(), "columns"),
+            Card::new("EXTNAME", self.name, ""),
+        ];
+        for (k, (name, unit, column)) in self.columns.iter().enumerate() {
+            let form = match column {
+                Column::Integer(_) => "J".to_owned(),
+                Column::Real(_) => "D".to_owned(),
+                Column::Text(_) => format!("{}A", column.width()),
+            };
+            cards.push(Card::new(&format!("TTYPE{}", k + 1), *name, ""));
+            cards.push(Card::new(&format!("TFORM{}", k + 1), form, ""));
+            if !unit.is_empty() {
+                cards.push(Card::new(&format!("TUNIT{}", k + 1), *unit, ""));
+            }
+        }
+        lines(cards.iter().chain(&self.cards))
+    }
+
+    fn put(&self, out: &mut impl Write) -> io::Result<usize> {
+        let mut bytes = Vec::new();
+        for row in 0..self.rows() {
+            self.columns.iter().for_each(|(_, _, column)| column.put(row, &mut bytes));
+        }
+        out.write_all(&bytes)?;
+        Ok(bytes.len())
+    }
+}
+
+/// Writes a FITS file: the first image is the primary HDU, the others are image extensions, and tables follow them.
 ///
 /// # Errors
-/// No HDU, a shape that does not match its data, a card that FITS cannot hold, or the file cannot be written; nothing is left
+/// No image, a shape that does not match its data, a card that FITS cannot hold, or the file cannot be written; nothing is left
 /// behind then.
-pub fn write(path: &Path, hdus: &[Hdu<'_>]) -> Result<(), Error> {
+pub fn write(path: &Path, hdus: &[Hdu<'_>], tables: &[Table]) -> Result<(), Error> {
     if hdus.is_empty() {
         return Err(Error::content(path, "a FITS file needs at least one image"));
     }
-    let mut headers = Vec::with_capacity(hdus.len());
-    for (k, hdu) in hdus.iter().enumerate() {
-        headers.push(
-            header(hdu, k == 0, hdus.len() > 1)
-                .map_err(|e| Error::content(path, format!("HDU {}: {e}", hdu.name)))?,
-        );
-    }
+    let more = hdus.len() + tables.len() > 1;
+    let wrong = |name: &str, e: String| Error::content(path, format!("HDU {name}: {e}"));
+    let images: Result<Vec<Vec<u8>>, Error> = hdus
+        .iter()
+        .enumerate()
+        .map(|(k, hdu)| header(hdu, k == 0, more).map_err(|e| wrong(&hdu.name, e)))
+        .collect();
+    let heads: Result<Vec<Vec<u8>>, Error> =
+        tables.iter().map(|table| table.header().map_err(|e| wrong(table.name, e))).collect();
+    let (images, heads) = (images?, heads?);
     write_whole(path, |out| {
-        for (header, hdu) in headers.iter().zip(hdus) {
+        for (header, hdu) in images.iter().zip(hdus) {
             out.write_all(header)?;
             hdu.pixels.put(out)?;
-            let tail = hdu.pixels.len() * hdu.pixels.width() % BLOCK;
-            if tail > 0 {
-                out.write_all(&vec![0; BLOCK - tail])?;
-            }
+            fill(out, hdu.pixels.len() * hdu.pixels.width())?;
+        }
+        for (header, table) in heads.iter().zip(tables) {
+            out.write_all(header)?;
+            let written = table.put(out)?;
+            fill(out, written)?;
         }
         Ok(())
     })
+}
+
+/// Zeros up to the end of a block.
+fn fill(out: &mut impl Write, written: usize) -> io::Result<()> {
+    out.write_all(&vec![0; written.next_multiple_of(BLOCK) - written])
 }
 
 fn header(hdu: &Hdu<'_>, primary: bool, more: bool) -> Result<Vec<u8>, String> {
@@ -256,7 +367,8 @@ fn header(hdu: &Hdu<'_>, primary: bool, more: bool) -> Result<Vec<u8>, String> {
     cards.push(Card { key: "BITPIX".into(), value: bits, comment: "IEEE floating point".into() });
     cards.push(Card::new("NAXIS", shape.len(), "dimensions"));
     for (k, size) in shape.iter().rev().enumerate() {
-        cards.push(Card::new(&format!("NAXIS{}", k + 1), *size, ""));
+        let counted = shape.len().checked_sub(k + 1).and_then(|axis| hdu.axes.get(axis)).unwrap_or(&"");
+        cards.push(Card::new(&format!("NAXIS{}", k + 1), *size, counted));
     }
     if !primary {
         cards.push(Card::new("PCOUNT", 0usize, ""));
@@ -267,8 +379,13 @@ fn header(hdu: &Hdu<'_>, primary: bool, more: bool) -> Result<Vec<u8>, String> {
     if !hdu.name.is_empty() {
         cards.push(Card::new("EXTNAME", hdu.name.as_str(), ""));
     }
+    lines(cards.iter().chain(&hdu.cards))
+}
+
+/// A header of cards.
+fn lines<'c>(cards: impl Iterator<Item = &'c Card>) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
-    for card in cards.iter().chain(&hdu.cards) {
+    for card in cards {
         out.extend_from_slice(&card.line()?);
     }
     out.extend_from_slice(b"END");

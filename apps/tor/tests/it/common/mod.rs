@@ -1,7 +1,7 @@
 //! Systems that several tests use.
 
 use zellige_tor::params::{
-    AngleUnit, Atmosphere, GuideStar, Layer, NoiseModel, Photometry, StarKind, System,
+    AngleUnit, Atmosphere, GuideStar, Layer, MirrorModel, NoiseModel, Photometry, StarKind, System, Valid,
 };
 
 pub fn photometry() -> Photometry {
@@ -41,6 +41,9 @@ fn system(obstruction: f64, nssp: usize, stars: Vec<GuideStar>) -> System {
     System {
         diameter: 8.0,
         obstruction,
+        zenith_angle: 0.0,
+        valid: Valid::Centre,
+        mirror: MirrorModel::default(),
         nssp,
         stars,
         targets: vec![[0.0, 0.0]],

@@ -1,8 +1,8 @@
-//! Bases in records as AGATA keeps them: 17 932 bytes a point, little-endian.
+//! Bases in zellige's own records: 17 932 bytes a point, little-endian.
 //!
 //! Of each point 24 bytes of scalars, x, y, z (mm), T0 (ns), energy (keV) in `float32` and the segment (0 to 35) in `int32`, and then 37 signals of 121
-//! samples of 5 ns in `float32`, the core last; 1 is the whole charge. The sizes are those of the thesis and of AGATA's records; the order of the scalars
-//! is ours.
+//! samples of 5 ns in `float32`, the core last; 1 is the whole charge. The sizes are those of AGATA's records, the order of the scalars
+//! is ours: no other program reads or writes these.
 
 use std::fs::File;
 use std::io::{BufReader, Write};

@@ -1,0 +1,116 @@
+//! What programs of others make of our files, and what we make of theirs: only where Python has them.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{ok, result};
+
+/// Runs a program of Python in a folder; false where a module that it needs is not installed, which is said.
+fn python(here: &Path, module: &str, program: &str, args: &[&str]) -> bool {
+    let has = Command::new("python3").args(["-c", &format!("import {module}")]).output();
+    if !has.is_ok_and(|has| has.status.success()) {
+        zellige_test_data::skipped(&format!("no {module} for python3"));
+        return false;
+    }
+    let ran = Command::new("python3").arg("-c").arg(program).args(args).current_dir(here).output().unwrap();
+    assert!(
+        ran.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    true
+}
+
+/// Units, axes, tables and dates of a reconstructor and its covariances, as Astropy sees them.
+#[test]
+fn astropy_opens_fits_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let system =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../tor/tests/fixtures/oblique.yaml"))
+            .unwrap();
+    std::fs::write(here.join("a.yaml"), system).unwrap();
+    ok(here, &["tor", "build", "a.yaml", "-o", "R.fits", "--slope-order", "xyxy"]);
+    ok(here, &["tor", "cov", "a.yaml", "-o", "C.fits"]);
+    python(
+        here,
+        "astropy",
+        r#"
+import datetime, warnings
+import numpy as np
+from astropy.io import fits
+from astropy.units import Unit
+warnings.simplefilter("error")
+with fits.open("R.fits") as f:
+    f.verify("exception")
+    assert [h.name for h in f] == ["R", "STARS", "GEOMETRY"], f.info()
+    head = f["R"].header
+    assert Unit(head["BUNIT"].strip()) == Unit("")
+    assert head.comments["NAXIS1"] == "measurements" and head.comments["NAXIS2"] == "truth-sensor slopes"
+    assert head["CREATOR"].startswith("zellige ") and head["ZENITH"] == 40.0 and head["WAVELEN"] == 1.65e-6
+    assert datetime.datetime.fromisoformat(head["DATE"]).year >= 2024
+    stars, cells = f["STARS"].data, f["GEOMETRY"].data
+    assert list(stars["KIND"]) == ["LGS", "NGS"] and list(stars["X"]) == [14.0, -20.0]
+    assert abs(stars["ALTITUDE"][0] - 85000 / np.cos(np.radians(40))) < 1e-6 and np.isinf(stars["ALTITUDE"][1])
+    assert f["STARS"].columns["X"].unit == "arcsec" and f["GEOMETRY"].columns["X"].unit == "m"
+    n, m = head["NMEAS"], head["NTS"]
+    assert f["R"].data.shape == (m, n)
+    for wfs, count in ((-1, m), (None, n)):
+        of = cells["WFS"] == -1 if wfs == -1 else cells["WFS"] >= 0
+        both = np.concatenate([cells["XSLOPE"][of], cells["YSLOPE"][of]])
+        assert sorted(both) == list(range(count))
+    assert list(cells["YSLOPE"] - cells["XSLOPE"]) == [1] * len(cells)
+    assert np.hypot(cells["X"], cells["Y"]).max() < 3.6
+with fits.open("C.fits") as f:
+    assert [h.name for h in f] == ["CMM", "CTM", "CTT", "STARS", "GEOMETRY"]
+    for name in ("CMM", "CTM", "CTT"):
+        assert Unit(f[name].header["BUNIT"]) == Unit("arcsec2")
+    assert np.allclose(f["CMM"].data, f["CMM"].data.T) and f["CTM"].data.shape == (m, n)
+"#,
+        &[],
+    );
+}
+
+/// The program of the guide, on a ROOT tree of a basis of ours.
+#[test]
+fn root_trees_become_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let guide = include_str!("../../../../docs/how-to/agata-bases.md");
+    let program = guide.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let words = |line: &str| ok(here, &line.split(' ').collect::<Vec<_>>());
+    words("psa simulate --grid 5 --step 12 --record basis.dat");
+    words("psa simulate --grid 5 --step 12 -o folder");
+    words("psa events --basis folder -n 6 -o ev");
+    let tree = r#"
+import numpy as np, uproot
+point = np.dtype([("place", "<f4", 3), ("rest", "<f4", 2), ("seg", "<i4"), ("pulse", "<f4", 4477)])
+basis = np.fromfile("basis.dat", point)
+core = basis["pulse"].reshape(-1, 37, 121)[:, 36]
+core *= -1
+with uproot.recreate("basis.root") as f:
+    tree = f.mktree("tree", {"seg": "int32", "pos": np.dtype(("f4", (3,))), "spulse": np.dtype(("f4", (4477,)))})
+    tree.extend({"seg": basis["seg"] + 1, "pos": basis["place"], "spulse": 250 * basis["pulse"]})
+"#;
+    if !python(here, "uproot", tree, &[]) || !python(here, "uproot", program, &["basis.root", "basis.npz"]) {
+        return;
+    }
+    let search = "--window 40 --method fgs --json -";
+    let converted = result(&words(&format!("psa run --basis basis.npz --events ev {search}")));
+    assert!(converted["events"].as_array().unwrap().len() >= 6);
+    let check = r#"
+import numpy as np
+point = np.dtype([("place", "<f4", 3), ("rest", "<f4", 2), ("seg", "<i4"), ("pulse", "<f4", 4477)])
+basis, npz = np.fromfile("basis.dat", point), np.load("basis.npz")
+pulses = basis["pulse"].reshape(-1, 37, 121)
+assert (npz["positions"] == basis["place"]).all() and (npz["segments"] == basis["seg"]).all()
+whole = pulses[np.arange(len(basis)), basis["seg"], -1]
+wanted = (pulses / whole[:, None, None])[:, :, :120].reshape(-1, 37, 60, 2).mean(axis=3)
+assert np.abs(npz["signals"] - wanted).max() < 1e-5
+"#;
+    assert!(python(here, "numpy", check, &[]));
+    let refused = crate::common::run(here, &["psa", "run", "--basis", "basis.root", "--events", "ev"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("ROOT file"), "{}", refused.stderr);
+}

@@ -1,0 +1,131 @@
+//! Least squares with a sparse matrix.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use zellige_runtime::Runtime;
+use zellige_sparse::adaptive::Adaptation;
+use zellige_sparse::krylov::method::Steps;
+use zellige_sparse::krylov::{
+    self, History, LeastSquares, LeastSquaresSolution, Logger, MultiVector, Operator, Space,
+};
+use zellige_sparse::{Csr, Error, Stored, best_edge};
+
+use super::Told;
+
+/// What least squares are solved with.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// What `x` costs beside the residual: `min |b - A x|^2 + damping^2 |x|^2`.
+    pub damping: f64,
+    /// See [`LeastSquares::tolerance`].
+    pub tolerance: f64,
+    /// Most steps.
+    pub steps: usize,
+    /// Most time.
+    pub time: Option<Duration>,
+}
+
+/// What was found for one right-hand side.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// The right-hand side, counted from 1.
+    pub rhs: usize,
+    /// What the method says.
+    pub solution: LeastSquaresSolution,
+    /// The measure that the tolerance is compared with, by step.
+    pub history: History,
+    /// Storing the matrix and its transpose.
+    pub setup: Duration,
+    /// Steps, of all right-hand sides together.
+    pub solve: Duration,
+    /// Bytes of the matrix and its transpose.
+    pub bytes: u64,
+}
+
+/// A matrix and its transpose.
+struct WithTranspose {
+    a: Stored,
+    transpose: Stored,
+    rows: Space,
+}
+
+impl Operator for WithTranspose {
+    fn domain(&self) -> &Space {
+        self.a.domain()
+    }
+
+    fn range(&self) -> &Space {
+        &self.rows
+    }
+
+    fn bytes(&self) -> u64 {
+        self.a.bytes()
+    }
+
+    fn memory(&self) -> u64 {
+        self.a.bytes() + self.transpose.bytes()
+    }
+
+    fn apply(&self, steps: &Steps<'_>, x: &MultiVector, y: &MultiVector) -> Result<(), krylov::Error> {
+        self.a.apply(steps, x, y)
+    }
+
+    fn apply_adjoint(
+        &self,
+        steps: &Steps<'_>,
+        x: &MultiVector,
+        y: &MultiVector,
+    ) -> Result<(), krylov::Error> {
+        self.transpose.apply(steps, x, y)
+    }
+}
+
+/// Solves a least-squares problem for each right-hand side by LSMR; `step` is told of the measure that the tolerance is compared with.
+///
+/// # Errors
+/// Those of storing the matrix and of [`krylov::least_squares`].
+pub fn least_squares(
+    rt: &Runtime,
+    a: &Csr,
+    b: &[Vec<f64>],
+    options: &Options,
+    step: impl FnMut(f64) + Send,
+) -> Result<(Vec<Vec<f64>>, Vec<Fitted>), Error> {
+    let begun = Instant::now();
+    let (rows, columns) = (Space::new(a.rows(), a.bytes()), Space::new(a.columns(), a.bytes()));
+    let exact = Adaptation::double();
+    let transpose = a.transposed();
+    let operator = WithTranspose {
+        a: Stored::between(rt, &rows, &columns, a, best_edge(a), &exact)?,
+        transpose: Stored::between(rt, &columns, &rows, &transpose, best_edge(&transpose), &exact)?,
+        rows: rows.clone(),
+    };
+    drop(transpose);
+    let (setup, begun) = (begun.elapsed(), Instant::now());
+    let &Options { damping, tolerance, steps, time } = options;
+    let problem = LeastSquares { rt, a: &operator, damping, tolerance, steps, time };
+    let step = Mutex::new(step);
+    let mut told: Vec<_> = b.iter().map(|_| Told::new(&step)).collect();
+    let (mut x, mut found) = (Vec::new(), Vec::new());
+    // As many at once as products take.
+    for (b, told) in b.chunks(MOST_COLUMNS).zip(told.chunks_mut(MOST_COLUMNS)) {
+        let b: Vec<&[f64]> = b.iter().map(Vec::as_slice).collect();
+        let mut logs: Vec<&mut dyn Logger> = Vec::new();
+        for told in told {
+            logs.push(told);
+        }
+        let (answers, solutions) = krylov::least_squares(&problem, &b, &mut logs)?;
+        x.extend(answers);
+        found.extend(solutions);
+    }
+    let (solve, bytes) = (begun.elapsed(), operator.memory());
+    let histories = told.into_iter().map(|told| told.history);
+    let fitted = found.into_iter().zip(histories).enumerate();
+    let fitted =
+        fitted.map(|(k, (solution, history))| Fitted { rhs: k + 1, solution, history, setup, solve, bytes });
+    Ok((x, fitted.collect()))
+}
+
+/// Right-hand sides that are solved for at once, at most.
+const MOST_COLUMNS: usize = 8;

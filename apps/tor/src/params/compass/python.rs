@@ -1,0 +1,167 @@
+//! The part of Python that parameter files of COMPASS are written in, read without executing anything.
+//!
+//! Read are assignments, objects `Param*()` (also `module.Param*()`), their `set_*()` and attributes, `append` of lists, and expressions of
+//! numbers, strings, lists, earlier names, indices and `+ - * / // % **`. Imports and strings that stand alone say nothing. Everything
+//! else is an error with its line: loops, conditions, functions and calls of other names would have to be executed.
+
+mod lex;
+mod parse;
+
+use std::collections::HashMap;
+
+pub(super) use parse::read;
+
+/// Most elements of one list; no file of this kind comes near.
+const MOST_ELEMENTS: usize = 1 << 16;
+
+/// What stands where, and why it is not read.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// Counted from 1.
+    pub(super) line: usize,
+    pub(super) problem: String,
+}
+
+/// A value of an expression. Lists and objects are numbers of what the [`Program`] holds: names that share one see each other's changes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Number(f64),
+    Text(String),
+    None,
+    List(usize),
+    Object(usize),
+}
+
+impl Value {
+    fn kind(&self) -> &'static str {
+        match self {
+            Value::Number(_) => "a number",
+            Value::Text(_) => "a string",
+            Value::None => "None",
+            Value::List(_) => "a list",
+            Value::Object(_) => "an object",
+        }
+    }
+}
+
+/// An object of parameters.
+#[derive(Debug)]
+pub(super) struct Object {
+    /// Lower case, without `param` and underscores: `wfs` for `Param_wfs` and `ParamWfs`.
+    pub(super) class: String,
+    /// Where it was made.
+    pub(super) line: usize,
+    /// What was set, and where.
+    pub(super) fields: HashMap<String, (Value, usize)>,
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(super) struct Program {
+    names: HashMap<String, Value>,
+    lists: Vec<Vec<Value>>,
+    pub(super) objects: Vec<Object>,
+}
+
+impl Program {
+    /// The value of a name.
+    pub(super) fn name(&self, name: &str) -> Option<&Value> {
+        self.names.get(name)
+    }
+
+    /// The elements of a list, or the value alone where it is none.
+    pub(super) fn elements<'v>(&'v self, value: &'v Value) -> &'v [Value] {
+        match value {
+            Value::List(list) => &self.lists[*list],
+            other => std::slice::from_ref(other),
+        }
+    }
+
+    fn list(&mut self, elements: Vec<Value>) -> Result<Value, String> {
+        // All lists together: a short file may double one again and again.
+        if elements.len() + self.lists.iter().map(Vec::len).sum::<usize>() > MOST_ELEMENTS {
+            return Err(format!("lists of more than {MOST_ELEMENTS} elements together"));
+        }
+        self.lists.push(elements);
+        Ok(Value::List(self.lists.len() - 1))
+    }
+
+    fn object(&mut self, class: &str, line: usize) -> Value {
+        let class = class.trim_start_matches("Param").replace('_', "").to_ascii_lowercase();
+        self.objects.push(Object { class, line, fields: HashMap::new() });
+        Value::Object(self.objects.len() - 1)
+    }
+
+    /// The field of an object, as `get_NAME()` and the attribute give it.
+    fn field(&self, of: &Value, name: &str) -> Result<Value, String> {
+        let Value::Object(object) = of else {
+            return Err(format!("'.{name}' of {}: only objects Param*() have attributes here", of.kind()));
+        };
+        let found = self.objects[*object].fields.get(name).map(|(value, _)| value.clone());
+        found.ok_or_else(|| format!("'.{name}' was not set before: this reader knows no defaults"))
+    }
+
+    fn set(&mut self, of: &Value, name: &str, value: Value, line: usize) -> Result<(), String> {
+        let Value::Object(object) = of else {
+            return Err(format!("set_{name}() of {}: only objects Param*() have it here", of.kind()));
+        };
+        self.objects[*object].fields.insert(name.to_owned(), (value, line));
+        Ok(())
+    }
+
+    fn append(&mut self, to: &Value, value: Value) -> Result<(), String> {
+        let Value::List(list) = *to else {
+            return Err(format!("append() to {}", to.kind()));
+        };
+        if self.lists.iter().map(Vec::len).sum::<usize>() >= MOST_ELEMENTS {
+            return Err(format!("lists of more than {MOST_ELEMENTS} elements together"));
+        }
+        self.lists[list].push(value);
+        Ok(())
+    }
+
+    fn index(&self, of: &Value, at: &Value) -> Result<Value, String> {
+        let (Value::List(list), Value::Number(at)) = (of, at) else {
+            return Err(format!("{} with {} as index", of.kind(), at.kind()));
+        };
+        let elements = &self.lists[*list];
+        let place = if *at < 0.0 { at + elements.len() as f64 } else { *at };
+        let found = (place.fract() == 0.0 && place >= 0.0).then(|| elements.get(place as usize)).flatten();
+        found.cloned().ok_or_else(|| format!("index {at} of a list of {} elements", elements.len()))
+    }
+
+    /// `a OP b`.
+    fn operate(&mut self, a: &Value, operator: &str, b: &Value) -> Result<Value, String> {
+        match (a, operator, b) {
+            (Value::Number(a), _, Value::Number(b)) => {
+                let result = match operator {
+                    "+" => a + b,
+                    "-" => a - b,
+                    "*" => a * b,
+                    "**" => a.powf(*b),
+                    "/" => a / b,
+                    "//" => (a / b).floor(),
+                    // Python's sign is that of the divisor.
+                    _ => a - b * (a / b).floor(),
+                };
+                let finite = result.is_finite().then_some(Value::Number(result));
+                finite.ok_or_else(|| format!("{a} {operator} {b} is not a finite number"))
+            }
+            (Value::List(_), "+", Value::List(_)) => {
+                let both = [self.elements(a), self.elements(b)].concat();
+                self.list(both)
+            }
+            (Value::List(_), "*", Value::Number(times)) | (Value::Number(times), "*", Value::List(_)) => {
+                let list = if matches!(a, Value::List(_)) { a } else { b };
+                let elements = self.elements(list);
+                let count = times.max(0.0) * elements.len() as f64;
+                if times.fract() != 0.0 || count > MOST_ELEMENTS as f64 {
+                    return Err(format!("a list of {} elements times {times}", elements.len()));
+                }
+                let repeated = elements.iter().cycle().take(count as usize).cloned().collect();
+                self.list(repeated)
+            }
+            _ => Err(format!("{} {operator} {}", a.kind(), b.kind())),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! YAML: the layout of pyTomoAO, or the keys of our own TOML files.
+
+use super::check::Place;
+use super::{Atmosphere, System, Warning, own, tomoao};
+use crate::Error;
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use std::path::Path;
+
+/// Deepest nesting of lists and tables.
+const DEEPEST: usize = 16;
+
+/// Most values of a file.
+const MOST_VALUES: usize = 1 << 20;
+
+/// A value and its line, counted from 1.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) line: usize,
+    pub(super) value: Value,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    Null,
+    Flag(bool),
+    Number(f64),
+    Text(String),
+    List(Vec<Node>),
+    Table(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// The entry of a table.
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        match &self.value {
+            Value::Table(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, node)| node),
+            _ => None,
+        }
+    }
+
+    pub(super) fn number(&self) -> Option<f64> {
+        if let Value::Number(number) = self.value { Some(number) } else { None }
+    }
+
+    /// The numbers of a list, or a number alone.
+    pub(super) fn numbers(&self) -> Option<Vec<f64>> {
+        match &self.value {
+            Value::List(list) => list.iter().map(Node::number).collect(),
+            _ => self.number().map(|number| vec![number]),
+        }
+    }
+
+    /// The numbers of a list of lists.
+    pub(super) fn rows(&self) -> Option<Vec<Vec<f64>>> {
+        match &self.value {
+            Value::List(rows) => rows.iter().map(Node::numbers).collect(),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a YAML file: pyTomoAO's where it has `lgs_wfs_parameters`, otherwise one with the keys of [`super::parse_toml`].
+///
+/// # Errors
+/// Not YAML, or with anchors or tags; what the two readers refuse.
+pub fn parse_yaml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
+    let root = tree(file, text)?;
+    if root.get("lgs_wfs_parameters").is_some() {
+        return tomoao::read(file, &root);
+    }
+    let (table, place) = table(file, root)?;
+    own::from_table(table, file, &place)
+}
+
+/// Reads a YAML file with an `atmosphere` of the keys of our own.
+pub(super) fn parse_yaml_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warning>), Error> {
+    let (table, place) = table(file, tree(file, text)?)?;
+    Ok((own::atmosphere_from_table(table, file, &place)?, Vec::new()))
+}
+
+fn refuse(file: &Path, line: usize, problem: impl Into<String>) -> Error {
+    Error::Parameter {
+        file: file.to_owned(),
+        line: Some(line),
+        key: "YAML".into(),
+        problem: problem.into(),
+        remedy: "write plain tables, lists, numbers and texts".into(),
+    }
+}
+
+/// A list or table that is not closed yet.
+struct Open {
+    line: usize,
+    table: bool,
+    nodes: Vec<Node>,
+    keys: Vec<String>,
+    key: Option<String>,
+}
+
+/// The one document of a file.
+fn tree(file: &Path, text: &str) -> Result<Node, Error> {
+    let mut open: Vec<Open> = Vec::new();
+    let (mut root, mut values) = (None, 0);
+    for event in Parser::new_from_str(text) {
+        let (event, span): (Event, Span) = event.map_err(|e| refuse(file, e.marker().line(), e.info()))?;
+        let line = span.start.line();
+        let refuse = |problem: String| refuse(file, line, problem);
+        let node = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                if anchor != 0 || tag.is_some() {
+                    return Err(refuse("an anchor or a tag".into()));
+                }
+                if let Some(last) = open.last_mut().filter(|last| last.table && last.key.is_none()) {
+                    if last.keys.iter().any(|key| *key == text) {
+                        return Err(refuse(format!("'{text}' is given twice")));
+                    }
+                    last.key = Some(text.into_owned());
+                    continue;
+                }
+                Node { line, value: scalar(&text, style).map_err(refuse)? }
+            }
+            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag)
+                if anchor != 0 || tag.is_some() =>
+            {
+                return Err(refuse("an anchor or a tag".into()));
+            }
+            Event::SequenceStart(..) | Event::MappingStart(..) => {
+                if open.len() == DEEPEST {
+                    return Err(refuse(format!("nested more than {DEEPEST} deep")));
+                }
+                if open.last().is_some_and(|last| last.table && last.key.is_none()) {
+                    return Err(refuse("a list or table as a key".into()));
+                }
+                let table = matches!(event, Event::MappingStart(..));
+                open.push(Open { line, table, nodes: Vec::new(), keys: Vec::new(), key: None });
+                continue;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Some(done) = open.pop() else { continue };
+                let value = if done.table {
+                    Value::Table(done.keys.into_iter().zip(done.nodes).collect())
+                } else {
+                    Value::List(done.nodes)
+                };
+                Node { line: done.line, value }
+            }
+            Event::Alias(_) => return Err(refuse("an alias".into())),
+            _ => continue,
+        };
+        values += 1;
+        if values > MOST_VALUES {
+            return Err(refuse(format!("more than {MOST_VALUES} values")));
+        }
+        match open.last_mut() {
+            Some(last) => {
+                last.keys.extend(last.key.take());
+                last.nodes.push(node);
+            }
+            None if root.is_some() => return Err(refuse("a second document".into())),
+            None => root = Some(node),
+        }
+    }
+    root.ok_or_else(|| refuse(file, 1, "nothing in it"))
+}
+
+fn scalar(text: &str, style: ScalarStyle) -> Result<Value, String> {
+    if style != ScalarStyle::Plain {
+        return Ok(Value::Text(text.into()));
+    }
+    Ok(match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Flag(true),
+        "false" | "False" | "FALSE" => Value::Flag(false),
+        _ if text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) => {
+            match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Value::Number(number),
+                _ => Value::Text(text.into()),
+            }
+        }
+        _ => Value::Text(text.into()),
+    })
+}
+
+/// The tree as a table of TOML, and where its entries stand.
+fn table(file: &Path, root: Node) -> Result<(toml::Table, Place), Error> {
+    let mut place = Place::new(file, "");
+    mark(&root, "", &mut place);
+    match (root.line, toml_value(file, root)?) {
+        (_, Some(toml::Value::Table(table))) => Ok((table, place)),
+        (line, _) => Err(refuse(file, line, "no table of parameters")),
+    }
+}
+
+/// Notes the lines of all entries, as [`Place::new`] does of TOML: `a.b`, and `guide_star[0].x` in lists.
+fn mark(node: &Node, prefix: &str, place: &mut Place) {
+    let Value::Table(entries) = &node.value else { return };
+    for (key, node) in entries {
+        let name = format!("{prefix}{key}");
+        place.line(&name, node.line);
+        mark(node, &format!("{name}."), place);
+        if let Value::List(list) = &node.value {
+            for (i, node) in list.iter().enumerate().filter(|(_, node)| matches!(node.value, Value::Table(_)))
+            {
+                place.line(&format!("{name}[{i}]"), node.line);
+                mark(node, &format!("{name}[{i}]."), place);
+            }
+        }
+    }
+}
+
+/// None for what is empty, which is as if it were not there.
+fn toml_value(file: &Path, node: Node) -> Result<Option<toml::Value>, Error> {
+    Ok(Some(match node.value {
+        Value::Null => return Ok(None),
+        Value::Flag(flag) => flag.into(),
+        // Whole numbers are counts where counts are wanted, and numbers elsewhere.
+        Value::Number(x) if x.fract() == 0.0 && x.abs() < 9e15 => (x as i64).into(),
+        Value::Number(x) => x.into(),
+        Value::Text(text) => text.into(),
+        Value::List(list) => {
+            let values: Result<Vec<Option<toml::Value>>, Error> =
+                list.into_iter().map(|node| toml_value(file, node)).collect();
+            let values: Option<Vec<toml::Value>> = values?.into_iter().collect();
+            toml::Value::Array(values.ok_or_else(|| refuse(file, node.line, "an empty value in a list"))?)
+        }
+        Value::Table(entries) => {
+            let mut table = toml::Table::new();
+            for (key, node) in entries {
+                if let Some(value) = toml_value(file, node)? {
+                    table.insert(key, value);
+                }
+            }
+            toml::Value::Table(table)
+        }
+    }))
+}
