@@ -18,7 +18,8 @@ pub fn of_comparison(names: [&str; 2], comparison: &Comparison) -> Page {
         comparison.rows()[0].same_percent
     );
     page.section(&format!("{a} beside {b}"), &words, "");
-    let is_identical = comparison.outcomes.iter().all(|outcome| outcome.is_same) && comparison.only_first.is_empty();
+    let is_identical =
+        comparison.outcomes.iter().all(|outcome| outcome.is_same) && comparison.only_first.is_empty();
     if is_identical && !comparison.outcomes.is_empty() {
         let words = format!(
             "Identical: {a} and {b} have the same point for every hit, so that there is nothing to draw of what differs."

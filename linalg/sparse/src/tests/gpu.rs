@@ -137,7 +137,10 @@ fn steps_of_conjugate_gradients_are_launched_as_graphs() -> Result<(), Error> {
         })?;
         let Some((steps, there, graphs)) = launched else { return Ok(()) };
         let (_, here) = way.solve(&host, &a, &b, 40)?;
-        assert_eq!(there.iter().map(|x| bits(x)).collect::<Vec<_>>(), here.iter().map(|x| bits(x)).collect::<Vec<_>>());
+        assert_eq!(
+            there.iter().map(|x| bits(x)).collect::<Vec<_>>(),
+            here.iter().map(|x| bits(x)).collect::<Vec<_>>()
+        );
         assert!(graphs as usize >= steps / 8, "{way:?}: {graphs} launches for {steps} steps");
     }
     Ok(())
