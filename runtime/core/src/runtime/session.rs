@@ -36,10 +36,10 @@ pub trait Session: Submit {
     /// [`Error::Config`] for a rank that does not exist.
     fn register_on<D: Data>(&self, rank: usize, make: impl FnOnce() -> D) -> Result<Handle<D>, Error>;
 
-    /// Has the tasks that write a datum run on `rank`; for one without a value that nothing has named yet.
+    /// Has the tasks that write a datum run on `rank`; for one without a value that no task has written yet.
     ///
     /// # Errors
-    /// [`Error::Config`] for a rank that does not exist, or a datum that has a value or was named before.
+    /// [`Error::Config`] for a rank that does not exist, or a datum that has a value or was written before.
     fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error>;
 
     /// The rank on which the tasks that write a datum run; `None` where that is not decided yet.
