@@ -22,6 +22,7 @@ use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 use crate::devices::Devices;
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::processes::{Processes, Session};
 use crate::progress::Progress;
 use crate::results::page_of;
 
@@ -30,14 +31,20 @@ use crate::results::page_of;
 /// # Errors
 /// Options without meaning together, files that hold something else or do not fit each other, an output that cannot be written.
 pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
+    let processes = Processes::find()?;
     let plan = plan(&args.search);
     plan.check()?;
     let devices = super::devices(&args.execution, &plan)?;
     let batching = Batching { size: args.batch.into(), ..Batching::default() };
     let search = match (&args.positions, &args.energies) {
-        (Some(positions), Some(energies)) => arrays(args, &plan, &devices, batching, [positions, energies])?,
-        _ => folders(args, &plan, &devices, batching)?,
+        (Some(positions), Some(energies)) => {
+            arrays(args, &plan, &devices, batching, [positions, energies], &processes)?
+        }
+        _ => folders(args, &plan, &devices, batching, &processes)?,
     };
+    if !processes.is_first() {
+        return Ok(());
+    }
     let title = format!("Events of {}", args.events.display());
     let results = [&search.results];
     let page = || page_of(&title, &results);
@@ -80,6 +87,7 @@ fn arrays(
     devices: &Devices,
     batching: Batching,
     [positions, energies]: [&Path; 2],
+    processes: &Processes,
 ) -> anyhow::Result<Search> {
     are_of_arrays(args)?;
     let [basis, positions, events, energies] =
@@ -87,34 +95,40 @@ fn arrays(
     let files = Files { basis, positions, events, energies };
     let window = args.rules.window.map(usize::from);
     let input = Input::read(&files, args.segment, args.rules.channels, window)?;
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
+    let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
-    progress.stage("searching", input.events.len() as u64);
-    let mut searcher = Searcher::new(&rt, plan, batching);
+    let part = processes.part(input.events.len());
+    progress.stage("searching", part.len() as u64);
+    let mut searcher = Searcher::new(rt, plan, batching);
     searcher.host(input.segment, &input.basis)?;
     let begin = Instant::now();
-    for (hit, samples) in input.hits() {
+    for (hit, samples) in input.hits().skip(part.start).take(part.len()) {
         searcher.push(hit, samples, Instant::now())?;
         progress.advance(hit.number as u64);
     }
     let found = searcher.finish().map_err(failed)?;
-    let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
-    devices.done(&args.execution, &rt);
     let event = |(number, found): (usize, Found)| {
         let (energy, position) = (input.events.energies()[number], input.basis.positions()[found.index]);
         EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
     };
-    let results = Results { events: found.into_iter().map(event).collect() };
-    Ok(Search { results, events: input.events.len(), seconds, trace: args.outputs.recorded(&rt)? })
+    let events = found.into_iter().map(event).collect();
+    searched(args, devices, &session, Results { events }, input.events.len(), begin)
 }
 
 /// How many events are on their way at most.
 const ON_THE_WAY: usize = 8192;
 
 /// Events of a whole crystal.
-fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching) -> anyhow::Result<Search> {
+fn folders(
+    args: &PsaRunArgs,
+    plan: &Plan,
+    devices: &Devices,
+    batching: Batching,
+    processes: &Processes,
+) -> anyhow::Result<Search> {
     let (basis, _) = files::basis::read(&args.basis)?;
     let events = files::events::read(&args.events)?;
     let rules = rules(&args.rules, plan, basis.sampling().samples)?;
@@ -123,15 +137,18 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
         let problem = format!("the array has no crystal {}", args.crystal);
         return Err(CommandError::option("--crystal", problem).into());
     }
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
+    let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
-    progress.stage("searching", events.count() as u64);
-    let mut flow = Flow::new(&rt, plan, batching, &basis, rules)?;
+    let part = processes.part(events.count());
+    progress.stage("searching", part.len() as u64);
+    let mut flow = Flow::new(rt, plan, batching, &basis, rules)?;
     let begin = Instant::now();
-    let mut answers = Vec::with_capacity(events.count());
+    let mut answers = Vec::with_capacity(part.len());
     let length = CHANNELS * events.sampling.samples;
-    for (number, signals) in events.signals.chunks_exact(length).enumerate() {
+    for (number, signals) in events.signals.chunks_exact(length).enumerate().skip(part.start).take(part.len())
+    {
         let event = Event { timestamp: events.timestamps[number], hit: None, signals: signals.to_vec() };
         flow.push(event, begin).with_context(|| format!("event {number} of {}", args.events.display()))?;
         if flow.on_the_way() >= ON_THE_WAY {
@@ -140,11 +157,9 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
         progress.advance(answers.len() as u64);
     }
     flow.finish(begin, &mut answers).map_err(failed)?;
-    let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
-    devices.done(&args.execution, &rt);
     let hits = |answer: &Answer| {
-        let (number, timestamp) = (answer.number as usize, answer.timestamp);
+        let (number, timestamp) = (part.start + answer.number as usize, answer.timestamp);
         let hit = |place: &Place| EventResult {
             crystal: args.crystal,
             in_array: array.as_ref().and_then(|array| array.place(args.crystal, place.position)),
@@ -152,8 +167,27 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
         };
         answer.places.iter().map(hit).collect::<Vec<_>>()
     };
-    let results = Results { events: answers.iter().flat_map(hits).collect() };
-    Ok(Search { results, events: answers.len(), seconds, trace: args.outputs.recorded(&rt)? })
+    let found = answers.iter().flat_map(hits).collect();
+    searched(args, devices, &session, Results { events: found }, events.count(), begin)
+}
+
+/// What all processes have found, on the first of them.
+fn searched(
+    args: &PsaRunArgs,
+    devices: &Devices,
+    session: &Session,
+    own: Results,
+    events: usize,
+    begin: Instant,
+) -> anyhow::Result<Search> {
+    let results = match session {
+        Session::One(_) => own,
+        #[cfg(feature = "mpi")]
+        Session::Rank(_) => Results::joined(session.on_first(own.to_bytes()?)?)?,
+    };
+    let seconds = begin.elapsed().as_secs_f64();
+    devices.done(&args.execution, session.runtime());
+    Ok(Search { results, events, seconds, trace: args.outputs.recorded(session.runtime())? })
 }
 
 /// How segments are searched.
