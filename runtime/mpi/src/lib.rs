@@ -9,6 +9,7 @@ mod journal;
 mod local;
 mod progress;
 mod remote;
+mod session;
 mod transport;
 mod wire;
 #[cfg(feature = "mpi")]

@@ -36,9 +36,9 @@ const END: i32 = 2;
 /// How long a progress thread sleeps between looking for messages: this share of the time since something last moved,
 /// within these bounds. MPI has no call that waits for a message or for another thread, and one that spins would
 /// take a core from a worker.
-const PAUSE_SHARE: u32 = 8;
+const PAUSE_SHARE: u32 = 16;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
-const LONGEST_PAUSE: Duration = Duration::from_micros(250);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Whether there is a transport; whether one has ended without the others, and messages may be on their way still.
 const FREE: u8 = 0;
@@ -130,9 +130,9 @@ impl std::fmt::Debug for Mpi {
     }
 }
 
-/// One rank of an MPI program. Messages are sent and received without blocking; between looks for them the
-/// progress thread sleeps for an eighth of the time since something last moved, 20 to 250 µs, and is woken at once
-/// where there is something to send. So a message waits for at most 250 µs to be seen, and an idle rank looks four thousand
+/// One rank of an MPI program. Messages are sent and received without blocking. Between looks for them the progress
+/// thread sleeps for a sixteenth of the time since something last moved, 20 µs to 1 ms; what is to be sent wakes it at
+/// once. So a message is seen late by that share of the time since the one before, and an idle rank looks a thousand
 /// times a second.
 pub struct MpiTransport {
     /// Gone once the transport is closed.
