@@ -1,5 +1,5 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup check test test-long demo demo-psa demo-lqcd screenshots python bench-peers gpu portable loom mutants ci
+.PHONY: help setup check test test-long demo demo-psa demo-lqcd screenshots python bench-peers gpu portable loom mutants mpi ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
@@ -10,6 +10,7 @@ help:
 	@echo "make check        format, lints, unit tests, one smoke test per crate"
 	@echo "make test         set up, run every functional test, at sizes that find bugs within minutes"
 	@echo "make test-long    the same at full size, with NVRTC, seeded bugs, all loom models, fuzzing and sanitizers; a line per part"
+	@echo "make mpi          several processes: installs an MPI library, builds with the feature mpi, runs its tests on 1, 2 and 4 ranks"
 	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
 	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
 	@echo "make portable     the command as one file for other machines, and one archive with all that a machine with a GPU is to run (gpu-checks)"
@@ -45,6 +46,9 @@ screenshots: setup
 
 python: setup
 	@scripts/python
+
+mpi: setup
+	@scripts/mpi
 
 bench-peers: setup
 	@scripts/bench-peers

@@ -52,6 +52,8 @@ mod documentation {
     struct TaskGraph;
     #[doc = include_str!("../../docs/tutorials/sparse-system.md")]
     struct SparseSystem;
+    #[doc = include_str!("../../docs/tutorials/ranks.md")]
+    struct Ranks;
     #[doc = include_str!("../../docs/how-to/install.md")]
     struct Install;
     #[doc = include_str!("../../docs/how-to/out-of-core.md")]

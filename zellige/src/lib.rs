@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`runtime`] | tasks, handles, recorded graphs, scheduling policies |
 //! | [`cuda`] | GPUs as devices of the runtime |
+//! | [`mpi`] | several processes that run one program |
 //! | [`sim`] | platform files, and virtual time on them |
 //! | [`dense`] | tiled matrices, precision policies, mixed-precision Cholesky factorisations |
 //! | [`sparse`] | sparse matrices in adaptive precision, preconditioners, the automatic solver |
@@ -54,6 +55,7 @@
 pub use zellige_cuda as cuda;
 pub use zellige_dense as dense;
 pub use zellige_krylov as krylov;
+pub use zellige_mpi as mpi;
 pub use zellige_runtime as runtime;
 pub use zellige_sim as sim;
 pub use zellige_sparse as sparse;

@@ -46,6 +46,9 @@ pub enum CommandError {
     /// A system has no answer yet.
     #[error("{0}")]
     NotConverged(String),
+    /// Several processes were started together, and cannot work together.
+    #[error("{0}")]
+    Processes(String),
     /// Somebody pressed Ctrl-C.
     #[error("interrupted: tasks cancelled, no file left half-written")]
     Interrupted,
@@ -70,6 +73,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             CommandError::NoRuleSurvived(_) => NO_RULE_SURVIVED,
             CommandError::NoDevice { .. } => NO_DEVICE,
             CommandError::NotConverged(_) => NOT_CONVERGED,
+            CommandError::Processes(_) => FAILURE,
             CommandError::Interrupted => INTERRUPTED,
         });
     }

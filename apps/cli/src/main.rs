@@ -16,6 +16,7 @@ mod manual;
 mod matrix;
 mod nodes;
 mod out;
+mod processes;
 mod progress;
 mod provenance;
 mod psa;

@@ -1,9 +1,21 @@
 //! Standard output, which may close at any time.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::Context;
+
+/// The number of this rank, and that it is none that prints.
+static RANK: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on nothing but errors is printed: this is another rank than the first.
+pub fn only_errors(rank: usize) {
+    RANK.store(rank, Ordering::Relaxed);
+}
+
+fn is_mute() -> bool {
+    RANK.load(Ordering::Relaxed) > 0
+}
 
 /// Set once nobody reads standard output any more (`zellige ... | head`).
 static CLOSED: AtomicBool = AtomicBool::new(false);
@@ -21,7 +33,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// As [`print()`].
 pub fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
-    if CLOSED.load(Ordering::Relaxed) {
+    if is_mute() || CLOSED.load(Ordering::Relaxed) {
         return Ok(());
     }
     let mut out = io::stdout().lock();
@@ -36,13 +48,16 @@ pub fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
 
 /// Prints lines to standard error; that nobody reads it is no failure.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    if !is_mute() {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
 }
 
 /// Prints an error to standard error.
 pub fn error(text: &str) {
     let (red, plain) = if colours(&io::stderr()) { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-    note(&format!("{red}error:{plain} {text}"));
+    let who = if is_mute() { format!("rank {}: ", RANK.load(Ordering::Relaxed)) } else { String::new() };
+    let _ = writeln!(io::stderr().lock(), "{red}error:{plain} {who}{text}");
 }
 
 /// Whether colours may be used on a stream: only on a terminal, and not where `NO_COLOR` is set or the terminal is dumb.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zellige_kernels::formats::widen;
 use zellige_kernels::{MatRef, Op, gemm};
 use zellige_runtime::{
-    Codelet, Cpu, Handle, List, Operands, Read, ReadList, Runtime, Scratch, Slot, Submit, Subnormals,
+    Codelet, Cpu, Handle, List, Operands, Read, ReadList, Scratch, Session, Slot, Submit, Subnormals,
     TaskContext, TaskError, TaskInfo, Update, Write, read, reads, scratch, update, write,
 };
 
@@ -69,8 +69,8 @@ pub fn widened<S: Submit>(s: &S, x: &RectTiled<f32>) -> Result<RectTiled<f64>, E
 ///
 /// # Errors
 /// As [`solve`], and whatever failed first.
-pub fn refine(
-    rt: &Runtime,
+pub fn refine<S: Session>(
+    rt: &S,
     (l, policy): (&SymmetricTiled<f32>, &SharedPolicy),
     (a, b): (&Generator<f64>, &Generator<f64>),
     x: &RectTiled<f64>,
@@ -118,15 +118,22 @@ struct Residual {
 }
 
 impl Residual {
-    fn new(
-        rt: &Runtime,
+    fn new<S: Session>(
+        rt: &S,
         a: &Generator<f64>,
         b: &Generator<f64>,
         x: &RectTiled<f64>,
     ) -> Result<Residual, Error> {
         let (m, grid) = (x.row_grid().len(), x.col_grid());
         let whole = crate::TileGrid::uniform(m, m.max(1))?;
-        let r = RectTiled::<f64>::generate(rt, "R", whole, grid.clone(), b)?;
+        let r = RectTiled::<f64>::new(rt, "R", whole, grid.clone());
+        // The column of the residual beside that of X.
+        if m > 0 {
+            for j in 0..grid.tiles() {
+                rt.set_owner(r.tile(0, j), rt.owner_of(x.tile(0, j))?.unwrap_or(0))?;
+            }
+        }
+        r.fill(rt, b)?;
         let right_hand_side = r.norm(rt)?;
         // R has no row of tiles where X has no rows.
         if m > 0 {
@@ -143,9 +150,9 @@ impl Residual {
     }
 
     /// What `X` lacks, by the factor.
-    fn solved(
+    fn solved<S: Session>(
         self,
-        rt: &Runtime,
+        rt: &S,
         l: &SymmetricTiled<f32>,
         policy: &SharedPolicy,
         x: &RectTiled<f64>,
@@ -157,7 +164,7 @@ impl Residual {
                 rt.submit(cut, (read(self.r.tile(0, j)), read(&self.norm), write(d.tile(i, j))))?;
             }
         }
-        solve(rt, l, &d, policy)?.wait(rt)?;
+        solve(rt, l, &d, policy)?.wait(rt.runtime())?;
         Ok(Correction { d, norm: self.norm })
     }
 }
@@ -170,7 +177,7 @@ struct Correction {
 
 impl Correction {
     /// `X += sign D`.
-    fn add(&self, rt: &Runtime, sign: f64, x: &RectTiled<f64>) -> Result<(), Error> {
+    fn add<S: Submit>(&self, rt: &S, sign: f64, x: &RectTiled<f64>) -> Result<(), Error> {
         for (d, x) in self.d.handles().iter().zip(x.handles()) {
             rt.submit(Correct { sign }, (read(d), read(&self.norm), update(x)))?;
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use zellige_kernels::{MatMut, MatRef, Op, gemm};
-use zellige_runtime::{Handle, Runtime, Submit, reads, scratch, update, write};
+use zellige_runtime::{Data, Handle, Session, reads, scratch, update, write};
 
 use crate::error::Error;
 use crate::scalar::TileScalar;
@@ -29,12 +29,12 @@ pub struct BackwardError {
 ///
 /// Exact up to [`EXACT_UP_TO`] rows, at the cost of another factorisation in `f64` (`n^3 / 3` flop); above, the estimate
 /// `||(A - L L^T) W||_F / (4 ||A||_F)` with a fixed `n x 16` matrix `W` of signs, whose square has the exact one's square as
-/// its mean (Hutchinson).
+/// its mean (Hutchinson). On several ranks each computes the parts that its tiles are on the left of, for which other tiles are sent to it.
 ///
 /// # Errors
 /// Whatever left a tile of `l` without a value, or what `a` returns.
-pub fn backward_error<T: TileScalar>(
-    rt: &Runtime,
+pub fn backward_error<T: TileScalar, S: Session>(
+    rt: &S,
     l: &SymmetricTiled<T>,
     a: &Generator<f64>,
 ) -> Result<BackwardError, Error> {
@@ -45,8 +45,8 @@ pub fn backward_error<T: TileScalar>(
 ///
 /// # Errors
 /// As [`backward_error`].
-pub fn exact<T: TileScalar>(
-    rt: &Runtime,
+pub fn exact<T: TileScalar, S: Session>(
+    rt: &S,
     l: &SymmetricTiled<T>,
     a: &Generator<f64>,
 ) -> Result<BackwardError, Error> {
@@ -55,6 +55,7 @@ pub fn exact<T: TileScalar>(
     for j in 0..nt {
         for i in j..nt {
             let sum = rt.register_empty::<Vec<f64>>();
+            beside(rt, &sum, l.tile(i, j))?;
             let (a, rows, cols) = (Arc::clone(a), grid.range(i), grid.range(j));
             let area = rows.len() * cols.len();
             let panel = grid.max_width() * grid.max_width();
@@ -99,20 +100,25 @@ pub fn exact<T: TileScalar>(
 ///
 /// # Errors
 /// As [`backward_error`].
-pub fn estimated<T: TileScalar>(
-    rt: &Runtime,
+pub fn estimated<T: TileScalar, S: Session>(
+    rt: &S,
     l: &SymmetricTiled<T>,
     a: &Generator<f64>,
 ) -> Result<BackwardError, Error> {
     let (nt, grid) = (l.tiles(), l.grid());
     let panel = grid.max_width() * grid.max_width();
     // Y = A W, block by block; each block stands for its mirror image too.
-    let y: Vec<Handle<Vec<f64>>> = (0..nt).map(|i| rt.register(vec![0.0; grid.width(i) * VECTORS])).collect();
+    let zeros = |i: usize| {
+        let owner = rt.owner_of(l.tile(i, i))?.unwrap_or(0);
+        rt.register_on(owner, || vec![0.0; grid.width(i) * VECTORS])
+    };
+    let y: Vec<Handle<Vec<f64>>> = (0..nt).map(zeros).collect::<Result<_, _>>()?;
     let mut norms = Vec::new();
     for distance in 0..nt {
         for i in distance..nt {
             let j = i - distance;
             let norm = rt.register_empty::<f64>();
+            beside(rt, &norm, l.tile(i, i))?;
             let (a, rows, cols) = (Arc::clone(a), grid.range(i), grid.range(j));
             let multiply = move |y_i: &mut [f64], y_j: Option<&mut [f64]>, block: &mut [f64]| {
                 fill(&a, &rows, &cols, i == j, block)?;
@@ -148,6 +154,7 @@ pub fn estimated<T: TileScalar>(
     let mut z = Vec::new();
     for j in 0..nt {
         let z_j = rt.register_empty::<Vec<f64>>();
+        beside(rt, &z_j, l.tile(j, j))?;
         let column: Vec<_> = (j..nt).map(|i| l.tile(i, j).clone()).collect();
         let ranges: Vec<_> = (j..nt).map(|i| grid.range(i)).collect();
         let width = grid.width(j);
@@ -186,6 +193,15 @@ pub fn estimated<T: TileScalar>(
         norm += rt.take(square)?;
     }
     Ok(BackwardError { value: ratio(error / VECTORS as f64, norm), exact: false })
+}
+
+/// The rank that owns a tile writes what is computed from it.
+fn beside<T: TileScalar, S: Session, D: Data>(
+    rt: &S,
+    result: &Handle<D>,
+    tile: &Handle<Tile<T>>,
+) -> Result<(), Error> {
+    Ok(rt.set_owner(result, rt.owner_of(tile)?.unwrap_or(0))?)
 }
 
 /// The root of `error / norm`; 0 where both are.

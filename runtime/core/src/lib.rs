@@ -32,6 +32,7 @@
 //! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`data::Portable`], [`Runtime::memory`] |
 //! | have arithmetic flush subnormal numbers to zero | [`RuntimeBuilder::subnormals`], [`Codelet::SUBNORMALS`] |
 //! | work on more than fits in memory | [`RuntimeBuilder::host_memory`], [`RuntimeBuilder::swap`] |
+//! | write programs for one process and for several | [`Session`] |
 //! | record and replay | [`Runtime::record`], [`Graph`], [`Runtime::replay`] |
 //! | add a device, a scheduling policy, a type of data | [`device`], [`sched`], [`data`] |
 //! | see what happened | [`Runtime::take_trace`], [`Trace`] |
@@ -86,7 +87,7 @@ pub use operand::{
     Commute, List, Mode, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute, metas,
     read, reads, reduce, scratch, update, updates, write, writes,
 };
-pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, WORKER_BYTES};
+pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, Session, WORKER_BYTES};
 pub use submit::{CodeletBuilder, NamedTask, Submit, TaskBuilder};
 pub use subnormals::Subnormals;
 pub use task::{Batch, Choice, Codelet, Cpu, DeviceInfo, TaskContext, TaskRef};

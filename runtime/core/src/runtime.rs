@@ -4,6 +4,7 @@ mod builder;
 mod group;
 mod hints;
 mod scope;
+mod session;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::task::{Body, DeviceInfo, Spec, TaskRef};
 pub use builder::{RuntimeBuilder, WORKER_BYTES};
 pub use group::Group;
 pub use scope::Scope;
+pub use session::Session;
 
 /// Owns workers, scheduling policy and trace. Any thread may use it through a shared reference.
 ///

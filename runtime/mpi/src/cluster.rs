@@ -54,8 +54,8 @@ struct Datum {
     version: u64,
     /// It has a version.
     written: bool,
-    /// A task or call has named it.
-    used: bool,
+    /// Its values can leave their process.
+    travels: bool,
     /// In which a value of it was registered or is expected: asked for in this, it is sent as it is.
     usual: Format,
     /// Elsewhere: the form of the newest version that is here, or on its way.
@@ -156,20 +156,20 @@ impl Cluster {
         Ok(handle)
     }
 
-    /// Makes `rank` the owner of a datum that was registered without a value and that nothing has named yet: the
+    /// Makes `rank` the owner of a datum that was registered without a value and that no task has written yet: the
     /// tasks that write it run there. Without this its owner is the rank that runs the first task that writes it, as the
     /// [rule](crate#where-tasks-run) says.
     ///
     /// # Errors
-    /// [`Error::Config`] for a rank that does not exist, and for a datum that has a value or was named before;
+    /// [`Error::Config`] for a rank that does not exist, and for a datum that has a value or was written before;
     /// [`Error::Foreign`] for one of somebody else's.
     pub fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error> {
         self.check_rank(rank)?;
         let mut state = self.state.borrow_mut();
         let datum = state.find(handle)?;
-        if datum.written || datum.used {
+        if datum.written {
             return Err(Error::Config(format!(
-                "{} has a value or was named before: its owner is set right after it was registered",
+                "{} has a value or was written before: its owner is set right after it was registered",
                 handle.name()
             )));
         }
@@ -293,7 +293,7 @@ impl Cluster {
             location: owner.unwrap_or_default(),
             version: 0,
             written,
-            used: false,
+            travels: D::portability().is_some(),
             usual,
             here: None,
             sent: Vec::new(),
@@ -329,7 +329,6 @@ impl Cluster {
         self.progress.check()?;
         let mut state = self.state.borrow_mut();
         let datum = state.find(handle)?;
-        datum.used = true;
         if !datum.written {
             return Err(Error::Unwritten { task: what.into(), handle: handle.name() });
         }
@@ -341,7 +340,7 @@ impl Cluster {
     }
 
     fn check_travels(&self, datum: &Datum, to: usize) -> Result<(), Error> {
-        if datum.location == to || datum.remote.travels() {
+        if datum.location == to || datum.travels {
             return Ok(());
         }
         Err(Error::Config(format!(
@@ -412,25 +411,33 @@ impl Submit for Cluster {
         let mut hash = mix_text(0, name);
         let mut first = None;
         let (mut of_writes, mut of_reads) = (None, None);
+        // Something that the task reads is here; something cannot leave its process.
+        let (mut here, mut stays) = (false, false);
         for access in &*accesses {
             let Some(datum) = data.get(&access.handle) else { continue };
             first.get_or_insert(datum.tag);
             let place = if access.mode.writes() { &mut of_writes } else { &mut of_reads };
             *place = place.or(datum.owner);
             hash = mix(mix(hash, datum.tag), access.mode as u64 | (u64::from(access.format.0) << 8));
+            if access.mode.reads() {
+                here |= datum.location == self.rank();
+                stays |= !datum.travels;
+            }
         }
         let rank = of_writes.or(of_reads).unwrap_or(0);
         let reads = |access: &&Named| access.mode.reads();
-        for access in accesses.iter().filter(reads) {
-            self.check_travels(&data[&access.handle], rank)?;
+        if stays {
+            for access in accesses.iter().filter(reads) {
+                self.check_travels(&data[&access.handle], rank)?;
+            }
         }
         // From here on all ranks do the same, or none can go on.
         self.progress.journal.lock().record(name, coords, first, hash);
         let submit = || {
-            for access in accesses.iter() {
-                let Some(datum) = data.get_mut(&access.handle) else { continue };
-                datum.used = true;
-                if access.mode.reads() {
+            // Who does not run the task and has nothing that it reads only notes what it writes.
+            if here || rank == self.rank() {
+                for access in accesses.iter().filter(reads) {
+                    let Some(datum) = data.get_mut(&access.handle) else { continue };
                     let format = if access.mode == Mode::Read { access.format } else { WHOLE };
                     self.bring(datum, format, rank)?;
                 }

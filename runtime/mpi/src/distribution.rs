@@ -46,6 +46,11 @@ impl BlockCyclic {
         BlockCyclic::new(rows, ranks / rows)
     }
 
+    /// Rows and columns of the grid of ranks.
+    pub fn grid(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
     /// In blocks of `edge x edge` elements, at least 1.
     #[must_use]
     pub fn blocks(self, edge: usize) -> Self {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
 
 mod cluster;
 mod distribution;
@@ -8,8 +9,12 @@ mod journal;
 mod local;
 mod progress;
 mod remote;
+mod session;
 mod transport;
 mod wire;
+#[cfg(feature = "mpi")]
+#[allow(unsafe_code)]
+mod world;
 
 pub use cluster::Cluster;
 pub use distribution::{BlockCyclic, Contiguous, Distribution};
@@ -17,3 +22,5 @@ pub use error::{ClusterError, RemoteError};
 pub use local::{Local, run_local};
 pub use progress::Traffic;
 pub use transport::{Transport, TransportError, Waker};
+#[cfg(feature = "mpi")]
+pub use world::{Mpi, MpiTransport};

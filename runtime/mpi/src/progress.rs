@@ -431,7 +431,8 @@ impl<T: Transport> Driver<T> {
     pub(crate) fn run(mut self) {
         let progress = Arc::clone(&self.progress);
         let why = match catch_unwind(AssertUnwindSafe(|| self.drive())) {
-            Ok(Ok(())) => return,
+            // Ranks that cannot go on together may not end together either.
+            Ok(Ok(())) => return self.transport.close(progress.check().is_err().then_some(ANSWER)),
             Ok(Err(error)) => error.0,
             Err(panic) => format!("the progress thread panicked: {}", panic_message(&*panic)),
         };

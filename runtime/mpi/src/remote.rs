@@ -13,8 +13,6 @@ use crate::wire::{Key, begin_value};
 pub(crate) trait Remote: Send {
     /// False once nobody can name it any more.
     fn is_alive(&self) -> bool;
-    /// False if its values cannot leave their process.
-    fn travels(&self) -> bool;
     fn name(&self) -> String;
     /// Submits the task that sends what `key` names to another rank.
     fn send(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error>;
@@ -30,10 +28,6 @@ const URGENT: i32 = i32::MAX;
 impl<D: Data> Remote for WeakHandle<D> {
     fn is_alive(&self) -> bool {
         self.upgrade().is_some()
-    }
-
-    fn travels(&self) -> bool {
-        D::portability().is_some()
     }
 
     fn name(&self) -> String {

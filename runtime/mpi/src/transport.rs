@@ -15,8 +15,7 @@ pub struct TransportError(pub String);
 /// Moves messages, which are bytes, between the ranks of one run.
 ///
 /// One thread per rank, the progress thread of its [`Cluster`](crate::Cluster), makes all calls; only the waker
-/// is used by others. So an implementation over MPI needs no more than `MPI_THREAD_FUNNELED`, one
-/// communicator and one tag: what a message is for stands in its first bytes.
+/// is used by others. What a message is for stands in its first bytes.
 ///
 /// Messages from one rank to another arrive complete and in the order in which they were sent, as MPI says of
 /// messages with one tag. The receiver takes them as they come, expected or not: nothing that is sent waits for
@@ -46,4 +45,9 @@ pub trait Transport: Send + 'static {
 
     /// What ends `wait` from another thread.
     fn waker(&self) -> Waker;
+
+    /// Ends the use of this transport, which is not called again: waits until what was sent has left and the other
+    /// ranks have ended theirs too, for so long `at_most`. What arrives meanwhile is dropped. Does nothing where messages
+    /// outlive their sender.
+    fn close(&mut self, _at_most: Option<Duration>) {}
 }

@@ -1,6 +1,7 @@
 //! `zellige psa run`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
@@ -27,6 +28,7 @@ use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 use crate::devices::Devices;
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::processes::{Processes, Session};
 use crate::progress::Progress;
 use crate::results::page_of;
 
@@ -35,14 +37,20 @@ use crate::results::page_of;
 /// # Errors
 /// Options without meaning together, files that hold something else or do not fit each other, an output that cannot be written.
 pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
+    let processes = Processes::find()?;
     let plan = plan(&args.search);
     plan.check()?;
     let devices = super::devices(&args.execution, &plan)?;
     let batching = Batching { size: args.batch.into(), ..Batching::default() };
     let search = match (&args.positions, &args.energies) {
-        (Some(positions), Some(energies)) => arrays(args, &plan, &devices, batching, [positions, energies])?,
-        _ => folders(args, &plan, &devices, batching)?,
+        (Some(positions), Some(energies)) => {
+            arrays(args, &plan, &devices, batching, [positions, energies], &processes)?
+        }
+        _ => folders(args, &plan, &devices, batching, &processes)?,
     };
+    if !processes.is_first() {
+        return Ok(());
+    }
     let title = format!("Events of {}", args.events.display());
     let results = [&search.results];
     let page = || match &search.basis {
@@ -93,6 +101,7 @@ fn arrays(
     devices: &Devices,
     batching: Batching,
     [positions, energies]: [&Path; 2],
+    processes: &Processes,
 ) -> anyhow::Result<Search> {
     are_of_arrays(args)?;
     let [basis, positions, events, energies] =
@@ -100,53 +109,62 @@ fn arrays(
     let files = Files { basis, positions, events, energies };
     let window = args.rules.window.map(usize::from);
     let input = Input::read(&files, args.segment, args.rules.channels, window)?;
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
+    let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
-    progress.stage("searching", input.events.len() as u64);
-    let mut searcher = Searcher::new(&rt, plan, batching);
+    let part = processes.part(input.events.len());
+    progress.stage("searching", part.len() as u64);
+    let mut searcher = Searcher::new(rt, plan, batching);
     searcher.host(input.segment, &input.basis)?;
     let begin = Instant::now();
-    for (hit, samples) in input.hits() {
+    for (hit, samples) in input.hits().skip(part.start).take(part.len()) {
         searcher.push(hit, samples, Instant::now())?;
         progress.advance(hit.number as u64);
     }
     let found = searcher.finish().map_err(failed)?;
-    let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
-    devices.done(&args.execution, &rt);
     let event = |(number, found): (usize, Found)| {
         let (energy, position) = (input.events.energies()[number], input.basis.positions()[found.index]);
         EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
     };
-    let results = Results { events: found.into_iter().map(event).collect() };
-    let trace = args.outputs.recorded(&rt)?;
-    Ok(Search { results, events: input.events.len(), seconds, trace, basis: None, shown: Vec::new() })
+    let events = found.into_iter().map(event).collect();
+    searched(args, devices, &session, Results { events }, input.events.len(), begin)
 }
 
 /// How many events are on their way at most.
 const ON_THE_WAY: usize = 8192;
 
 /// Events of a whole crystal.
-fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching) -> anyhow::Result<Search> {
+fn folders(
+    args: &PsaRunArgs,
+    plan: &Plan,
+    devices: &Devices,
+    batching: Batching,
+    processes: &Processes,
+) -> anyhow::Result<Search> {
     let basis = files::read_basis(&args.basis)?;
     let mut source = Source::open(args, basis.sampling())?;
+    let part = source.part(processes)?;
     let rules = rules(&args.rules, plan, basis.sampling().samples)?;
     let array = args.array.as_deref().map(Array::read).transpose()?;
     if array.as_ref().is_some_and(|array| array.place(args.crystal, [0.0; 3]).is_none()) {
         let problem = format!("the array has no crystal {}", args.crystal);
         return Err(CommandError::option("--crystal", problem).into());
     }
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
+    let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", source.total());
-    let mut flow = Flow::new(&rt, plan, batching, &basis, rules)?;
+    let mut flow = Flow::new(rt, plan, batching, &basis, rules)?;
     let begin = Instant::now();
     let mut answers = Vec::new();
-    let mut number = 0;
+    let mut number = part.start;
     let mut shown = Vec::new();
-    while let Some(event) = source.next(basis.sampling().samples)? {
+    while number < part.end
+        && let Some(event) = source.next(basis.sampling().samples)?
+    {
         if args.outputs.has_report() && args.show.contains(&number) {
             shown.push(Shown { number, signals: event.signals.clone() });
         }
@@ -159,11 +177,9 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
         progress.advance(source.done());
     }
     flow.finish(begin, &mut answers).map_err(failed)?;
-    let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
-    devices.done(&args.execution, &rt);
     let hits = |answer: &Answer| {
-        let (number, timestamp) = (answer.number as usize, answer.timestamp);
+        let (number, timestamp) = (part.start + answer.number as usize, answer.timestamp);
         let hit = |place: &Place| EventResult {
             crystal: args.crystal,
             in_array: array.as_ref().and_then(|array| array.place(args.crystal, place.position)),
@@ -171,10 +187,11 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
         };
         answer.places.iter().map(hit).collect::<Vec<_>>()
     };
-    let results = Results { events: answers.iter().flat_map(hits).collect() };
-    let (events, trace) = (answers.len(), args.outputs.recorded(&rt)?);
+    let found: Vec<EventResult> = answers.iter().flat_map(hits).collect();
+    let events = source.count().unwrap_or(answers.len());
     drop(flow);
-    Ok(Search { results, events, seconds, trace, basis: Some(basis), shown })
+    let search = searched(args, devices, &session, Results { events: found }, events, begin)?;
+    Ok(Search { basis: Some(basis), shown, ..search })
 }
 
 /// Where the events of a whole crystal come from.
@@ -210,6 +227,34 @@ impl Source {
         }
     }
 
+    /// The events that this process searches for; those of a folder come from the first of them on.
+    ///
+    /// # Errors
+    /// A file, of which nobody knows how many events it has, for several processes.
+    fn part(&mut self, processes: &Processes) -> Result<Range<usize>, CommandError> {
+        match self {
+            Source::Folder(events, taken) => {
+                let part = processes.part(events.count());
+                *taken = part.start;
+                Ok(part)
+            }
+            Source::File(..) if processes.count() > 1 => {
+                let problem =
+                    "a file of frames is read by one process: give a folder of events, or start one";
+                Err(CommandError::option("--events", problem))
+            }
+            Source::File(..) => Ok(0..usize::MAX),
+        }
+    }
+
+    /// How many events there are, where that is known.
+    fn count(&self) -> Option<usize> {
+        match self {
+            Source::Folder(events, _) => Some(events.count()),
+            Source::File(..) => None,
+        }
+    }
+
     /// Steps of the whole: events, or bytes.
     fn total(&self) -> u64 {
         match self {
@@ -241,6 +286,26 @@ impl Source {
             Source::File(file, map) => file.next(map.as_ref(), samples),
         }
     }
+}
+
+/// What all processes have found, on the first of them.
+fn searched(
+    args: &PsaRunArgs,
+    devices: &Devices,
+    session: &Session,
+    own: Results,
+    events: usize,
+    begin: Instant,
+) -> anyhow::Result<Search> {
+    let results = match session {
+        Session::One(_) => own,
+        #[cfg(feature = "mpi")]
+        Session::Rank(_) => Results::joined(session.on_first(own.to_bytes()?)?)?,
+    };
+    let seconds = begin.elapsed().as_secs_f64();
+    devices.done(&args.execution, session.runtime());
+    let trace = args.outputs.recorded(session.runtime())?;
+    Ok(Search { results, events, seconds, trace, basis: None, shown: Vec::new() })
 }
 
 /// How segments are searched.

@@ -10,6 +10,7 @@ use crate::args::BuildArgs;
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::out;
+use crate::processes::Processes;
 use crate::progress::Progress;
 
 /// A reconstructor for every target, in a file.
@@ -17,6 +18,7 @@ use crate::progress::Progress;
 /// # Errors
 /// As the pipeline; outputs that cannot be written; a rule that does not survive.
 pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
+    let processes = Processes::find()?;
     let rules = iter::once(&args.precision).chain(&args.factor.solve_precision);
     let devices = Devices::open(&args.execution, &Needs::of_rules(rules))?;
     let input = super::read(&args.system)?;
@@ -24,19 +26,24 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         rules: vec![args.precision.to_string()],
         exact: false,
         keep_reconstructors: true,
-        ..super::options(&args.factor, &args.execution, &devices)
+        ..super::options(&args.factor, &args.execution, &devices, &processes)
     };
-    let rt = super::planned_runtime(&input, &options, &args.execution, &devices, &args.outputs)?;
+    let session =
+        super::planned_session(&input, &options, &args.execution, &devices, &args.outputs, &processes)?;
+    let rt = session.runtime();
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
-    let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
+    let outcome = super::reconstruct(&session, &input, &options, &progress)?;
     drop(progress);
     drop(armed);
     interrupt::check()?;
-    devices.done(&args.execution, &rt);
+    if !processes.is_first() {
+        return Ok(());
+    }
+    devices.done(&args.execution, rt);
 
     let title = format!("Reconstructor of {}", args.system.system.display());
-    let trace = args.outputs.recorded(&rt)?;
+    let trace = args.outputs.recorded(rt)?;
     let text = || results::table(&outcome).render(out::colours(&std::io::stdout()));
     args.outputs.write(&title, trace.as_ref(), &outcome.results, || Ok(report::page(&outcome)?), text)?;
     results::check_survivors(&outcome)?;

@@ -8,14 +8,14 @@ mod info;
 mod results;
 mod run;
 
-use zellige_runtime::Runtime;
 use zellige_tor::dm::InfluenceFunctions;
 use zellige_tor::params::{self, Input, MirrorModel, Mode, Valid};
-use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
+use zellige_tor::pipeline::{self, Observer, OnNotSpd, Options, Outcome, TileChoice};
 
 use crate::args::{ExecutionArgs, FactorArgs, NotSpd, RunOutputs, SystemArgs, Tile, Tor};
 use crate::devices::Devices;
 use crate::exit::CommandError;
+use crate::processes::{Processes, Session};
 use crate::{interrupt, out};
 
 /// Does what the word after `tor` says.
@@ -75,8 +75,14 @@ fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
 }
 
 /// The options that `run` and `build` share.
-fn options(factor: &FactorArgs, execution: &ExecutionArgs, devices: &Devices) -> Options {
+fn options(
+    factor: &FactorArgs,
+    execution: &ExecutionArgs,
+    devices: &Devices,
+    processes: &Processes,
+) -> Options {
     Options {
+        ranks: processes.count(),
         workers: execution.workers.map(usize::from),
         solve_rule: factor.solve_precision.as_ref().map(ToString::to_string),
         tile: tile(factor.tile, devices.auto_tiles()),
@@ -90,20 +96,39 @@ fn options(factor: &FactorArgs, execution: &ExecutionArgs, devices: &Devices) ->
     }
 }
 
-/// The runtime of a run that fits the memory, its trace included.
+/// Where a run that fits the memory submits its tasks, its trace included.
 ///
 /// # Errors
-/// As [`zellige_tor::pipeline::precheck`], and those of building a runtime.
-fn planned_runtime(
+/// As [`zellige_tor::pipeline::precheck`], and those of [`Processes::session`].
+fn planned_session(
     input: &Input,
     options: &Options,
     execution: &ExecutionArgs,
     devices: &Devices,
     outputs: &RunOutputs,
-) -> anyhow::Result<Runtime> {
+    processes: &Processes,
+) -> anyhow::Result<Session> {
     let options = Options { trace: outputs.is_traced(), ..options.clone() };
     let plan = zellige_tor::pipeline::precheck(input, &options)?;
-    Ok(outputs.traced_with(devices.runtime(execution), plan.trace_records).build()?)
+    processes.session(outputs.traced_with(devices.runtime(execution), plan.trace_records))
+}
+
+/// [`pipeline::run`] on one process or several.
+///
+/// # Errors
+/// As there; Ctrl-C.
+fn reconstruct(
+    session: &Session,
+    input: &Input,
+    options: &Options,
+    observer: &dyn Observer,
+) -> anyhow::Result<Outcome> {
+    let outcome = match session {
+        Session::One(runtime) => pipeline::run(runtime, input, options, observer),
+        #[cfg(feature = "mpi")]
+        Session::Rank(cluster) => pipeline::run(cluster, input, options, observer),
+    };
+    outcome.map_err(pipeline_error)
 }
 
 /// An error of the pipeline; after Ctrl-C whatever it is, it is that.

@@ -11,6 +11,7 @@ use crate::args::{RunArgs, Xray};
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::out;
+use crate::processes::Processes;
 use crate::progress::Progress;
 use crate::results::is_stdout;
 
@@ -22,6 +23,7 @@ const USUAL_RULES: [&str; 2] = ["fp32", "hp1:operand=1e-2"];
 /// # Errors
 /// As the pipeline; outputs that cannot be written; no rule that survives.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
+    let processes = Processes::find()?;
     let asked = args.precision.iter().chain(&args.factor.solve_precision);
     let devices = Devices::open(&args.execution, &Needs::of_rules(asked))?;
     let output = &args.output;
@@ -37,18 +39,23 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         },
         keep_reconstructors: output.is_some(),
         keep_norms: norms.is_some(),
-        ..super::options(&args.factor, &args.execution, &devices)
+        ..super::options(&args.factor, &args.execution, &devices, &processes)
     };
-    let rt = super::planned_runtime(&input, &options, &args.execution, &devices, &args.outputs)?;
+    let session =
+        super::planned_session(&input, &options, &args.execution, &devices, &args.outputs, &processes)?;
+    let rt = session.runtime();
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
-    let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
+    let outcome = super::reconstruct(&session, &input, &options, &progress)?;
     drop(progress);
     drop(armed);
     interrupt::check()?;
-    devices.done(&args.execution, &rt);
+    if !processes.is_first() {
+        return Ok(());
+    }
+    devices.done(&args.execution, rt);
 
-    let trace = args.outputs.recorded(&rt)?;
+    let trace = args.outputs.recorded(rt)?;
     let title = format!("zellige tor run {}", args.system.system.display());
     let quiet = args.outputs.is_quiet() || is_stdout(norms.as_ref());
     let text = || if quiet { String::new() } else { text(&outcome) };

@@ -22,6 +22,32 @@ pub struct Results {
     pub events: Vec<EventResult>,
 }
 
+/// Answers of several processes, each with a part of the events.
+impl Results {
+    /// For another process: exact, as CBOR.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] for what cannot be written.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        ciborium::into_writer(self, &mut bytes).map_err(|error| not_results(&error))?;
+        Ok(bytes)
+    }
+
+    /// What [`to_bytes`](Results::to_bytes) has made of the parts, in the order of the events.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] for bytes that are something else.
+    pub fn joined(parts: impl IntoIterator<Item = Vec<u8>>) -> Result<Results, Error> {
+        let mut all = Results::default();
+        for bytes in parts {
+            let part: Results = ciborium::from_reader(&bytes[..]).map_err(|error| not_results(&error))?;
+            all.events.extend(part.events);
+        }
+        Ok(all)
+    }
+}
+
 /// The answer for a hit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EventResult {
@@ -209,6 +235,10 @@ impl From<Tally> for TallyResult {
     }
 }
 
+fn not_results(error: &dyn std::error::Error) -> Error {
+    Error::Connection(format!("results of one of several processes: {error}"))
+}
+
 /// No results of a run are longer.
 const MOST_BYTES: u64 = 1 << 34;
 /// Bytes of them that are read at a time: a file that is something else ends with its first bytes, however long it is.
@@ -236,5 +266,35 @@ impl Results {
         let [results] = <[Results; 1]>::try_from(file.results)
             .map_err(|all| wrong(format!("{} entries in `results` instead of one", all.len())))?;
         Ok(results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_joined_as_they_were() {
+        let event = |event: usize| EventResult {
+            event,
+            timestamp: u64::MAX,
+            crystal: 7,
+            index: 3,
+            fom: 0.1 + 0.2,
+            second: None,
+            gap: Some(1.0 / 3.0),
+            position: [0.1, -7.3, f32::MIN_POSITIVE],
+            in_array: Some([1e-300, -0.0, 1.0 / 7.0]),
+            spread: 5e-324,
+            energy: 1.0 / 3.0,
+            segment: event,
+            flags: vec!["edge".into()],
+        };
+        let whole = Results { events: (0..5).map(event).collect() };
+        let parts = [0..2, 2..2, 2..5].map(|part| Results { events: whole.events[part].to_vec() });
+        let bytes: Vec<_> = parts.iter().map(|part| part.to_bytes().unwrap()).collect();
+        assert_eq!(Results::joined(bytes.clone()).unwrap(), whole);
+        let error = Results::joined([bytes[0][..9].to_vec()]).unwrap_err();
+        assert!(error.to_string().starts_with("results of one of several processes"), "{error}");
     }
 }

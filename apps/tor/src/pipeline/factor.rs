@@ -1,6 +1,7 @@
 //! One rule: tiles, factorisation, solve, refinement, backward error.
 
 use super::problem::{Element, OnGpus, Problem};
+use super::ranks::{add_counts, lost_pivot, owners};
 use super::results::{GemmShare, NotSpd, PrecisionMap};
 use super::watch::{Counter, watch};
 use super::{Error, Observer, Options};
@@ -10,16 +11,16 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 use zellige_dense::{
-    BackwardError, Factorisation, Generator, RectTiled, RefineUntil, Refinement, Rule, SharedPolicy,
-    Solution, Submission, SymmetricTiled, backward_error, cholesky_with, generator, refine, solve_with,
-    widened,
+    BackwardError, Error as LinalgError, Factorisation, Generator, RectTiled, RefineUntil, Refinement, Rule,
+    SharedPolicy, Solution, Submission, SymmetricTiled, backward_error, cholesky_with, generator, refine,
+    solve_with, widened,
 };
 use zellige_kernels::StorageFormat;
-use zellige_runtime::Runtime;
+use zellige_runtime::{Error as RuntimeError, Session};
 
 /// What a rule that survived leaves.
 pub(super) struct Solved {
-    /// `R` by target.
+    /// `R` by target; none but on the first rank.
     pub(super) reconstructors: Vec<Arc<Matrix>>,
     pub(super) share: GemmShare,
     pub(super) solve_share: GemmShare,
@@ -30,6 +31,7 @@ pub(super) struct Solved {
     pub(super) factor_seconds: f64,
     pub(super) solve_seconds: f64,
     pub(super) error_seconds: f64,
+    /// On this rank.
     pub(super) tile_bytes: u64,
     pub(super) norms: Option<TileNorms>,
 }
@@ -43,21 +45,33 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    fn tiles<T: Element>(&mut self, rt: &Runtime, problem: &Problem) -> SymmetricTiled<T> {
-        let grid = &problem.plan.grid;
+    fn tiles<T: Element, S: Session>(
+        &mut self,
+        s: &S,
+        problem: &Problem,
+    ) -> Result<SymmetricTiled<T>, Error> {
+        let new = || {
+            let tiles = SymmetricTiled::new(s, problem.plan.grid.clone());
+            let owner = owners(s);
+            for j in 0..tiles.tiles() {
+                (j..tiles.tiles()).try_for_each(|i| s.set_owner(tiles.tile(i, j), owner(i, j)))?;
+            }
+            Ok(tiles)
+        };
         // Exactly one of the two is a matrix of T.
         let place: &mut dyn Any =
             if T::FORMAT == StorageFormat::F64 { &mut self.double } else { &mut self.single };
         match place.downcast_mut::<Option<SymmetricTiled<T>>>() {
-            Some(place) => place.get_or_insert_with(|| SymmetricTiled::new(rt, grid.clone())).clone(),
-            None => SymmetricTiled::new(rt, grid.clone()),
+            Some(Some(tiles)) => Ok(tiles.clone()),
+            Some(place) => Ok(place.insert(new()?).clone()),
+            None => new(),
         }
     }
 }
 
 /// Runs one rule; `Ok(Err(..))` where it loses positive definiteness.
-pub(super) fn run_rule(
-    rt: &Runtime,
+pub(super) fn run_rule<S: Session>(
+    s: &S,
     problem: &Problem,
     rule: &Rule,
     options: &Options,
@@ -65,13 +79,13 @@ pub(super) fn run_rule(
     observer: &dyn Observer,
 ) -> Result<Result<Solved, NotSpd>, Error> {
     if rule.element() == StorageFormat::F64 {
-        run_typed::<f64>(rt, problem, rule, options, workspace, observer, |_, _, _| Ok(None))
+        run_typed::<f64, S>(s, problem, rule, options, workspace, observer, |_, _, _| Ok(None))
     } else {
-        run_typed::<f32>(rt, problem, rule, options, workspace, observer, |l, policy, x| {
+        run_typed::<f32, S>(s, problem, rule, options, workspace, observer, |l, policy, x| {
             if options.refine == 0 {
                 return Ok(None);
             }
-            refined(rt, problem, l, policy, x, options.refine, observer).map(Some)
+            refined(s, problem, l, policy, x, options.refine, observer).map(Some)
         })
     }
 }
@@ -92,8 +106,8 @@ pub(super) struct Reconstructed<T: Element> {
 }
 
 /// Covariances, factorisation and solve; `Ok(Err(..))` where the rule loses positive definiteness.
-pub(super) fn reconstruct<T: Element>(
-    rt: &Runtime,
+pub(super) fn reconstruct<T: Element, S: Session>(
+    s: &S,
     problem: &Problem,
     rule: &Rule,
     options: &Options,
@@ -105,41 +119,46 @@ pub(super) fn reconstruct<T: Element>(
     let nt = problem.plan.tiles() as u64;
 
     let start = Instant::now();
-    let (l, x) = generate::<T>(rt, problem, rule, workspace, observer)?;
+    let (l, x) = generate::<T, S>(s, problem, rule, workspace, observer)?;
     let cov_seconds = start.elapsed().as_secs_f64();
+    let rt = s.runtime();
     let mut norms = options.keep_norms.then(|| TileNorms::before(rt, rule, &l, &x)).transpose()?;
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: factorisation"), nt * (nt - 1) * (nt.max(2) - 2) / 6);
     let submission =
         Submission::default().fuse_updates(options.fuse_updates).by_inverses(options.by_inverses);
-    let factor = cholesky_with(rt, &l, &policy, &submission)?;
+    let factor = cholesky_with(s, &l, &policy, &submission)?;
     let counts = factor.clone();
     let done = move || counts.counts().total();
-    let result = watch(rt, observer, done, || {
-        let result = factor.wait(rt);
-        // A pivot that is not positive has been told already.
-        match rt.wait_all() {
-            Ok(()) | Err(zellige_runtime::Error::Failed(_)) => Ok(result),
-            Err(error) => Err(error.into()),
-        }
+    let failed = watch(rt, observer, done, || match s.wait_all() {
+        Ok(()) => Ok(None),
+        Err(RuntimeError::Failed(failure)) => Ok(Some(LinalgError::from(RuntimeError::Failed(failure)))),
+        Err(error) => Err(error.into()),
     })?;
-    if let Err(error) = result {
-        let Some(lost) = error.not_positive_definite() else {
+    if let Some(error) = failed {
+        let Some(lost) = lost_pivot(s, &error)? else {
             return Err(error.into());
         };
-        return Ok(Err(NotSpd::new(lost, rule.suggest_next().map(|r| r.to_string()))));
+        return Ok(Err(NotSpd::new(&lost, rule.suggest_next().map(|r| r.to_string()))));
     }
+    add_counts(s, factor.counts())?;
     let factor_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: solve"), problem.rows.tiles() as u64 * nt * (nt - 1));
-    let solution = solve_with(rt, &l, &x, &solve_policy, &submission, |y| match &mut norms {
+    let solution = solve_with(s, &l, &x, &solve_policy, &submission, |y| match &mut norms {
         Some(norms) => norms.between(rt, &l, y),
         None => Ok(()),
     })?;
     let counts = solution.clone();
-    watch(rt, observer, move || counts.counts().total(), || Ok(solution.wait(rt)?))?;
+    let solved = || {
+        let all = s.wait_all();
+        solution.wait(rt)?;
+        Ok(all?)
+    };
+    watch(rt, observer, move || counts.counts().total(), solved)?;
+    add_counts(s, solution.counts())?;
     let solve_seconds = start.elapsed().as_secs_f64();
     if let Some(norms) = &mut norms {
         norms.after(rt, &x)?;
@@ -157,8 +176,8 @@ pub(super) fn reconstruct<T: Element>(
     }))
 }
 
-fn run_typed<T: Element>(
-    rt: &Runtime,
+fn run_typed<T: Element, S: Session>(
+    s: &S,
     problem: &Problem,
     rule: &Rule,
     options: &Options,
@@ -166,7 +185,7 @@ fn run_typed<T: Element>(
     observer: &dyn Observer,
     refine: impl FnOnce(&SymmetricTiled<T>, &SharedPolicy, &RectTiled<T>) -> Result<Option<Refined>, Error>,
 ) -> Result<Result<Solved, NotSpd>, Error> {
-    let made = match reconstruct::<T>(rt, problem, rule, options, workspace, observer)? {
+    let made = match reconstruct::<T, S>(s, problem, rule, options, workspace, observer)? {
         Ok(made) => made,
         Err(lost) => return Ok(Err(lost)),
     };
@@ -176,18 +195,19 @@ fn run_typed<T: Element>(
     let solve_seconds = made.solve_seconds + start.elapsed().as_secs_f64();
 
     let (reconstructors, refinement, x_bytes) = match improved {
-        Some((wide, made)) => (collect(rt, problem, &wide)?, Some(made), wide.bytes(rt)?),
-        None => (collect(rt, problem, &x)?, None, x.bytes(rt)?),
+        Some((wide, made)) => (collect(s, problem, &wide)?, Some(made), wide.bytes(s)?),
+        None => (collect(s, problem, &x)?, None, x.bytes(s)?),
     };
     drop(x);
-    let tile_bytes = (l.bytes(rt)? + x_bytes) as u64;
+    let tile_bytes = (l.bytes(s)? + x_bytes) as u64;
 
     let start = Instant::now();
     let asked = Counter::default();
     let watched = watched(problem.cmm::<f64>(), &asked);
     let nt = problem.plan.tiles() as u64;
     observer.stage(&format!("{rule}: backward error"), nt * (nt + 1) / 2);
-    let error = watch(rt, observer, move || asked.get(), || Ok(backward_error(rt, &l, &watched)?))?;
+    let measure = || Ok(backward_error(s, &l, &watched)?);
+    let error = watch(s.runtime(), observer, move || asked.get(), measure)?;
     Ok(Ok(Solved {
         reconstructors,
         share: GemmShare::of(factor.counts()),
@@ -204,8 +224,8 @@ fn run_typed<T: Element>(
     }))
 }
 
-fn generate<T: Element>(
-    rt: &Runtime,
+fn generate<T: Element, S: Session>(
+    s: &S,
     problem: &Problem,
     rule: &Rule,
     workspace: &mut Workspace,
@@ -215,9 +235,10 @@ fn generate<T: Element>(
     let nt = grid.tiles() as u64;
     let counter = Counter::default();
     observer.stage(&format!("{rule}: covariances"), nt * (nt + 1) / 2 + nt * problem.rows.tiles() as u64);
-    let l = workspace.tiles::<T>(rt, problem);
+    let l = workspace.tiles::<T, S>(s, problem)?;
+    let rt = s.runtime();
     if workspace.gpus.is_none() && rt.devices().any(|device| device.kind == "cuda") {
-        workspace.gpus = Some(OnGpus::new(rt, problem));
+        workspace.gpus = Some(OnGpus::new(s, problem));
     }
     let (shared, gpus) = (counter.clone(), workspace.gpus.as_ref().map(|gpus| gpus.counted(&counter)));
     let x = watch(
@@ -225,11 +246,15 @@ fn generate<T: Element>(
         observer,
         move || shared.get(),
         || {
-            l.fill_with(rt, &watched(problem.cmm::<T>(), &counter), gpus.as_ref().map(|[cmm, _]| cmm))?;
+            l.fill_with(s, &watched(problem.cmm::<T>(), &counter), gpus.as_ref().map(|[cmm, _]| cmm))?;
             let rows = problem.rows.clone();
-            let x = RectTiled::new(rt, "B", rows, grid.clone());
-            x.fill_with(rt, &watched(problem.ctm::<T>(), &counter), gpus.as_ref().map(|[_, ctm]| ctm))?;
-            rt.wait_all()?;
+            let x = RectTiled::new(s, "B", rows, grid.clone());
+            let owner = owners(s);
+            for i in 0..x.row_grid().tiles() {
+                (0..grid.tiles()).try_for_each(|j| s.set_owner(x.tile(i, j), owner(i, j)))?;
+            }
+            x.fill_with(s, &watched(problem.ctm::<T>(), &counter), gpus.as_ref().map(|[_, ctm]| ctm))?;
+            s.wait_all()?;
             Ok(x)
         },
     )?;
@@ -246,8 +271,8 @@ fn watched<T: Element>(fill: Generator<T>, counter: &Counter) -> Generator<T> {
     })
 }
 
-fn refined(
-    rt: &Runtime,
+fn refined<S: Session>(
+    s: &S,
     problem: &Problem,
     l: &SymmetricTiled<f32>,
     policy: &SharedPolicy,
@@ -257,16 +282,16 @@ fn refined(
 ) -> Result<Refined, Error> {
     let blocks = problem.plan.tiles() as u64 * (problem.plan.tiles() as u64 + 1) / 2;
     observer.stage(&format!("refinement, {steps} steps at most"), (steps as u64 + 1) * blocks);
-    let (wide, asked) = (widened(rt, x)?, Counter::default());
+    let (wide, asked) = (widened(s, x)?, Counter::default());
     let (a, b) = (watched(problem.cmm::<f64>(), &asked), problem.ctm::<f64>());
     let until = RefineUntil { steps, tolerance: REFINED };
     let made = watch(
-        rt,
+        s.runtime(),
         observer,
         move || asked.get(),
         || {
-            let made = refine(rt, (l, policy), (&a, &b), &wide, until)?;
-            rt.wait_all()?;
+            let made = refine(s, (l, policy), (&a, &b), &wide, until)?;
+            s.wait_all()?;
             Ok(made)
         },
     )?;
@@ -276,16 +301,21 @@ fn refined(
 /// A relative residual that float64 gives no matrix less than.
 const REFINED: f64 = 1e-15;
 
-/// `R` of each target in float64.
-fn collect<T: Element>(rt: &Runtime, problem: &Problem, x: &RectTiled<T>) -> Result<Vec<Arc<Matrix>>, Error> {
+/// `R` of each target in float64, on the first rank.
+fn collect<T: Element, S: Session>(
+    s: &S,
+    problem: &Problem,
+    x: &RectTiled<T>,
+) -> Result<Vec<Arc<Matrix>>, Error> {
     let (m, n) = (problem.m(), problem.n());
-    let mut all: Vec<Matrix> = (0..problem.targets()).map(|_| Matrix::zeros(m, n)).collect();
+    let targets = if s.rank() == 0 { problem.targets() } else { 0 };
+    let mut all: Vec<Matrix> = (0..targets).map(|_| Matrix::zeros(m, n)).collect();
     for i in 0..x.row_grid().tiles() {
         let rows = x.row_grid().range(i);
         // Edges of targets are edges of tiles.
         let (target, first) = (rows.start / m, rows.start % m);
         for j in 0..x.col_grid().tiles() {
-            let guard = rt.read(x.tile(i, j))?;
+            let Some(guard) = s.read_on(0, x.tile(i, j))? else { continue };
             let native = guard.to_storage(T::FORMAT);
             let tile = native.as_ref().unwrap_or(&guard);
             let values = tile.as_slice()?;

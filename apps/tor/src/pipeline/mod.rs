@@ -22,6 +22,7 @@ mod peak;
 mod plan;
 mod problem;
 mod products;
+mod ranks;
 mod recommend;
 mod results;
 mod rules;
@@ -36,6 +37,7 @@ pub use foreign::{Foreign, Judgement, evaluate};
 pub use info::info;
 pub use plan::{LARGEST_TILE, Plan, XRAY_UP_TO, grid, plan, precheck};
 pub use products::{Covariances, covariance, write_images, write_reconstructors};
+pub use ranks::RankUse;
 pub use recommend::{Recommendation, recommend};
 pub use results::{
     Attempt, CovarianceResult, Extras, GemmShare, InfoResult, Measured, NotSpd, PlannedRun, PrecisionMap,
@@ -49,7 +51,7 @@ pub use zellige_files::observe::{Observer, Silent};
 use crate::Matrix;
 use crate::params::Input;
 use info::Info;
-use zellige_runtime::Runtime;
+use zellige_runtime::Session;
 
 /// How `Cmm` is cut into tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -123,6 +125,8 @@ pub struct Options {
     pub workers: Option<usize>,
     /// Whether the records of a trace are planned for.
     pub trace: bool,
+    /// Ranks among which the tiles are dealt out: memory is planned for one of them, the one with the most.
+    pub ranks: usize,
 }
 
 impl Default for Options {
@@ -145,6 +149,7 @@ impl Default for Options {
             memory_limit: None,
             workers: None,
             trace: false,
+            ranks: 1,
         }
     }
 }
@@ -187,41 +192,44 @@ impl Outcome {
 
 /// Runs every rule of `options` on a system and judges its reconstructors through the system's own mirror.
 ///
+/// On several ranks each generates, factorises and solves its tiles; reconstructors are brought to the first rank, which
+/// judges them, so that it alone has results to show, images and reconstructors. The others return which rules have failed.
+///
 /// # Errors
 /// Bad parameters, rules or options, too little memory (said before anything is allocated), a failed task, cancellation. A rule
 /// that loses positive definiteness is no error: it is in the results.
-pub fn run(
-    rt: &Runtime,
+pub fn run<S: Session>(
+    s: &S,
     input: &Input,
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Outcome, Error> {
-    rules::run(rt, input, options, None, observer)
+    rules::run(s, input, options, None, observer)
 }
 
 /// As [`run`], through another command matrix (actuators x m, volts per arcsec).
 ///
 /// # Errors
 /// As [`run`]; also if the matrix does not fit the system.
-pub fn run_with_mirror(
-    rt: &Runtime,
+pub fn run_with_mirror<S: Session>(
+    s: &S,
     input: &Input,
     options: &Options,
     dx: Matrix,
     observer: &dyn Observer,
 ) -> Result<Outcome, Error> {
-    rules::run(rt, input, options, Some(dx), observer)
+    rules::run(s, input, options, Some(dx), observer)
 }
 
 /// Builds the reconstructors of every rule and keeps them, for [`write_reconstructors`].
 ///
 /// # Errors
 /// As [`run`].
-pub fn build(
-    rt: &Runtime,
+pub fn build<S: Session>(
+    s: &S,
     input: &Input,
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Outcome, Error> {
-    run(rt, input, &Options { keep_reconstructors: true, ..options.clone() }, observer)
+    run(s, input, &Options { keep_reconstructors: true, ..options.clone() }, observer)
 }

@@ -5,6 +5,7 @@ use crate::geometry;
 use crate::image::size as image_size;
 use crate::params::{Input, MirrorModel, System};
 use crate::pipeline::info::{Info, info};
+use crate::pipeline::ranks::share;
 use std::fmt;
 use zellige_dense::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid};
 use zellige_files::memory::{Bytes, MemoryPlan};
@@ -236,14 +237,15 @@ fn need(system: &System, info: &Info, grid: &TileGrid, rules: &[Rule], options: 
     let mut memory = memory_of_workers(options.memory_limit, workers);
     let mut add = |what: String, bytes: f64| memory.add(what, bytes as u64);
     let most = |part: fn((f64, f64)) -> f64| rules.iter().map(|r| part(bytes_of(r))).fold(0.0, f64::max);
-    let triangle = triangle(grid);
+    let part = share(options.ranks);
+    let triangle = part * triangle(grid);
     let master = most(|b| b.0);
     let both = rules.iter().any(|r| bytes_of(r).0 == 8.0) && rules.iter().any(|r| bytes_of(r).0 == 4.0);
     add(format!("triangle of Cmm, n = {n}"), triangle * if both { 12.0 } else { master });
     if most(|b| b.1) > 0.0 {
         add("narrow replicas".into(), triangle * most(|b| b.1));
     }
-    add("reconstructors in tiles".into(), targets * n * m * (master + most(|b| b.1)));
+    add("reconstructors in tiles".into(), part * targets * n * m * (master + most(|b| b.1)));
     let kept = if options.keep_reconstructors { rules.len() as f64 * targets } else { targets };
     add("reconstructors in float64".into(), 8.0 * kept * n * m);
     if options.refine > 0 {

@@ -9,7 +9,7 @@ use crate::params::{Input, System};
 use std::ops::Range;
 use std::sync::Arc;
 use zellige_dense::{Generator, GpuGenerator, TileGrid, TileScalar, generator};
-use zellige_runtime::{Handle, Runtime, Submit};
+use zellige_runtime::{Handle, Submit};
 
 /// A number that tiles are made of and covariances can be written as.
 pub(super) trait Element: TileScalar + Scalar {}
@@ -98,9 +98,9 @@ pub(super) struct OnGpus {
 }
 
 impl OnGpus {
-    pub(super) fn new(rt: &Runtime, problem: &Problem) -> Self {
+    pub(super) fn new<S: Submit>(s: &S, problem: &Problem) -> Self {
         let model = Arc::new(DeviceModel::new(&problem.cov));
-        let words = rt.register(model.words().to_vec());
+        let words = s.register(model.words().to_vec());
         OnGpus { model, words, scale: problem.scale, measurements: problem.n() }
     }
 

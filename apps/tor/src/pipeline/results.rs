@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use zellige_dense::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
-use super::{Covariances, DeviceUse, Error, TileChoice, grid};
+use super::{Covariances, DeviceUse, Error, RankUse, TileChoice, grid};
 use crate::Matrix;
 use crate::image::Psf;
 use crate::pipeline::info::Info;
@@ -306,6 +306,9 @@ pub struct Measured {
     pub peak_memory_bytes: u64,
     /// Bytes of the tiles of the factor and of all reconstructors, without replicas.
     pub tile_bytes: u64,
+    /// Each rank, where there are several; absent from the JSON where there is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankUse>,
     /// Figures that cannot be trusted, with the cause; absent from the JSON where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

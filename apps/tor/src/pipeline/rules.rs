@@ -5,6 +5,7 @@ use super::factor::{Solved, Workspace, run_rule};
 use super::judge::{doubt, judge};
 use super::peak::gemm_rate;
 use super::problem::Problem;
+use super::ranks::{RankUse, of_all_ranks};
 use super::results::{Attempt, Extras, Measured, RuleResult, Seconds};
 use super::xray::xray;
 use super::{Error, Observer, OnNotSpd, Options, Outcome, memory};
@@ -14,16 +15,19 @@ use std::sync::Arc;
 use std::time::Instant;
 use zellige_dense::Rule;
 use zellige_kernels::StorageFormat;
-use zellige_runtime::Runtime;
+use zellige_runtime::{Runtime, Session};
 
 /// See [`super::run`].
-pub(super) fn run(
-    rt: &Runtime,
+pub(super) fn run<S: Session>(
+    s: &S,
     input: &Input,
     options: &Options,
     dx: Option<Matrix>,
     observer: &dyn Observer,
 ) -> Result<Outcome, Error> {
+    if s.ranks() > 1 && options.keep_norms {
+        return Err(Error::Options("norms of tiles are kept in one process only".into()));
+    }
     observer.stage("preparation", 1);
     let problem = Problem::new(input, options)?;
     for line in &problem.plan.advice {
@@ -34,11 +38,12 @@ pub(super) fn run(
         None => dm::command_matrix(problem.system(), problem.cov.geometry())?.dx,
     };
     observer.advance(1);
-    let picture = xray(rt, &problem, options.xray, observer)?;
+    let rt = s.runtime();
+    let picture = if s.rank() == 0 { xray(rt, &problem, options.xray, observer)? } else { None };
     let mut workspace = Workspace::default();
     let mut results = Vec::with_capacity(problem.plan.rules.len());
     for rule in &problem.plan.rules {
-        results.push(one(rt, &problem, rule, options, &dx, &mut workspace, observer)?);
+        results.push(one(s, &problem, rule, options, &dx, &mut workspace, observer)?);
     }
     point_to_float64(&mut results);
     let devices = devices(rt);
@@ -63,8 +68,8 @@ fn point_to_float64(results: &mut [RuleResult]) {
     }
 }
 
-fn one(
-    rt: &Runtime,
+fn one<S: Session>(
+    s: &S,
     problem: &Problem,
     asked: &Rule,
     options: &Options,
@@ -73,6 +78,7 @@ fn one(
     observer: &dyn Observer,
 ) -> Result<RuleResult, Error> {
     memory::reset_peak();
+    let sent_before = s.bytes_sent();
     let mut result = RuleResult {
         n: problem.n(),
         m: problem.m(),
@@ -87,15 +93,20 @@ fn one(
     };
     let mut rule = asked.clone();
     loop {
-        let failure = match run_rule(rt, problem, &rule, options, workspace, observer)? {
+        let failure = match run_rule(s, problem, &rule, options, workspace, observer)? {
             Ok(solved) => {
+                let (rt, widest) = (s.runtime(), problem.plan.grid.max_width());
                 let peak = match rule.element() {
                     _ if !devices(rt).is_empty() => 0.0,
-                    StorageFormat::F64 => gemm_rate::<f64>(rt, problem.plan.grid.max_width())?,
-                    _ => gemm_rate::<f32>(rt, problem.plan.grid.max_width())?,
+                    StorageFormat::F64 => gemm_rate::<f64>(rt, widest)?,
+                    _ => gemm_rate::<f32>(rt, widest)?,
                 };
+                let own = [memory::peak(), solved.tile_bytes, s.bytes_sent() - sent_before, peak.to_bits()];
+                let ranks = of_all_ranks(s, &own)?;
                 result.rule = rule.to_string();
-                measure(rt, problem, solved, options, dx, peak, &mut result, observer)?;
+                if s.rank() == 0 {
+                    measure(rt, problem, solved, options, dx, &ranks, &mut result, observer)?;
+                }
                 break;
             }
             Err(failure) => failure,
@@ -123,11 +134,21 @@ fn measure(
     solved: Solved,
     options: &Options,
     dx: &Matrix,
-    gemm_peak_gflops: f64,
+    ranks: &[Vec<u64>],
     result: &mut RuleResult,
     observer: &dyn Observer,
 ) -> Result<(), Error> {
     let start = Instant::now();
+    let part = |rank: usize, at: usize| ranks[rank][at];
+    let uses: Vec<RankUse> = (0..ranks.len())
+        .map(|rank| RankUse {
+            rank,
+            peak_memory_bytes: part(rank, 0),
+            tile_bytes: part(rank, 1),
+            sent_bytes: part(rank, 2),
+        })
+        .collect();
+    let gemm_peak_gflops = (0..ranks.len()).map(|rank| f64::from_bits(part(rank, 3))).sum();
     let mut targets = Vec::with_capacity(problem.targets());
     let (mut images, mut warnings) = (Vec::new(), Vec::new());
     for (t, r) in solved.reconstructors.iter().enumerate() {
@@ -163,7 +184,8 @@ fn measure(
         marechal: first.marechal,
         targets,
         peak_memory_bytes: memory::peak(),
-        tile_bytes: solved.tile_bytes,
+        tile_bytes: uses.iter().map(|rank| rank.tile_bytes).sum(),
+        ranks: if uses.len() > 1 { uses } else { Vec::new() },
         warnings,
     });
     result.extras = Extras {

@@ -75,7 +75,7 @@ fn once<T: Element>(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Result<Timing, super::NotSpd>, Error> {
-    let made = match reconstruct::<T>(rt, problem, rule, options, &mut Workspace::default(), observer)? {
+    let made = match reconstruct::<T, _>(rt, problem, rule, options, &mut Workspace::default(), observer)? {
         Ok(made) => made,
         Err(lost) => return Ok(Err(lost)),
     };

@@ -14,5 +14,6 @@ mod own_systems;
 mod params;
 mod pipeline;
 mod published;
+mod ranks;
 mod reference;
 mod simulate;

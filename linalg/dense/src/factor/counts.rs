@@ -76,6 +76,18 @@ impl GemmCounts {
         all.filter(|&(_, share)| share > 0.0).collect()
     }
 
+    /// All counts, row by row of tiles, in the order of [`GemmPrecision::ALL`] for each.
+    pub fn to_vec(&self) -> Vec<u32> {
+        self.cells.iter().flatten().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Counts what another rank has counted too, whose [`to_vec`](GemmCounts::to_vec) this is.
+    pub fn add(&self, others: &[u32]) {
+        for (count, other) in self.cells.iter().flatten().zip(others) {
+            count.fetch_add(*other, Ordering::Relaxed);
+        }
+    }
+
     /// Sets every count to 0, e.g. between two replays.
     pub fn reset(&self) {
         for count in self.cells.iter().flatten() {

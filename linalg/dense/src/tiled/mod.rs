@@ -10,7 +10,7 @@ use zellige_cuda::CUDA;
 use zellige_kernels::MatRef;
 use zellige_runtime::codelet::{DeviceTable, DeviceViews, MetaList, Outcome};
 use zellige_runtime::{
-    Codelet, Cpu, Data, Handle, Meta, Operands, Runtime, Slot, Submit, TaskContext, TaskError, TaskInfo,
+    Codelet, Cpu, Data, Handle, Meta, Operands, Session, Slot, Submit, TaskContext, TaskError, TaskInfo,
     Write, metas, read, write,
 };
 
@@ -192,11 +192,16 @@ pub(crate) fn submit_norm<T: TileScalar, S: Submit>(
     Ok(norm)
 }
 
-/// Bytes of the tiles as they are stored now, without their replicas.
-pub(crate) fn total_bytes<T: TileScalar>(rt: &Runtime, tiles: &[Handle<Tile<T>>]) -> Result<usize, Error> {
+/// Bytes of this rank's tiles as they are stored now, without their replicas.
+pub(crate) fn total_bytes<T: TileScalar, S: Session>(
+    rt: &S,
+    tiles: &[Handle<Tile<T>>],
+) -> Result<usize, Error> {
     let mut sum = 0;
     for tile in tiles {
-        sum += rt.read(tile)?.meta().bytes;
+        if rt.owner_of(tile)? == Some(rt.rank()) {
+            sum += rt.runtime().read(tile)?.meta().bytes;
+        }
     }
     Ok(sum)
 }

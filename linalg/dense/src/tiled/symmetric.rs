@@ -1,6 +1,6 @@
 //! The lower triangle of a symmetric matrix, and later its Cholesky factor in the same place.
 
-use zellige_runtime::{Handle, Runtime, Submit};
+use zellige_runtime::{Handle, Runtime, Session, Submit};
 
 use super::{Generate, Generator, native_meta, planned_norm, submit_generation, submit_norm, total_bytes};
 use crate::error::Error;
@@ -166,11 +166,11 @@ impl<T: TileScalar> SymmetricTiled<T> {
         Ok(dense)
     }
 
-    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas.
+    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several ranks, those of this rank's tiles.
     ///
     /// # Errors
     /// What left a tile without a value.
-    pub fn bytes(&self, rt: &Runtime) -> Result<usize, Error> {
+    pub fn bytes<S: Session>(&self, rt: &S) -> Result<usize, Error> {
         total_bytes(rt, &self.tiles)
     }
 }

@@ -2,4 +2,6 @@
 
 mod basics;
 mod faults;
+#[path = "../programs/mod.rs"]
+mod programs;
 mod random;

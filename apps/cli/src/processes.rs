@@ -1,0 +1,132 @@
+//! The processes of a run: this one, or those that a launcher of MPI programs has started.
+
+use std::ops::Range;
+
+use zellige_runtime::{Runtime, RuntimeBuilder};
+
+use crate::exit::CommandError;
+
+#[cfg(feature = "mpi")]
+use zellige_mpi::{Cluster, Mpi};
+
+/// What launchers (mpirun of Open MPI and MPICH, srun) leave in the environment of each process.
+const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"];
+
+/// The processes of a run.
+pub struct Processes {
+    #[cfg(feature = "mpi")]
+    mpi: Option<Mpi>,
+}
+
+impl Processes {
+    /// Those that were started together with this one. From here on only the first of them prints anything but errors.
+    ///
+    /// # Errors
+    /// [`CommandError::Processes`] for several in a build without MPI, or an MPI library that threads may not call.
+    pub fn find() -> Result<Processes, CommandError> {
+        let launched = LAUNCHED.iter().any(|name| std::env::var_os(name).is_some());
+        Processes::start(launched)
+    }
+
+    #[cfg(feature = "mpi")]
+    fn start(launched: bool) -> Result<Processes, CommandError> {
+        let start = || Mpi::initialize().map_err(|error| CommandError::Processes(error.to_string()));
+        let mpi = if launched { Some(start()?) } else { None };
+        let processes = Processes { mpi: mpi.filter(|mpi| mpi.ranks() > 1) };
+        if !processes.is_first() {
+            crate::out::only_errors(processes.mpi.as_ref().map_or(0, Mpi::rank));
+        }
+        Ok(processes)
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    fn start(launched: bool) -> Result<Processes, CommandError> {
+        let several = std::env::var("OMPI_COMM_WORLD_SIZE").or_else(|_| std::env::var("PMI_SIZE"));
+        match several.ok().filter(|count| launched && count != "1") {
+            Some(count) => Err(CommandError::Processes(format!(
+                "{count} processes were started together, and this command was built without MPI: build it with --features mpi"
+            ))),
+            None => Ok(Processes {}),
+        }
+    }
+
+    /// Whether this is the process that prints and writes.
+    pub fn is_first(&self) -> bool {
+        #[cfg(feature = "mpi")]
+        return self.mpi.as_ref().is_none_or(|mpi| mpi.rank() == 0);
+        #[cfg(not(feature = "mpi"))]
+        true
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        #[cfg(feature = "mpi")]
+        return self.mpi.as_ref().map_or(1, Mpi::ranks);
+        #[cfg(not(feature = "mpi"))]
+        1
+    }
+
+    /// The part of so many items, in their order, that this process has.
+    pub fn part(&self, count: usize) -> Range<usize> {
+        #[cfg(feature = "mpi")]
+        let rank = self.mpi.as_ref().map_or(0, Mpi::rank);
+        #[cfg(not(feature = "mpi"))]
+        let rank = 0;
+        let processes = self.count();
+        count * rank / processes..count * (rank + 1) / processes
+    }
+
+    /// A runtime, or this rank of a cluster of them.
+    ///
+    /// # Errors
+    /// Those of building a runtime; an MPI library that does not go on.
+    pub fn session(&self, builder: RuntimeBuilder) -> anyhow::Result<Session> {
+        #[cfg(feature = "mpi")]
+        if let Some(mpi) = &self.mpi {
+            // The cores may be other ranks' too: their launcher says who has which.
+            let transport = mpi.transport().map_err(|error| CommandError::Processes(error.to_string()))?;
+            return Ok(Session::Rank(Cluster::new(builder.bind(false).build()?, transport)?));
+        }
+        Ok(Session::One(builder.build()?))
+    }
+}
+
+/// Where tasks are submitted.
+pub enum Session {
+    /// To the only process.
+    One(Runtime),
+    /// On each of several ranks.
+    #[cfg(feature = "mpi")]
+    Rank(Cluster),
+}
+
+impl Session {
+    /// The runtime of this process.
+    pub fn runtime(&self) -> &Runtime {
+        match self {
+            Session::One(runtime) => runtime,
+            #[cfg(feature = "mpi")]
+            Session::Rank(cluster) => cluster.runtime(),
+        }
+    }
+
+    /// Brings what each process has to the first one, in their order; the others get nothing.
+    ///
+    /// # Errors
+    /// A process that is not there any more.
+    pub fn on_first(&self, own: Vec<u8>) -> anyhow::Result<Vec<Vec<u8>>> {
+        match self {
+            Session::One(_) => Ok(vec![own]),
+            #[cfg(feature = "mpi")]
+            Session::Rank(cluster) => {
+                let say = |rank| cluster.register_on(rank, || own.clone());
+                let said: Vec<_> = (0..cluster.ranks()).map(say).collect::<Result<_, _>>()?;
+                let mut all = Vec::new();
+                for said in &said {
+                    all.extend(cluster.read_on(0, said)?.map(|bytes| bytes.to_vec()));
+                }
+                Ok(all)
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! One process, or several that run one program.
+
+use crate::data::{Data, Handle, ReadGuard};
+use crate::error::Error;
+use crate::submit::Submit;
+
+use super::Runtime;
+
+/// What programs are written against that run in one process and in several: besides submitting tasks they wait and
+/// take values out, in calls that all ranks make together.
+///
+/// A [`Runtime`] is a session of one rank. One of several is a `Cluster` of the crate `zellige-mpi`, whose page says what such a program
+/// may rely on: above all, every rank makes the same calls in the same order.
+pub trait Session: Submit {
+    /// The runtime of this rank, for what concerns it alone.
+    fn runtime(&self) -> &Runtime;
+
+    /// This rank's number, from 0.
+    fn rank(&self) -> usize {
+        0
+    }
+
+    /// How many ranks there are.
+    fn ranks(&self) -> usize {
+        1
+    }
+
+    /// Bytes of values that this rank has sent to others so far.
+    fn bytes_sent(&self) -> u64 {
+        0
+    }
+
+    /// Gives a value that `rank` makes a handle on all ranks.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a rank that does not exist.
+    fn register_on<D: Data>(&self, rank: usize, make: impl FnOnce() -> D) -> Result<Handle<D>, Error>;
+
+    /// Has the tasks that write a datum run on `rank`; for one without a value that no task has written yet.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a rank that does not exist, or a datum that has a value or was written before.
+    fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error>;
+
+    /// The rank on which the tasks that write a datum run; `None` where that is not decided yet.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] for one that was not registered here.
+    fn owner_of<D: Data>(&self, handle: &Handle<D>) -> Result<Option<usize>, Error>;
+
+    /// Waits until all tasks submitted so far, on all ranks, are complete, failed ones included.
+    ///
+    /// # Errors
+    /// As [`Runtime::wait_all`], the same on all ranks.
+    fn wait_all(&self) -> Result<(), Error>;
+
+    /// Waits for a value and reads it in place, on all ranks.
+    ///
+    /// # Errors
+    /// As [`Runtime::read`], the same on all ranks.
+    fn read<D: Data>(&self, handle: &Handle<D>) -> Result<ReadGuard<'_, D>, Error>;
+
+    /// Waits for a value on one rank and reads it there in place; `None` on the others.
+    ///
+    /// # Errors
+    /// As [`Runtime::read`], on that rank.
+    fn read_on<D: Data>(&self, rank: usize, handle: &Handle<D>) -> Result<Option<ReadGuard<'_, D>>, Error>;
+
+    /// Waits for a value and takes it out: each rank has it then.
+    ///
+    /// # Errors
+    /// As [`Runtime::take`], the same on all ranks.
+    fn take<D: Data>(&self, handle: Handle<D>) -> Result<D, Error>;
+}
+
+/// There is no rank but the first.
+fn check(rank: usize) -> Result<(), Error> {
+    let message = || format!("there is no rank {rank}: this is one process, and its rank is 0");
+    if rank == 0 { Ok(()) } else { Err(Error::Config(message())) }
+}
+
+impl Session for Runtime {
+    fn runtime(&self) -> &Runtime {
+        self
+    }
+
+    fn register_on<D: Data>(&self, rank: usize, make: impl FnOnce() -> D) -> Result<Handle<D>, Error> {
+        check(rank)?;
+        Ok(self.register(make()))
+    }
+
+    fn set_owner<D: Data>(&self, _handle: &Handle<D>, rank: usize) -> Result<(), Error> {
+        check(rank)
+    }
+
+    fn owner_of<D: Data>(&self, _handle: &Handle<D>) -> Result<Option<usize>, Error> {
+        Ok(Some(0))
+    }
+
+    fn wait_all(&self) -> Result<(), Error> {
+        Runtime::wait_all(self)
+    }
+
+    fn read<D: Data>(&self, handle: &Handle<D>) -> Result<ReadGuard<'_, D>, Error> {
+        Runtime::read(self, handle)
+    }
+
+    fn read_on<D: Data>(&self, rank: usize, handle: &Handle<D>) -> Result<Option<ReadGuard<'_, D>>, Error> {
+        check(rank)?;
+        Runtime::read(self, handle).map(Some)
+    }
+
+    fn take<D: Data>(&self, handle: Handle<D>) -> Result<D, Error> {
+        Runtime::take(self, handle)
+    }
+}

@@ -1,0 +1,53 @@
+//! What messages over MPI cost: `mpirun -n 2 messages`. A value goes to and fro between two ranks, as tasks; then both ranks wait for five
+//! seconds, and say how much of a core their process took (Linux).
+
+use std::time::{Duration, Instant};
+
+use zellige_mpi::{Cluster, Mpi};
+use zellige_runtime::{Error, Runtime, Submit, read, update};
+
+/// Seconds for each way, of so many.
+fn to_and_fro(cluster: &Cluster, numbers: usize, ways: usize) -> Result<f64, Error> {
+    let balls = [0, 1].map(|rank| cluster.register_on(rank, || vec![1.0f64; numbers]));
+    let [a, b] = balls;
+    let balls = [a?, b?];
+    cluster.wait_all()?;
+    let begin = Instant::now();
+    for way in 0..ways {
+        let (from, to) = (&balls[way % 2], &balls[(way + 1) % 2]);
+        let hit = |(from, to): (&[f64], &mut [f64])| to[0] += from[0];
+        cluster.task("hit").operands((read(from), update(to))).cpu(hit).submit()?;
+    }
+    cluster.wait_all()?;
+    Ok(begin.elapsed().as_secs_f64() / ways as f64)
+}
+
+/// CPU seconds of this process, in hundredths.
+fn cpu() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // What comes after the name, which may have spaces.
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+    Some(ticks / 100.0)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mpi = Mpi::initialize()?;
+    if mpi.ranks() < 2 {
+        return Err("two ranks are needed: mpirun -n 2".into());
+    }
+    let runtime = Runtime::builder().workers(1).bind(false).build()?;
+    let cluster = Cluster::new(runtime, mpi.transport()?)?;
+    for (numbers, ways) in [(1, 2000), (1 << 17, 200), (1 << 20, 50)] {
+        let seconds = to_and_fro(&cluster, numbers, ways)?;
+        if cluster.rank() == 0 {
+            println!("{:>8} bytes: {:.1} us for each way, task included", 8 * numbers, 1e6 * seconds);
+        }
+    }
+    let before = cpu();
+    std::thread::sleep(Duration::from_secs(5));
+    if let (Some(before), Some(after)) = (before, cpu()) {
+        println!("rank {}, idle: {:.1} % of a core", cluster.rank(), (after - before) / 5.0 * 100.0);
+    }
+    Ok(cluster.wait_all()?)
+}

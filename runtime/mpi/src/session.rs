@@ -1,0 +1,52 @@
+//! A cluster as what programs are written against that run in one process, too.
+
+use zellige_runtime::data::ReadGuard;
+use zellige_runtime::{Data, Error, Handle, Runtime, Session};
+
+use crate::cluster::Cluster;
+
+impl Session for Cluster {
+    fn runtime(&self) -> &Runtime {
+        Cluster::runtime(self)
+    }
+
+    fn rank(&self) -> usize {
+        Cluster::rank(self)
+    }
+
+    fn ranks(&self) -> usize {
+        Cluster::ranks(self)
+    }
+
+    fn bytes_sent(&self) -> u64 {
+        self.traffic().sent_bytes
+    }
+
+    fn register_on<D: Data>(&self, rank: usize, make: impl FnOnce() -> D) -> Result<Handle<D>, Error> {
+        Cluster::register_on(self, rank, make)
+    }
+
+    fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error> {
+        Cluster::set_owner(self, handle, rank)
+    }
+
+    fn owner_of<D: Data>(&self, handle: &Handle<D>) -> Result<Option<usize>, Error> {
+        Cluster::owner_of(self, handle)
+    }
+
+    fn wait_all(&self) -> Result<(), Error> {
+        Cluster::wait_all(self)
+    }
+
+    fn read<D: Data>(&self, handle: &Handle<D>) -> Result<ReadGuard<'_, D>, Error> {
+        Cluster::read(self, handle)
+    }
+
+    fn read_on<D: Data>(&self, rank: usize, handle: &Handle<D>) -> Result<Option<ReadGuard<'_, D>>, Error> {
+        Cluster::read_on(self, rank, handle)
+    }
+
+    fn take<D: Data>(&self, handle: Handle<D>) -> Result<D, Error> {
+        Cluster::take(self, handle)
+    }
+}

@@ -1,0 +1,362 @@
+//! Ranks that are processes, over MPI.
+//!
+//! | what | who calls MPI |
+//! | --- | --- |
+//! | initialisation, a communicator per transport, finalisation | the thread that has made [`Mpi`] |
+//! | everything else | the progress thread of the cluster that has the transport |
+//!
+//! There is one transport at a time, and [`Mpi`] calls nothing while there is one: so no two calls overlap, which
+//! is what `MPI_THREAD_SERIALIZED` asks for.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use ::mpi::Threading;
+use ::mpi::environment::Universe;
+use ::mpi::request::{Request, StaticScope};
+use ::mpi::topology::SimpleCommunicator;
+use ::mpi::traits::*;
+use parking_lot::{Condvar, Mutex};
+
+use crate::transport::{Transport, TransportError, Waker};
+
+/// Bytes of one MPI message at most: MPI counts with 31 bits, and a longer message goes in parts.
+const MOST: usize = 1 << 26;
+
+/// Tags say what an MPI message is: a message or the last part of one; a part that others follow; the last of its
+/// sender's.
+const WHOLE: i32 = 0;
+const PART: i32 = 1;
+const END: i32 = 2;
+
+/// How long a progress thread sleeps between looking for messages: this share of the time since something last moved,
+/// within these bounds. MPI has no call that waits for a message or for another thread, and one that spins would
+/// take a core from a worker.
+const PAUSE_SHARE: u32 = 16;
+const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// Whether there is a transport; whether one has ended without the others, and messages may be on their way still.
+const FREE: u8 = 0;
+const IN_USE: u8 = 1;
+const UNFINISHED: u8 = 2;
+
+/// MPI, initialised: the ranks are the processes that `mpirun` has started, or this one alone where it has not.
+///
+/// Dropping it finalises MPI, which waits for the other ranks; not so if the ranks could not end together, because
+/// one of them is silent. A process that ends without finalising makes `mpirun` end the others.
+pub struct Mpi {
+    universe: Option<Universe>,
+    rank: usize,
+    ranks: usize,
+    state: Arc<AtomicU8>,
+    /// MPI is finalised by the thread that has initialised it.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Mpi {
+    /// Initialises MPI, once in a process.
+    ///
+    /// # Errors
+    /// MPI has been initialised before, or does not let threads other than the first call it. An MPI library that cannot
+    /// start ends the process itself.
+    pub fn initialize() -> Result<Mpi, TransportError> {
+        let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Serialized) else {
+            return Err(TransportError("MPI has been initialised before in this process".into()));
+        };
+        if threading < Threading::Serialized {
+            return Err(TransportError(format!(
+                "this MPI library gives threads the level {threading:?}, and MPI_THREAD_SERIALIZED is needed: \
+                 take one that was built with threads"
+            )));
+        }
+        let world = universe.world();
+        let (rank, ranks) = (world.rank() as usize, world.size() as usize);
+        let state = Arc::new(AtomicU8::new(FREE));
+        Ok(Mpi { universe: Some(universe), rank, ranks, state, not_send: PhantomData })
+    }
+
+    /// This process' rank, from 0.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    /// A transport for one cluster, on a communicator of its own. Collective; another one can be had once the cluster
+    /// has been dropped.
+    ///
+    /// # Errors
+    /// There is one in use, or ranks could not end the last one together.
+    pub fn transport(&self) -> Result<MpiTransport, TransportError> {
+        let taken = self.state.compare_exchange(FREE, IN_USE, Ordering::AcqRel, Ordering::Acquire);
+        let (Ok(_), Some(universe)) = (taken, &self.universe) else {
+            return Err(TransportError(
+                "MPI carries one cluster at a time, and there is one, or one that has lost ranks".into(),
+            ));
+        };
+        Ok(MpiTransport {
+            communicator: Some(universe.world().duplicate()),
+            rank: self.rank,
+            ranks: self.ranks,
+            sending: Vec::new(),
+            peers: (0..self.ranks).map(|_| Peer::default()).collect(),
+            ready: VecDeque::new(),
+            bell: Arc::default(),
+            moved: Instant::now(),
+            state: Arc::clone(&self.state),
+        })
+    }
+}
+
+impl Drop for Mpi {
+    fn drop(&mut self) {
+        if self.state.load(Ordering::Acquire) != FREE {
+            mem::forget(self.universe.take());
+        }
+    }
+}
+
+impl std::fmt::Debug for Mpi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mpi(rank {} of {})", self.rank, self.ranks)
+    }
+}
+
+/// One rank of an MPI program. Messages are sent and received without blocking. Between looks for them the progress
+/// thread sleeps for a sixteenth of the time since something last moved, 20 µs to 1 ms; what is to be sent wakes it at
+/// once. So a message is seen late by that share of the time since the one before, and an idle rank looks a thousand
+/// times a second.
+pub struct MpiTransport {
+    /// Gone once the transport is closed.
+    communicator: Option<SimpleCommunicator>,
+    rank: usize,
+    ranks: usize,
+    sending: Vec<Transfer>,
+    /// By rank.
+    peers: Vec<Peer>,
+    ready: VecDeque<(usize, Vec<u8>)>,
+    bell: Arc<Bell>,
+    /// When something last moved.
+    moved: Instant,
+    state: Arc<AtomicU8>,
+}
+
+// SAFETY: what is not `Send` in it are handles of MPI, which any thread may use that does not do so at the same time
+// as another (`MPI_THREAD_SERIALIZED`); whoever has the transport is the only one that calls MPI (see `Mpi::transport`).
+unsafe impl Send for MpiTransport {}
+
+/// What comes from one rank.
+#[derive(Default)]
+struct Peer {
+    /// MPI messages that have been matched, in their order, with their tags.
+    arriving: VecDeque<(i32, Transfer)>,
+    /// The parts so far of a long message.
+    parts: Vec<u8>,
+    ended: bool,
+}
+
+impl Peer {
+    /// The next message that is complete.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        while self.arriving.front_mut().is_some_and(|(_, transfer)| transfer.is_complete()) {
+            let (tag, transfer) = self.arriving.pop_front()?;
+            let bytes = transfer.into_bytes();
+            match tag {
+                END => self.ended = true,
+                WHOLE if self.parts.is_empty() => return Some(bytes),
+                _ => self.parts.extend(bytes),
+            }
+            if tag == WHOLE {
+                return Some(mem::take(&mut self.parts));
+            }
+        }
+        None
+    }
+}
+
+/// Wakes the progress thread.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    condition: Condvar,
+}
+
+/// Bytes that MPI reads or writes until its request is complete. Dropped before, they are never freed.
+struct Transfer {
+    request: Option<Request<'static, [u8], StaticScope>>,
+    bytes: Vec<u8>,
+}
+
+impl Transfer {
+    fn begin(
+        mut bytes: Vec<u8>,
+        start: impl FnOnce(&'static mut [u8]) -> Request<'static, [u8], StaticScope>,
+    ) -> Self {
+        let (pointer, length) = (bytes.as_mut_ptr(), bytes.len());
+        // SAFETY: the vector's elements stay where they are, and nothing else looks at them, until the request that
+        // `start` makes of them is complete: only `into_bytes` gives the vector away, and only then; `drop` leaks it before.
+        let elements = unsafe { std::slice::from_raw_parts_mut(pointer, length) };
+        Transfer { request: Some(start(elements)), bytes }
+    }
+
+    fn is_complete(&mut self) -> bool {
+        match self.request.take().map(Request::test) {
+            Some(Err(request)) => {
+                self.request = Some(request);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Of a complete one.
+    fn into_bytes(mut self) -> Vec<u8> {
+        assert!(self.request.is_none(), "a transfer that is not complete");
+        mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            mem::forget((request, mem::take(&mut self.bytes)));
+        }
+    }
+}
+
+impl MpiTransport {
+    fn begin(&mut self, to: usize, bytes: Vec<u8>, tag: i32) {
+        let Some(communicator) = &self.communicator else { return };
+        let process = communicator.process_at_rank(to as i32);
+        let start =
+            |bytes: &'static mut [u8]| process.immediate_send_with_tag::<_, [u8]>(StaticScope, bytes, tag);
+        self.sending.push(Transfer::begin(bytes, start));
+        self.moved = Instant::now();
+    }
+
+    /// Moves what can be moved.
+    fn advance(&mut self) {
+        let Some(communicator) = &self.communicator else { return };
+        let before = (self.sending.len(), self.ready.len());
+        let mut matched = false;
+        while let Some((message, status)) = communicator.any_process().immediate_matched_probe() {
+            let length = status.count(u8::equivalent_datatype()) as usize;
+            let start = |bytes: &'static mut [u8]| {
+                message.immediate_matched_receive_into::<_, [u8]>(StaticScope, bytes)
+            };
+            let transfer = Transfer::begin(vec![0; length], start);
+            self.peers[status.source_rank() as usize].arriving.push_back((status.tag(), transfer));
+            matched = true;
+        }
+        self.sending.retain_mut(|transfer| !transfer.is_complete());
+        for (from, peer) in self.peers.iter_mut().enumerate() {
+            while let Some(message) = peer.next() {
+                self.ready.push_back((from, message));
+            }
+        }
+        if matched || before != (self.sending.len(), self.ready.len()) {
+            self.moved = Instant::now();
+        }
+    }
+
+    /// Sleeps until it is time to look again, or the bell rings.
+    fn pause(&self, at_most: Duration) {
+        let pause = (self.moved.elapsed() / PAUSE_SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let mut rung = self.bell.rung.lock();
+        if !*rung {
+            self.bell.condition.wait_for(&mut rung, pause.min(at_most));
+        }
+    }
+}
+
+impl Transport for MpiTransport {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    fn send(&mut self, to: usize, mut message: Vec<u8>) -> Result<(), TransportError> {
+        if message.len() > MOST {
+            let last = message.split_off((message.len() - 1) / MOST * MOST);
+            message.chunks(MOST).for_each(|part| self.begin(to, part.to_vec(), PART));
+            message = last;
+        }
+        self.begin(to, message, WHOLE);
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Option<(usize, Vec<u8>)>, TransportError> {
+        if self.ready.is_empty() {
+            self.advance();
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    fn wait(&mut self, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        loop {
+            self.advance();
+            let left = until.saturating_duration_since(Instant::now());
+            if !self.ready.is_empty() || mem::take(&mut *self.bell.rung.lock()) || left.is_zero() {
+                return;
+            }
+            self.pause(left);
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        let bell = Arc::clone(&self.bell);
+        Arc::new(move || {
+            *bell.rung.lock() = true;
+            bell.condition.notify_one();
+        })
+    }
+
+    fn close(&mut self, at_most: Option<Duration>) {
+        let begin = Instant::now();
+        let rank = self.rank;
+        (0..self.ranks).filter(|&to| to != rank).for_each(|to| self.begin(to, Vec::new(), END));
+        // Nobody rings for a transport that ends.
+        *self.bell.rung.lock() = false;
+        loop {
+            self.advance();
+            self.ready.clear();
+            let ended = |(from, peer): (usize, &Peer)| from == rank || peer.ended;
+            if self.sending.is_empty() && self.peers.iter().enumerate().all(ended) {
+                // Frees the communicator.
+                self.communicator = None;
+                return;
+            }
+            if at_most.is_some_and(|limit| begin.elapsed() >= limit) {
+                return;
+            }
+            self.pause(LONGEST_PAUSE);
+        }
+    }
+}
+
+impl Drop for MpiTransport {
+    fn drop(&mut self) {
+        let closed = self.communicator.is_none();
+        // Freed with messages on their way it would be waited for.
+        mem::forget(self.communicator.take());
+        self.state.store(if closed { FREE } else { UNFINISHED }, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for MpiTransport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MpiTransport(rank {} of {})", self.rank, self.ranks)
+    }
+}

@@ -1,0 +1,468 @@
+//! Random graphs against the same tasks one after the other on plain values; and the bytes that go between ranks
+//! against what follows from the owners of the data alone.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use zellige_mpi::{Cluster, Traffic};
+use zellige_runtime::data::{Portability, Portable};
+use zellige_runtime::internal::{STEP, scramble};
+use zellige_runtime::{
+    Commute, Data, Error, Format, Handle, Meta, Read, Slot, Submit, Update, Write, commute, read, update,
+    write,
+};
+
+const WIDE: Format = Format(1);
+const NARROW: Format = Format(2);
+
+/// Words that lose their upper halves in the narrow format.
+#[derive(Clone, Debug, PartialEq)]
+struct Words {
+    format: Format,
+    bytes: Vec<u8>,
+}
+
+fn size(format: Format) -> usize {
+    if format == NARROW { 2 } else { 4 }
+}
+
+impl Words {
+    fn new(format: Format, words: impl IntoIterator<Item = u32>) -> Self {
+        let bytes = words.into_iter().flat_map(|word| word.to_le_bytes().into_iter().take(size(format)));
+        Words { format, bytes: bytes.collect() }
+    }
+
+    fn words(&self) -> impl Iterator<Item = u32> {
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+        self.bytes.chunks(size(self.format)).map(word)
+    }
+
+    fn change(&mut self, with: impl Fn(u32) -> u32) {
+        *self = Words::new(self.format, self.words().map(with));
+    }
+
+    fn as_format(&self, format: Format) -> Words {
+        Words::new(if format == Format::NATIVE { self.format } else { format }, self.words())
+    }
+
+    fn hash(&self) -> u64 {
+        self.words().fold(self.format.0.into(), |hash, word| scramble(hash ^ u64::from(word)))
+    }
+}
+
+impl Data for Words {
+    type Ref<'v> = &'v Words;
+    type Mut<'v> = &'v mut Words;
+
+    fn view(&self) -> &Words {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut Words {
+        self
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { format: self.format, bytes: self.bytes.len(), ..Meta::default() }
+    }
+
+    fn size_as(meta: &Meta, to: Format) -> Option<usize> {
+        let to = if to == Format::NATIVE { meta.format } else { to };
+        Some(meta.bytes / size(meta.format) * size(to))
+    }
+
+    fn convert(&self, to: Format) -> Option<Words> {
+        Some(self.as_format(to))
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        Some(Portability::of())
+    }
+}
+
+impl Portable for Words {
+    type Header = (Format, usize);
+
+    fn header(&self) -> Self::Header {
+        (self.format, self.bytes.len())
+    }
+
+    fn blank(&(format, length): &Self::Header) -> Self {
+        Words { format, bytes: vec![0; length] }
+    }
+
+    fn encode_header((format, length): &Self::Header) -> Option<Vec<u8>> {
+        Some([u64::from(format.0), *length as u64].iter().flat_map(|number| number.to_le_bytes()).collect())
+    }
+
+    fn decode_header(bytes: &[u8]) -> Option<Self::Header> {
+        let ([format, length], []) = bytes.as_chunks() else { return None };
+        Some((Format(u64::from_le_bytes(*format) as u16), u64::from_le_bytes(*length) as usize))
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        vec![&self.bytes]
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        vec![&mut self.bytes]
+    }
+}
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(STEP);
+        (scramble(self.0) % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+}
+
+/// How a datum begins.
+#[derive(Clone, Debug)]
+enum Start {
+    /// With a value on a rank, modulo how many there are.
+    Value(usize, Words),
+    /// With an expected format, on a rank or where it is first written.
+    Expected(Option<usize>),
+    Empty(Option<usize>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Job {
+    seed: u64,
+    reads: Vec<(usize, Format)>,
+    updates: Vec<usize>,
+    writes: Vec<(usize, Format, usize)>,
+    commutes: Vec<usize>,
+    fails: bool,
+}
+
+impl Job {
+    /// The data that it reads, and the format in which it wants them.
+    fn seen(&self) -> impl Iterator<Item = (usize, Format)> {
+        let whole = |&datum: &usize| (datum, Format::NATIVE);
+        self.reads
+            .iter()
+            .copied()
+            .chain(self.updates.iter().map(whole))
+            .chain(self.commutes.iter().map(whole))
+    }
+
+    /// The data that it writes, in the order of its operands.
+    fn written(&self) -> impl Iterator<Item = usize> {
+        let writes = self.writes.iter().map(|&(datum, ..)| datum);
+        self.updates.iter().copied().chain(writes).chain(self.commutes.iter().copied())
+    }
+
+    fn hash(&self, seen: impl Iterator<Item = u64>) -> u64 {
+        seen.fold(self.seed, |hash, value| scramble(hash ^ value))
+    }
+}
+
+fn made(hash: u64, format: Format, length: usize) -> Words {
+    Words::new(format, (0..length as u64).map(|i| scramble(hash ^ i) as u32))
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Submit(Arc<Job>),
+    ReadOn(usize, usize),
+    Read(usize),
+    Wait,
+}
+
+/// A random graph, with the contents that its data have after each step.
+#[derive(Debug)]
+pub struct Case {
+    seed: u64,
+    starts: Vec<Start>,
+    steps: Vec<Step>,
+    contents: Vec<Vec<Content>>,
+}
+
+impl Case {
+    pub fn new(seed: u64) -> Case {
+        let (starts, steps) = random(seed);
+        let contents = oracle(&starts, &steps);
+        Case { seed, starts, steps, contents }
+    }
+}
+
+fn random(seed: u64) -> (Vec<Start>, Vec<Step>) {
+    let mut rng = Rng(seed);
+    let format = |rng: &mut Rng| [WIDE, NARROW][rng.below(2)];
+    let owner = |rng: &mut Rng| (!rng.one_in(3)).then(|| rng.below(12));
+    let starts: Vec<Start> = (0..2 + rng.below(6))
+        .map(|_| match rng.below(4) {
+            0 => Start::Expected(owner(&mut rng)),
+            1 => Start::Empty(owner(&mut rng)),
+            _ => {
+                let (length, seed) = (1 + rng.below(9), rng.below(1 << 20) as u64);
+                let format = format(&mut rng);
+                Start::Value(rng.below(12), made(seed, format, length))
+            }
+        })
+        .collect();
+    let mut has_value: Vec<bool> = starts.iter().map(|start| matches!(start, Start::Value(..))).collect();
+    let mut steps = Vec::new();
+    for _ in 0..5 + rng.below(40) {
+        let with_value = |rng: &mut Rng, has: &[bool]| {
+            let all: Vec<usize> = (0..has.len()).filter(|&datum| has[datum]).collect();
+            (!all.is_empty()).then(|| all[rng.below(all.len())])
+        };
+        match (rng.below(20), with_value(&mut rng, &has_value)) {
+            (0, Some(datum)) => steps.push(Step::ReadOn(rng.below(12), datum)),
+            (1, Some(datum)) => steps.push(Step::Read(datum)),
+            (2, _) => steps.push(Step::Wait),
+            _ => {
+                let mut free: Vec<usize> = (0..starts.len()).collect();
+                let mut job =
+                    Job { seed: rng.below(1 << 30) as u64, fails: rng.one_in(12), ..Job::default() };
+                for _ in 0..rng.below(5) {
+                    if free.is_empty() {
+                        break;
+                    }
+                    let datum = free.swap_remove(rng.below(free.len()));
+                    let wanted = [Format::NATIVE, WIDE, NARROW][rng.below(3)];
+                    match rng.below(6) {
+                        0..3 if has_value[datum] => job.reads.push((datum, wanted)),
+                        3 if has_value[datum] => job.commutes.push(datum),
+                        4 if has_value[datum] => job.updates.push(datum),
+                        _ => job.writes.push((datum, format(&mut rng), 1 + rng.below(9))),
+                    }
+                }
+                // In any order among others that commute, one that fails may come before one that does not: nothing else may
+                // hang on that.
+                if !job.commutes.is_empty() {
+                    job.commutes.truncate(1);
+                    (job.updates, job.writes) = (Vec::new(), Vec::new());
+                }
+                job.written().for_each(|datum| has_value[datum] = true);
+                steps.push(Step::Submit(Arc::new(job)));
+            }
+        }
+    }
+    (starts, steps)
+}
+
+/// What a datum holds: nothing yet, nothing because a task failed, or a value.
+#[derive(Clone, Debug, PartialEq)]
+enum Content {
+    Unwritten,
+    Poisoned,
+    Value(Words),
+}
+
+/// The contents after each step.
+fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
+    let begin = |start: &Start| match start {
+        Start::Value(_, words) => Content::Value(words.clone()),
+        _ => Content::Unwritten,
+    };
+    let mut now: Vec<Content> = starts.iter().map(begin).collect();
+    let mut all = Vec::new();
+    for step in steps {
+        if let Step::Submit(job) = step {
+            let poisoned = job.fails || job.seen().any(|(datum, _)| now[datum] == Content::Poisoned);
+            if poisoned {
+                job.written().for_each(|datum| now[datum] = Content::Poisoned);
+            } else {
+                let hash = job.hash(job.reads.iter().map(|&(datum, format)| match &now[datum] {
+                    Content::Value(words) => words.as_format(format).hash(),
+                    other => panic!("a task reads what is {other:?}"),
+                }));
+                for &datum in &job.updates {
+                    let Content::Value(words) = &mut now[datum] else { unreachable!("it has a value") };
+                    words.change(|word| scramble(hash ^ u64::from(word)) as u32);
+                }
+                for &(datum, format, length) in &job.writes {
+                    now[datum] = Content::Value(made(hash, format, length));
+                }
+                for &datum in &job.commutes {
+                    let Content::Value(words) = &mut now[datum] else { unreachable!("it has a value") };
+                    words.change(|word| word.wrapping_add(hash as u32));
+                }
+            }
+        }
+        all.push(now.clone());
+    }
+    all
+}
+
+/// The bytes of values that move between so many ranks: each version that a rank needs and that lies elsewhere moves once in each form;
+/// nothing narrow once the whole has moved.
+pub fn bytes_of(case: &Case, ranks: usize) -> u64 {
+    let contents = &case.contents;
+    let mut owner: Vec<Option<usize>> = Vec::new();
+    let mut usual = Vec::new();
+    for start in &case.starts {
+        let (place, format) = match start {
+            Start::Value(rank, _) => (Some(*rank), Format::NATIVE),
+            Start::Expected(rank) => (*rank, WIDE),
+            Start::Empty(rank) => (*rank, Format::NATIVE),
+        };
+        owner.push(place.map(|rank| rank % ranks));
+        usual.push(format);
+    }
+    let mut location: Vec<usize> = owner.iter().map(|owner| owner.unwrap_or(0)).collect();
+    let mut version = vec![0; owner.len()];
+    let mut moved: HashMap<(usize, usize, usize), HashSet<Format>> = HashMap::new();
+    let mut bytes = 0;
+    let begin: Vec<Content> = oracle(&case.starts, &[Step::Wait]).remove(0);
+    let mut need =
+        |datum: usize, wanted: Format, rank: usize, version: usize, location: usize, now: &[Content]| {
+            if location == rank {
+                return;
+            }
+            let forms = moved.entry((datum, version, rank)).or_default();
+            let wanted = if wanted == usual[datum] { Format::NATIVE } else { wanted };
+            if forms.contains(&Format::NATIVE) || forms.contains(&wanted) {
+                return;
+            }
+            let form = if forms.is_empty() { wanted } else { Format::NATIVE };
+            forms.insert(form);
+            if let Content::Value(words) = &now[datum] {
+                bytes += words.as_format(form).bytes.len() as u64;
+            }
+        };
+    for (number, step) in case.steps.iter().enumerate() {
+        let before = number.checked_sub(1).map_or(&begin, |before| &contents[before]);
+        match step {
+            Step::Wait => {}
+            Step::ReadOn(rank, datum) => {
+                need(*datum, Format::NATIVE, rank % ranks, version[*datum], location[*datum], before);
+            }
+            Step::Read(datum) => {
+                (0..ranks)
+                    .for_each(|r| need(*datum, Format::NATIVE, r, version[*datum], location[*datum], before));
+            }
+            Step::Submit(job) => {
+                let of_reads = || job.reads.iter().find_map(|&(datum, _)| owner[datum]);
+                let rank = job.written().find_map(|datum| owner[datum]).or_else(of_reads).unwrap_or(0);
+                for (datum, format) in job.seen() {
+                    need(datum, format, rank, version[datum], location[datum], before);
+                }
+                for datum in job.written() {
+                    owner[datum].get_or_insert(rank);
+                    (location[datum], version[datum]) = (rank, version[datum] + 1);
+                }
+            }
+        }
+    }
+    // Every datum is taken on all ranks in the end.
+    for (datum, content) in contents.last().unwrap_or(&begin).iter().enumerate() {
+        if *content != Content::Unwritten {
+            let now = contents.last().unwrap_or(&begin);
+            (0..ranks)
+                .for_each(|rank| need(datum, Format::NATIVE, rank, version[datum], location[datum], now));
+        }
+    }
+    bytes
+}
+
+type Operands = (Vec<Read<Words>>, Vec<Update<Words>>, Vec<Write<Words>>, Vec<Commute<Words>>);
+
+type Views<'v> = (Vec<&'v Words>, Vec<&'v mut Words>, Vec<Slot<'v, Words>>, Vec<&'v mut Words>);
+
+fn submit(cluster: &Cluster, handles: &[Handle<Words>], job: &Arc<Job>) -> Result<(), Error> {
+    let operands: Operands = (
+        job.reads.iter().map(|&(datum, format)| read(&handles[datum]).as_format(format)).collect(),
+        job.updates.iter().map(|&datum| update(&handles[datum])).collect(),
+        job.writes.iter().map(|&(datum, ..)| write(&handles[datum])).collect(),
+        job.commutes.iter().map(|&datum| commute(&handles[datum])).collect(),
+    );
+    let job = Arc::clone(job);
+    let task = cluster.task("job").operands(operands);
+    task.cpu(move |(reads, updates, writes, commutes): Views<'_>| {
+        if job.fails {
+            return Err("on purpose");
+        }
+        let hash = job.hash(reads.iter().map(|words| words.hash()));
+        for words in updates {
+            words.change(|word| scramble(hash ^ u64::from(word)) as u32);
+        }
+        for (mut slot, &(_, format, length)) in writes.into_iter().zip(&job.writes) {
+            slot.put(made(hash, format, length));
+        }
+        for words in commutes {
+            words.change(|word| word.wrapping_add(hash as u32));
+        }
+        Ok(())
+    })
+    .submit()?;
+    Ok(())
+}
+
+fn check(what: &str, seen: Result<&Words, &Error>, wanted: &Content) {
+    match (seen, wanted) {
+        (Ok(words), Content::Value(wanted)) => assert_eq!(words, wanted, "{what}"),
+        (Err(Error::Poisoned { failure, .. }), Content::Poisoned) => {
+            assert!(failure.task == "job" && failure.to_string().contains("on purpose"), "{what}: {failure}");
+        }
+        (seen, wanted) => panic!("{what}: {seen:?} in place of {wanted:?}"),
+    }
+}
+
+/// Runs a graph and checks what is read on the way and in the end; what this rank has sent and received.
+pub fn run(cluster: &Cluster, case: &Case) -> Traffic {
+    let (seed, contents, ranks) = (case.seed, &case.contents, cluster.ranks());
+    let handles: Vec<Handle<Words>> = case
+        .starts
+        .iter()
+        .map(|start| {
+            let (handle, owner) = match start {
+                Start::Value(rank, words) => {
+                    return cluster.register_on(rank % ranks, || words.clone()).expect("the rank exists");
+                }
+                Start::Expected(owner) => {
+                    (cluster.register_sized(Meta { format: WIDE, bytes: 36, ..Meta::default() }), owner)
+                }
+                Start::Empty(owner) => (cluster.register_empty(), owner),
+            };
+            if let Some(owner) = owner {
+                cluster.set_owner(&handle, owner % ranks).expect("new, on a rank that exists");
+            }
+            handle
+        })
+        .collect();
+    for (number, step) in case.steps.iter().enumerate() {
+        let what = format!("seed {seed}, {ranks} ranks, rank {}, step {number} {step:?}", cluster.rank());
+        match step {
+            Step::Submit(job) => {
+                submit(cluster, &handles, job).unwrap_or_else(|error| panic!("{what}: {error}"))
+            }
+            Step::ReadOn(rank, datum) => match cluster.read_on(rank % ranks, &handles[*datum]) {
+                Ok(None) => assert_ne!(cluster.rank(), rank % ranks, "{what}"),
+                Ok(Some(words)) => check(&what, Ok(&words), &contents[number][*datum]),
+                Err(error) => check(&what, Err(&error), &contents[number][*datum]),
+            },
+            Step::Read(datum) => {
+                let words = cluster.read(&handles[*datum]);
+                check(&what, words.as_deref(), &contents[number][*datum]);
+            }
+            Step::Wait => match cluster.wait_all() {
+                Ok(()) | Err(Error::Failed(_)) => {}
+                Err(other) => panic!("{what}: {other}"),
+            },
+        }
+    }
+    for (handle, content) in handles.into_iter().zip(contents.last().expect("there are steps")) {
+        if *content != Content::Unwritten {
+            let what = format!("seed {seed}, {ranks} ranks, rank {}, at the end", cluster.rank());
+            check(&what, cluster.take(handle).as_ref(), content);
+        }
+    }
+    let fails = |step: &Step| matches!(step, Step::Submit(job) if job.fails);
+    let any = case.steps.iter().any(fails);
+    match cluster.wait_all() {
+        Ok(()) => {}
+        Err(Error::Failed(_)) if any => {}
+        Err(other) => panic!("seed {seed}, {ranks} ranks: {other}"),
+    }
+    cluster.traffic()
+}
