@@ -149,7 +149,7 @@ pub fn least_squares<E: Scalar>(
     if !(damping >= 0.0 && damping.is_finite()) {
         return Err(Error::parameter("damping", format!("{damping}: 0 or more is needed")));
     }
-    if !(tolerance >= 0.0) {
+    if tolerance.is_nan() || tolerance < 0.0 {
         return Err(Error::parameter("tolerance", format!("{tolerance}: 0 or more is needed")));
     }
     let count = b.len();
