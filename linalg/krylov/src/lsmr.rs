@@ -16,7 +16,8 @@ use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus, times};
 
-/// `min |b - A x|^2 + damping^2 |x|^2`, for an operator of any two spaces that has an adjoint.
+/// `min |b - A x|^2 + damping^2 |x|^2`, for an operator of any two spaces that has an adjoint; [`least_squares`] has an
+/// example.
 #[derive(Clone, Copy)]
 pub struct LeastSquares<'s, E: Scalar = f64> {
     /// Runs the tasks.
@@ -34,7 +35,7 @@ pub struct LeastSquares<'s, E: Scalar = f64> {
     pub time: Option<Duration>,
 }
 
-/// What a least-squares solver found for a right-hand side.
+/// What a least-squares solver found for a right-hand side; [`least_squares`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeastSquaresSolution {
     /// Why it stopped.

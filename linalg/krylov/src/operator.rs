@@ -206,6 +206,16 @@ pub fn from_fn<E: Scalar>(space: &Space, f: impl Fn(&[E], &mut [E]) + Send + Syn
 }
 
 /// As [`from_fn`], for a function that makes vectors of `range` from those of `domain`.
+///
+/// ```
+/// use zellige_krylov::{Space, from_fn_between, multiply};
+/// use zellige_runtime::Runtime;
+///
+/// let (rt, domain, range) = (Runtime::new()?, Space::new(2, 0), Space::new(1, 0));
+/// let sum = from_fn_between(&domain, &range, |x: &[f64], y: &mut [f64]| y[0] = x[0] + x[1]);
+/// assert_eq!(multiply(&rt, &sum, &[1.0, 2.0])?, [3.0]);
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
 pub fn from_fn_between<E: Scalar>(
     domain: &Space,
     range: &Space,
