@@ -9,6 +9,7 @@ use anyhow::Context;
 static RANK: AtomicUsize = AtomicUsize::new(0);
 
 /// From now on nothing but errors is printed: this is another rank than the first.
+#[cfg(feature = "mpi")]
 pub fn only_errors(rank: usize) {
     RANK.store(rank, Ordering::Relaxed);
 }

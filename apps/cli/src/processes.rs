@@ -114,10 +114,10 @@ impl Session {
     ///
     /// # Errors
     /// A process that is not there any more.
+    #[cfg(feature = "mpi")]
     pub fn on_first(&self, own: Vec<u8>) -> anyhow::Result<Vec<Vec<u8>>> {
         match self {
             Session::One(_) => Ok(vec![own]),
-            #[cfg(feature = "mpi")]
             Session::Rank(cluster) => {
                 let say = |rank| cluster.register_on(rank, || own.clone());
                 let said: Vec<_> = (0..cluster.ranks()).map(say).collect::<Result<_, _>>()?;

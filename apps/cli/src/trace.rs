@@ -66,7 +66,8 @@ fn comparison(a: &Report, b: &Report, colours: bool) -> String {
     ]);
     let workers = |report: &Report| report.idle.len().to_string();
     whole.row(["workers".into(), workers(a), workers(b), ratio(a.idle.len() as f64, b.idle.len() as f64)]);
-    let times: [(&str, fn(&Report) -> Duration); 4] = [
+    type Time = fn(&Report) -> Duration;
+    let times: [(&str, Time); 4] = [
         ("makespan (ms)", |report| report.makespan),
         ("in bodies (ms)", |report| report.busy),
         ("area bound (ms)", |report| report.area_bound),

@@ -34,7 +34,7 @@ impl InfluenceFunctions {
     /// # Errors
     /// In words: no actuator, fewer than 4 pixels across, another number of values, a value that is not finite or above 1 m.
     pub fn new(actuators: usize, across: usize, values: Vec<f64>) -> Result<Self, String> {
-        if actuators == 0 || across < 4 || across > 1 << 14 {
+        if actuators == 0 || !(4..=1 << 14).contains(&across) {
             return Err(format!(
                 "{actuators} functions of {across} x {across} pixels: there are 1 or more, of 4 to 16384 pixels across"
             ));

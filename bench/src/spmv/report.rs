@@ -22,7 +22,7 @@ pub fn of_storage(matrix: &str, rows: &[Row]) -> Page {
     page.section("Time", words, &panels(rows, "% of fp64", |row| 100.0 * row.seconds.0 / row.seconds.1));
     let words = "Errors of a product, in every row relative to what its magnitudes add up to for cw and cw-exact, as a whole for nw: dots; and the bound that \
                  none of them exceeds: lines.";
-    page.section("Errors", words, &of_accuracies(rows, |rows, criteria| errors(rows, criteria)));
+    page.section("Errors", words, &of_accuracies(rows, errors));
     let words =
         "Which part of the nonzeros is stored in how many bits, and which is left out (thesis, figure 4.7).";
     page.section(

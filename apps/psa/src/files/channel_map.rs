@@ -133,7 +133,7 @@ impl ChannelMap {
                 return refuse(format!("polarity = {}: 1 or -1", entry.polarity));
             }
             let late = entry.t0 / file.step;
-            if !(late.abs() <= mode3::MOST_SAMPLES as f64) {
+            if late.is_nan() || late.abs() > mode3::MOST_SAMPLES as f64 {
                 return refuse(format!("t0 = {} ns: longer than any trace", entry.t0));
             }
             if std::mem::replace(&mut named[contact.index()], true) {

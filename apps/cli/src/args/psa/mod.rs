@@ -28,7 +28,7 @@ pub enum Psa {
     #[command(after_long_help = simulate::EVENTS_EXAMPLES)]
     Events(PsaEvents),
     /// Where in a crystal each event happened: the point of a basis whose signals are most like the event's.
-    Run(PsaRunArgs),
+    Run(Box<PsaRunArgs>),
     /// Compare fast searches with the full one on simulated events: how many answers differ, and by how far.
     #[command(after_long_help = benchmark::TABLES_EXAMPLES)]
     Benchmark(PsaBenchmark),
