@@ -15,7 +15,7 @@ help:
 	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
 	@echo "make portable     the command as one file for other machines, and one archive with all that a machine with a GPU is to run (gpu-checks)"
 	@echo "make loom         the models of the lock-free parts that take seconds; ZELLIGE_LOOM=all: all"
-	@echo "make sanitize     tests of runtime, selftest, kernels, krylov and sparse under AddressSanitizer and LeakSanitizer; compiles everything anew"
+	@echo "make sanitize     tests of runtime, selftest, kernels, krylov, sparse and mpi under AddressSanitizer and LeakSanitizer; compiles everything anew"
 	@echo "make mutants      seeded bugs in the memory manager and its driver, each of which fuzzing has to find"
 	@echo "make ci           all that must pass before a change lands"
 	@echo "make setup        only install what is missing (libhwloc-dev, a C linker)"
