@@ -40,7 +40,7 @@ const PAUSE_SHARE: u32 = 16;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// Whether there is a transport; whether one has ended without the others, and messages may be on their way still.
+/// Whether there is a transport; whether one has ended without the others, so that messages may still be in transit.
 const FREE: u8 = 0;
 const IN_USE: u8 = 1;
 const UNFINISHED: u8 = 2;
@@ -349,7 +349,7 @@ impl Transport for MpiTransport {
 impl Drop for MpiTransport {
     fn drop(&mut self) {
         let closed = self.communicator.is_none();
-        // Freed with messages on their way it would be waited for.
+        // Freed with messages in transit it would be waited for.
         mem::forget(self.communicator.take());
         self.state.store(if closed { FREE } else { UNFINISHED }, Ordering::Release);
     }

@@ -166,7 +166,7 @@ impl<'d> Call<'d> {
     fn new(driver: &'d Arc<dyn Driver>, gpu: u32, routine: Routine, order: u32) -> Result<Self, GpuError> {
         let mut space = Space::new(driver, gpu)?;
         let numbers = u64::from(order).pow(2);
-        // First what there may be no room for.
+        // The device first: it may be out of memory.
         let operand = space.allocate(numbers * routine.element().bytes())?;
         let written = space.allocate(numbers * Element::F32.bytes())?;
         space.random(routine.element(), order)?;

@@ -254,7 +254,7 @@ impl Shelf {
     }
 }
 
-/// The size of the blocks that serve so many bytes: pages, and at most a sixteenth more than is asked for.
+/// The size of the blocks that serve so many bytes: pages, and at most a sixteenth more than requested.
 /// `None` where that does not fit the address space.
 fn class(bytes: usize) -> Option<usize> {
     let step = (bytes.checked_next_power_of_two()? / 32).max(ALIGN);
