@@ -11,6 +11,21 @@ use super::Runtime;
 ///
 /// A [`Runtime`] is a session of one rank. One of several is a `Cluster` of the crate `zellige-mpi`, whose page says what such a program
 /// may rely on: above all, every rank makes the same calls in the same order.
+///
+/// ```
+/// use zellige_runtime::{Error, Runtime, Session, update};
+///
+/// /// Runs in one process and in several.
+/// fn program<S: Session>(session: &S) -> Result<f64, Error> {
+///     let x = session.register_on(session.ranks() - 1, || 20.0f64)?; // a value of the last rank's
+///     session.task("double").operands((update(&x),)).cpu(|(x,)| *x *= 2.0).submit()?; // runs there
+///     session.wait_all()?;
+///     session.take(x) // on all ranks
+/// }
+///
+/// assert_eq!(program(&Runtime::builder().workers(1).build()?)?, 40.0);
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Session: Submit {
     /// The runtime of this rank, for what concerns it alone.
     fn runtime(&self) -> &Runtime;
