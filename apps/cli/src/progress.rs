@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use zellige_files::observe::Observer;
+use zellige_runtime::Runtime;
 
 use crate::{interrupt, out};
 
@@ -33,10 +34,12 @@ pub fn clear() {
 }
 
 /// Shows how far a run is, and lets Ctrl-C stop it.
-pub struct Progress {
+pub struct Progress<'r> {
     begin: Instant,
     terminal: bool,
     stage: Mutex<Stage>,
+    /// Whose trace has the stages as its phases.
+    traced: Option<&'r Runtime>,
 }
 
 #[derive(Default)]
@@ -45,11 +48,18 @@ struct Stage {
     total: u64,
 }
 
-impl Progress {
+impl<'r> Progress<'r> {
     /// For work that begins now.
     pub fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Progress { begin: Instant::now(), terminal, stage: Mutex::default() }
+        Progress { begin: Instant::now(), terminal, stage: Mutex::default(), traced: None }
+    }
+
+    /// For work that begins now on a runtime; its trace has the stages as phases.
+    pub fn of(rt: &'r Runtime) -> Self {
+        let mut progress = Progress::new();
+        progress.traced = Some(rt);
+        progress
     }
 
     fn bar(&self) -> ProgressBar {
@@ -63,9 +73,7 @@ impl Progress {
         bar.set_message(stage.name.clone());
         bar.with_elapsed(self.begin.elapsed())
     }
-}
 
-impl Progress {
     /// Changes the words of the stage.
     pub fn say(&self, words: &str) {
         words.clone_into(&mut self.stage.lock().name);
@@ -75,15 +83,18 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for Progress<'_> {
     fn drop(&mut self) {
         clear();
     }
 }
 
-impl Observer for Progress {
+impl Observer for Progress<'_> {
     fn stage(&self, name: &str, total: u64) {
         tracing::info!(stage = name, steps = total);
+        if let Some(rt) = self.traced {
+            rt.phase(name);
+        }
         {
             let mut stage = self.stage.lock();
             name.clone_into(&mut stage.name);

@@ -295,6 +295,29 @@ impl Runtime {
             .is_some_and(|transfers| (0..self.workers()).any(|worker| transfers.failure_of(worker).is_some()))
     }
 
+    /// Marks in the trace that the program begins with something else, e.g. `factorisation`: reports and viewers show
+    /// such phases beside the tasks. A phase lasts until the next one begins or the trace is taken. Does
+    /// nothing unless the runtime was built with `trace`.
+    ///
+    /// ```
+    /// use zellige_runtime::{Runtime, Submit, update};
+    ///
+    /// let rt = Runtime::builder().workers(1).trace(true).build()?;
+    /// let x = rt.register(1i32);
+    /// rt.phase("doubling");
+    /// rt.task("double").operands((update(&x),)).cpu(|(x,)| *x *= 2).submit()?;
+    /// rt.wait_all()?;
+    /// let trace = rt.take_trace().expect("it is recorded");
+    /// assert_eq!(trace.phases[0].name, "doubling");
+    /// assert!(trace.phases[0].start_ns <= trace.tasks[0].start_ns);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
+    pub fn phase(&self, name: &str) {
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.phase(name.into(), self.shared.now().as_nanos() as u64);
+        }
+    }
+
     /// What has been recorded since the last call; `None` unless the runtime was built with `trace`. Call it
     /// when nothing runs, e.g. after [`wait_all`](Runtime::wait_all) and, where there are devices,
     /// [`wait_transfers`](Runtime::wait_transfers).

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 
-use zellige_trace::{IdleEvent, IdleState, TaskEvent, Trace, TraceWorker};
+use zellige_trace::{IdleEvent, IdleState, PhaseEvent, TaskEvent, Trace, TraceWorker};
 
 /// Records per worker when the user does not say.
 pub(crate) const DEFAULT_CAPACITY: usize = 1 << 17;
@@ -104,6 +104,7 @@ pub(crate) struct TraceRecorder {
     tasks: Vec<CachePadded<Bounded<TaskEvent>>>,
     idle: Vec<CachePadded<IdleLog>>,
     edges: Edges,
+    phases: Bounded<PhaseEvent>,
     lost: AtomicU64,
     ready: CachePadded<AtomicI64>,
 }
@@ -150,8 +151,16 @@ impl TraceRecorder {
                 .map(CachePadded::new)
                 .collect(),
             edges: Edges::new(workers, capacity.saturating_mul(4 * workers.max(1))),
+            phases: Bounded::new(capacity),
             lost: AtomicU64::new(0),
             ready: CachePadded::default(),
+        }
+    }
+
+    /// The program begins with something else.
+    pub(crate) fn phase(&self, name: String, start_ns: u64) {
+        if !self.phases.push(PhaseEvent { name, start_ns }) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -204,8 +213,9 @@ impl TraceRecorder {
             }
         }
         let edges = self.edges.drain();
+        let phases = self.phases.drain().collect();
         let lost = self.lost.swap(0, Ordering::Relaxed);
-        Trace { workers, policy, tasks, edges, idle, lost, ..Trace::default() }
+        Trace { workers, policy, tasks, edges, idle, phases, lost, ..Trace::default() }
     }
 }
 

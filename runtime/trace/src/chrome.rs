@@ -1,11 +1,13 @@
 //! Chrome's trace format, which Perfetto and `chrome://tracing` open.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::nodes::{Node, place};
+use super::phases::Phase;
 use super::summary::Bytes;
 use super::tracks::{Rest, Slice, extent, span};
-use super::{EvictionEvent, MemoryEvent, TaskEvent, Trace, TransferEvent};
+use super::{EvictionEvent, TaskEvent, Trace, TransferEvent};
 
 /// The process of the whole run. Those of memory nodes follow.
 const PID: u32 = 1;
@@ -15,7 +17,9 @@ type Tid = usize;
 
 impl Trace {
     /// Writes the run as Chrome trace JSON: a track per worker, a slice per body and per idle stretch
-    /// (category `idle`), the number of ready tasks as a counter.
+    /// (category `idle`), a track of the program's phases, the number of ready tasks as a counter. A slice of a
+    /// body has the codelet's name and its label. An arrow leads to each body from that dependency of it which
+    /// ended last.
     ///
     /// Every memory node is a process, which holds its workers, the links to it, evictions and a counter of
     /// the bytes it holds; where everything happens in the host's memory, there is one process. Transfers
@@ -30,7 +34,9 @@ impl Trace {
     ///
     /// What `out` answers. The text is written in small pieces: hand in a buffered writer.
     pub fn write_chrome(&self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(b"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"policy\":")?;
+        out.write_all(b"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"zellige\":")?;
+        text(out, env!("CARGO_PKG_VERSION"))?;
+        out.write_all(b",\"policy\":")?;
         text(out, &self.policy)?;
         let (start, end) = span(self);
         writeln!(out, ",\"makespan_ns\":{},\"lost\":{}}},\"traceEvents\":[", end - start, self.lost)?;
@@ -41,13 +47,16 @@ impl Trace {
         }
         let tracks = self.tracks();
         let rests = self.rests(&tracks, extent(self));
+        let mut places: HashMap<u64, At> = HashMap::with_capacity(self.tasks.len());
         for (at, (track, rests)) in tracks.iter().zip(rests).enumerate() {
             let tid = at + 1;
             let pid =
                 if nodes.is_empty() { PID } else { pid_of(place(&nodes, track.node).min(nodes.len() - 1)) };
-            thread(out, pid, tid, &track.name)?;
+            thread(out, (pid, tid), tid, &track.name)?;
             for slice in &track.slices {
-                slice_event(out, pid, tid, slice, &self.tasks[slice.task])?;
+                let task = &self.tasks[slice.task];
+                slice_event(out, pid, tid, slice, task)?;
+                places.insert(task.id, At { pid, tid, start: slice.start, end: slice.end });
             }
             rests.iter().try_for_each(|rest| rest_event(out, pid, tid, rest))?;
         }
@@ -58,21 +67,101 @@ impl Trace {
                 true => "conversions".to_string(),
                 false => format!("from {}", nodes[place(&nodes, link.from)].name),
             };
-            (0..link.lanes).try_for_each(|lane| thread(out, pid, tid + lane, &name))?;
+            (0..link.lanes).try_for_each(|lane| thread(out, (pid, tid + lane), tid + lane, &name))?;
             for slice in &link.slices {
                 let (start, nanos) = (slice.start, slice.end - slice.start);
                 transfer_event(out, pid, tid + slice.lane, start, nanos, &self.transfers[slice.transfer])?;
             }
             tid += link.lanes;
         }
+        let phases = self.phase_spans();
+        if !phases.is_empty() {
+            // Above the workers.
+            thread(out, (PID, tid), 0, "phases")?;
+            phases.iter().try_for_each(|phase| phase_event(out, PID, tid, phase))?;
+        }
+        for (number, (before, after)) in self.last_dependencies(&places).into_iter().enumerate() {
+            arrow(out, number, before, after)?;
+        }
         for eviction in &self.evictions {
             eviction_event(out, pid_of(place(&nodes, eviction.node)), eviction)?;
         }
-        for event in &self.memory {
-            memory_event(out, pid_of(place(&nodes, event.node)), event)?;
+        let ready = self.tasks.iter().map(|task| (task.end_ns.max(task.start_ns), u64::from(task.ready)));
+        counter(out, PID, ("ready tasks", "ready"), ready.collect())?;
+        for (place_of, _) in nodes.iter().enumerate() {
+            let here = self.memory.iter().filter(|event| place(&nodes, event.node) == place_of);
+            let used = here.map(|event| (event.at_ns, event.used)).collect();
+            counter(out, pid_of(place_of), ("memory used", "bytes"), used)?;
         }
         out.write_all(b"\n]}\n")
     }
+
+    /// Of each task that waited for others, the one that ended last, and the task.
+    fn last_dependencies(&self, places: &HashMap<u64, At>) -> Vec<(At, At)> {
+        // By the number of a group of accesses, then of a task: groups come before the tasks that wait for them.
+        let (groups, tasks): (Vec<_>, Vec<_>) =
+            self.edges.iter().partition(|edge| !places.contains_key(&edge.1));
+        let mut last: HashMap<u64, At> = HashMap::with_capacity(places.len());
+        for &(from, to) in groups.into_iter().chain(tasks) {
+            let before = places.get(&from).or_else(|| last.get(&from)).copied();
+            if let Some(before) = before {
+                let known = last.entry(to).or_insert(before);
+                if known.end < before.end {
+                    *known = before;
+                }
+            }
+        }
+        let mut arrows: Vec<(At, At)> = last
+            .into_iter()
+            .filter_map(|(task, before)| Some((before, *places.get(&task)?)))
+            .filter(|(before, after)| before.end <= after.start)
+            .collect();
+        arrows.sort_by_key(|(before, after)| (after.start, after.tid, before.end));
+        arrows
+    }
+}
+
+/// Where a body is drawn.
+#[derive(Clone, Copy)]
+struct At {
+    pid: u32,
+    tid: Tid,
+    start: u64,
+    end: u64,
+}
+
+/// An arrow from the end of a body to the start of another one. It begins within the first: readers look for the slice around its moment.
+fn arrow(out: &mut impl Write, number: usize, before: At, after: At) -> io::Result<()> {
+    let begin = before.start.max(before.end.saturating_sub(1));
+    // `bp` binds the end to the slice around it.
+    for (phase, bind, of, at) in [("s", "", before, begin), ("f", "\"bp\":\"e\",", after, after.start)] {
+        write!(
+            out,
+            ",\n{{\"ph\":\"{phase}\",{bind}\"id\":{number},\"name\":\"dependency\",\"cat\":\"dependency\","
+        )?;
+        write!(out, "\"pid\":{},\"tid\":{},\"ts\":{}}}", of.pid, of.tid, Micros(at))?;
+    }
+    Ok(())
+}
+
+/// A value over time, each time that it changes. Of several at one moment the last one counts.
+fn counter(
+    out: &mut impl Write,
+    pid: u32,
+    (name, unit): (&str, &str),
+    mut values: Vec<(u64, u64)>,
+) -> io::Result<()> {
+    values.sort_by_key(|&(at, _)| at);
+    let mut shown = None;
+    for (place, &(at, value)) in values.iter().enumerate() {
+        let is_last = values.get(place + 1).is_none_or(|next| next.0 != at);
+        if is_last && shown != Some(value) {
+            write!(out, ",\n{{\"ph\":\"C\",\"pid\":{pid},\"name\":\"{name}\",\"ts\":{},", Micros(at))?;
+            write!(out, "\"args\":{{\"{unit}\":{value}}}}}")?;
+            shown = Some(value);
+        }
+    }
+    Ok(())
 }
 
 /// The process of the node at a place among all.
@@ -95,11 +184,12 @@ fn process(out: &mut impl Write, pid: u32, node: &Node) -> io::Result<()> {
     Ok(())
 }
 
-fn thread(out: &mut impl Write, pid: u32, tid: Tid, name: &str) -> io::Result<()> {
+/// A track, and its place among those of its process.
+fn thread(out: &mut impl Write, (pid, tid): (u32, Tid), order: usize, name: &str) -> io::Result<()> {
     out.write_all(b",\n")?;
     metadata(out, pid, Some(tid), "thread_name", name)?;
     write!(out, ",\n{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},")?;
-    write!(out, "\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{tid}}}}}")
+    write!(out, "\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{order}}}}}")
 }
 
 fn metadata(out: &mut impl Write, pid: u32, tid: Option<Tid>, what: &str, name: &str) -> io::Result<()> {
@@ -132,6 +222,11 @@ fn rest_event(out: &mut impl Write, pid: u32, tid: Tid, rest: &Rest) -> io::Resu
     out.write_all(b"}}")
 }
 
+fn phase_event(out: &mut impl Write, pid: u32, tid: Tid, phase: &Phase<'_>) -> io::Result<()> {
+    slice_head(out, (phase.name, "phase"), pid, tid, phase.start, phase.end - phase.start)?;
+    out.write_all(b"}}")
+}
+
 fn transfer_event(
     out: &mut impl Write,
     pid: u32,
@@ -157,15 +252,11 @@ fn eviction_event(out: &mut impl Write, pid: u32, eviction: &EvictionEvent) -> i
     write!(out, "\"written_back\":{written_back}}}}}")
 }
 
-fn memory_event(out: &mut impl Write, pid: u32, event: &MemoryEvent) -> io::Result<()> {
-    write!(out, ",\n{{\"ph\":\"C\",\"pid\":{pid},\"name\":\"memory used\",\"ts\":{},", Micros(event.at_ns))?;
-    write!(out, "\"args\":{{\"bytes\":{}}}}}", event.used)
-}
-
 fn slice_event(out: &mut impl Write, pid: u32, tid: Tid, slice: &Slice, task: &TaskEvent) -> io::Result<()> {
     let nanos = slice.end - slice.start;
     let category = if task.failed { "task,failed" } else { "task" };
-    slice_head(out, (task.name, category), pid, tid, slice.start, nanos)?;
+    let name = [task.name, task.label].join(" ");
+    slice_head(out, (name.trim_end(), category), pid, tid, slice.start, nanos)?;
     write!(out, "\"id\":{}", task.id)?;
     for (name, value) in ["i", "j", "k"].iter().zip(task.coords.unwrap_or([u32::MAX; 3])) {
         if value != u32::MAX {
@@ -195,9 +286,7 @@ fn slice_event(out: &mut impl Write, pid: u32, tid: Tid, slice: &Slice, task: &T
         write!(out, ",\"predicted_us\":{}", Micros(task.predicted_ns))?;
     }
     write!(out, ",\"priority\":{},\"ready\":{}", task.priority, task.ready)?;
-    writeln!(out, ",\"failed\":{}}}}},", task.failed)?;
-    write!(out, "{{\"ph\":\"C\",\"pid\":{PID},\"name\":\"ready tasks\",\"ts\":{},", Micros(slice.end))?;
-    write!(out, "\"args\":{{\"ready\":{}}}}}", task.ready)
+    write!(out, ",\"failed\":{}}}}}", task.failed)
 }
 
 fn text(out: &mut impl Write, text: &str) -> io::Result<()> {
@@ -221,7 +310,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::Trace;
-    use crate::samples::{diamond, gpu, traces};
+    use crate::samples::{diamond, gpu, phase as begins, traces};
 
     fn parsed(trace: &Trace) -> Value {
         let mut text = Vec::new();
@@ -242,20 +331,31 @@ mod tests {
     fn the_diamond_in_full() {
         let mut trace = diamond();
         trace.lost = 7;
+        trace.phases = vec![begins("factor", 0), begins("solve", 45)];
         let page = parsed(&trace);
         assert_eq!(page["otherData"]["lost"], 7);
         assert_eq!(page["otherData"]["policy"], "lws");
         let slice = phase(&page, "X")[1];
-        assert_eq!((&slice["name"], &slice["tid"]), (&"trsm".into(), &1.into()));
+        assert_eq!((&slice["name"], &slice["tid"]), (&"trsm f32".into(), &1.into()));
         assert_eq!((slice["ts"].as_f64(), slice["dur"].as_f64()), (Some(15.0), Some(20.0)));
         let args = &slice["args"];
         assert_eq!((&args["id"], &args["i"], &args["j"]), (&2.into(), &2.into(), &0.into()));
         assert!(args.get("k").is_none() && args.get("predicted_us").is_none());
         assert_eq!((args["flops"].as_f64(), args["gflops"].as_f64()), (Some(2000.0), Some(0.1)));
         assert_eq!((&args["label"], &args["priority"]), (&"f32".into(), &(-1).into()));
-        let counter = phase(&page, "C")[0];
+        // Three are ready all the time: it is said once.
+        let counters = phase(&page, "C");
+        let [counter] = counters[..] else { panic!("{counters:?}") };
         assert_eq!((counter["ts"].as_f64(), &counter["args"]["ready"]), (Some(15.0), &3.into()));
-        assert_eq!(phase(&page, "M").len(), 1 + 2 * 2);
+        assert_eq!(phase(&page, "M").len(), 1 + 3 * 2);
+        let phases: Vec<Value> =
+            slices(&page, "phase").iter().map(|s| json!([s["name"], s["tid"], s["ts"], s["dur"]])).collect();
+        assert_eq!(json!(phases), json!([["factor", 3, 5.0, 40.0], ["solve", 3, 45.0, 10.0]]));
+        // To 2 and 3 from 1, to 4 from 3, which ended after 2.
+        let ends =
+            |ph| phase(&page, ph).iter().map(|e| json!([e["id"], e["tid"], e["ts"]])).collect::<Vec<_>>();
+        assert_eq!(json!(ends("s")), json!([[0, 1, 14.999], [1, 1, 14.999], [2, 2, 44.999]]));
+        assert_eq!(json!(ends("f")), json!([[0, 1, 15.0], [1, 2, 15.0], [2, 1, 45.0]]));
     }
 
     #[test]
@@ -312,10 +412,34 @@ mod tests {
             let bodies = slices(&page, "task");
             prop_assert_eq!(bodies.len(), trace.tasks.len());
             prop_assert_eq!(slices(&page, "transfer").len(), trace.transfers.len());
-            prop_assert_eq!(phase(&page, "C").len(), trace.tasks.len() + trace.memory.len());
+            // A counter is as the records say at every moment, and is not repeated.
+            let mut shown: HashMap<(u64, &str), Vec<(u64, u64)>> = HashMap::new();
+            for event in phase(&page, "C") {
+                let at = (event["ts"].as_f64().unwrap() * 1000.0).round() as u64;
+                let value = event["args"].as_object().unwrap().values().next().unwrap().as_u64().unwrap();
+                shown.entry((event["pid"].as_u64().unwrap(), event["name"].as_str().unwrap())).or_default().push((at, value));
+            }
+            for values in shown.values() {
+                prop_assert!(values.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 != pair[1].1));
+            }
+            let nodes = trace.memory_nodes();
+            for (place_of, _) in nodes.iter().enumerate() {
+                let used = |at: u64| {
+                    let here = trace.memory.iter().filter(|event| super::place(&nodes, event.node) == place_of);
+                    here.filter(|event| event.at_ns <= at).max_by_key(|event| event.at_ns).map(|event| event.used)
+                };
+                let shown = shown.get(&(u64::from(super::pid_of(place_of)), "memory used"));
+                for event in &trace.memory {
+                    let last = shown.and_then(|values| values.iter().rfind(|value| value.0 <= event.at_ns));
+                    prop_assert_eq!(last.map(|value| value.1), used(event.at_ns));
+                }
+            }
+            prop_assert_eq!(slices(&page, "phase").len(), trace.phase_spans().len());
+            prop_assert_eq!(phase(&page, "s").len(), phase(&page, "f").len());
             prop_assert_eq!(phase(&page, "i").len(), trace.evictions.len());
             let mut names: Vec<&str> = bodies.iter().map(|slice| slice["name"].as_str().unwrap()).collect();
-            let mut expected: Vec<&str> = trace.tasks.iter().map(|task| task.name).collect();
+            let named = trace.tasks.iter().map(|task| [task.name, task.label].join(" ").trim_end().to_string());
+            let mut expected: Vec<String> = named.collect();
             names.sort_unstable();
             expected.sort_unstable();
             prop_assert_eq!(names, expected);

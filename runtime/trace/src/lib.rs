@@ -18,6 +18,7 @@ pub mod native;
 mod nodes;
 mod paje;
 mod path;
+mod phases;
 mod report;
 #[cfg(test)]
 mod samples;
@@ -194,6 +195,15 @@ pub struct IdleEvent {
     pub state: IdleState,
 }
 
+/// What the program does from a moment on: until the next such record, or the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PhaseEvent {
+    /// Its name, e.g. `fp32: factorisation`.
+    pub name: String,
+    /// When it began (ns).
+    pub start_ns: u64,
+}
+
 /// A worker of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceWorker {
@@ -264,6 +274,8 @@ pub struct Trace {
     /// What workers did between bodies. What lies before the first or after the last body says nothing about
     /// the run.
     pub idle: Vec<IdleEvent>,
+    /// What the program did, as it said.
+    pub phases: Vec<PhaseEvent>,
     /// What moved between memory nodes.
     pub transfers: Vec<TransferEvent>,
     /// How full the memory nodes were.

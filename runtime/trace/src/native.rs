@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use self::columns::{Delta, Edges, Evictions, Given, Idle, Memory, Tasks, Transfers, without_unused};
+use self::columns::{Delta, Edges, Evictions, Given, Idle, Memory, Phases, Tasks, Transfers, without_unused};
 use self::frame::{read_section, take_number, take_section, write_section};
 use super::{Trace, TraceNode, TraceWorker};
 
@@ -20,7 +20,7 @@ use super::{Trace, TraceNode, TraceWorker};
 pub const MAGIC: [u8; 8] = *b"zltrace\n";
 
 /// The version that is written, and read. A change of any section is a new version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Why a file is no native trace.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,7 @@ sections! {
     tasks: Tasks = "task",
     edges: Edges = "edge",
     idle: Idle = "idle",
+    phases: Phases = "phas",
     transfers: Transfers = "xfer",
     memory: Memory = "memo",
     evictions: Evictions = "evic",
@@ -206,6 +207,11 @@ impl Trace {
             to.took_ns.push(Delta(idle.start_ns).of(idle.end_ns));
             to.state.push(idle.state as u8);
         }
+        let (to, mut start) = (&mut sections.phases, Delta::default());
+        for phase in &self.phases {
+            to.name.push(strings.place(&phase.name));
+            to.start_ns.push(start.of(phase.start_ns));
+        }
         let (to, mut start) = (&mut sections.transfers, Delta::default());
         for transfer in &self.transfers {
             to.from.push(transfer.from);
@@ -260,6 +266,7 @@ impl Sections {
             tasks: self.tasks.read(&string)?,
             edges: self.edges.read()?,
             idle: self.idle.read()?,
+            phases: self.phases.read(&string)?,
             transfers: self.transfers.read(&string)?,
             memory: self.memory.read()?,
             evictions: self.evictions.read()?,

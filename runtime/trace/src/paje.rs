@@ -140,6 +140,7 @@ const TYPES: &str = "\
 1 L P \"Link\"
 3 S W \"Worker state\"
 3 M L \"Transfer\"
+3 F P \"Phase\"
 4 ready P \"Ready tasks\" \"0.2 0.2 0.2\"
 4 used N \"Bytes used\" \"0.0 0.447 0.698\"
 5 A P N N \"Moved bytes\"
@@ -161,6 +162,8 @@ struct Step<'t> {
 }
 
 enum What<'t> {
+    /// Number of the phase.
+    Phase(usize),
     BodyBegins(u32, &'t TaskEvent),
     BodyEnds(u32, &'t TaskEvent),
     RestBegins(u32, IdleState),
@@ -176,7 +179,7 @@ impl Trace {
     /// Writes the run in the Paje format: a program with its workers, memory nodes and links.
     ///
     /// A worker has one state per codelet, and `Sleeping`, `Searching`, `Waiting for data` or `Idle`
-    /// otherwise; the program has the number of ready tasks; a memory node the bytes it holds and its
+    /// otherwise; the program has its phases as states, and the number of ready tasks; a memory node the bytes it holds and its
     /// evictions; a link, in as many containers as it had transfers at once, one state per reason of a
     /// transfer, and each transfer is an arrow between its memory nodes, too.
     ///
@@ -204,6 +207,10 @@ impl Trace {
             writeln!(out, "6 m{number} M {} {}", Quoted(reason.name()), Colour(number))?;
             writeln!(out, "6 a{number} A {} {}", Quoted(reason.name()), Colour(number))?;
         }
+        let phases = self.phase_spans();
+        for (number, phase) in phases.iter().enumerate() {
+            writeln!(out, "6 f{number} F {} {}", Quoted(phase.name), Colour(number))?;
+        }
         let (start, end) = extent(self);
         let (tracks, nodes) = (self.tracks(), self.memory_nodes());
         // Readers warn about comments, so what has no event of its own is in the name.
@@ -226,6 +233,8 @@ impl Trace {
         let alone = |time, what| Step { time, rank: 1, what };
         steps.extend(self.memory.iter().map(|event| alone(event.at_ns, What::Memory(event))));
         steps.extend(self.evictions.iter().map(|eviction| alone(eviction.at_ns, What::Eviction(eviction))));
+        steps
+            .extend(phases.iter().enumerate().map(|(number, phase)| alone(phase.start, What::Phase(number))));
         steps.sort_by_key(|step| (step.time, step.rank));
         steps.iter().try_for_each(|step| write_step(out, step, &states, &nodes))?;
         for track in &tracks {
@@ -297,6 +306,7 @@ fn write_step(
 ) -> io::Result<()> {
     let time = Millis(step.time);
     match step.what {
+        What::Phase(number) => writeln!(out, "10 {time} F program f{number}"),
         What::BodyBegins(worker, task) => push_state(out, step.time, worker, states[task.name], task),
         What::BodyEnds(worker, task) => {
             writeln!(out, "12 {time} S w{worker}\n13 {time} ready program {}", task.ready)

@@ -113,6 +113,8 @@ pub struct Report {
     pub idle: Vec<f64>,
     /// Per kind of worker what its workers did, in the order of the workers.
     pub kinds: Vec<KindReport>,
+    /// The program's phases, each with its length.
+    pub phases: Vec<(String, Duration)>,
     /// Per codelet, the one with the most time first.
     pub codelets: Vec<CodeletReport>,
     /// Per memory node; empty where everything happened in the host's memory.
@@ -182,6 +184,11 @@ impl Trace {
             cyclic_edges: path.cyclic_edges,
             idle,
             kinds: kinds(self, &tracks, &times, (start, end)),
+            phases: self
+                .phase_spans()
+                .iter()
+                .map(|phase| (phase.name.into(), Duration::from_nanos(phase.end - phase.start)))
+                .collect(),
             codelets: codelets(self),
             nodes: node_reports(self, &nodes),
             links: link_reports(self, &nodes, &links),

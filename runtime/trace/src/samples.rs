@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::{
-    EvictionEvent, GivenTime, IdleEvent, IdleState, MemoryEvent, TaskEvent, Trace, TraceNode, TraceWorker,
-    TransferEvent, TransferReason,
+    EvictionEvent, GivenTime, IdleEvent, IdleState, MemoryEvent, PhaseEvent, TaskEvent, Trace, TraceNode,
+    TraceWorker, TransferEvent, TransferReason,
 };
 
 /// Names that end elements, strings, lines or placeholders where they are written without care.
@@ -56,6 +56,11 @@ pub(super) fn transfer(from: u32, to: u32, start: u64, end: u64) -> TransferEven
         end_ns: 1000 * end,
         ..TransferEvent::default()
     }
+}
+
+/// A phase that begins at `start` [µs].
+pub(super) fn phase(name: &str, start: u64) -> PhaseEvent {
+    PhaseEvent { name: name.into(), start_ns: 1000 * start }
 }
 
 /// Two workers from 5 to 55 µs: 1, then 2 beside 3, then 4. Number 100 is the group that 4 waits for.
@@ -196,6 +201,10 @@ fn nodes() -> impl Strategy<Value = TraceNode> {
     })
 }
 
+fn phases() -> impl Strategy<Value = PhaseEvent> {
+    (select(&ODD[..]), 0u64..6000).prop_map(|(name, start_ns)| PhaseEvent { name: name.into(), start_ns })
+}
+
 fn workers() -> impl Strategy<Value = TraceWorker> {
     (select(&ODD[..]), select(&ODD[..3]), number()).prop_map(|(name, kind, node)| TraceWorker {
         name: name.into(),
@@ -218,11 +227,24 @@ pub(super) fn traces() -> impl Strategy<Value = Trace> {
         (vec(workers(), 0..4), select(&ODD[..]), vec(events(), 0..50), edges, 0u64..3, vec(idle(), 0..30));
     let moved = (vec(nodes(), 0..4), vec(transfers(), 0..40), vec(memory(), 0..30), vec(evictions(), 0..10));
     let moved = prop_oneof![2 => moved, 1 => Just(Default::default())];
-    (run, moved, vec(given(), 0..6)).prop_map(
-        |((workers, policy, tasks, edges, lost, idle), moved, given)| {
+    (run, moved, vec(given(), 0..6), vec(phases(), 0..5)).prop_map(
+        |((workers, policy, tasks, edges, lost, idle), moved, given, phases)| {
             let (nodes, transfers, memory, evictions) = moved;
             let policy = policy.into();
-            Trace { workers, nodes, policy, tasks, edges, idle, transfers, memory, evictions, given, lost }
+            Trace {
+                workers,
+                nodes,
+                policy,
+                tasks,
+                edges,
+                idle,
+                phases,
+                transfers,
+                memory,
+                evictions,
+                given,
+                lost,
+            }
         },
     )
 }

@@ -29,6 +29,9 @@ impl fmt::Display for Report {
         if self.cyclic_edges > 0 {
             writeln!(f, "{} dependencies form cycles and were left out", self.cyclic_edges)?;
         }
+        for (name, took) in &self.phases {
+            writeln!(f, "{:>9} {}", Short(*took).to_string(), plain(name))?;
+        }
         idle(f, self)?;
         moved(f, self)?;
         self.nodes.iter().try_for_each(|node| held(f, node))?;
@@ -228,7 +231,7 @@ mod tests {
 
     use super::*;
     use crate::Trace;
-    use crate::samples::{diamond, event, gpu, traces, transfer};
+    use crate::samples::{diamond, event, gpu, phase, traces, transfer};
 
     #[test]
     fn the_diamond_in_four_lines() {
@@ -299,6 +302,13 @@ mod tests {
     }
 
     #[test]
+    fn phases_have_their_lengths() {
+        let phases = vec![phase("factor", 0), phase("solve", 45)];
+        let text = Trace { phases, ..diamond() }.report().to_string();
+        assert!(text.contains("\n  40.0 µs factor\n  10.0 µs solve\n"), "{text}");
+    }
+
+    #[test]
     fn a_conversion_within_a_node_moves_nothing() {
         let mut trace = gpu();
         trace.transfers.push(crate::TransferEvent { converted: true, ..transfer(1, 1, 20, 22) });
@@ -321,7 +331,7 @@ mod tests {
             let report = trace.report();
             let text = report.to_string();
             prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
-            let rows = report.kinds.len() + report.links.len() + report.nodes.len() + 2 * report.codelets.len();
+            let rows = report.kinds.len() + report.links.len() + report.nodes.len() + 2 * report.codelets.len() + report.phases.len();
             prop_assert!(text.lines().count() <= 7 + rows);
         }
     }

@@ -1,5 +1,6 @@
 //! The tests of this crate that need a public interface only, in one binary: it is linked once.
 
+mod colours;
 mod determinism;
 mod documentation;
 mod policies;

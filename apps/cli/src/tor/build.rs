@@ -32,7 +32,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         super::planned_session(&input, &options, &args.execution, &devices, &args.outputs, &processes)?;
     let rt = session.runtime();
     let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let progress = Progress::of(rt);
     let outcome = super::reconstruct(&session, &input, &options, &progress)?;
     drop(progress);
     drop(armed);

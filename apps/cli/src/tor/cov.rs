@@ -21,7 +21,7 @@ pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
     let input = super::read(&args.system)?;
     let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let progress = Progress::of(&rt);
     let begin = Instant::now();
     let all =
         pipeline::covariance(&rt, &input, &Options::default(), &progress).map_err(super::pipeline_error)?;

@@ -27,7 +27,7 @@ pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
     };
     let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let armed = interrupt::cancels(rt.canceller());
-    let progress = Progress::new();
+    let progress = Progress::of(&rt);
     let judgement = pipeline::evaluate(&rt, &input, &Options::default(), &foreign, &progress)
         .map_err(super::pipeline_error)?;
     drop(progress);

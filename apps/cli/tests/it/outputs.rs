@@ -222,6 +222,18 @@ fn a_native_trace_is_summed_up_and_becomes_any_other() {
         assert!(fs::read_to_string(here.join(form)).unwrap().contains("potrf"), "{form} names the tasks");
     }
     assert_eq!(fs::read(here.join("again.zt")).unwrap(), bytes);
+    // The stages of a reconstruction are phases of the trace.
+    let perfetto: serde_json::Value =
+        serde_json::from_slice(&fs::read(here.join("t.json")).unwrap()).unwrap();
+    let phases: Vec<&str> = perfetto["traceEvents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["cat"] == "phase")
+        .filter_map(|event| event["name"].as_str())
+        .collect();
+    let in_order = ["fp32: covariances", "fp32: factorisation", "fp32: solve"];
+    assert!(phases.windows(3).any(|three| three == in_order), "{phases:?}");
 
     fs::write(here.join("cut.zt"), &bytes[..bytes.len() / 2]).unwrap();
     run(here, &["trace", "cut.zt"]).expect(2).says("it was cut off");

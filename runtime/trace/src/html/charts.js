@@ -113,6 +113,15 @@ function tellTask(shape, head, line) {
   if (shape.critical > 0) line("critical path", "yes");
 }
 
+function tellPhase([name, start, end], x, y) {
+  const list = make("dl");
+  const line = (name, value) => list.append(make("dt", {}, name), make("dd", {}, value));
+  line("start", time(start, data.extent, 6));
+  line("took", time(end - start));
+  tip.replaceChildren(make("strong", {}, name), list);
+  place(x, y);
+}
+
 function tellCurve(number, at, x, y) {
   const { points, name, limit } = data.curves[number];
   const point = points[lastBefore(points, at, (point) => point[0])];

@@ -46,6 +46,8 @@ pub(super) struct PageData {
     /// The number of ready tasks, then the bytes that each memory node holds.
     curves: Vec<Curve>,
     histograms: Vec<Histogram>,
+    /// Name, start and end of each phase of the program.
+    phases: Vec<(String, u64, u64)>,
     bin: u64,
 }
 
@@ -196,6 +198,7 @@ impl PageData {
             let idle = 1.0 - link.busy() as f64 / length.max(1) as f64;
             Row { name: link_name(&nodes, link, "→"), levels: link.lanes, idle, rests: Default::default() }
         };
+        let phases = trace.phase_spans();
         PageData {
             extent: length,
             tracks: workers.chain(links.iter().map(between)).collect(),
@@ -215,6 +218,10 @@ impl PageData {
                 .iter()
                 .take(HISTOGRAMS)
                 .map(|codelet| histogram(trace, codelet))
+                .collect(),
+            phases: phases
+                .iter()
+                .map(|phase| (phase.name.to_string(), phase.start - begin, phase.end - begin))
                 .collect(),
             bin,
         }

@@ -6,7 +6,9 @@ const ROW = ROWS <= 4 ? 46 : ROWS <= 8 ? 36 : ROWS <= 16 ? 26 : ROWS <= 40 ? 18 
 const GAP = ROW > 16 ? 4 : ROW > 10 ? 2 : 1;
 const OVERVIEW = 54;
 const AXIS = 26;
-const TOP = OVERVIEW + AXIS;
+const STRIP = OVERVIEW + AXIS;
+const PHASES = data.phases.length > 0 ? 20 : 0;
+const TOP = STRIP + PHASES;
 const CURVES = TOP + ROWS * ROW + 14;
 const CURVE = 84;
 const CURVE_GAP = 8;
@@ -64,12 +66,14 @@ function draw() {
     drawOverview();
     drawAxis();
     drawLabels();
+    inside(drawPhases, STRIP);
     inside(() => {
       rows.forEach((levels, row) => {
         pen.fillStyle = theme.lane;
         pen.fillRect(left, rowTop(row), width, ROW - GAP);
         levels.forEach((shapes, level) => drawLevel(shapes, row, level, levels.length));
       });
+      drawPhaseStarts();
       if (state.critical) drawPath();
     });
     data.curves.forEach(drawCurve);
@@ -237,26 +241,84 @@ function drawPath() {
 }
 
 function drawAxis() {
-  const wanted = ((state.to - state.from) * 90) / width;
-  const power = 10 ** Math.floor(Math.log10(Math.max(wanted, 1)));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((value) => value >= wanted) || power * 10;
   pen.font = `11px ${theme.font}`;
   pen.textBaseline = "middle";
-  pen.textAlign = "center";
-  const scale = Math.max(state.to, 1);
-  const digits = Math.min(12, 2 + Math.ceil(Math.log10(Math.max(scale / step, 1))));
-  for (let tick = Math.ceil(state.from / step) * step; tick <= state.to; tick += step) {
+  pen.textAlign = "left";
+  let free = left;
+  for (const [tick, words] of axisTicks()) {
     const x = Math.round(xOf(tick)) + 0.5;
     pen.strokeStyle = theme.line;
     pen.lineWidth = 1;
     pen.beginPath();
-    pen.moveTo(x, TOP - 6);
+    pen.moveTo(x, STRIP - 6);
     pen.lineTo(x, HEIGHT - 4);
     pen.stroke();
     pen.fillStyle = theme.soft;
-    if (x < left + width - 16) pen.fillText(time(tick, scale, digits), Math.max(x, left + 12), OVERVIEW + AXIS / 2 - 1);
+    const wide = textWidth(words);
+    const begin = Math.max(x - wide / 2, left);
+    if (begin < free || begin + wide > left + width) continue;
+    pen.fillText(words, begin, OVERVIEW + AXIS / 2 - 1);
+    free = begin + wide + 8;
   }
 }
+
+/** Where the axis has lines, with their labels: as close as the labels allow, and no closer than 60 pixels. */
+function axisTicks() {
+  const scale = Math.max(state.to, 1);
+  const closest = Math.max(((state.to - state.from) * 60) / width, 1);
+  for (let power = 10 ** Math.floor(Math.log10(closest)); ; power *= 10) {
+    for (const step of [power, 2 * power, 5 * power]) {
+      if (step < closest) continue;
+      const digits = Math.min(12, 2 + Math.ceil(Math.log10(Math.max(scale / step, 1))));
+      const ticks = [];
+      for (let tick = Math.ceil(state.from / step) * step; tick <= state.to; tick += step) ticks.push([tick, time(tick, scale, digits)]);
+      const widest = Math.max(0, ...ticks.map(([, words]) => textWidth(words)));
+      if (ticks.length < 2 || ((step / (state.to - state.from)) * width) > widest + 16) return ticks;
+    }
+  }
+}
+
+/** The words, or as much of them as there is room for. */
+function fitted(words, room) {
+  while (words.length > 1 && pen.measureText(words).width > room) words = `${words.slice(0, -2)}…`;
+  return words;
+}
+
+/** What the program did meanwhile: a strip above the rows. */
+function drawPhases() {
+  pen.font = `11px ${theme.font}`;
+  pen.textBaseline = "middle";
+  pen.textAlign = "left";
+  data.phases.forEach(([name, start, end], number) => {
+    const x0 = Math.max(xOf(start), left);
+    const x1 = Math.min(xOf(end), left + width);
+    if (x1 - x0 < 0.5) return;
+    pen.fillStyle = theme.accent;
+    pen.globalAlpha = number % 2 === 0 ? 0.28 : 0.14;
+    pen.fillRect(x0, STRIP, x1 - x0, PHASES - 4);
+    pen.globalAlpha = 1;
+    pen.fillStyle = theme.text;
+    if (x1 - x0 > 24) pen.fillText(fitted(name, x1 - x0 - 8), x0 + 4, STRIP + (PHASES - 4) / 2);
+  });
+}
+
+/** A line through the rows where a phase begins. */
+function drawPhaseStarts() {
+  pen.strokeStyle = theme.text;
+  pen.globalAlpha = 0.5;
+  pen.lineWidth = 1;
+  pen.beginPath();
+  for (const [, start] of data.phases.slice(1)) {
+    const x = Math.round(xOf(start)) + 0.5;
+    pen.moveTo(x, TOP);
+    pen.lineTo(x, CURVES - 14);
+  }
+  pen.stroke();
+  pen.globalAlpha = 1;
+}
+
+/** The phase at a place of the canvas; undefined if there is none. */
+const phaseAt = (x, y) => y < STRIP || y >= TOP || x < left ? undefined : data.phases.find(([, start, end]) => start <= timeAt(x) && timeAt(x) < end);
 
 function drawLabels() {
   const every = Math.ceil(12 / ROW);
@@ -268,9 +330,7 @@ function drawLabels() {
     pen.font = `${size}px ${theme.font}`;
     pen.textAlign = "left";
     pen.fillStyle = theme.text;
-    let name = track.name;
-    while (name.length > 1 && pen.measureText(name).width > left - 54) name = `${name.slice(0, -2)}…`;
-    pen.fillText(name, 0, y);
+    pen.fillText(fitted(track.name, left - 54), 0, y);
     pen.textAlign = "right";
     pen.fillStyle = theme.soft;
     pen.fillText(`${(100 * (1 - track.idle)).toFixed(0)} %`, left - 10, y);
@@ -389,9 +449,7 @@ function drawCurve({ name, limit, points: values }, number) {
   pen.fillStyle = theme.soft;
   pen.textBaseline = "middle";
   pen.textAlign = "left";
-  let words = name;
-  while (words.length > 1 && pen.measureText(words).width > left - 14) words = `${words.slice(0, -2)}…`;
-  pen.fillText(words, 0, top + CURVE / 2);
+  pen.fillText(fitted(name, left - 14), 0, top + CURVE / 2);
   pen.textAlign = "right";
   pen.fillText(curveUnit(number)(most), left - 10, top + 8);
   pen.fillText("0", left - 10, top + CURVE - 6);

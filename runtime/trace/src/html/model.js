@@ -39,8 +39,16 @@ const pathShapes = data.path.map((at) => (at < 0 ? blockShapes[-1 - at] : itemSh
 /** The number of a kind's colour: its codelet or its label. */
 const classOf = (kind) => data.kinds[kind][state.mode === "codelet" ? 0 : 1];
 const classNames = () => (state.mode === "codelet" ? data.codelets : data.labels);
-// Labels start elsewhere in the palette: a colour should not seem to mean the same thing in both ways of colouring.
-const rgb = (number, mode = state.mode) => data.palette[(number + (mode === "label" ? 9 : 0)) % data.palette.length];
+/** Labels that are precisions have the colours that they have in reports. */
+const PRECISIONS = {
+  fp64: "#1d3a8a", fp32: "#2f7bd8", x3: "#1a9e74", hp1: "#e9a100", hp2: "#e5662f", hp3: "#c93a5b", bf1: "#7b5bd0", tf32: "#3aa7c9", fp8: "#8a4a1f",
+};
+// Other labels start elsewhere in the palette: a colour should not seem to mean the same thing in both ways of colouring.
+function rgb(number, mode = state.mode) {
+  const precision = mode === "label" ? PRECISIONS[data.labels[number]] : undefined;
+  if (precision !== undefined) return [1, 3, 5].map((at) => parseInt(precision.slice(at, at + 2), 16));
+  return data.palette[(number + (mode === "label" ? 9 : 0)) % data.palette.length];
+}
 const colour = (number, alpha = 1, mode = state.mode) => `rgba(${rgb(number, mode).join(",")},${alpha})`;
 const dark = (number) => {
   const [r, g, b] = rgb(number);

@@ -47,6 +47,7 @@ canvas.addEventListener("pointermove", (event) => {
   } else {
     hover.shape = shapeAt(x, y);
     if (hover.shape !== null) tell(hover.shape, event.clientX, event.clientY);
+    else if (phaseAt(x, y) !== undefined) tellPhase(phaseAt(x, y), event.clientX, event.clientY);
     else if (x >= left && curveAt(y) >= 0) tellCurve(curveAt(y), timeAt(x), event.clientX, event.clientY);
     else hideTip();
   }
@@ -131,7 +132,7 @@ window.addEventListener("resize", resize);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readTheme(); redraw(); });
 
 // `#from=0.2&to=0.3&critical&colour=label`: shares of the run; a link can open the page where it matters.
-const wish = new URLSearchParams(location.hash.slice(1));
-if (wish.has("from") || wish.has("to")) show(Number(wish.get("from") ?? 0) * full, Number(wish.get("to") ?? 1) * full);
-if (wish.has("critical")) setCritical(true);
-if (wish.get("colour") === "label") setMode("label");
+const opened = new URLSearchParams(location.hash.slice(1));
+if (opened.has("from") || opened.has("to")) show(Number(opened.get("from") ?? 0) * full, Number(opened.get("to") ?? 1) * full);
+if (opened.has("critical")) setCritical(true);
+if (opened.get("colour") === "label") setMode("label");

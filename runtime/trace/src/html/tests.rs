@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::data::PageData;
-use crate::samples::{ODD, diamond, event, gpu, traces, transfer};
+use crate::samples::{ODD, diamond, event, gpu, phase, traces, transfer};
 use crate::{MemoryEvent, Trace, tracks::nanos};
 
 fn page(trace: &Trace, title: &str) -> String {
@@ -41,7 +41,7 @@ fn summed(data: &Value, single: &str, rows: impl Fn(u64) -> bool) -> (u64, u64) 
 
 #[test]
 fn the_diamonds_page_has_its_numbers_and_no_placeholder_left() {
-    let page = page(&diamond(), "A & B");
+    let page = page(&Trace { phases: vec![phase("solve", 45)], ..diamond() }, "A & B");
     assert!(!page.contains("@@"));
     assert_eq!(page.matches("A &amp; B").count(), 2);
     for text in ["50.0 µs", "35.0 µs", "70.0 %", "1.00 ×", "All 4 tasks drawn.", "2 potrf, 1 trsm"] {
@@ -51,6 +51,7 @@ fn the_diamonds_page_has_its_numbers_and_no_placeholder_left() {
     assert_eq!(data["extent"], 50_000);
     assert_eq!(data["path"], serde_json::json!([0, 3, 2]), "1, 3 and 4 in the order of workers");
     assert_eq!(data["items"][3][2], 10_000);
+    assert_eq!(data["phases"], json!([["solve", 40_000, 50_000]]));
     assert_eq!(data["histograms"][0]["median"], 25_000);
 }
 

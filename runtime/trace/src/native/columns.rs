@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ReadError;
 use crate::{
-    EvictionEvent, GivenTime, IdleEvent, IdleState, MemoryEvent, TaskEvent, TransferEvent, TransferReason,
+    EvictionEvent, GivenTime, IdleEvent, IdleState, MemoryEvent, PhaseEvent, TaskEvent, TransferEvent,
+    TransferReason,
 };
 
 /// Columns of numbers, all of one length.
@@ -46,6 +47,7 @@ columns!(Tasks {
 });
 columns!(Edges { to: i64, back: i64 });
 columns!(Idle { worker: u32, start_ns: i64, took_ns: i64, state: u8 });
+columns!(Phases { name: u32, start_ns: i64 });
 columns!(Transfers {
     from: u32,
     to: u32,
@@ -132,6 +134,18 @@ impl Idle {
             })
         };
         (0..self.rows("idle")?).map(idle).collect()
+    }
+}
+
+impl Phases {
+    pub(super) fn read(&self, string: &StringOf<'_>) -> Result<Vec<PhaseEvent>, ReadError> {
+        const SECTION: &str = "phas";
+        let mut start = Delta::default();
+        let phase = |i: usize| {
+            let name = string(SECTION, self.name[i])?.into();
+            Ok(PhaseEvent { name, start_ns: start.back(self.start_ns[i]) })
+        };
+        (0..self.rows(SECTION)?).map(phase).collect()
     }
 }
 

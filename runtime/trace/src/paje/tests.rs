@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use crate::Trace;
-use crate::samples::{diamond, event, gpu, traces};
+use crate::samples::{diamond, event, gpu, phase, traces};
 
 fn text(trace: &Trace) -> String {
     let mut text = Vec::new();
@@ -49,8 +49,11 @@ fn header(text: &str) -> HashMap<String, (String, usize)> {
 
 #[test]
 fn the_diamonds_lines() {
-    let text = text(&diamond());
+    let text = text(&Trace { phases: vec![phase("factor", 0), phase("solve", 45)], ..diamond() });
     for line in [
+        "6 f1 F \"solve\" \"0.902 0.624 0.000\"",
+        "10 0.005000 F program f0",
+        "10 0.045000 F program f1",
         "7 0.005000 program P 0 \"zellige lws\"",
         "7 0.005000 w1 W program \"cpu 1\"",
         "6 c0 S \"trsm\" \"0.000 0.447 0.698\"",
