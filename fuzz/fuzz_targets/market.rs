@@ -19,4 +19,6 @@ fuzz_target!(|bytes: &[u8]| {
     let path = file("input.mtx", bytes);
     let _ = market::read(&path);
     let _ = market::read_vectors(&path, None);
+    let _ = market::read_as_real(&path);
+    let _ = market::read_vectors_as_real(&path, None);
 });

@@ -23,5 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = zellige_tor::files::npy::read(&path);
-    let _ = zellige_solve::files::read_vectors(&path, None);
+    for complex in [false, true] {
+        let _ = zellige_solve::files::read_vectors(&path, None, complex);
+    }
 });

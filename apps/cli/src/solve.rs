@@ -10,11 +10,12 @@ use zellige_solve::files::{read_vectors, write_csv, write_vectors_to};
 use zellige_solve::pipeline::least_squares::{self, Fitted};
 use zellige_solve::pipeline::results::{Attempt, LeastSquaresResult, SolveOutput, SolveResult, Solved};
 use zellige_solve::{pipeline, report};
+use zellige_sparse::Csr;
 use zellige_sparse::krylov::Stop;
+use zellige_sparse::market::{self, Field};
 use zellige_sparse::system::{
     self, Answer, Inner, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System,
 };
-use zellige_sparse::{Csr, market};
 
 use crate::args::SolveArgs;
 use crate::devices::{self, Devices, Needs};
@@ -31,10 +32,15 @@ use crate::vectors;
 pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     // Products have kernels of their own: no library is needed.
     let devices = Devices::open(&args.execution, &Needs::default())?;
-    let a = market::read(&args.matrix)?.matrix;
-    let b = vectors::all(&args.rhs, a.rows())?;
+    let file = market::read_as_real(&args.matrix)?;
+    let (a, complex) = (file.matrix, file.field == Field::Complex);
+    if complex {
+        only_for_real(args)?;
+    }
+    let numbers = |real: usize| if complex { real / 2 } else { real };
+    let b = vectors::all(&args.rhs, numbers(a.rows()), complex)?;
     if args.damping.is_some() || a.rows() != a.columns() {
-        return least_squares(args, &a, &b, &devices);
+        return least_squares(args, &a, &b, complex, &devices);
     }
     let parts = system::parallelism(&a).saturating_mul(b.len()).saturating_mul(args.shifts.len().max(1));
     let workers = usize::from(devices::workers(args.execution.workers));
@@ -47,13 +53,14 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let mut watch = Watch::new((args.max_steps * b.len() * args.shifts.len().max(1)) as u64);
     let step = move |residual| watch.step(residual);
     let (x, solved) = if args.shifts.is_empty() {
-        let x0 = args.x0.as_ref().map(|path| read_vectors(path, b.first().map(Vec::len))).transpose()?;
+        let x0 = args.x0.as_ref().map(|path| read_vectors(path, Some(numbers(a.columns())), complex));
+        let x0 = x0.transpose()?;
         pipeline::solve(&system, &b, x0, step)
     } else {
         pipeline::solve_shifted(&system, &b, &args.shifts, step)
     }?;
     devices.done(&args.execution, &rt);
-    args.write(&a, &x, &solved, args.outputs.recorded(&rt)?.as_ref())?;
+    args.write(&a, &x, complex, &solved, args.outputs.recorded(&rt)?.as_ref())?;
     match solved.iter().position(|solved| !solved.answer.solution.reason.is_converged()) {
         None => Ok(()),
         Some(failed) => {
@@ -61,6 +68,15 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
             let which = failed.name(solved.len() > 1).map_or(String::new(), |name| name + ": ");
             Err(CommandError::NotConverged(which + &*advice(args, &a, &failed.answer)).into())
         }
+    }
+}
+
+/// Options that would mean something else for the real system that stands for a complex one.
+fn only_for_real(args: &SolveArgs) -> Result<(), CommandError> {
+    let given = [("--nullspace", args.nullspace.is_some()), ("--x-for", args.x_for.is_some())];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => Err(CommandError::option(option, "for real matrices only; this one is complex")),
     }
 }
 
@@ -92,7 +108,13 @@ fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
 }
 
 /// A least-squares problem: writes the requested files, and fails where no measure is within the requested tolerance.
-fn least_squares(args: &SolveArgs, a: &Csr, b: &[Vec<f64>], devices: &Devices) -> anyhow::Result<()> {
+fn least_squares(
+    args: &SolveArgs,
+    a: &Csr,
+    b: &[Vec<f64>],
+    complex: bool,
+    devices: &Devices,
+) -> anyhow::Result<()> {
     only_for_systems(args)?;
     let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let _armed = interrupt::cancels(rt.canceller());
@@ -108,12 +130,13 @@ fn least_squares(args: &SolveArgs, a: &Csr, b: &[Vec<f64>], devices: &Devices) -
     let (x, fitted) = least_squares::least_squares(&rt, a, b, &options, move |measure| watch.step(measure))?;
     devices.done(&args.execution, &rt);
     if let Some(out) = &args.output {
-        out.write(|to| write_vectors_to(to, out, &x).map_err(std::io::Error::other))?;
+        out.write(|to| write_vectors_to(to, out, &x, complex).map_err(std::io::Error::other))?;
     }
     if let Some(target) = &args.csv {
         target.write(|to| write_measures(to, &fitted))?;
     }
-    let result = |fitted| SolveOutput::LeastSquares(Box::new(LeastSquaresResult::new(a, damping, fitted)));
+    let result =
+        |fitted| SolveOutput::LeastSquares(Box::new(LeastSquaresResult::new(a, complex, damping, fitted)));
     let results: Vec<_> = fitted.iter().map(result).collect();
     let name = args.matrix.display().to_string();
     let quiet = is_stdout(args.csv.as_ref());
@@ -193,14 +216,21 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
 
 /// What is written.
 impl SolveArgs {
-    fn write(&self, a: &Csr, x: &[Vec<f64>], solved: &[Solved], trace: Option<&Trace>) -> anyhow::Result<()> {
+    fn write(
+        &self,
+        a: &Csr,
+        x: &[Vec<f64>],
+        complex: bool,
+        solved: &[Solved],
+        trace: Option<&Trace>,
+    ) -> anyhow::Result<()> {
         if let Some(out) = &self.output {
-            out.write(|to| write_vectors_to(to, out, x).map_err(std::io::Error::other))?;
+            out.write(|to| write_vectors_to(to, out, x, complex).map_err(std::io::Error::other))?;
         }
         if let Some(target) = &self.csv {
             target.write(|to| write_csv(to, solved))?;
         }
-        let result = |solved| SolveOutput::System(Box::new(SolveResult::new(a, solved)));
+        let result = |solved| SolveOutput::System(Box::new(SolveResult::new(a, complex, solved)));
         let results: Vec<_> = solved.iter().map(result).collect();
         let name = self.matrix.display().to_string();
         let quiet = is_stdout(self.csv.as_ref());
@@ -284,7 +314,7 @@ fn advice(args: &SolveArgs, a: &Csr, answer: &Answer) -> String {
 
 /// Shows steps, residual and rate on a terminal.
 struct Watch {
-    progress: Progress,
+    progress: Progress<'static>,
     steps: u64,
     last: Instant,
     begun: Instant,

@@ -7,18 +7,21 @@ use zellige_solve::files::read_vectors;
 use crate::args::VectorSource;
 use crate::exit::CommandError;
 
-/// All columns of a source; those that are made have so many elements.
+/// All columns of a source; those that are made have so many elements. Complex ones have real and imaginary parts in turn.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn all(from: &VectorSource, elements: usize) -> anyhow::Result<Vec<Vec<f64>>> {
+pub fn all(from: &VectorSource, elements: usize, complex: bool) -> anyhow::Result<Vec<Vec<f64>>> {
+    let each = if complex { 2 } else { 1 };
     Ok(match from {
-        VectorSource::Ones => vec![vec![1.0; elements]],
+        VectorSource::Ones => {
+            vec![(0..elements).flat_map(|_| [1.0, 0.0].into_iter().take(each)).collect()]
+        }
         VectorSource::Random(seed) => {
             let mut random = ChaCha8Rng::seed_from_u64(*seed);
-            vec![(0..elements).map(|_| random.random_range(-1.0..1.0)).collect()]
+            vec![(0..each * elements).map(|_| random.random_range(-1.0..1.0)).collect()]
         }
-        VectorSource::File(path) => read_vectors(path, Some(elements))?,
+        VectorSource::File(path) => read_vectors(path, Some(elements), complex)?,
     })
 }
 
@@ -27,7 +30,7 @@ pub fn all(from: &VectorSource, elements: usize) -> anyhow::Result<Vec<Vec<f64>>
 /// # Errors
 /// A file that cannot be read, and [`CommandError::Option`] for one with several columns.
 pub fn one(option: &'static str, from: &VectorSource, elements: usize) -> anyhow::Result<Vec<f64>> {
-    let mut all = all(from, elements)?;
+    let mut all = all(from, elements, false)?;
     match all.pop() {
         Some(vector) if all.is_empty() => Ok(vector),
         _ => Err(CommandError::option(option, "a file with one column is needed").into()),

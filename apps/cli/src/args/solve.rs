@@ -20,6 +20,7 @@ Preconditioners (--precond)
 With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
 A matrix that is not square, or --damping, is a least-squares problem: LSMR (Fong and Saunders 2011), without preconditioner or copies. It ends where the
 residual is --tol of |b| + |A| |x|, or where A^T r is --tol of |A| |r|.
+A complex matrix is solved as the real one of twice the size, with 2 x 2 blocks for its elements; b and x are complex then.
 
 The method may multiply with a copy (--operator) whose nonzeros are stored as accurately as their magnitude requires: a set of formats, what magnitudes are
 compared with (nw: the matrix, cw: their row, cw-exact: their row times the vector --x-for) and the accuracy of products. Residuals are always those of the matrix in the file.
@@ -56,7 +57,8 @@ pub struct SolveArgs {
     pub matrix: Input,
     /// Right-hand side: a file, ones, or random:SEED.
     ///
-    /// Matrix Market or .npy; each column is solved for. random: uniform in [-1, 1).
+    /// Matrix Market or .npy; each column is solved for. random: uniform in [-1, 1), of a complex matrix both
+    /// parts.
     #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub rhs: VectorSource,
     /// Initial guess, a file with as many columns [default: zeros].

@@ -222,3 +222,88 @@ fn matrices_that_are_not_square_are_least_squares() {
         "neither measure",
     );
 }
+
+/// The pairs of numbers of a Matrix Market array.
+fn pairs(path: &std::path::Path) -> Vec<[f64; 2]> {
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.starts_with("%%MatrixMarket matrix array complex general\n5 1\n"), "{text}");
+    let pair = |line: &str| {
+        let mut parts = line.split(' ').map(|part| part.parse().unwrap());
+        [parts.next().unwrap(), parts.next().unwrap()]
+    };
+    text.lines().skip(2).map(pair).collect()
+}
+
+/// Answers are those of Gaussian elimination in rational numbers (Python's `fractions`).
+#[test]
+fn complex_systems_have_complex_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let head = "%%MatrixMarket matrix";
+    let mut general = format!("{head} coordinate complex general\n5 5 13\n");
+    let mut hermitian = format!("{head} coordinate complex hermitian\n5 5 9\n");
+    for i in 1..=5 {
+        general += &format!("{i} {i} 4 {}\n", i - 1);
+        hermitian += &format!("{i} {i} 5 0\n");
+        if i > 1 {
+            general += &format!("{i} {} -1 2\n{} {i} 0.5 -1\n", i - 1, i - 1);
+            hermitian += &format!("{i} {} 1 1.5\n", i - 1);
+        }
+    }
+    std::fs::write(here.join("a.mtx"), general).unwrap();
+    std::fs::write(here.join("h.mtx"), hermitian).unwrap();
+    std::fs::write(
+        here.join("b.mtx"),
+        format!("{head} array complex general\n5 1\n1 0\n2 -1\n0 0\n0 -3\n1 1\n"),
+    )
+    .unwrap();
+    let close = |wanted: [[f64; 2]; 5]| {
+        for (x, wanted) in pairs(&here.join("x.mtx")).iter().zip(wanted) {
+            assert!((x[0] - wanted[0]).hypot(x[1] - wanted[1]) < 1e-11, "{x:?} {wanted:?}");
+        }
+    };
+    let general = [
+        [0.28213962404709275, 0.24065353270158493],
+        [0.7186679061697234, -0.4878924492732326],
+        [-0.1670678942252307, -0.5155834373892483],
+        [-0.6249979372175462, -0.30751332164554246],
+        [0.21280724653511485, 0.2728133916622726],
+    ];
+    let hermitian = [
+        [0.17693612210288298, 0.052232899943470884],
+        [0.15602035048049745, -0.027133973996608253],
+        [0.12131147540983607, 0.0],
+        [0.15602035048049745, 0.027133973996608253],
+        [0.17693612210288298, -0.052232899943470884],
+    ];
+    for more in
+        [&["--method", "gmres:10", "--precond", "none"][..], &["--precond", "ilu0"], &["--damping", "0"]]
+    {
+        let words =
+            [&["solve", "a.mtx", "-b", "b.mtx", "-o", "x.mtx", "--tol", "1e-13", "--json", "-"], more]
+                .concat();
+        let found = crate::common::results(&ok(here, &words));
+        assert_eq!((found[0]["complex"].as_bool(), found[0]["rows"].as_u64()), (Some(true), Some(10)));
+        close(general);
+    }
+    // Hermitian and positive definite: conjugate gradients, by themselves too.
+    for more in [&["--method", "cg"][..], &[]] {
+        ok(here, &[&["solve", "h.mtx", "-o", "x.mtx", "--tol", "1e-13"], more].concat());
+        close(hermitian);
+    }
+    // As NumPy keeps them, and begun at an answer.
+    ok(here, &["solve", "h.mtx", "-b", "b.mtx", "-o", "x.npy", "--tol", "1e-12"]);
+    assert!(std::fs::read(here.join("x.npy")).unwrap().windows(3).any(|part| part == b"c16"));
+    let again = ["solve", "h.mtx", "-b", "b.mtx", "--x0", "x.npy", "--tol", "1e-11", "--json", "-"];
+    assert_eq!(crate::common::results(&ok(here, &again))[0]["iterations"], 0);
+    for option in [&["--nullspace", "constant"], &["--x-for", "ones"]] {
+        let ran = run(here, &[&["solve", "a.mtx"], &option[..]].concat());
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains("real matrices only"), "{}", ran.stderr);
+    }
+    for words in [&["matrix", "info", "a.mtx"][..], &["spmv", "a.mtx"]] {
+        let ran = run(here, words);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains("complex matrix"), "{}", ran.stderr);
+    }
+}

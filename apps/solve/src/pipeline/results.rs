@@ -49,9 +49,11 @@ pub struct SolveResult {
     pub iterations: usize,
     /// How often the method was started from a true residual.
     pub runs: usize,
-    /// Rows of the matrix.
+    /// Whether the file has a complex matrix, which is solved as the real one of twice the size.
+    pub complex: bool,
+    /// Rows of the (real) matrix.
     pub rows: usize,
-    /// Nonzeros of the matrix.
+    /// Nonzeros of the (real) matrix.
     pub nonzeros: usize,
     /// The residual that the method itself kept (2-norm).
     pub iterated_residual: f64,
@@ -94,11 +96,13 @@ pub struct LeastSquaresResult {
     pub reason: &'static str,
     /// `lsmr`.
     pub method: &'static str,
-    /// Rows of the matrix.
+    /// Whether the file has a complex matrix, which is solved as the real one of twice the size.
+    pub complex: bool,
+    /// Rows of the (real) matrix.
     pub rows: usize,
-    /// Columns of the matrix.
+    /// Columns of the (real) matrix.
     pub columns: usize,
-    /// Nonzeros of the matrix.
+    /// Nonzeros of the (real) matrix.
     pub nonzeros: usize,
     /// What `x` costs beside the residual.
     pub damping: f64,
@@ -126,12 +130,13 @@ pub struct LeastSquaresResult {
 
 impl LeastSquaresResult {
     /// Of a matrix and what was found.
-    pub fn new(a: &Csr, damping: f64, fitted: &Fitted) -> Self {
+    pub fn new(a: &Csr, complex: bool, damping: f64, fitted: &Fitted) -> Self {
         let solution = &fitted.solution;
         LeastSquaresResult {
             converged: solution.reason.is_converged(),
             reason: solution.reason.name(),
             method: "lsmr",
+            complex,
             rows: a.rows(),
             columns: a.columns(),
             nonzeros: a.elements(),
@@ -210,7 +215,7 @@ pub struct Residuals {
 
 impl SolveResult {
     /// Of a matrix and what was found.
-    pub fn new(a: &Csr, Solved { rhs: _, shift, answer, history }: &Solved) -> SolveResult {
+    pub fn new(a: &Csr, complex: bool, Solved { rhs: _, shift, answer, history }: &Solved) -> SolveResult {
         let solution = &answer.solution;
         let attempts: Vec<Attempt> = answer.attempts.iter().map(Attempt::new).collect();
         let last = attempts.last();
@@ -223,6 +228,7 @@ impl SolveResult {
             preconditioner: last.map(|last| last.preconditioner.clone()).unwrap_or_default(),
             iterations: solution.steps,
             runs: solution.runs,
+            complex,
             rows: a.rows(),
             nonzeros: a.elements(),
             iterated_residual: solution.iterated_residual,

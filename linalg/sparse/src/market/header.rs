@@ -18,6 +18,8 @@ pub enum Field {
     Integer,
     /// Nothing is said: each is 1.
     Pattern,
+    /// Real and imaginary parts.
+    Complex,
 }
 
 /// What is known of the half of the matrix that a file leaves out.
@@ -27,17 +29,33 @@ pub enum Symmetry {
     General,
     /// `a_ij = a_ji`; also what real files call hermitian.
     Symmetric,
+    /// `a_ij` is the complex conjugate of `a_ji`.
+    Hermitian,
     /// `a_ij = -a_ji`.
     Skew,
 }
 
 impl Symmetry {
-    /// What `a_ji` is beside `a_ij`; nothing where files leave out nothing.
-    pub(super) fn mirrored(self, value: f64) -> Option<f64> {
+    /// Real and imaginary part of `a_ji`, given those of `a_ij`; nothing where files leave out nothing.
+    pub(super) fn mirrored(self, re: f64, im: f64) -> Option<(f64, f64)> {
         match self {
             Symmetry::General => None,
-            Symmetry::Symmetric => Some(value),
-            Symmetry::Skew => Some(-value),
+            Symmetry::Symmetric => Some((re, im)),
+            Symmetry::Hermitian => Some((re, -im)),
+            Symmetry::Skew => Some((-re, -im)),
+        }
+    }
+
+    /// Why an element cannot be on the diagonal.
+    pub(super) fn off_diagonal(self, re: f64, im: f64) -> Option<&'static str> {
+        match self {
+            Symmetry::Skew if re != 0.0 || im != 0.0 => {
+                Some("an element of a skew-symmetric matrix, whose diagonal is zero")
+            }
+            Symmetry::Hermitian if im != 0.0 => {
+                Some("an element of a hermitian matrix, whose diagonal is real")
+            }
+            _ => None,
         }
     }
 
@@ -46,6 +64,7 @@ impl Symmetry {
         match self {
             Symmetry::General => "general",
             Symmetry::Symmetric => "symmetric",
+            Symmetry::Hermitian => "hermitian",
             Symmetry::Skew => "skew-symmetric",
         }
     }
@@ -71,11 +90,12 @@ pub(super) fn parse(line: &[u8]) -> Result<(Format, Field, Symmetry), String> {
         "integer" => Field::Integer,
         "pattern" if format == Format::Coordinate => Field::Pattern,
         "pattern" => return Err("an array of a pattern has no elements".into()),
-        "complex" => return Err("complex matrices cannot be read: split real and imaginary parts".into()),
-        other => return Err(format!("field {other:?}: real, integer and pattern can be read")),
+        "complex" => Field::Complex,
+        other => return Err(format!("field {other:?}: real, integer, pattern and complex can be read")),
     };
     let symmetry = match symmetry {
         "general" => Symmetry::General,
+        "hermitian" if field == Field::Complex => Symmetry::Hermitian,
         "symmetric" | "hermitian" => Symmetry::Symmetric,
         "skew-symmetric" if field != Field::Pattern => Symmetry::Skew,
         "skew-symmetric" => return Err("a pattern cannot be skew-symmetric".into()),

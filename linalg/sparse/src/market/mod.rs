@@ -6,8 +6,11 @@
 //! | read | |
 //! |---|---|
 //! | format | `coordinate`, `array` (all elements, by columns) |
-//! | field | `real`, `double`, `integer`, `pattern` (each element is 1) |
+//! | field | `real`, `double`, `integer`, `pattern` (each element is 1); `complex` by [`read_as_real`] |
 //! | symmetry | `general`, `symmetric`, `hermitian`, `skew-symmetric`: the other half is filled in |
+//!
+//! A complex matrix is read as the real one of twice the size in which the block `[a, -b; b, a]` stands for `a + ib`, and a complex vector as its real and imaginary
+//! parts in turn: products, norms and solutions are the same numbers, a Hermitian matrix is a symmetric one, a positive definite matrix stays one.
 //!
 //! Elements at one place are added. Blank lines and comments may be anywhere, lines may be of any length, keywords in any case.
 
@@ -16,5 +19,5 @@ mod read;
 mod write;
 
 pub use header::{Field, Format, Symmetry};
-pub use read::{Market, read, read_from, read_vectors};
+pub use read::{Market, read, read_as_real, read_from, read_vectors, read_vectors_as_real};
 pub use write::write_to;

@@ -28,7 +28,7 @@ const SHOWN: usize = 60;
 /// A file's matrix, and what the file said of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Market {
-    /// The matrix; zeros that the file names are stored.
+    /// The matrix; zeros that the file names are stored. Where the field is complex, the real one of twice the size.
     pub matrix: Csr,
     /// Which elements the file names.
     pub format: Format,
@@ -41,15 +41,32 @@ pub struct Market {
 /// Reads a file, compressed or not.
 ///
 /// # Errors
-/// [`Error::Content`] with the line where the file breaks its format, [`Error::File`] for one that cannot be read.
+/// [`Error::Content`] with the line where the file breaks its format, or holds a complex matrix; [`Error::File`] for one that cannot be read.
 pub fn read(path: &Path) -> Result<Market, Error> {
-    read_rows(path, None)
+    read_file(path, Wanted { rows: None, complex: false })
 }
 
-fn read_rows(path: &Path, rows: Option<usize>) -> Result<Market, Error> {
+/// Reads a file, compressed or not; a complex matrix as the real one of twice the size (see the [module](crate::market)).
+///
+/// # Errors
+/// As [`read`], but for complex matrices.
+pub fn read_as_real(path: &Path) -> Result<Market, Error> {
+    read_file(path, Wanted { rows: None, complex: true })
+}
+
+/// What the reader of a file can do with.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Rows that the matrix has to have; none where any will do.
+    rows: Option<usize>,
+    /// Whether it may be complex.
+    complex: bool,
+}
+
+fn read_file(path: &Path, wanted: Wanted) -> Result<Market, Error> {
     let file = File::open(path).map_err(|e| Error::file(path, "cannot open the matrix", e))?;
     let length = file.metadata().map_or(u64::MAX, |meta| if meta.is_file() { meta.len() } else { u64::MAX });
-    read_sized(&mut BufReader::with_capacity(1 << 18, file), path, length, rows)
+    read_sized(&mut BufReader::with_capacity(1 << 18, file), path, length, wanted)
 }
 
 /// Reads a matrix from anything; `name` is what errors call it.
@@ -57,7 +74,7 @@ fn read_rows(path: &Path, rows: Option<usize>) -> Result<Market, Error> {
 /// # Errors
 /// As [`read`].
 pub fn read_from(source: &mut dyn BufRead, name: &Path) -> Result<Market, Error> {
-    read_sized(source, name, u64::MAX, None)
+    read_sized(source, name, u64::MAX, Wanted { rows: None, complex: false })
 }
 
 /// Columns that files of vectors may have.
@@ -68,7 +85,24 @@ const MOST_VECTORS: usize = 1 << 16;
 /// # Errors
 /// As [`read`], and for a matrix with more columns than anybody solves for, or with other rows.
 pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, Error> {
-    let matrix = read_rows(path, rows)?.matrix;
+    columns_of(path, read_file(path, Wanted { rows, complex: false })?.matrix)
+}
+
+/// Reads complex vectors, or real ones for complex ones, with so many rows where that is known: of each vector real and imaginary parts in turn.
+///
+/// # Errors
+/// As [`read_vectors`].
+pub fn read_vectors_as_real(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, Error> {
+    let Market { matrix, field, .. } = read_file(path, Wanted { rows, complex: true })?;
+    let columns = columns_of(path, matrix)?;
+    Ok(match field {
+        // The first column of each block.
+        Field::Complex => columns.into_iter().step_by(2).collect(),
+        _ => columns.iter().map(|x| x.iter().flat_map(|&re| [re, 0.0]).collect()).collect(),
+    })
+}
+
+fn columns_of(path: &Path, matrix: Csr) -> Result<Vec<Vec<f64>>, Error> {
     let (rows, columns) = (matrix.rows(), matrix.columns());
     // A file without elements may claim any size.
     if columns > MOST_VECTORS {
@@ -84,19 +118,14 @@ pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, E
     Ok(vectors)
 }
 
-fn read_sized(
-    source: &mut dyn BufRead,
-    name: &Path,
-    length: u64,
-    rows: Option<usize>,
-) -> Result<Market, Error> {
+fn read_sized(source: &mut dyn BufRead, name: &Path, length: u64, wanted: Wanted) -> Result<Market, Error> {
     let begin = source.fill_buf().map_err(|e| Error::file(name, "cannot read the matrix", e))?;
     if begin.starts_with(&GZIP) {
         let mut plain = BufReader::with_capacity(1 << 18, MultiGzDecoder::new(source));
         let length = length.saturating_mul(GZIP_FACTOR);
-        return Lines { source: &mut plain, name, length, rows, number: 0, line: Vec::new() }.market();
+        return Lines { source: &mut plain, name, length, wanted, number: 0, line: Vec::new() }.market();
     }
-    Lines { source, name, length, rows, number: 0, line: Vec::new() }.market()
+    Lines { source, name, length, wanted, number: 0, line: Vec::new() }.market()
 }
 
 /// The lines of a file.
@@ -105,8 +134,7 @@ struct Lines<'a> {
     name: &'a Path,
     /// Bytes that the text may have.
     length: u64,
-    /// Rows that the matrix has to have; none where any will do.
-    rows: Option<usize>,
+    wanted: Wanted,
     number: u64,
     line: Vec<u8>,
 }
@@ -177,6 +205,11 @@ impl Lines<'_> {
             return Err(self.error("the file is empty"));
         }
         let (format, field, symmetry) = header::parse(&self.line).map_err(|problem| self.error(problem))?;
+        if field == Field::Complex && !self.wanted.complex {
+            return Err(self.error(
+                "a complex matrix where a real one is needed: `zellige solve` solves complex systems",
+            ));
+        }
         if !self.bring_content()? {
             return Err(self.error("the file ends before the line with its sizes"));
         }
@@ -204,12 +237,20 @@ impl Lines<'_> {
         Ok(sizes)
     }
 
+    /// Rows and columns of the matrix that is made of one with these.
+    fn real_sides(&self, (rows, columns): (usize, usize), field: Field) -> Result<(usize, usize), Error> {
+        let times = if field == Field::Complex { 2 } else { 1 };
+        let sides = (rows.saturating_mul(times), columns.saturating_mul(times));
+        check_size(sides.0, sides.1).map_err(|error| self.error(error.to_string()))?;
+        Ok(sides)
+    }
+
     /// Refuses sizes that the rest of the file cannot fill.
     fn check_sizes(
         &self,
         (rows, columns): (usize, usize),
         elements: usize,
-        symmetry: Symmetry,
+        (field, symmetry): (Field, Symmetry),
     ) -> Result<(), Error> {
         if symmetry != Symmetry::General && rows != columns {
             return Err(self.error(format!("a {} matrix of {rows} x {columns}", symmetry.name())));
@@ -219,35 +260,37 @@ impl Lines<'_> {
                 self.error(format!("{elements} nonzeros are more than the file can hold: it is cut off"))
             );
         }
-        if let Some(wanted) = self.rows.filter(|&wanted| wanted != rows) {
+        if let Some(wanted) = self.wanted.rows.filter(|&wanted| wanted != rows) {
             return Err(self.error(format!("{rows} rows where the matrix has {wanted}")));
         }
         let most = ROWS_OF_NOTHING.saturating_add(elements.saturating_mul(ROWS_PER_NONZERO));
-        if self.rows.is_none() && rows > most {
+        if self.wanted.rows.is_none() && rows > most {
             return Err(
                 self.error(format!("{rows} rows for {elements} nonzeros: nearly all rows would be empty"))
             );
         }
         // As the file names them, then by rows.
-        let each = if symmetry == Symmetry::General { 28 } else { 40 };
-        let bytes = (elements as u64).saturating_mul(each).saturating_add(8 * rows as u64);
+        let halves = if symmetry == Symmetry::General { 1 } else { 2 };
+        let each = if field == Field::Complex { 24 + 48 * halves } else { 16 + 12 * halves };
+        let bytes = (elements as u64).saturating_mul(each).saturating_add(16 * rows as u64);
         Error::if_too_large(|| format!("{}: a matrix of {elements} nonzeros", self.name.display()), bytes)?;
         Ok(())
     }
 
     fn coordinate(&mut self, field: Field, symmetry: Symmetry) -> Result<Csr, Error> {
         let [rows, columns, elements] = self.sizes("the line of sizes: rows, columns, nonzeros")?;
-        self.check_sizes((rows, columns), elements, symmetry)?;
-        let mut found = Found::with_room(elements).ok_or_else(|| self.no_memory(elements))?;
+        let sides = self.real_sides((rows, columns), field)?;
+        self.check_sizes((rows, columns), elements, (field, symmetry))?;
+        let mut found = Found::with_room(elements, field).ok_or_else(|| self.no_memory(elements))?;
         for seen in 0..elements {
             self.expect_content(seen, elements)?;
-            let (i, j, value) = self.element(field, (rows, columns))?;
-            if symmetry == Symmetry::Skew && i == j && value != 0.0 {
-                return Err(self.broken("an element of a skew-symmetric matrix, whose diagonal is zero"));
+            let (i, j, (re, im)) = self.element(field, (rows, columns))?;
+            if let Some(wanted) = symmetry.off_diagonal(re, im).filter(|_| i == j) {
+                return Err(self.broken(wanted));
             }
-            found.push(i, j, value);
+            found.push(i, j, re, im);
         }
-        self.gathered(&found, (rows, columns), symmetry)
+        self.gathered(&found, sides, symmetry)
     }
 
     /// Both halves by rows.
@@ -258,19 +301,9 @@ impl Lines<'_> {
         symmetry: Symmetry,
     ) -> Result<Csr, Error> {
         let mut gather = Gather::new(rows);
-        for &(i, j) in &found.place {
-            gather.count(i);
-            if i != j && symmetry != Symmetry::General {
-                gather.count(j);
-            }
-        }
+        found.each(symmetry, |i, _, _| gather.count(i));
         gather.allocate();
-        for (&(i, j), &value) in found.place.iter().zip(&found.value) {
-            gather.put(i, j, value);
-            if let Some(value) = symmetry.mirrored(value).filter(|_| i != j) {
-                gather.put(j, i, value);
-            }
-        }
+        found.each(symmetry, |i, j, value| gather.put(i, j, value));
         gather.finish(columns).map_err(|error| self.error(error.to_string()))
     }
 
@@ -278,27 +311,30 @@ impl Lines<'_> {
         let [rows, columns] = self.sizes("the line of sizes: rows, columns")?;
         let first = |j: usize| match symmetry {
             Symmetry::General => 0,
-            Symmetry::Symmetric => j,
+            Symmetry::Symmetric | Symmetry::Hermitian => j,
             Symmetry::Skew => j + 1,
         };
         let elements = match symmetry {
             Symmetry::General => rows.checked_mul(columns),
-            Symmetry::Symmetric => rows.checked_mul(rows + 1).map(|twice| twice / 2),
+            Symmetry::Symmetric | Symmetry::Hermitian => rows.checked_mul(rows + 1).map(|twice| twice / 2),
             Symmetry::Skew => rows.checked_mul(rows.saturating_sub(1)).map(|twice| twice / 2),
         };
         let elements = elements.ok_or_else(|| self.error("more nonzeros than can be counted"))?;
-        self.check_sizes((rows, columns), elements, symmetry)?;
-        let mut found = Found::with_room(elements).ok_or_else(|| self.no_memory(elements))?;
+        let sides = self.real_sides((rows, columns), field)?;
+        self.check_sizes((rows, columns), elements, (field, symmetry))?;
+        let mut found = Found::with_room(elements, field).ok_or_else(|| self.no_memory(elements))?;
         for (i, j) in (0..columns).flat_map(|j| (first(j)..rows).map(move |i| (i, j))) {
             self.expect_content(found.value.len(), elements)?;
             let mut words = self.words();
-            let value = words.next().and_then(|word| number(word, field));
-            let (Some(value), None) = (value, words.next()) else {
-                return Err(self.broken(wanted_number(field)));
+            let (Some((re, im)), None) = (value(&mut words, field), words.next()) else {
+                return Err(self.broken(wanted_value(field)));
             };
-            found.push(i as u32, j as u32, value);
+            if let Some(wanted) = symmetry.off_diagonal(re, im).filter(|_| i == j) {
+                return Err(self.broken(wanted));
+            }
+            found.push(i as u32, j as u32, re, im);
         }
-        self.gathered(&found, (rows, columns), symmetry)
+        self.gathered(&found, sides, symmetry)
     }
 
     fn words(&self) -> impl Iterator<Item = &[u8]> {
@@ -317,11 +353,16 @@ impl Lines<'_> {
     }
 
     /// Row and column, from 0, and the value.
-    fn element(&self, field: Field, (rows, columns): (usize, usize)) -> Result<(u32, u32, f64), Error> {
+    fn element(
+        &self,
+        field: Field,
+        (rows, columns): (usize, usize),
+    ) -> Result<(u32, u32, (f64, f64)), Error> {
         let wanted = match field {
             Field::Pattern => "row and column",
             Field::Integer => "row, column and a whole number",
             Field::Real => "row, column and a finite number",
+            Field::Complex => "row, column and two finite numbers",
         };
         let mut words = self.words();
         let mut index =
@@ -334,11 +375,7 @@ impl Lines<'_> {
                 }
             };
         let (i, j) = (index(rows)?, index(columns)?);
-        let value = match field {
-            Field::Pattern => Some(1.0),
-            _ => words.next().and_then(|word| number(word, field)),
-        };
-        match (value, words.next()) {
+        match (value(&mut words, field), words.next()) {
             (Some(value), None) => Ok((i, j, value)),
             _ => Err(self.broken(wanted)),
         }
@@ -349,29 +386,73 @@ impl Lines<'_> {
 struct Found {
     place: Vec<(u32, u32)>,
     value: Vec<f64>,
+    /// Of a complex matrix.
+    imaginary: Option<Vec<f64>>,
 }
 
 impl Found {
     /// None where there is no memory.
-    fn with_room(elements: usize) -> Option<Self> {
-        let (mut place, mut value) = (Vec::new(), Vec::new());
-        place.try_reserve_exact(elements).ok()?;
-        value.try_reserve_exact(elements).ok()?;
-        Some(Found { place, value })
+    fn with_room(elements: usize, field: Field) -> Option<Self> {
+        fn room<T>(elements: usize) -> Option<Vec<T>> {
+            let mut values = Vec::new();
+            values.try_reserve_exact(elements).ok()?;
+            Some(values)
+        }
+        let imaginary = if field == Field::Complex { Some(room(elements)?) } else { None };
+        Some(Found { place: room(elements)?, value: room(elements)?, imaginary })
     }
 
-    fn push(&mut self, i: u32, j: u32, value: f64) {
+    fn push(&mut self, i: u32, j: u32, re: f64, im: f64) {
         self.place.push((i, j));
-        self.value.push(value);
+        self.value.push(re);
+        if let Some(imaginary) = &mut self.imaginary {
+            imaginary.push(im);
+        }
     }
+
+    /// Every element of the real matrix, with those that the file leaves out.
+    fn each(&self, symmetry: Symmetry, mut element: impl FnMut(u32, u32, f64)) {
+        let mut block = |i: u32, j: u32, re: f64, im: f64| {
+            if self.imaginary.is_none() {
+                return element(i, j, re);
+            }
+            element(2 * i, 2 * j, re);
+            element(2 * i + 1, 2 * j + 1, re);
+            if im != 0.0 {
+                element(2 * i, 2 * j + 1, -im);
+                element(2 * i + 1, 2 * j, im);
+            }
+        };
+        for (at, (&(i, j), &re)) in self.place.iter().zip(&self.value).enumerate() {
+            let im = self.imaginary.as_ref().map_or(0.0, |imaginary| imaginary[at]);
+            block(i, j, re, im);
+            if let Some((re, im)) = symmetry.mirrored(re, im).filter(|_| i != j) {
+                block(j, i, re, im);
+            }
+        }
+    }
+}
+
+/// Real and imaginary part of an element.
+fn value<'l>(words: &mut impl Iterator<Item = &'l [u8]>, field: Field) -> Option<(f64, f64)> {
+    let mut part = || words.next().and_then(|word| number(word, field));
+    Some(match field {
+        Field::Pattern => (1.0, 0.0),
+        Field::Complex => (part()?, part()?),
+        Field::Real | Field::Integer => (part()?, 0.0),
+    })
 }
 
 fn whole(word: &[u8]) -> Option<usize> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-fn wanted_number(field: Field) -> &'static str {
-    if field == Field::Integer { "a whole number" } else { "a finite number" }
+fn wanted_value(field: Field) -> &'static str {
+    match field {
+        Field::Integer => "a whole number",
+        Field::Complex => "two finite numbers",
+        Field::Real | Field::Pattern => "a finite number",
+    }
 }
 
 /// A number that is finite; Fortran writes its exponents with a D.

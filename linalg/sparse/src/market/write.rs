@@ -37,7 +37,7 @@ pub fn write_to(
 fn has(matrix: &Csr, symmetry: Symmetry) -> bool {
     match symmetry {
         Symmetry::General => true,
-        Symmetry::Symmetric => matrix.is_symmetric(),
+        Symmetry::Symmetric | Symmetry::Hermitian => matrix.is_symmetric(),
         Symmetry::Skew => {
             matrix.rows() == matrix.columns()
                 && matrix.transposed().map_elements(|_, _, value| Some(-value)) == *matrix

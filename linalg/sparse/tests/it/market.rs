@@ -64,6 +64,7 @@ fn what_is_broken_is_named_with_its_line() {
         ("%%MatrixMarket matrix coordinate real lower\n".into(), 1, "symmetric"),
         ("%%MatrixMarket vector coordinate real general\n".into(), 1, "%%MatrixMarket"),
         ("%%MatrixMarket matrix array pattern general\n".into(), 1, "pattern"),
+        ("%%MatrixMarket matrix array complex general\n1 1\n1 0\n".into(), 1, "zellige solve"),
         (general.into(), 2, "sizes"),
         (format!("{general}2 2\n"), 2, "rows, columns, nonzeros"),
         (format!("{general}2 2 1 1\n"), 2, "rows, columns, nonzeros"),
@@ -240,4 +241,64 @@ fn fuzz() {
     }
     println!("{cases} files in {seconds} s");
     assert!(cases > 0);
+}
+
+/// What stands for a file's complex matrix, as the blocks of it say: real and imaginary parts by row and column.
+fn complex(text: &str) -> Result<(Market, Vec<Vec<(f64, f64)>>), Error> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.mtx");
+    std::fs::write(&path, text).unwrap();
+    let market = market::read_as_real(&path)?;
+    let (rows, columns) = (market.matrix.rows(), market.matrix.columns());
+    let mut dense = vec![vec![0.0; columns]; rows];
+    elements(&market.matrix).into_iter().for_each(|(i, j, value)| dense[i][j] = value);
+    for (i, j) in (0..rows / 2).flat_map(|i| (0..columns / 2).map(move |j| (2 * i, 2 * j))) {
+        assert_eq!((dense[i][j], dense[i][j + 1]), (dense[i + 1][j + 1], -dense[i + 1][j]), "a block");
+    }
+    let number = |i: usize, j: usize| (dense[2 * i][2 * j], dense[2 * i + 1][2 * j]);
+    let numbers = (0..rows / 2).map(|i| (0..columns / 2).map(|j| number(i, j)).collect()).collect();
+    Ok((market, numbers))
+}
+
+#[test]
+fn a_complex_matrix_is_a_real_one_of_blocks() {
+    let (market, general) =
+        complex("%%MatrixMarket matrix coordinate complex general\n2 3 3\n1 1 1 2\n2 3 0 -5\n1 1 1D0 0\n")
+            .unwrap();
+    assert_eq!((market.matrix.rows(), market.matrix.columns()), (4, 6));
+    assert_eq!(general, [[(2.0, 2.0), (0.0, 0.0), (0.0, 0.0)], [(0.0, 0.0), (0.0, 0.0), (0.0, -5.0)]]);
+    let (market, hermitian) =
+        complex("%%MatrixMarket matrix coordinate complex hermitian\n2 2 2\n1 1 3 0\n2 1 1 4\n").unwrap();
+    assert_eq!(hermitian, [[(3.0, 0.0), (1.0, -4.0)], [(1.0, 4.0), (0.0, 0.0)]]);
+    assert!(market.matrix.is_symmetric() && market.symmetry == Symmetry::Hermitian);
+    let (market, symmetric) =
+        complex("%%MatrixMarket matrix array complex symmetric\n2 2\n1 1\n2 3\n0 0\n").unwrap();
+    assert_eq!(symmetric, [[(1.0, 1.0), (2.0, 3.0)], [(2.0, 3.0), (0.0, 0.0)]]);
+    assert!(!market.matrix.is_symmetric());
+    let (_, skew) = complex("%%MatrixMarket matrix array complex skew-symmetric\n2 2\n7 1\n").unwrap();
+    assert_eq!(skew, [[(0.0, 0.0), (-7.0, -1.0)], [(7.0, 1.0), (0.0, 0.0)]]);
+    let (_, real) = complex("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 4\n").unwrap();
+    assert_eq!(real, [[(4.0, 0.0)]], "a real matrix is as it is");
+    for (text, says) in [
+        ("%%MatrixMarket matrix coordinate complex hermitian\n2 2 1\n1 1 3 1\n", "diagonal is real"),
+        ("%%MatrixMarket matrix coordinate complex skew-symmetric\n2 2 1\n1 1 0 1\n", "diagonal is zero"),
+        ("%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 3\n", "two finite numbers"),
+        ("%%MatrixMarket matrix array complex general\n1 1\n1 nan\n", "two finite numbers"),
+        ("%%MatrixMarket matrix coordinate complex general\n3000000000 1 1\n1 1 3 1\n", "4294967295"),
+    ] {
+        let error = complex(text).unwrap_err().to_string();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn complex_vectors_have_their_parts_in_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.mtx");
+    std::fs::write(&path, "%%MatrixMarket matrix array complex general\n2 2\n1 2\n3 0\n0 -5\n6 7\n").unwrap();
+    let vectors = market::read_vectors_as_real(&path, Some(2)).unwrap();
+    assert_eq!(vectors, [[1.0, 2.0, 3.0, 0.0], [0.0, -5.0, 6.0, 7.0]]);
+    assert!(market::read_vectors_as_real(&path, Some(3)).unwrap_err().to_string().contains("3"));
+    std::fs::write(&path, "%%MatrixMarket matrix array real general\n2 1\n1\n3\n").unwrap();
+    assert_eq!(market::read_vectors_as_real(&path, None).unwrap(), [[1.0, 0.0, 3.0, 0.0]]);
 }
