@@ -1,10 +1,10 @@
-//! Text of crystals: accepted ones are written so that they are read back; and of arrays of crystals.
+//! Text of crystals: accepted ones are written so that they are read back; of arrays of crystals; and the three files of greta_siggen.
 #![no_main]
 
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use zellige_fuzz::text;
+use zellige_fuzz::{file, text};
 use zellige_psa::array::Array;
 use zellige_psa::crystal::Crystal;
 
@@ -17,5 +17,14 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(array) = Array::parse(Path::new("array"), text) {
         assert!(array.crystals().count() > 0);
+    }
+    // A configuration that names itself for all it needs, and three parts of a text as three files.
+    let _ = Crystal::read(&file("crystal.config", bytes));
+    let mut parts = text.splitn(3, '\u{1}');
+    for name in ["geometry_setup.dat", "drift_vel_tcorr.tab", "three.config"] {
+        let path = file(name, parts.next().unwrap_or_default().as_bytes());
+        if let Ok(crystal) = Crystal::read(&path) {
+            let _ = crystal.segment([1.0, -2.0, 3.0]);
+        }
     }
 });

@@ -73,7 +73,11 @@ impl Detector {
         if !(0.1..=10.0).contains(&speed) {
             return wrong("speed", format!("{speed}: give a factor from 0.1 to 10"));
         }
-        let mobility = Mobility::new(crystal.temperature, crystal.axis_angle);
+        let (temperature, axis_angle) = (crystal.temperature, crystal.axis_angle);
+        let mobility = match &crystal.drift {
+            Some(table) => Mobility::of_table(table, temperature, axis_angle),
+            None => Mobility::new(temperature, axis_angle),
+        };
         let crystal = Arc::new(crystal.clone());
         let drift = Drift::new(Arc::clone(&crystal) as _, fields, &mobility, speed);
         Ok(Detector { crystal, drift, electronics, speed, trapping: Trapping::NONE })

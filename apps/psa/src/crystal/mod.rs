@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::Error;
 use crate::body::{Body, Vec3};
 use crate::channels::{CHANNELS, Channel, RINGS, Segment};
-use crate::params::crystal as text;
+use crate::drift::Table;
+use crate::params::{crystal as text, siggen};
 pub(crate) use outline::Outline;
 
 /// What covers the face at `z = 0`.
@@ -50,15 +51,18 @@ pub struct Crystal {
     pub temperature: f64,
     /// Angle from the x axis to a `<100>` axis of the lattice (degrees); another one points along z.
     pub axis_angle: f64,
+    /// Speeds of charges; none: the laws of [`Mobility`](crate::drift::Mobility).
+    pub drift: Option<Table>,
 }
 
 impl Crystal {
-    /// Reads a crystal from a TOML file; [`EXAMPLE`](crate::params::EXAMPLE) shows what it may say.
+    /// Reads a crystal from a TOML file ([`EXAMPLE`](crate::params::EXAMPLE) shows what it may say), or from the configuration of a hexagonal crystal of greta_siggen,
+    /// a file that ends in `.config`, with the files that it names.
     ///
     /// # Errors
     /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line where it makes no sense, [`Error::Parameter`] for a crystal that cannot be.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        text::read(path)
+        if siggen::is_config(path) { siggen::read(path) } else { text::read(path) }
     }
 
     /// Reads a crystal from the text of a TOML file; errors call it `name`.

@@ -1,13 +1,14 @@
 //! Holes: a warped band.
 
+use super::Speed;
 use super::law::Law;
 use crate::body::Vec3;
 
 /// Holes at one temperature.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Holes {
-    along_100: Law,
-    along_111: Law,
+    along_100: Speed,
+    along_111: Speed,
 }
 
 impl Holes {
@@ -15,14 +16,19 @@ impl Holes {
         const POWER: f64 = 2.4;
         let along_100 = Law { mobility: 61_824.0, field: 185.0, exponent: 0.942, loss: 0.0 };
         let along_111 = Law { mobility: 61_215.0, field: 182.0, exponent: 0.662, loss: 0.0 };
-        Holes { along_100: along_100.at(temperature, POWER), along_111: along_111.at(temperature, POWER) }
+        Holes::with([along_100, along_111].map(|law| Speed::Law(law.at(temperature, POWER))))
+    }
+
+    /// With these speeds along `<100>` and `<111>`.
+    pub fn with([along_100, along_111]: [Speed; 2]) -> Self {
+        Holes { along_100, along_111 }
     }
 
     /// The velocity (mm/ns) in a field of direction `u` and strength (V/cm) (Bruyneel et al. 2006), with angles to the
     /// axes of the lattice.
     pub fn velocity(&self, u: Vec3, strength: f64) -> Vec3 {
-        let speed = self.along_100.speed(strength);
-        let lack = 1.0 - self.along_111.speed(strength) / speed;
+        let speed = self.along_100.at(strength);
+        let lack = 1.0 - self.along_111.at(strength) / speed;
         let lambda = 0.75 * lack;
         let omega = lack * (-0.29711 + lack * (-1.12082 + lack * (3.83929 + lack * 4.80825)));
         let (cos, sin) = (u[2], u[0].hypot(u[1]));
@@ -54,11 +60,11 @@ mod tests {
             for axis in 0..3 {
                 let u: Vec3 = std::array::from_fn(|other| f64::from(u8::from(other == axis)));
                 let velocity = holes.velocity(u, strength);
-                let expected = u.map(|part| part * holes.along_100.speed(strength));
+                let expected = u.map(|part| part * holes.along_100.at(strength));
                 assert!((0..3).all(|i| (velocity[i] - expected[i]).abs() < 1e-12), "{velocity:?}");
             }
             let u = [3f64.sqrt().recip(); 3];
-            let expected = holes.along_111.speed(strength) * u[0];
+            let expected = holes.along_111.at(strength) * u[0];
             let velocity = holes.velocity(u, strength);
             assert!(velocity.iter().all(|part| (part / expected - 1.0).abs() < 1e-9), "{velocity:?}");
         }
@@ -74,6 +80,6 @@ mod tests {
         let turned = holes.velocity([u[2], u[0], u[1]], 1000.0);
         let expected = [plain[2], plain[0], plain[1]];
         let difference = (0..3).map(|axis| (turned[axis] - expected[axis]).abs()).fold(0.0, f64::max);
-        assert!(difference < 0.02 * holes.along_100.speed(1000.0), "{turned:?} {expected:?}");
+        assert!(difference < 0.02 * holes.along_100.at(1000.0), "{turned:?} {expected:?}");
     }
 }

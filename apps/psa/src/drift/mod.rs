@@ -4,16 +4,18 @@ mod electrons;
 mod holes;
 mod law;
 mod path;
+mod table;
 mod trapping;
 
 use crate::body::Vec3;
 pub use law::Law;
 pub use path::{Carrier, Drift, Pulse};
+pub use table::{Table, Temperature};
 pub use trapping::Trapping;
 
 /// Drift speeds in germanium.
 ///
-/// Along `<100>` and `<111>` axes they follow a law each ([`Law`]; Bruyneel, Reiter, Pascovici, NIM A 569 (2006) 764); in other
+/// Along `<100>` and `<111>` axes they follow a law each ([`Law`]; Bruyneel, Reiter, Pascovici, NIM A 569 (2006) 764) or a [`Table`]; in other
 /// directions electrons go as four valleys share them (Mihailescu et al., NIM A 447 (2000) 350), holes as Bruyneel et al. interpolate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mobility {
@@ -21,6 +23,24 @@ pub struct Mobility {
     holes: holes::Holes,
     /// Cosine and sine of the angle from x to the lattice.
     turn: [f64; 2],
+}
+
+/// How fast carriers are along an axis of the lattice, at one temperature.
+#[derive(Clone, Debug, PartialEq)]
+enum Speed {
+    Law(Law),
+    /// Field (V/cm) and speed (mm/ns).
+    Points(Vec<[f64; 2]>),
+}
+
+impl Speed {
+    /// The speed (mm/ns) in a field (V/cm).
+    fn at(&self, field: f64) -> f64 {
+        match self {
+            Speed::Law(law) => law.speed(field),
+            Speed::Points(points) => table::interpolated(points, field),
+        }
+    }
 }
 
 /// V/mm in V/cm.
@@ -34,6 +54,21 @@ impl Mobility {
             electrons: electrons::Electrons::at(temperature),
             holes: holes::Holes::at(temperature),
             turn: [cos, sin],
+        }
+    }
+
+    /// At a temperature (K), with the speeds of a table (which passes [`Table::check`]) and the lattice as in [`new`](Mobility::new).
+    pub fn of_table(table: &Table, temperature: f64, axis_angle: f64) -> Self {
+        let speed = |speeds: &[f64], law| Speed::Points(table.points(speeds, law, temperature));
+        let Table { electrons_100, electrons_111, holes_100, holes_111, .. } = table;
+        let [electrons, holes] = [table.electrons_temperature, table.holes_temperature];
+        Mobility {
+            electrons: electrons::Electrons::with([
+                speed(electrons_100, electrons),
+                speed(electrons_111, electrons),
+            ]),
+            holes: holes::Holes::with([speed(holes_100, holes), speed(holes_111, holes)]),
+            ..Mobility::new(temperature, axis_angle)
         }
     }
 
@@ -79,6 +114,34 @@ mod tests {
             let other = norm(half.velocity(carrier, [100.0, 0.0, 0.0]));
             assert!((one - other).abs() < 1e-12);
             assert_eq!(plain.velocity(carrier, [0.0; 3]), [0.0; 3]);
+        }
+    }
+
+    /// Speeds along the axes are those of the table, also where its fields are.
+    #[test]
+    fn a_table_is_met_on_the_axes() {
+        let speeds = |end: f64| vec![0.4 * end, end];
+        let table = Table {
+            field: vec![100.0, 1000.0],
+            electrons_100: speeds(0.1),
+            electrons_111: speeds(0.08),
+            holes_100: speeds(0.09),
+            holes_111: speeds(0.07),
+            electrons_temperature: None,
+            holes_temperature: None,
+        };
+        let mobility = Mobility::of_table(&table, 90.0, 0.0);
+        let (axis, diagonal) = ([100.0, 0.0, 0.0], [100.0 / 3f64.sqrt(); 3]);
+        for (carrier, field, speed) in [
+            (Carrier::Electron, axis, 0.1),
+            (Carrier::Electron, diagonal, 0.08),
+            (Carrier::Hole, axis, 0.09),
+            (Carrier::Hole, diagonal, 0.07),
+        ] {
+            let found = norm(mobility.velocity(carrier, field));
+            assert!((found / speed - 1.0).abs() < 1e-9, "{carrier:?} {field:?}: {found}");
+            let weak = norm(mobility.velocity(carrier, field.map(|part| 0.1 * part)));
+            assert!((weak / speed - 0.4).abs() < 1e-9, "{carrier:?} {field:?}: {weak}");
         }
     }
 

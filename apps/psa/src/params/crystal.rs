@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::channels::RINGS;
 use crate::crystal::{Crystal, Front, Outline};
+use crate::drift::Table;
 
 /// A crystal like those of AGATA (type A), as a TOML file with comments: what to copy and edit.
 pub const EXAMPLE: &str = include_str!("../../crystals/agata-a.toml");
@@ -32,6 +33,8 @@ struct File {
     impurity: [f64; 2],
     temperature: f64,
     axis_angle: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    drift: Option<Table>,
 }
 
 pub(crate) fn read(path: &Path) -> Result<Crystal, Error> {
@@ -65,6 +68,7 @@ pub(crate) fn parse(name: &Path, text: &str) -> Result<Crystal, Error> {
         impurity: file.impurity,
         temperature: file.temperature,
         axis_angle: file.axis_angle,
+        drift: file.drift,
     };
     check(&crystal).map(|()| crystal)
 }
@@ -84,6 +88,7 @@ pub(crate) fn print(crystal: &Crystal) -> String {
         impurity: crystal.impurity,
         temperature: crystal.temperature,
         axis_angle: crystal.axis_angle,
+        drift: crystal.drift.clone(),
     };
     toml::to_string(&file).expect("numbers, words and arrays of them are TOML")
 }
@@ -103,7 +108,8 @@ fn range(name: &'static str, value: f64, low: f64, high: f64, unit: &str) -> Res
 /// A crystal of more than this (mm) is none.
 const MOST: f64 = 500.0;
 
-fn check(crystal: &Crystal) -> Result<(), Error> {
+/// Refuses crystals that cannot be.
+pub(crate) fn check(crystal: &Crystal) -> Result<(), Error> {
     range("length", crystal.length, 1.0, MOST, "mm")?;
     range("radius", crystal.radius, 1.0, MOST, "mm")?;
     range(
@@ -144,6 +150,9 @@ fn check(crystal: &Crystal) -> Result<(), Error> {
             "front",
             "a contact that touches the bore: begin the bore deeper, or let the face reflect",
         ));
+    }
+    if let Some(table) = &crystal.drift {
+        table.check()?;
     }
     check_corners(crystal)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 pub(crate) mod crystal;
+pub(crate) mod siggen;
 
 use std::io;
 use std::path::Path;

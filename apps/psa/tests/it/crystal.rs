@@ -15,6 +15,25 @@ use zellige_psa::events::{self, Energies, Spec, Within};
 use zellige_psa::observe::Silent;
 use zellige_psa::search::{Batching, Event, Flow, Plan, Rules};
 use zellige_psa::simulate::{basis, lattice, unsettled};
+use zellige_test_data::data;
+
+/// The first configuration of greta_siggen, with the files that it names.
+#[test]
+fn a_crystal_of_greta_is_read() {
+    let Some(file) = data("psa/greta/A1.config") else { return };
+    let crystal = Crystal::read(&file).expect("a crystal");
+    assert_eq!(
+        (crystal.length, crystal.radius, crystal.bore_radius, crystal.bore_start),
+        (90.0, 40.0, 6.0, 12.0)
+    );
+    assert_eq!((crystal.rings, crystal.bias), ([8.0, 14.0, 16.0, 17.0, 21.0, 14.0], 5000.0));
+    assert!((crystal.impurity[1] - (1.26 - 0.091 * 9.0)).abs() < 1e-12);
+    let table = crystal.drift.as_ref().expect("drift speeds");
+    assert_eq!((table.field.len(), table.electrons_111[9], table.holes_100[10]), (20, 0.078, 0.089));
+    // 370 cm3, as the crystals of GRETA and AGATA have.
+    let volume = lattice(&crystal, 2.0).expect("points").len() as f64 * 0.008;
+    assert!((340.0..400.0).contains(&volume), "{volume} cm3");
+}
 
 const SAMPLING: Sampling = Sampling { samples: 60, step: 10.0, before: 2 };
 

@@ -15,6 +15,7 @@ potential.npy and weighting.npy (z, y, x) for what `zellige psa events` does.
 Examples
   zellige psa crystal > mine.toml                       a crystal to edit
   zellige psa simulate --crystal mine.toml -o basis     its basis
+  zellige psa simulate --crystal A1.config --tau 30 -o basis   a hexagonal crystal of greta_siggen, with the geometry and drift files that it names
   zellige psa simulate --values i16 -o basis            2 bytes a sample, 1/16384 of the whole charge
   zellige psa simulate --record basis.dat               zellige records: 121 samples of 5 ns, 17 932 bytes a point
   zellige psa simulate --gretina basis.dat --step 1.5   a basis of GRETINA: 50 samples of 10 ns, points by r, phi and z";
@@ -34,8 +35,8 @@ Examples
 /// `psa simulate`.
 #[derive(Debug, Args)]
 pub struct PsaSimulate {
-    /// Crystal, a TOML file [default: the one that `psa crystal` prints].
-    #[arg(long, value_name = "FILE.toml")]
+    /// Crystal: TOML, or a .config of greta_siggen [default: the one that `psa crystal` prints].
+    #[arg(long, value_name = "FILE.toml|FILE.config")]
     pub crystal: Option<Input>,
     /// Spacing of the grid of the fields (mm).
     #[arg(long, value_name = "MM", default_value_t = 1.0)]

@@ -41,6 +41,7 @@ pub fn coaxial(inner: f64, outer: f64) -> Crystal {
         impurity: [1.0, 1.0],
         temperature: 78.0,
         axis_angle: 0.0,
+        drift: None,
     }
 }
 
