@@ -52,6 +52,14 @@ pub fn accumulate(x: &[f64], y: &[f64], sums: &mut [f64]) {
     Arch::new().dispatch(Accumulate { x, y, sums });
 }
 
+/// [`accumulate`] for complex numbers, each its real part and its imaginary part: adds the products `conj(x_i) y_i`. There are `sums.len() / 2 LANES` columns.
+///
+/// # Panics
+/// As [`accumulate`].
+pub fn accumulate_complex(x: &[f64], y: &[f64], sums: &mut [f64]) {
+    Arch::new().dispatch(AccumulateComplex { x, y, sums });
+}
+
 /// Adds the sums of each column that [`accumulate`] made: halves are added to halves. The sum of column `c` comes to lie in `sums[c]`.
 pub fn add_lanes<E: Copy + std::ops::Add<Output = E>>(sums: &mut [E]) {
     let columns = sums.len() / LANES;
@@ -206,6 +214,34 @@ impl WithSimd for Accumulate<'_> {
     }
 }
 
+struct AccumulateComplex<'a> {
+    x: &'a [f64],
+    y: &'a [f64],
+    sums: &'a mut [f64],
+}
+
+impl WithSimd for AccumulateComplex<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let AccumulateComplex { x, y, sums } = self;
+        let group = sums.len();
+        assert!(x.len() == y.len() && x.len().is_multiple_of(group), "whole groups of rows");
+        let (x, y) = (x.as_chunks::<LANES>().0, y.as_chunks::<LANES>().0);
+        for (part, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            let mut own = *sums;
+            for (x, y) in x.iter().zip(y).skip(part).step_by(group / LANES) {
+                for lane in (0..LANES).step_by(2) {
+                    own[lane] += x[lane] * y[lane] + x[lane + 1] * y[lane + 1];
+                    own[lane + 1] += x[lane] * y[lane + 1] - x[lane + 1] * y[lane];
+                }
+            }
+            *sums = own;
+        }
+    }
+}
+
 struct Dots<'a, const N: usize, const LANES: usize> {
     x: &'a [f64],
     y: [&'a [f64]; N],
@@ -319,6 +355,26 @@ mod tests {
                     let expected = a[c] * d[row] * x;
                     assert_eq!(scaled[row * columns + c].to_bits(), expected.to_bits());
                 }
+            }
+        }
+    }
+
+    /// The products of complex numbers, each by itself, and of several columns.
+    #[test]
+    fn complex_sums_are_those_of_plain_loops() {
+        for columns in [1, 2, 3] {
+            let (group, rows) = (2 * LANES * columns, 3);
+            let (x, y) = (numbers(rows * group, 37), numbers(rows * group, 53));
+            let (x, y): (Vec<f64>, Vec<f64>) = x.iter().zip(&y).map(|(x, y)| (x / 3.0, y / 7.0)).unzip();
+            let mut sums = vec![0.5; group];
+            accumulate_complex(&x, &y, &mut sums);
+            for (at, sums) in sums.chunks_exact(2).enumerate() {
+                let mut expected = [0.5; 2];
+                for i in (0..rows).map(|row| row * group + 2 * at) {
+                    expected[0] += x[i] * y[i] + x[i + 1] * y[i + 1];
+                    expected[1] += x[i] * y[i + 1] - x[i + 1] * y[i];
+                }
+                assert_eq!([sums[0].to_bits(), sums[1].to_bits()], expected.map(f64::to_bits));
             }
         }
     }

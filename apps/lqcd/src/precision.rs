@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use zellige_kernels::sites::{
-    COMPONENTS, MatrixFormat, MatrixNumber, SiteFormat, decode_sites, encode_sites,
+    COMPONENTS, MatrixFormat, MatrixNumber, SiteFormat, decode_numbers, decode_sites, encode_numbers,
+    encode_sites,
 };
 use zellige_krylov::Storage;
 
@@ -154,6 +155,10 @@ impl Storage<C64> for Sites {
     }
 
     fn decode(&self, words: &[f64], first: usize, numbers: &mut [C64]) {
+        if self.columns == 1 {
+            let sites = first / COLOURS..(first + numbers.len()) / COLOURS;
+            return decode_numbers(self.format, words, sites, bytemuck::cast_slice_mut(numbers));
+        }
         let mut rows = [0.0; COMPONENTS * Sites::AT_ONCE];
         for (sites, own) in self.each(first, numbers.len()) {
             for column in 0..self.columns {
@@ -166,6 +171,10 @@ impl Storage<C64> for Sites {
     }
 
     fn encode(&self, numbers: &[C64], first: usize, words: &mut [f64]) {
+        if self.columns == 1 {
+            let sites = first / COLOURS..(first + numbers.len()) / COLOURS;
+            return encode_numbers(self.format, bytemuck::cast_slice(numbers), words, sites);
+        }
         let mut rows = [0.0; COMPONENTS * Sites::AT_ONCE];
         for (sites, own) in self.each(first, numbers.len()) {
             for column in 0..self.columns {

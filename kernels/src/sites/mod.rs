@@ -30,7 +30,7 @@ pub use format::SiteFormat;
 pub use lanes::Real;
 pub use matrices::{MatrixFormat, MatrixNumber};
 pub use multiply::{Group, Rows, multiply_line};
-pub use records::{decode_sites, encode_sites};
+pub use records::{decode_numbers, decode_sites, encode_numbers, encode_sites};
 
 /// Real numbers of a site: three complex ones, each its real part and its imaginary part.
 pub const COMPONENTS: usize = 6;

@@ -44,6 +44,24 @@ pub fn encode_sites<R: Real>(
     R::with_lanes(Encode { format, codes, at, rows });
 }
 
+/// Decodes sites of a single column into numbers as they lie in float64: three complex ones of each site, the first at `numbers[0]`.
+///
+/// # Panics
+/// If `numbers` or `codes` are too short.
+pub fn decode_numbers(format: SiteFormat, codes: &[f64], sites: Range<usize>, numbers: &mut [f64]) {
+    let at = At { columns: 1, column: 0, first: sites.start, sites: sites.len(), pitch: 0 };
+    f64::with_lanes(DecodeNumbers { format, codes, at, numbers });
+}
+
+/// Stores what [`decode_numbers`] decodes, with the same bits as [`encode_sites`].
+///
+/// # Panics
+/// If `numbers` or `codes` are too short.
+pub fn encode_numbers(format: SiteFormat, numbers: &[f64], codes: &mut [f64], sites: Range<usize>) {
+    let at = At { columns: 1, column: 0, first: sites.start, sites: sites.len(), pitch: 0 };
+    f64::with_lanes(EncodeNumbers { format, codes, at, numbers });
+}
+
 /// Which sites of which column, and how far apart rows are.
 #[derive(Clone, Copy)]
 struct At {
@@ -154,19 +172,151 @@ impl<R: Real> Decode<'_, R> {
         let Decode { codes, at, rows, .. } = self;
         let (codes, _) = codes.as_chunks::<PAIRS>();
         for block in at.blocks() {
-            let mut copy = [[0.0; PAIRS]; LANES];
-            let first = at.record(block.0);
-            prefetch_next(lanes, at, &codes[first..], 1);
-            let records = eight(codes, first, at.columns, block.1, &mut copy);
-            let mut words = Words::default();
-            for pair in 0..PAIRS {
-                let mut pairs = [0; LANES];
-                for lane in 0..LANES {
-                    pairs[lane] = records[lane][pair].to_bits();
-                }
-                (words[2 * pair], words[2 * pair + 1]) = lanes.split(pairs);
+            prefetch_next(lanes, at, &codes[at.record(block.0)..], 1);
+            at.store(&F::unpack::<R>(&words_of(lanes, codes, at, block)), block, rows);
+        }
+    }
+}
+
+/// The words of eight sites, or of the last ones.
+#[inline(always)]
+fn words_of<const PAIRS: usize, L: Pairs>(
+    lanes: L,
+    codes: &[[f64; PAIRS]],
+    at: At,
+    (begin, count): (usize, usize),
+) -> Words {
+    let mut copy = [[0.0; PAIRS]; LANES];
+    let records = eight(codes, at.record(begin), at.columns, count, &mut copy);
+    let mut words = Words::default();
+    for pair in 0..PAIRS {
+        let mut pairs = [0; LANES];
+        for lane in 0..LANES {
+            pairs[lane] = records[lane][pair].to_bits();
+        }
+        (words[2 * pair], words[2 * pair + 1]) = lanes.split(pairs);
+    }
+    words
+}
+
+/// Stores them.
+#[inline(always)]
+fn store_words<const PAIRS: usize, L: Pairs>(
+    lanes: L,
+    words: &Words,
+    codes: &mut [[f64; PAIRS]],
+    at: At,
+    (begin, count): (usize, usize),
+) {
+    let mut pairs = [[0; LANES]; PAIRS];
+    for pair in 0..PAIRS {
+        pairs[pair] = lanes.join(words[2 * pair], words[2 * pair + 1]);
+    }
+    let first = at.record(begin);
+    match codes[first..].first_chunk_mut::<LANES>() {
+        Some(all) if at.columns == 1 && count == LANES => {
+            for lane in 0..LANES {
+                (0..PAIRS).for_each(|pair| all[lane][pair] = f64::from_bits(pairs[pair][lane]));
             }
-            at.store(&F::unpack::<R>(&words), block, rows);
+        }
+        _ => {
+            for lane in 0..count {
+                let record = &mut codes[first + lane * at.columns];
+                (0..PAIRS).for_each(|pair| record[pair] = f64::from_bits(pairs[pair][lane]));
+            }
+        }
+    }
+}
+
+/// Complex numbers of a site.
+const COLOURS: usize = COMPONENTS / 2;
+
+struct DecodeNumbers<'a> {
+    format: SiteFormat,
+    codes: &'a [f64],
+    at: At,
+    numbers: &'a mut [f64],
+}
+
+impl WithLanes<f64> for DecodeNumbers<'_> {
+    #[inline(always)]
+    fn call<L: Lanes<f64>>(self, lanes: L) {
+        match self.format {
+            SiteFormat::Fp64 => {
+                let own = COMPONENTS * self.at.first..COMPONENTS * (self.at.first + self.at.sites);
+                self.numbers[..own.len()].copy_from_slice(&self.codes[own]);
+            }
+            SiteFormat::Fp32 => self.records::<3, Single, L>(lanes),
+            SiteFormat::Half => self.records::<2, Half, L>(lanes),
+            SiteFormat::Int20 => self.records::<2, Int20, L>(lanes),
+            SiteFormat::Int30 => self.records::<3, Int30, L>(lanes),
+        }
+    }
+}
+
+impl DecodeNumbers<'_> {
+    #[inline(always)]
+    fn records<const PAIRS: usize, F: Record<PAIRS>, L: Pairs>(self, lanes: L) {
+        let DecodeNumbers { codes, at, numbers, .. } = self;
+        let ((codes, _), (numbers, _)) = (codes.as_chunks::<PAIRS>(), numbers.as_chunks_mut::<2>());
+        for block in at.blocks() {
+            let values = F::unpack::<f64>(&words_of(lanes, codes, at, block));
+            let own = &mut numbers[COLOURS * block.0..];
+            for colour in 0..COLOURS {
+                let pairs = lanes.join_doubles(values[2 * colour], values[2 * colour + 1]);
+                match own.first_chunk_mut::<{ COLOURS * LANES }>() {
+                    Some(own) if block.1 == LANES => {
+                        (0..LANES).for_each(|lane| own[COLOURS * lane + colour] = pairs[lane]);
+                    }
+                    _ => (0..block.1).for_each(|lane| own[COLOURS * lane + colour] = pairs[lane]),
+                }
+            }
+        }
+    }
+}
+
+struct EncodeNumbers<'a> {
+    format: SiteFormat,
+    codes: &'a mut [f64],
+    at: At,
+    numbers: &'a [f64],
+}
+
+impl WithLanes<f64> for EncodeNumbers<'_> {
+    #[inline(always)]
+    fn call<L: Lanes<f64>>(self, lanes: L) {
+        match self.format {
+            SiteFormat::Fp64 => {
+                let own = COMPONENTS * self.at.first..COMPONENTS * (self.at.first + self.at.sites);
+                self.codes[own.clone()].copy_from_slice(&self.numbers[..own.len()]);
+            }
+            SiteFormat::Fp32 => self.records::<3, Single, L>(lanes),
+            SiteFormat::Half => self.records::<2, Half, L>(lanes),
+            SiteFormat::Int20 => self.records::<2, Int20, L>(lanes),
+            SiteFormat::Int30 => self.records::<3, Int30, L>(lanes),
+        }
+    }
+}
+
+impl EncodeNumbers<'_> {
+    #[inline(always)]
+    fn records<const PAIRS: usize, F: Record<PAIRS>, L: Lanes<f64>>(self, lanes: L) {
+        let EncodeNumbers { codes, at, numbers, .. } = self;
+        let ((codes, _), (numbers, _)) = (codes.as_chunks_mut::<PAIRS>(), numbers.as_chunks::<2>());
+        for block in at.blocks() {
+            let own = &numbers[COLOURS * block.0..];
+            let mut values = Components::default();
+            for colour in 0..COLOURS {
+                let mut pairs = [[0.0; 2]; LANES];
+                match own.first_chunk::<{ COLOURS * LANES }>() {
+                    Some(own) if block.1 == LANES => {
+                        (0..LANES).for_each(|lane| pairs[lane] = own[COLOURS * lane + colour]);
+                    }
+                    _ => (0..block.1).for_each(|lane| pairs[lane] = own[COLOURS * lane + colour]),
+                }
+                (values[2 * colour], values[2 * colour + 1]) = lanes.split_doubles(pairs);
+            }
+            store_words(lanes, &F::pack(lanes, &values), codes, at, block);
         }
     }
 }
@@ -250,24 +400,7 @@ impl<R: Real> Encode<'_, R> {
         let (codes, _) = codes.as_chunks_mut::<PAIRS>();
         for block in at.blocks() {
             let words = F::pack(lanes, &at.load(rows, block));
-            let mut pairs = [[0; LANES]; PAIRS];
-            for pair in 0..PAIRS {
-                pairs[pair] = lanes.join(words[2 * pair], words[2 * pair + 1]);
-            }
-            let first = at.record(block.0);
-            match codes[first..].first_chunk_mut::<LANES>() {
-                Some(all) if at.columns == 1 && block.1 == LANES => {
-                    for lane in 0..LANES {
-                        (0..PAIRS).for_each(|pair| all[lane][pair] = f64::from_bits(pairs[pair][lane]));
-                    }
-                }
-                _ => {
-                    for lane in 0..block.1 {
-                        let record = &mut codes[first + lane * at.columns];
-                        (0..PAIRS).for_each(|pair| record[pair] = f64::from_bits(pairs[pair][lane]));
-                    }
-                }
-            }
+            store_words(lanes, &words, codes, at, block);
         }
     }
 }

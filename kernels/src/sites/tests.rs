@@ -249,3 +249,33 @@ fn products_are_those_of_float64_with_one_number_at_a_time_and_with_several() {
         }
     }
 }
+
+/// Of one column, numbers as they lie in float64 are stored with the bits that rows are, from any site on.
+#[test]
+fn numbers_are_stored_as_rows_are() {
+    for (format, seed) in SiteFormat::ALL.into_iter().zip(1..) {
+        for (first, count) in [(0, 1), (0, 8), (3, 5), (2, 24), (5, 61)] {
+            let (sites, end) = (first..first + count, first + count);
+            let mut numbers = random(COMPONENTS * count, seed);
+            numbers[..COMPONENTS].fill(0.0);
+            if count > 9 {
+                numbers[COMPONENTS * 9 + 2] = f64::INFINITY;
+            }
+            let rows: Vec<f64> =
+                (0..COMPONENTS * count).map(|at| numbers[at % count * COMPONENTS + at / count]).collect();
+            let (mut by_rows, mut by_numbers) = (vec![0.0; format.words(end)], vec![0.0; format.words(end)]);
+            encode_sites(format, &rows, count, &mut by_rows, (1, 0), sites.clone());
+            encode_numbers(format, &numbers, &mut by_numbers, sites.clone());
+            let bits = |words: &[f64]| words.iter().map(|word| word.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&by_numbers), bits(&by_rows), "{format} {first} {count}");
+            let (mut back, mut rows) = (vec![7.0; COMPONENTS * count], vec![7.0; COMPONENTS * count]);
+            decode_numbers(format, &by_rows, sites.clone(), &mut back);
+            decode_sites(format, &by_rows, (1, 0), sites, &mut rows, count);
+            let transposed: Vec<f64> =
+                (0..COMPONENTS * count).map(|at| rows[at % COMPONENTS * count + at / COMPONENTS]).collect();
+            // NaN is NaN, whatever its bits.
+            let same = back.iter().zip(&transposed).all(|(a, b)| a == b || a.is_nan() && b.is_nan());
+            assert!(same, "{format} {first} {count}");
+        }
+    }
+}

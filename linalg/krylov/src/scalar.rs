@@ -6,6 +6,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use bytemuck::Pod;
 use num_complex::Complex;
+use smallvec::SmallVec;
 use zellige_kernels::vectors;
 
 /// A number that vectors consist of: real or complex. Arithmetic is in float64, whatever vectors are stored in.
@@ -68,13 +69,7 @@ pub trait Scalar:
 
     /// `y = sum_t a_t x_t`, from left to right, with `y` itself where there is no `x_t`; see [`vectors::combine`].
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
-        for (row, y) in y.chunks_mut(columns).enumerate() {
-            for (c, y) in y.iter_mut().enumerate() {
-                let old = *y;
-                let term = |t: usize| a[t * columns + c] * x[t].map_or(old, |x| x[row * columns + c]);
-                *y = (1..x.len()).fold(term(0), |sum, t| sum + term(t));
-            }
-        }
+        combine_each(y, columns, a, x);
     }
 
     /// `y = a d x`, with an `a` for each column and a `d` for each row; see [`vectors::scale_rows`].
@@ -120,6 +115,17 @@ pub trait Scalar:
     /// If they are not whole numbers.
     fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
         bytemuck::cast_slice_mut(words)
+    }
+}
+
+/// [`Scalar::combine`], number by number.
+fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E]>]) {
+    for (row, y) in y.chunks_mut(columns).enumerate() {
+        for (c, y) in y.iter_mut().enumerate() {
+            let old = *y;
+            let term = |t: usize| a[t * columns + c] * x[t].map_or(old, |x| x[row * columns + c]);
+            *y = (1..x.len()).fold(term(0), |sum, t| sum + term(t));
+        }
     }
 }
 
@@ -178,5 +184,48 @@ impl Scalar for Complex<f64> {
 
     fn abs(self) -> f64 {
         libm::hypot(self.re, self.im)
+    }
+
+    fn accumulate(x: &[Self], y: &[Self], sums: &mut [Self]) {
+        vectors::accumulate_complex(Self::words(x), Self::words(y), Self::words_mut(sums));
+    }
+
+    /// Where all factors are real, as those of Hermitian systems are, nothing is multiplied by their imaginary parts.
+    fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
+        /// Real columns, and factors of three terms for them, at most.
+        const MOST: usize = 8;
+        if a.iter().any(|a| a.im != 0.0) || 2 * columns > MOST || !columns.is_power_of_two() {
+            return combine_each(y, columns, a, x);
+        }
+        // Of one column both parts have the same factor.
+        let (mut factors, each) = ([0.0; 3 * MOST], if columns == 1 { 1 } else { 2 });
+        let factors = &mut factors[..each * a.len()];
+        factors.chunks_exact_mut(each).zip(a).for_each(|(factors, a)| factors.fill(a.re));
+        let x: SmallVec<[Option<&[f64]>; 3]> = x.iter().map(|x| x.map(Self::words)).collect();
+        vectors::combine(Self::words_mut(y), each * columns, factors, &x);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Real factors go another way, to the same numbers.
+    #[test]
+    fn complex_terms_are_added_as_one_by_one() {
+        let number =
+            |i: usize| Complex::new((i * 37 % 101) as f64 / 3.0 - 15.0, (i * 53 % 97) as f64 / 7.0 - 6.0);
+        for (columns, imaginary) in [(1, 0.0), (2, 0.0), (4, 0.0), (3, 0.0), (8, 0.0), (2, 0.25)] {
+            let vector = |seed: usize| (0..24 * columns).map(|i| number(i + seed)).collect::<Vec<_>>();
+            let (x, z) = (vector(1), vector(2));
+            for terms in [&[Some(&x[..]), None, Some(&z[..])][..], &[None, Some(&x)], &[Some(&z)]] {
+                let a: Vec<_> =
+                    (0..terms.len() * columns).map(|i| Complex::new(number(i).re, imaginary)).collect();
+                let (mut y, mut expected) = (vector(3), vector(3));
+                Scalar::combine(&mut y, columns, &a, terms);
+                combine_each(&mut expected, columns, &a, terms);
+                assert_eq!(y, expected, "{columns} columns, {} terms", terms.len());
+            }
+        }
     }
 }

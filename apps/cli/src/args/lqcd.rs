@@ -167,7 +167,7 @@ pub struct LqcdGenerate {
     /// Seed of the random numbers.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// The file to write (MILC, version 5, little endian, float32).
+    /// The file to write: MILC (float32), or ILDG (float64) where it ends in .ildg or .lime.
     #[arg(long, short, value_name = "FILE")]
     pub output: OutputFile,
     /// Number of CPU worker threads [default: one per core].
@@ -290,6 +290,12 @@ pub struct LqcdInvert {
     /// cg (conjugate gradients) or bicgstab (BiCGStab(4)).
     #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, help_heading = "Solver")]
     pub method: Method,
+    /// Heavy-quark residual that has to be reached, too: sqrt(mean |r(x)|^2 / |z(x)|^2) over the sites.
+    ///
+    /// Propagators of heavy quarks fall by many orders of magnitude with the distance from the source: a
+    /// residual beside the source says nothing of them far away.
+    #[arg(long, value_name = "TOL", help_heading = "Solver", hide_short_help = true)]
+    pub heavy_quark_tol: Option<f64>,
     #[command(flatten)]
     pub solver: LqcdSolver,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use zellige_app::text::digits;
-use zellige_lqcd::files::{ByteOrder, milc};
+use zellige_lqcd::files;
 use zellige_lqcd::generate::{Quenched, generate};
 use zellige_lqcd::pipeline::results::{FieldResult, GenerateResult};
 use zellige_lqcd::{Geometry, report};
@@ -33,7 +33,7 @@ pub fn run(args: &LqcdGenerate) -> anyhow::Result<()> {
     drop((progress, armed));
     interrupt::check()?;
     let stamp = format!("zellige: quenched, beta {}, {} trajectories", args.beta, made.history.len());
-    milc::write(&args.output, &made.gauge, &stamp, ByteOrder::Little)?;
+    files::write(&args.output, &made.gauge, &stamp)?;
     let result = GenerateResult {
         beta: args.beta,
         overrelaxation: options.overrelaxation,

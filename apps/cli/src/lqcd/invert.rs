@@ -18,9 +18,13 @@ use crate::progress::Progress;
 /// written, Ctrl-C.
 pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
-    let options = Options { solver: args.solver.solver(args.method), ..options(&args.system) };
+    let options = Options {
+        solver: args.solver.solver(args.method),
+        heavy_quark: args.heavy_quark_tol,
+        ..options(&args.system)
+    };
     let rt = args.outputs.runtime(args.system.workers)?;
-    let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::new());
+    let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::of(&rt));
     let (result, histories) = invert(&rt, &gauge, &options, &progress).map_err(failed)?;
     drop((progress, armed));
     let name = args.system.lattice.display().to_string();
@@ -31,7 +35,16 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     if result.converged {
         return Ok(());
     }
-    let worst = result.true_residual.iter().copied().fold(0.0, f64::max);
+    let worst_of = |residuals: &[f64]| residuals.iter().copied().fold(0.0, f64::max);
+    let worst = worst_of(&result.true_residual);
+    if let Some(goal) = result.heavy_quark_tolerance.filter(|_| worst <= result.tolerance) {
+        return Err(CommandError::NotConverged(format!(
+            "the heavy-quark residual is {:.2e} after {} iterations, {goal:.0e} was requested: allow more --max-steps, or take a larger --heavy-quark-tol",
+            worst_of(&result.heavy_quark_residual),
+            result.iterations.iter().max().copied().unwrap_or(0),
+        ))
+        .into());
+    }
     Err(CommandError::NotConverged(format!(
         "the residual is {worst:.2e} of the source after {} iterations, the requested tolerance is {:.0e}: allow more --max-steps, or take a larger --tol",
         result.iterations.iter().max().copied().unwrap_or(0),

@@ -37,6 +37,7 @@ fn options(args: &LqcdSystem) -> Options {
         boundary: args.bc,
         source: args.source,
         tolerance: args.tol,
+        heavy_quark: None,
         most_steps: args.max_steps,
         solver: Solver::default(),
     }

@@ -5,6 +5,9 @@
 //! `ildg-binary-data` or `scidac-binary-data` has them, big-endian; `scidac-checksum` has their checksums: the CRC-32 of each site, rotated to the left by the
 //! number of the site modulo 29 and 31, combined by exclusive or.
 
+use std::io::{self, Write};
+use std::path::Path;
+
 use flate2::Crc;
 
 use super::links::{self, Layout};
@@ -115,15 +118,94 @@ fn read_data(
             format!("{name} has {length} bytes, the lattice {} in {precision} bits", layout.bytes(geometry));
         return Err(source.wrong(problem));
     }
-    let (mut rank, mut sums) = (0u32, [0; 2]);
-    let gauge = links::read(source, geometry, layout, |site| {
+    let mut sums = Sums::default();
+    let gauge = links::read(source, geometry, layout, |site| sums.add(site))?;
+    Ok((gauge, layout, sums.sums))
+}
+
+/// The checksums of the sites so far.
+#[derive(Default)]
+struct Sums {
+    rank: u32,
+    sums: [u32; 2],
+}
+
+impl Sums {
+    fn add(&mut self, site: &[u8]) {
         let mut crc = Crc::new();
         crc.update(site);
-        sums[0] ^= crc.sum().rotate_left(rank % 29);
-        sums[1] ^= crc.sum().rotate_left(rank % 31);
-        rank += 1;
-    })?;
-    Ok((gauge, layout, sums))
+        self.sums[0] ^= crc.sum().rotate_left(self.rank % 29);
+        self.sums[1] ^= crc.sum().rotate_left(self.rank % 31);
+        self.rank += 1;
+    }
+}
+
+/// Writes a gauge field as ILDG has it, in float64, with SciDAC's checksums.
+///
+/// # Errors
+/// [`Error::File`] where the file cannot be written; there is then what was there before.
+pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error> {
+    let written = zellige_files::write_whole(path, |out| put(out, gauge, description));
+    written.map_err(|error| Error::file(path, "cannot be written", error.into()))
+}
+
+/// Where a record stands in its message.
+const FIRST: u16 = 1 << 15;
+const LAST: u16 = 1 << 14;
+
+/// Writes it into a stream.
+///
+/// # Errors
+/// Those of the stream.
+pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result<()> {
+    let geometry = gauge.geometry();
+    let site_bytes = |rank: usize| -> Vec<u8> {
+        let site = geometry.site(links::coordinates(geometry, rank));
+        let elements = (0..4).flat_map(|mu| *gauge.link(site, mu)).flatten();
+        elements.flat_map(|z| [z.re.to_be_bytes(), z.im.to_be_bytes()]).flatten().collect()
+    };
+    const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+    let [x, y, z, t] = geometry.extents();
+    let format = format!(
+        "{HEAD}<ildgFormat xmlns=\"http://www.lqcd.org/ildg\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
+         xsi:schemaLocation=\"http://www.lqcd.org/ildg filefmt.xsd\"><version>1.0</version><field>su3gauge</field>\
+         <precision>64</precision><lx>{x}</lx><ly>{y}</ly><lz>{z}</lz><lt>{t}</lt></ildgFormat>"
+    );
+    let escaped = description.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let about = format!("{HEAD}<title>{escaped}</title>");
+    let layout = Layout { order: ByteOrder::Big, precision: 64, rows: 3 };
+
+    record(out, FIRST, "ildg-format", format.as_bytes())?;
+    record(out, 0, "scidac-record-xml", about.as_bytes())?;
+    record_head(out, 0, "ildg-binary-data", layout.bytes(geometry))?;
+    let mut sums = Sums::default();
+    // A site has 576 bytes: nothing has to be filled up.
+    for rank in 0..geometry.sites() {
+        let site = site_bytes(rank);
+        sums.add(&site);
+        out.write_all(&site)?;
+    }
+    let [a, b] = sums.sums;
+    let checksum = format!(
+        "{HEAD}<scidacChecksum><version>1.0</version><suma>{a:x}</suma><sumb>{b:x}</sumb></scidacChecksum>"
+    );
+    record(out, LAST, "scidac-checksum", checksum.as_bytes())
+}
+
+fn record_head(out: &mut impl Write, flags: u16, name: &str, length: u64) -> io::Result<()> {
+    let mut text = [0; 128];
+    text[..name.len()].copy_from_slice(name.as_bytes());
+    out.write_all(&MAGIC.to_be_bytes())?;
+    out.write_all(&1u16.to_be_bytes())?;
+    out.write_all(&flags.to_be_bytes())?;
+    out.write_all(&length.to_be_bytes())?;
+    out.write_all(&text)
+}
+
+fn record(out: &mut impl Write, flags: u16, name: &str, data: &[u8]) -> io::Result<()> {
+    record_head(out, flags, name, data.len() as u64)?;
+    out.write_all(data)?;
+    out.write_all(&[0; 8][..data.len().next_multiple_of(8) - data.len()])
 }
 
 impl Said {

@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | [`milc`] | MILC, version 5: reader and writer |
 //! | [`nersc`] | NERSC archive, two or three rows of each matrix: reader |
-//! | [`lime`] | SciDAC and ILDG, records in a LIME container: reader |
+//! | [`lime`] | SciDAC and ILDG, records in a LIME container: reader, and writer of ILDG |
 //!
-//! [`read`] knows them by their first bytes. All store sites with `x` fastest, then `y`, `z` and `t`, and for each site a matrix for each direction,
+//! [`read`] knows them by their first bytes, [`write`](write()) chooses by the name's ending. All store sites with `x` fastest, then `y`, `z` and `t`, and for each site a matrix for each direction,
 //! row by row. A reader refuses a wrong checksum, links that are not in SU(3), data that end too early or are in another byte order than the
 //! header says; it takes no memory before it knows that the file is as long as its header says, and then twice to three times the
 //! bytes of the file.
@@ -92,6 +92,19 @@ pub fn read(path: &Path) -> Result<Lattice, Error> {
         b"BEGI" => nersc::read(source),
         _ if u32::from_be_bytes(first) == lime::MAGIC => lime::read(source),
         _ => milc::read(source, first),
+    }
+}
+
+/// Writes a gauge field: ILDG in float64 where the name ends in `.ildg` or `.lime`, MILC in float32 otherwise. `description` is what the file says of it.
+///
+/// # Errors
+/// [`Error::File`] where the file cannot be written; there is then what was there before.
+pub fn write(path: &Path, gauge: &Gauge, description: &str) -> Result<(), Error> {
+    let is_ildg =
+        |ending: &std::ffi::OsStr| ["ildg", "lime"].iter().any(|known| ending.eq_ignore_ascii_case(known));
+    match path.extension().is_some_and(is_ildg) {
+        true => lime::write(path, gauge, description),
+        false => milc::write(path, gauge, description, ByteOrder::Little),
     }
 }
 

@@ -157,11 +157,14 @@ pub struct InvertResult {
     pub source: String,
     /// The requested residual beside the source.
     pub tolerance: f64,
+    /// The requested heavy-quark residual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heavy_quark_tolerance: Option<f64>,
     /// The method.
     pub method: String,
     /// Formats of the solver.
     pub precision: String,
-    /// Whether all residuals are within the tolerance.
+    /// Whether all residuals are within the tolerances.
     pub converged: bool,
     /// Links that were projected to U(3) by singular values.
     pub links_by_svd: usize,

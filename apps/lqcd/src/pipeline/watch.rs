@@ -8,14 +8,22 @@ use zellige_krylov::{History, Logger};
 pub(super) struct Watched<'o> {
     pub history: History,
     observer: Option<&'o dyn Observer>,
+    /// Steps before the solve that is going on.
+    before: usize,
 }
 
 impl<'o> Watched<'o> {
     /// For so many right-hand sides of at most `most_steps`; the observer is told of the first.
     pub fn each(count: usize, most_steps: usize, observer: &'o dyn Observer) -> Vec<Watched<'o>> {
         observer.stage("iterations", most_steps as u64);
-        let of = |at| Watched { history: History::default(), observer: (at == 0).then_some(observer) };
+        let of =
+            |at| Watched { history: History::default(), observer: (at == 0).then_some(observer), before: 0 };
         (0..count).map(of).collect()
+    }
+
+    /// Another solve begins where the last one ended.
+    pub fn go_on(&mut self) {
+        self.before = self.history.steps.len();
     }
 }
 
@@ -28,6 +36,6 @@ impl Logger for Watched<'_> {
     }
 
     fn true_residual(&mut self, steps: usize, residual: f64) {
-        self.history.true_residual(steps, residual);
+        self.history.true_residual(self.before + steps, residual);
     }
 }

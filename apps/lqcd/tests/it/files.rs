@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tempfile::tempdir;
-use zellige_lqcd::files::{self, ByteOrder, Lattice, milc};
-use zellige_lqcd::{Error, Gauge};
+use zellige_lqcd::files::{self, ByteOrder, Lattice, lime, milc};
+use zellige_lqcd::{Error, Gauge, Geometry};
 
-use crate::written::{field, ildg, nersc, record, scidac};
+use crate::written::{field, ildg, nersc, record, scidac, sites};
 
 fn read(bytes: &[u8]) -> Result<Lattice, Error> {
     let folder = tempdir().expect("a folder");
@@ -42,6 +42,38 @@ fn damage(bytes: &[u8], sign: usize) {
     let mut other = bytes.to_vec();
     other[sign] ^= 0x40;
     refused(&other, "is not unitary");
+}
+
+/// Every bit of a link comes back. Data, records and checksums are those that the test lays out by itself; the checksums of the unit field are Python's (`zlib.crc32`).
+#[test]
+fn ildg_files_are_written_in_double_precision() -> Result<(), Error> {
+    let (u, folder) = (field(), tempdir().expect("a folder"));
+    let path = folder.path().join("field.ildg");
+    files::write(&path, &u, "a < b & c")?;
+    let back = files::read(&path)?;
+    assert_eq!((back.format, back.byte_order, back.precision), ("ildg", ByteOrder::Big, 64));
+    assert!(back.description.contains("a &lt; b &amp; c") && back.checksum.is_some());
+    assert_eq!(apart(&back.gauge, &u), 0.0);
+    let bytes = std::fs::read(&path).expect("there");
+    let mut data = record("ildg-binary-data", &sites(&u, 3, 64, ByteOrder::Big).concat());
+    assert_eq!(bytes.windows(data.len()).filter(|part| *part == data).count(), 1, "the record of the links");
+    // The first record begins a message, the last one ends it.
+    assert_eq!((bytes[6], bytes.len() % 8), (0x80, 0));
+    let last = bytes.windows(15).position(|part| part == b"scidac-checksum").expect("a record");
+    assert_eq!(bytes[last - 10], 0x40);
+    damage(
+        &bytes,
+        bytes.windows(16).position(|part| part == b"ildg-binary-data").expect("a record") + 128 + 8,
+    );
+    data.clear();
+    lime::put(&mut data, &Gauge::cold(Geometry::new([4, 4, 4, 8]).expect("a lattice")), "").expect("memory");
+    let text = String::from_utf8_lossy(&data).into_owned();
+    assert!(text.contains("<suma>600f31d6</suma><sumb>2e812e81</sumb>"), "another checksum");
+    // Other names are MILC's.
+    let path = folder.path().join("field.lat");
+    files::write(&path, &u, "ours")?;
+    assert_eq!(files::read(&path)?.format, "milc");
+    Ok(())
 }
 
 #[test]
