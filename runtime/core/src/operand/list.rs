@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::access::{HeldRef, hold, meta};
+use super::held::{HeldRef, hold, meta};
 use super::on_device::DeviceHeld;
 use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Update, Wanted, Write, update, write};
 use crate::data::{AnyHandle, Data, Handle, HandleCore, Kind, Meta};

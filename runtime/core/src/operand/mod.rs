@@ -3,6 +3,7 @@
 mod access;
 mod device_context;
 mod device_views;
+mod held;
 mod inner;
 mod list;
 mod on_device;

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::access::{HeldRef, hold};
+use super::held::{HeldRef, hold};
 use super::{Accesses, Declared, Formats, Inner, Metas, Mode, Operand, Wanted, Write, write};
 use crate::data::{Data, Handle, HandleCore, Meta};
 use crate::error::TaskError;

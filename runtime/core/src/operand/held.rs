@@ -1,0 +1,150 @@
+//! Values that a body has been granted: they are kept alive, and their views counted, until it ends.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::data::{Data, HandleCore, Kind, Lent, Meta, ValueCell, View};
+use crate::error::panic_message;
+use crate::format::Format;
+use crate::task::{Env, Refusal};
+
+/// A value that is being read: the master, or a replica that is kept alive meanwhile.
+pub struct HeldRef<D> {
+    value: NonNull<D>,
+    _kept: Kept<D>,
+    _view: View,
+    _lent: Option<Lent>,
+}
+
+/// Notes that a body is to have a view of what may be a borrowed slice.
+fn lend<D: Data>(core: &HandleCore<D>) -> Result<Option<Lent>, Refusal> {
+    let Some(lending) = core.base.lending().filter(|_| D::BORROWED) else { return Ok(None) };
+    let ended = || format!("the scope that borrowed {} has ended", core.base.name());
+    lending.lend().map(Some).ok_or_else(|| Refusal::Failed(ended().into()))
+}
+
+/// What keeps a value alive while it is read.
+enum Kept<D> {
+    /// Its handle.
+    ByHandle,
+    /// This, a replica in another format beside it.
+    Replica { _value: Arc<D> },
+    /// This, a place that the memory manager gave it.
+    Place { _cell: Arc<ValueCell<D>> },
+}
+
+/// Reads one version of `core` in `format`.
+pub(super) fn hold<D: Data>(
+    core: &HandleCore<D>,
+    format: Format,
+    env: &mut Env<'_>,
+) -> Result<HeldRef<D>, Refusal> {
+    env.check(&core.base)?;
+    let lent = lend(core)?;
+    if let Some(buffer) = env.place() {
+        let cell = core.place(buffer);
+        let view = env.view(&core.base, &cell, Kind::Shared);
+        // SAFETY: the memory manager keeps the place for the task, and lets nobody write it.
+        let Some(value) = (unsafe { cell.shared() }) else {
+            return Err(Refusal::unwritten(&core.base));
+        };
+        env.add_bytes(value);
+        let value = NonNull::from(value);
+        return Ok(HeldRef { value, _kept: Kept::Place { _cell: cell }, _view: view, _lent: lent });
+    }
+    let view = env.view(&core.base, &core.cell, Kind::Shared);
+    // SAFETY: the task that `env` runs has been granted a reading access to this handle.
+    let Some(master) = (unsafe { core.cell.shared() }) else {
+        return Err(Refusal::unwritten(&core.base));
+    };
+    env.add_bytes(master);
+    if format == Format::NATIVE || format == master.meta().format {
+        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle, _view: view, _lent: lent });
+    }
+    let replica = env.replica(core, master, format)?;
+    Ok(HeldRef {
+        value: NonNull::from(&*replica),
+        _kept: Kept::Replica { _value: replica },
+        _view: view,
+        _lent: lent,
+    })
+}
+
+impl<D: Data> HeldRef<D> {
+    pub(super) fn value(&self) -> &D {
+        // SAFETY: the master cannot change while the access is granted, and a replica or place is kept alive
+        // by `_kept`.
+        unsafe { self.value.as_ref() }
+    }
+
+    pub(super) fn view(&self) -> D::Ref<'_> {
+        self.value().view()
+    }
+}
+
+/// The meta of `core`'s current version; the default where it holds none yet.
+pub(super) fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
+    // SAFETY: asked by a task that has been granted an access to the handle, before its body runs.
+    unsafe { core.cell.shared() }.map(Data::meta).unwrap_or_default()
+}
+
+/// A value that is being written.
+pub struct HeldMut<D: Data> {
+    pub(super) core: NonNull<HandleCore<D>>,
+    /// Where the memory manager has put the value; `None`: the handle's own cell.
+    place: Option<Arc<ValueCell<D>>>,
+    pub(super) view: View,
+    _lent: Option<Lent>,
+}
+
+impl<D: Data> HeldMut<D> {
+    pub(super) fn new(core: &HandleCore<D>, env: &Env<'_>) -> Result<Self, Refusal> {
+        let place = env.place().map(|buffer| core.place(buffer));
+        let view = env.view(&core.base, place.as_deref().unwrap_or(&core.cell), Kind::Exclusive);
+        Ok(HeldMut { core: NonNull::from(core), place, view, _lent: lend(core)? })
+    }
+
+    pub(super) fn core(&self) -> &HandleCore<D> {
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        unsafe { self.core.as_ref() }
+    }
+
+    pub(super) fn value(&mut self) -> &mut Option<D> {
+        // SAFETY: the task has been granted the one exclusive access to the handle, and to the place that the
+        // memory manager keeps for it.
+        unsafe { self.place.as_deref().unwrap_or(&self.core().cell).exclusive() }
+    }
+}
+
+/// Runs code of the data type's: a panic there fails the task instead of the worker.
+pub(super) fn guarded<D: Data, R>(
+    core: &HandleCore<D>,
+    what: &str,
+    code: impl FnOnce() -> R,
+) -> Result<R, Refusal> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        Refusal::Failed(format!("{what} {} panicked: {}", core.base.name(), panic_message(&*panic)).into())
+    })
+}
+
+/// Takes exclusive hold of a value that must exist, in `format`.
+pub(super) fn hold_mut<D: Data>(
+    core: &HandleCore<D>,
+    format: Format,
+    env: &mut Env<'_>,
+) -> Result<HeldMut<D>, Refusal> {
+    env.check(&core.base)?;
+    core.drop_replicas();
+    let mut held = HeldMut::new(core, env)?;
+    let Some(value) = held.value() else {
+        return Err(Refusal::unwritten(&core.base));
+    };
+    let now = value.meta().format;
+    if format != Format::NATIVE && format != now {
+        let made = guarded(core, "converting", || value.convert(format))?;
+        *value = made.ok_or_else(|| Refusal::Failed(core.no_conversion(now, format).into()))?;
+    }
+    env.add_bytes(value);
+    Ok(held)
+}
