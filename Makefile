@@ -1,11 +1,12 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup check test test-long demo demo-psa demo-lqcd screenshots python bench-peers gpu portable loom mutants mpi ci
+.PHONY: help setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers gpu portable loom mutants mpi ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
 	@echo "make demo-psa     the same for pulse shapes: simulate a crystal, search for events in all ways, compare, stream"
 	@echo "make demo-lqcd    the same for lattice QCD: generate a gauge field, smear its links, compute a propagator in it"
 	@echo "make python   the wheel of apps/python, built and tested in a fresh virtual environment"
+	@echo "make pages    every page that the command writes, in a browser: no text overlaps another or leaves its card; needs Chromium"
 	@echo "make screenshots  the pictures of README.md, from the pages of make demo; needs Chromium"
 	@echo "make check        format, lints, unit tests, one smoke test per crate"
 	@echo "make test         set up, run every functional test, at sizes that find bugs within minutes"
@@ -40,6 +41,9 @@ demo-psa: setup
 
 demo-lqcd: setup
 	@scripts/demo-lqcd
+
+pages: setup
+	@scripts/pages
 
 screenshots: setup
 	@scripts/screenshots
