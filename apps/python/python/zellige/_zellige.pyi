@@ -54,11 +54,17 @@ def solve(
     given: dict[str, str | float | int | None],
 ) -> list[dict[str, Any]]: ...
 
-# For each rule: its results as JSON, and a reconstructor for each target (none where the rule failed).
+# Files are those of the system and, where it is another one, of the atmosphere. Results as JSON, and for each
+# target the reconstructor and its image with the size of a pixel (arcsec).
 def reconstruct(
-    system: str | PathLike[str],
-    atmosphere: str | PathLike[str] | None,
-    rules: Sequence[str],
+    files: tuple[str | PathLike[str], str | PathLike[str] | None],
+    rule: str,
     targets: Sequence[Sequence[float]] | None,
     tile: int | None,
-) -> list[tuple[str, list[NDArray[np.float64]]]]: ...
+    refine: int,
+) -> tuple[str, list[NDArray[np.float64]], list[tuple[NDArray[np.float64], float]]]: ...
+
+# Cmm, Ctm of each target, Ctt.
+def covariances(
+    files: tuple[str | PathLike[str], str | PathLike[str] | None], targets: Sequence[Sequence[float]] | None
+) -> tuple[NDArray[np.float64], list[NDArray[np.float64]], NDArray[np.float64]]: ...
