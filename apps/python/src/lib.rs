@@ -59,6 +59,7 @@ fn _zellige(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<graph::Runtime>()?;
     module.add_class::<graph::Handle>()?;
     module.add_class::<graph::Task>()?;
+    module.add_class::<graph::Graph>()?;
     module.add_class::<dense::Cholesky>()?;
     module.add_function(wrap_pyfunction!(sparse::solve, module)?)?;
     module.add_function(wrap_pyfunction!(tor::reconstruct, module)?)?;
