@@ -3,6 +3,7 @@
 mod dense;
 mod graph;
 mod interrupt;
+mod psa;
 mod sparse;
 mod tor;
 
@@ -61,6 +62,8 @@ fn _zellige(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<graph::Task>()?;
     module.add_class::<graph::Graph>()?;
     module.add_class::<dense::Cholesky>()?;
+    module.add_class::<psa::Search>()?;
+    module.add_class::<psa::Crystal>()?;
     module.add_function(wrap_pyfunction!(sparse::solve, module)?)?;
     module.add_function(wrap_pyfunction!(tor::reconstruct, module)?)?;
     module.add_function(wrap_pyfunction!(tor::covariances, module)?)?;

@@ -9,7 +9,7 @@
 >>> rt.take(y)
 array([3., 3., 3., 3.])
 
-``zellige.tor`` has tomographic reconstructors.
+``zellige.tor`` has tomographic reconstructors, ``zellige.psa`` pulse-shape analysis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from . import _zellige
 from ._zellige import Error, Graph, Handle, Task
 
 __all__ = [
-    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Task", "cholesky",
+    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Task", "cholesky", "psa",
     "read", "solve", "tor", "update", "write",
 ]
 
@@ -335,4 +335,4 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     return SolveResult(x[:, 0] if is_vector else x, converged, max(residuals, default=0.0), found)
 
 
-from . import tor  # noqa: E402
+from . import psa, tor  # noqa: E402
