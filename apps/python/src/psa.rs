@@ -248,8 +248,8 @@ impl Crystal {
         let sampling = Sampling { samples, step: 1.0, before: 0 };
         let basis = Basis::new(sampling, positions, segments, values).map_err(error)?;
         let crystal = Crystal { basis, plan, rules };
-        // Bad options and bases are refused here, not with the first events.
-        on_runtime(py, || (), |rt| crystal.flow(rt).map(drop))?;
+        // Bad rules and bases are refused here, not with the first events; this plan takes no time to prepare.
+        on_runtime(py, || (), |rt| crystal.flow(rt, &Plan::DEFAULT).map(drop))?;
         Ok(crystal)
     }
 
@@ -277,8 +277,8 @@ impl Crystal {
 }
 
 impl Crystal {
-    fn flow<'a>(&'a self, rt: &'a Runtime) -> Result<Flow<'a, 'a>, Error> {
-        Flow::new(rt, &self.plan, Batching::default(), &self.basis, self.rules.clone())
+    fn flow<'a>(&'a self, rt: &'a Runtime, plan: &'a Plan) -> Result<Flow<'a, 'a>, Error> {
+        Flow::new(rt, plan, Batching::default(), &self.basis, self.rules.clone())
     }
 
     fn search<'e>(
@@ -288,7 +288,7 @@ impl Crystal {
     ) -> Result<Vec<Answer>, String> {
         let said = |error: Error| error.to_string();
         let (now, mut answers) = (Instant::now(), Vec::new());
-        let mut flow = self.flow(rt).map_err(said)?;
+        let mut flow = self.flow(rt, &self.plan).map_err(said)?;
         for (number, signals) in events.enumerate() {
             let event = Event { timestamp: 0, hit: None, signals: signals.to_vec() };
             flow.push(event, now).map_err(|error| format!("event {number}: {error}"))?;

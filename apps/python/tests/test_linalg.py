@@ -105,6 +105,8 @@ def test_reconstructors_of_matrices_of_ones_own(covariances, unit):
         r.strehl
     with pytest.raises(zellige.Error, match="positive definite"):
         zellige.tor.Reconstructor.from_covariances(-cmm, ctm)
+    with pytest.raises(ValueError, match=r"ctm: .*\(m, 912\)"):
+        zellige.tor.Reconstructor.from_covariances(cmm, ctm[0].T)
 
 
 def test_a_rule_that_fails_is_said():

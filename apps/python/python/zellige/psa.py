@@ -224,7 +224,7 @@ class Crystal:
         self._crystal = _zellige.Crystal(_basis(basis), self.positions, segments, _search(**options), events)
 
     def locate(self, events: Any) -> CrystalHits:
-        """The hits of events. Each call prepares the basis anew: give it many events.
+        """The hits of events. Each call prepares the basis anew, with the proofs of ``exact``: give it many.
 
         Parameters
         ----------

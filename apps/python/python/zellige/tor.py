@@ -103,7 +103,7 @@ class Reconstructor:
         ----------
         cmm : array_like, (n, n)
             Measurements with measurements; its lower triangle is read.
-        ctm : array_like, (m, n), or a list of them
+        ctm : ndarray, (m, n), or a list of them
             Truth sensor with measurements, of one target or of several.
         precision : str
             As of `zellige.cholesky`.
@@ -115,14 +115,16 @@ class Reconstructor:
         ------
         Error
             Where `cmm` is not positive definite in this precision, or `tol` is not reached.
+        ValueError
+            For matrices that do not fit each other.
         """
         cmm = _np.asarray(cmm, dtype=_np.float64)
         parts = [_np.asarray(each, dtype=_np.float64) for each in (ctm if isinstance(ctm, list) else [ctm])]
-        largest = _np.max(_np.diagonal(cmm), initial=0.0)
-        # As for parameter files: the power of two that makes the largest variance about 1, whatever the unit.
-        scale = 2.0 ** -_np.floor(_np.log2(largest)) if largest > 0 else 1.0
-        factor = _cholesky(scale * cmm, precision)
-        right = scale * _np.concatenate(parts).T
+        for part in parts:
+            if part.ndim != 2 or part.shape[1] != len(cmm):
+                raise ValueError(f"ctm: an array of shape {part.shape}; (m, {len(cmm)}) is needed")
+        factor = _cholesky(cmm, precision)
+        right = _np.concatenate(parts).T
         found = factor.solve(right) if tol is None else factor.refine(right, tol)
         self = cls.__new__(cls)
         self.matrices = _np.split(found.T, _np.cumsum([len(each) for each in parts])[:-1])
