@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use zellige_runtime::{self as runtime, Data, Meta, Submit, reads, updates, writes};
+use zellige_runtime::{self as runtime, Bindings, Data, Meta, Submit, reads, updates, writes};
 
 use crate::interrupt::detached;
 
@@ -134,9 +134,10 @@ fn exactly<'py>(result: &Bound<'py, PyAny>, count: usize, what: &str) -> PyResul
     let values = result.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     match values.len() == count {
         true => Ok(values),
-        false => {
-            Err(PyValueError::new_err(format!("the function returned {} values for {count} {what}", values.len())))
-        }
+        false => Err(PyValueError::new_err(format!(
+            "the function returned {} values for {count} {what}",
+            values.len()
+        ))),
     }
 }
 
@@ -219,17 +220,31 @@ impl Runtime {
 #[pymethods]
 impl Runtime {
     #[new]
-    #[pyo3(signature = (workers=None, policy=None, trace=false))]
-    fn new(py: Python<'_>, workers: Option<usize>, policy: Option<&str>, trace: bool) -> PyResult<Self> {
+    #[pyo3(signature = (workers, policy, window, bind, trace))]
+    fn new(
+        py: Python<'_>,
+        workers: Option<usize>,
+        policy: Option<&str>,
+        window: Option<usize>,
+        bind: Option<bool>,
+        trace: bool,
+    ) -> PyResult<Self> {
         let mut builder = runtime::Runtime::builder().trace(trace);
         builder = workers.into_iter().fold(builder, runtime::RuntimeBuilder::workers);
         builder = policy.into_iter().fold(builder, runtime::RuntimeBuilder::policy);
+        builder = window.into_iter().fold(builder, runtime::RuntimeBuilder::window);
+        builder = bind.into_iter().fold(builder, runtime::RuntimeBuilder::bind);
         py.detach(|| builder.build()).map(|rt| Runtime(Arc::new(rt))).map_err(raised)
     }
 
     #[getter]
     fn workers(&self) -> usize {
         self.0.workers()
+    }
+
+    #[getter]
+    fn policy(&self) -> &str {
+        self.0.policy()
     }
 
     #[pyo3(signature = (value, name=None))]
@@ -242,39 +257,21 @@ impl Runtime {
         Handle::named(self.0.register_empty(), name)
     }
 
-    /// `operands`: pairs of a mode (0 read, 1 update, 2 write) and a handle or a list of handles.
-    #[pyo3(signature = (function, operands, name, priority))]
-    fn submit(
-        &self,
-        py: Python<'_>,
-        function: Py<PyAny>,
-        operands: Vec<(u8, Operand)>,
-        name: String,
-        priority: i32,
-    ) -> PyResult<Task> {
-        let (mut read, mut updated, mut written, mut shapes) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (mode, operand) in operands {
-            let (shape, handles) = match operand {
-                Operand::One(handle) => (Shape::One, vec![handle]),
-                Operand::List(handles) => (Shape::List(handles.len()), handles),
-            };
-            let (mode, all) = match mode {
-                0 => (Mode::Read, &mut read),
-                1 => (Mode::Update, &mut updated),
-                _ => (Mode::Write, &mut written),
-            };
-            shapes.push((mode, shape));
-            all.extend(handles.iter().map(|handle| handle.get().0.clone()));
-        }
-        let task = py.detach(|| {
-            let operands = (reads(&read), updates(&updated), writes(&written));
-            let task = self.0.task(name).operands(operands);
-            let body = task
-                .cpu(move |(read, updated, written)| call(&function, &shapes, read.iter(), updated, written));
-            body.priority(priority).submit()
-        });
-        task.map(Task).map_err(raised)
+    fn submit(&self, py: Python<'_>, call: Call) -> PyResult<Task> {
+        py.detach(|| call.submit(&*self.0)).map(Task).map_err(raised)
+    }
+
+    fn record(&self, py: Python<'_>, calls: Vec<Call>) -> PyResult<Graph> {
+        let record = || self.0.record(|on| calls.into_iter().try_for_each(|call| call.submit(on).map(drop)));
+        py.detach(record).map(Graph).map_err(raised)
+    }
+
+    /// `bind`: names of recorded handles, and the ones to use in their place.
+    fn replay(&self, py: Python<'_>, graph: &Graph, bind: Vec<(String, Py<Handle>)>) -> PyResult<Task> {
+        let recorded = Bindings::recorded(&graph.0);
+        let bindings = bind.iter().try_fold(recorded, |all, (name, handle)| all.and(name, &handle.get().0));
+        let bindings = bindings.map_err(raised)?;
+        py.detach(|| self.0.replay(&bindings)).map(Task).map_err(raised)
     }
 
     fn read(&self, py: Python<'_>, handle: &Bound<'_, Handle>) -> PyResult<Py<PyAny>> {
@@ -329,6 +326,48 @@ impl Runtime {
 enum Operand {
     One(Py<Handle>),
     List(Vec<Py<Handle>>),
+}
+
+/// A task that has not been submitted: the function, pairs of a mode (0 read, 1 update, 2 write) and a handle or a list of
+/// handles, the task's name, its priority.
+#[derive(FromPyObject)]
+struct Call(Py<PyAny>, Vec<(u8, Operand)>, String, i32);
+
+impl Call {
+    fn submit(self, on: &impl Submit) -> Result<runtime::TaskRef, runtime::Error> {
+        let Call(function, operands, name, priority) = self;
+        let (mut read, mut updated, mut written, mut shapes) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (mode, operand) in operands {
+            let (shape, handles) = match operand {
+                Operand::One(handle) => (Shape::One, vec![handle]),
+                Operand::List(handles) => (Shape::List(handles.len()), handles),
+            };
+            let (mode, all) = match mode {
+                0 => (Mode::Read, &mut read),
+                1 => (Mode::Update, &mut updated),
+                _ => (Mode::Write, &mut written),
+            };
+            shapes.push((mode, shape));
+            all.extend(handles.iter().map(|handle| handle.get().0.clone()));
+        }
+        let operands = (reads(&read), updates(&updated), writes(&written));
+        let task = on.task(name).operands(operands);
+        let body =
+            task.cpu(move |(read, updated, written)| call(&function, &shapes, read.iter(), updated, written));
+        body.priority(priority).submit()
+    }
+}
+
+/// Tasks that were recorded.
+#[pyclass(frozen)]
+pub struct Graph(runtime::Graph);
+
+#[pymethods]
+impl Graph {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The runtime's name for one Python object.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Runs `work` with the interpreter's lock released. On the interpreter's main thread, the only one that signals reach, it runs on a thread of its own, and
-/// Ctrl-C calls `cancel` and is raised once `work` has ended. On other threads, workers of a runtime among them, it runs where it is.
+/// Ctrl-C calls `cancel` until `work` ends, and is raised then. On other threads, workers of a runtime among them, it runs where it is.
 pub fn detached<R: Send>(
     py: Python<'_>,
     cancel: impl Fn() + Send + Sync,
@@ -30,13 +30,15 @@ pub fn detached<R: Send>(
             loop {
                 match wait.recv_timeout(EVERY) {
                     Ok(result) => return interrupted.map_or(Ok(result), Err),
-                    Err(RecvTimeoutError::Timeout) if interrupted.is_none() => {
-                        if let Err(signal) = Python::attach(|py| py.check_signals()) {
+                    Err(RecvTimeoutError::Timeout) => {
+                        if interrupted.is_none() {
+                            interrupted = Python::attach(|py| py.check_signals()).err();
+                        }
+                        // Again and again: `work` may submit more.
+                        if interrupted.is_some() {
                             cancel();
-                            interrupted = Some(signal);
                         }
                     }
-                    Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => {
                         // Joined here, its panic is not one of the scope's.
                         drop(worker.join());

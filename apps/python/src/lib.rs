@@ -3,6 +3,7 @@
 mod dense;
 mod graph;
 mod interrupt;
+mod psa;
 mod sparse;
 mod tor;
 
@@ -25,7 +26,7 @@ fn error(error: impl std::fmt::Display) -> PyErr {
     Error::new_err(error.to_string())
 }
 
-/// Does `work` on the runtime of dense and sparse systems and of reconstructors: one worker per core, as long as the process lives. One
+/// Does `work` on the runtime of everything but Python's own task graphs: one worker per core, as long as the process lives. One
 /// call at a time, so that failed tasks of one are not taken for those of another. Ctrl-C calls `cancel`, and cancels its tasks.
 fn on_runtime<R: Send, E: std::fmt::Display + Send>(
     py: Python<'_>,
@@ -59,8 +60,12 @@ fn _zellige(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<graph::Runtime>()?;
     module.add_class::<graph::Handle>()?;
     module.add_class::<graph::Task>()?;
+    module.add_class::<graph::Graph>()?;
     module.add_class::<dense::Cholesky>()?;
+    module.add_class::<psa::Search>()?;
+    module.add_class::<psa::Crystal>()?;
     module.add_function(wrap_pyfunction!(sparse::solve, module)?)?;
     module.add_function(wrap_pyfunction!(tor::reconstruct, module)?)?;
+    module.add_function(wrap_pyfunction!(tor::covariances, module)?)?;
     Ok(())
 }

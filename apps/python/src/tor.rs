@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
-use zellige_tor::params::{Mode, read};
-use zellige_tor::pipeline::{Observer, Options, TileChoice, build};
+use zellige_runtime::Runtime;
+use zellige_tor::Matrix;
+use zellige_tor::image::Psf;
+use zellige_tor::params::{Input, Mode, read};
+use zellige_tor::pipeline::{Error, Observer, Options, TileChoice, build, covariance};
 
 use crate::{error, on_runtime};
 
@@ -30,32 +33,68 @@ impl Observer for Quiet<'_> {
     }
 }
 
-/// For each rule its results as JSON, and the reconstructor of each target (none where the rule failed).
-#[pyfunction]
-#[pyo3(signature = (system, atmosphere, rules, targets, tile))]
-pub fn reconstruct<'py>(
-    py: Python<'py>,
-    system: PathBuf,
-    atmosphere: Option<PathBuf>,
-    rules: Vec<String>,
-    targets: Option<Vec<[f64; 2]>>,
-    tile: Option<usize>,
-) -> PyResult<Vec<(String, Vec<Bound<'py, PyArray2<f64>>>)>> {
+/// Does `work` on the parameters in files, and ends it on Ctrl-C.
+fn on_parameters<R: Send>(
+    py: Python<'_>,
+    (system, atmosphere): (PathBuf, Option<PathBuf>),
+    work: impl FnOnce(&'static Runtime, &Input, &dyn Observer) -> Result<R, Error> + Send,
+) -> PyResult<R> {
     let input = read(&system, atmosphere.as_deref(), Mode::Lenient).map_err(error)?;
-    let tile = tile.map_or(TileChoice::Auto, TileChoice::Uniform);
-    let options = Options { rules, targets, tile, ..Options::default() };
     let cancelled = AtomicBool::new(false);
     let observer = Quiet(&cancelled);
     let cancel = || cancelled.store(true, Ordering::Relaxed);
-    let outcome = on_runtime(py, cancel, |rt| build(rt, &input, &options, &observer))?;
-    let of_rule = |result: zellige_tor::pipeline::RuleResult| {
-        let json = serde_json::to_string(&result).map_err(error)?;
-        let matrices = result.extras.reconstructors;
-        let array = |matrix: Arc<zellige_tor::Matrix>| {
-            let (rows, columns) = (matrix.rows(), matrix.cols());
-            PyArray1::from_slice(py, matrix.data()).reshape([columns, rows])?.transpose()
-        };
-        Ok((json, matrices.into_iter().map(array).collect::<PyResult<Vec<_>>>()?))
+    on_runtime(py, cancel, |rt| work(rt, &input, &observer))
+}
+
+/// Columns of so many numbers, one after the other, as an array of two dimensions.
+fn array(py: Python<'_>, rows: usize, columns: Vec<f64>) -> PyResult<Bound<'_, PyArray2<f64>>> {
+    let width = columns.len() / rows.max(1);
+    PyArray1::from_vec(py, columns).reshape([width, rows])?.transpose()
+}
+
+/// A reconstructor's results as JSON, its matrix and image (with the size of a pixel in arcsec) for each target.
+type Reconstructed<'py> = (String, Vec<Bound<'py, PyArray2<f64>>>, Vec<(Bound<'py, PyArray2<f64>>, f64)>);
+
+#[pyfunction]
+pub fn reconstruct<'py>(
+    py: Python<'py>,
+    files: (PathBuf, Option<PathBuf>),
+    rule: String,
+    targets: Option<Vec<[f64; 2]>>,
+    tile: Option<usize>,
+    refine: usize,
+) -> PyResult<Reconstructed<'py>> {
+    let tile = tile.map_or(TileChoice::Auto, TileChoice::Uniform);
+    let rules = vec![rule];
+    let options = Options { rules, targets, tile, refine, keep_images: true, ..Options::default() };
+    let outcome = on_parameters(py, files, |rt, input, observer| build(rt, input, &options, observer))?;
+    let result = outcome.results.into_iter().next().ok_or_else(|| error("no rule was run"))?;
+    if let Some(lost) = &result.not_spd {
+        return Err(error(format!("{}: {lost}", result.rule)));
+    }
+    let json = serde_json::to_string(&result).map_err(error)?;
+    let matrix = |matrix: Arc<Matrix>| array(py, matrix.rows(), matrix.data().to_vec());
+    let matrices = result.extras.reconstructors.into_iter().map(matrix).collect::<PyResult<_>>()?;
+    let image = |psf: Psf| {
+        let rows = PyArray1::from_vec(py, psf.image).reshape([psf.size, psf.size])?;
+        Ok((rows, psf.pixel))
     };
-    outcome.results.into_iter().map(of_rule).collect()
+    let images = result.extras.images.into_iter().map(image).collect::<PyResult<_>>()?;
+    Ok((json, matrices, images))
+}
+
+/// `Cmm`, `Ctm` of each target, `Ctt`.
+type Matrices<'py> = (Bound<'py, PyArray2<f64>>, Vec<Bound<'py, PyArray2<f64>>>, Bound<'py, PyArray2<f64>>);
+
+#[pyfunction]
+pub fn covariances<'py>(
+    py: Python<'py>,
+    files: (PathBuf, Option<PathBuf>),
+    targets: Option<Vec<[f64; 2]>>,
+) -> PyResult<Matrices<'py>> {
+    let options = Options { targets, ..Options::default() };
+    let all = on_parameters(py, files, |rt, input, observer| covariance(rt, input, &options, observer))?;
+    let matrix = |matrix: Matrix| array(py, matrix.rows(), matrix.into_vec());
+    let ctm = all.ctm.into_iter().map(matrix).collect::<PyResult<_>>()?;
+    Ok((matrix(all.cmm)?, ctm, matrix(all.ctt)?))
 }

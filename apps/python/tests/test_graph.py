@@ -119,6 +119,93 @@ def test_operands_are_checked():
         rt.submit(print, read(x), update(x))
 
 
+def test_policies_have_the_names_of_the_runtime():
+    for name in ["lws", "prio", "eager", "dm", "dmda", "dmdar", "dmdas", "heteroprio", "random"]:
+        rt = zellige.Runtime(workers=2, policy=name, window=4, bind=False)
+        x = rt.register(np.zeros(1))
+        for _ in range(20):
+            rt.submit(lambda x: x.__iadd__(1) and None, update(x), name="add")
+        assert rt.take(x)[0] == 20 and rt.policy == name
+    with pytest.raises(zellige.Error, match="no scheduling policy .fastest.: take one of lws, prio"):
+        zellige.Runtime(policy="fastest")
+
+
+def test_priorities_are_heeded_by_prio():
+    rt = zellige.Runtime(workers=1, policy="prio")
+    began, go, order = threading.Event(), threading.Event(), []
+    rt.submit(lambda _: (began.set(), go.wait()) and None, read(rt.register(0)))
+    began.wait()
+    for priority in [1, 3, 2]:
+        rt.submit(lambda _, p=priority: order.append(p), read(rt.register(0)), priority=priority)
+    go.set()
+    rt.wait_all()
+    assert order == [3, 2, 1]
+
+
+def test_a_recorded_graph_runs_again():
+    rt = zellige.Runtime(workers=2)
+    x, y, total = rt.register(np.ones(100), "x"), rt.register(np.zeros(100), "y"), rt.register_empty()
+    calls = []
+
+    def axpy(x, y):
+        y += 2 * x
+
+    def double(x):
+        x *= 2
+
+    def add(both):
+        calls.append(1)
+        return sum(each.sum() for each in both)
+
+    def build(graph):
+        graph.submit(axpy, read(x), update(y))
+        graph.submit(double, update(x))
+        graph.submit(add, read([x, y]), write(total))
+
+    graph = rt.record(build)
+    assert len(graph) == 3 and not calls
+    for _ in range(4):
+        rt.replay(graph)
+    # As if they had been submitted here: after what came before, before what follows.
+    rt.submit(double, update(y))
+    expected_x, expected_y = 2**4, 2 * (1 + 2 + 4 + 8)
+    assert rt.read(total) == 100 * (expected_x + expected_y)
+    assert rt.take(x)[0] == expected_x and rt.take(y)[0] == 2 * expected_y and len(calls) == 4
+
+
+def test_a_replay_runs_on_other_handles():
+    rt = zellige.Runtime(workers=1)
+    x, other = rt.register(np.ones(3), "x"), rt.register(np.full(3, 10.0))
+
+    def add(x):
+        x += 1
+
+    graph = rt.record(lambda graph: graph.submit(add, update(x)))
+    rt.wait(rt.replay(graph, {"x": other}))
+    assert rt.read(x)[0] == 1 and rt.take(other)[0] == 11
+    with pytest.raises(zellige.Error, match="no slot, or several, called .z.; it has x"):
+        rt.replay(graph, {"z": x})
+
+
+def test_what_cannot_be_recorded_or_replayed_is_said():
+    rt = zellige.Runtime(workers=1)
+    x = rt.register(np.ones(3), "x")
+    with pytest.raises(zellige.Error, match="twice"):
+        rt.record(lambda graph: graph.submit(print, read(x), update(x), name="twice"))
+    with pytest.raises(TypeError, match="read"):
+        rt.record(lambda graph: graph.submit(print, x))
+    with pytest.raises(KeyError):
+        rt.record(lambda graph: {}["nothing"])
+
+    def fail(x):
+        raise ZeroDivisionError("in a replay")
+
+    graph = rt.record(lambda graph: graph.submit(fail, update(x)))
+    with pytest.raises(zellige.Error, match="in a replay") as caught:
+        rt.wait(rt.replay(graph))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
 def test_a_trace_is_written(tmp_path):
     rt = zellige.Runtime(workers=1, trace=True)
     x = rt.register(np.zeros(1))
@@ -139,7 +226,8 @@ def test_ctrl_c_ends_a_wait(tmp_path):
         "print('waiting', flush=True)\n"
         "rt.wait_all()\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command, pipe = [sys.executable, "-c", code], subprocess.PIPE
+    child = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
     assert child.stdout.readline() == "waiting\n"
     time.sleep(0.3)
     began = time.monotonic()

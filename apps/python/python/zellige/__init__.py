@@ -9,28 +9,29 @@
 >>> rt.take(y)
 array([3., 3., 3., 3.])
 
-``zellige.tor`` has tomographic reconstructors.
+``zellige.tor`` has tomographic reconstructors, ``zellige.psa`` pulse-shape analysis.
 """
 
 from __future__ import annotations
 
 import os as _os
 from dataclasses import dataclass as _dataclass
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as _np
 
 from . import _zellige
-from ._zellige import Error, Handle, Task
+from ._zellige import Error, Graph, Handle, Task
 
 __all__ = [
-    "Cholesky", "Error", "Handle", "Runtime", "SolveResult", "Task", "cholesky", "read", "solve", "tor", "update", "write",
+    "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Task", "cholesky", "psa",
+    "read", "solve", "tor", "update", "write",
 ]
 
 
 @_dataclass(frozen=True)
 class Operand:
-    """A handle, or a list of handles, and what a task does with it. Made by `read`, `update` and `write`."""
+    """A handle, or a list of them, and what a task does with it. Made by `read`, `update` and `write`."""
 
     mode: int
     handle: Any
@@ -58,33 +59,71 @@ def update(handle: Handle | Sequence[Handle]) -> Operand:
 
 
 def write(handle: Handle | Sequence[Handle]) -> Operand:
-    """The function gets nothing; what it returns is the new value (a tuple, where several operands are written)."""
+    """The function gets nothing; what it returns is the new value (a tuple, where several are written)."""
     return _operand(2, handle)
+
+
+def _call(function: Callable[..., Any], operands: Sequence[Operand], name: str | None, priority: int) -> Any:
+    for operand in operands:
+        if not isinstance(operand, Operand):
+            raise TypeError("say what the task does with its operand: zellige.read(x), update(x) or write(x)")
+    label = str(name or getattr(function, "__name__", type(function).__name__))
+    return function, [(each.mode, each.handle) for each in operands], label, priority
+
+
+class Recorder:
+    """Takes tasks as a `Runtime` does, and writes them down instead of running them. See `Runtime.record`."""
+
+    def __init__(self) -> None:
+        self._calls: list[Any] = []
+
+    def submit(self, function: Callable[..., Any], *operands: Operand, name: str | None = None,
+               priority: int = 0) -> None:
+        """As `Runtime.submit`, without a task to wait for."""
+        self._calls.append(_call(function, operands, name, priority))
 
 
 class Runtime:
     """Workers that run Python functions as tasks.
 
-    Dependencies follow from the order of submission and from what each task does with its operands. Functions hold the
-    interpreter's lock, and run in parallel as far as they release it, as numpy does in large operations.
+    Dependencies follow from the order of submission and from what each task does with its operands.
+    Functions hold the interpreter's lock, and run in parallel as far as they release it, as numpy does in
+    large operations.
 
     Parameters
     ----------
     workers : int, optional
         Threads that run tasks; by default one per core.
     policy : str, optional
-        Scheduling policy: ``lws`` (default), ``prio``, ``eager``, ...
+        Scheduling policy: ``lws`` (default: a queue per worker, idle ones steal), ``prio`` (one queue,
+        highest priority first), ``eager`` (one queue, first come first served), ``dm``, ``dmda``,
+        ``dmdar``, ``dmdas``, ``heteroprio``, ``random``.
+    window : int, optional
+        Tasks in flight at most (8192): a submission beyond waits until half of them are complete.
+    bind : bool, optional
+        Whether each worker is bound to a core; by default, unless there are more workers than cores.
     trace : bool
         Record what happens, for `write_trace`.
+
+    Raises
+    ------
+    Error
+        For no workers, and for a policy that there is not, with those that there are.
     """
 
-    def __init__(self, workers: int | None = None, *, policy: str | None = None, trace: bool = False) -> None:
-        self._rt = _zellige.Runtime(workers, policy, trace)
+    def __init__(self, workers: int | None = None, *, policy: str | None = None, window: int | None = None,
+                 bind: bool | None = None, trace: bool = False) -> None:
+        self._rt = _zellige.Runtime(workers, policy, window, bind, trace)
 
     @property
     def workers(self) -> int:
         """Threads that run tasks."""
         return self._rt.workers
+
+    @property
+    def policy(self) -> str:
+        """The scheduling policy's name."""
+        return self._rt.policy
 
     def register(self, value: Any, name: str | None = None) -> Handle:
         """Give a value to the runtime. An array is not copied: leave it alone until it is taken back."""
@@ -94,14 +133,15 @@ class Runtime:
         """A handle without a value: a task has to write it first."""
         return self._rt.register_empty(name)
 
-    def submit(self, function: Callable[..., Any], *operands: Operand, name: str | None = None, priority: int = 0) -> Task:
+    def submit(self, function: Callable[..., Any], *operands: Operand, name: str | None = None,
+               priority: int = 0) -> Task:
         """Submit a task and return at once.
 
         Parameters
         ----------
         function : callable
-            Called with the values of what it reads and updates, in the order of `operands`; a list for a list. Arrays
-            may be used until it returns; one that is kept longer is an error of the task.
+            Called with the values of what it reads and updates, in the order of `operands`; a list for a
+            list. Arrays may be used until it returns; one that is kept longer is an error of the task.
         *operands : Operand
             Made by `read`, `update` and `write`.
         name : str, optional
@@ -109,11 +149,45 @@ class Runtime:
         priority : int
             Larger runs earlier, where the policy heeds it.
         """
-        for operand in operands:
-            if not isinstance(operand, Operand):
-                raise TypeError("say what the task does with its operand: zellige.read(x), update(x) or write(x)")
-        label = str(name or getattr(function, "__name__", type(function).__name__))
-        return self._rt.submit(function, [(each.mode, each.handle) for each in operands], label, priority)
+        return self._rt.submit(_call(function, operands, name, priority))
+
+    def record(self, build: Callable[[Recorder], Any]) -> Graph:
+        """Write down the tasks that `build` submits to its argument; none of them runs.
+
+        A graph needs no analysis when it runs (`replay`). The functions are called anew in each replay:
+        whatever else they use of Python has the value that it has then.
+
+        >>> import numpy as np
+        >>> rt = Runtime()
+        >>> x = rt.register(np.ones(2), "x")
+        >>> def double(x):
+        ...     x *= 2
+        >>> def build(graph):
+        ...     for _ in range(3):
+        ...         graph.submit(double, update(x))
+        >>> graph = rt.record(build)
+        >>> for _ in range(2):
+        ...     task = rt.replay(graph)
+        >>> len(graph), rt.take(x)
+        (3, array([64., 64.]))
+        """
+        recorder = Recorder()
+        build(recorder)
+        return self._rt.record(recorder._calls)
+
+    def replay(self, graph: Graph, bind: Mapping[str, Handle] | None = None) -> Task:
+        """Run a recorded graph, and return at once; the task ends once all of the graph's have.
+
+        Its tasks come after all that was submitted before and uses the same handles.
+
+        Parameters
+        ----------
+        graph : Graph
+            Made by `record`.
+        bind : mapping, optional
+            Names of handles that were used while recording, and the handles to use in their place.
+        """
+        return self._rt.replay(graph, list((bind or {}).items()))
 
     def read(self, handle: Handle) -> Any:
         """Wait for the value; a copy of it (arrays) or the value itself."""
@@ -148,7 +222,10 @@ def _columns(b: Any, rows: int) -> tuple[_np.ndarray, bool]:
 
 
 class Cholesky:
-    """The factor of a symmetric positive definite matrix, each tile product in the precision that a rule gives it. Made by `cholesky`."""
+    """The factor of a symmetric positive definite matrix, made by `cholesky`.
+
+    Each product of tiles is in the precision that a rule gives it.
+    """
 
     def __init__(self, a: Any, rule: str) -> None:
         a = _np.asarray(a, dtype=_np.float64)
@@ -169,11 +246,18 @@ class Cholesky:
         return x[:, 0] if is_vector else x
 
     def refine(self, b: Any, tol: float = 1e-12) -> _np.ndarray:
-        """``A^-1 b`` by iterative refinement in float64, to a relative residual of `tol`. Raises `Error` if that is not reached."""
+        """``A^-1 b`` by iterative refinement in float64, to a relative residual of `tol`.
+
+        Raises
+        ------
+        Error
+            If that is not reached.
+        """
         b, is_vector = _columns(b, self._rows)
         x, residual, steps = self._factor.refine(b, tol)
         if not residual <= tol:
-            raise Error(f"the residual is {residual:.1e} after {steps} steps of refinement, not {tol:.1e}: take a rule with more precision")
+            raise Error(f"the residual is {residual:.1e} after {steps} steps of refinement, not {tol:.1e}: "
+                        "take a rule with more precision")
         return x[:, 0] if is_vector else x
 
 
@@ -228,7 +312,7 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     tol : float
         Of the recomputed residual, relative to ``b`` (2-norms).
     method, precond, operator, scale : str, optional
-        As the options of ``zellige solve``: ``cg``, ``gmres:60``; ``ic0``, ``amg``; ``ap7:cw:2^-24``; ``both``, ...
+        As options of ``zellige solve``: ``cg``, ``gmres:60``; ``ic0``, ``amg``; ``ap7:cw:2^-24``; ``both``.
     max_steps : int, optional
     max_time : float, optional
         In seconds.
@@ -243,11 +327,12 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     columns, is_vector = _columns(b, rows)
     x = _np.empty(columns.shape)
     parts = (a.indptr.astype(_np.int64), a.indices.astype(_np.int64), a.data)
-    given = dict(tol=tol, method=method, precond=precond, operator=operator, scale=scale, max_steps=max_steps, max_time=max_time)
+    given = dict(tol=tol, method=method, precond=precond, operator=operator, scale=scale,
+                 max_steps=max_steps, max_time=max_time)
     found = _zellige.solve(parts, width, columns, x, given)
-    residuals = [each["residual"] / each["rhs_norm"] if each["rhs_norm"] else each["residual"] for each in found]
+    residuals = [each["residual"] / (each["rhs_norm"] or 1.0) for each in found]
     converged = all(each["converged"] for each in found)
     return SolveResult(x[:, 0] if is_vector else x, converged, max(residuals, default=0.0), found)
 
 
-from . import tor  # noqa: E402
+from . import psa, tor  # noqa: E402

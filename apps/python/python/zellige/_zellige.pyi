@@ -5,6 +5,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "Cholesky", "Crystal", "Error", "Graph", "Handle", "Runtime", "Search", "Task", "covariances",
+    "reconstruct", "solve",
+]
+
 class Error(RuntimeError): ...
 
 @final
@@ -15,20 +20,27 @@ class Task:
     def cancel(self) -> None: ...
 
 @final
+class Graph:
+    def __len__(self) -> int: ...
+
+# The function, pairs of a mode (0 read, 1 update, 2 write) and a handle or a list of handles, name, priority.
+_Call = tuple[Callable[..., Any], Sequence[tuple[int, Handle | Sequence[Handle]]], str, int]
+
+@final
 class Runtime:
-    def __new__(cls, workers: int | None = None, policy: str | None = None, trace: bool = False) -> Runtime: ...
+    def __new__(
+        cls, workers: int | None, policy: str | None, window: int | None, bind: bool | None, trace: bool
+    ) -> Runtime: ...
     @property
     def workers(self) -> int: ...
+    @property
+    def policy(self) -> str: ...
     def register(self, value: Any, name: str | None = None) -> Handle: ...
     def register_empty(self, name: str | None = None) -> Handle: ...
-    # Pairs of a mode (0 read, 1 update, 2 write) and a handle or a list of handles.
-    def submit(
-        self,
-        function: Callable[..., Any],
-        operands: Sequence[tuple[int, Handle | Sequence[Handle]]],
-        name: str,
-        priority: int,
-    ) -> Task: ...
+    def submit(self, call: _Call) -> Task: ...
+    def record(self, calls: list[_Call]) -> Graph: ...
+    # Names of recorded handles, and the handles to use in their place.
+    def replay(self, graph: Graph, bind: list[tuple[str, Handle]]) -> Task: ...
     def read(self, handle: Handle) -> Any: ...
     def take(self, handle: Handle) -> Any: ...
     def wait(self, task: Task) -> None: ...
@@ -45,6 +57,27 @@ class Cholesky:
     # The solution, its relative residual, and the number of refinement steps.
     def refine(self, b: NDArray[np.float64], tolerance: float) -> tuple[NDArray[np.float64], float, int]: ...
 
+# Signals by point or event, channel and sample; options as of `zellige psa run`.
+# Answers: an array for each field of `psa.Hits`.
+@final
+class Search:
+    def __new__(
+        cls, basis: NDArray[np.float32], positions: NDArray[np.float32], options: dict[str, Any]
+    ) -> Search: ...
+    def locate(self, events: NDArray[np.float32], energies: NDArray[np.float64]) -> dict[str, Any]: ...
+
+@final
+class Crystal:
+    def __new__(
+        cls,
+        basis: NDArray[np.float32],
+        positions: NDArray[np.float32],
+        segments: NDArray[np.int64],
+        options: dict[str, Any],
+        events: dict[str, Any],
+    ) -> Crystal: ...
+    def locate(self, events: NDArray[np.float32]) -> dict[str, Any]: ...
+
 # `parts` is (indptr, indices, data) of a CSR matrix; the solutions are written to the columns of `x`.
 def solve(
     parts: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
@@ -54,11 +87,17 @@ def solve(
     given: dict[str, str | float | int | None],
 ) -> list[dict[str, Any]]: ...
 
-# For each rule: its results as JSON, and a reconstructor for each target (none where the rule failed).
+# Files are those of the system and, where it is another one, of the atmosphere. Results as JSON, and for each
+# target the reconstructor and its image with the size of a pixel (arcsec).
 def reconstruct(
-    system: str | PathLike[str],
-    atmosphere: str | PathLike[str] | None,
-    rules: Sequence[str],
+    files: tuple[str | PathLike[str], str | PathLike[str] | None],
+    rule: str,
     targets: Sequence[Sequence[float]] | None,
     tile: int | None,
-) -> list[tuple[str, list[NDArray[np.float64]]]]: ...
+    refine: int,
+) -> tuple[str, list[NDArray[np.float64]], list[tuple[NDArray[np.float64], float]]]: ...
+
+# Cmm, Ctm of each target, Ctt.
+def covariances(
+    files: tuple[str | PathLike[str], str | PathLike[str] | None], targets: Sequence[Sequence[float]] | None
+) -> tuple[NDArray[np.float64], list[NDArray[np.float64]], NDArray[np.float64]]: ...

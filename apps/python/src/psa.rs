@@ -1,0 +1,302 @@
+//! Pulse shapes: where in a crystal events happened.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use zellige_psa::Error;
+use zellige_psa::basis::{Basis, Sampling, SegmentBasis};
+use zellige_psa::channels::{CHANNELS, Segment};
+use zellige_psa::search::{
+    Answer, Batching, Event, Events, Flags, Flow, Found, Method, PairPlan, Place, Plan, Prepared, Rules,
+};
+use zellige_runtime::{Runtime, Submit, write};
+
+use crate::{error, on_runtime};
+
+/// What answers may be flagged with.
+const FLAGS: [Flags; 6] = [
+    Flags::CERTIFIED,
+    Flags::FELL_BACK,
+    Flags::COARSE_ONLY,
+    Flags::TIE,
+    Flags::TOO_MANY_SEGMENTS,
+    Flags::PAIR,
+];
+
+/// Events of a crystal that are searched for at a time, so that they need not all be in memory twice.
+const ON_THE_WAY: usize = 4096;
+
+/// How a segment is searched, as the options of `zellige psa run` say it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Options {
+    method: String,
+    p: f64,
+    precision: String,
+    lut: String,
+    screen: String,
+    top: usize,
+    cells: usize,
+    certify: bool,
+    cap: usize,
+}
+
+impl Options {
+    fn plan(&self) -> Result<Plan, Error> {
+        let method = match &*self.method {
+            "fgs" => Method::Full,
+            "cfgs" => Method::CoarseFine { cells: self.cells },
+            "screen" => Method::Screen { by: self.screen.parse()?, keep: self.top },
+            "exact" => Method::Exact { cap: self.cap },
+            other => {
+                return Err(parameter("method", format!("'{other}': take one of fgs, cfgs, screen, exact")));
+            }
+        };
+        let (precision, table) = (self.precision.parse()?, self.lut.parse()?);
+        let plan = Plan { method, p: self.p, precision, table, certify: self.certify };
+        plan.check().map(|()| plan)
+    }
+}
+
+/// What is done with the events of a crystal, likewise.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct EventOptions {
+    channels: String,
+    window: Option<usize>,
+    threshold: f64,
+    shifts: usize,
+    align: bool,
+    pairs: Option<f64>,
+}
+
+impl EventOptions {
+    fn rules(&self, plan: &Plan, samples: usize) -> Result<Rules, Error> {
+        let pairs = |penalty| PairPlan { single: *plan, penalty, ..PairPlan::default() };
+        Ok(Rules {
+            channels: self.channels.parse()?,
+            window: self.window.unwrap_or(Rules::DEFAULT.window.min(samples)),
+            threshold: self.threshold,
+            shifts: self.shifts,
+            align: self.align,
+            pairs: self.pairs.map(pairs),
+            ..Rules::DEFAULT
+        })
+    }
+}
+
+fn parameter(name: &'static str, problem: String) -> Error {
+    Error::Parameter { name, problem }
+}
+
+fn shape(what: &'static str, problem: String) -> PyErr {
+    error(Error::Shape { what, problem })
+}
+
+/// Refuses numbers that are not finite; `each` numbers belong to one of what they are counted in.
+fn finite(name: &'static str, numbers: &[f32], unit: &str, each: usize) -> PyResult<()> {
+    match numbers.iter().position(|x| !x.is_finite()) {
+        Some(at) => {
+            Err(error(parameter(name, format!("{unit} {}: a number that is not finite", at / each.max(1)))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The positions (mm) of the points of a basis, one for each.
+fn positions(points: usize, array: &PyReadonlyArray2<'_, f32>) -> PyResult<Vec<[f32; 3]>> {
+    if array.shape() != [points, 3] {
+        let problem = format!("an array of shape {:?}; {points} points have ({points}, 3)", array.shape());
+        return Err(shape("positions", problem));
+    }
+    let numbers = array.as_slice()?;
+    finite("positions", numbers, "point", 3)?;
+    Ok(numbers.as_chunks().0.to_vec())
+}
+
+/// Answers as arrays, one for each of their fields; `second` is -1 where there is no other point.
+fn arrays<'py>(py: Python<'py>, found: &[Found]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let of = |value: fn(&Found) -> f64| PyArray1::from_iter(py, found.iter().map(value));
+    let place = |value: fn(&Found) -> i64| PyArray1::from_iter(py, found.iter().map(value));
+    dict.set_item("index", place(|found| found.index as i64))?;
+    dict.set_item("fom", of(|found| found.fom))?;
+    dict.set_item("second", place(|found| found.second.map_or(-1, |second| second as i64)))?;
+    dict.set_item("gap", of(|found| found.gap))?;
+    dict.set_item("spread", of(|found| found.spread))?;
+    let flags = PyDict::new(py);
+    for flag in FLAGS {
+        let has = PyArray1::from_iter(py, found.iter().map(|found| found.flags.has(flag)));
+        flags.set_item(flag.words()[0], has)?;
+    }
+    dict.set_item("flags", flags)?;
+    Ok(dict)
+}
+
+/// The points of one segment, ready to be searched.
+#[pyclass(frozen)]
+pub struct Search {
+    prepared: Arc<Prepared>,
+    /// Channels and samples.
+    shape: [usize; 2],
+}
+
+#[pymethods]
+impl Search {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        basis: PyReadonlyArray3<'_, f32>,
+        positions: PyReadonlyArray2<'_, f32>,
+        options: Options,
+    ) -> PyResult<Self> {
+        let &[points, channels, samples] = basis.shape() else { unreachable!("three dimensions") };
+        let values = basis.as_slice()?;
+        finite("basis", values, "point", channels * samples)?;
+        let (positions, values) = (self::positions(points, &positions)?, values.to_vec());
+        let prepare = || {
+            let basis = SegmentBasis::new(channels, samples, positions, values)?;
+            Prepared::new(&options.plan()?, &basis)
+        };
+        let prepared = py.detach(prepare).map_err(error)?;
+        Ok(Search { prepared: Arc::new(prepared), shape: [channels, samples] })
+    }
+
+    fn locate<'py>(
+        &self,
+        py: Python<'py>,
+        events: PyReadonlyArray3<'py, f32>,
+        energies: PyReadonlyArray1<'py, f64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let &[count, channels, samples] = events.shape() else { unreachable!("three dimensions") };
+        if [channels, samples] != self.shape {
+            let [wanted, of_each] = self.shape;
+            let problem =
+                format!("{channels} channels of {samples} samples, {wanted} of {of_each} in the basis");
+            return Err(shape("events", problem));
+        }
+        if energies.len() != count {
+            return Err(shape("energies", format!("{} for {count} events", energies.len())));
+        }
+        let (signals, energies) = (events.as_slice()?, energies.as_slice()?);
+        let size = Batching::default().size;
+        let batches = signals.chunks(size * channels * samples).zip(energies.chunks(size));
+        let batches: Result<Vec<_>, _> =
+            batches.map(|(signals, energies)| Events::new(channels, samples, energies, signals)).collect();
+        // The message counts the events of all batches.
+        let batches =
+            batches.or_else(|_| Events::new(channels, samples, energies, signals).map(|all| vec![all]));
+        let batches = batches.map_err(error)?;
+        let found = on_runtime(py, || (), |rt| search(rt, &self.prepared, batches))?;
+        arrays(py, &found)
+    }
+}
+
+/// Answers for batches of events, each a task.
+fn search(rt: &Runtime, prepared: &Arc<Prepared>, batches: Vec<Events>) -> Result<Vec<Found>, Error> {
+    let submit = |events: Events| {
+        let (prepared, answers) = (Arc::clone(prepared), rt.register_empty::<Vec<Found>>());
+        let task = rt.task("search").operands((write(&answers),)).cpu(move |(mut answers,)| {
+            answers.put(prepared.search(&events, &[])?);
+            Ok::<(), Error>(())
+        });
+        task.submit().map(|_| answers)
+    };
+    let answers = batches.into_iter().map(submit).collect::<Result<Vec<_>, _>>()?;
+    let mut all = Vec::new();
+    for answers in answers {
+        all.extend(rt.take(answers)?);
+    }
+    Ok(all)
+}
+
+/// The points of a crystal, by segments.
+#[pyclass(frozen)]
+pub struct Crystal {
+    basis: Basis,
+    plan: Plan,
+    rules: Rules,
+}
+
+#[pymethods]
+impl Crystal {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        basis: PyReadonlyArray3<'_, f32>,
+        positions: PyReadonlyArray2<'_, f32>,
+        segments: PyReadonlyArray1<'_, i64>,
+        options: Options,
+        events: EventOptions,
+    ) -> PyResult<Self> {
+        let &[points, channels, samples] = basis.shape() else { unreachable!("three dimensions") };
+        let values = basis.as_slice()?;
+        finite("basis", values, "point", channels * samples)?;
+        let segment = |(point, &number): (usize, &i64)| {
+            usize::try_from(number).ok().and_then(Segment::from_index).ok_or_else(|| {
+                let problem = format!("point {point}: {number}; segments have the numbers 0 to 35");
+                error(parameter("segments", problem))
+            })
+        };
+        let segments = segments.as_slice()?.iter().enumerate().map(segment).collect::<PyResult<Vec<_>>>()?;
+        let plan = options.plan().map_err(error)?;
+        let rules = events.rules(&plan, samples).map_err(error)?;
+        let (positions, values) = (self::positions(points, &positions)?, values.to_vec());
+        let sampling = Sampling { samples, step: 1.0, before: 0 };
+        let basis = Basis::new(sampling, positions, segments, values).map_err(error)?;
+        let crystal = Crystal { basis, plan, rules };
+        // Bad rules and bases are refused here, not with the first events; this plan takes no time to prepare.
+        on_runtime(py, || (), |rt| crystal.flow(rt, &Plan::DEFAULT).map(drop))?;
+        Ok(crystal)
+    }
+
+    fn locate<'py>(
+        &self,
+        py: Python<'py>,
+        events: PyReadonlyArray3<'py, f32>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let &[count, channels, samples] = events.shape() else { unreachable!("three dimensions") };
+        if channels != CHANNELS {
+            return Err(shape("events", format!("{channels} channels; a crystal has {CHANNELS}")));
+        }
+        let (signals, each) = (events.as_slice()?, channels * samples);
+        let event = |number: usize| &signals[number * each..][..each];
+        let answers = on_runtime(py, || (), |rt| self.search(rt, (0..count).map(event)))?;
+        let hits =
+            || answers.iter().flat_map(|answer| answer.places.iter().map(move |place| (answer, place)));
+        let number = |value: fn((&Answer, &Place)) -> i64| PyArray1::from_iter(py, hits().map(value));
+        let dict = arrays(py, &hits().map(|(_, place)| place.found).collect::<Vec<_>>())?;
+        dict.set_item("event", number(|(answer, _)| answer.number as i64))?;
+        dict.set_item("segment", number(|(_, place)| place.segment.index() as i64))?;
+        dict.set_item("energy", PyArray1::from_iter(py, hits().map(|(_, place)| place.energy)))?;
+        Ok(dict)
+    }
+}
+
+impl Crystal {
+    fn flow<'a>(&'a self, rt: &'a Runtime, plan: &'a Plan) -> Result<Flow<'a, 'a>, Error> {
+        Flow::new(rt, plan, Batching::default(), &self.basis, self.rules.clone())
+    }
+
+    fn search<'e>(
+        &self,
+        rt: &Runtime,
+        events: impl Iterator<Item = &'e [f32]>,
+    ) -> Result<Vec<Answer>, String> {
+        let said = |error: Error| error.to_string();
+        let (now, mut answers) = (Instant::now(), Vec::new());
+        let mut flow = self.flow(rt, &self.plan).map_err(said)?;
+        for (number, signals) in events.enumerate() {
+            let event = Event { timestamp: 0, hit: None, signals: signals.to_vec() };
+            flow.push(event, now).map_err(|error| format!("event {number}: {error}"))?;
+            if flow.on_the_way() >= ON_THE_WAY {
+                flow.wait(now, &mut answers).map_err(said)?;
+            }
+        }
+        flow.finish(now, &mut answers).map_err(said)?;
+        Ok(answers)
+    }
+}
