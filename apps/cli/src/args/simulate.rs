@@ -25,7 +25,10 @@ Examples
     zellige machine calibrate --tile 256 --workers 2
     zellige simulate cholesky --n 8192 --tile 256 --platform host --workers 2 --sched lws
   Four GPUs:
-    zellige simulate cholesky --n 65536 --tile 1024 --precision hp1:band=2 --platform v100x4";
+    zellige simulate cholesky --n 65536 --tile 1024 --precision hp1:band=2 --platform v100x4
+  A machine of your own, from a shipped one:
+    zellige simulate platforms v100x4 > mine.toml
+    zellige simulate cholesky --n 65536 --tile 1024 --platform mine.toml";
 
 /// The words after `simulate`.
 #[derive(Debug, Subcommand)]
