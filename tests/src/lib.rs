@@ -58,4 +58,6 @@ mod documentation {
     struct Install;
     #[doc = include_str!("../../docs/how-to/out-of-core.md")]
     struct OutOfCore;
+    #[doc = include_str!("../../docs/explanation/simulation.md")]
+    struct VirtualTime;
 }

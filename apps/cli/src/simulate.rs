@@ -27,7 +27,11 @@ pub fn run(verb: &Simulate) -> anyhow::Result<()> {
     match verb {
         Simulate::Tor(args) => simulations(&args.common, args.n, Some(args.m)),
         Simulate::Cholesky(args) => simulations(&args.common, args.n, None),
-        Simulate::Platforms => platforms(),
+        Simulate::Platforms { name: None } => platforms(),
+        Simulate::Platforms { name: Some(name) } => {
+            let platform = Platform::shipped(name).map_err(|error| CommandError::option("NAME", error))?;
+            out::print(&platform.to_toml()?)
+        }
     }
 }
 
@@ -125,6 +129,11 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
         let (report, outcome) = simulate(&request, &platform).map_err(|error| match error {
             Error::NeedsNorms(_) => {
                 CommandError::option("--precision", format!("{error} (--norms FILE)")).into()
+            }
+            Error::Linalg(zellige_dense::Error::Precision { .. }) => {
+                let problem =
+                    format!("{rule}: simulations have float32 tiles alone: take fp32, or a rule below it");
+                CommandError::option("--precision", problem).into()
             }
             Error::Linalg(error @ zellige_dense::Error::Copies { .. }) => {
                 CommandError::option("--copies", error).into()

@@ -223,7 +223,7 @@ pub struct LqcdSystem {
     #[arg(long, value_name = "BC", default_value_t = Boundary::default())]
     pub bc: Boundary,
     /// Residual relative to the source that is small enough.
-    #[arg(long, value_name = "TOL", default_value_t = 1e-10)]
+    #[arg(long, value_name = "TOL", default_value = "1e-10")]
     pub tol: f64,
     /// Most iterations for each right-hand side.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
@@ -308,7 +308,7 @@ pub struct LqcdMultishift {
     #[command(flatten)]
     pub system: LqcdSystem,
     /// Shifts, 0 or more.
-    #[arg(long, value_name = "SIGMA,..", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "SIGMA,..", value_delimiter = ',', allow_hyphen_values = true, required = true)]
     pub shifts: Vec<f64>,
     /// A tolerance for each shift, in place of --tol.
     #[arg(long, value_name = "TOL,..", value_delimiter = ',', conflicts_with = "tol")]

@@ -25,7 +25,10 @@ Examples
     zellige machine calibrate --tile 256 --workers 2
     zellige simulate cholesky --n 8192 --tile 256 --platform host --workers 2 --sched lws
   Four GPUs:
-    zellige simulate cholesky --n 65536 --tile 1024 --precision hp1:band=2 --platform v100x4";
+    zellige simulate cholesky --n 65536 --tile 1024 --precision hp1:band=2 --platform v100x4
+  A machine of your own, from a shipped one:
+    zellige simulate platforms v100x4 > mine.toml
+    zellige simulate cholesky --n 65536 --tile 1024 --platform mine.toml";
 
 /// The words after `simulate`.
 #[derive(Debug, Subcommand)]
@@ -36,17 +39,20 @@ pub enum Simulate {
     /// A Cholesky factorisation alone.
     #[command(after_long_help = SIMULATE_CHOLESKY_EXAMPLES)]
     Cholesky(SimulateCholesky),
-    /// The platforms that are shipped, and where their numbers come from.
-    Platforms,
+    /// The platforms that are shipped, and where their numbers come from; or one of them, as a file to edit.
+    Platforms {
+        /// Print this one as the file that --platform reads.
+        name: Option<String>,
+    },
 }
 
 /// `simulate tor`.
 #[derive(Debug, Args)]
 pub struct SimulateTor {
-    /// Measurements: the order of the covariance matrix.
+    /// Measurements: the order of the covariance matrix, n of `tor info`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub n: u32,
-    /// Rows of the reconstructor.
+    /// Rows of the reconstructor, m of `tor info`.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub m: u32,
     #[command(flatten)]
@@ -69,9 +75,10 @@ pub struct SimulateCommon {
     /// Tile size.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
-    /// Precision rule, as for `tor run`; may be repeated.
+    /// Precision rule, as for `tor run` but for fp64; may be repeated.
     ///
-    /// Each rule is an option of its own, no list: rules contain commas. Rules that use norms need --norms.
+    /// Each rule is an option of its own, no list: rules contain commas. Rules that use norms need --norms. Tiles are
+    /// float32.
     #[arg(long = "precision", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
     /// Norms of tiles from `tor run --norms-out`, for rules that use norms.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use zellige_app::text::digits;
+use zellige_files::array::is_array;
 use zellige_files::observe::Observer;
 use zellige_psa::array::Array;
 use zellige_psa::basis::{Basis, Sampling};
@@ -196,7 +197,7 @@ fn folders(
 
 /// Where the events of a whole crystal come from.
 enum Source {
-    /// A folder, and how many of its events were taken.
+    /// A folder or an array, and how many of its events were taken.
     Folder(Box<Events>, usize),
     /// Frames, with the map of their channels where they are those of digitisers.
     File(Box<EventFile>, Option<ChannelMap>),
@@ -207,11 +208,18 @@ impl Source {
     /// A folder or a file that cannot be read, frames of digitisers without a map, a map of another sampling.
     fn open(args: &PsaRunArgs, sampling: Sampling) -> anyhow::Result<Self> {
         let refuse = |problem: String| Err(CommandError::option("--channel-map", problem).into());
-        if args.events.is_dir() {
+        let is_array = is_array(&args.events);
+        if is_array || args.events.is_dir() {
             if args.channel_map.is_some() {
-                return refuse("of meaning for frames of digitisers: --events is a folder".into());
+                return refuse(
+                    "of meaning for frames of digitisers: --events is a folder or an array".into(),
+                );
             }
-            return Ok(Source::Folder(Box::new(files::events::read(&args.events)?), 0));
+            let events = match is_array {
+                true => files::events::read_signals(&args.events, sampling)?,
+                false => files::events::read(&args.events)?,
+            };
+            return Ok(Source::Folder(Box::new(events), 0));
         }
         let needs = EventFile::needs(&args.events)?;
         let map = args.channel_map.as_deref().map(ChannelMap::read).transpose()?;

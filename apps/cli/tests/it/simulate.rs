@@ -203,6 +203,7 @@ fn what_is_wrong_is_said() {
         (["--device-memory", "-1"], 2, "bytes as in 20GB"),
         (["--workers", "2"], 2, "--platform host"),
         (["--precision", "hp1:operand=1e-2"], 2, "norms"),
+        (["--precision", "fp64"], 2, "float32 tiles alone: take fp32"),
         (["--precision", "x3"], 1, "no kind has a rate"),
         (["--precision", "tf32"], 1, "no device can run it in \"tf32\": no kind has a rate"),
         (["--precision", "fp8:band=2"], 1, "no device can run it in \"fp8\": no kind has a rate"),
@@ -217,4 +218,21 @@ fn what_is_wrong_is_said() {
     }
     let listed = run(folder.path(), &["simulate", "platforms"]);
     assert!(listed.stdout.contains("gh200x4") && listed.stdout.contains("section VIII"));
+}
+
+/// One of the shipped platforms, as a file: simulations on it are those on the shipped one.
+#[test]
+fn a_shipped_platform_is_a_file_to_edit() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = run(folder.path(), &["simulate", "platforms", "v100x4"]);
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    std::fs::write(folder.path().join("mine.toml"), &printed.stdout).unwrap();
+    let on = |platform: &str| {
+        let ran = run(folder.path(), &[&SMALL[..8], &["--platform", platform, "--json", "-"]].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        results(&ran.stdout)
+    };
+    assert_eq!(on("mine.toml"), on("v100x4"));
+    let refused = run(folder.path(), &["simulate", "platforms", "v100"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("p100x4"), "{}", refused.stderr);
 }

@@ -90,6 +90,33 @@ pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -
     write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))
 }
 
+/// Reads the signals of events (keV, events x 37 x samples, float32) from an array, in the sampling of a basis. Nothing is known of their hits, and their
+/// times are 0.
+///
+/// # Errors
+/// [`Error::File`] for a file that cannot be read, [`Error::Format`] with the byte for one that holds something else.
+pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
+    let array = Array::open(path)?.of(&["f4"], 3)?;
+    let count = array.sides()[0];
+    if array.sides()[1..] != [CHANNELS, sampling.samples] {
+        let problem = format!(
+            "an array of shape {:?}: events x {CHANNELS} x {} is needed, as the basis is sampled",
+            array.sides(),
+            sampling.samples
+        );
+        return Err(Error::Format { path: path.to_owned(), offset: Some(array.begin()), problem });
+    }
+    Ok(Events {
+        sampling,
+        hits: 0,
+        signals: array.finite()?,
+        energies: Vec::new(),
+        positions: Vec::new(),
+        segments: Vec::new(),
+        timestamps: vec![0; count],
+    })
+}
+
 /// Reads events from a folder.
 ///
 /// # Errors

@@ -74,6 +74,12 @@ fn fields_and_events_come_back() {
     let made = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
     event_files::write(place.path(), &made, &spec, &detector).expect("written");
     assert_eq!(event_files::read(place.path()).expect("read"), made);
+    let array = place.path().join("signals.npy");
+    let alone = event_files::read_signals(&array, made.sampling).expect("read");
+    assert_eq!((alone.count(), &alone.signals), (5, &made.signals));
+    let other = Sampling { samples: made.sampling.samples - 1, ..made.sampling };
+    let error = event_files::read_signals(&array, other).expect_err("another length").to_string();
+    assert!(error.contains("[5, 37, 60]") && error.contains("37 x 59"), "{error}");
 }
 
 #[test]

@@ -215,7 +215,9 @@ fn reconstructor(
     } else if is_array(path) {
         return Err(TorError::content(
             path,
-            format!("an npy file holds one reconstructor, the system has {targets} targets: choose one"),
+            format!(
+                "an npy file holds one reconstructor, the system has {targets} targets: choose one with --target X,Y"
+            ),
         ));
     } else {
         read(path, Some(&format!("R{target}")))?

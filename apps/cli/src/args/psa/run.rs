@@ -27,8 +27,8 @@ signals of the others are subtracted, four times at most.
 
 The basis of a whole crystal is a folder of `psa simulate`, a basis of GRETINA (it begins \"GRETA basis signals\"), zellige records (`psa simulate
 --record`) or an archive (FILE.npz) with signals (points x 37 x samples), positions (mm), segments (0 to 35) and sampling (ns between samples,
-samples before charges move). Its events are a folder of `psa events`, or GEB frames: those of `psa frames --channels all`, or traces of
-digitisers (mode 3) with --channel-map FILE. Its keys:
+samples before charges move). Its events are a folder of `psa events`, an array (events x 37 x samples, keV, float32, sampled as the basis is), or
+GEB frames: those of `psa frames --channels all`, or traces of digitisers (mode 3) with --channel-map FILE. Its keys:
   step = 10.0         ns between samples, as in the basis
   baseline = 20       so many samples at the beginning of a trace are averaged and taken from it
   begin = 98          sample of a trace that is the first one of the event
@@ -39,7 +39,7 @@ digitisers (mode 3) with --channel-map FILE. Its keys:
   polarity = -1       1 where collected charge raises the trace, -1 where it lowers it
   t0 = 12.5           so much later is this channel than the others (ns); 0 where it is left out
 
-With arrays, hits of one segment: the basis by point, channel and sample (float32 or float64, where 1 is the whole charge, or int16, where 16384 is), positions by point
+With --positions and --energies, hits of one segment, from arrays: the basis by point, channel and sample (float32 or float64, where 1 is the whole charge, or int16, where 16384 is), positions by point
 (mm), events by event, channel and sample (keV), energies (keV). Arrays are npy files or those of an archive (FILE.npz/NAME; FILE.h5/NAME in a
 build with the feature hdf5). With 37 channels they are those of a crystal, 36 segments and the core; with fewer
 the first is the hit segment's and the last the core's, positive where charge is collected.
@@ -48,6 +48,7 @@ Examples
   zellige psa run --basis basis --events ev --json hits.json
   zellige psa run --basis basis --events ev --cross-talk xt.cal --trapping 3000 --json hits.json
   zellige psa run --basis basis --events ev --pairs --align --array CrystalPositionLookUpTable --crystal 3 --json hits.json
+  zellige psa run --basis basis --events measured.npy --json hits.json
   zellige psa run --basis gretina.dat --events run1.geb --channel-map map.toml --window 40 --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --channels hit-core --method cfgs --precision mixed";
