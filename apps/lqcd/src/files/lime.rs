@@ -71,6 +71,9 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
             }
             _ => source.skip(length)?,
         }
+        if padding > source.left() {
+            return Err(source.wrong(format!("the file ends within the record {name}: it is truncated")));
+        }
         source.skip(padding)?;
         if source.left() == 0 {
             break;

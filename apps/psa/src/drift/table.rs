@@ -119,7 +119,7 @@ impl Table {
 
 /// The speed (mm/ns) in a field (V/cm), of points in ascending order of the field.
 pub(super) fn interpolated(points: &[[f64; 2]], field: f64) -> f64 {
-    let next = points.partition_point(|point| point[0] < field);
+    let next = points.partition_point(|point| point[0] <= field);
     let before = if next == 0 { [0.0, 0.0] } else { points[next - 1] };
     match points.get(next) {
         Some(after) => before[1] + (after[1] - before[1]) * (field - before[0]) / (after[0] - before[0]),

@@ -277,8 +277,6 @@ fn a_complex_matrix_is_a_real_one_of_blocks() {
     assert!(!market.matrix.is_symmetric());
     let (_, skew) = complex("%%MatrixMarket matrix array complex skew-symmetric\n2 2\n7 1\n").unwrap();
     assert_eq!(skew, [[(0.0, 0.0), (-7.0, -1.0)], [(7.0, 1.0), (0.0, 0.0)]]);
-    let (_, real) = complex("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 4\n").unwrap();
-    assert_eq!(real, [[(4.0, 0.0)]], "a real matrix is as it is");
     for (text, says) in [
         ("%%MatrixMarket matrix coordinate complex hermitian\n2 2 1\n1 1 3 1\n", "diagonal is real"),
         ("%%MatrixMarket matrix coordinate complex skew-symmetric\n2 2 1\n1 1 0 1\n", "diagonal is zero"),
@@ -289,6 +287,14 @@ fn a_complex_matrix_is_a_real_one_of_blocks() {
         let error = complex(text).unwrap_err().to_string();
         assert!(error.contains(says), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_real_matrix_is_read_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.mtx");
+    std::fs::write(&path, "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 4\n").unwrap();
+    assert_eq!(market::read_as_real(&path).unwrap(), market::read(&path).unwrap());
 }
 
 #[test]

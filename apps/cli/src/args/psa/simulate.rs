@@ -35,8 +35,8 @@ Examples
 /// `psa simulate`.
 #[derive(Debug, Args)]
 pub struct PsaSimulate {
-    /// Crystal: TOML, or a .config of greta_siggen [default: the one that `psa crystal` prints].
-    #[arg(long, value_name = "FILE.toml|FILE.config")]
+    /// Crystal, TOML or a .config of greta_siggen [default: as `psa crystal` prints].
+    #[arg(long, value_name = "FILE")]
     pub crystal: Option<Input>,
     /// Spacing of the grid of the fields (mm).
     #[arg(long, value_name = "MM", default_value_t = 1.0)]

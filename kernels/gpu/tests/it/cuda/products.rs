@@ -148,8 +148,8 @@ fn factors_in_device_memory_are_told_by_the_pointer_mode() {
 }
 
 #[test]
-fn eight_bit_products_get_what_they_document() {
-    with("eight_bit_products_get_what_they_document", &["cuda", "cublasLt"], &LARGE, || {
+fn eight_bit_numbers_are_multiplied_as_documented() {
+    with("eight_bit_numbers_are_multiplied_as_documented", &["cuda", "cublasLt"], &LARGE, || {
         let gpu = Gpu::new();
         let entry = |i: usize, l: usize| ((i + 2 * l) % 3) as f64 - 1.0;
         let numbers: Vec<f64> = (0..16 * 16).map(|p| entry(p / 16, p % 16)).collect();
