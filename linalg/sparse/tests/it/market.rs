@@ -243,8 +243,11 @@ fn fuzz() {
     assert!(cases > 0);
 }
 
-/// What stands for a file's complex matrix, as the blocks of it say: real and imaginary parts by row and column.
-fn complex(text: &str) -> Result<(Market, Vec<Vec<(f64, f64)>>), Error> {
+/// Real and imaginary parts by row and column.
+type Dense = Vec<Vec<(f64, f64)>>;
+
+/// What stands for a file's complex matrix, as the blocks of it say.
+fn complex(text: &str) -> Result<(Market, Dense), Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mtx");
     std::fs::write(&path, text).unwrap();
