@@ -75,7 +75,7 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
     };
     let width = lines.first().map_or(1.0, |(_, spectrum)| spectrum.step) * together as f64;
     let most = lines.iter().flat_map(|(_, spectrum)| sums(spectrum)).max().unwrap_or(1);
-    let mut chart = Chart::new(900.0, 380.0, [24.0, 14.0, 42.0, 64.0], "counts by energy");
+    let mut chart = Chart::new(900.0, 380.0, [24.0, 22.0, 42.0, 64.0], "counts by energy");
     // So that one count is not the axis itself.
     let y = Scale::log(0.5, most.max(1) as f64, chart.bottom, chart.top);
     let x = Scale::linear(0.0, steps as f64 * width / together as f64, chart.left, chart.right);
