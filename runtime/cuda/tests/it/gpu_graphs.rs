@@ -278,6 +278,8 @@ fn operands_that_were_given_up_are_found_again() {
         for pair in others.windows(2).filter(|_| i % 3 == 1) {
             averages.rt.submit(Step::by(1.0), (read(&pair[0]), update(&pair[1]))).unwrap();
         }
+        // Tasks that wait for nothing might otherwise all run before the second replay.
+        averages.rt.wait_all().unwrap();
     }
     assert_eq!(averages.rt.read(&averages.y).unwrap()[0], averages.wanted);
     let (recorded, launched) = counts(&averages.rt);
