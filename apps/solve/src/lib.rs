@@ -19,7 +19,7 @@
 //! let solved = Solved { rhs: 1, shift: None, answer, history };
 //! let page = zellige_solve::report::of_solved("flow", std::slice::from_ref(&solved));
 //! assert!(page.finish().contains("<svg"));
-//! assert!(SolveResult::new(&a, &solved).converged);
+//! assert!(SolveResult::new(&a, false, &solved).converged);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
