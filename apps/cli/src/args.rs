@@ -46,7 +46,7 @@ pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem,
 pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };
-pub use trace::{TraceArgs, TraceCompareArgs, TraceVerb};
+pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use vector::VectorSource;
 
 const TOP_EXAMPLES: &str = "\
@@ -62,7 +62,7 @@ Begin with
   zellige lqcd generate --size 8 -o small.lat  a gauge field; zellige lqcd invert small.lat: a propagator in it
   zellige machine show                  what this machine offers
   zellige simulate tor --help           what another machine would do
-  zellige trace run.zt                  what every worker did in a run with --trace run.zt
+  zellige trace summary run.zt          what every worker did in a run with --trace run.zt
   zellige selftest                      whether the runtime does what it should here
   zellige help tor run                  every option, with examples
 
@@ -143,9 +143,9 @@ pub enum Verb {
     /// Predict times on a machine from its platform file: nothing runs, time is virtual.
     #[command(subcommand)]
     Simulate(Simulate),
-    /// What a run did, from the trace that it wrote: a summary, and files for viewers.
-    #[command(after_long_help = trace::EXAMPLES)]
-    Trace(TraceArgs),
+    /// What a run did, from the trace that it wrote: a summary, files for viewers, a comparison.
+    #[command(subcommand, after_long_help = trace::EXAMPLES)]
+    Trace(TraceVerb),
     /// Check the runtime on this machine: random task graphs on emulated devices, compared bit by bit with a sequential run.
     #[command(after_long_help = selftest::NOTES)]
     Selftest(SelftestArgs),

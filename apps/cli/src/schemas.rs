@@ -60,6 +60,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("machine calibrate", schema::<machine::models::Known>()),
         ("simulate tor", schema::<zellige_tor::pipeline::simulate::Report>()),
         ("simulate cholesky", schema::<zellige_tor::pipeline::simulate::Report>()),
+        ("trace summary", schema::<crate::trace::Summary>()),
         ("selftest", schema::<zellige_checks::Report>()),
         ("doctor", schema::<doctor::Figures>()),
     ]

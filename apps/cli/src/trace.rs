@@ -1,4 +1,6 @@
-//! Trace files: the ending of the name says the format. And `zellige trace`, which reads the native one.
+//! Trace files that a run writes: the ending of the name says the format. And `zellige trace`, which reads the native one.
+
+mod summary;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,32 +13,61 @@ use zellige_app::text::digits;
 use zellige_runtime::Trace;
 use zellige_runtime::trace::Report;
 
-use crate::args::{Output, TraceArgs, TraceCompareArgs, TraceVerb};
+use crate::args::{Output, TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 use crate::exit::CommandError;
 use crate::out;
+use crate::results::{is_stdout, write_json};
+
+pub use summary::Summary;
 
 /// More than any run leaves: hundreds of millions of tasks.
 const MOST_BYTES: u64 = 16 << 30;
 
-/// Sums a trace up, and writes it in other forms.
+/// Sums a native trace up, writes it in another form, or compares it with another one.
 ///
 /// # Errors
 /// A file that is no native trace; an output that cannot be written.
-pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
-    let file = match (&args.verb, &args.file) {
-        (Some(TraceVerb::Compare(args)), _) => return compare(args),
-        (None, Some(file)) => file,
-        (None, None) => unreachable!("a file is required where there is no verb"),
-    };
-    let trace = read(file)?;
-    let title = file.file_stem().unwrap_or_default().to_string_lossy();
-    for file in &args.output {
-        file.write(&trace, &title)?;
+pub fn run(verb: &TraceVerb) -> anyhow::Result<()> {
+    match verb {
+        TraceVerb::Summary(args) => summarise(args),
+        TraceVerb::Html(args) => convert(args, Format::Html),
+        TraceVerb::Perfetto(args) => convert(args, Format::Chrome),
+        TraceVerb::Paje(args) => convert(args, Format::Paje),
+        TraceVerb::Compare(args) => compare(args),
     }
-    match args.output.iter().any(|file| file.output().is_stdout()) {
+}
+
+/// What the run did, as text and as JSON.
+fn summarise(args: &TraceSummaryArgs) -> anyhow::Result<()> {
+    let report = read(&args.file)?.report();
+    write_json(args.json.as_ref(), &[Summary::from(&report)])?;
+    match is_stdout(args.json.as_ref()) {
         true => Ok(()),
-        false => out::print(&trace.report().to_string()),
+        false => out::print(&report.to_string()),
     }
+}
+
+/// The same run in another form.
+fn convert(args: &TraceFormArgs, format: Format) -> anyhow::Result<()> {
+    let from: &Path = &args.file;
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => Output::from(from.with_extension(format.ending()).into_os_string()),
+    };
+    if *output == *from {
+        let problem = format!(
+            "the trace itself would be replaced; say with -o FILE.{} where to write",
+            format.ending()
+        );
+        return Err(CommandError::option(from.display(), problem).into());
+    }
+    let title = from.file_stem().unwrap_or_default().to_string_lossy();
+    let to = TraceFile { output, format };
+    to.write(&read(from)?, &title)?;
+    if !to.output.is_stdout() {
+        out::note(&format!("wrote {}", to.output.display()));
+    }
+    Ok(())
 }
 
 /// Reads a trace in the native form.
@@ -129,6 +160,18 @@ enum Format {
     Html,
 }
 
+impl Format {
+    /// The usual ending of its files.
+    fn ending(self) -> &'static str {
+        match self {
+            Format::Native => "zt",
+            Format::Chrome => "json",
+            Format::Paje => "paje",
+            Format::Html => "html",
+        }
+    }
+}
+
 /// A trace that will be written.
 #[derive(Clone, Debug)]
 pub struct TraceFile {
@@ -157,11 +200,6 @@ impl FromStr for TraceFile {
 }
 
 impl TraceFile {
-    /// Where it goes.
-    pub fn output(&self) -> &Output {
-        &self.output
-    }
-
     /// The address that a page at `report` gives to a trace page; `None` for other formats.
     pub fn page_for(&self, report: &Path) -> Option<String> {
         let page: &Path = &self.output;

@@ -214,14 +214,21 @@ fn a_native_trace_is_summed_up_and_becomes_any_other() {
     run(here, &arguments).expect(0);
     let bytes = fs::read(here.join("t.zt")).unwrap();
     assert!(bytes.starts_with(b"zltrace\n"));
-    let summary = run(here, &["trace", "t.zt"]).expect(0);
+    let summary = run(here, &["trace", "summary", "t.zt", "--json", "summary.json"]).expect(0);
     assert!(summary.stdout.contains("potrf"), "{}", summary.stdout);
-    let forms = ["trace", "t.zt", "-o", "t.json", "-o", "t.paje", "-o", "t.html", "-o", "again.zt"];
-    run(here, &forms).expect(0);
-    for form in ["t.json", "t.paje", "t.html"] {
-        assert!(fs::read_to_string(here.join(form)).unwrap().contains("potrf"), "{form} names the tasks");
+    let figures: Value = serde_json::from_slice(&fs::read(here.join("summary.json")).unwrap()).unwrap();
+    let figures = &figures["results"][0];
+    let runs = |name: &str| {
+        let all = figures["codelets"].as_array().unwrap();
+        all.iter().find(|codelet| codelet["name"] == name).unwrap()["count"].as_u64().unwrap()
+    };
+    assert!(figures["tasks"].as_u64().unwrap() > runs("potrf") && runs("potrf") > 1, "{figures}");
+    for (form, file) in [("perfetto", "t.json"), ("paje", "t.paje"), ("html", "t.html")] {
+        run(here, &["trace", form, "t.zt"]).expect(0).says(file);
+        assert!(fs::read_to_string(here.join(file)).unwrap().contains("potrf"), "{form} names the tasks");
+        let printed = run(here, &["trace", form, "t.zt", "-o", "-"]).expect(0);
+        assert_eq!(printed.stdout.as_bytes(), fs::read(here.join(file)).unwrap());
     }
-    assert_eq!(fs::read(here.join("again.zt")).unwrap(), bytes);
     // The stages of a reconstruction are phases of the trace.
     let perfetto: serde_json::Value =
         serde_json::from_slice(&fs::read(here.join("t.json")).unwrap()).unwrap();
@@ -236,11 +243,13 @@ fn a_native_trace_is_summed_up_and_becomes_any_other() {
     assert!(phases.windows(3).any(|three| three == in_order), "{phases:?}");
 
     fs::write(here.join("cut.zt"), &bytes[..bytes.len() / 2]).unwrap();
-    run(here, &["trace", "cut.zt"]).expect(2).says("it was cut off");
-    run(here, &["trace", "t.json"]).expect(2).says("not a native trace file");
-    run(here, &["trace", "none.zt"]).expect(2).says("none.zt");
-    run(here, &["trace", "t.zt", "-o", "t.zt"]).expect(2);
-    run(here, &["trace", "t.zt", "-o", "t.txt"]).expect(2).says(".zt");
+    run(here, &["trace", "summary", "cut.zt"]).expect(2).says("it was cut off");
+    run(here, &["trace", "summary", "t.json"]).expect(2).says("not a native trace file");
+    run(here, &["trace", "html", "none.zt"]).expect(2).says("none.zt");
+    run(here, &["trace", "html", "t.zt", "-o", "t.zt"]).expect(2);
+    fs::write(here.join("named.html"), &bytes).unwrap();
+    run(here, &["trace", "html", "named.html"]).expect(2).says("-o FILE.html");
+    assert_eq!(fs::read(here.join("named.html")).unwrap(), bytes);
 }
 
 #[test]

@@ -210,7 +210,7 @@ class Runtime:
         self._rt.cancel_all()
 
     def write_trace(self, path: str | _os.PathLike[str]) -> None:
-        """Write what was recorded; ``zellige trace FILE -o run.html`` makes a page of it."""
+        """Write what was recorded; ``zellige trace html FILE`` makes a page of it."""
         self._rt.write_trace(path)
 
 

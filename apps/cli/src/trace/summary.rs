@@ -1,0 +1,150 @@
+//! What a trace says about a run, for machines.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use zellige_runtime::trace::{CodeletReport, IdleState, KindReport, LinkReport, Report};
+
+/// What a run did.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Summary {
+    /// Tasks that ran.
+    tasks: usize,
+    /// Tasks among them that failed.
+    failed: usize,
+    /// Records that did not fit: the other figures know nothing of them.
+    lost: u64,
+    /// From the first body's start to the last body's end.
+    makespan_seconds: f64,
+    /// Time in bodies, added over the workers.
+    busy_seconds: f64,
+    /// Time in bodies / (workers x makespan), 0 to 1.
+    kernels_share: f64,
+    /// The work of all tasks shared out over all workers, each kind with its own times.
+    area_bound_seconds: f64,
+    /// The longest chain of dependencies.
+    critical_path_bound_seconds: f64,
+    /// Floating-point operations of all tasks, as their codelets said.
+    flops: f64,
+    /// The workers by kind.
+    kinds: Vec<Kind>,
+    /// The program's phases in their order.
+    phases: Vec<Phase>,
+    /// The codelets, the one with the most time first.
+    codelets: Vec<Codelet>,
+    /// Links that moved something.
+    links: Vec<Link>,
+}
+
+/// The workers of one kind.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Kind {
+    kind: String,
+    workers: usize,
+    tasks: usize,
+    busy_seconds: f64,
+    sleeping_seconds: f64,
+    searching_seconds: f64,
+    waiting_for_data_seconds: f64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Phase {
+    name: String,
+    seconds: f64,
+}
+
+/// The runs of one codelet.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Codelet {
+    name: String,
+    count: usize,
+    seconds: f64,
+    mean_seconds: f64,
+    median_seconds: f64,
+    min_seconds: f64,
+    max_seconds: f64,
+    stdev_seconds: f64,
+    flops: f64,
+    /// Measured / predicted time over the runs that had a prediction.
+    measured_over_predicted: Option<f64>,
+}
+
+/// What one link moved, or what was converted within one memory node.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Link {
+    from: String,
+    to: String,
+    transfers: usize,
+    converted: usize,
+    bytes: u64,
+    busy_seconds: f64,
+}
+
+impl From<&Report> for Summary {
+    fn from(report: &Report) -> Summary {
+        Summary {
+            tasks: report.tasks,
+            failed: report.failed,
+            lost: report.lost,
+            makespan_seconds: report.makespan.as_secs_f64(),
+            busy_seconds: report.busy.as_secs_f64(),
+            kernels_share: report.kernels_share(),
+            area_bound_seconds: report.area_bound.as_secs_f64(),
+            critical_path_bound_seconds: report.critical_path_bound.as_secs_f64(),
+            flops: report.flops,
+            kinds: report.kinds.iter().map(Kind::from).collect(),
+            phases: report
+                .phases
+                .iter()
+                .map(|(name, took)| Phase { name: name.clone(), seconds: took.as_secs_f64() })
+                .collect(),
+            codelets: report.codelets.iter().map(Codelet::from).collect(),
+            links: report.links.iter().map(Link::from).collect(),
+        }
+    }
+}
+
+impl From<&KindReport> for Kind {
+    fn from(report: &KindReport) -> Kind {
+        let idle = |state: IdleState| report.idle[state as usize].as_secs_f64();
+        Kind {
+            kind: report.kind.clone(),
+            workers: report.workers,
+            tasks: report.tasks,
+            busy_seconds: report.busy.as_secs_f64(),
+            sleeping_seconds: idle(IdleState::Sleeping),
+            searching_seconds: idle(IdleState::Searching),
+            waiting_for_data_seconds: idle(IdleState::WaitingForData),
+        }
+    }
+}
+
+impl From<&CodeletReport> for Codelet {
+    fn from(report: &CodeletReport) -> Codelet {
+        Codelet {
+            name: report.name.into(),
+            count: report.count,
+            seconds: report.total.as_secs_f64(),
+            mean_seconds: report.mean.as_secs_f64(),
+            median_seconds: report.median.as_secs_f64(),
+            min_seconds: report.min.as_secs_f64(),
+            max_seconds: report.max.as_secs_f64(),
+            stdev_seconds: report.stdev.as_secs_f64(),
+            flops: report.flops,
+            measured_over_predicted: report.measured_over_predicted(),
+        }
+    }
+}
+
+impl From<&LinkReport> for Link {
+    fn from(report: &LinkReport) -> Link {
+        Link {
+            from: report.from.clone(),
+            to: report.to.clone(),
+            transfers: report.transfers,
+            converted: report.converted,
+            bytes: report.bytes,
+            busy_seconds: report.busy.as_secs_f64(),
+        }
+    }
+}
