@@ -3,7 +3,7 @@
 //! | here | there |
 //! | --- | --- |
 //! | telescope | `p_tel`: `diam`, `cobs`; `p_geom`: `zenithangle` |
-//! | sensors | those of `p_wfss` that the first of `p_controllers` reads (`nwfs`): `type` "sh", `nxsub`, `fracsub`, `xpos`, `ypos`, `gsalt`, `thetaML`, `G` |
+//! | sensors | those of `p_wfss` that the first of `p_controllers` reads (`nwfs`): `type` "sh", `nxsub`, `fracsub`, `xpos`, `ypos`, `gsalt`, `thetaML` (radians), `G` |
 //! | light | `Lambda`, `pixsize`, `optthroughput`, `noise`, `gsmag`, `zerop`; `lgsreturnperwatt`, `laserpower`, `beamsize`, `lltx`, `llty`; `p_loop`: `ittime` |
 //! | turbulence | `p_atmos`: `r0`, `frac`, `alt`, `L0` |
 //! | truth sensor, mirror | `nact` - 1 sub-apertures and `coupling` of the "pzt" mirror at altitude 0 of `p_dms`; without one the finest sensor |
