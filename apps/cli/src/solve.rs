@@ -296,6 +296,13 @@ fn advice(args: &SolveArgs, a: &Csr, answer: &Answer) -> String {
             args.tol
         );
     }
+    if args.method.needs_symmetry() && !a.is_symmetric() {
+        return format!(
+            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: the matrix is not symmetric, and \
+             this --method is for symmetric ones; take auto, bicgstab or gmres",
+            args.tol
+        );
+    }
     let floor = answer.attainable / solution.rhs;
     if floor > args.tol {
         return format!(

@@ -135,14 +135,21 @@ fn what_is_wrong_has_a_code_and_a_name() {
     std::fs::write(here.join("z.mtx"), "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n")
         .unwrap();
     std::fs::write(here.join("b.mtx"), "%%MatrixMarket matrix array real general\n3 1\n1\n1\n1\n").unwrap();
+    let turn = "%%MatrixMarket matrix array real general\n2 2\n1\n-2\n2\n1\n";
+    std::fs::write(here.join("turn.mtx"), turn).unwrap();
     // A ring: every row adds up to zero, and ones are no combination of its columns.
     let of_row = |i: usize| [(i, i, 2), (i, i % 9 + 1, -1), (i % 9 + 1, i, -1)];
     let ring: String = (1..=9).flat_map(of_row).map(|(i, j, a)| format!("{i} {j} {a}\n")).collect();
     let ring = format!("%%MatrixMarket matrix coordinate real general\n9 9 27\n{ring}");
     std::fs::write(here.join("ring.mtx"), ring).unwrap();
     ok(here, &["matrix", "generate", "flow", "--size", "8x8x8", "-o", "a.mtx"]);
-    let cases: [(&[&str], i32, &str); 20] = [
+    let cases: [(&[&str], i32, &str); 21] = [
         (&["solve", "ring.mtx", "-b", "ones", "--method", "minres", "--precond", "none"], 5, "--nullspace"),
+        (
+            &["solve", "turn.mtx", "--method", "cg", "--precond", "none", "--max-steps", "3"],
+            5,
+            "not symmetric",
+        ),
         (&["solve", "z.mtx"], 2, "row 2 is all zeros"),
         (&["solve", "a.mtx", "-b", "b.mtx"], 2, "3"),
         (&["solve", "a.mtx", "--method", "gmers"], 2, "gmres:40"),

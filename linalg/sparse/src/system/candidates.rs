@@ -38,8 +38,7 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
             chosen.push((method, preconditioner));
         }
     }
-    let needs_definite = matches!(options.method, Cg | MethodChoice::Fcg | Minres);
-    if options.preconditioner == Auto && (is_positive || !needs_definite) {
+    if options.preconditioner == Auto && (is_positive || !options.method.needs_symmetry()) {
         let method = if options.method == MethodChoice::Auto { gmres(10) } else { options.method };
         chosen.push((method, PreconditionerChoice::Lu));
     }

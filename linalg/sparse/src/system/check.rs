@@ -10,7 +10,7 @@ use zellige_krylov::{Orthogonalisation, Packed};
 /// # Errors
 /// [`Error::Parameter`] with the name of the one that goes with no other.
 pub fn check_options(options: &Options) -> Result<(), Error> {
-    use MethodChoice::{Auto, Cg, Fcg, Gmres, Minres};
+    use MethodChoice::{Auto, Cg, Fcg, Gmres};
     let refuse = |name, problem: &str| Err(Error::parameter(name, problem));
     let has_basis = matches!(options.method, Auto | Gmres { .. });
     if !has_basis && options.basis != Packed::default() {
@@ -21,7 +21,7 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
     }
     check_relaxed(options)?;
     check_vector(options)?;
-    if matches!(options.method, Cg | Fcg | Minres) {
+    if options.method.needs_symmetry() {
         check_symmetry(options)?;
     }
     match options.reliable {

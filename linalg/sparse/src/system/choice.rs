@@ -33,6 +33,13 @@ pub enum MethodChoice {
     },
 }
 
+impl MethodChoice {
+    /// True for methods that are for symmetric matrices only.
+    pub fn needs_symmetry(self) -> bool {
+        matches!(self, MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::Minres)
+    }
+}
+
 /// A number after the name, as `gmres:40`.
 fn number(name: &'static str, text: Option<&str>, otherwise: usize, most: usize) -> Result<usize, Error> {
     let Some(text) = text else { return Ok(otherwise) };
