@@ -49,7 +49,7 @@ pub fn subtract<const N: usize>(w: &mut [f64], h: [f64; N], v: [&[f64]; N]) {
 /// # Panics
 /// If the lengths differ, or are no multiples of `sums.len()`.
 pub fn accumulate(x: &[f64], y: &[f64], sums: &mut [f64]) {
-    Arch::new().dispatch(Accumulate { x, y, sums });
+    Arch::new().dispatch(Accumulate::<false> { x, y, sums });
 }
 
 /// [`accumulate`] for complex numbers, each its real part and its imaginary part: adds the products `conj(x_i) y_i`. There are `sums.len() / 2 LANES` columns.
@@ -57,7 +57,7 @@ pub fn accumulate(x: &[f64], y: &[f64], sums: &mut [f64]) {
 /// # Panics
 /// As [`accumulate`].
 pub fn accumulate_complex(x: &[f64], y: &[f64], sums: &mut [f64]) {
-    Arch::new().dispatch(AccumulateComplex { x, y, sums });
+    Arch::new().dispatch(Accumulate::<true> { x, y, sums });
 }
 
 /// Adds the sums of each column that [`accumulate`] made: halves are added to halves. The sum of column `c` comes to lie in `sums[c]`.
@@ -186,13 +186,13 @@ impl<const K: usize> WithSimd for ScaleRows<'_, K> {
     }
 }
 
-struct Accumulate<'a> {
+struct Accumulate<'a, const COMPLEX: bool> {
     x: &'a [f64],
     y: &'a [f64],
     sums: &'a mut [f64],
 }
 
-impl WithSimd for Accumulate<'_> {
+impl<const COMPLEX: bool> WithSimd for Accumulate<'_, COMPLEX> {
     type Output = ();
 
     #[inline(always)]
@@ -205,36 +205,15 @@ impl WithSimd for Accumulate<'_> {
         for (part, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             let mut own = *sums;
             for (x, y) in x.iter().zip(y).skip(part).step_by(group / LANES) {
-                for lane in 0..LANES {
-                    own[lane] += x[lane] * y[lane];
-                }
-            }
-            *sums = own;
-        }
-    }
-}
-
-struct AccumulateComplex<'a> {
-    x: &'a [f64],
-    y: &'a [f64],
-    sums: &'a mut [f64],
-}
-
-impl WithSimd for AccumulateComplex<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let AccumulateComplex { x, y, sums } = self;
-        let group = sums.len();
-        assert!(x.len() == y.len() && x.len().is_multiple_of(group), "whole groups of rows");
-        let (x, y) = (x.as_chunks::<LANES>().0, y.as_chunks::<LANES>().0);
-        for (part, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            let mut own = *sums;
-            for (x, y) in x.iter().zip(y).skip(part).step_by(group / LANES) {
-                for lane in (0..LANES).step_by(2) {
-                    own[lane] += x[lane] * y[lane] + x[lane + 1] * y[lane + 1];
-                    own[lane + 1] += x[lane] * y[lane + 1] - x[lane + 1] * y[lane];
+                if COMPLEX {
+                    for lane in (0..LANES).step_by(2) {
+                        own[lane] += x[lane] * y[lane] + x[lane + 1] * y[lane + 1];
+                        own[lane + 1] += x[lane] * y[lane + 1] - x[lane + 1] * y[lane];
+                    }
+                } else {
+                    for lane in 0..LANES {
+                        own[lane] += x[lane] * y[lane];
+                    }
                 }
             }
             *sums = own;

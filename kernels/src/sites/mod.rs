@@ -1,7 +1,8 @@
 //! Vectors and operators on sites: three complex numbers at each, in few bits with a shared scale, and products of 3 x 3 matrices with them.
 //!
 //! Numbers are stored as records, one for each site, and are computed with as rows, one for each of the six real components ([`decode_sites`],
-//! [`encode_sites`]): eight sites side by side. [`multiply_line`] sums products of stored matrices with rows. Arithmetic is in `f32` or `f64`, by instructions of
+//! [`encode_sites`]): eight sites side by side, or eight columns of a site ([`decode_columns`]). [`multiply_line`] and [`multiply_columns`] sum products of stored
+//! matrices with rows. Arithmetic is in `f32` or `f64`, by instructions of
 //! AVX-512 or AVX2 or one number at a time, with the same bits: products are fused with sums in all of them.
 //!
 //! ```
@@ -17,6 +18,7 @@
 
 mod format;
 mod lanes;
+mod layouts;
 mod matrices;
 mod multiply;
 mod records;
@@ -29,8 +31,10 @@ mod x86;
 pub use format::SiteFormat;
 pub use lanes::Real;
 pub use matrices::{MatrixFormat, MatrixNumber};
-pub use multiply::{Group, Rows, multiply_line};
-pub use records::{decode_numbers, decode_sites, encode_numbers, encode_sites};
+pub use multiply::{Group, Rows, multiply_columns, multiply_line};
+pub use records::{
+    decode_columns, decode_numbers, decode_sites, encode_columns, encode_numbers, encode_sites,
+};
 
 /// Real numbers of a site: three complex ones, each its real part and its imaginary part.
 pub const COMPONENTS: usize = 6;

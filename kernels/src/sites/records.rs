@@ -3,14 +3,11 @@
 use std::ops::Range;
 
 use super::lanes::{Lanes, Pairs, Real, WithLanes};
+use super::layouts::{Components, Eight, OfFormat, Record, Words, each};
 use super::{COMPONENTS, LANES, SiteFormat};
 
-/// A number of each of some sites.
-type Eight<T> = [T; LANES];
-/// The words of some sites; fewer are used by most formats.
-type Words = [Eight<u32>; COMPONENTS];
-/// The components of some sites.
-type Components<R> = [Eight<R>; COMPONENTS];
+/// Complex numbers of a site.
+const COLOURS: usize = COMPONENTS / 2;
 
 /// Decodes sites of a column into rows: component `c` of the `i`-th of them to `rows[c * pitch + i]`. `codes` are a whole number of sites of so many columns.
 ///
@@ -24,7 +21,7 @@ pub fn decode_sites<R: Real>(
     rows: &mut [R],
     pitch: usize,
 ) {
-    let at = At { columns, column, first: sites.start, sites: sites.len(), pitch };
+    let at = At { columns, column, first: sites.start, sites: sites.len(), pitch, across: false };
     R::with_lanes(Decode { format, codes, at, rows });
 }
 
@@ -40,8 +37,37 @@ pub fn encode_sites<R: Real>(
     (columns, column): (usize, usize),
     sites: Range<usize>,
 ) {
-    let at = At { columns, column, first: sites.start, sites: sites.len(), pitch };
+    let at = At { columns, column, first: sites.start, sites: sites.len(), pitch, across: false };
     R::with_lanes(Encode { format, codes, at, rows });
+}
+
+/// Decodes eight columns of sites, from `column` on: component `c` of the `k`-th of them of the `i`-th site to `rows[(6 i + c) * 8 + k]`. Bits are those of
+/// [`decode_sites`].
+///
+/// # Panics
+/// If there are not as many columns, or `rows` or `codes` are too short.
+pub fn decode_columns<R: Real>(
+    format: SiteFormat,
+    codes: &[f64],
+    (columns, column): (usize, usize),
+    sites: Range<usize>,
+    rows: &mut [R],
+) {
+    R::with_lanes(Decode { format, codes, at: At::across((columns, column), sites), rows });
+}
+
+/// Stores what [`decode_columns`] decodes, with the same bits as [`encode_sites`].
+///
+/// # Panics
+/// As [`decode_columns`].
+pub fn encode_columns<R: Real>(
+    format: SiteFormat,
+    rows: &[R],
+    codes: &mut [f64],
+    (columns, column): (usize, usize),
+    sites: Range<usize>,
+) {
+    R::with_lanes(Encode { format, codes, at: At::across((columns, column), sites), rows });
 }
 
 /// Decodes sites of a single column into numbers as they lie in float64: three complex ones of each site, the first at `numbers[0]`.
@@ -49,7 +75,7 @@ pub fn encode_sites<R: Real>(
 /// # Panics
 /// If `numbers` or `codes` are too short.
 pub fn decode_numbers(format: SiteFormat, codes: &[f64], sites: Range<usize>, numbers: &mut [f64]) {
-    let at = At { columns: 1, column: 0, first: sites.start, sites: sites.len(), pitch: 0 };
+    let at = At { columns: 1, column: 0, first: sites.start, sites: sites.len(), pitch: 0, across: false };
     f64::with_lanes(DecodeNumbers { format, codes, at, numbers });
 }
 
@@ -58,7 +84,7 @@ pub fn decode_numbers(format: SiteFormat, codes: &[f64], sites: Range<usize>, nu
 /// # Panics
 /// If `numbers` or `codes` are too short.
 pub fn encode_numbers(format: SiteFormat, numbers: &[f64], codes: &mut [f64], sites: Range<usize>) {
-    let at = At { columns: 1, column: 0, first: sites.start, sites: sites.len(), pitch: 0 };
+    let at = At { columns: 1, column: 0, first: sites.start, sites: sites.len(), pitch: 0, across: false };
     f64::with_lanes(EncodeNumbers { format, codes, at, numbers });
 }
 
@@ -70,51 +96,81 @@ struct At {
     first: usize,
     sites: usize,
     pitch: usize,
+    /// Whether eight columns of a site are worked on side by side, in place of eight sites of a column.
+    across: bool,
+}
+
+/// What is worked on side by side.
+#[derive(Clone, Copy)]
+struct Block {
+    /// The first site.
+    site: usize,
+    /// How many records: eight but at the end.
+    count: usize,
+    /// Where their rows begin.
+    row: usize,
 }
 
 impl At {
-    /// The place of the record of a site.
-    #[inline(always)]
-    fn record(self, i: usize) -> usize {
-        (self.first + i) * self.columns + self.column
+    /// Eight columns from `column` on.
+    fn across((columns, column): (usize, usize), sites: Range<usize>) -> At {
+        assert!(column + LANES <= columns, "eight columns");
+        At { columns, column, first: sites.start, sites: sites.len(), pitch: LANES, across: true }
     }
 
-    /// The place of a complex number in float64, where numbers of a row lie beside each other.
+    /// The place of the first record, and how far the next one is from it.
     #[inline(always)]
-    fn double(self, i: usize, colour: usize) -> usize {
-        ((self.first + i) * (COMPONENTS / 2) + colour) * self.columns + self.column
+    fn record(self, block: Block) -> (usize, usize) {
+        (block.site * self.columns + self.column, if self.across { 1 } else { self.columns })
     }
 
-    /// The first of each eight sites, and how many there are.
-    fn blocks(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..self.sites).step_by(LANES).map(move |begin| (begin, LANES.min(self.sites - begin)))
+    /// The same for complex numbers in float64; those of one colour and several columns lie beside each other.
+    #[inline(always)]
+    fn double(self, block: Block, colour: usize) -> (usize, usize) {
+        let first = (block.site * COLOURS + colour) * self.columns + self.column;
+        (first, if self.across { 1 } else { COLOURS * self.columns })
+    }
+
+    /// The numbers in float64 of all its sites, where there is one column.
+    fn numbers(self) -> Range<usize> {
+        COMPONENTS * self.first..COMPONENTS * (self.first + self.sites)
+    }
+
+    /// What is worked on in turn.
+    #[inline(always)]
+    fn blocks(self) -> impl Iterator<Item = Block> {
+        (0..self.sites).step_by(if self.across { 1 } else { LANES }).map(move |begin| Block {
+            site: self.first + begin,
+            count: if self.across { LANES } else { LANES.min(self.sites - begin) },
+            row: if self.across { begin * COMPONENTS * LANES } else { begin },
+        })
     }
 
     #[inline(always)]
-    fn store<R: Real>(self, values: &Components<R>, (begin, count): (usize, usize), rows: &mut [R]) {
-        let rows = rows[begin..].chunks_mut(self.pitch);
-        if count == LANES {
+    fn store<R: Real>(self, values: &Components<R>, block: Block, rows: &mut [R]) {
+        let rows = rows[block.row..].chunks_mut(self.pitch);
+        if block.count == LANES {
             for (row, values) in rows.zip(values) {
                 *row.first_chunk_mut().expect("a row of eight numbers") = *values;
             }
         } else {
             for (row, values) in rows.zip(values) {
-                row.iter_mut().zip(values).take(count).for_each(|(to, from)| *to = *from);
+                row.iter_mut().zip(values).take(block.count).for_each(|(to, from)| *to = *from);
             }
         }
     }
 
     #[inline(always)]
-    fn load<R: Real>(self, rows: &[R], (begin, count): (usize, usize)) -> Components<R> {
+    fn load<R: Real>(self, rows: &[R], block: Block) -> Components<R> {
         let mut values = Components::<R>::default();
-        let rows = rows[begin..].chunks(self.pitch);
-        if count == LANES {
+        let rows = rows[block.row..].chunks(self.pitch);
+        if block.count == LANES {
             for (row, values) in rows.zip(&mut values) {
                 *values = *row.first_chunk().expect("a row of eight numbers");
             }
         } else {
             for (row, values) in rows.zip(&mut values) {
-                row.iter().zip(values).take(count).for_each(|(from, to)| *to = *from);
+                row.iter().zip(values).take(block.count).for_each(|(from, to)| *to = *from);
             }
         }
         values
@@ -131,33 +187,29 @@ struct Decode<'a, R> {
 impl<R: Real> WithLanes<R> for Decode<'_, R> {
     #[inline(always)]
     fn call<L: Lanes<R>>(self, lanes: L) {
-        match self.format {
-            SiteFormat::Fp64 => self.doubles(lanes),
-            SiteFormat::Fp32 => self.records::<3, Single, L>(lanes),
-            SiteFormat::Half => self.records::<2, Half, L>(lanes),
-            SiteFormat::Int20 => self.records::<2, Int20, L>(lanes),
-            SiteFormat::Int30 => self.records::<3, Int30, L>(lanes),
-        }
+        let format = self.format;
+        OfFormat::of((self, lanes), format);
     }
 }
 
-impl<R: Real> Decode<'_, R> {
+impl<R: Real, L: Lanes<R>> OfFormat for (Decode<'_, R>, L) {
     #[inline(always)]
-    fn doubles<L: Pairs>(self, lanes: L) {
-        let Decode { codes, at, rows, .. } = self;
+    fn doubles(self) {
+        let (Decode { codes, at, rows, .. }, lanes) = self;
         let (codes, _) = codes.as_chunks::<2>();
         for block in at.blocks() {
-            prefetch_next(lanes, at, &codes[at.double(block.0, 0)..], COMPONENTS / 2);
+            prefetch_next(lanes, at, &codes[at.double(block, 0).0..], COLOURS);
             let mut values = Components::default();
-            for colour in 0..COMPONENTS / 2 {
-                let (step, first) = (COMPONENTS / 2 * at.columns, at.double(block.0, colour));
+            for colour in 0..COLOURS {
+                let (first, step) = at.double(block, colour);
                 let own = &codes[first..];
                 let mut pairs = [[0.0; 2]; LANES];
-                match own.first_chunk::<{ COMPONENTS / 2 * (LANES - 1) + 1 }>() {
-                    Some(own) if at.columns == 1 && block.1 == LANES => {
-                        (0..LANES).for_each(|lane| pairs[lane] = own[COMPONENTS / 2 * lane]);
+                match own.first_chunk::<{ COLOURS * (LANES - 1) + 1 }>() {
+                    Some(own) if step == COLOURS && block.count == LANES => {
+                        (0..LANES).for_each(|lane| pairs[lane] = own[COLOURS * lane]);
                     }
-                    _ => (0..block.1).for_each(|lane| pairs[lane] = own[lane * step]),
+                    _ if step == 1 => pairs = *own.first_chunk().expect("eight columns"),
+                    _ => (0..block.count).for_each(|lane| pairs[lane] = own[lane * step]),
                 }
                 let (re, im) = lanes.split_doubles(pairs);
                 values[2 * colour] = each(re, R::from_f64);
@@ -168,26 +220,151 @@ impl<R: Real> Decode<'_, R> {
     }
 
     #[inline(always)]
-    fn records<const PAIRS: usize, F: Record<PAIRS>, L: Pairs>(self, lanes: L) {
-        let Decode { codes, at, rows, .. } = self;
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self) {
+        let (Decode { codes, at, rows, .. }, lanes) = self;
         let (codes, _) = codes.as_chunks::<PAIRS>();
         for block in at.blocks() {
-            prefetch_next(lanes, at, &codes[at.record(block.0)..], 1);
+            prefetch_next(lanes, at, &codes[at.record(block).0..], 1);
             at.store(&F::unpack::<R>(&words_of(lanes, codes, at, block)), block, rows);
         }
     }
 }
 
-/// The words of eight sites, or of the last ones.
-#[inline(always)]
-fn words_of<const PAIRS: usize, L: Pairs>(
-    lanes: L,
-    codes: &[[f64; PAIRS]],
+struct Encode<'a, R> {
+    format: SiteFormat,
+    codes: &'a mut [f64],
     at: At,
-    (begin, count): (usize, usize),
-) -> Words {
+    rows: &'a [R],
+}
+
+impl<R: Real> WithLanes<R> for Encode<'_, R> {
+    #[inline(always)]
+    fn call<L: Lanes<R>>(self, lanes: L) {
+        let format = self.format;
+        OfFormat::of((self, lanes), format);
+    }
+}
+
+impl<R: Real, L: Lanes<R>> OfFormat for (Encode<'_, R>, L) {
+    #[inline(always)]
+    fn doubles(self) {
+        let (Encode { codes, at, rows, .. }, lanes) = self;
+        let (codes, _) = codes.as_chunks_mut::<2>();
+        for block in at.blocks() {
+            let values = at.load(rows, block);
+            for colour in 0..COLOURS {
+                let row = |c: usize| each(values[c], R::to_f64);
+                let pairs = lanes.join_doubles(row(2 * colour), row(2 * colour + 1));
+                let (first, step) = at.double(block, colour);
+                (0..block.count).for_each(|lane| codes[first + lane * step] = pairs[lane]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self) {
+        let (Encode { codes, at, rows, .. }, lanes) = self;
+        let (codes, _) = codes.as_chunks_mut::<PAIRS>();
+        for block in at.blocks() {
+            let words = F::pack(lanes, &at.load(rows, block));
+            store_words(lanes, &words, codes, at, block);
+        }
+    }
+}
+
+struct DecodeNumbers<'a> {
+    format: SiteFormat,
+    codes: &'a [f64],
+    at: At,
+    numbers: &'a mut [f64],
+}
+
+impl WithLanes<f64> for DecodeNumbers<'_> {
+    #[inline(always)]
+    fn call<L: Lanes<f64>>(self, lanes: L) {
+        let format = self.format;
+        OfFormat::of((self, lanes), format);
+    }
+}
+
+impl<L: Lanes<f64>> OfFormat for (DecodeNumbers<'_>, L) {
+    #[inline(always)]
+    fn doubles(self) {
+        let (DecodeNumbers { codes, at, numbers, .. }, _) = self;
+        let own = at.numbers();
+        numbers[..own.len()].copy_from_slice(&codes[own]);
+    }
+
+    #[inline(always)]
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self) {
+        let (DecodeNumbers { codes, at, numbers, .. }, lanes) = self;
+        let ((codes, _), (numbers, _)) = (codes.as_chunks::<PAIRS>(), numbers.as_chunks_mut::<2>());
+        for block in at.blocks() {
+            let values = F::unpack::<f64>(&words_of(lanes, codes, at, block));
+            let own = &mut numbers[COLOURS * block.row..];
+            for colour in 0..COLOURS {
+                let pairs = lanes.join_doubles(values[2 * colour], values[2 * colour + 1]);
+                match own.first_chunk_mut::<{ COLOURS * LANES }>() {
+                    Some(own) if block.count == LANES => {
+                        (0..LANES).for_each(|lane| own[COLOURS * lane + colour] = pairs[lane]);
+                    }
+                    _ => (0..block.count).for_each(|lane| own[COLOURS * lane + colour] = pairs[lane]),
+                }
+            }
+        }
+    }
+}
+
+struct EncodeNumbers<'a> {
+    format: SiteFormat,
+    codes: &'a mut [f64],
+    at: At,
+    numbers: &'a [f64],
+}
+
+impl WithLanes<f64> for EncodeNumbers<'_> {
+    #[inline(always)]
+    fn call<L: Lanes<f64>>(self, lanes: L) {
+        let format = self.format;
+        OfFormat::of((self, lanes), format);
+    }
+}
+
+impl<L: Lanes<f64>> OfFormat for (EncodeNumbers<'_>, L) {
+    #[inline(always)]
+    fn doubles(self) {
+        let (EncodeNumbers { codes, at, numbers, .. }, _) = self;
+        let own = at.numbers();
+        codes[own.clone()].copy_from_slice(&numbers[..own.len()]);
+    }
+
+    #[inline(always)]
+    fn records<const PAIRS: usize, F: Record<PAIRS>>(self) {
+        let (EncodeNumbers { codes, at, numbers, .. }, lanes) = self;
+        let ((codes, _), (numbers, _)) = (codes.as_chunks_mut::<PAIRS>(), numbers.as_chunks::<2>());
+        for block in at.blocks() {
+            let own = &numbers[COLOURS * block.row..];
+            let mut values = Components::default();
+            for colour in 0..COLOURS {
+                let mut pairs = [[0.0; 2]; LANES];
+                match own.first_chunk::<{ COLOURS * LANES }>() {
+                    Some(own) if block.count == LANES => {
+                        (0..LANES).for_each(|lane| pairs[lane] = own[COLOURS * lane + colour]);
+                    }
+                    _ => (0..block.count).for_each(|lane| pairs[lane] = own[COLOURS * lane + colour]),
+                }
+                (values[2 * colour], values[2 * colour + 1]) = lanes.split_doubles(pairs);
+            }
+            store_words(lanes, &F::pack(lanes, &values), codes, at, block);
+        }
+    }
+}
+
+/// The words of a block.
+#[inline(always)]
+fn words_of<const PAIRS: usize, L: Pairs>(lanes: L, codes: &[[f64; PAIRS]], at: At, block: Block) -> Words {
     let mut copy = [[0.0; PAIRS]; LANES];
-    let records = eight(codes, at.record(begin), at.columns, count, &mut copy);
+    let records = eight(codes, at.record(block), block.count, &mut copy);
     let mut words = Words::default();
     for pair in 0..PAIRS {
         let mut pairs = [0; LANES];
@@ -206,127 +383,35 @@ fn store_words<const PAIRS: usize, L: Pairs>(
     words: &Words,
     codes: &mut [[f64; PAIRS]],
     at: At,
-    (begin, count): (usize, usize),
+    block: Block,
 ) {
     let mut pairs = [[0; LANES]; PAIRS];
     for pair in 0..PAIRS {
         pairs[pair] = lanes.join(words[2 * pair], words[2 * pair + 1]);
     }
-    let first = at.record(begin);
+    let (first, step) = at.record(block);
     match codes[first..].first_chunk_mut::<LANES>() {
-        Some(all) if at.columns == 1 && count == LANES => {
+        Some(all) if step == 1 && block.count == LANES => {
             for lane in 0..LANES {
                 (0..PAIRS).for_each(|pair| all[lane][pair] = f64::from_bits(pairs[pair][lane]));
             }
         }
         _ => {
-            for lane in 0..count {
-                let record = &mut codes[first + lane * at.columns];
+            for lane in 0..block.count {
+                let record = &mut codes[first + lane * step];
                 (0..PAIRS).for_each(|pair| record[pair] = f64::from_bits(pairs[pair][lane]));
             }
         }
     }
 }
 
-/// Complex numbers of a site.
-const COLOURS: usize = COMPONENTS / 2;
-
-struct DecodeNumbers<'a> {
-    format: SiteFormat,
-    codes: &'a [f64],
-    at: At,
-    numbers: &'a mut [f64],
-}
-
-impl WithLanes<f64> for DecodeNumbers<'_> {
-    #[inline(always)]
-    fn call<L: Lanes<f64>>(self, lanes: L) {
-        match self.format {
-            SiteFormat::Fp64 => {
-                let own = COMPONENTS * self.at.first..COMPONENTS * (self.at.first + self.at.sites);
-                self.numbers[..own.len()].copy_from_slice(&self.codes[own]);
-            }
-            SiteFormat::Fp32 => self.records::<3, Single, L>(lanes),
-            SiteFormat::Half => self.records::<2, Half, L>(lanes),
-            SiteFormat::Int20 => self.records::<2, Int20, L>(lanes),
-            SiteFormat::Int30 => self.records::<3, Int30, L>(lanes),
-        }
-    }
-}
-
-impl DecodeNumbers<'_> {
-    #[inline(always)]
-    fn records<const PAIRS: usize, F: Record<PAIRS>, L: Pairs>(self, lanes: L) {
-        let DecodeNumbers { codes, at, numbers, .. } = self;
-        let ((codes, _), (numbers, _)) = (codes.as_chunks::<PAIRS>(), numbers.as_chunks_mut::<2>());
-        for block in at.blocks() {
-            let values = F::unpack::<f64>(&words_of(lanes, codes, at, block));
-            let own = &mut numbers[COLOURS * block.0..];
-            for colour in 0..COLOURS {
-                let pairs = lanes.join_doubles(values[2 * colour], values[2 * colour + 1]);
-                match own.first_chunk_mut::<{ COLOURS * LANES }>() {
-                    Some(own) if block.1 == LANES => {
-                        (0..LANES).for_each(|lane| own[COLOURS * lane + colour] = pairs[lane]);
-                    }
-                    _ => (0..block.1).for_each(|lane| own[COLOURS * lane + colour] = pairs[lane]),
-                }
-            }
-        }
-    }
-}
-
-struct EncodeNumbers<'a> {
-    format: SiteFormat,
-    codes: &'a mut [f64],
-    at: At,
-    numbers: &'a [f64],
-}
-
-impl WithLanes<f64> for EncodeNumbers<'_> {
-    #[inline(always)]
-    fn call<L: Lanes<f64>>(self, lanes: L) {
-        match self.format {
-            SiteFormat::Fp64 => {
-                let own = COMPONENTS * self.at.first..COMPONENTS * (self.at.first + self.at.sites);
-                self.codes[own.clone()].copy_from_slice(&self.numbers[..own.len()]);
-            }
-            SiteFormat::Fp32 => self.records::<3, Single, L>(lanes),
-            SiteFormat::Half => self.records::<2, Half, L>(lanes),
-            SiteFormat::Int20 => self.records::<2, Int20, L>(lanes),
-            SiteFormat::Int30 => self.records::<3, Int30, L>(lanes),
-        }
-    }
-}
-
-impl EncodeNumbers<'_> {
-    #[inline(always)]
-    fn records<const PAIRS: usize, F: Record<PAIRS>, L: Lanes<f64>>(self, lanes: L) {
-        let EncodeNumbers { codes, at, numbers, .. } = self;
-        let ((codes, _), (numbers, _)) = (codes.as_chunks_mut::<PAIRS>(), numbers.as_chunks::<2>());
-        for block in at.blocks() {
-            let own = &numbers[COLOURS * block.0..];
-            let mut values = Components::default();
-            for colour in 0..COLOURS {
-                let mut pairs = [[0.0; 2]; LANES];
-                match own.first_chunk::<{ COLOURS * LANES }>() {
-                    Some(own) if block.1 == LANES => {
-                        (0..LANES).for_each(|lane| pairs[lane] = own[COLOURS * lane + colour]);
-                    }
-                    _ => (0..block.1).for_each(|lane| pairs[lane] = own[COLOURS * lane + colour]),
-                }
-                (values[2 * colour], values[2 * colour + 1]) = lanes.split_doubles(pairs);
-            }
-            store_words(lanes, &F::pack(lanes, &values), codes, at, block);
-        }
-    }
-}
-
-/// Prefetches what lies as far behind eight sites as a call has sites: where lines are decoded in turn, that is the next line.
+/// Prefetches what lies as far behind these sites as a call has sites: where lines are decoded in turn, that is the next line.
 #[inline(always)]
 fn prefetch_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
     if at.column == 0 {
         let begin = codes.as_ptr().wrapping_add(at.sites * at.columns * of_site).cast::<u8>();
-        let bytes = LANES * at.columns * of_site * size_of::<T>();
+        let sites = if at.across { 1 } else { LANES };
+        let bytes = sites * at.columns * of_site * size_of::<T>();
         (0..bytes).step_by(64).for_each(|i| lanes.prefetch(begin.wrapping_add(i)));
     }
 }
@@ -335,8 +420,7 @@ fn prefetch_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
 #[inline(always)]
 fn eight<'a, T: Copy>(
     items: &'a [T],
-    first: usize,
-    step: usize,
+    (first, step): (usize, usize),
     count: usize,
     copy: &'a mut Eight<T>,
 ) -> &'a Eight<T> {
@@ -355,280 +439,5 @@ fn eight<'a, T: Copy>(
             }
             copy
         }
-    }
-}
-
-struct Encode<'a, R> {
-    format: SiteFormat,
-    codes: &'a mut [f64],
-    at: At,
-    rows: &'a [R],
-}
-
-impl<R: Real> WithLanes<R> for Encode<'_, R> {
-    #[inline(always)]
-    fn call<L: Lanes<R>>(self, lanes: L) {
-        match self.format {
-            SiteFormat::Fp64 => self.doubles(lanes),
-            SiteFormat::Fp32 => self.records::<3, Single, L>(lanes),
-            SiteFormat::Half => self.records::<2, Half, L>(lanes),
-            SiteFormat::Int20 => self.records::<2, Int20, L>(lanes),
-            SiteFormat::Int30 => self.records::<3, Int30, L>(lanes),
-        }
-    }
-}
-
-impl<R: Real> Encode<'_, R> {
-    #[inline(always)]
-    fn doubles<L: Pairs>(self, lanes: L) {
-        let Encode { codes, at, rows, .. } = self;
-        let (codes, _) = codes.as_chunks_mut::<2>();
-        for block in at.blocks() {
-            let values = at.load(rows, block);
-            for colour in 0..COMPONENTS / 2 {
-                let row = |c: usize| each(values[c], R::to_f64);
-                let pairs = lanes.join_doubles(row(2 * colour), row(2 * colour + 1));
-                let (step, first) = (COMPONENTS / 2 * at.columns, at.double(block.0, colour));
-                (0..block.1).for_each(|lane| codes[first + lane * step] = pairs[lane]);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn records<const PAIRS: usize, F: Record<PAIRS>, L: Lanes<R>>(self, lanes: L) {
-        let Encode { codes, at, rows, .. } = self;
-        let (codes, _) = codes.as_chunks_mut::<PAIRS>();
-        for block in at.blocks() {
-            let words = F::pack(lanes, &at.load(rows, block));
-            store_words(lanes, &words, codes, at, block);
-        }
-    }
-}
-
-/// `f` of each number. Other ways to write it are not always inlined, where vector instructions are lost.
-#[inline(always)]
-fn each<A: Copy, B: Copy + Default>(numbers: Eight<A>, f: impl Fn(A) -> B) -> Eight<B> {
-    let mut results = [B::default(); LANES];
-    for lane in 0..LANES {
-        results[lane] = f(numbers[lane]);
-    }
-    results
-}
-
-/// A format of records: so many pairs of 32-bit words, the lower one first.
-trait Record<const PAIRS: usize> {
-    fn unpack<R: Real>(words: &Words) -> Components<R>;
-
-    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words;
-}
-
-/// The largest magnitude of each site in `f32`; NaN where a component is not finite, or too large.
-#[inline(always)]
-fn largest<R: Real>(values: &Components<R>) -> Eight<f32> {
-    let mut most = [R::default(); LANES];
-    let mut zeros = [R::default(); LANES];
-    for row in values {
-        for lane in 0..LANES {
-            let x = row[lane];
-            most[lane] = if x.abs() > most[lane] { x.abs() } else { most[lane] };
-            // Zero where it is finite.
-            zeros[lane] = zeros[lane] + x * R::default();
-        }
-    }
-    let mut found = [0.0; LANES];
-    for lane in 0..LANES {
-        let m = most[lane].to_f32();
-        found[lane] = if m < f32::INFINITY && zeros[lane] == R::default() { m } else { f32::NAN };
-    }
-    found
-}
-
-struct Single;
-
-impl Record<3> for Single {
-    #[inline(always)]
-    fn unpack<R: Real>(words: &Words) -> Components<R> {
-        let mut values = Components::default();
-        for c in 0..COMPONENTS {
-            values[c] = each(words[c], |word| R::from_f32(f32::from_bits(word)));
-        }
-        values
-    }
-
-    #[inline(always)]
-    fn pack<R: Real, L: Lanes<R>>(_: L, values: &Components<R>) -> Words {
-        let mut words = Words::default();
-        for c in 0..COMPONENTS {
-            words[c] = each(values[c], |x| x.to_f32().to_bits());
-        }
-        words
-    }
-}
-
-struct Half;
-
-impl Record<2> for Half {
-    #[inline(always)]
-    fn unpack<R: Real>(words: &Words) -> Components<R> {
-        let mut values = Components::default();
-        for lane in 0..LANES {
-            let scale = R::from_f32(f32::from_bits(words[3][lane]));
-            for pair in 0..3 {
-                let word = words[pair][lane];
-                values[2 * pair][lane] = R::from_i32((word << 16) as i32 >> 16) * scale;
-                values[2 * pair + 1][lane] = R::from_i32(word as i32 >> 16) * scale;
-            }
-        }
-        values
-    }
-
-    #[inline(always)]
-    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
-        let largest = largest(values);
-        let scales = each(largest, |m| {
-            let scale = if m == 0.0 { 0.0 } else { (m / 32767.0).max(f32::MIN_POSITIVE) };
-            if m.is_nan() { m } else { scale }
-        });
-        let mut divisors = [R::default(); LANES];
-        for lane in 0..LANES {
-            divisors[lane] = R::from_f32(if largest[lane] > 0.0 { scales[lane] } else { 1.0 });
-        }
-        let mut q = [[0; LANES]; COMPONENTS];
-        for c in 0..COMPONENTS {
-            let mut quotients = [R::default(); LANES];
-            for lane in 0..LANES {
-                quotients[lane] = values[c][lane] / divisors[lane];
-            }
-            q[c] = lanes.round(quotients);
-            for lane in 0..LANES {
-                q[c][lane] = q[c][lane].clamp(-32767, 32767) & ones_if(largest[lane] > 0.0) as i32;
-            }
-        }
-        let mut words = Words::default();
-        for pair in 0..3 {
-            for lane in 0..LANES {
-                words[pair][lane] = q[2 * pair][lane] as u32 & 0xffff | (q[2 * pair + 1][lane] as u32) << 16;
-            }
-        }
-        words[3] = each(scales, f32::to_bits);
-        words
-    }
-}
-
-/// The biased exponent of the scale of integers up to `most`: 0 for zeros, 255 where there is none.
-#[inline(always)]
-fn exponent(largest: f32, most: f32) -> u32 {
-    let above = ((largest / most).to_bits() >> 23 & 0xff) + 1;
-    let bounded = if above > 253 { 255 } else { above };
-    if largest == 0.0 { 0 } else { bounded }
-}
-
-/// Integers that are multiples of a scale with this exponent.
-#[inline(always)]
-fn multiples<R: Real, L: Lanes<R>>(
-    lanes: L,
-    values: &Components<R>,
-    exponents: &Eight<u32>,
-) -> [Eight<i32>; COMPONENTS] {
-    let is_number = each(*exponents, |e| ones_if(e.wrapping_sub(1) < 254));
-    let mut inverses = [R::default(); LANES];
-    for lane in 0..LANES {
-        // A power of two: 2^-(e - 127).
-        let bits = 254_u32.wrapping_sub(exponents[lane]) << 23 & is_number[lane];
-        inverses[lane] = R::from_f32(f32::from_bits(bits));
-    }
-    let mut integers = [[0; LANES]; COMPONENTS];
-    for c in 0..COMPONENTS {
-        let mut scaled = [R::default(); LANES];
-        for lane in 0..LANES {
-            scaled[lane] = values[c][lane] * inverses[lane];
-        }
-        let q = lanes.round(scaled);
-        for lane in 0..LANES {
-            integers[c][lane] = q[lane] & is_number[lane] as i32;
-        }
-    }
-    integers
-}
-
-/// All bits of a lane, or none: branches would end what several lanes do at a time.
-#[inline(always)]
-fn ones_if(condition: bool) -> u32 {
-    u32::from(condition).wrapping_neg()
-}
-
-/// What a scale is: zero for zeros, NaN where there is no number.
-#[inline(always)]
-fn scale<R: Real>(exponent: u32) -> R {
-    let infinite = exponent == 255;
-    R::from_f32(if infinite { f32::NAN } else { f32::from_bits(exponent << 23) })
-}
-
-struct Int20;
-
-impl Record<2> for Int20 {
-    #[inline(always)]
-    fn unpack<R: Real>(words: &Words) -> Components<R> {
-        let mut values = Components::default();
-        for lane in 0..LANES {
-            let [w0, w1, w2, w3] = [words[0][lane], words[1][lane], words[2][lane], words[3][lane]];
-            let integers = [
-                (w0 << 12) as i32 >> 12,
-                (w0 & 0xfff0_0000) as i32 >> 12 | (w1 & 0xff) as i32,
-                (w1 << 4) as i32 >> 12,
-                (w1 & 0xf000_0000) as i32 >> 12 | (w2 & 0xffff) as i32,
-                (w2 & 0xffff_0000) as i32 >> 12 | (w3 & 0xf) as i32,
-                (w3 << 8) as i32 >> 12,
-            ];
-            let scale = scale::<R>(w3 >> 24);
-            (0..COMPONENTS).for_each(|c| values[c][lane] = R::from_i32(integers[c]) * scale);
-        }
-        values
-    }
-
-    #[inline(always)]
-    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
-        let mut words = Words::default();
-        let exponents = each(largest(values), |m| exponent(m, ((1 << 19) - 1) as f32));
-        let q = multiples(lanes, values, &exponents);
-        for lane in 0..LANES {
-            let [a, b, c, d, e, f] = std::array::from_fn(|c| q[c][lane] as u32 & 0xf_ffff);
-            words[0][lane] = a | (b >> 8) << 20;
-            words[1][lane] = b & 0xff | c << 8 | (d >> 16) << 28;
-            words[2][lane] = d & 0xffff | (e >> 4) << 16;
-            words[3][lane] = e & 0xf | f << 4 | exponents[lane] << 24;
-        }
-        words
-    }
-}
-
-struct Int30;
-
-impl Record<3> for Int30 {
-    #[inline(always)]
-    fn unpack<R: Real>(words: &Words) -> Components<R> {
-        let mut values = Components::default();
-        for lane in 0..LANES {
-            let part = |w: usize| (words[w][lane] >> 30) << (2 * w);
-            let scale = scale::<R>(part(0) | part(1) | part(2) | part(3));
-            for c in 0..COMPONENTS {
-                values[c][lane] = R::from_i32((words[c][lane] << 2) as i32 >> 2) * scale;
-            }
-        }
-        values
-    }
-
-    #[inline(always)]
-    fn pack<R: Real, L: Lanes<R>>(lanes: L, values: &Components<R>) -> Words {
-        let mut words = Words::default();
-        let exponents = each(largest(values), |m| exponent(m, ((1 << 29) - 1) as f32));
-        let q = multiples(lanes, values, &exponents);
-        for c in 0..COMPONENTS {
-            for lane in 0..LANES {
-                let part = if c < 4 { exponents[lane] >> (2 * c) & 3 } else { 0 };
-                words[c][lane] = q[c][lane] as u32 & 0x3fff_ffff | part << 30;
-            }
-        }
-        words
     }
 }
