@@ -41,6 +41,54 @@ pub fn multiply_line<R: Real>(
     R::with_lanes(Line::new(groups, codes, (x, of_x), starts, (y, of_y), columns, buffer));
 }
 
+/// Overwrites `y` with the sums of [`multiply_line`] for so many sites and eight columns that are worked on side by side, as
+/// [`decode_columns`](super::decode_columns) leaves them: `x` and `y` have 48 numbers for each site, and `starts` count sites. Bits are those of a column alone.
+///
+/// # Panics
+/// If there are other `starts` than hops, or numbers beyond the ends.
+pub fn multiply_columns<R: Real>(
+    groups: &[Group],
+    codes: &[f64],
+    x: &[R],
+    starts: &[usize],
+    y: &mut [R],
+    sites: usize,
+    buffer: &mut Vec<R>,
+) {
+    check(groups, starts);
+    buffer.resize(starts.len() * REALS * LANES, R::default());
+    R::with_lanes(Columns { groups, codes, x, starts, y: &mut y[..sites * COMPONENTS * LANES], buffer });
+}
+
+fn check(groups: &[Group], starts: &[usize]) {
+    let hops = groups.iter().map(|group| group.hops).sum::<usize>();
+    assert_eq!(starts.len(), hops, "a start for each hop");
+}
+
+/// The work of [`multiply_columns`].
+struct Columns<'a, R> {
+    groups: &'a [Group],
+    codes: &'a [f64],
+    x: &'a [R],
+    starts: &'a [usize],
+    y: &'a mut [R],
+    buffer: &'a mut [R],
+}
+
+impl<R: Real> WithLanes<R> for Columns<'_, R> {
+    #[inline(always)]
+    fn call<L: Lanes<R>>(self, lanes: L) {
+        let Columns { groups, codes, x, starts, y, buffer } = self;
+        let words: usize = groups.iter().map(Group::words).sum();
+        let of_eight = y.chunks_mut(LANES * COMPONENTS * LANES).zip(codes.chunks_exact(words));
+        for (i, (y, codes)) in of_eight.enumerate() {
+            let block = Block { groups, starts, codes, columns: LANES };
+            block.decode(buffer);
+            block.multiply_columns(lanes, buffer, &x[i * LANES * COMPONENTS * LANES..], y);
+        }
+    }
+}
+
 /// The work of [`multiply_line`].
 pub(super) struct Line<'a, R> {
     groups: &'a [Group],
@@ -62,11 +110,7 @@ impl<'a, R: Real> Line<'a, R> {
         columns: usize,
         buffer: &'a mut Vec<R>,
     ) -> Self {
-        assert_eq!(
-            starts.len(),
-            groups.iter().map(|group| group.hops).sum::<usize>(),
-            "a start for each hop"
-        );
+        check(groups, starts);
         let numbers = starts.len() * REALS * LANES;
         let blocks = codes.len() / groups.iter().map(Group::words).sum::<usize>().max(1);
         buffer.resize(numbers * if columns == 1 { 1 } else { blocks }, R::default());
@@ -157,6 +201,25 @@ impl Block<'_> {
     }
 }
 
+impl Block<'_> {
+    /// Eight columns side by side.
+    #[inline(always)]
+    fn multiply_columns<R: Real, L: Lanes<R>>(&self, lanes: L, decoded: &[R], x: &[R], y: &mut [R]) {
+        let (mut codes, mut starts, mut decoded) = (self.codes, self.starts, decoded);
+        for (g, group) in self.groups.iter().enumerate() {
+            let (own, other_codes) = codes.split_at(group.words());
+            let (hops, other_starts) = starts.split_at(group.hops);
+            let (matrices, behind) = decoded.split_at(group.hops * REALS * LANES);
+            (codes, starts, decoded) = (other_codes, other_starts, behind);
+            let (step, matrices) = match self.is_direct::<R>(group) {
+                [true, _] => (R::from_f64(group.step), bytemuck::cast_slice(own)),
+                _ => (group.step_of_decoded(), matrices),
+            };
+            Sums { hops, is_first: g == 0, step }.columns(lanes, matrices, x, y);
+        }
+    }
+}
+
 /// The sums of a group.
 struct Sums<'a, R> {
     hops: &'a [usize],
@@ -179,6 +242,34 @@ impl<R: Real> Sums<'_, R> {
         }
     }
 
+    /// Eight columns of each site, as many at a time as there are lanes.
+    #[inline(always)]
+    fn columns<L: Lanes<R>>(&self, lanes: L, matrices: &[R], x: &[R], y: &mut [R]) {
+        let (matrices, _) = matrices.as_chunks::<{ REALS * LANES }>();
+        let ((x, _), (y, _)) =
+            (x.as_chunks::<{ COMPONENTS * LANES }>(), y.as_chunks_mut::<{ COMPONENTS * LANES }>());
+        for (site, y) in y.iter_mut().enumerate() {
+            // Eight at most, which spares checks.
+            let site = site % LANES;
+            for first in (0..LANES).step_by(L::N) {
+                let mut sums = [[lanes.zero(); 4]; 3];
+                for (matrix, start) in matrices.iter().zip(self.hops) {
+                    let x = &x[start + site];
+                    for j in 0..3 {
+                        let xr = lanes.load(&x[2 * j * LANES + first..]);
+                        let xi = lanes.load(&x[(2 * j + 1) * LANES + first..]);
+                        for (i, sums) in sums.iter_mut().enumerate() {
+                            let real = place(i, j) * LANES + site;
+                            let (ar, ai) = (lanes.splat(matrix[real]), lanes.splat(matrix[real + LANES]));
+                            add(lanes, sums, (ar, ai), (xr, xi));
+                        }
+                    }
+                }
+                self.put(lanes, &sums, (y, LANES), first);
+            }
+        }
+    }
+
     /// The sites from `first` on: as many as there are lanes.
     #[inline(always)]
     fn some<L: Lanes<R>, C: Code<R>>(
@@ -189,7 +280,6 @@ impl<R: Real> Sums<'_, R> {
         (y, of_y): (&mut [R], usize),
         first: usize,
     ) {
-        // Products of real parts and those of imaginary parts are summed apart: twelve sums that do not wait for each other.
         let mut sums = [[lanes.zero(); 4]; 3];
         for (matrix, start) in matrices.iter().zip(self.hops) {
             if C::AHEAD > 0 {
@@ -200,17 +290,20 @@ impl<R: Real> Sums<'_, R> {
             for j in 0..3 {
                 let xr = lanes.load(&x[2 * j * of_x..]);
                 let xi = lanes.load(&x[(2 * j + 1) * of_x..]);
-                for (i, [rr, ii, ri, ir]) in sums.iter_mut().enumerate() {
+                for (i, sums) in sums.iter_mut().enumerate() {
                     let real = place(i, j) * LANES + first;
                     let ar = C::load(lanes, &matrix[real..]);
                     let ai = C::load(lanes, &matrix[real + LANES..]);
-                    *rr = lanes.fused(ar, xr, *rr);
-                    *ri = lanes.fused(ar, xi, *ri);
-                    *ii = lanes.fused_negative(ai, xi, *ii);
-                    *ir = lanes.fused(ai, xr, *ir);
+                    add(lanes, sums, (ar, ai), (xr, xi));
                 }
             }
         }
+        self.put(lanes, &sums, (y, of_y), first);
+    }
+
+    /// Stores a sum, or adds it to those of the groups before.
+    #[inline(always)]
+    fn put<L: Lanes<R>>(&self, lanes: L, sums: &[[L::V; 4]; 3], (y, of_y): (&mut [R], usize), first: usize) {
         let step = lanes.splat(self.step);
         for c in 0..COMPONENTS {
             let y = &mut y[c * of_y + first..];
@@ -221,4 +314,18 @@ impl<R: Real> Sums<'_, R> {
             lanes.store(sum, y);
         }
     }
+}
+
+/// Adds a product of complex numbers. Products of real parts and those of imaginary parts are summed apart: twelve sums of a site do not wait for each other.
+#[inline(always)]
+fn add<R: Real, L: Lanes<R>>(
+    lanes: L,
+    [rr, ii, ri, ir]: &mut [L::V; 4],
+    (ar, ai): (L::V, L::V),
+    (xr, xi): (L::V, L::V),
+) {
+    *rr = lanes.fused(ar, xr, *rr);
+    *ri = lanes.fused(ar, xi, *ri);
+    *ii = lanes.fused_negative(ai, xi, *ii);
+    *ir = lanes.fused(ai, xr, *ir);
 }

@@ -150,6 +150,39 @@ fn columns_and_ranges_are_apart() {
     }
 }
 
+/// Eight columns side by side have the bits that each has alone.
+#[test]
+fn columns_are_stored_side_by_side_as_they_are_alone() {
+    let (columns, first, sites) = (11, 2, 5);
+    for (format, seed) in SiteFormat::ALL.into_iter().zip(1..) {
+        let mut numbers = random(6 * sites * columns, seed);
+        numbers[..6].fill(0.0);
+        let mut codes = vec![0.0; format.words(sites * columns)];
+        for column in 0..columns {
+            let rows = &numbers[column * 6 * sites..][..6 * sites];
+            encode_sites(format, rows, sites, &mut codes, (columns, column), 0..sites);
+        }
+        let mut across = vec![0.0; 3 * 48];
+        decode_columns(format, &codes, (columns, first), 1..4, &mut across);
+        for k in 0..8 {
+            let mut alone = vec![0.0; 6 * 3];
+            decode_sites(format, &codes, (columns, first + k), 1..4, &mut alone, 3);
+            for at in 0..18 {
+                assert_eq!(across[(at % 3 * 6 + at / 3) * 8 + k], alone[at], "{format}");
+            }
+        }
+        let mut again = codes.clone();
+        for site in 1..4 {
+            for k in first..first + 8 {
+                encode_sites(format, &[7.0; 6], 1, &mut again, (columns, k), site..site + 1);
+            }
+        }
+        assert_ne!(again, codes);
+        encode_columns(format, &across, &mut again, (columns, first), 1..4);
+        assert_eq!(again, codes, "{format}");
+    }
+}
+
 /// Unitary matrices times `unit`: products of three rotations with phases.
 fn unitary(seed: u64, unit: f64) -> [f64; 18] {
     let angles = random(9, seed);
@@ -223,6 +256,22 @@ fn lines<R: Real>(format: MatrixFormat, columns: usize) -> f64 {
     let last = &x[(columns - 1) * column..];
     multiply_line(&groups, &codes, (last, of_x), &starts, (&mut alone, of_y), 1, &mut Vec::new());
     assert_eq!(alone, results[0][(columns - 1) * 96..]);
+    if columns == LANES {
+        let across = |at: usize| {
+            let (site, c, k) = (at / 48, at / 8 % 6, at % 8);
+            x[k * column + site / pitch * 6 * pitch + c * pitch + site % pitch]
+        };
+        let x: Vec<R> = (0..8 * column).map(across).collect();
+        let starts: Vec<usize> =
+            starts.iter().map(|start| start / (6 * pitch) * pitch + start % pitch).collect();
+        // The last eight sites are not whole.
+        let mut y = vec![R::from_f64(f64::NAN); 15 * 48];
+        multiply_columns(&groups, &codes, &x, &starts, &mut y, 15, &mut Vec::new());
+        for (at, y) in y.iter().enumerate() {
+            let (site, c, k) = (at / 48, at / 8 % 6, at % 8);
+            assert_eq!(*y, results[0][k * 96 + c * 16 + site], "{format}");
+        }
+    }
     let mut worst = 0f64;
     for site in 0..16 {
         let matrices: Vec<_> = (0..2 * hops).map(|hop| matrix(site, hop)).collect();
@@ -240,7 +289,7 @@ fn products_are_those_of_float64_with_one_number_at_a_time_and_with_several() {
         for compressed in [false, true] {
             let format = MatrixFormat { number, compressed };
             assert_eq!(format.to_string().parse(), Ok(format));
-            for columns in [1, 3] {
+            for columns in [1, 3, 8] {
                 let bound = 20.0 * number.unit_roundoff();
                 let (single, double) = (lines::<f32>(format, columns), lines::<f64>(format, columns));
                 assert!(double <= bound.max(1e-14), "{format}: {double:e}");

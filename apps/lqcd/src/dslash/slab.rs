@@ -1,7 +1,10 @@
 //! What the task of a slab multiplies.
 
+use std::ops::Range;
+
 use zellige_kernels::sites::{
-    COMPONENTS, Group, LANES, Real, Rows, SiteFormat, decode_sites, encode_sites, multiply_line,
+    COMPONENTS, Group, LANES, Real, Rows, SiteFormat, decode_columns, decode_sites, encode_columns,
+    encode_sites, multiply_columns, multiply_line,
 };
 
 use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
@@ -10,8 +13,10 @@ use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
 const BESIDE: usize = 2;
 /// Planes in z that are kept decoded, if a time slice has more: a plane and three on each side, in a cache beside the links that go through it.
 const PLANES: usize = 8;
-/// Columns that are multiplied in one go, for the same reason.
+/// Columns that are multiplied in one go, for the same reason, where eight sites are worked on side by side.
 const COLUMNS: usize = 4;
+/// Numbers of a site where eight columns are worked on side by side.
+const SITE: usize = COMPONENTS * LANES;
 
 /// A vector as a task sees it: its parts, and how they are stored.
 pub(super) struct Stored<'v> {
@@ -26,7 +31,7 @@ pub(super) struct Slab {
     pub groups: Vec<Group>,
     /// Words of the links of a line.
     pub words: usize,
-    pub slices: std::ops::Range<usize>,
+    pub slices: Range<usize>,
     /// The slabs that it is given.
     pub needed: Vec<usize>,
     pub columns: usize,
@@ -47,6 +52,20 @@ pub(super) struct Buffers<R> {
 impl<R> Buffers<R> {
     pub const fn new() -> Self {
         Buffers { x: Vec::new(), y: Vec::new(), own: Vec::new(), matrices: Vec::new() }
+    }
+}
+
+impl<R: Real> Buffers<R> {
+    /// Makes room.
+    fn fit(&mut self, layout: &Layout) {
+        let sizes = match layout.across {
+            true => [layout.x.column * SITE, layout.line * SITE],
+            false => [layout.x.column, layout.y.column].map(|numbers| numbers * layout.columns.len()),
+        };
+        self.x.resize(sizes[0], R::default());
+        for results in [&mut self.y, &mut self.own] {
+            results.resize(sizes[1], R::default());
+        }
     }
 }
 
@@ -71,49 +90,52 @@ impl Slab {
         (format, y): (SiteFormat, &mut [f64]),
         buffers: &mut Buffers<R>,
     ) {
-        let layout = self.layout();
-        let most = self.columns.min(COLUMNS);
-        buffers.x.resize(most * layout.x.column, R::default());
-        buffers.y.resize(most * layout.y.column, R::default());
-        buffers.own.resize(layout.y.column, R::default());
         let [_, ny, nz, _] = self.geometry.extents();
         let line = self.geometry.line();
         for (i, t) in self.slices.clone().enumerate() {
-            for begin in (0..self.columns).step_by(COLUMNS) {
-                let columns = begin..self.columns.min(begin + COLUMNS);
+            for columns in self.shares() {
+                let layout = self.layout(columns);
+                buffers.fit(&layout);
                 for z in 0..nz {
-                    self.decode_planes(from, (t, z), columns.clone(), layout, &mut buffers.x);
+                    self.decode_planes(from, (t, z), &layout, &mut buffers.x);
                     for l in z * ny..(z + 1) * ny {
-                        self.decode_lines_in_time(from, (t, l), columns.clone(), layout, &mut buffers.x);
+                        self.decode_lines_in_time(from, (t, l), &layout, &mut buffers.x);
                         let of_slab = i * ny * nz + l;
                         let codes = &links[of_slab * self.words..][..self.words];
-                        let starts = self.starts((t, l), layout);
-                        let starts = &starts[..2 * DIRECTIONS * self.hops().len()];
-                        let (x, to) = ((&*buffers.x, layout.x), (&mut *buffers.y, layout.y));
-                        let count = columns.len();
-                        multiply_line(&self.groups, codes, x, starts, to, count, &mut buffers.matrices);
+                        self.multiply_line(codes, (t, l), &layout, buffers);
                         let sites = of_slab * line..(of_slab + 1) * line;
-                        for (k, column) in columns.clone().enumerate() {
-                            let rows = &mut buffers.y[k * layout.y.column..][..layout.y.column];
-                            let at = (self.columns, column);
-                            self.combine(rows, own, at, sites.clone(), layout, &mut buffers.own);
-                            encode_sites(format, rows, layout.y.pitch, y, at, sites.clone());
-                        }
+                        self.combine(own, sites.clone(), &layout, buffers);
+                        layout.encode(format, &buffers.y, (y, self.columns), sites);
                     }
                 }
             }
         }
     }
 
+    /// The columns that are multiplied in one go: eight side by side, or some one after the other.
+    fn shares(&self) -> impl Iterator<Item = Range<usize>> {
+        let (side_by_side, all) = (self.columns / LANES * LANES, self.columns);
+        let one_by_one =
+            (side_by_side..all).step_by(COLUMNS).map(move |begin| begin..all.min(begin + COLUMNS));
+        (0..side_by_side).step_by(LANES).map(|begin| begin..begin + LANES).chain(one_by_one)
+    }
+
     /// Where numbers are in the working space.
-    fn layout(&self) -> Layout {
+    fn layout(&self, columns: Range<usize>) -> Layout {
         let [_, ny, nz, _] = self.geometry.extents();
-        let padded = self.geometry.line().next_multiple_of(LANES);
+        let across = columns.len() == LANES;
+        let line = self.geometry.line();
+        let padded = if across { line } else { line.next_multiple_of(LANES) };
         let pitch = padded + 2 * BESIDE;
+        let of_line = if across { pitch } else { COMPONENTS * pitch };
         let planes = nz.min(PLANES);
-        let around = planes * ny * COMPONENTS * pitch;
-        let column = around + 2 * self.hops().len() * COMPONENTS * pitch;
+        let around = planes * ny * of_line;
+        let column = around + 2 * self.hops().len() * of_line;
         Layout {
+            across,
+            columns,
+            line,
+            of_line,
             x: Rows { pitch, column },
             y: Rows { pitch: padded, column: COMPONENTS * padded },
             planes,
@@ -121,21 +143,45 @@ impl Slab {
         }
     }
 
+    /// Sums products for a line.
+    fn multiply_line<R: Real>(
+        &self,
+        codes: &[f64],
+        at: (usize, usize),
+        layout: &Layout,
+        buffers: &mut Buffers<R>,
+    ) {
+        let Buffers { x, y, matrices, .. } = buffers;
+        let starts = self.starts(at, layout);
+        let starts = &starts[..2 * DIRECTIONS * self.hops().len()];
+        if layout.across {
+            return multiply_columns(&self.groups, codes, x, starts, y, layout.line, matrices);
+        }
+        let columns = layout.columns.len();
+        multiply_line(&self.groups, codes, (x, layout.x), starts, (y, layout.y), columns, matrices);
+    }
+
     /// Multiplies a line by the factor, and adds that of the vector on the output sites.
     fn combine<R: Real>(
         &self,
-        rows: &mut [R],
         own: Option<&Stored<'_>>,
-        at: (usize, usize),
-        sites: std::ops::Range<usize>,
-        layout: Layout,
-        z: &mut [R],
+        sites: Range<usize>,
+        layout: &Layout,
+        buffers: &mut Buffers<R>,
     ) {
-        let factor = R::from_f64(self.factor);
-        let Some(own) = own else { return rows.iter_mut().for_each(|y| *y = *y * factor) };
-        decode_sites(own.format, own.parts[0], at, sites, z, layout.y.pitch);
-        let diagonal = R::from_f64(self.diagonal);
-        rows.iter_mut().zip(z).for_each(|(y, z)| *y = *z * diagonal + *y * factor);
+        let (factor, diagonal) = (R::from_f64(self.factor), R::from_f64(self.diagonal));
+        let Buffers { y, own: z, .. } = buffers;
+        let Some(own) = own else { return y.iter_mut().for_each(|y| *y = *y * factor) };
+        let (words, all) = (own.parts[0], self.columns);
+        if layout.across {
+            decode_columns(own.format, words, (all, layout.columns.start), sites, z);
+        } else {
+            let columns = z.chunks_exact_mut(layout.y.column).zip(layout.columns.clone());
+            for (z, column) in columns {
+                decode_sites(own.format, words, (all, column), sites.clone(), z, layout.y.pitch);
+            }
+        }
+        y.iter_mut().zip(z).for_each(|(y, z)| *y = *z * diagonal + *y * factor);
     }
 
     /// Decodes the planes of a time slice that plane `z` is the first to need, and the sites around the ends of each line.
@@ -143,12 +189,10 @@ impl Slab {
         &self,
         from: &Stored<'_>,
         (t, z): (usize, usize),
-        columns: std::ops::Range<usize>,
-        layout: Layout,
+        layout: &Layout,
         x: &mut [R],
     ) {
         let [_, ny, nz, _] = self.geometry.extents();
-        let (line, pitch) = (self.geometry.line(), layout.x.pitch);
         let far = self.hops()[self.hops().len() - 1];
         // From `far` planes below the first one on.
         let new = match (layout.planes == nz, z) {
@@ -161,20 +205,10 @@ impl Slab {
         for plane in new {
             let (z, place) = ((plane + nz - far) % nz, layout.place(plane + nz - far, nz));
             for y in 0..ny {
-                let begin = first + (z * ny + y) * line;
-                for (k, column) in columns.clone().enumerate() {
-                    let at = k * layout.x.column + (place * ny + y) * COMPONENTS * pitch;
-                    let rows = &mut x[at..][..COMPONENTS * pitch];
-                    let (of, sites) = ((self.columns, column), begin..begin + line);
-                    decode_sites(from.format, words, of, sites, &mut rows[BESIDE..], pitch);
-                    for row in rows.chunks_exact_mut(pitch) {
-                        for i in 0..BESIDE {
-                            // A line has two sites at least.
-                            row[i] = row[line + i];
-                            row[BESIDE + line + i] = row[BESIDE + i];
-                        }
-                    }
-                }
+                let begin = first + (z * ny + y) * layout.line;
+                let at = (place * ny + y) * layout.of_line;
+                layout.decode(from.format, (words, self.columns), begin, at, x);
+                layout.wrap(at, x);
             }
         }
     }
@@ -184,26 +218,22 @@ impl Slab {
         &self,
         from: &Stored<'_>,
         (t, l): (usize, usize),
-        columns: std::ops::Range<usize>,
-        layout: Layout,
+        layout: &Layout,
         x: &mut [R],
     ) {
-        let (nt, line, pitch) = (self.geometry.extents()[T], self.geometry.line(), layout.x.pitch);
+        let nt = self.geometry.extents()[T];
         let around = self.hops().iter().flat_map(|&n| [(t + n) % nt, (t + nt - n) % nt]);
         for (side, t) in around.enumerate() {
             let (words, first) = self.slice(from, t);
-            for (k, column) in columns.clone().enumerate() {
-                let at = k * layout.x.column + layout.around + side * COMPONENTS * pitch + BESIDE;
-                let sites = first + l * line..first + (l + 1) * line;
-                decode_sites(from.format, words, (self.columns, column), sites, &mut x[at..], pitch);
-            }
+            let at = layout.around + side * layout.of_line;
+            layout.decode(from.format, (words, self.columns), first + l * layout.line, at, x);
         }
     }
 
     /// Where the neighbours of a line begin, in the order of its links.
-    fn starts(&self, (t, l): (usize, usize), layout: Layout) -> [usize; 4 * DIRECTIONS] {
+    fn starts(&self, (t, l): (usize, usize), layout: &Layout) -> [usize; 4 * DIRECTIONS] {
         let [_, ny, nz, _] = self.geometry.extents();
-        let (y, z, of_line) = (l % ny, l / ny, COMPONENTS * layout.x.pitch);
+        let (y, z, of_line) = (l % ny, l / ny, layout.of_line);
         let offset = (y + z + t + (self.to == Parity::Odd) as usize) % 2;
         let at = |y: usize, plane: usize| (layout.place(plane, nz) * ny + y) * of_line + BESIDE;
         let mut starts = [0; 4 * DIRECTIONS];
@@ -228,9 +258,16 @@ impl Slab {
     }
 }
 
-/// Where numbers are in the working space.
-#[derive(Clone, Copy)]
+/// Where numbers are in the working space: of eight columns side by side those of a site beside each other, `[site][component][column]`, of others those of
+/// a line, `[column][line][component][site]`. Places of lines and neighbours count sites, or numbers of a column.
 struct Layout {
+    /// Whether eight columns are worked on side by side.
+    across: bool,
+    columns: Range<usize>,
+    /// Sites of a line.
+    line: usize,
+    /// From a line to the next.
+    of_line: usize,
     /// Of neighbours.
     x: Rows,
     /// Of results.
@@ -243,7 +280,58 @@ struct Layout {
 
 impl Layout {
     /// The place of a plane among those that are kept; planes count from `nz` on, and go on beyond the ends if not all are kept.
-    fn place(self, plane: usize, nz: usize) -> usize {
+    fn place(&self, plane: usize, nz: usize) -> usize {
         if self.planes == nz { plane % nz } else { plane % PLANES }
+    }
+
+    /// Decodes a line, from its first site on, to a place.
+    fn decode<R: Real>(
+        &self,
+        format: SiteFormat,
+        (words, all): (&[f64], usize),
+        first: usize,
+        at: usize,
+        x: &mut [R],
+    ) {
+        let sites = first..first + self.line;
+        if self.across {
+            let rows = &mut x[(at + BESIDE) * SITE..];
+            return decode_columns(format, words, (all, self.columns.start), sites, rows);
+        }
+        for (k, column) in self.columns.clone().enumerate() {
+            let rows = &mut x[k * self.x.column + at + BESIDE..];
+            decode_sites(format, words, (all, column), sites.clone(), rows, self.x.pitch);
+        }
+    }
+
+    /// Puts what lies around the ends of a line beside them. A line has two sites at least.
+    fn wrap<R: Real>(&self, at: usize, x: &mut [R]) {
+        let around = |row: &mut [R], site: usize| {
+            row.copy_within(self.line * site..(self.line + BESIDE) * site, 0);
+            row.copy_within(BESIDE * site..2 * BESIDE * site, (BESIDE + self.line) * site);
+        };
+        if self.across {
+            return around(&mut x[at * SITE..], SITE);
+        }
+        for k in 0..self.columns.len() {
+            let rows = &mut x[k * self.x.column + at..][..self.of_line];
+            rows.chunks_exact_mut(self.x.pitch).for_each(|row| around(row, 1));
+        }
+    }
+
+    /// Stores a line of results.
+    fn encode<R: Real>(
+        &self,
+        format: SiteFormat,
+        results: &[R],
+        (words, all): (&mut [f64], usize),
+        sites: Range<usize>,
+    ) {
+        if self.across {
+            return encode_columns(format, results, words, (all, self.columns.start), sites);
+        }
+        for (rows, column) in results.chunks_exact(self.y.column).zip(self.columns.clone()) {
+            encode_sites(format, rows, self.y.pitch, words, (all, column), sites.clone());
+        }
     }
 }

@@ -136,6 +136,25 @@ fn products_have_the_same_bits_everywhere() -> Result<(), Error> {
     Ok(())
 }
 
+/// Eight columns side by side, and three more one after the other; in z there are more planes than are kept.
+#[test]
+fn many_columns_have_the_bits_of_each() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    let u = field(&rt, [12, 4, 10, 4]);
+    let x: Vec<_> = (0..11).map(|seed| gaussian(u.geometry(), seed)).collect();
+    for action in [Action::Naive, Action::HISQ] {
+        let smeared = smear(&rt, &u, action)?;
+        for precision in ["double", "single", "half", "int20", "fixed24-13/int30/fp64"] {
+            let precision: Precision = precision.parse().expect("a precision");
+            let all = product(&rt, &smeared, precision, &x.iter().map(|x| &**x).collect::<Vec<_>>());
+            for (x, y) in x.iter().zip(&all).step_by(5) {
+                assert_eq!(product(&rt, &smeared, precision, &[x])[0], *y, "{precision}");
+            }
+        }
+    }
+    Ok(())
+}
+
 fn solved(rt: &Runtime, u: &Gauge, options: &Options, precision: &str, solver: Solver) -> InvertResult {
     let solver = Solver { precision: precision.parse().expect("formats"), ..solver };
     let (result, _) = invert(rt, u, &Options { solver, ..*options }, &Silent).expect("a result");
