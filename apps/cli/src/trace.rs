@@ -200,6 +200,11 @@ impl FromStr for TraceFile {
 }
 
 impl TraceFile {
+    /// Where it goes.
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
     /// The address that a page at `report` gives to a trace page; `None` for other formats.
     pub fn page_for(&self, report: &Path) -> Option<String> {
         let page: &Path = &self.output;
