@@ -177,9 +177,11 @@ fn columns_are_stored_side_by_side_as_they_are_alone() {
                 encode_sites(format, &[7.0; 6], 1, &mut again, (columns, k), site..site + 1);
             }
         }
-        assert_ne!(again, codes);
+        let bits = |codes: &[f64]| codes.iter().map(|code| code.to_bits()).collect::<Vec<_>>();
+        assert_ne!(bits(&again), bits(&codes));
         encode_columns(format, &across, &mut again, (columns, first), 1..4);
-        assert_eq!(again, codes, "{format}");
+        // Records are bits: some are no numbers.
+        assert_eq!(bits(&again), bits(&codes), "{format}");
     }
 }
 
