@@ -93,7 +93,7 @@ fn mistakes_of_a_map_are_named() {
     says(with("t0 = 25.0", "t0 = 1e300"), &["t0"]);
     says(with("step = 10.0", "step = 0.0"), &["step = 0"]);
     says(with("baseline = 4", "baseline = 0"), &["baseline = 0"]);
-    says(with("begin = 6", "beginn = 6"), &["map.toml:3", "beginn"]);
+    says(with("begin = 6", "start = 6"), &["map.toml:3", "start"]);
     says(with("channel = 9\n", "channel = 8\n"), &["board 0, module 7, channel 8 is named before"]);
     let short: String = map().split_inclusive("[[channel]]").take(36).collect();
     says(parsed(short.trim_end_matches("[[channel]]")).unwrap_err(), &["no channel for", "the core"]);
