@@ -85,6 +85,9 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
     let mut shown: Vec<(String, Vec<u64>)> = Vec::new();
     for (name, spectrum) in lines {
         let sums = sums(spectrum);
+        if sums.iter().all(|&count| count == 0) {
+            continue;
+        }
         match shown.iter_mut().find(|(_, other)| *other == sums) {
             Some((names, _)) => *names += &format!(", {name}"),
             None => shown.push(((*name).to_owned(), sums)),
@@ -100,8 +103,17 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
             chart.line(&steps.collect::<Vec<_>>(), &format!("c{k}"));
         }
     }
-    legend(shown.iter().map(|(name, _)| name.as_str()))
-        + figure(&chart.finish(), "a gap is where nothing was counted").as_str()
+    legend(shown.iter().map(|(name, _)| name.as_str())) + figure(&chart.finish(), &caption(lines)).as_str()
+}
+
+/// What lines do not show: how many energies are too large for them.
+fn caption(lines: &[(&str, &Spectrum)]) -> String {
+    let mut out = String::from("a gap is where nothing was counted");
+    for (name, spectrum) in lines.iter().filter(|(_, spectrum)| spectrum.beyond > 0) {
+        let end = spectrum.step * spectrum.counts.len() as f64;
+        let _ = write!(out, "; {name}: {} above {} keV", spectrum.beyond, short(end));
+    }
+    out
 }
 
 /// Stretches of counts above 0, and where each begins.
@@ -141,4 +153,22 @@ fn shares(tallies: &[TallyResult]) -> String {
         }
     }
     legend(names.into_iter()) + figure(&chart.finish(), "figures stand on the points").as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_for_a_spectrum_is_said_below_it() {
+        let (mut rays, mut sums) = (Spectrum::new(1.0, 4000.0), Spectrum::new(1.0, 4000.0));
+        (0..10).for_each(|_| rays.add(1000.0));
+        (0..3).for_each(|_| sums.add(5000.0));
+        let page = spectrum(&[("gamma rays", &rays), ("sums of events", &sums)]);
+        assert!(page.contains("sums of events: 3 above 4000 keV"), "{page}");
+        assert_eq!(page.matches("b-c").count(), 1, "a line without counts has no colour: {page}");
+        sums.add(2000.0);
+        let page = spectrum(&[("gamma rays", &rays), ("sums of events", &sums)]);
+        assert_eq!(page.matches("b-c").count(), 2, "{page}");
+    }
 }
