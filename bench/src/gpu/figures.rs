@@ -30,7 +30,7 @@ pub struct Figures {
     tile: u32,
     /// Most products on one tile in one task.
     fuse_updates: u8,
-    /// Triangular solves of factorisations by inverses of diagonal blocks.
+    /// Triangular solves by inverses of diagonal blocks.
     by_inverses: bool,
     /// Streams for bodies, without the urgent one.
     streams: usize,

@@ -57,7 +57,7 @@ pub fn solve<T: TileScalar, S: Submit>(
     solve_with(s, l, b, policy, &Submission::default(), |_| Ok(()))
 }
 
-/// [`solve`], submitted as `submission` says: the same bits. `between` is called when `Y` has been submitted, and its
+/// [`solve`], submitted as `submission` says: the same bits, but for [`Submission::with_inverses_of`]. `between` is called when `Y` has been submitted, and its
 /// second solve has not.
 ///
 /// # Errors
@@ -111,7 +111,7 @@ fn half<T: TileScalar, S: Submit>(
         for m in 0..mt {
             let rows = b.row_grid().width(m);
             let shape = (rows, l.grid().width(k));
-            let codelet = Trsm::<T>::of_solution(panel, op, (m, k), shape);
+            let codelet = Trsm::<T>::of_solution(panel, op, (m, k), shape, submission.benign.clone());
             let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)), codelet.scratch());
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;

@@ -35,7 +35,7 @@ pub fn trsm<T: TileScalar, S: Submit>(
     b: &Handle<Tile<T>>,
     shape: (usize, usize),
 ) -> Result<TaskRef, Error> {
-    let trsm = Trsm::<T>::of_solution(panel, op, (0, 0), shape);
+    let trsm = Trsm::<T>::of_solution(panel, op, (0, 0), shape, None);
     let space = trsm.scratch();
     Ok(s.submit(trsm, (read(l), native_update(b), space))?)
 }

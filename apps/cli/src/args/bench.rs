@@ -166,7 +166,7 @@ pub struct BenchGpu {
     /// and ends), cusolver, cholesky (in tiles), memory, with-cpu, several, sparse, tor.
     #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
     pub only: Vec<Part>,
-    /// Let triangular solves of factorisations multiply with inverses of diagonal blocks of 256, where these are
+    /// Let triangular solves multiply with inverses of diagonal blocks of 256, where these are
     /// well-conditioned.
     #[arg(long)]
     pub by_inverses: bool,

@@ -147,6 +147,7 @@ pub(super) fn reconstruct<T: Element, S: Session>(
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: solve"), problem.rows.tiles() as u64 * nt * (nt - 1));
+    let submission = submission.with_inverses_of(&factor);
     let solution = solve_with(s, &l, &x, &solve_policy, &submission, |y| match &mut norms {
         Some(norms) => norms.between(rt, &l, y),
         None => Ok(()),

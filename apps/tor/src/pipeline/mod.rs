@@ -101,7 +101,7 @@ pub struct Options {
     pub tile: TileChoice,
     /// The most products on one tile in one task of factorisation and solves; see [`zellige_dense::Submission::fuse_updates`].
     pub fuse_updates: usize,
-    /// Triangular solves of the factorisation on GPUs by inverses of diagonal blocks; see [`zellige_dense::Submission::by_inverses`].
+    /// Triangular solves on GPUs by inverses of diagonal blocks; see [`zellige_dense::Submission::by_inverses`].
     pub by_inverses: bool,
     /// Directions to reconstruct in arcsec; by default the file's.
     pub targets: Option<Vec<[f64; 2]>>,

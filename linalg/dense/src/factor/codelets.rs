@@ -52,9 +52,9 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
 /// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a factor that turns out not to exist fails with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
-/// Of each tile column, whether its solves may multiply with inverses of diagonal blocks: the factorisations of diagonal tiles on GPUs say so at
-/// their ends, for which the solves wait.
-#[derive(Clone)]
+/// Of each tile column, whether solves with its diagonal tile may multiply with inverses of diagonal blocks: the factorisations of diagonal tiles on
+/// GPUs say so at their ends, for which the solves wait.
+#[derive(Clone, Debug)]
 pub(crate) struct Benign(Arc<[AtomicBool]>);
 
 impl Benign {
@@ -165,12 +165,13 @@ impl<T> Trsm<T> {
         op: Op,
         at: (usize, usize),
         shape: (usize, usize),
+        benign: Option<Benign>,
     ) -> Self {
         let name = match op {
             Op::Trans => "solve_lt",
             Op::None => "solve_l",
         };
-        Trsm { name, panel, op, at, shape, benign: None, _element: PhantomData }
+        Trsm { name, panel, op, at, shape, benign, _element: PhantomData }
     }
 
     pub(crate) fn scratch(&self) -> Scratch<f32> {
@@ -353,7 +354,7 @@ mod tests {
         let (native, x3) = (PanelPrecision::Native, PanelPrecision::X3);
         assert_eq!(Trsm::<f32>::of_factor(native, (2, 1), (30, 20), None).info().shape, [30, 20, 0]);
         assert_eq!(Syrk::<f32>::new(x3, 2, 1, (30, 20)).info().shape, [30, 20, 0]);
-        let solve = Trsm::<f32>::of_solution(x3, Op::None, (0, 1), (5, 20));
+        let solve = Trsm::<f32>::of_solution(x3, Op::None, (0, 1), (5, 20), None);
         assert_eq!((solve.info().shape, solve.info().label), ([5, 20, 0], "x3"));
         let info = Trsm::<f64>::of_factor(native, (2, 1), (30, 20), None).info();
         assert_eq!((info.flops, info.label, info.coords), (12_000.0, "fp64", Some([2, 1, 1])));

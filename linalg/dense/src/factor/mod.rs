@@ -42,6 +42,8 @@ pub struct Factorisation {
     /// The last tile's factorisation: every other task precedes it, and every failure reaches it.
     last: Option<TaskRef>,
     counts: Arc<GemmCounts>,
+    /// Where solves may be by inverses.
+    benign: Option<Benign>,
 }
 
 impl Factorisation {
@@ -159,5 +161,5 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
             }
         }
     }
-    Ok(Factorisation { last, counts })
+    Ok(Factorisation { last, counts, benign })
 }

@@ -2,6 +2,8 @@
 
 use zellige_kernels::GemmPrecision;
 
+use super::Factorisation;
+use super::codelets::Benign;
 use super::copies::Copies;
 use super::product::is_of;
 use crate::policy::{SharedPolicy, When};
@@ -21,12 +23,14 @@ pub struct Submission<T: TileScalar> {
     pub(crate) copies: Copies<T>,
     fuse_updates: usize,
     pub(crate) by_inverses: bool,
+    /// For solves: what the factorisation has said of its columns.
+    pub(crate) benign: Option<Benign>,
 }
 
 impl<T: TileScalar> Default for Submission<T> {
     /// Replicas, and a task for each product.
     fn default() -> Self {
-        Submission { copies: Copies::replicas(), fuse_updates: 1, by_inverses: false }
+        Submission { copies: Copies::replicas(), fuse_updates: 1, by_inverses: false, benign: None }
     }
 }
 
@@ -57,10 +61,18 @@ impl<T: TileScalar> Submission<T> {
     /// Triangular solves of a factorisation in `f32` on GPUs multiply with the inverses of diagonal blocks of 256, which are made once for
     /// each tile column, in place of substituting: products are faster there. Only in columns where the roundoff of `f32` times
     /// `|L_jj| |L_jj^-1|` (Frobenius, 256 at least) is at most `2^-12` for every block `L_jj` of the tile, which the end of its factorisation tells; so the
-    /// solves of a column wait for that. Elsewhere, on CPU workers and in `f64`, and in solves with the factor they substitute.
+    /// solves of a column wait for that. Elsewhere, on CPU workers and in `f64` they substitute; so do solves with the factor, but for those
+    /// [`with_inverses_of`](Submission::with_inverses_of) it.
     #[must_use]
     pub fn by_inverses(self, by_inverses: bool) -> Self {
         Submission { by_inverses, ..self }
+    }
+
+    /// For solves with the factor that `factor` has made or will make: in the columns in which its own solves were
+    /// [`by_inverses`](Submission::by_inverses), these are, too, and wait for the same ends.
+    #[must_use]
+    pub fn with_inverses_of(self, factor: &Factorisation) -> Self {
+        Submission { benign: factor.benign.clone(), ..self }
     }
 
     /// The most products in one task under `policy`.

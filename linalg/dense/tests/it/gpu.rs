@@ -6,7 +6,7 @@ use crate::common::*;
 use zellige_cuda::Gpu;
 use zellige_dense::{
     Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid,
-    TileScalar, cholesky, cholesky_with, solve,
+    TileScalar, cholesky_with, solve_with,
 };
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_kernels::cuda::SOURCES;
@@ -72,6 +72,27 @@ fn factor_with<T: TileScalar + Into<f64>>(
     }
     let counts = GemmPrecision::ALL.into_iter().map(|p| (p, run.counts().count_of(p))).collect();
     Ok(Factored { l: tiles.gather(rt)?.into_iter().map(Into::into).collect(), norms, counts })
+}
+
+/// `X` of `X A = B`, factored and solved in tiles that the host has generated; each of the two by inverses or not.
+fn solution(
+    rt: &Runtime,
+    (a, grid): (&[f64], &TileGrid),
+    (b, rows): (&[f64], &TileGrid),
+    text: &str,
+    [in_factor, in_solves]: [bool; 2],
+) -> Vec<f64> {
+    let host = runtime(1, "lws");
+    let l = SymmetricTiled::generate(&host, grid.clone(), &dense32(a, grid.len())).unwrap();
+    let x = RectTiled::generate(&host, "B", rows.clone(), grid.clone(), &dense32(b, rows.len())).unwrap();
+    host.wait_all().unwrap();
+    drop(host);
+    let submission = Submission::default().by_inverses(in_factor);
+    let factor = cholesky_with(rt, &l, &rule(text), &submission).unwrap();
+    // Nothing waits for the factor here.
+    let submission = if in_solves { submission.with_inverses_of(&factor) } else { submission };
+    solve_with(rt, &l, &x, &rule(text), &submission, |_| Ok(())).unwrap().wait(rt).unwrap();
+    x.gather(rt).unwrap().into_iter().map(f64::from).collect()
 }
 
 /// `a` for a runtime of CPU cores, and for GPUs.
@@ -271,16 +292,8 @@ fn solves_follow_on_the_gpu() {
     let (a, x) = (random_spd(n, 1.0, 9), random_rect(m, n, 10));
     let b = times(&x, &a, m, n);
     for (text, error) in [("fp32", 1e-5), ("x3,panel=x3", 1e-5), ("hp1", 3e-2), ("hp2", 5e-2), ("fp8", 0.9)] {
-        let host = runtime(1, "lws");
-        let l = SymmetricTiled::generate(&host, grid.clone(), &dense32(&a, n)).unwrap();
-        let tiled = RectTiled::generate(&host, "B", rows.clone(), grid.clone(), &dense32(&b, m)).unwrap();
-        host.wait_all().unwrap();
-        drop(host);
         let rt = only_gpus(&mock, &[0, 1], 1 << 28).build().unwrap();
-        cholesky(&rt, &l, &rule(text)).unwrap().wait(&rt).unwrap();
-        solve(&rt, &l, &tiled, &rule(text)).unwrap().wait(&rt).unwrap();
-        let found = tiled.gather(&rt).unwrap().into_iter().map(f64::from);
-        let distance = distance(found, &x);
+        let distance = distance(solution(&rt, (&a, &grid), (&b, &rows), text, [false; 2]), &x);
         assert!(distance < error, "{text}: {distance:e}");
     }
     check(&mock);
@@ -307,8 +320,8 @@ fn eight_bit_products_without_a_kernel_are_made_all_the_same() {
     check(&with);
 }
 
-/// By inverses of diagonal blocks a well-conditioned factor is as good as by substitution, whatever its panel's precision; where a diagonal block is
-/// ill-conditioned its column is substituted, bit by bit.
+/// By inverses of diagonal blocks a well-conditioned factor, and solutions with it, are as good as by substitution, whatever the panel's precision; where
+/// a diagonal block is ill-conditioned its column is substituted, bit by bit.
 #[test]
 fn solves_by_inverses_are_as_good_where_they_are_allowed() {
     let Some(mock) = mock(1, 23) else { return };
@@ -323,11 +336,25 @@ fn solves_by_inverses_are_as_good_where_they_are_allowed() {
         })
     };
     let mut a = random_spd(n, 1.0, 24);
+    // Rows of a right-hand side in two tiles.
+    let (m, rows) = (90, TileGrid::uniform(90, 50).unwrap());
+    let x = random_rect(m, n, 25);
+    let solutions = |a: &[f64], text: &str| {
+        let b = times(&x, a, m, n);
+        [[false; 2], [true, false], [true; 2]].map(|by_inverses| {
+            let rt = only_gpus(&mock, &[0], 1 << 28).build().unwrap();
+            solution(&rt, (a, &grid), (&b, &rows), text, by_inverses)
+        })
+    };
     for text in ["fp32", "fp32,panel=x3", "fp32,panel=tf32"] {
         let [plain, inverted] = both(&a, text);
         let errors = [&plain, &inverted].map(|l| reference_backward_error(&a, l, n));
         assert!(errors[1] < 2.0 * errors[0] + 1e-6, "{text}: {errors:?}");
         assert_ne!(plain, inverted, "{text}");
+        let [plain, factored, solved] = solutions(&a, text);
+        let errors = [&plain, &solved].map(|found| distance(found.iter().copied(), &x));
+        assert!(errors[1] < 2.0 * errors[0] + 1e-6, "{text}: {errors:?}");
+        assert_ne!(factored, solved, "{text}");
     }
     // A column of the first block is nearly the one before.
     let (i, j) = (10, 11);
@@ -339,6 +366,8 @@ fn solves_by_inverses_are_as_good_where_they_are_allowed() {
     a[j + j * n] = a[i + i * n] * (1.0 + 8e-6);
     let [plain, inverted] = both(&a, "fp32");
     assert_eq!(plain, inverted);
+    let [plain, _, solved] = solutions(&a, "fp32");
+    assert_eq!(plain, solved);
     check(&mock);
 }
 
