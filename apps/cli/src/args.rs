@@ -49,30 +49,40 @@ pub use tor::{
 pub use trace::{TraceCompareArgs, TraceFormArgs, TraceSummaryArgs, TraceVerb};
 pub use vector::VectorSource;
 
+/// The verbs on one screen: options are told in a line each.
+const TOP: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+Commands:
+{subcommands}{after-help}";
+
+/// The options of [`Cli`].
+const TOP_OPTIONS: &str = "\
+Options of every command
+  -h, --help            The most used options; all of them, with examples (--help)
+  -V, --version         Version, commit and features
+  --config FILE.toml    Read options from a file: long names as keys, a table for each command ([tor.run])
+  --log LEVEL           off, error, warn, info, debug or trace, on standard error
+  --oversubscribe       Allow more than four workers for each core
+  --cuda-libs FOLDER    Where CUDA's libraries are, if not in a usual place (machine show)";
+
 const TOP_EXAMPLES: &str = "\
 Begin with
-  zellige tor example > system.toml     a telescope to edit
-  zellige tor run system.toml --precision fp32 --precision hp1:operand=1e-2 --report report.html
-  zellige tor info SYSTEM.toml          how large it is, before anything runs
-  zellige solve A.mtx.gz -b b.npy -o x.npy  a sparse system, by whatever method works
-  zellige spmv A.mtx.gz                 what a sparse matrix takes with small nonzeros in fewer bits
-  zellige psa simulate -o basis         the signals of all points of a germanium crystal
-  zellige psa run --help                where in a germanium crystal gamma rays gave their energy
-  zellige psa track --simulate 2000     how well gamma rays are put together from points in germanium
-  zellige lqcd generate --size 8 -o small.lat  a gauge field; zellige lqcd invert small.lat: a propagator in it
-  zellige machine show                  what this machine offers
-  zellige simulate tor --help           what another machine would do
-  zellige trace summary run.zt          what every worker did in a run with --trace run.zt
-  zellige selftest                      whether the runtime does what it should here
-  zellige help tor run                  every option, with examples
+  zellige tor example > system.toml             a telescope to edit, then: zellige tor run system.toml
+  zellige solve A.mtx -b b.npy -o x.npy         a sparse system, by whatever method works
+  zellige psa simulate -o basis                 signals of all points of a germanium crystal
+  zellige lqcd generate --size 8 -o small.lat   a gauge field, then: zellige lqcd invert small.lat
+  zellige simulate tor --help                   what another machine would do
+  zellige trace summary run.zt                  what workers did in a run with --trace run.zt
 
 Exit codes
-  0  done        1  failed       2  bad parameter, option or input     3  no precision rule survived
-  4  no such device              5  a system not solved to the requested tolerance           130  Ctrl-C";
+  0 done   1 failed   2 bad parameter, option or input   3 no precision rule survived   4 no such device
+  5 a system not solved to the requested tolerance   130 Ctrl-C";
 
 /// Task graphs over tiles, each tile in the precision it needs.
 #[derive(Debug, Parser)]
-#[command(name = "zellige", version = crate::provenance::VERSION, after_long_help = TOP_EXAMPLES, max_term_width = 120, propagate_version = true)]
+#[command(name = "zellige", version = crate::provenance::VERSION, help_template = TOP, after_help = TOP_OPTIONS, after_long_help = format!("{TOP_OPTIONS}\n\n{TOP_EXAMPLES}"), max_term_width = 120, propagate_version = true)]
 pub struct Cli {
     /// Log on standard error: off, error, warn, info, debug, trace, or a filter as in RUST_LOG.
     #[arg(
@@ -127,9 +137,11 @@ pub enum Verb {
     /// Lattice QCD with staggered quarks.
     #[command(subcommand)]
     Lqcd(Box<Lqcd>),
-    /// Solve A x = b: method and preconditioner by the matrix, the residual recomputed.
+    /// Solve A x = b by whatever method works, with a recomputed residual.
     Solve(Box<SolveArgs>),
-    /// Sparse products with small nonzeros in fewer bits: storage, errors and times.
+    /// Sparse products with small nonzeros in fewer bits.
+    ///
+    /// Storage, errors and times.
     Spmv(SpmvArgs),
     /// Sparse matrices: describe, make and convert them.
     #[command(subcommand)]
@@ -140,16 +152,20 @@ pub enum Verb {
     /// The machine itself.
     #[command(subcommand)]
     Machine(MachineVerb),
-    /// Predict times on a machine from its platform file: nothing runs, time is virtual.
+    /// Predict times on a machine from its platform file.
+    ///
+    /// Nothing runs, time is virtual.
     #[command(subcommand)]
     Simulate(Simulate),
-    /// What a run did, from the trace that it wrote: a summary, files for viewers, a comparison.
+    /// What a run did, from its trace: summary, pictures, comparison.
     #[command(subcommand, after_long_help = trace::EXAMPLES)]
     Trace(TraceVerb),
-    /// Check the runtime on this machine: random task graphs on emulated devices, compared bit by bit with a sequential run.
+    /// Check the runtime on this machine with random task graphs.
+    ///
+    /// They run on emulated devices, and are compared bit by bit with a sequential run.
     #[command(after_long_help = selftest::NOTES)]
     Selftest(SelftestArgs),
-    /// Describe this machine and check quickly that everything works on it.
+    /// Describe this machine and check quickly that all works on it.
     Doctor(DoctorArgs),
     /// Print a completion script for a shell.
     #[command(after_long_help = doctor::COMPLETIONS)]

@@ -11,7 +11,7 @@ use zellige_solve::pipeline::least_squares::{self, Fitted};
 use zellige_solve::pipeline::results::{Attempt, LeastSquaresResult, SolveOutput, SolveResult, Solved};
 use zellige_solve::{pipeline, report};
 use zellige_sparse::Csr;
-use zellige_sparse::krylov::Stop;
+use zellige_sparse::krylov::{Reason, Stop};
 use zellige_sparse::market::{self, Field};
 use zellige_sparse::system::{
     self, Answer, Inner, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System,
@@ -248,12 +248,17 @@ fn text(solved: &[Solved]) -> String {
 fn text_of(answer: &Answer) -> String {
     let mut text = String::new();
     for attempt in answer.attempts.iter().map(Attempt::new) {
-        let residual = attempt.true_residual.map(|residual| format!(", true residual {residual:.2e}"));
+        let scale = if answer.solution.rhs > 0.0 { answer.solution.rhs } else { 1.0 };
+        let residual = attempt.true_residual.map(|residual| format!(", residual {:.2e}", residual / scale));
+        let reason = match &*attempt.reason {
+            "steps" => "not converged",
+            "time" => "not converged in time",
+            reason => reason,
+        };
         text += &format!(
-            "{} with {}: {} after {} steps{}\n",
+            "{} with {}: {reason} after {} steps{}\n",
             attempt.method,
             attempt.preconditioner,
-            attempt.reason,
             attempt.iterations,
             residual.unwrap_or_default()
         );
@@ -300,6 +305,14 @@ fn advice(args: &SolveArgs, a: &Csr, answer: &Answer) -> String {
         return format!(
             "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: the matrix is not symmetric, and \
              this --method is for symmetric ones; take auto, bicgstab or gmres",
+            args.tol
+        );
+    }
+    let needs_definite = matches!(args.method, MethodChoice::Cg | MethodChoice::Fcg);
+    if needs_definite && solution.reason == Reason::BrokenDown {
+        return format!(
+            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: the matrix is not positive definite, \
+             or its preconditioner is not, which this --method needs; take auto or minres",
             args.tol
         );
     }

@@ -147,7 +147,8 @@ impl Array {
         let npy = NpyFile::new(file)
             .map_err(|e| wrong(path, Some(10), format!("no header of an npy file: {e}")))?;
         let DType::Plain(kind) = npy.dtype() else {
-            return Err(wrong(path, Some(10), format!("elements of type {}", npy.dtype().descr())));
+            let problem = format!("elements of type {}, not numbers of one type", npy.dtype().descr());
+            return Err(wrong(path, None, problem));
         };
         let elements = npy.shape().iter().try_fold(1u64, |product, &side| product.checked_mul(side));
         let width = kind.size_field();
@@ -175,7 +176,7 @@ impl Array {
             let known: Vec<String> = known.iter().map(|kind| name(kind)).collect();
             let problem =
                 format!("elements of type {}: convert them to {}", name(&self.kind), known.join(" or "));
-            return Err(wrong(&self.path, Some(10), problem));
+            return Err(wrong(&self.path, None, problem));
         }
         if self.sides.len() == dimensions {
             return Ok(self);
@@ -183,7 +184,7 @@ impl Array {
         let count = ["no", "one", "two", "three", "four"].get(dimensions).copied().unwrap_or("more");
         let plural = if dimensions == 1 { "dimension is" } else { "dimensions are" };
         let problem = format!("an array of shape {:?}: {count} {plural} needed", self.sides);
-        Err(wrong(&self.path, Some(10), problem))
+        Err(wrong(&self.path, None, problem))
     }
 
     /// Refuses elements of other types than `known`, and other sides.
@@ -197,7 +198,7 @@ impl Array {
         }
         let problem =
             format!("an array of shape {:?} where {sides:?} belongs with the files beside it", array.sides);
-        Err(wrong(&array.path, Some(10), problem))
+        Err(wrong(&array.path, None, problem))
     }
 
     /// Its path.
@@ -239,31 +240,49 @@ impl Array {
         Ok(if is_by_columns { by_rows(&values, &self.sides) } else { values })
     }
 
-    /// Its values of `float32` or `float64`, in C order.
+    /// Its values as `float64`, in C order: those of `float32` and `float64`, and integers.
     ///
     /// # Errors
     /// As [`values`](Array::values); [`ReadError::Content`] for another type.
     pub fn reals(self) -> Result<Vec<f64>, ReadError> {
-        let dimensions = self.sides.len();
-        let array = self.of(&["f4", "f8"], dimensions)?;
-        match array.kind() {
-            "f4" => Ok(array.values::<f32>()?.into_iter().map(f64::from).collect()),
-            _ => array.values(),
+        fn widened<T: Number>(array: Array, widen: impl Fn(T) -> f64) -> Result<Vec<f64>, ReadError> {
+            Ok(array.values()?.into_iter().map(widen).collect())
+        }
+        match &*self.kind {
+            "f8" => self.values(),
+            "i1" => widened(self, |value: i8| value.into()),
+            "u1" => widened(self, |value: u8| value.into()),
+            "i2" => widened(self, |value: i16| value.into()),
+            "u2" => widened(self, |value: u16| value.into()),
+            "i4" => widened(self, |value: i32| value.into()),
+            "u4" => widened(self, |value: u32| value.into()),
+            "i8" => widened(self, |value: i64| value as f64),
+            "u8" => widened(self, |value: u64| value as f64),
+            _ => {
+                let dimensions = self.sides.len();
+                widened(self.of(&["f4", "f8"], dimensions)?, |value: f32| value.into())
+            }
         }
     }
 
-    /// Its values of `float32`, in C order, which have to be numbers.
+    /// Its values of `float32` or `float64` as `float32`, in C order, which have to be numbers.
     ///
     /// # Errors
-    /// As [`values`](Array::values); [`ReadError::Content`] with the byte of one that is infinite or no number.
+    /// As [`values`](Array::values); [`ReadError::Content`] for another type, and with the byte of a value that is infinite or no number.
     pub fn finite(self) -> Result<Vec<f32>, ReadError> {
-        let (path, begin) = (self.path.clone(), self.begin);
-        let values: Vec<f32> = self.values()?;
+        let dimensions = self.sides.len();
+        let array = self.of(&["f4", "f8"], dimensions)?;
+        let (path, begin, is_double) = (array.path.clone(), array.begin, array.kind == "f8");
+        let values = match is_double {
+            true => array.values()?.into_iter().map(|value: f64| value as f32).collect(),
+            false => array.values::<f32>()?,
+        };
         match values.iter().position(|value| !value.is_finite()) {
             None => Ok(values),
             Some(at) => {
                 let problem = format!("{} where a number is needed", values[at]);
-                Err(wrong(&path, Some(begin + 4 * at as u64), problem))
+                let width = if is_double { 8 } else { 4 };
+                Err(wrong(&path, Some(begin + width * at as u64), problem))
             }
         }
     }
@@ -332,7 +351,8 @@ mod tests {
         for (error, words) in [
             (open().of(&["i2"], 2).err(), "two dimensions are needed"),
             (open().of(&["i2", "f4"], 1).err(), ""),
-            (open().reals().err(), "elements of type int16: convert them to float32 or float64"),
+            (open().finite().err(), "elements of type int16: convert them to float32 or float64"),
+            (open().reals().err(), ""),
             (open().sized(&["i2"], &[3]).err(), "[2] where [3] belongs"),
         ] {
             let said = error.map_or_else(String::new, |error| error.to_string());

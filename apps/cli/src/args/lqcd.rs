@@ -32,6 +32,8 @@ Actions (--action)
   asqtad:U0        paths of up to seven links and three-link terms, with the tadpole factor U0
   hisq             smeared, projected to U(3), smeared again, with three-link terms; hisq:EPSILON for heavy quarks
 
+Its figures are computed; smeared links are not written, since invert and multishift smear by themselves.
+
 Example
   zellige lqcd smear small.lat --action hisq";
 
@@ -42,7 +44,7 @@ macro_rules! formats {
 Formats (--precision)
   double           float64
   double-X         steps in X; residuals are replaced on the way by computed ones in float64 (reliable updates)
-  X                steps in X alone: its residual is computed where it seems to be small enough
+  X                steps in X alone: its residual is computed where it seems to be small enough; half and int20 often stay above 1e-5
   X is single (float32), half (16-bit integers and a scale for each site), int20, int30, or LINKS/QUARKS/PRODUCTS such as
   fp32/int20/fp32; --gauge changes the links alone: fp64, fp32, fixed32, fixed24, fixed16, each also compressed (fixed16-13)
 "
@@ -52,8 +54,8 @@ Formats (--precision)
 const INVERT_EXAMPLES: &str = concat!(
     "\
 The propagator (2 m + D)^-1 from a point is computed for each colour on the sites of one parity, by a system with 4 m^2 - D D. A residual
-that the method reports is recomputed in float64 before anything is called converged. The correlator is the sum of the squares of the
-propagator's elements in each time slice.
+that the method reports is recomputed in float64 before anything is called converged. The correlator, that of the Goldstone pion, is the sum of the
+squares of the propagator's elements in each time slice. Propagators are not written.
 
 ",
     formats!(),
@@ -106,7 +108,7 @@ Examples
 /// `zellige lqcd`.
 #[derive(Debug, Subcommand)]
 pub enum Lqcd {
-    /// Make a gauge field without quarks (quenched) and write it as a MILC file.
+    /// Make a gauge field without quarks (quenched) and write it, as MILC or ILDG file.
     #[command(after_long_help = GENERATE_EXAMPLES)]
     Generate(LqcdGenerate),
     /// Describe a gauge field: lattice, plaquettes, link trace, Polyakov loop.
@@ -237,7 +239,7 @@ pub struct LqcdSystem {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Solver")]
 pub struct LqcdSolver {
-    /// Formats: double, single, half, int20, int30, double-int20, ...; see below.
+    /// Formats: double, single, half, int20, int30, double-int20, ...; --help has all.
     #[arg(long, value_name = "FORMATS", default_value_t = Mixed::Double)]
     pub precision: Mixed,
     /// Another format of the links in steps of less precision than double.
@@ -307,7 +309,7 @@ pub struct LqcdInvert {
 pub struct LqcdMultishift {
     #[command(flatten)]
     pub system: LqcdSystem,
-    /// Shifts, 0 or more.
+    /// Shifts sigma, 0 or more, that are added to 4 m^2 - D D.
     #[arg(long, value_name = "SIGMA,..", value_delimiter = ',', allow_hyphen_values = true, required = true)]
     pub shifts: Vec<f64>,
     /// A tolerance for each shift, in place of --tol.

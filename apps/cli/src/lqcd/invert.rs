@@ -45,8 +45,14 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
         ))
         .into());
     }
+    // Nothing of more precision takes over where a narrow format ends.
+    let is_narrow = ["half", "int20"].contains(&&*result.precision);
+    let remedy = match is_narrow {
+        true => format!("take --precision double-{}", result.precision),
+        false => "allow more --max-steps, or take a larger --tol".into(),
+    };
     Err(CommandError::NotConverged(format!(
-        "the residual is {worst:.2e} of the source after {} iterations, the requested tolerance is {:.0e}: allow more --max-steps, or take a larger --tol",
+        "the residual is {worst:.2e} of the source after {} iterations, the requested tolerance is {:.0e}: {remedy}",
         result.iterations.iter().max().copied().unwrap_or(0),
         result.tolerance
     ))

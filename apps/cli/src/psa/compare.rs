@@ -19,18 +19,19 @@ use crate::results::{is_stdout, write_json, write_page};
 /// # Errors
 /// Files that are no results, runs of other events, an output that cannot be written.
 pub fn run(args: &PsaCompareArgs) -> anyhow::Result<()> {
-    let (a, b) = (Results::read(&args.a)?, Results::read(&args.b)?);
+    let of_b = args.b.as_ref().unwrap_or(&args.a);
+    let (a, b) = (Results::read(&args.a)?, Results::read(of_b)?);
     let truth = args.truth.as_deref().map(truth).transpose()?;
     let comparison = compare(&a, &b, truth.as_ref())?;
     let rows = comparison.rows();
     if let Some(report) = &args.report {
-        let [a, b] = [&args.a, &args.b].map(|path| path.display().to_string());
+        let [a, b] = [&args.a, of_b].map(|path| path.display().to_string());
         write_page(report, report::of_comparison([&a, &b], &comparison))?;
     }
     write_json(args.json.as_ref(), &rows)?;
     match is_stdout(args.json.as_ref()) {
         true => Ok(()),
-        false => out::print(&[table(&rows), unmatched(&rows[0])].concat()),
+        false => out::print(&[table(&rows, args.b.is_some()), unmatched(&rows[0])].concat()),
     }
 }
 
@@ -54,29 +55,24 @@ fn unmatched(all: &Agreement) -> String {
     }
 }
 
-fn table(rows: &[Agreement]) -> String {
-    let mut table = Table::new(&[
-        ("energy", Side::Left),
-        ("hits", Side::Right),
-        ("% same", Side::Right),
-        ("% in 5 mm", Side::Right),
-        ("% beyond 20 mm", Side::Right),
-        ("A: mm to truth", Side::Right),
-        ("p90", Side::Right),
-        ("B: mm to truth", Side::Right),
-        ("p90", Side::Right),
-    ]);
+/// Of two runs, or of one beside the truth.
+fn table(rows: &[Agreement], of_two: bool) -> String {
+    let mut columns = vec!["energy", "hits"];
+    columns.extend(match of_two {
+        true => &["% same", "% in 5 mm", "% beyond 20 mm", "A: mm to truth", "p90", "B: mm to truth", "p90"][..],
+        false => &["mm to truth", "p90"],
+    });
+    let side = |at| if at == 0 { Side::Left } else { Side::Right };
+    let columns: Vec<_> = columns.into_iter().enumerate().map(|(at, name)| (name, side(at))).collect();
+    let mut table = Table::new(&columns);
     for row in rows {
         let percent = |share: f64| format!("{share:.2}");
-        let shares = [
-            row.class.into(),
-            row.hits.to_string(),
-            percent(row.same_percent),
-            percent(row.within_5_mm_percent),
-            percent(row.beyond_20_mm_percent),
-        ];
-        let truth = row.to_truth_mm.into_iter().flatten().flat_map(|of| [digits(of.median), digits(of.p90)]);
-        table.row(shares.into_iter().chain(truth));
+        let shares = [row.same_percent, row.within_5_mm_percent, row.beyond_20_mm_percent].map(percent);
+        let runs = if of_two { 2 } else { 1 };
+        let truth = row.to_truth_mm.into_iter().flatten().take(runs);
+        let cells = [row.class.into(), row.hits.to_string()].into_iter();
+        let cells = cells.chain(shares.into_iter().filter(|_| of_two));
+        table.row(cells.chain(truth.flat_map(|of| [digits(of.median), digits(of.p90)])));
     }
     table.render(out::colours(&std::io::stdout()))
 }

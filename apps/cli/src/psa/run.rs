@@ -58,7 +58,9 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
         Some(basis) => Ok(report::of_search(&title, basis, &search.results, &search.shown)),
         None => page_of(&title, &results),
     };
-    args.outputs.write(&title, search.trace.as_ref(), &results, page, || text(&search))
+    let kept = args.outputs.json.is_some() || args.outputs.has_report();
+    let hint = if kept { "" } else { "nothing was written: --json FILE and --report FILE.html keep the answers\n" };
+    args.outputs.write(&title, search.trace.as_ref(), &results, page, || text(&search) + hint)
 }
 
 /// What was searched and found.

@@ -34,6 +34,11 @@ fn help_teaches() {
     }
     let top = run(folder.path(), &["--help"]).expect(0).stdout;
     assert!(top.contains("Exit codes") && top.contains("130"), "{top}");
+    assert!(top.lines().count() <= 47, "more than a screen:\n{top}");
+    // What its own page says of the options stands beside their definitions: none may be missing.
+    for option in ["--help", "--version", "--config", "--log", "--oversubscribe", "--cuda-libs"] {
+        assert!(top.contains(option), "no {option} in\n{top}");
+    }
     assert!(!help.contains('\u{1b}') && !top.contains('\u{1b}'), "colours in a pipe");
 }
 

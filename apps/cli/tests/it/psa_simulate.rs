@@ -168,7 +168,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let said = ok(&["psa", "run", "--basis", "basis", "--events", "ev", "--json", "hits.json"]);
     assert!(said.starts_with("60 events, 180 hits"), "{said}");
     let rows =
-        ["psa", "compare", "hits.json", "hits.json", "--truth", "ev", "--report", "c.html", "--json", "-"];
+        ["psa", "compare", "hits.json", "--truth", "ev", "--report", "c.html", "--json", "-"];
     let rows = ok(&rows);
     let page = std::fs::read_to_string(here.join("c.html")).unwrap();
     assert!(page.contains("180 hits that both runs have") && page.contains("mm to the truth"), "{page}");

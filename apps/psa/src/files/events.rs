@@ -9,7 +9,7 @@ use zellige_files::array::Array;
 use super::{make_folder, segments, unseal, write_array, write_whole};
 use crate::Error;
 use crate::basis::Sampling;
-use crate::channels::CHANNELS;
+use crate::channels::{CHANNELS, SEGMENTS};
 use crate::detector::Detector;
 use crate::drift::Trapping;
 use crate::electronics::Electronics;
@@ -90,31 +90,63 @@ pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -
     write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))
 }
 
-/// Reads the signals of events (keV, events x 37 x samples, float32) from an array, in the sampling of a basis. Nothing is known of their hits, and their
-/// times are 0.
+/// Reads the signals of events (keV, events x 37 x samples, the core last) from an array of `float32` or `float64`, in the sampling of a basis. Nothing is known of
+/// their hits, and their times are 0.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, [`Error::Format`] with the byte for one that holds something else.
+/// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something else, and where the core's charges are not the
+/// sums of the segments', as with channels in another order.
 pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
-    let array = Array::open(path)?.of(&["f4"], 3)?;
+    let array = Array::open(path)?.of(&["f4", "f8"], 3)?;
     let count = array.sides()[0];
-    if array.sides()[1..] != [CHANNELS, sampling.samples] {
-        let problem = format!(
-            "an array of shape {:?}: events x {CHANNELS} x {} is needed, as the basis is sampled",
+    let wrong = |problem| Error::Format { path: path.to_owned(), offset: None, problem };
+    let Sampling { samples, step, before } = sampling;
+    if array.sides()[1..] != [CHANNELS, samples] {
+        return Err(wrong(format!(
+            "an array of shape {:?}: events x {CHANNELS} x {samples} is needed, as the basis is sampled (every {step} ns, {before} samples before \
+             charges move); cut traces to these",
             array.sides(),
-            sampling.samples
-        );
-        return Err(Error::Format { path: path.to_owned(), offset: Some(array.begin()), problem });
+        )));
     }
+    let signals = array.finite()?;
+    check_charges(&signals, samples).map_err(wrong)?;
     Ok(Events {
         sampling,
         hits: 0,
-        signals: array.finite()?,
+        signals,
         energies: Vec::new(),
         positions: Vec::new(),
         segments: Vec::new(),
         timestamps: vec![0; count],
     })
+}
+
+/// Refuses signals of whose events most have a core's charge that is far from the sum of the segments': its contact and theirs enclose the crystal, so
+/// that the two are one charge.
+fn check_charges(signals: &[f32], samples: usize) -> Result<(), String> {
+    let last = samples.div_ceil(10).max(1);
+    let charge = |signal: &[f32]| {
+        let end = &signal[samples.saturating_sub(last)..];
+        end.iter().map(|&value| f64::from(value)).sum::<f64>() / last as f64
+    };
+    let (mut apart, mut whole, mut signs) = (0.0, 0.0, 0.0);
+    for event in signals.chunks_exact((CHANNELS * samples).max(1)) {
+        let (segments, core) = event.split_at(SEGMENTS * samples);
+        let (sum, core) = (segments.chunks_exact(samples).map(charge).sum::<f64>(), charge(core));
+        apart += (core - sum).abs();
+        whole += core.abs().max(sum.abs());
+        signs += core * sum;
+    }
+    // Noise, cross-talk and charges that are still on their way make some percent.
+    if apart <= 0.5 * whole {
+        return Ok(());
+    }
+    let remedy = match signs < 0.0 {
+        true => "turn the sign of one of them: both rise for a positive energy",
+        false => "channels are the segments 0 to 35 (6 sector + ring), then the core, in one unit (keV)",
+    };
+    let percent = 100.0 * apart / whole;
+    Err(format!("the core's charges are {percent:.0} % off the sums of the segments': {remedy}"))
 }
 
 /// Reads events from a folder.

@@ -15,6 +15,9 @@ pub const NEAR: f64 = 5.0;
 /// Answers beyond this distance are far from each other (mm).
 pub const FAR: f64 = 20.0;
 
+/// Part of its energy by which that of a hit differs between runs at most: options may correct energies.
+const SAME_ENERGY: f64 = 0.05;
+
 /// Figures of the hits of an energy class, or of all: a row of the results of `zellige psa compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Agreement {
@@ -122,13 +125,25 @@ pub struct Comparison {
 /// where none was, which noise makes, have no distance from the truth.
 ///
 /// # Errors
-/// [`Error::Shape`] where the runs have no hit in common, or the truth has fewer events.
+/// [`Error::Shape`] where the runs have no hit in common, or most of those have other energies; and where the truth has fewer events.
 pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Comparison, Error> {
     let of_b: BTreeMap<Key, &EventResult> = keyed(b).collect();
     let pairs = keyed(a).map(|(key, hit)| (hit, of_b.get(&key).copied()));
     let pairs: Vec<(&EventResult, Option<&EventResult>)> = pairs.collect();
     if !pairs.is_empty() && pairs.iter().all(|(_, of_b)| of_b.is_none()) {
         let problem = format!("{}, none of them of an event and a segment of the first run", b.events.len());
+        return Err(Error::shape("answers of the second run", problem));
+    }
+    // By chance hits of other events have the same number and segment.
+    let both = pairs.iter().filter_map(|(a, b)| Some((a.energy, b.as_ref()?.energy)));
+    let (same, common) = both.fold((0, 0), |(same, common), (a, b)| {
+        (same + usize::from((a - b).abs() <= SAME_ENERGY * a.abs().max(b.abs())), common + 1)
+    });
+    if 2 * same < common {
+        let problem = format!(
+            "{} of the {common} hits that have the event and the segment of one of the first run have another energy: these are other events",
+            common - same
+        );
         return Err(Error::shape("answers of the second run", problem));
     }
     let last = a.events.iter().map(|hit| hit.event).max();
@@ -238,6 +253,12 @@ mod tests {
         let one = compare(&a, &results(&[(0, 0.0)]), None).expect("one hit in common").rows();
         assert_eq!((one[0].hits, one[0].only_in_first, one[0].same_percent), (1, 3, 100.0));
         assert!(compare(&a, &Results::default(), None).is_err());
+        let mut others = results(&[(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.0)]);
+        others.events.iter_mut().skip(1).for_each(|hit| hit.energy *= 1.5);
+        let error = compare(&a, &others, None).expect_err("other events").to_string();
+        assert!(error.contains("3 of the 4 hits"), "{error}");
+        others.events[3].energy = a.events[3].energy;
+        compare(&a, &others, None).expect("half of them are the same");
         assert!(compare(&a, &b, Some(&Truth::of_places(&[[0.0; 3]; 3]))).is_err());
     }
 }

@@ -80,6 +80,28 @@ fn fields_and_events_come_back() {
     let other = Sampling { samples: made.sampling.samples - 1, ..made.sampling };
     let error = event_files::read_signals(&array, other).expect_err("another length").to_string();
     assert!(error.contains("[5, 37, 60]") && error.contains("37 x 59"), "{error}");
+    // As NumPy writes unless it is told otherwise.
+    let sides = [5, 37, made.sampling.samples];
+    zellige_files::array::write(&array, &sides, made.signals.iter().copied().map(f64::from)).expect("written");
+    assert_eq!(event_files::read_signals(&array, made.sampling).expect("float64").signals, made.signals);
+    // The core first, and a core of the other sign, would give wrong positions.
+    let event = 37 * made.sampling.samples;
+    let of_events = |change: fn(&[f32], usize) -> Vec<f32>| -> Vec<f32> {
+        made.signals.chunks_exact(event).flat_map(|event| change(event, event.len() / 37)).collect()
+    };
+    let core_first = of_events(|event, samples| {
+        let (segments, core) = event.split_at(event.len() - samples);
+        [core, segments].concat()
+    });
+    let turned = of_events(|event, samples| {
+        let (segments, core) = event.split_at(event.len() - samples);
+        segments.iter().copied().chain(core.iter().map(|value| -value)).collect()
+    });
+    for (signals, remedy) in [(core_first, "then the core"), (turned, "sign")] {
+        zellige_files::array::write(&array, &sides, signals).expect("written");
+        let error = event_files::read_signals(&array, made.sampling).expect_err("refused").to_string();
+        assert!(error.contains("signals.npy: the core's charges") && error.contains(remedy), "{error}");
+    }
 }
 
 #[test]

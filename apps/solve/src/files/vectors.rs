@@ -7,8 +7,8 @@ use num_complex::Complex;
 use zellige_files::array::{self, Array, is_array};
 use zellige_sparse::{Error, market};
 
-/// Reads vectors, the columns of a matrix: of a file that ends in `.npy`, of `FILE.npz/NAME` and of `FILE.h5/NAME`, an array of `float32` or `float64` with
-/// one dimension or two; of any other, a Matrix Market file, compressed or not, which has to have `rows` rows where that is known: a sparse vector
+/// Reads vectors, the columns of a matrix: of a file that ends in `.npy`, of `FILE.npz/NAME` and of `FILE.h5/NAME`, an array of numbers with
+/// one dimension or two; of any other, a Matrix Market file, compressed or not, A file has to have `rows` rows where that is known: a sparse vector
 /// takes memory for all of its rows, which its file does not answer for. Where `complex` says so, numbers may be complex (`complex64`, `complex128`), and vectors
 /// have the real and the imaginary part of each in turn.
 ///
@@ -16,13 +16,21 @@ use zellige_sparse::{Error, market};
 /// [`Error::File`] for a file that cannot be read, [`Error::Content`] for content that is no vectors.
 pub fn read_vectors(path: &Path, rows: Option<usize>, complex: bool) -> Result<Vec<Vec<f64>>, Error> {
     match complex {
-        _ if is_array(path) => read_array(path, complex),
+        _ if is_array(path) => read_array(path, rows, complex),
         true => market::read_vectors_as_real(path, rows),
         false => market::read_vectors(path, rows),
     }
+    .map_err(|error| match error {
+        // Text of NumPy, say.
+        Error::Content { file, line: Some(1), problem } => {
+            let problem = format!("{problem}; vectors are arrays (.npy, as numpy.save writes them) or Matrix Market files");
+            Error::Content { file, line: Some(1), problem }
+        }
+        other => other,
+    })
 }
 
-fn read_array(path: &Path, complex: bool) -> Result<Vec<Vec<f64>>, Error> {
+fn read_array(path: &Path, wanted: Option<usize>, complex: bool) -> Result<Vec<Vec<f64>>, Error> {
     let array = Array::open(path)?;
     let wrong = |problem: String| Err(Error::Content { file: path.to_owned(), line: None, problem });
     let (rows, columns) = match *array.sides() {
@@ -32,6 +40,9 @@ fn read_array(path: &Path, complex: bool) -> Result<Vec<Vec<f64>>, Error> {
     };
     if rows == 0 || columns == 0 {
         return wrong(format!("an array of shape {:?} is empty", array.sides()));
+    }
+    if let Some(wanted) = wanted.filter(|&wanted| wanted != rows) {
+        return wrong(format!("columns of {rows} numbers where the matrix needs {wanted}"));
     }
     let values = match array.kind() {
         "c8" if complex => {

@@ -99,6 +99,11 @@ impl Place {
     }
 }
 
+/// A larger Fried parameter (m, 500 nm) is a mistake rather than a site.
+const BEST_R0: f64 = 0.8;
+/// A profile whose highest layer is lower (m) is in kilometres.
+const LOWEST_PROFILE: f64 = 50.0;
+
 /// Checks everything that concerns the system alone.
 pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     let mut warnings = Vec::new();
@@ -323,9 +328,25 @@ pub(super) fn atmosphere(a: &Atmosphere, place: &Place) -> Result<(), Error> {
     Ok(())
 }
 
-/// Warnings that need both: layers at or above a laser star.
+/// Values that are allowed and look like those of another unit; and layers at or above a laser star.
 pub(super) fn together(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    if a.r0() > BEST_R0 {
+        warnings.push(place.warning(
+            "atmosphere.cn2",
+            format!(
+                "these strengths are an r0 of {:.2} m at 500 nm, at good sites it is 0.1 to 0.3 m; without r0 they are no fractions, but r0^(-5/3) of each layer",
+                a.r0()
+            ),
+        ));
+    }
+    let highest = a.layers.iter().map(|layer| layer.altitude).fold(0.0, f64::max);
+    if highest > 0.0 && highest < LOWEST_PROFILE {
+        warnings.push(place.warning(
+            "atmosphere.altitude",
+            format!("the highest layer is at {highest} m; altitudes are in m, not in km"),
+        ));
+    }
     for (i, star) in s.stars.iter().enumerate() {
         let above =
             a.layers.iter().filter(|l| l.cn2 > 0.0 && l.altitude * star.inverse_altitude >= 1.0).count();

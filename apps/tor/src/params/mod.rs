@@ -430,7 +430,7 @@ pub fn parse(
                 line: None,
                 key: "atmosphere".into(),
                 problem: "this file holds no turbulence profile".into(),
-                remedy: "give an atmosphere file (atm-params.txt) as well".into(),
+                remedy: "give an atmosphere file as well (atm-params.txt; --atm on the command line)".into(),
             });
         }
     };

@@ -10,7 +10,7 @@ use crate::files::fits::{Card, CardValue};
 use crate::files::{SlopeOrder, fits, npy, reorder_columns, reorder_rows};
 use crate::geometry::Geometry;
 use crate::image::Psf;
-use crate::params::Input;
+use crate::params::{Input, MAX_TARGETS};
 use crate::{Error as TorError, Matrix, dm};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ pub fn evaluate(
     let dx = match &foreign.command_matrix {
         Some(path) => {
             let (order, ..) = what_the_file_says(path, foreign.order, &[])?;
-            let dx = read(path, None)?;
+            let dx = read(path)?;
             check_mirror(path, &dx, dm::Mirror::new(&system).len(), info.truth_slopes)?;
             reorder_columns(&dx, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?
         }
@@ -107,7 +107,11 @@ pub fn evaluate(
     warnings.iter().for_each(|text| observer.warn(text));
     let name = foreign.reconstructor.display().to_string();
     for t in 0..cov.targets() {
-        let r = reconstructor(&foreign.reconstructor, t, cov.targets(), geometry, order)?;
+        let (r, doubt_of_target) = reconstructor(&foreign.reconstructor, t, &system.targets, geometry, order)?;
+        if let Some(text) = doubt_of_target {
+            observer.warn(&text);
+            warnings.push(text);
+        }
         let (result, image) = judge(rt, &system, &cov, t, &Arc::new(r), &dx, options.exact, observer)?;
         if let Some(text) = doubt(&name, &result, &image) {
             observer.warn(&text);
@@ -137,8 +141,11 @@ pub fn evaluate(
     })
 }
 
-fn read(path: &Path, name: Option<&str>) -> Result<Matrix, TorError> {
-    let matrix = if is_array(path) { npy::read(path)? } else { fits::read_matrix(path, name)? };
+fn read(path: &Path) -> Result<Matrix, TorError> {
+    finite(path, if is_array(path) { npy::read(path)? } else { fits::read_matrix(path, None)? })
+}
+
+fn finite(path: &Path, matrix: Matrix) -> Result<Matrix, TorError> {
     match matrix.data().iter().position(|v| !v.is_finite()) {
         Some(at) => Err(TorError::content(
             path,
@@ -203,25 +210,48 @@ fn difference(image: &fits::Image, card: &Card) -> Option<String> {
     (found != wanted).then(|| format!("{} = {found}, this system has {wanted} ({})", card.key, card.comment))
 }
 
+/// The reconstructor of a target from a FITS file: where the file says directions, the one of that direction. In words that it is of another one,
+/// where there is none.
+fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix, Option<String>), TorError> {
+    let wanted = targets[target];
+    let direction = |image: &fits::Image| Some([image.number("TARGETX")?, image.number("TARGETY")?]);
+    let is_wanted = |made: [f64; 2]| made.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1e-6);
+    let numbered = |number: usize| format!("R{number}");
+    let image = fits::read(path, (targets.len() > 1).then(|| numbered(target)).as_deref())?;
+    let Some([x, y]) = direction(&image).filter(|&made| !is_wanted(made)) else {
+        return Ok((image.into_matrix(path)?, None));
+    };
+    let mut others = (0..MAX_TARGETS).map_while(|number| fits::read(path, Some(&numbered(number))).ok());
+    match others.find(|other| direction(other).is_some_and(is_wanted)) {
+        Some(other) => Ok((other.into_matrix(path)?, None)),
+        None => {
+            let name = path.display();
+            let doubt =
+                format!("{name}: made for the target ({x}, {y}), judged at ({}, {})", wanted[0], wanted[1]);
+            Ok((image.into_matrix(path)?, Some(doubt)))
+        }
+    }
+}
+
+/// The reconstructor of a target, its slopes in our order; and what is to be doubted of it.
 fn reconstructor(
     path: &Path,
     target: usize,
-    targets: usize,
+    targets: &[[f64; 2]],
     geometry: &Geometry,
     order: SlopeOrder,
-) -> Result<Matrix, TorError> {
-    let r = if targets == 1 {
-        read(path, None)?
-    } else if is_array(path) {
-        return Err(TorError::content(
-            path,
-            format!(
-                "an npy file holds one reconstructor, the system has {targets} targets: choose one with --target X,Y"
-            ),
-        ));
-    } else {
-        read(path, Some(&format!("R{target}")))?
+) -> Result<(Matrix, Option<String>), TorError> {
+    let (r, doubt) = match (is_array(path), targets.len()) {
+        (false, _) => of_target(path, target, targets)?,
+        (true, 1) => (npy::read(path)?, None),
+        (true, count) => {
+            let problem = format!(
+                "an npy file holds one reconstructor, the system has {count} targets: choose one with --target X,Y"
+            );
+            return Err(TorError::content(path, problem));
+        }
     };
+    let r = finite(path, r)?;
     let (m, n) = (geometry.truth_slopes(), geometry.measurements());
     if (r.rows(), r.cols()) != (m, n) {
         let hint = if (r.rows(), r.cols()) == (n, m) { "; it looks transposed" } else { "" };
@@ -235,10 +265,10 @@ fn reconstructor(
         ));
     }
     if order == SlopeOrder::Xxyy {
-        return Ok(r);
+        return Ok((r, doubt));
     }
     let columns = reorder_columns(&r, geometry.blocks(), order, SlopeOrder::Xxyy)?;
-    reorder_rows(&columns, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)
+    Ok((reorder_rows(&columns, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?, doubt))
 }
 
 fn check_mirror(path: &Path, dx: &Matrix, actuators: usize, m: usize) -> Result<(), TorError> {

@@ -356,14 +356,15 @@ fn solves_by_inverses_are_as_good_where_they_are_allowed() {
         assert!(errors[1] < 2.0 * errors[0] + 1e-6, "{text}: {errors:?}");
         assert_ne!(factored, solved, "{text}");
     }
-    // A column of the first block is nearly the one before.
-    let (i, j) = (10, 11);
-    for row in 0..n {
-        a[row + j * n] = a[row + i * n];
-        a[j + row * n] = a[row + i * n];
+    // In each tile a column is nearly the one before.
+    for (i, j) in [(10, 11), (310, 311)] {
+        for row in 0..n {
+            a[row + j * n] = a[row + i * n];
+            a[j + row * n] = a[row + i * n];
+        }
+        [a[i + j * n], a[j + i * n]] = [a[i + i * n]; 2];
+        a[j + j * n] = a[i + i * n] * (1.0 + 8e-6);
     }
-    [a[i + j * n], a[j + i * n]] = [a[i + i * n]; 2];
-    a[j + j * n] = a[i + i * n] * (1.0 + 8e-6);
     let [plain, inverted] = both(&a, "fp32");
     assert_eq!(plain, inverted);
     let [plain, _, solved] = solutions(&a, "fp32");

@@ -109,6 +109,9 @@ pub(super) fn parse(line: &[u8]) -> Result<(Format, Field, Symmetry), String> {
 }
 
 fn beginning(words: &[&str]) -> String {
+    if words.first().is_some_and(|word| word.starts_with("PK\u{3}\u{4}")) {
+        return "an archive, as scipy.sparse.save_npz writes, where a Matrix Market file is needed: scipy.io.mmwrite writes those".into();
+    }
     let seen: String = words.join(" ").chars().take(60).collect();
     format!(
         "the file begins with {seen:?} instead of \"%%MatrixMarket matrix coordinate real general\" or the like"

@@ -77,7 +77,9 @@ impl FromStr for MethodChoice {
             "fgmres" => Ok(MethodChoice::Gmres { restart: restart()?, flexible: true }),
             _ => {
                 let known = "auto, cg, fcg, minres, bicgstab, bicgstabl:4, gmres:40, fgmres:40";
-                Err(Error::parameter("method", format!("{text:?} is none of {known}")))
+                let is_other = text.parse::<PreconditionerChoice>().is_ok();
+                let hint = if is_other { "; it is a preconditioner" } else { "" };
+                Err(Error::parameter("method", format!("{text:?} is none of {known}{hint}")))
             }
         }
     }

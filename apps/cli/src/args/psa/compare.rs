@@ -7,8 +7,9 @@ const EXAMPLES: &str = "\
 Hits are those of the same event and segment. Answers that agree name one point; others are within 5 mm of each other, beyond 20 mm, or in between. All figures are given for all events and for each
 energy class of the first run's events.
 
-Example
-  zellige psa compare fast.json full.json --truth events --report compare.html";
+Examples
+  zellige psa compare hits.json --truth events                                    how far one run is from the truth
+  zellige psa compare fast.json full.json --truth events --report compare.html    and two from each other";
 
 /// `zellige psa compare`.
 #[derive(Debug, Args)]
@@ -17,9 +18,9 @@ pub struct PsaCompareArgs {
     /// Results of a run (`psa run --json`).
     #[arg(value_name = "A.json")]
     pub a: Input,
-    /// Results of another run of the same events: the reference.
-    #[arg(value_name = "B.json")]
-    pub b: Input,
+    /// Results of another run of the same events: the reference. Not needed where the truth is known.
+    #[arg(value_name = "B.json", required_unless_present = "truth")]
+    pub b: Option<Input>,
     /// True positions: a folder of `psa events`, or an npy array (events x 3, mm).
     #[arg(long, value_name = "FOLDER|FILE.npy")]
     pub truth: Option<Input>,

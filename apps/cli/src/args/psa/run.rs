@@ -68,7 +68,7 @@ pub struct PsaRunArgs {
     /// Signals of events: a folder of `psa events`, a file of GEB frames, or an array.
     #[arg(long, value_name = "FOLDER|FILE")]
     pub events: Input,
-    /// Which channel of which digitiser is which segment (TOML), for frames of mode 3; see below for its keys.
+    /// Which channel of which digitiser is which segment (TOML), for frames of mode 3; --help has its keys.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub channel_map: Option<Input>,
     /// Positions of the points, for a basis that is an array.

@@ -57,6 +57,20 @@ impl Image {
             _ => None,
         }
     }
+
+    /// As a matrix: `NAXIS2` rows, `NAXIS1` columns.
+    ///
+    /// # Errors
+    /// An image that is not two-dimensional; `path` is named.
+    pub fn into_matrix(self, path: &Path) -> Result<Matrix, Error> {
+        let [rows, cols] = self.shape[..] else {
+            return Err(Error::content(
+                path,
+                format!("an image of shape {:?}; a matrix needs two dimensions", self.shape),
+            ));
+        };
+        Ok(Matrix::from_vec(cols, rows, self.values)?.transposed())
+    }
 }
 
 /// Reads one image of a FITS file: the one called `name`, or without a name the first that holds data.
@@ -73,19 +87,12 @@ pub fn read(path: &Path, name: Option<&str>) -> Result<Image, Error> {
     guarded.unwrap_or_else(|_| Err(Error::content(path, "not a FITS file, or its header is damaged")))
 }
 
-/// Reads a two-dimensional image as a matrix: `NAXIS2` rows, `NAXIS1` columns.
+/// [`read`] and [`Image::into_matrix`].
 ///
 /// # Errors
-/// See [`read`]; also if the image is not two-dimensional.
+/// Theirs.
 pub fn read_matrix(path: &Path, name: Option<&str>) -> Result<Matrix, Error> {
-    let image = read(path, name)?;
-    let [rows, cols] = image.shape[..] else {
-        return Err(Error::content(
-            path,
-            format!("an image of shape {:?}; a matrix needs two dimensions", image.shape),
-        ));
-    };
-    Ok(Matrix::from_vec(cols, rows, image.values)?.transposed())
+    read(path, name)?.into_matrix(path)
 }
 
 fn scan(
