@@ -56,6 +56,8 @@ mod documentation {
     struct Ranks;
     #[doc = include_str!("../../docs/how-to/install.md")]
     struct Install;
+    #[doc = include_str!("../../docs/how-to/from-starpu.md")]
+    struct FromStarpu;
     #[doc = include_str!("../../docs/how-to/out-of-core.md")]
     struct OutOfCore;
     #[doc = include_str!("../../docs/explanation/simulation.md")]

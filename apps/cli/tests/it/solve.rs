@@ -143,7 +143,21 @@ fn what_is_wrong_has_a_code_and_a_name() {
     let ring = format!("%%MatrixMarket matrix coordinate real general\n9 9 27\n{ring}");
     std::fs::write(here.join("ring.mtx"), ring).unwrap();
     ok(here, &["matrix", "generate", "flow", "--size", "8x8x8", "-o", "a.mtx"]);
-    let cases: [(&[&str], i32, &str); 21] = [
+    let indefinite = "%%MatrixMarket matrix array real symmetric\n2 2\n1\n2\n1\n";
+    std::fs::write(here.join("indefinite.mtx"), indefinite).unwrap();
+    std::fs::write(here.join("b.txt"), "1.0\n2.0\n").unwrap();
+    std::fs::write(here.join("a.npz"), b"PK\x03\x04\x14\0\0\0").unwrap();
+    zellige_files::array::write(&here.join("short.npy"), &[3], [1.0, 2.0, 3.0]).unwrap();
+    let cases: [(&[&str], i32, &str); 26] = [
+        (&["solve", "a.mtx", "-b", "short.npy"], 2, "short.npy: columns of 3 numbers where the matrix needs 512"),
+        (&["solve", "a.mtx", "-b", "b.txt"], 2, "numpy.save"),
+        (&["solve", "a.npz"], 2, "scipy.io.mmwrite"),
+        (&["solve", "a.mtx", "--method", "lu"], 2, "it is a preconditioner"),
+        (
+            &["solve", "indefinite.mtx", "-b", "random:2", "--method", "cg", "--precond", "none"],
+            5,
+            "not positive definite",
+        ),
         (&["solve", "ring.mtx", "-b", "ones", "--method", "minres", "--precond", "none"], 5, "--nullspace"),
         (
             &["solve", "turn.mtx", "--method", "cg", "--precond", "none", "--max-steps", "3"],

@@ -192,6 +192,19 @@ fn demo_system() {
     let i = info(&input.system, &input.atmosphere).unwrap();
     assert_eq!((i.measurements, i.truth_slopes, i.lgs, i.ngs, i.layers), (2856, 408, 4, 3, 10));
     assert!((i.r0 - 0.13).abs() < 1e-12);
+    // Fractions without an r0, and kilometres, are allowed values.
+    let said = |text: &str| {
+        let warnings = toml(text).unwrap().warnings;
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    let without = DEMO.lines().filter(|line| !line.starts_with("r0 =")).collect::<Vec<_>>().join("\n");
+    assert!(said(&without).contains("an r0 of 1.00 m"), "{}", said(&without));
+    let kilometres = DEMO.lines().map(|line| match line.starts_with("altitude    = [") {
+        true => "altitude = [0, 0.1, 0.3, 0.6, 1.1, 2.3, 4.5, 7.5, 9.0, 14.0]",
+        false => line,
+    });
+    let kilometres = kilometres.collect::<Vec<_>>().join("\n");
+    assert!(said(&kilometres).contains("at 14 m; altitudes are in m"), "{}", said(&kilometres));
     assert!(i.to_string().contains("n = 2856"));
     assert_eq!(i.blocks.len(), 14);
 }

@@ -219,6 +219,17 @@ fn a_reconstructor_survives_its_file_in_either_slope_order() {
         for (a, b) in judged.targets.iter().zip(&want.targets) {
             common::close("Strehl from the file", a.strehl_moao, b.strehl_moao, 1e-12);
         }
+        // One target alone: the reconstructor of that direction, or a word that there is none.
+        for (target, number) in [([0.0, 0.0], 0), ([9.0, 3.0], 1)] {
+            let alone = Options { targets: Some(vec![target]), ..options.clone() };
+            let judged = evaluate(&rt, &input, &alone, &foreign, &Silent).unwrap();
+            let strehl = want.targets[number].strehl_moao;
+            common::close("Strehl of one target", judged.strehl_moao, strehl, 1e-12);
+            assert_eq!(judged.warnings, [] as [String; 0]);
+        }
+        let elsewhere = Options { targets: Some(vec![[9.0, 4.0]]), ..options.clone() };
+        let judged = evaluate(&rt, &input, &elsewhere, &foreign, &Silent).unwrap();
+        assert!(judged.warnings[0].contains("(0, 0), judged at (9, 4)"), "{:?}", judged.warnings);
         // The wrong order must show.
         let wrong = if order == SlopeOrder::Xxyy { SlopeOrder::Xyxy } else { SlopeOrder::Xxyy };
         let foreign = Foreign { order: Some(wrong), ..foreign };

@@ -25,6 +25,10 @@ use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 /// assert_eq!(rt.take(y)?, [5.0]);
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tuple of operands",
+    note = "operands are a tuple, one of them too: `(update(&x),)`; `reads` and `updates` make one of a list"
+)]
 pub trait Operands: Send + Sync + 'static {
     /// What a body for devices of kind `K` sees: a tuple of views.
     type Views<'v, K: DeviceKind>;
