@@ -238,6 +238,10 @@ def test_representations_are_short():
     assert repr(r) == "<Reconstructor of 2 targets, 2 x 2, rule fp32>"
 
 
+def test_the_package_says_its_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", zellige.__version__)
+
+
 SYSTEM = pathlib.Path(__file__).parents[2] / "tor" / "systems" / "check.toml"
 TARGETS = [(0, 0), (5, 0)]
 

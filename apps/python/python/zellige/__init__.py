@@ -20,6 +20,7 @@ import types as _types
 import warnings as _warnings
 from dataclasses import dataclass as _dataclass
 from functools import lru_cache as _lru_cache
+from importlib.metadata import version as _version
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as _np
@@ -31,6 +32,8 @@ __all__ = [
     "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Task", "cholesky", "psa",
     "read", "solve", "tor", "update", "write",
 ]
+
+__version__ = _version("zellige")
 
 
 @_dataclass(frozen=True)
