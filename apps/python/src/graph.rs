@@ -1,10 +1,13 @@
 //! Task graphs of Python callables on Python objects, numpy arrays above all.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{
+    PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyString, PyTuple, PyType,
+};
 use zellige_runtime::{self as runtime, Bindings, Data, Meta, Submit, reads, updates, writes};
 
 use crate::interrupt::detached;
@@ -55,6 +58,43 @@ impl Lent {
     }
 }
 
+/// Whether nothing that a function does can change a value: numbers, texts, and tuples of them. It could only bind its own name to another one.
+fn is_fixed(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if let Ok(tuple) = value.cast::<PyTuple>() {
+        // One of arrays has something that can be changed.
+        for each in tuple {
+            if !is_fixed(&each)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    let py = value.py();
+    let builtin: [Bound<'_, PyType>; 7] = [
+        py.get_type::<PyBool>(),
+        py.get_type::<PyInt>(),
+        py.get_type::<PyFloat>(),
+        py.get_type::<PyComplex>(),
+        py.get_type::<PyString>(),
+        py.get_type::<PyBytes>(),
+        py.get_type::<PyFrozenSet>(),
+    ];
+    // Classes derived from these may have attributes.
+    if value.is_none() || builtin.iter().any(|class| value.get_type().is(class)) {
+        return Ok(true);
+    }
+    let numpy = py.import("numpy")?;
+    Ok(value.is_instance(&numpy.getattr("generic")?)? && !value.is_instance(&numpy.getattr("void")?)?)
+}
+
+/// Why such a value cannot be updated, and what to do.
+fn cannot_update(what: &str, kind: &str) -> PyErr {
+    PyTypeError::new_err(format!(
+        "{what}: its value, of type {kind}, cannot be changed in place: register an array (numpy.array(value)) and change that (`v *= 2`, \
+         `v[...] = 0`), or read() this one, and write() what the function returns to another handle"
+    ))
+}
+
 /// What a body gets of one operand, and what tells whether it has kept it.
 struct Argument<'py> {
     object: Bound<'py, PyAny>,
@@ -66,6 +106,9 @@ fn lend<'py>(py: Python<'py>, value: &Value, writable: bool) -> PyResult<Argumen
     let object = value.object.bind(py);
     let numpy = py.import("numpy")?;
     let is_array = object.is_instance(&numpy.getattr("ndarray")?)?;
+    if writable && !is_array && is_fixed(object)? {
+        return Err(cannot_update("update()", &kind(object)?));
+    }
     if !is_array || object.getattr("dtype")?.getattr("hasobject")?.extract()? {
         return Ok(Argument { object: object.clone(), lent: None });
     }
@@ -78,6 +121,11 @@ fn lend<'py>(py: Python<'py>, value: &Value, writable: bool) -> PyResult<Argumen
     }
     let lent = Bound::new(py, Lent { interface: interface.unbind(), _array: object.clone().unbind() })?;
     Ok(Argument { object: numpy.call_method1("asarray", (&lent,))?, lent: Some(lent) })
+}
+
+/// The name of a value's type.
+fn kind(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(value.get_type().name()?.to_string())
 }
 
 /// How an operand is passed to the body.
@@ -129,6 +177,19 @@ fn given_back(py: Python<'_>, lent: Vec<Bound<'_, Lent>>) -> PyResult<()> {
     Ok(())
 }
 
+/// Refuses what a function returns that only updates: it would be lost, and who returns something means it to be kept. One of its arguments, as numpy's functions
+/// with `out=` return it, has been changed in place.
+fn nothing_returned(result: &Bound<'_, PyAny>, updates: &[Bound<'_, PyAny>]) -> PyResult<()> {
+    if result.is_none() || updates.iter().any(|argument| argument.is(result)) {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "the function returned a value of type {}, which would be lost: update() keeps what is changed in place, so change the array in place (`v *= 2`, \
+         `v[:] = ...`) and return nothing, or return the value to a handle of write()",
+        kind(result)?
+    )))
+}
+
 /// As many values as there are to write.
 fn exactly<'py>(result: &Bound<'py, PyAny>, count: usize, what: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let values = result.try_iter()?.collect::<PyResult<Vec<_>>>()?;
@@ -141,7 +202,7 @@ fn exactly<'py>(result: &Bound<'py, PyAny>, count: usize, what: &str) -> PyResul
     }
 }
 
-/// Calls the function with views of what it reads and updates; what it returns is written.
+/// Calls the function with views of what it reads and updates; what it returns is written, and nothing else than what is written may be returned.
 fn call<'v>(
     function: &Py<PyAny>,
     operands: &[(Mode, Shape)],
@@ -152,17 +213,24 @@ fn call<'v>(
     Python::attach(|py| {
         let mut read = read.map(|value| lend(py, value, false));
         let mut updated = updated.into_iter().map(|value| lend(py, value, true));
-        let (mut arguments, mut lent) = (Vec::new(), Vec::new());
+        let (mut arguments, mut lent, mut updates) = (Vec::new(), Vec::new(), Vec::new());
         for &(mode, shape) in operands {
             match mode {
                 Mode::Read => arguments.push(next(py, shape, &mut read, &mut lent)?),
-                Mode::Update => arguments.push(next(py, shape, &mut updated, &mut lent)?),
+                Mode::Update => {
+                    let argument = next(py, shape, &mut updated, &mut lent)?;
+                    updates.push(argument.clone());
+                    arguments.push(argument);
+                }
                 Mode::Write => {}
             }
         }
         let result = function.bind(py).call1(PyTuple::new(py, arguments)?)?;
         let shapes: Vec<Shape> =
             operands.iter().filter(|(mode, _)| *mode == Mode::Write).map(|&(_, shape)| shape).collect();
+        if shapes.is_empty() && !updates.is_empty() {
+            nothing_returned(&result, &updates)?;
+        }
         let results = match shapes.len() {
             0 => Vec::new(),
             1 => vec![result.clone()],
@@ -178,7 +246,7 @@ fn call<'v>(
                 slots.next().expect("as many as were declared").put(Value::new(&value));
             }
         }
-        drop((result, results));
+        drop((result, results, updates));
         given_back(py, lent)
     })
 }
@@ -248,20 +316,25 @@ impl Runtime {
     }
 
     #[pyo3(signature = (value, name=None))]
-    fn register(&self, value: &Bound<'_, PyAny>, name: Option<String>) -> Handle {
-        Handle::named(self.0.register(Value::new(value)), name)
+    fn register(&self, value: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Handle> {
+        let fixed = is_fixed(value)?.then(|| kind(value)).transpose()?;
+        Ok(Handle::new(self.0.register(Value::new(value)), name, fixed))
     }
 
     #[pyo3(signature = (name=None))]
     fn register_empty(&self, name: Option<String>) -> Handle {
-        Handle::named(self.0.register_empty(), name)
+        Handle::new(self.0.register_empty(), name, None)
     }
 
     fn submit(&self, py: Python<'_>, call: Call) -> PyResult<Task> {
+        call.check()?;
+        call.will_write();
         py.detach(|| call.submit(&*self.0)).map(Task).map_err(raised)
     }
 
     fn record(&self, py: Python<'_>, calls: Vec<Call>) -> PyResult<Graph> {
+        // What a replay updates is known when it runs.
+        calls.iter().for_each(Call::will_write);
         let record = || self.0.record(|on| calls.into_iter().try_for_each(|call| call.submit(on).map(drop)));
         py.detach(record).map(Graph).map_err(raised)
     }
@@ -269,13 +342,15 @@ impl Runtime {
     /// `bind`: names of recorded handles, and the ones to use in their place.
     fn replay(&self, py: Python<'_>, graph: &Graph, bind: Vec<(String, Py<Handle>)>) -> PyResult<Task> {
         let recorded = Bindings::recorded(&graph.0);
-        let bindings = bind.iter().try_fold(recorded, |all, (name, handle)| all.and(name, &handle.get().0));
+        bind.iter().for_each(|(_, handle)| handle.get().will_write());
+        let bindings =
+            bind.iter().try_fold(recorded, |all, (name, handle)| all.and(name, &handle.get().handle));
         let bindings = bindings.map_err(raised)?;
         py.detach(|| self.0.replay(&bindings)).map(Task).map_err(raised)
     }
 
     fn read(&self, py: Python<'_>, handle: &Bound<'_, Handle>) -> PyResult<Py<PyAny>> {
-        let handle = handle.get().0.clone();
+        let handle = handle.get().handle.clone();
         let copy = |rt: &runtime::Runtime| {
             let value = rt.read(&handle)?;
             Ok(Python::attach(|py| {
@@ -291,7 +366,7 @@ impl Runtime {
     }
 
     fn take(&self, py: Python<'_>, handle: &Bound<'_, Handle>) -> PyResult<Py<PyAny>> {
-        let handle = handle.get().0.clone();
+        let handle = handle.get().handle.clone();
         self.waits(py, |rt| rt.take(handle)).map(|value| value.object)
     }
 
@@ -334,6 +409,33 @@ enum Operand {
 struct Call(Py<PyAny>, Vec<(u8, Operand)>, String, i32);
 
 impl Call {
+    /// Handles of one mode, with the operand's number.
+    fn handles(&self, wanted: u8) -> impl Iterator<Item = (usize, &Handle)> {
+        let operands = self.1.iter().enumerate().filter(move |(_, (mode, _))| *mode == wanted);
+        operands.flat_map(|(at, (_, operand))| {
+            let handles = match operand {
+                Operand::One(handle) => std::slice::from_ref(handle),
+                Operand::List(handles) => handles,
+            };
+            handles.iter().map(move |handle| (at, handle.get()))
+        })
+    }
+
+    /// Refuses updates of values that are known to be fixed.
+    fn check(&self) -> PyResult<()> {
+        for (at, handle) in self.handles(1) {
+            let Some(kind) = handle.fixed() else { continue };
+            let name = handle.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+            return Err(cannot_update(&format!("task {}: operand {}{name}: update()", self.2, at + 1), kind));
+        }
+        Ok(())
+    }
+
+    /// Makes known that tasks write what was registered.
+    fn will_write(&self) {
+        self.handles(2).for_each(|(_, handle)| handle.will_write());
+    }
+
     fn submit(self, on: &impl Submit) -> Result<runtime::TaskRef, runtime::Error> {
         let Call(function, operands, name, priority) = self;
         let (mut read, mut updated, mut written, mut shapes) =
@@ -349,7 +451,7 @@ impl Call {
                 _ => (Mode::Write, &mut written),
             };
             shapes.push((mode, shape));
-            all.extend(handles.iter().map(|handle| handle.get().0.clone()));
+            all.extend(handles.iter().map(|handle| handle.get().handle.clone()));
         }
         let operands = (reads(&read), updates(&updated), writes(&written));
         let task = on.task(name).operands(operands);
@@ -372,14 +474,31 @@ impl Graph {
 
 /// The runtime's name for one Python object.
 #[pyclass(frozen)]
-pub struct Handle(runtime::Handle<Value>);
+pub struct Handle {
+    handle: runtime::Handle<Value>,
+    name: Option<String>,
+    /// The type of the value that was registered, where that one cannot be changed in place.
+    fixed: Option<String>,
+    /// Whether a task may write another value.
+    written: AtomicBool,
+}
 
 impl Handle {
-    fn named(handle: runtime::Handle<Value>, name: Option<String>) -> Handle {
-        Handle(match name {
-            Some(name) => handle.named(name),
+    fn new(handle: runtime::Handle<Value>, name: Option<String>, fixed: Option<String>) -> Handle {
+        let handle = match &name {
+            Some(name) => handle.named(name.clone()),
             None => handle,
-        })
+        };
+        Handle { handle, name, fixed, written: AtomicBool::new(false) }
+    }
+
+    /// The type of the value, if it is sure to be one that cannot be changed in place.
+    fn fixed(&self) -> Option<&str> {
+        self.fixed.as_deref().filter(|_| !self.written.load(Ordering::Relaxed))
+    }
+
+    fn will_write(&self) {
+        self.written.store(true, Ordering::Relaxed);
     }
 }
 

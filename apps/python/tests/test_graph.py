@@ -1,6 +1,7 @@
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_an_array_that_is_kept_fails_the_task(keep):
 
 def test_a_failure_reaches_who_needs_the_value():
     rt = zellige.Runtime(workers=2)
-    x, y = rt.register(1.0), rt.register(np.zeros(1))
+    x, y = rt.register(np.ones(1)), rt.register(np.zeros(1))
 
     def fail(x):
         raise KeyError("no such key")
@@ -110,13 +111,121 @@ def test_tasks_may_submit_tasks():
 
 def test_operands_are_checked():
     rt = zellige.Runtime(workers=1)
-    x = rt.register(1)
+    x = rt.register(np.ones(1))
     with pytest.raises(TypeError, match="read"):
         rt.submit(print, x)
     with pytest.raises(TypeError, match="handle"):
         read(1)
     with pytest.raises(zellige.Error):
         rt.submit(print, read(x), update(x))
+
+
+@pytest.mark.parametrize("function", [lambda v: v * 2, lambda v: 1.0, lambda v: v.sum(), lambda v: v.copy()])
+def test_what_an_update_returns_is_no_new_value(function):
+    rt = zellige.Runtime(workers=1)
+    v = rt.register(np.ones(3), "v")
+    with pytest.raises(zellige.Error, match=r"double.*returned a value of type .*in place.*v \*= 2.*write\(\)") as caught:
+        rt.wait(rt.submit(function, update(v), name="double"))
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_an_update_may_return_its_operand_and_values_to_write():
+    rt = zellige.Runtime(workers=1)
+    v, total = rt.register(np.ones(3), "v"), rt.register_empty()
+    rt.submit(lambda v: np.multiply(v, 2, out=v), update(v))
+
+    def double(v):
+        v *= 2
+        return v.sum()
+
+    rt.submit(double, update(v), write(total))
+    assert rt.take(v)[0] == 4 and rt.take(total) == 12
+
+
+def test_a_name_that_is_bound_anew_is_warned_of():
+    rt = zellige.Runtime(workers=1)
+    x, y = rt.register(np.ones((2, 2)), "x"), rt.register(np.ones((2, 2)), "y")
+
+    def square(x, a):
+        a = a @ a + x
+
+    with pytest.warns(UserWarning, match=r"task square: update\(\) of a changes nothing.*a\[:\] = ") as caught:
+        rt.submit(square, read(x), update(y))
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="task twice: update"):
+        rt.record(lambda graph: graph.submit(square, read(x), update(y), name="twice"))
+
+    def by_items(x, a):
+        a[:] = a @ a
+        a = a * 2
+
+    def by_operator(x, a):
+        x = x * 2
+        a *= x
+
+    def by_call(x, a):
+        a = a.reshape(4)
+        np.multiply(a, 2, out=a)
+
+    def only_others(x, a):
+        x = b = x * 2
+        c = b + a
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for function in [by_items, by_operator, by_call, only_others, lambda x, a: None]:
+            rt.wait(rt.submit(function, read(x), update(y)))
+        rt.wait(rt.submit(square, update(x), read(y)))
+    assert rt.take(y)[0, 0] == 8
+
+
+def test_masked_arrays_are_refused():
+    with pytest.raises(TypeError, match="masked array.*getmaskarray"):
+        zellige.Runtime(workers=1).register(np.ma.array([1.0, 2], mask=[0, 1]))
+
+
+FIXED = [1, 1.5, True, 1j, "text", b"bytes", None, (), (1, "text"), frozenset(), np.float64(1), np.int32(3)]
+
+
+@pytest.mark.parametrize("value", FIXED, ids=repr)
+def test_updates_of_what_cannot_be_changed_are_refused(value):
+    rt = zellige.Runtime(workers=1)
+    v, kind = rt.register(value, "v"), type(value).__name__
+    with pytest.raises(TypeError, match=rf"task step: operand 2 \(v\): .*type {kind}, cannot.*numpy.array"):
+        rt.submit(lambda x, v: None, read(rt.register(0)), update(v), name="step")
+    with pytest.raises(TypeError, match="cannot be changed in place"):
+        rt.submit(lambda v: None, update([rt.register(np.ones(1)), v]))
+    assert rt.take(v) == value
+    # A value that a task has written is known when the next one runs.
+    written = rt.register_empty()
+    rt.submit(lambda: value, write(written))
+    with pytest.raises(zellige.Error, match=f"type {kind}, cannot be changed in place"):
+        rt.wait(rt.submit(lambda v: None, update(written)))
+
+
+@pytest.mark.parametrize("value", [[1], {}, (np.ones(1),), np.zeros(()), np.zeros(1, "f8,i4")[0]], ids=repr)
+def test_updates_of_what_can_be_changed_are_not_refused(value):
+    rt = zellige.Runtime(workers=1)
+    v = rt.register(value)
+    rt.wait(rt.submit(lambda v: None, update(v)))
+
+
+def test_a_number_that_becomes_an_array_may_be_updated():
+    rt = zellige.Runtime(workers=1)
+
+    def double(v):
+        v *= 2
+
+    v, w = rt.register(1.0, "v"), rt.register(1.0)
+    rt.submit(lambda: np.ones(2), write(v))
+    rt.submit(double, update(v))
+    graph = rt.record(lambda graph: [graph.submit(lambda: np.ones(2), write(v)), graph.submit(double, update(v))])
+    rt.replay(graph, {"v": w})
+    rt.submit(double, update(w))
+    assert rt.take(v)[0] == 2 and rt.take(w)[0] == 4
+    bad = rt.record(lambda graph: graph.submit(double, update(rt.register(1.0))))
+    with pytest.raises(zellige.Error, match="type float, cannot be changed"):
+        rt.wait(rt.replay(bad))
 
 
 def test_policies_have_the_names_of_the_runtime():
@@ -219,9 +328,9 @@ def test_ctrl_c_ends_a_wait(tmp_path):
     import subprocess
 
     code = (
-        "import time, zellige\n"
+        "import time, numpy, zellige\n"
         "rt = zellige.Runtime(workers=1)\n"
-        "x = rt.register(0)\n"
+        "x = rt.register(numpy.zeros(1))\n"
         "for _ in range(200): rt.submit(lambda x: time.sleep(0.1), zellige.update(x))\n"
         "print('waiting', flush=True)\n"
         "rt.wait_all()\n"

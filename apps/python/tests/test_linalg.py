@@ -1,4 +1,6 @@
 import pathlib
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -41,23 +43,203 @@ def test_options_are_checked():
         zellige.solve(laplace(4), np.ones(15))
 
 
-@pytest.mark.parametrize("rule", ["fp32", "hp1:operand=1e-2"])
+@pytest.mark.parametrize("rule", ["fp32", "hp1:operand=0.1"])
 def test_dense_systems_as_numpy(rule):
     n = 400
     a = RNG.standard_normal((n, n))
     a = a @ a.T / n + np.eye(n)
     b = RNG.standard_normal((n, 2))
-    factor = zellige.cholesky(a, rule)
+    factor = zellige.cholesky(a, rule, tile=64)
     expected = np.linalg.solve(a, b)
     np.testing.assert_allclose(factor.solve(b), expected, rtol=0, atol=2e-2)
     np.testing.assert_allclose(factor.refine(b, 1e-13), expected, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(factor.refine(b[:, 0]), expected[:, 0], rtol=1e-8, atol=1e-9)
-    assert abs(sum(factor.shares.values()) - 1) < 1e-9 or factor.shares == {}
+    assert abs(sum(factor.shares.values()) - 1) < 1e-9 and rule.split(":")[0] in factor.shares
+
+
+def positive_definite(n):
+    return 1 / (1 + abs(np.subtract.outer(np.arange(n), np.arange(n)))) + np.eye(n)
+
+
+def test_a_rule_without_effect_is_said():
+    a = positive_definite(400)
+    with pytest.warns(UserWarning, match=r"rule hp1 has had no effect.*two tiles of 256.*tile=50 say, 199") as caught:
+        factor = zellige.cholesky(a, "hp1")
+    assert factor.shares == {} and caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="200 rows are one tile of 256"):
+        zellige.cholesky(a[:200, :200], "hp1:band=1,else=x3")
+    with pytest.warns(UserWarning, match="held for no product of tiles, all were in fp32.*condition"):
+        zellige.cholesky(a, "hp1:operand=1e-30", tile=100)
+    with pytest.warns(UserWarning, match="no effect") as caught:
+        zellige.tor.Reconstructor.from_covariances(a, a[:2], precision="hp1")
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert zellige.cholesky(a, "hp1", tile=199).shares == {"hp1": 1.0}
+        assert zellige.cholesky(a).shares == {}
+        own = zellige.tor.Reconstructor.from_covariances(a, a[:2], precision="hp1", tile=100)
+    assert own.results["gemm_share"] == {"hp1": 1.0}
+
+
+def test_tiles_have_a_row_at_least():
+    for tile in [0, -1]:
+        with pytest.raises(ValueError, match=f"tile: {tile} rows"):
+            zellige.cholesky(np.eye(3), tile=tile)
+    np.testing.assert_allclose(zellige.cholesky(np.diag([2.0, 4, 8]), tile=1).solve(np.ones(3)), [0.5, 0.25, 0.125])
+
+
+def test_factors_in_float64_are_refused():
+    for n in [10, 800]:
+        with pytest.raises(zellige.Error, match="rule fp64: factors are in float32 here.*refine"):
+            zellige.cholesky(np.eye(n), "fp64")
 
 
 def test_a_matrix_that_is_not_positive_definite_is_said():
-    with pytest.raises(zellige.Error, match="positive definite"):
-        zellige.cholesky(-np.eye(10))
+    with pytest.raises(zellige.Error, match=r"positive definite in float32: row 3 of the matrix.*-1e0.*solve") as caught:
+        zellige.cholesky(np.diag([1.0, 1, 1, -1]), "hp1")
+    assert "use more precision" not in str(caught.value)
+    with pytest.raises(zellige.Error, match="use more precision for the products"):
+        zellige.cholesky(np.diag([1.0, 1, 1, -1]), "hp1", tile=1)
+    with pytest.raises(zellige.Error, match="row 3 .* no rule has more"):
+        zellige.cholesky(np.diag([1.0, 1, 1, -1]), "fp32", tile=1)
+
+
+@pytest.mark.parametrize("n", [3, 700])
+def test_a_matrix_that_is_not_symmetric_is_refused(n):
+    a = positive_definite(n)
+    a[n - 1, 1] += 1e-3
+    with pytest.raises(ValueError, match=rf"a\[{n - 1}, 1\] is .* and a\[1, {n - 1}\] is .*\(a \+ a.T\) / 2"):
+        zellige.cholesky(a)
+    with pytest.raises(ValueError, match=rf"cmm\[{n - 1}, 1\]"):
+        zellige.tor.Reconstructor.from_covariances(a, a[:2])
+    with pytest.raises(ValueError, match="symmetric"):
+        zellige.cholesky(np.tril(positive_definite(n)))
+    zellige.cholesky((a + a.T) / 2)
+    # What sums in two orders differ by.
+    a[n - 1, 1] = a[1, n - 1] + 1e-5
+    zellige.cholesky(a)
+    zellige.cholesky(positive_definite(n) * 1e-12)
+
+
+def test_rounding_is_not_asymmetry():
+    for dtype in [np.float32, np.float16]:
+        x = RNG.standard_normal((300, 2000)).astype(dtype)
+        a = np.stack([(x * row).astype(dtype).sum(axis=1, dtype=dtype) for row in x]) / dtype(2000)
+        a = np.tril(a) + np.triu(a * (1 + np.finfo(dtype).eps), 1) + np.eye(300, dtype=dtype)
+        zellige.cholesky(a.astype(dtype))
+
+
+def test_complex_systems():
+    n = 50
+    a = laplace(n) * (1 + 0.1j) + 0.3j * scipy.sparse.identity(n * n)
+    for b in [np.ones(n * n), RNG.standard_normal((n * n, 2)) + 1j * RNG.standard_normal((n * n, 2))]:
+        found = zellige.solve(a, b)
+        expected = scipy.sparse.linalg.spsolve(a.tocsc(), b.astype(complex))
+        assert found.x.dtype == np.complex128 and found.x.shape == b.shape
+        np.testing.assert_allclose(found.x, expected, rtol=1e-7, atol=1e-9)
+        residual = np.linalg.norm(b - a @ found.x, axis=0) / np.linalg.norm(b, axis=0)
+        assert found.converged and residual.max() <= 1e-10
+        assert found.residual == pytest.approx(residual.max(), rel=1e-3)
+        assert len(found.columns) == (1 if b.ndim == 1 else 2)
+
+
+def test_a_complex_side_of_a_real_matrix_and_a_dense_complex_matrix():
+    b = RNG.standard_normal(900) + 1j * RNG.standard_normal(900)
+    found = zellige.solve(laplace(30), b, method="cg", precond="ic0")
+    assert found.converged
+    np.testing.assert_allclose(laplace(30) @ found.x, b, atol=1e-8)
+    hermitian = np.array([[3, 1j, 0], [-1j, 3, 1 + 1j], [0, 1 - 1j, 4]], dtype=np.complex64)
+    found = zellige.solve(hermitian, [1, 2, 3j], method="cg", precond="none")
+    assert found.converged and found.columns[0]["method"] == "cg"
+    np.testing.assert_allclose(hermitian @ found.x, [1, 2, 3j], atol=1e-8)
+
+
+def test_a_solve_that_does_not_converge_has_the_residual_of_its_complex_answer():
+    b = RNG.standard_normal(900) + 1j * RNG.standard_normal(900)
+    found = zellige.solve(laplace(30) * 1j, b, method="gmres:5", precond="none", max_steps=3)
+    residual = np.linalg.norm(b - 1j * laplace(30) @ found.x) / np.linalg.norm(b)
+    assert not found.converged and found.residual == pytest.approx(residual, rel=1e-6)
+
+
+def test_solve_leaves_the_matrix_alone():
+    at = ([0, 0, 1, 1], [1, 1, 0, 1])
+    a = scipy.sparse.csr_array((np.array([1.0, 1, 2, 5]), np.array([1, 1, 0, 1]), np.array([0, 2, 4])), shape=(2, 2))
+    before = a.data.copy(), a.indices.copy(), a.indptr.copy()
+    found = zellige.solve(a, [2.0, 7.0])
+    np.testing.assert_allclose(found.x, [1, 1])
+    np.testing.assert_array_equal(np.concatenate([a.data, a.indices, a.indptr]), np.concatenate(before))
+    np.testing.assert_allclose(zellige.solve(([1.0, 1, 2, 5], at), [2.0, 7.0]).x, [1, 1])
+
+
+A = np.array([[2.0, 1], [1, 3]])
+MASKED = np.ma.array(A, mask=[[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("call, said", [
+    (lambda: zellige.cholesky(A * 1j), "a: complex numbers.*zellige.solve"),
+    (lambda: zellige.cholesky(A).solve([1j, 0]), "b: complex numbers.*b.real and for b.imag"),
+    (lambda: zellige.cholesky(A).refine([1j, 0]), "b: complex numbers"),
+    (lambda: zellige.tor.Reconstructor.from_covariances(A * 1j, A), "cmm: complex.*cmm.real"),
+    (lambda: zellige.tor.Reconstructor.from_covariances(A, [A * 1j]), "ctm: complex.*ctm.real"),
+    (lambda: zellige.cholesky(A.astype(object)), "a: an array of object"),
+    (lambda: zellige.cholesky(A.astype(str)), "a: an array of <U32"),
+    (lambda: zellige.cholesky(None), "a: a value of type NoneType"),
+    (lambda: zellige.cholesky(MASKED), "a: some elements are masked.*filled"),
+    (lambda: zellige.cholesky(scipy.sparse.csr_array(A)), r"a: a sparse matrix.*a\.toarray\(\)"),
+    (lambda: zellige.cholesky(A).solve(["1", "2"]), "b: an array of <U1"),
+    (lambda: zellige.solve(A.astype(str), [1, 2]), "a: an array of <U32"),
+    (lambda: zellige.solve(A, ["1", "2"]), "b: an array of <U1"),
+    (lambda: zellige.solve(A, np.array([1, None])), "b: an array of object"),
+    (lambda: zellige.solve(A, np.array([1, 2], "M8[s]")), "b: an array of datetime64"),
+    (lambda: zellige.solve(A, scipy.sparse.csr_array(A)), "b: a sparse matrix"),
+    (lambda: zellige.solve(MASKED, [1, 2]), "a: some elements are masked"),
+    (lambda: zellige.solve(scipy.sparse.linalg.aslinearoperator(A), [1, 2]),
+     "a: MatrixLinearOperator without elements; give a sparse matrix"),
+    (lambda: zellige.solve(lambda x: x, [1, 2]), "a: function without elements"),
+    (lambda: zellige.solve(None, [1, 2]), "a: a value of type NoneType"),
+], ids=range(20))
+def test_numbers_are_not_converted_without_a_word(call, said):
+    with pytest.raises(TypeError, match=f"^{said}"):
+        call()
+
+
+def test_numbers_that_are_not_finite_are_said_once():
+    for bad in [np.nan, np.inf, 1j * np.nan]:
+        with pytest.raises(zellige.Error) as caught:
+            zellige.solve(A, [1, bad])
+        assert str(caught.value).startswith("b[1] is ") and str(caught.value).count("b[1]") == 1
+    factor = zellige.cholesky(A)
+    for use in [factor.solve, factor.refine]:
+        with pytest.raises(zellige.Error, match=r"^b\[0, 1\] is nan: all numbers have to be finite$"):
+            use([[1, np.nan], [np.inf, 0]])
+    with pytest.raises(zellige.Error, match=r"^a\[0, 1\] is inf"):
+        zellige.cholesky([[1, np.inf], [np.inf, 1]])
+    with pytest.raises(zellige.Error, match=r"^a\[1, 0\] is \(?nan"):
+        zellige.solve(np.array([[1, 1j], [np.nan, 1]]), [1, 2])
+    with pytest.raises(zellige.Error, match=r"^ctm\[1, 0\]"):
+        zellige.tor.Reconstructor.from_covariances(A, np.array([[1, 2], [np.nan, 1]]))
+
+
+def test_what_is_no_matrix_is_refused():
+    for a in [np.ones(4), np.ones((2, 2, 2)), 1.0]:
+        with pytest.raises(ValueError, match="a: a matrix has two dimensions"):
+            zellige.solve(a, np.ones(4))
+        with pytest.raises(ValueError, match="a: a matrix has two dimensions"):
+            zellige.cholesky(a)
+
+
+def test_representations_are_short():
+    assert repr(zellige.cholesky(A)) == "<Cholesky of 2 rows, rule fp32, tiles of 256: no products>"
+    said = repr(zellige.cholesky(positive_definite(100), "hp1:band=2", tile=20))
+    assert "hp1:band=2" in said and "fp32" in said and len(said) < 120
+    said = repr(zellige.solve(laplace(30), np.ones(900)))
+    assert said.startswith("<SolveResult x of shape (900,), converged True") and len(said) < 160
+    r = zellige.tor.Reconstructor.from_covariances(A, [A, A])
+    assert repr(r) == "<Reconstructor of 2 targets, 2 x 2, rule fp32>"
+
+
+def test_the_package_says_its_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", zellige.__version__)
 
 
 SYSTEM = pathlib.Path(__file__).parents[2] / "tor" / "systems" / "check.toml"
@@ -83,6 +265,8 @@ def test_reconstructors_are_those_of_their_covariances(covariances):
     np.testing.assert_allclose(r.strehl, centre)
     # The stationary residual makes it smaller here, by the same measure for both.
     assert (r.strehl < r.strehl_exact).all() and (r.strehl_exact < 1).all()
+    assert re.fullmatch(r"<Reconstructor of 2 targets, \d+ x \d+, rule fp64, Strehl ratios \[0\.\d+, 0\.\d+\]>", repr(r))
+    assert repr(covariances) == f"<Covariances of {len(cmm)} measurements, 2 targets>"
     assert (r.wavefront_error > 0).all() and r.psf_pixel > 0
     with pytest.raises(zellige.Error, match="nowhere.toml"):
         zellige.tor.Reconstructor("nowhere.toml")

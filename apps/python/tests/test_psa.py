@@ -80,7 +80,7 @@ def test_signals_may_be_in_units_of_the_charge_and_integers(case):
 def test_no_events_have_no_hits(case):
     basis, positions, *_ = case
     hits = zellige.psa.Search(basis, positions).locate(np.empty((0, CHANNELS, SAMPLES)))
-    assert len(hits) == 0 and hits.position.shape == (0, 3)
+    assert repr(hits) == "<Hits of 0 events>" and len(hits) == 0 and hits.position.shape == (0, 3)
 
 
 def test_what_is_no_basis_is_refused_by_name(case):
@@ -106,6 +106,23 @@ def test_what_is_no_basis_is_refused_by_name(case):
         search(basis, positions, p=-1)
     with pytest.raises(TypeError, match="methods"):
         search(basis, positions, methods="fgs")
+
+
+def test_numbers_are_not_converted_without_a_word(case):
+    basis, positions, events, energies, _ = case
+    search = zellige.psa.Search
+    for call, name in [
+        (lambda: search(basis * 1j, positions), "basis"),
+        (lambda: search(basis, positions + 0j), "positions"),
+        (lambda: search(basis, positions).locate(events + 0j), "events"),
+        (lambda: search(basis, positions).locate(events, energies + 0j), "energies"),
+    ]:
+        with pytest.raises(TypeError, match=rf"^{name}: complex numbers.*{name}\.real"):
+            call()
+    with pytest.raises(TypeError, match="^positions: an array of <U"):
+        search(basis, positions.astype(str))
+    with pytest.raises(TypeError, match="^energies: some elements are masked"):
+        search(basis, positions).locate(events, np.ma.masked_less(energies, 500))
 
 
 def test_what_is_no_event_is_refused_by_name(case):
@@ -144,6 +161,8 @@ def test_hits_of_a_crystal_are_taken_apart():
     # Of the last samples: signals have not all ended.
     np.testing.assert_allclose(hits.energy, [500, 900, 300], rtol=2e-3)
     np.testing.assert_allclose(hits.position, positions[hits.index], rtol=1e-6)
+    assert repr(hits) == "<CrystalHits: 3 hits of 2 events>"
+    assert zellige.psa.Crystal(basis, positions, segments.astype(float)).locate(events).segment.tolist() == [0, 0, 14]
 
 
 def test_what_is_no_crystal_is_refused_by_name():
@@ -151,6 +170,9 @@ def test_what_is_no_crystal_is_refused_by_name():
     of = zellige.psa.Crystal
     with pytest.raises(zellige.Error, match="segments: point 0: 36"):
         of(basis, positions, segments + 36)
+    for wrong in [1.5, np.nan]:
+        with pytest.raises(ValueError, match="segments: element 0 is .*whole numbers"):
+            of(basis, positions, segments + wrong)
     with pytest.raises(zellige.Error, match="segments of the points: 7 for 8"):
         of(basis, positions, segments[1:])
     with pytest.raises(zellige.Error, match="37 channels"):

@@ -14,19 +14,26 @@ array([3., 3., 3., 3.])
 
 from __future__ import annotations
 
+import dis as _dis
 import os as _os
+import types as _types
+import warnings as _warnings
 from dataclasses import dataclass as _dataclass
+from functools import lru_cache as _lru_cache
+from importlib.metadata import version as _version
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as _np
 
-from . import _zellige
+from . import _arrays, _zellige
 from ._zellige import Error, Graph, Handle, Task
 
 __all__ = [
     "Cholesky", "Error", "Graph", "Handle", "Recorder", "Runtime", "SolveResult", "Task", "cholesky", "psa",
     "read", "solve", "tor", "update", "write",
 ]
+
+__version__ = _version("zellige")
 
 
 @_dataclass(frozen=True)
@@ -54,7 +61,12 @@ def read(handle: Handle | Sequence[Handle]) -> Operand:
 
 
 def update(handle: Handle | Sequence[Handle]) -> Operand:
-    """The function gets the value and changes it in place."""
+    """The function gets the value, changes it in place (``v *= 2``, ``v[:] = ...``), and returns nothing.
+
+    What it binds its own name to (``v = v @ v``) is lost when it returns. What it returns would be, too: the task
+    fails where that is neither None nor the operand. Numbers, texts and tuples of them cannot be changed in
+    place: they are refused with a TypeError.
+    """
     return _operand(1, handle)
 
 
@@ -63,11 +75,37 @@ def write(handle: Handle | Sequence[Handle]) -> Operand:
     return _operand(2, handle)
 
 
+# What may change a value in place, or calls what may, by the beginnings of its names in Python 3.10 to 3.14.
+_CHANGES = ("BEFORE_WITH", "CALL", "DELETE_", "IMPORT_", "INPLACE_", "LOAD_SPECIAL", "MAKE_FUNCTION", "PRECALL",
+            "SETUP_WITH", "STORE_ATTR", "STORE_SLICE", "STORE_SUBSCR", "YIELD")
+
+
+@_lru_cache(maxsize=1024)
+def _rebound(code: _types.CodeType) -> frozenset[str]:
+    """The names that a function binds to other values, if it has nothing that could change a value in place."""
+    names: set[str] = set()
+    for each in _dis.get_instructions(code):
+        if each.opname.startswith(_CHANGES) or each.opname == "BINARY_OP" and each.argrepr.endswith("="):
+            return frozenset()
+        if each.opname.startswith("STORE_FAST"):
+            # One instruction may store, and then load or store another one.
+            of = each.argval if isinstance(each.argval, tuple) else (each.argval,)
+            names.update(of[:each.opname.count("STORE_FAST")])
+    return frozenset(names)
+
+
 def _call(function: Callable[..., Any], operands: Sequence[Operand], name: str | None, priority: int) -> Any:
     for operand in operands:
         if not isinstance(operand, Operand):
             raise TypeError("say what the task does with its operand: zellige.read(x), update(x) or write(x)")
     label = str(name or getattr(function, "__name__", type(function).__name__))
+    if isinstance(function, _types.FunctionType):
+        code, given = function.__code__, [operand for operand in operands if operand.mode != 2]
+        for argument, operand in zip(code.co_varnames[:code.co_argcount], given):
+            if operand.mode == 1 and argument in _rebound(code):
+                _warnings.warn(f"task {label}: update() of {argument} changes nothing: the function binds its own "
+                               f"name to another value ({argument} = ...); change it in place: {argument}[:] = ...",
+                               UserWarning, stacklevel=3)
     return function, [(each.mode, each.handle) for each in operands], label, priority
 
 
@@ -126,7 +164,16 @@ class Runtime:
         return self._rt.policy
 
     def register(self, value: Any, name: str | None = None) -> Handle:
-        """Give a value to the runtime. An array is not copied: leave it alone until it is taken back."""
+        """Give a value to the runtime. An array is not copied: leave it alone until it is taken back.
+
+        Raises
+        ------
+        TypeError
+            For a masked array: functions get arrays without their masks.
+        """
+        if isinstance(value, _np.ma.MaskedArray):
+            raise TypeError("a masked array, of which functions would get the data without the mask: register "
+                            "value.data and numpy.ma.getmaskarray(value), each for itself")
         return self._rt.register(value, name)
 
     def register_empty(self, name: str | None = None) -> Handle:
@@ -148,6 +195,17 @@ class Runtime:
             For traces and messages; by default the function's name.
         priority : int
             Larger runs earlier, where the policy heeds it.
+
+        Raises
+        ------
+        TypeError
+            For an update of a value that cannot be changed in place (a number, a text). Where that is known only
+            when the task runs, it fails.
+
+        Warns
+        -----
+        UserWarning
+            If the function cannot change what it updates: it only binds the argument's name to another value.
         """
         return self._rt.submit(_call(function, operands, name, priority))
 
@@ -214,10 +272,10 @@ class Runtime:
         self._rt.write_trace(path)
 
 
-def _columns(b: Any, rows: int) -> tuple[_np.ndarray, bool]:
-    b = _np.asarray(b, dtype=_np.float64)
+def _columns(b: _np.ndarray, rows: int) -> tuple[_np.ndarray, bool]:
     if b.ndim not in (1, 2) or b.shape[0] != rows:
         raise ValueError(f"right-hand sides of shape {b.shape} for a matrix of {rows} rows")
+    _arrays.check_finite("b", b)
     return (b[:, None], True) if b.ndim == 1 else (b, False)
 
 
@@ -227,21 +285,56 @@ class Cholesky:
     Each product of tiles is in the precision that a rule gives it.
     """
 
-    def __init__(self, a: Any, rule: str) -> None:
-        a = _np.asarray(a, dtype=_np.float64)
+    def __init__(self, a: Any, rule: str, tile: int | None = None) -> None:
+        self._factored("a", a, rule, tile, stacklevel=3)
+
+    def _factored(self, name: str, a: Any, rule: str, tile: int | None, stacklevel: int) -> None:
+        given = _arrays.real_numbers(name, a, f"take {name}.real if the imaginary parts are 0; zellige.solve solves "
+                                     "complex systems")
+        a = _np.asarray(given, dtype=_np.float64)
         if a.ndim != 2:
-            raise ValueError(f"a matrix has two dimensions, not {a.ndim}")
-        self._rows = a.shape[0]
-        self._factor = _zellige.Cholesky(a, rule)
+            raise ValueError(f"{name}: a matrix has two dimensions, not {a.ndim}")
+        if tile is not None and tile < 1:
+            raise ValueError(f"tile: {tile} rows; give 1 or more, or None")
+        if a.shape[0] == a.shape[1]:
+            _arrays.check_finite(name, a)
+            _arrays.check_symmetric(name, a, _ASYMMETRY.get(given.dtype, _ASYMMETRY[_np.dtype(_np.float64)]))
+        self._rows, self._rule = a.shape[0], rule
+        self._factor = _zellige.Cholesky(a, rule, tile)
+        self._warn_without_effect(stacklevel)
+
+    def _warn_without_effect(self, stacklevel: int) -> None:
+        """Says that a rule has lowered nothing: without a word, results would be taken for the rule's."""
+        low, shares, tile = self._rule.split(",")[0].split(":")[0].strip(), self.shares, self._factor.tile
+        # A matrix of two rows has no products, whatever the tiles are.
+        if low == "fp32" or low in shares or self._rows < 3:
+            return
+        if shares:
+            problem = (f"its condition held for no product of tiles, all were in {' or '.join(shares)}: take another "
+                       f"condition, or other tiles than those of {tile} rows (tile=...)")
+        else:
+            tiles = "one tile" if self._rows <= tile else "two tiles"
+            problem = (f"{self._rows} rows are {tiles} of {tile}, and a factorisation has products of tiles from "
+                       f"three on: take tile={max(1, self._rows // 8)} say, {(self._rows - 1) // 2} at most")
+        _warnings.warn(f"the rule {self._rule} has had no effect on the factor: {problem}", UserWarning,
+                       stacklevel=stacklevel + 1)
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+        return (f"<Cholesky of {self._rows} rows, rule {self._rule}, tiles of {self._factor.tile}: "
+                f"{shares or 'no products'}>")
 
     @property
     def shares(self) -> dict[str, float]:
-        """The share of tile products in each precision."""
+        """The share of tile products in each precision; empty for fewer than three tiles, which have none."""
         return dict(self._factor.shares)
+
+    def _right_hand_sides(self, b: Any) -> tuple[_np.ndarray, bool]:
+        return _columns(_arrays.real("b", b, "solve for b.real and for b.imag; the factor is real"), self._rows)
 
     def solve(self, b: Any) -> _np.ndarray:
         """``A^-1 b``, as accurate as the factor."""
-        b, is_vector = _columns(b, self._rows)
+        b, is_vector = self._right_hand_sides(b)
         x = self._factor.solve(b)
         return x[:, 0] if is_vector else x
 
@@ -253,7 +346,7 @@ class Cholesky:
         Error
             If that is not reached.
         """
-        b, is_vector = _columns(b, self._rows)
+        b, is_vector = self._right_hand_sides(b)
         x, residual, steps = self._factor.refine(b, tol)
         if not residual <= tol:
             raise Error(f"the residual is {residual:.1e} after {steps} steps of refinement, not {tol:.1e}: "
@@ -261,31 +354,55 @@ class Cholesky:
         return x[:, 0] if is_vector else x
 
 
-def cholesky(a: Any, rule: str = "fp32") -> Cholesky:
-    """Factor a symmetric positive definite matrix; its lower triangle is read.
+# How far opposite elements may be apart, beside the largest element, by the precision of the matrix: sums in two
+# orders (a product of a matrix with its transpose) differ by rounding, which is not refused.
+_ASYMMETRY = {_np.dtype(_np.float64): 1e-5, _np.dtype(_np.float32): 1e-3, _np.dtype(_np.float16): 1e-1}
+
+
+def cholesky(a: Any, rule: str = "fp32", tile: int | None = None) -> Cholesky:
+    """Factor a symmetric positive definite matrix.
 
     Parameters
     ----------
     a : array_like, (n, n)
+        Both triangles; the lower one is what is factored.
     rule : str
         Precision of the tile products: ``fp32``, ``hp1``, ``hp1:band=2``, ``hp1:operand=1e-2,else=x3``, ...
+        Factors are in float32: ``fp64`` is refused, `Cholesky.refine` has answers in float64.
+    tile : int, optional
+        Rows of a tile; 256 by default. A rule is about products of tiles, which there are from three tiles along a
+        side on: a matrix of 512 rows or fewer needs smaller ones.
 
     Raises
     ------
     Error
-        Where the matrix is not positive definite in this precision, with the row.
+        Where the matrix is not positive definite in this precision, with the row; for numbers that are not finite
+        and rules that there are not.
+    ValueError
+        For a matrix that is not symmetric: ``|a[i, j] - a[j, i]|`` above 1e-5 of the largest element (1e-3 in
+        float32, 0.1 in float16). ``(a + a.T) / 2`` is symmetric; ``l + numpy.tril(l, -1).T`` where there is only a
+        lower triangle.
+    TypeError
+        For complex numbers, and for what is no array of numbers.
+
+    Warns
+    -----
+    UserWarning
+        If a rule has lowered no product, as there is none or its condition held for none.
     """
-    return Cholesky(a, rule)
+    factor = Cholesky.__new__(Cholesky)
+    factor._factored("a", a, rule, tile, stacklevel=3)
+    return factor
 
 
-@_dataclass(frozen=True)
+@_dataclass(frozen=True, repr=False)
 class SolveResult:
     """What `solve` found.
 
     Attributes
     ----------
     x : ndarray
-        The answer, or the best one found.
+        The answer, or the best one found. Complex where the matrix or ``b`` is.
     converged : bool
         Whether the recomputed residual is below the tolerance; for several right-hand sides, of all of them.
     residual : float
@@ -299,16 +416,56 @@ class SolveResult:
     residual: float
     columns: list[dict[str, Any]]
 
+    def __repr__(self) -> str:
+        ways = sorted({f"{each['method']} with {each['precond']}, {each['steps']} steps" for each in self.columns})
+        more = f" and {len(ways) - 1} more" if len(ways) > 1 else ""
+        return (f"<SolveResult x of shape {self.x.shape}, converged {self.converged}, residual {self.residual:.1e}: "
+                f"{ways[0] if ways else 'no right-hand sides'}{more}>")
+
+
+def _sparse(a: Any) -> Any:
+    """A csr_array of numbers; nothing is lost of them."""
+    from scipy.sparse import csr_array, issparse
+
+    # (data, (rows, columns)) and the others that scipy takes are tuples.
+    if not issparse(a) and not isinstance(a, tuple):
+        if hasattr(a, "matvec") or callable(a):
+            raise TypeError(f"a: {type(a).__name__} without elements; give a sparse matrix of scipy, or an array with "
+                            "two dimensions: method and preconditioner are chosen by the elements. Of a "
+                            "LinearOperator with few rows, a @ numpy.eye(n) is the matrix")
+        a = _arrays.numbers("a", a)
+        if a.ndim != 2:
+            raise ValueError(f"a: a matrix has two dimensions, not {a.ndim}")
+    a = csr_array(a)
+    if a.dtype.kind not in "biufc":
+        raise TypeError(f"a: a matrix of {a.dtype} where numbers are needed: a.astype(float) makes them")
+    if a.ndim != 2:
+        raise ValueError(f"a: a matrix has two dimensions, not {a.ndim}")
+    return a
+
+
+def _interleaved(z: _np.ndarray) -> _np.ndarray:
+    """Real and imaginary parts of each row in turn."""
+    parts = _np.empty((2 * z.shape[0], z.shape[1]))
+    parts[0::2], parts[1::2] = z.real, z.imag
+    return parts
+
 
 def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, precond: str | None = None,
           operator: str | None = None, scale: str | None = None, max_steps: int | None = None,
           max_time: float | None = None) -> SolveResult:
     """Solve ``A x = b`` with a sparse matrix; method and preconditioner by the matrix where none are given.
 
+    A complex system, also a real matrix with a complex ``b``, is solved as the real one of twice the size, as
+    ``zellige solve`` does: ``[[re, -im], [im, re]]`` in place of each element. Norms, residuals and answers are the
+    same numbers, and a Hermitian matrix is a symmetric one.
+
     Parameters
     ----------
-    a : sparse matrix of scipy, or anything that ``scipy.sparse.csr_array`` takes
+    a : sparse matrix of scipy, or array_like, (n, n)
+        Real or complex; also the tuples that ``scipy.sparse.csr_array`` takes.
     b : array_like, (n,) or (n, k)
+        Real or complex.
     tol : float
         Of the recomputed residual, relative to ``b`` (2-norms).
     method, precond, operator, scale : str, optional
@@ -316,20 +473,43 @@ def solve(a: Any, b: Any, tol: float = 1e-10, *, method: str | None = None, prec
     max_steps : int, optional
     max_time : float, optional
         In seconds.
-    """
-    from scipy.sparse import csr_array
 
-    a = csr_array(a, dtype=_np.float64)
-    a.sum_duplicates()
+    Raises
+    ------
+    Error
+        For options without meaning, numbers that are not finite, and a matrix with which no system can be solved.
+    ValueError
+        For a matrix that is not square, and right-hand sides of another length.
+    TypeError
+        For what has no elements (a ``LinearOperator``), and for elements that are no numbers.
+    """
+    from scipy.sparse import csr_array, kron
+
+    a = _sparse(a)
     rows, width = a.shape
     if rows != width:
         raise ValueError(f"a matrix of {rows} x {width} is not square")
-    columns, is_vector = _columns(b, rows)
+    columns, is_vector = _columns(_arrays.numbers("b", b), rows)
+    is_complex = "c" in (a.dtype.kind, columns.dtype.kind)
+    if is_complex:
+        if not _np.isfinite(a.data).all():
+            at = int(_np.isfinite(a.data).argmin())
+            row = int(_np.searchsorted(a.indptr, at, side="right")) - 1
+            raise Error(f"a[{row}, {a.indices[at]}] is {a.data[at]}: all numbers have to be finite")
+        i = csr_array([[0.0, -1.0], [1.0, 0.0]])
+        a = csr_array(kron(a.real, csr_array(_np.eye(2))) + kron(a.imag, i))
+        columns = _interleaved(columns)
+    # Duplicates are added up in place: not in the caller's matrix.
+    a = csr_array(a, dtype=_np.float64, copy=not a.has_canonical_format)
+    a.sum_duplicates()
+    columns = _np.asarray(columns, dtype=_np.float64)
     x = _np.empty(columns.shape)
     parts = (a.indptr.astype(_np.int64), a.indices.astype(_np.int64), a.data)
     given = dict(tol=tol, method=method, precond=precond, operator=operator, scale=scale,
                  max_steps=max_steps, max_time=max_time)
-    found = _zellige.solve(parts, width, columns, x, given)
+    found = _zellige.solve(parts, a.shape[0], columns, x, given)
+    if is_complex:
+        x = x[0::2] + 1j * x[1::2]
     residuals = [each["residual"] / (each["rhs_norm"] or 1.0) for each in found]
     converged = all(each["converged"] for each in found)
     return SolveResult(x[:, 0] if is_vector else x, converged, max(residuals, default=0.0), found)

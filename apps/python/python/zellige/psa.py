@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as _np
 
-from . import _zellige
+from . import _arrays, _zellige
 
 __all__ = ["Crystal", "CrystalHits", "Hits", "Search"]
 
@@ -23,7 +23,7 @@ __all__ = ["Crystal", "CrystalHits", "Hits", "Search"]
 _WHOLE = 16384
 
 
-@_dataclass(frozen=True)
+@_dataclass(frozen=True, repr=False)
 class Hits:
     """The point of the basis that is most like each event. Each attribute has one element for each event.
 
@@ -58,8 +58,11 @@ class Hits:
     def __len__(self) -> int:
         return len(self.index)
 
+    def __repr__(self) -> str:
+        return f"<Hits of {len(self)} events>"
 
-@_dataclass(frozen=True)
+
+@_dataclass(frozen=True, repr=False)
 class CrystalHits(Hits):
     """As `Hits`, with one element for each hit: by event, and of each event the largest energy first.
 
@@ -77,14 +80,22 @@ class CrystalHits(Hits):
     segment: _np.ndarray
     energy: _np.ndarray
 
+    def __repr__(self) -> str:
+        return f"<CrystalHits: {len(self)} hits of {len(_np.unique(self.event))} events>"
+
 
 def _array(name: str, array: Any, dtype: Any, axes: tuple[str, ...]) -> _np.ndarray:
-    array = _np.asarray(array)
+    array = _arrays.real_numbers(name, array, f"give {name}.real, if its imaginary parts mean nothing")
     if array.ndim != len(axes):
         wanted = ", ".join(axes)
         raise ValueError(f"{name}: an array of shape {array.shape}; ({wanted}) is needed")
     if name == "basis" and array.dtype == _np.int16:
         array = array / _np.float32(_WHOLE)
+    if dtype == _np.int64 and array.dtype.kind == "f":
+        whole = _np.isfinite(array) & (array == _np.trunc(array))
+        if not whole.all():
+            at = int(whole.argmin())
+            raise ValueError(f"{name}: element {at} is {array[at]}; whole numbers are needed")
     return _np.ascontiguousarray(array, dtype=dtype)
 
 
@@ -145,6 +156,8 @@ class Search:
         For a basis without points, numbers that are not finite and options without meaning, by name.
     ValueError
         For arrays of another number of dimensions.
+    TypeError
+        For arrays of complex numbers, texts and objects.
     """
 
     def __init__(self, basis: Any, positions: Any, **options: Any) -> None:
@@ -209,8 +222,8 @@ class Crystal:
 
     Raises
     ------
-    Error, ValueError
-        As `Search`.
+    Error, ValueError, TypeError
+        As `Search`; ValueError also for segments that are no whole numbers.
     """
 
     def __init__(self, basis: Any, positions: Any, segments: Any, *, channels: str = "neighbours",

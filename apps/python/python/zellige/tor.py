@@ -14,7 +14,7 @@ from typing import Any, Sequence
 
 import numpy as _np
 
-from . import _zellige, cholesky as _cholesky
+from . import Cholesky as _Cholesky, _arrays, _zellige
 
 __all__ = ["Covariances", "Reconstructor", "covariances"]
 
@@ -26,7 +26,7 @@ def _directions(targets: _Targets) -> list[list[float]] | None:
     return None if targets is None else [[float(x), float(y)] for x, y in targets]
 
 
-@_dataclass(frozen=True)
+@_dataclass(frozen=True, repr=False)
 class Covariances:
     """Covariance matrices of a system in float64 (arcsec^2). Slopes are ordered as in ``zellige tor cov``.
 
@@ -43,6 +43,9 @@ class Covariances:
     cmm: _np.ndarray
     ctm: list[_np.ndarray]
     ctt: _np.ndarray
+
+    def __repr__(self) -> str:
+        return f"<Covariances of {len(self.cmm)} measurements, {len(self.ctm)} targets>"
 
 
 def covariances(system: _Path, atmosphere: _Path | None = None, *, targets: _Targets = None) -> Covariances:
@@ -96,13 +99,13 @@ class Reconstructor:
 
     @classmethod
     def from_covariances(cls, cmm: Any, ctm: Any, *, precision: str = "fp32",
-                         tol: float | None = None) -> Reconstructor:
+                         tol: float | None = None, tile: int | None = None) -> Reconstructor:
         """The same from matrices of your own, in any unit. There are no images of it, and no Strehl ratios.
 
         Parameters
         ----------
         cmm : array_like, (n, n)
-            Measurements with measurements; its lower triangle is read.
+            Measurements with measurements; symmetric, as of `zellige.cholesky`.
         ctm : ndarray, (m, n), or a list of them
             Truth sensor with measurements, of one target or of several.
         precision : str
@@ -110,20 +113,27 @@ class Reconstructor:
         tol : float, optional
             Refine in float64 to this relative residual of ``R Cmm = Ctm``. Without, the answer is as accurate
             as the factor.
+        tile : int, optional
+            Tile size, as of `zellige.cholesky`.
 
         Raises
         ------
         Error
             Where `cmm` is not positive definite in this precision, or `tol` is not reached.
         ValueError
-            For matrices that do not fit each other.
+            For matrices that do not fit each other, and a `cmm` that is not symmetric.
+        TypeError
+            For complex numbers, and for what is no array of numbers.
         """
-        cmm = _np.asarray(cmm, dtype=_np.float64)
-        parts = [_np.asarray(each, dtype=_np.float64) for each in (ctm if isinstance(ctm, list) else [ctm])]
+        real = "covariances of slopes are real; give {0}.real if the imaginary parts are 0"
+        cmm = _arrays.real_numbers("cmm", cmm, real.format("cmm"))
+        parts = [_arrays.real("ctm", each, real.format("ctm")) for each in (ctm if isinstance(ctm, list) else [ctm])]
         for part in parts:
             if part.ndim != 2 or part.shape[1] != len(cmm):
                 raise ValueError(f"ctm: an array of shape {part.shape}; (m, {len(cmm)}) is needed")
-        factor = _cholesky(cmm, precision)
+            _arrays.check_finite("ctm", part)
+        factor = _Cholesky.__new__(_Cholesky)
+        factor._factored("cmm", cmm, precision, tile, stacklevel=3)
         right = _np.concatenate(parts).T
         found = factor.solve(right) if tol is None else factor.refine(right, tol)
         self = cls.__new__(cls)
@@ -131,6 +141,12 @@ class Reconstructor:
         self.psfs, self.psf_pixel = [], _np.nan
         self.results = {"n": len(cmm), "m": len(parts[0]), "rule": precision, "gemm_share": factor.shares}
         return self
+
+    def __repr__(self) -> str:
+        (rows, columns), count = self.matrix.shape, len(self.matrices)
+        targets = f"{count} target{'s' if count > 1 else ''}"
+        strehl = f", Strehl ratios {self.strehl.round(3).tolist()}" if "targets" in self.results else ""
+        return f"<Reconstructor of {targets}, {rows} x {columns}, rule {self.results['rule']}{strehl}>"
 
     @property
     def matrix(self) -> _np.ndarray:
