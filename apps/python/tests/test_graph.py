@@ -1,7 +1,6 @@
 import sys
 import threading
 import time
-import warnings
 
 import numpy as np
 import pytest
@@ -140,43 +139,6 @@ def test_an_update_may_return_its_operand_and_values_to_write():
 
     rt.submit(double, update(v), write(total))
     assert rt.take(v)[0] == 4 and rt.take(total) == 12
-
-
-def test_a_name_that_is_bound_anew_is_warned_of():
-    rt = zellige.Runtime(workers=1)
-    x, y = rt.register(np.ones((2, 2)), "x"), rt.register(np.ones((2, 2)), "y")
-
-    def square(x, a):
-        a = a @ a + x
-
-    with pytest.warns(UserWarning, match=r"task square: update\(\) of a changes nothing.*a\[:\] = ") as caught:
-        rt.submit(square, read(x), update(y))
-    assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="task twice: update"):
-        rt.record(lambda graph: graph.submit(square, read(x), update(y), name="twice"))
-
-    def by_items(x, a):
-        a[:] = a @ a
-        a = a * 2
-
-    def by_operator(x, a):
-        x = x * 2
-        a *= x
-
-    def by_call(x, a):
-        a = a.reshape(4)
-        np.multiply(a, 2, out=a)
-
-    def only_others(x, a):
-        x = b = x * 2
-        c = b + a
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for function in [by_items, by_operator, by_call, only_others, lambda x, a: None]:
-            rt.wait(rt.submit(function, read(x), update(y)))
-        rt.wait(rt.submit(square, update(x), read(y)))
-    assert rt.take(y)[0, 0] == 8
 
 
 def test_masked_arrays_are_refused():

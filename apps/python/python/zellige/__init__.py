@@ -14,12 +14,9 @@ array([3., 3., 3., 3.])
 
 from __future__ import annotations
 
-import dis as _dis
 import os as _os
-import types as _types
 import warnings as _warnings
 from dataclasses import dataclass as _dataclass
-from functools import lru_cache as _lru_cache
 from importlib.metadata import version as _version
 from typing import Any, Callable, Mapping, Sequence
 
@@ -75,37 +72,11 @@ def write(handle: Handle | Sequence[Handle]) -> Operand:
     return _operand(2, handle)
 
 
-# What may change a value in place, or calls what may, by the beginnings of its names in Python 3.10 to 3.14.
-_CHANGES = ("BEFORE_WITH", "CALL", "DELETE_", "IMPORT_", "INPLACE_", "LOAD_SPECIAL", "MAKE_FUNCTION", "PRECALL",
-            "SETUP_WITH", "STORE_ATTR", "STORE_SLICE", "STORE_SUBSCR", "YIELD")
-
-
-@_lru_cache(maxsize=1024)
-def _rebound(code: _types.CodeType) -> frozenset[str]:
-    """The names that a function binds to other values, if it has nothing that could change a value in place."""
-    names: set[str] = set()
-    for each in _dis.get_instructions(code):
-        if each.opname.startswith(_CHANGES) or each.opname == "BINARY_OP" and each.argrepr.endswith("="):
-            return frozenset()
-        if each.opname.startswith("STORE_FAST"):
-            # One instruction may store, and then load or store another one.
-            of = each.argval if isinstance(each.argval, tuple) else (each.argval,)
-            names.update(of[:each.opname.count("STORE_FAST")])
-    return frozenset(names)
-
-
 def _call(function: Callable[..., Any], operands: Sequence[Operand], name: str | None, priority: int) -> Any:
     for operand in operands:
         if not isinstance(operand, Operand):
             raise TypeError("say what the task does with its operand: zellige.read(x), update(x) or write(x)")
     label = str(name or getattr(function, "__name__", type(function).__name__))
-    if isinstance(function, _types.FunctionType):
-        code, given = function.__code__, [operand for operand in operands if operand.mode != 2]
-        for argument, operand in zip(code.co_varnames[:code.co_argcount], given):
-            if operand.mode == 1 and argument in _rebound(code):
-                _warnings.warn(f"task {label}: update() of {argument} changes nothing: the function binds its own "
-                               f"name to another value ({argument} = ...); change it in place: {argument}[:] = ...",
-                               UserWarning, stacklevel=3)
     return function, [(each.mode, each.handle) for each in operands], label, priority
 
 
@@ -201,11 +172,6 @@ class Runtime:
         TypeError
             For an update of a value that cannot be changed in place (a number, a text). Where that is known only
             when the task runs, it fails.
-
-        Warns
-        -----
-        UserWarning
-            If the function cannot change what it updates: it only binds the argument's name to another value.
         """
         return self._rt.submit(_call(function, operands, name, priority))
 
