@@ -1,5 +1,5 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers gpu portable loom mutants mpi ci
+.PHONY: help setup check test test-long demo demo-psa demo-lqcd pages screenshots python bench-peers gpu portable loom sanitize mutants mpi ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"

@@ -1,6 +1,6 @@
 //! What a factorisation moves when devices, or the host, hold a fraction of its matrix, compared with what it has to move.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -387,13 +387,14 @@ impl MemoryBench {
         let total: f64 = trace.tasks.iter().map(|task| task.flops).sum();
         // Numbers of 2 bytes would be twice as many: the bound holds for the narrowest that occur.
         let narrow = trace.tasks.iter().any(|task| width(task) < 4);
+        let of_all = narrowest(trace.tasks.iter());
         let (mut compulsory, mut bound, mut on_devices) = (Traffic::default(), 0.0, 0.0);
         for (worker, _) in trace.workers.iter().enumerate().filter(|(_, worker)| worker.node != 0) {
             let tasks = || trace.tasks.iter().filter(move |task| task.worker as usize == worker);
             let flops: f64 = tasks().map(|task| task.flops).sum();
             on_devices += flops;
             bound += load_bound(flops, capacity, if narrow { 2 } else { 4 });
-            let own = traffic(grid, tasks());
+            let own = traffic(grid, tasks(), &of_all);
             compulsory.loads += own.loads;
             compulsory.stores += own.stores;
         }
@@ -461,33 +462,52 @@ fn precision(task: &TaskEvent) -> Option<GemmPrecision> {
     if task.name == "gemm" { task.label.parse().ok() } else { None }
 }
 
-/// What tasks that ran on one device need and leave.
-fn traffic<'a>(grid: &TileGrid, tasks: impl Iterator<Item = &'a TaskEvent>) -> Traffic {
-    type Tiles = BTreeMap<(u32, u32), BTreeSet<u64>>;
-    let (mut named, mut written) = (Tiles::new(), Tiles::new());
+/// A tile, by its row and column.
+type At = (u32, u32);
+
+/// The tiles that a task reads, and the one that it changes; `None` for tasks of other kinds.
+fn tiles(task: &TaskEvent) -> Option<(Vec<At>, At)> {
+    let [i, j, k] = task.coords?;
+    match task.name {
+        "potrf" => Some((vec![], (k, k))),
+        "trsm" => Some((vec![(k, k)], (i, k))),
+        "syrk" => Some((vec![(i, k)], (i, i))),
+        "gemm" => Some((vec![(i, k), (j, k)], (i, j))),
+        _ => None,
+    }
+}
+
+/// Bytes of a number of each tile in the narrowest form that a task has left it in.
+fn narrowest<'a>(tasks: impl Iterator<Item = &'a TaskEvent>) -> BTreeMap<At, u64> {
+    let mut found = BTreeMap::new();
     for task in tasks {
-        let Some([i, j, k]) = task.coords else { continue };
-        let read = width(task);
-        let result = precision(task).map_or(4, |precision| precision.output_format().bytes() as u64);
-        let (reads, target): (&[(u32, u32)], _) = match task.name {
-            "potrf" => (&[], (k, k)),
-            "trsm" => (&[(k, k)], (i, k)),
-            "syrk" => (&[(i, k)], (i, i)),
-            "gemm" => (&[(i, k), (j, k)], (i, j)),
-            _ => continue,
-        };
-        for &tile in reads {
-            named.entry(tile).or_default().insert(read);
+        let Some((_, target)) = tiles(task) else { continue };
+        let bytes = precision(task).map_or(4, |precision| precision.output_format().bytes() as u64);
+        found.entry(target).and_modify(|least: &mut u64| *least = bytes.min(*least)).or_insert(bytes);
+    }
+    found
+}
+
+/// What tasks that ran on one device need and leave; `of_all` is [`narrowest`] of all tasks.
+fn traffic<'a>(
+    grid: &TileGrid,
+    tasks: impl Iterator<Item = &'a TaskEvent> + Clone,
+    of_all: &BTreeMap<At, u64>,
+) -> Traffic {
+    let written = narrowest(tasks.clone());
+    // What is only read has to come in the widest form that is asked for; what is changed may come in any that it ever had.
+    let mut loaded: BTreeMap<At, u64> = BTreeMap::new();
+    for task in tasks {
+        let Some((reads, _)) = tiles(task) else { continue };
+        for tile in reads.into_iter().filter(|tile| !written.contains_key(tile)) {
+            let widest = loaded.entry(tile).or_default();
+            *widest = width(task).max(*widest);
         }
-        named.entry(target).or_default().insert(result);
-        written.entry(target).or_default().insert(result);
     }
-    let area = |(i, j): (u32, u32)| (grid.width(i as usize) * grid.width(j as usize)) as u64;
-    Traffic {
-        // The widest form that some task asks for has to come; what leaves may be the narrowest that was written.
-        loads: named.iter().map(|(&tile, widths)| area(tile) * widths.last().copied().unwrap_or(0)).sum(),
-        stores: written.iter().map(|(&tile, widths)| area(tile) * widths.first().copied().unwrap_or(0)).sum(),
-    }
+    loaded.extend(written.keys().map(|tile| (*tile, of_all[tile])));
+    let area = |(i, j): At| (grid.width(i as usize) * grid.width(j as usize)) as u64;
+    let bytes = |of: &BTreeMap<At, u64>| of.iter().map(|(&tile, &width)| area(tile) * width).sum();
+    Traffic { loads: bytes(&loaded), stores: bytes(&written) }
 }
 
 #[cfg(test)]

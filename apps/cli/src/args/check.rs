@@ -64,7 +64,9 @@ fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> a
         let id = argument.get_id().as_str();
         let option = || match argument.get_long() {
             Some(long) => format!("--{long}"),
-            None => argument.get_value_names().map_or_else(|| id.to_owned(), |names| names[0].to_string()),
+            None => {
+                argument.get_value_names().map_or_else(|| id.to_owned(), |names| format!("<{}>", names[0]))
+            }
         };
         let mut add = |path: &Path, kind| named.push(Named { option: option(), path: path.to_owned(), kind });
         let vectors = values::<VectorSource>(matches, id).filter_map(VectorSource::file);

@@ -59,7 +59,9 @@ fn unmatched(all: &Agreement) -> String {
 fn table(rows: &[Agreement], of_two: bool) -> String {
     let mut columns = vec!["energy", "hits"];
     columns.extend(match of_two {
-        true => &["% same", "% in 5 mm", "% beyond 20 mm", "A: mm to truth", "p90", "B: mm to truth", "p90"][..],
+        true => {
+            &["% same", "% in 5 mm", "% beyond 20 mm", "A: mm to truth", "p90", "B: mm to truth", "p90"][..]
+        }
         false => &["mm to truth", "p90"],
     });
     let side = |at| if at == 0 { Side::Left } else { Side::Right };

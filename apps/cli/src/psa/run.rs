@@ -59,7 +59,8 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
         None => page_of(&title, &results),
     };
     let kept = args.outputs.json.is_some() || args.outputs.has_report();
-    let hint = if kept { "" } else { "nothing was written: --json FILE and --report FILE.html keep the answers\n" };
+    let hint =
+        if kept { "" } else { "nothing was written: --json FILE and --report FILE.html keep the answers\n" };
     args.outputs.write(&title, search.trace.as_ref(), &results, page, || text(&search) + hint)
 }
 

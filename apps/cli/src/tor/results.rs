@@ -40,7 +40,8 @@ fn row(result: &RuleResult) -> [String; 9] {
     };
     // Tiles of which a rule lowers none look as if it cost nothing.
     if m.gemm_share.low() == 0.0 && !["fp32", "fp64"].iter().any(|full| result.rule.starts_with(full)) {
-        let text = "no product is in low precision: with smaller tiles (--tile N) the rule has some to choose";
+        let text =
+            "no product is in low precision: with smaller tiles (--tile N) the rule has some to choose";
         note = if note.is_empty() { text.into() } else { format!("{note}; {text}") };
     }
     let s = &m.seconds;

@@ -137,7 +137,7 @@ fn bases_and_traces_of_gretina_are_searched() {
         assert_eq!(ran.code, Some(2), "{line}: {}", ran.stderr);
         assert!(parts.iter().all(|part| ran.stderr.contains(part)), "{line}: {}", ran.stderr);
     };
-    refused("psa run --basis folder --events ev/energies.npy", &["energies.npy", "float32"]);
+    refused("psa run --basis folder --events ev/energies.npy", &["energies.npy", "three dimensions"]);
     refused("psa run --basis gretina.dat --events run.geb", &["--channel-map", "mode 3"]);
     refused(
         "psa run --basis record.dat --events run.geb --channel-map map.toml",
@@ -167,8 +167,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
 
     let said = ok(&["psa", "run", "--basis", "basis", "--events", "ev", "--json", "hits.json"]);
     assert!(said.starts_with("60 events, 180 hits"), "{said}");
-    let rows =
-        ["psa", "compare", "hits.json", "--truth", "ev", "--report", "c.html", "--json", "-"];
+    let rows = ["psa", "compare", "hits.json", "--truth", "ev", "--report", "c.html", "--json", "-"];
     let rows = ok(&rows);
     let page = std::fs::read_to_string(here.join("c.html")).unwrap();
     assert!(page.contains("180 hits that both runs have") && page.contains("mm to the truth"), "{page}");

@@ -149,7 +149,11 @@ fn what_is_wrong_has_a_code_and_a_name() {
     std::fs::write(here.join("a.npz"), b"PK\x03\x04\x14\0\0\0").unwrap();
     zellige_files::array::write(&here.join("short.npy"), &[3], [1.0, 2.0, 3.0]).unwrap();
     let cases: [(&[&str], i32, &str); 26] = [
-        (&["solve", "a.mtx", "-b", "short.npy"], 2, "short.npy: columns of 3 numbers where the matrix needs 512"),
+        (
+            &["solve", "a.mtx", "-b", "short.npy"],
+            2,
+            "short.npy: columns of 3 numbers where the matrix needs 512",
+        ),
         (&["solve", "a.mtx", "-b", "b.txt"], 2, "numpy.save"),
         (&["solve", "a.npz"], 2, "scipy.io.mmwrite"),
         (&["solve", "a.mtx", "--method", "lu"], 2, "it is a preconditioner"),

@@ -208,7 +208,7 @@ fn solvers_of_all_formats() -> Result<(), Error> {
 /// The naive action and a light quark on the field of the data, by conjugate gradients for one colour.
 fn light_quark(tolerance: f64, runs: &[(&str, Solver, usize)]) -> Option<Vec<InvertResult>> {
     let read = lattice("own.b57.l8888.milc")?;
-    let rt = Runtime::builder().workers(2).build().expect("a runtime");
+    let rt = Runtime::builder().workers(1).build().expect("a runtime");
     let run = |(precision, solver, most_steps): &(&str, Solver, usize)| {
         let options = Options {
             action: Action::Naive,
@@ -270,7 +270,7 @@ fn shifts_in_float64() -> Result<(), Error> {
 #[test]
 fn shifts_in_30_and_20_bits() -> Result<(), Error> {
     let Some(read) = lattice("own.b57.l8888.milc") else { return Ok(()) };
-    let rt = Runtime::builder().workers(2).build()?;
+    let rt = Runtime::builder().workers(1).build()?;
     let shifts = [0.0, 1.3e-5, 5e-5, 2e-4, 8e-4, 3.2e-3, 1.3e-2, 5e-2, 0.2, 0.9, 5.0];
     let tolerances =
         [1e-5, 1.75e-5, 3.86e-5, 8.85e-5, 2.05e-8, 4.81e-9, 1.15e-9, 2.5e-10, 4.64e-11, 1.3e-11, 6.85e-12];

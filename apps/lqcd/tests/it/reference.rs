@@ -67,7 +67,7 @@ fn a_field_at_beta_5_7() {
 #[test]
 fn links_of_hisq() -> Result<(), Error> {
     let Some(read) = lattice("lat.sample.l8888") else { return Ok(()) };
-    let (rt, mut u) = (Runtime::builder().workers(2).build()?, read.gauge);
+    let (rt, mut u) = (Runtime::builder().workers(1).build()?, read.gauge);
     u.reunitarise();
     let smeared = smear(&rt, &u, Action::HISQ)?;
     assert_eq!(smeared.by_svd, 0);
@@ -80,7 +80,7 @@ fn links_of_hisq() -> Result<(), Error> {
 }
 
 fn inverted(u: &Gauge, action: &str, boundary: Boundary, mass: f64) -> InvertResult {
-    let rt = Runtime::builder().workers(2).build().expect("a runtime");
+    let rt = Runtime::builder().workers(1).build().expect("a runtime");
     let action = action.parse().expect("an action");
     let options = Options { action, mass, boundary, tolerance: 1e-12, ..Options::default() };
     let (result, _) = invert(&rt, u, &options, &Silent).expect("a propagator");

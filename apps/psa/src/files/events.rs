@@ -129,19 +129,21 @@ fn check_charges(signals: &[f32], samples: usize) -> Result<(), String> {
         let end = &signal[samples.saturating_sub(last)..];
         end.iter().map(|&value| f64::from(value)).sum::<f64>() / last as f64
     };
-    let (mut apart, mut whole, mut signs) = (0.0, 0.0, 0.0);
+    let (mut apart, mut whole, mut product, mut square) = (0.0, 0.0, 0.0, 0.0);
     for event in signals.chunks_exact((CHANNELS * samples).max(1)) {
         let (segments, core) = event.split_at(SEGMENTS * samples);
         let (sum, core) = (segments.chunks_exact(samples).map(charge).sum::<f64>(), charge(core));
+        let larger = core.abs().max(sum.abs());
         apart += (core - sum).abs();
-        whole += core.abs().max(sum.abs());
-        signs += core * sum;
+        whole += larger;
+        product += core * sum;
+        square += larger * larger;
     }
     // Noise, cross-talk and charges that are still on their way make some percent.
     if apart <= 0.5 * whole {
         return Ok(());
     }
-    let remedy = match signs < 0.0 {
+    let remedy = match product < -0.5 * square {
         true => "turn the sign of one of them: both rise for a positive energy",
         false => "channels are the segments 0 to 35 (6 sector + ring), then the core, in one unit (keV)",
     };

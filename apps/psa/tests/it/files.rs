@@ -82,7 +82,8 @@ fn fields_and_events_come_back() {
     assert!(error.contains("[5, 37, 60]") && error.contains("37 x 59"), "{error}");
     // As NumPy writes unless it is told otherwise.
     let sides = [5, 37, made.sampling.samples];
-    zellige_files::array::write(&array, &sides, made.signals.iter().copied().map(f64::from)).expect("written");
+    zellige_files::array::write(&array, &sides, made.signals.iter().copied().map(f64::from))
+        .expect("written");
     assert_eq!(event_files::read_signals(&array, made.sampling).expect("float64").signals, made.signals);
     // The core first, and a core of the other sign, would give wrong positions.
     let event = 37 * made.sampling.samples;

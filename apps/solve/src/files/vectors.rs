@@ -23,7 +23,9 @@ pub fn read_vectors(path: &Path, rows: Option<usize>, complex: bool) -> Result<V
     .map_err(|error| match error {
         // Text of NumPy, say.
         Error::Content { file, line: Some(1), problem } => {
-            let problem = format!("{problem}; vectors are arrays (.npy, as numpy.save writes them) or Matrix Market files");
+            let problem = format!(
+                "{problem}; vectors are arrays (.npy, as numpy.save writes them) or Matrix Market files"
+            );
             Error::Content { file, line: Some(1), problem }
         }
         other => other,
@@ -135,6 +137,8 @@ mod tests {
         let path = folder.path().join("r.npy");
         array::write(&path, &[2, 3], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("a file");
         assert_eq!(read_vectors(&path, None, false)?, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]);
+        array::write(&path, &[3], [1i64, -2, 3]).expect("a file");
+        assert_eq!(read_vectors(&path, Some(3), false)?, [[1.0, -2.0, 3.0]]);
         Ok(())
     }
 
@@ -151,7 +155,7 @@ mod tests {
         assert!(problem(&whole[..200]).contains("cut off"));
         assert!(problem(&whole[..whole.len() - 8]).contains("v.npy"));
         assert!(problem(&whole[..20]).contains("v.npy"));
-        array::write(&path, &[2], [1i32, 2]).expect("a file");
+        array::write(&path, &[2], [true, false]).expect("a file");
         assert!(problem(&std::fs::read(&path).expect("there")).contains("float64"));
         // Who reads brackets within brackets takes time that doubles with each.
         let nested = [b"\x93NUMPY\x01\x00\x40\x00", &[b'['; 64][..]].concat();

@@ -107,7 +107,8 @@ pub fn evaluate(
     warnings.iter().for_each(|text| observer.warn(text));
     let name = foreign.reconstructor.display().to_string();
     for t in 0..cov.targets() {
-        let (r, doubt_of_target) = reconstructor(&foreign.reconstructor, t, &system.targets, geometry, order)?;
+        let (r, doubt_of_target) =
+            reconstructor(&foreign.reconstructor, t, &system.targets, geometry, order)?;
         if let Some(text) = doubt_of_target {
             observer.warn(&text);
             warnings.push(text);

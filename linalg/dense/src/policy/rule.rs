@@ -63,7 +63,8 @@ pub struct RuleError {
     pub allowed: &'static str,
 }
 
-const PRECISIONS: &str = "fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8, script:FILE";
+const PRECISIONS: &str =
+    "fp64, fp32, hp1, hp2, hp3 (of float16), bf1 (of bfloat16), x3, tf32, fp8, script:FILE";
 const LOW: &str = "hp1, hp2, hp3, bf1, x3, tf32, fp8 before a condition";
 const CONDITIONS: &str = "band=TILES, tile=TAU, operand=TAU";
 const OTHERS: &str = "fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8";

@@ -109,7 +109,7 @@ pub(super) fn parse(line: &[u8]) -> Result<(Format, Field, Symmetry), String> {
 }
 
 fn beginning(words: &[&str]) -> String {
-    if words.first().is_some_and(|word| word.starts_with("PK\u{3}\u{4}")) {
+    if words.first().is_some_and(|word| word.to_uppercase().starts_with("PK\u{3}\u{4}")) {
         return "an archive, as scipy.sparse.save_npz writes, where a Matrix Market file is needed: scipy.io.mmwrite writes those".into();
     }
     let seen: String = words.join(" ").chars().take(60).collect();

@@ -105,10 +105,10 @@ fn no_vector_crosses_the_bus_within_a_step() -> Result<(), Error> {
                 Ok((made, answers, devices.map(|node| node.bytes_in + node.bytes_out).sum::<u64>()))
             })
         };
-        let (Some((few, _, first)), Some((many, there, last))) = (crossed(20)?, crossed(40)?) else {
+        let (Some((few, _, first)), Some((many, there, last))) = (crossed(12)?, crossed(24)?) else {
             return Ok(());
         };
-        let (made, here) = way.solve(&host, &a, &b, 40)?;
+        let (made, here) = way.solve(&host, &a, &b, 24)?;
         assert_eq!(made, many, "{way:?}");
         for (there, here) in there.iter().zip(&here) {
             assert_eq!(bits(there), bits(here), "{way:?}");
