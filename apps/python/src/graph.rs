@@ -1,7 +1,6 @@
 //! Task graphs of Python callables on Python objects, numpy arrays above all.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -87,14 +86,6 @@ fn is_fixed(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(value.is_instance(&numpy.getattr("generic")?)? && !value.is_instance(&numpy.getattr("void")?)?)
 }
 
-/// Why such a value cannot be updated, and what to do.
-fn cannot_update(what: &str, kind: &str) -> PyErr {
-    PyTypeError::new_err(format!(
-        "{what}: its value, of type {kind}, cannot be changed in place: register an array (numpy.array(value)) and change that (`v *= 2`, \
-         `v[...] = 0`), or read() this one, and write() what the function returns to another handle"
-    ))
-}
-
 /// What a body gets of one operand, and what tells whether it has kept it.
 struct Argument<'py> {
     object: Bound<'py, PyAny>,
@@ -107,7 +98,11 @@ fn lend<'py>(py: Python<'py>, value: &Value, writable: bool) -> PyResult<Argumen
     let numpy = py.import("numpy")?;
     let is_array = object.is_instance(&numpy.getattr("ndarray")?)?;
     if writable && !is_array && is_fixed(object)? {
-        return Err(cannot_update("update()", &kind(object)?));
+        return Err(PyTypeError::new_err(format!(
+            "update(): its value, of type {}, cannot be changed in place: register an array (numpy.array(value)) and change that (`v *= 2`, \
+             `v[...] = 0`), or read() this one, and write() what the function returns to another handle",
+            kind(object)?
+        )));
     }
     if !is_array || object.getattr("dtype")?.getattr("hasobject")?.extract()? {
         return Ok(Argument { object: object.clone(), lent: None });
@@ -316,25 +311,20 @@ impl Runtime {
     }
 
     #[pyo3(signature = (value, name=None))]
-    fn register(&self, value: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Handle> {
-        let fixed = is_fixed(value)?.then(|| kind(value)).transpose()?;
-        Ok(Handle::new(self.0.register(Value::new(value)), name, fixed))
+    fn register(&self, value: &Bound<'_, PyAny>, name: Option<String>) -> Handle {
+        Handle::named(self.0.register(Value::new(value)), name)
     }
 
     #[pyo3(signature = (name=None))]
     fn register_empty(&self, name: Option<String>) -> Handle {
-        Handle::new(self.0.register_empty(), name, None)
+        Handle::named(self.0.register_empty(), name)
     }
 
     fn submit(&self, py: Python<'_>, call: Call) -> PyResult<Task> {
-        call.check()?;
-        call.will_write();
         py.detach(|| call.submit(&*self.0)).map(Task).map_err(raised)
     }
 
     fn record(&self, py: Python<'_>, calls: Vec<Call>) -> PyResult<Graph> {
-        // What a replay updates is known when it runs.
-        calls.iter().for_each(Call::will_write);
         let record = || self.0.record(|on| calls.into_iter().try_for_each(|call| call.submit(on).map(drop)));
         py.detach(record).map(Graph).map_err(raised)
     }
@@ -342,15 +332,13 @@ impl Runtime {
     /// `bind`: names of recorded handles, and the ones to use in their place.
     fn replay(&self, py: Python<'_>, graph: &Graph, bind: Vec<(String, Py<Handle>)>) -> PyResult<Task> {
         let recorded = Bindings::recorded(&graph.0);
-        bind.iter().for_each(|(_, handle)| handle.get().will_write());
-        let bindings =
-            bind.iter().try_fold(recorded, |all, (name, handle)| all.and(name, &handle.get().handle));
+        let bindings = bind.iter().try_fold(recorded, |all, (name, handle)| all.and(name, &handle.get().0));
         let bindings = bindings.map_err(raised)?;
         py.detach(|| self.0.replay(&bindings)).map(Task).map_err(raised)
     }
 
     fn read(&self, py: Python<'_>, handle: &Bound<'_, Handle>) -> PyResult<Py<PyAny>> {
-        let handle = handle.get().handle.clone();
+        let handle = handle.get().0.clone();
         let copy = |rt: &runtime::Runtime| {
             let value = rt.read(&handle)?;
             Ok(Python::attach(|py| {
@@ -366,7 +354,7 @@ impl Runtime {
     }
 
     fn take(&self, py: Python<'_>, handle: &Bound<'_, Handle>) -> PyResult<Py<PyAny>> {
-        let handle = handle.get().handle.clone();
+        let handle = handle.get().0.clone();
         self.waits(py, |rt| rt.take(handle)).map(|value| value.object)
     }
 
@@ -409,33 +397,6 @@ enum Operand {
 struct Call(Py<PyAny>, Vec<(u8, Operand)>, String, i32);
 
 impl Call {
-    /// Handles of one mode, with the operand's number.
-    fn handles(&self, wanted: u8) -> impl Iterator<Item = (usize, &Handle)> {
-        let operands = self.1.iter().enumerate().filter(move |(_, (mode, _))| *mode == wanted);
-        operands.flat_map(|(at, (_, operand))| {
-            let handles = match operand {
-                Operand::One(handle) => std::slice::from_ref(handle),
-                Operand::List(handles) => handles,
-            };
-            handles.iter().map(move |handle| (at, handle.get()))
-        })
-    }
-
-    /// Refuses updates of values that are known to be fixed.
-    fn check(&self) -> PyResult<()> {
-        for (at, handle) in self.handles(1) {
-            let Some(kind) = handle.fixed() else { continue };
-            let name = handle.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-            return Err(cannot_update(&format!("task {}: operand {}{name}: update()", self.2, at + 1), kind));
-        }
-        Ok(())
-    }
-
-    /// Makes known that tasks write what was registered.
-    fn will_write(&self) {
-        self.handles(2).for_each(|(_, handle)| handle.will_write());
-    }
-
     fn submit(self, on: &impl Submit) -> Result<runtime::TaskRef, runtime::Error> {
         let Call(function, operands, name, priority) = self;
         let (mut read, mut updated, mut written, mut shapes) =
@@ -451,7 +412,7 @@ impl Call {
                 _ => (Mode::Write, &mut written),
             };
             shapes.push((mode, shape));
-            all.extend(handles.iter().map(|handle| handle.get().handle.clone()));
+            all.extend(handles.iter().map(|handle| handle.get().0.clone()));
         }
         let operands = (reads(&read), updates(&updated), writes(&written));
         let task = on.task(name).operands(operands);
@@ -474,31 +435,14 @@ impl Graph {
 
 /// The runtime's name for one Python object.
 #[pyclass(frozen)]
-pub struct Handle {
-    handle: runtime::Handle<Value>,
-    name: Option<String>,
-    /// The type of the value that was registered, where that one cannot be changed in place.
-    fixed: Option<String>,
-    /// Whether a task may write another value.
-    written: AtomicBool,
-}
+pub struct Handle(runtime::Handle<Value>);
 
 impl Handle {
-    fn new(handle: runtime::Handle<Value>, name: Option<String>, fixed: Option<String>) -> Handle {
-        let handle = match &name {
-            Some(name) => handle.named(name.clone()),
+    fn named(handle: runtime::Handle<Value>, name: Option<String>) -> Handle {
+        Handle(match name {
+            Some(name) => handle.named(name),
             None => handle,
-        };
-        Handle { handle, name, fixed, written: AtomicBool::new(false) }
-    }
-
-    /// The type of the value, if it is sure to be one that cannot be changed in place.
-    fn fixed(&self) -> Option<&str> {
-        self.fixed.as_deref().filter(|_| !self.written.load(Ordering::Relaxed))
-    }
-
-    fn will_write(&self) {
-        self.written.store(true, Ordering::Relaxed);
+        })
     }
 }
 

@@ -61,8 +61,8 @@ def update(handle: Handle | Sequence[Handle]) -> Operand:
     """The function gets the value, changes it in place (``v *= 2``, ``v[:] = ...``), and returns nothing.
 
     What it binds its own name to (``v = v @ v``) is lost when it returns. What it returns would be, too: the task
-    fails where that is neither None nor the operand. Numbers, texts and tuples of them cannot be changed in
-    place: they are refused with a TypeError.
+    fails where that is neither None nor the operand, and where the value is a number or a text, which cannot be
+    changed in place.
     """
     return _operand(1, handle)
 
@@ -166,12 +166,6 @@ class Runtime:
             For traces and messages; by default the function's name.
         priority : int
             Larger runs earlier, where the policy heeds it.
-
-        Raises
-        ------
-        TypeError
-            For an update of a value that cannot be changed in place (a number, a text). Where that is known only
-            when the task runs, it fails.
         """
         return self._rt.submit(_call(function, operands, name, priority))
 

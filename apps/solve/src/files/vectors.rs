@@ -8,7 +8,7 @@ use zellige_files::array::{self, Array, is_array};
 use zellige_sparse::{Error, market};
 
 /// Reads vectors, the columns of a matrix: of a file that ends in `.npy`, of `FILE.npz/NAME` and of `FILE.h5/NAME`, an array of numbers with
-/// one dimension or two; of any other, a Matrix Market file, compressed or not, A file has to have `rows` rows where that is known: a sparse vector
+/// one dimension or two; of any other, a Matrix Market file, compressed or not. They have to have `rows` rows where that is known: a sparse vector
 /// takes memory for all of its rows, which its file does not answer for. Where `complex` says so, numbers may be complex (`complex64`, `complex128`), and vectors
 /// have the real and the imaginary part of each in turn.
 ///
