@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::precision::{
@@ -24,7 +24,7 @@ use super::together::{launch_together, most};
 use crate::SUBNORMALS;
 use crate::error::{Error, NotPositiveDefinite};
 use crate::format::format_of;
-use crate::gpu::{self, OnGpu, Ops, Small};
+use crate::gpu::{self, Blocks, OnGpu, Ops, Small};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
@@ -52,23 +52,23 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
 /// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a factor that turns out not to exist fails with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
-/// Of each tile column, whether solves with its diagonal tile may multiply with inverses of diagonal blocks: the factorisations of diagonal tiles on
-/// GPUs say so at their ends, for which the solves wait.
+/// Of each tile column, with which diagonal blocks of its diagonal tile solves may multiply by inverses: the factorisations of diagonal tiles on GPUs
+/// say so at their ends, for which the solves wait.
 #[derive(Clone, Debug)]
-pub(crate) struct Benign(Arc<[AtomicBool]>);
+pub(crate) struct Benign(Arc<[AtomicU64]>);
 
 impl Benign {
     pub(crate) fn new(tiles: usize) -> Self {
-        Benign((0..tiles).map(|_| AtomicBool::new(false)).collect())
+        Benign((0..tiles).map(|_| AtomicU64::new(Blocks::NONE.0)).collect())
     }
 
-    fn set(&self, k: usize, benign: bool) {
+    fn set(&self, k: usize, blocks: Blocks) {
         // The end of the task orders it before whatever waits for that.
-        self.0[k].store(benign, Ordering::Relaxed);
+        self.0[k].store(blocks.0, Ordering::Relaxed);
     }
 
-    fn is(&self, k: usize) -> bool {
-        self.0[k].load(Ordering::Relaxed)
+    fn of(&self, k: usize) -> Blocks {
+        Blocks(self.0[k].load(Ordering::Relaxed))
     }
 }
 
@@ -104,7 +104,7 @@ impl<T: TileScalar> Codelet for Potrf<T> {
         (a,): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        self.benign.iter().for_each(|benign| benign.set(self.k, false));
+        self.benign.iter().for_each(|benign| benign.set(self.k, Blocks::NONE));
         match potrf_lower(a.mat_mut()?) {
             Ok(()) => Ok(()),
             Err(KernelError::NotPositive { pivot, value }) => {
@@ -129,7 +129,7 @@ impl<T: TileScalar> Potrf<T> {
         // The library says which pivot, not its value.
         let lost = move |pivot| -> TaskError { Box::new(lost(tile, first, pivot, f64::NAN)) };
         let k = self.k;
-        let then = self.benign.clone().map(|all| move |benign| all.set(k, benign));
+        let then = self.benign.clone().map(|all| move |blocks| all.set(k, blocks));
         Ok(gpu::factor(&Ops::new(cx.gpu())?, &OnGpu::update(&a)?, lost, then)?)
     }
 }
@@ -223,8 +223,8 @@ impl<T: TileScalar> Trsm<T> {
     fn cuda(&self, (l, x, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ops = Ops::new(cx.gpu())?;
         let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
-        let benign = self.benign.as_ref().is_some_and(|benign| benign.is(self.at.1));
-        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?, benign)?;
+        let inverted = self.benign.as_ref().map_or(Blocks::NONE, |benign| benign.of(self.at.1));
+        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?, inverted)?;
         Ok(ops.set_norm(&x)?)
     }
 }

@@ -59,16 +59,16 @@ impl<T: TileScalar> Submission<T> {
     }
 
     /// Triangular solves of a factorisation in `f32` on GPUs multiply with the inverses of diagonal blocks of 256, which are made once for
-    /// each tile column, in place of substituting: products are faster there. Only in columns where the roundoff of `f32` times
-    /// `|L_jj| |L_jj^-1|` (Frobenius, 256 at least) is at most `2^-12` for every block `L_jj` of the tile, which the end of its factorisation tells; so the
-    /// solves of a column wait for that. Elsewhere, on CPU workers and in `f64` they substitute; so do solves with the factor, but for those
+    /// each tile column, in place of substituting: products are faster there. Only with blocks `L_jj` for which the roundoff of `f32` times
+    /// `|L_jj| |L_jj^-1|` (Frobenius, 256 at least) is at most `2^-12`, which the end of the tile's factorisation tells; so the
+    /// solves of a column wait for that. With the others, on CPU workers and in `f64` they substitute; so do solves with the factor, but for those
     /// [`with_inverses_of`](Submission::with_inverses_of) it.
     #[must_use]
     pub fn by_inverses(self, by_inverses: bool) -> Self {
         Submission { by_inverses, ..self }
     }
 
-    /// For solves with the factor that `factor` has made or will make: in the columns in which its own solves were
+    /// For solves with the factor that `factor` has made or will make: with the blocks with which its own solves were
     /// [`by_inverses`](Submission::by_inverses), these are, too, and wait for the same ends.
     #[must_use]
     pub fn with_inverses_of(self, factor: &Factorisation) -> Self {

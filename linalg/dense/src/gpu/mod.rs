@@ -20,7 +20,7 @@ pub(crate) use convert::convert;
 pub(crate) use generate::GenerateAnywhere;
 pub use generate::{DescribeLaunch, GpuGenerator};
 pub(crate) use ops::Ops;
-pub(crate) use panel::{factor, solve_right, subtract_square};
+pub(crate) use panel::{Blocks, factor, solve_right, subtract_square};
 pub(crate) use product::{Small, is_small, multiply, multiply_small};
 pub(crate) use tile::OnGpu;
 

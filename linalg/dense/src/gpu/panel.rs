@@ -64,27 +64,26 @@ const STEP: u32 = 16;
 /// Not in the native precision, columns are solved by [`SOLVED`] in `f32`, and what they leave to the others are products, as
 /// [`trsm_right_lower_in`](zellige_kernels::precision::trsm_right_lower_in) does in halves: the same bound of the error.
 ///
-/// With `by_inverses`, blocks of columns are multiplied with the inverses of the diagonal blocks, in `f32`, in place of being solved:
-/// where [`are_benign`] has said so.
+/// Columns of diagonal blocks that are `inverted` are multiplied with the inverse, in `f32`, in place of being solved: those of which
+/// [`tell_benign`] has said so.
 pub(crate) fn solve_right(
     ops: &Ops<'_>,
     panel: PanelPrecision,
     op: Op,
     l: &OnGpu,
     b: &OnGpu,
-    by_inverses: bool,
+    inverted: Blocks,
 ) -> Result<(), GpuError> {
     let (m, n) = b.shape;
     if b.is_empty() {
         return Ok(());
     }
-    if panel == PanelPrecision::Native && !by_inverses {
+    if panel == PanelPrecision::Native && inverted == Blocks::NONE {
         return ops.trsm(transpose(op), l.values, b.values);
     }
-    let inverted = if by_inverses {
-        Some((inverses(ops, l)?, ops.scratch_matrix((m, SOLVED.min(n)), Element::F32)?))
-    } else {
-        None
+    let with = match inverted {
+        Blocks::NONE => None,
+        _ => Some((inverses(ops, l)?, ops.scratch_matrix((m, SOLVED.min(n)), Element::F32)?)),
     };
     // From the first columns on for L^T, from the last ones on for L.
     let mut starts: Vec<u32> = (0..n).step_by(SOLVED as usize).collect();
@@ -94,7 +93,7 @@ pub(crate) fn solve_right(
     for j in starts {
         let width = SOLVED.min(n - j);
         let solved = b.values.block((0, j), (m, width));
-        match inverted {
+        match with.filter(|_| inverted.has(j / SOLVED)) {
             None => ops.trsm(transpose(op), l.values.block((j, j), (width, width)), solved)?,
             Some((inverses, before)) => {
                 let before = before.block((0, 0), (m, width));
@@ -162,9 +161,28 @@ fn inverses(ops: &Ops<'_>, l: &OnGpu) -> Result<View, GpuError> {
 /// times the condition number, which then is 256 at most. By the condition number the error of a solve exceeds that of substitution.
 const BENIGN: f64 = 1.0 / 4096.0;
 
-/// Tells `then`, once the body's operations have ended, whether all diagonal blocks of a factor in `f32`, which was made by what is on the stream,
-/// may be inverted. The inverses are made for that, and kept for the solves.
-fn are_benign(ops: &Ops<'_>, l: &OnGpu, then: impl FnOnce(bool) + Send + 'static) -> Result<(), GpuError> {
+/// A set of diagonal blocks of a tile, a bit for each; blocks beyond the 64th are in none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks(pub(crate) u64);
+
+impl Blocks {
+    pub(crate) const NONE: Blocks = Blocks(0);
+
+    fn has(self, block: u32) -> bool {
+        self.0.checked_shr(block).is_some_and(|bits| bits & 1 == 1)
+    }
+}
+
+impl FromIterator<bool> for Blocks {
+    fn from_iter<I: IntoIterator<Item = bool>>(each: I) -> Blocks {
+        let bits = each.into_iter().take(64).enumerate();
+        Blocks(bits.fold(0, |all, (block, is_in)| all | u64::from(is_in) << block))
+    }
+}
+
+/// Tells `then`, once the body's operations have ended, which diagonal blocks of a factor in `f32`, which was made by what is on the stream, may be
+/// inverted. The inverses are made for that, and kept for the solves.
+fn tell_benign(ops: &Ops<'_>, l: &OnGpu, then: impl FnOnce(Blocks) + Send + 'static) -> Result<(), GpuError> {
     let n = l.shape.0;
     // What lies above the diagonal is not the factor's.
     let blocks = ops.scratch_matrix((SOLVED.min(n), n), Element::F32)?;
@@ -180,7 +198,7 @@ fn are_benign(ops: &Ops<'_>, l: &OnGpu, then: impl FnOnce(bool) + Send + 'static
     ops.norms(matrices.into_iter(), move |norms| {
         let unit = f64::from(f32::EPSILON) / 2.0;
         // What is no number is not benign.
-        then(norms.chunks_exact(2).all(|pair| unit * pair[0] * pair[1] <= BENIGN));
+        then(norms.chunks_exact(2).map(|pair| unit * pair[0] * pair[1] <= BENIGN).collect());
         Ok(())
     })
 }
@@ -196,12 +214,12 @@ fn halves(ops: &Ops<'_>, a: View) -> Result<OnGpu, GpuError> {
 
 /// `L L^T = A` in place. `lost` makes the error of a pivot that is not a positive finite number, from its column: the first that is not
 /// positive, where the library finds one, which takes NaN for positive; then the diagonal tells, and the column is the last. `benign` is told
-/// whether solves may multiply with inverses of the factor's diagonal blocks.
+/// with inverses of which of the factor's diagonal blocks solves may multiply.
 pub(crate) fn factor(
     ops: &Ops<'_>,
     a: &OnGpu,
     lost: impl FnOnce(usize) -> TaskError + Send + 'static,
-    benign: Option<impl FnOnce(bool) + Send + 'static>,
+    benign: Option<impl FnOnce(Blocks) + Send + 'static>,
 ) -> Result<(), GpuError> {
     if a.is_empty() {
         return Ok(());
@@ -213,5 +231,5 @@ pub(crate) fn factor(
         Ok(column) => Err(lost(column - 1)),
         Err(_) => Err(format!("cuSOLVER refused argument {} of a factorisation", -info).into()),
     })?;
-    benign.map_or(Ok(()), |then| are_benign(ops, a, then))
+    benign.map_or(Ok(()), |then| tell_benign(ops, a, then))
 }
