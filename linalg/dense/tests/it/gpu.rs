@@ -356,14 +356,14 @@ fn solves_by_inverses_are_as_good_where_they_are_allowed() {
         assert!(errors[1] < 2.0 * errors[0] + 1e-6, "{text}: {errors:?}");
         assert_ne!(factored, solved, "{text}");
     }
-    // In each diagonal block of each tile a column is nearly the one before.
-    for (i, j) in [(10, 11), (270, 271), (310, 311), (580, 581)] {
+    // In each diagonal block of each tile a column is nearly the one before; of the smaller ones the norms are smaller.
+    for (i, j, apart) in [(10, 11, 8e-6), (270, 271, 2e-6), (310, 311, 8e-6), (580, 581, 2e-6)] {
         for row in 0..n {
             a[row + j * n] = a[row + i * n];
             a[j + row * n] = a[row + i * n];
         }
         [a[i + j * n], a[j + i * n]] = [a[i + i * n]; 2];
-        a[j + j * n] = a[i + i * n] * (1.0 + 8e-6);
+        a[j + j * n] = a[i + i * n] * (1.0 + apart);
         if i == 10 {
             // The other blocks are multiplied with.
             let [plain, inverted] = both(&a, "fp32");
