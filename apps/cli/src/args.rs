@@ -62,14 +62,15 @@ const TOP_OPTIONS: &str = "\
 Options of every command
   -h, --help            The most used options; all of them, with examples (--help)
   -V, --version         Version, commit and features
-  --config FILE.toml    Read options from a file: long names as keys, a table for each command ([tor.run])
+  --config FILE.toml    Read options from a file: long names as keys, a table for each command
   --log LEVEL           off, error, warn, info, debug or trace, on standard error
   --oversubscribe       Allow more than four workers for each core
   --cuda-libs FOLDER    Where CUDA's libraries are, if not in a usual place (machine show)";
 
 const TOP_EXAMPLES: &str = "\
 Begin with
-  zellige tor example > system.toml             a telescope to edit, then: zellige tor run system.toml
+  zellige tor example > system.toml             a telescope to edit
+  zellige tor run system.toml                   its reconstructor in two precisions
   zellige solve A.mtx -b b.npy -o x.npy         a sparse system, by whatever method works
   zellige psa simulate -o basis                 signals of all points of a germanium crystal
   zellige lqcd generate --size 8 -o small.lat   a gauge field, then: zellige lqcd invert small.lat
@@ -77,8 +78,8 @@ Begin with
   zellige trace summary run.zt                  what workers did in a run with --trace run.zt
 
 Exit codes
-  0 done   1 failed   2 bad parameter, option or input   3 no precision rule survived   4 no such device
-  5 a system not solved to the requested tolerance   130 Ctrl-C";
+  0 done   1 failed   2 bad parameter, option or input   3 no precision rule survived
+  4 no such device   5 a system not solved to the requested tolerance   130 Ctrl-C";
 
 /// Task graphs over tiles, each tile in the precision it needs.
 #[derive(Debug, Parser)]
