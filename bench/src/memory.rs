@@ -495,7 +495,7 @@ fn traffic<'a>(
     of_all: &BTreeMap<At, u64>,
 ) -> Traffic {
     let written = narrowest(tasks.clone());
-    // What is only read has to come in the widest form that is asked for; what is changed may come in any that it ever had.
+    // What is only read has to come in the widest form that is asked for; a tile that is changed may come in any form that it has had.
     let mut loaded: BTreeMap<At, u64> = BTreeMap::new();
     for task in tasks {
         let Some((reads, _)) = tiles(task) else { continue };

@@ -38,10 +38,10 @@ fn row(result: &RuleResult) -> [String; 9] {
         let rule = result.rule.clone();
         return [rule, dash(), dash(), dash(), dash(), dash(), dash(), dash(), note];
     };
-    // Tiles of which a rule lowers none look as if it cost nothing.
+    // A rule that has lowered no product looks as if it cost nothing.
     if m.gemm_share.low() == 0.0 && !["fp32", "fp64"].iter().any(|full| result.rule.starts_with(full)) {
         let text =
-            "no product is in low precision: with smaller tiles (--tile N) the rule has some to choose";
+            "no product is in low precision: its condition held for none, or tiles are too few (--tile N)";
         note = if note.is_empty() { text.into() } else { format!("{note}; {text}") };
     }
     let s = &m.seconds;

@@ -35,10 +35,14 @@ fn help_teaches() {
     let top = run(folder.path(), &["--help"]).expect(0).stdout;
     assert!(top.contains("Exit codes") && top.contains("130"), "{top}");
     assert!(top.lines().count() <= 47, "more than a screen:\n{top}");
-    // What its own page says of the options stands beside their definitions: none may be missing.
+    // This page lists the options of every command by hand.
     for option in ["--help", "--version", "--config", "--log", "--oversubscribe", "--cuda-libs"] {
         assert!(top.contains(option), "no {option} in\n{top}");
     }
+    // One tile: the rule has no product to lower.
+    let said =
+        run(folder.path(), &["tor", "run", "small.toml", "--precision", "hp1:band=2", "--tile", "4096"]);
+    assert!(said.expect(0).stdout.contains("tiles are too few (--tile N)"));
     assert!(!help.contains('\u{1b}') && !top.contains('\u{1b}'), "colours in a pipe");
 }
 

@@ -139,7 +139,7 @@ fn check_charges(signals: &[f32], samples: usize) -> Result<(), String> {
         product += core * sum;
         square += larger * larger;
     }
-    // Noise, cross-talk and charges that are still on their way make some percent.
+    // Noise, cross-talk and charges that still drift make some percent.
     if apart <= 0.5 * whole {
         return Ok(());
     }
