@@ -124,6 +124,7 @@ fn bases_and_traces_of_gretina_are_searched() {
     for part in ["Hits in the crystal", "Figures of merit", "event 3:", "segment"] {
         assert!(page.contains(part), "{part}");
     }
+    assert!(ok("psa run --basis folder --events ev").contains("nothing was written: --json FILE"));
     // Their signals alone give the same answers: nothing else of the folder counts, but for times.
     let answers = |events: &str| {
         let mut found =
