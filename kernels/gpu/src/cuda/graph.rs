@@ -3,6 +3,7 @@
 use std::ptr;
 
 use cudarc::driver::sys;
+use parking_lot::Mutex;
 
 use super::Cuda;
 use super::error::refused;
@@ -15,11 +16,13 @@ pub(super) struct Instance {
     gpu: u32,
     context: sys::CUcontext,
     graph: sys::CUgraphExec,
+    /// Held by the thread that launches it: the driver does not do that for graphs.
+    launching: Mutex<()>,
 }
 
-// SAFETY: graphs may be used from any thread, one at a time; launches of one are for one thread at a time by the trait.
+// SAFETY: graphs may be used from any thread, one at a time.
 unsafe impl Send for Instance {}
-// SAFETY: a shared one is launched by one thread at a time, by the trait's contract.
+// SAFETY: a shared one is launched by the thread alone that holds `launching`.
 unsafe impl Sync for Instance {}
 
 impl Drop for Instance {
@@ -66,7 +69,8 @@ impl Cuda {
         // SAFETY: it is not needed any more, and destroyed once.
         let _ = unsafe { sys::cuGraphDestroy(recorded) };
         self.told(queue.gpu, "cuGraphInstantiate", result)?;
-        let instance = Instance { gpu: queue.gpu, context: gpu.context, graph };
+        let launching = Mutex::default();
+        let instance = Instance { gpu: queue.gpu, context: gpu.context, graph, launching };
         Ok(Graph(self.graphs.add(instance)))
     }
 
@@ -80,6 +84,7 @@ impl Cuda {
         if graph.gpu != queue.gpu {
             return Err(refused(queue.gpu, CALL, format!("the graph was captured on GPU {}", graph.gpu)));
         }
+        let _alone = graph.launching.lock();
         // SAFETY: both are alive; the operations are the caller's promise.
         self.told(queue.gpu, CALL, unsafe { sys::cuGraphLaunch(graph.graph, queue.stream) })
     }

@@ -139,6 +139,11 @@ impl<'a> DeviceContext<'a> {
         bytes: usize,
         then: impl FnOnce(&[u8]) -> Result<(), TaskError> + Send + 'static,
     ) -> Result<(), StreamError> {
+        if self.stream.is_recording() {
+            // For bodies that go on all the same: what would be done at the end is what the recording is refused for.
+            self.at_end(|| Ok(()));
+            self.refuse_recording("something is read back")?;
+        }
         let block = self.stream.host_block(bytes)?;
         let (to, from) = (Place::Host(block.at().as_ptr()), Place::Device(self.stream.memory(), at.into()));
         // SAFETY: the block is kept by what is done at the end, and `at` is the caller's promise.

@@ -386,7 +386,15 @@ impl GraphData {
         let (choice, stream, stream_ordered) = (Choice::default(), placed.stream.clone(), true);
         let placement = Placement { choice, buffers, bytes: 0, stream, stream_ordered };
         let mut inner = env.within(&self.headers[task], bound, &placement);
-        matches!(self.bodies[task].run(&mut inner), Ran::Done) && inner.pending.is_empty()
+        let went = matches!(self.bodies[task].run(&mut inner), Ran::Done);
+        let left = std::mem::take(&mut inner.pending);
+        drop(inner);
+        let nothing = left.is_empty();
+        if let Some(stream) = placement.stream.as_deref().filter(|_| !nothing) {
+            // It may own memory that recorded operations name, which has to outlast the recording.
+            stream.keep(Box::new(left));
+        }
+        went && nothing
     }
 }
 
