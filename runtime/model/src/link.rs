@@ -81,7 +81,8 @@ impl LinkModel {
     ///
     /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes between all
     /// pairs of the larger half of the sizes (Theil and Sen's estimator), where it is what counts; latency is
-    /// what the smallest size takes beyond it, and 0 if that is less than nothing.
+    /// what the smallest size takes beyond it, and 0 if that is less than nothing. Where times do not grow with sizes, as within a GPU, whose memory is too fast for
+    /// that, the bandwidth is at least what the largest size shows, and that is taken.
     ///
     /// # Errors
     /// [`LinkError::TooFewSizes`], and those of [`LinkModel::new`].
@@ -96,6 +97,11 @@ impl LinkModel {
             larger[i + 1..].iter().map(move |&(large, late)| (late - early) / (large - small))
         });
         let slope = median(slopes.collect()).ok_or(few)?;
+        if slope * BANDWIDTH.end() < 1.0 {
+            let (most, longest) = sizes[sizes.len() - 1];
+            let shortest = sizes.iter().map(|&(_, time)| time).fold(longest, f64::min);
+            return LinkModel::new(most / longest, shortest);
+        }
         let (bytes, time) = sizes[0];
         LinkModel::new(1.0 / slope, (time - bytes * slope).max(0.0))
     }
@@ -233,11 +239,10 @@ mod tests {
             LinkModel::from_samples(&[(8, us(1)), (8, us(2))]),
             Err(LinkError::TooFewSizes { sizes: 1 })
         );
-        // Larger is faster; as fast; slower than a modem.
+        // In no time; slower than a modem.
         let bandwidth =
             |samples: &[_]| matches!(LinkModel::from_samples(samples), Err(LinkError::Bandwidth { .. }));
-        assert!(bandwidth(&[(1 << 10, us(20)), (1 << 20, us(10))]));
-        assert!(bandwidth(&[(1 << 10, us(20)), (1 << 20, us(20))]));
+        assert!(bandwidth(&[(1 << 10, us(1)), (1 << 20, us(0))]));
         assert!(bandwidth(&[(1 << 10, us(1)), (1 << 20, us(2_000_000))]));
         let slow = LinkModel::from_samples(&[(1 << 10, us(2_000_000)), (1 << 30, us(2_100_000))]);
         assert!(matches!(slow, Err(LinkError::Latency { .. })), "{slow:?}");
@@ -245,6 +250,17 @@ mod tests {
             assert!(LinkModel::new(bad, 0.0).is_err());
         }
         assert!(LinkModel::new(1e9, f64::NAN).is_err());
+    }
+
+    #[test]
+    fn a_link_whose_times_do_not_grow_is_as_fast_as_its_largest_transfer() {
+        let ns = Duration::from_nanos;
+        for (small, large) in [(20_000, 20_000), (20_000, 10_000), (20_000, 20_001)] {
+            let link = LinkModel::from_samples(&[(1 << 10, ns(small)), (1 << 20, ns(large))]).unwrap();
+            let least = f64::from(1 << 20) / (large as f64 * 1e-9);
+            assert!((link.bandwidth() / least - 1.0).abs() < 1e-9, "{link:?}");
+            assert_eq!(link.latency(), small.min(large) as f64 * 1e-9);
+        }
     }
 
     #[test]
