@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::call::Call;
+use super::call::{Call, End};
 use super::clock::{Clock, Point};
 use super::state::{Mark, Record, State, event_name, gpu_of, refused, stream_name};
 use crate::error::GpuError;
@@ -59,6 +59,19 @@ impl Capture {
 }
 
 impl State {
+    /// What is being captured, or belongs to a graph, and uses some of these bytes of the host.
+    pub(super) fn recorded_use(&self, from: u64, to: u64) -> Option<String> {
+        let captured = self.captures.values().map(|capture| &capture.steps);
+        let mut steps = captured.chain(self.graphs.values().map(|graph| &graph.steps)).flatten();
+        steps.find_map(|step| {
+            let Step::Call { call: Call::Copy { to: one, from: other, bytes }, .. } = step else {
+                return None;
+            };
+            let uses = |end: &End| matches!(*end, End::Host(at) if at < to && from < at + bytes);
+            (uses(one) || uses(other)).then(|| "a copy that was captured".into())
+        })
+    }
+
     /// Puts an operation on a stream, or into the capture that it is in.
     pub(super) fn submit(&mut self, token: u64, call: Call) -> Result<(), GpuError> {
         let Some(capture) = self.stream(token, call.cuda())?.capture else {

@@ -75,6 +75,10 @@ impl Mock {
                 );
                 return;
             };
+            // Drivers crash: nodes of graphs keep what the memory was.
+            if let Some(user) = state.recorded_use(from, from + bytes) {
+                state.violation(0, call, format!("host memory at {from:#x} belongs to {user}"));
+            }
             if let Some(user) = state.host_history.unfinished(from, from + bytes, &state.host) {
                 let reason = format!("host memory at {from:#x}: nothing tells that {} has ended", user.who);
                 state.violation(0, call, reason);

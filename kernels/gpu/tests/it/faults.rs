@@ -299,6 +299,32 @@ fn what_a_graph_does_is_checked_at_its_launch() {
     assert_caught(&bench, error, &["zero on stream", "kernel mix on stream", "nothing orders"]);
 }
 
+/// On a real GPU the process crashes, if not at once.
+#[test]
+fn host_memory_outlasts_the_graph_that_names_it() {
+    for (captured, launched) in [(false, false), (true, false), (true, true)] {
+        let bench = Bench::new(5);
+        let (mock, one) = (&bench.mock, bench.stream());
+        let x = mock.allocate(one, BYTES).unwrap();
+        bench.zero(one, x, BYTES).unwrap();
+        let host = mock.allocate_pinned(BYTES as usize).unwrap();
+        mock.begin_capture(one).unwrap();
+        // SAFETY: the memory stays until the copy has ended, or it never runs.
+        unsafe { mock.copy(one, Place::Host(host), Place::Gpu(0, x), BYTES).unwrap() };
+        let graph = captured.then(|| mock.end_capture(one).unwrap());
+        if let (Some(graph), true) = (graph, launched) {
+            // SAFETY: as above.
+            unsafe { mock.launch_graph(one, graph).unwrap() };
+            mock.synchronize(one).unwrap();
+            mock.destroy_graph(graph);
+        }
+        // SAFETY: wrong on purpose, but for the last; nothing runs any more.
+        unsafe { mock.free_pinned(host, BYTES as usize) };
+        let told = mock.violations().join("; ");
+        assert_eq!(told.contains("belongs to a copy that was captured"), !launched, "{told}");
+    }
+}
+
 #[test]
 fn captures_that_cannot_be_are_refused() {
     let bench = Bench::new(4);
