@@ -48,3 +48,28 @@ extern "C" __global__ void zellige_transpose_8(u32 m, u32 n, const u8 *__restric
             __syncthreads();
         }
 }
+
+// The inverses of the diagonal blocks of INVERTED columns of a lower triangle, zeros above their diagonals: a block of threads each, a thread a
+// column of the inverse, by forward substitution.
+#define INVERTED 64
+extern "C" __global__ void zellige_invert_blocks(u32 n, const float *__restrict__ l, u32 ldl, float *__restrict__ out, u32 ldo)
+{
+    // Rows, a word longer than they need be: threads that read along a column meet no bank twice.
+    __shared__ float block[INVERTED][INVERTED + 1];
+    __shared__ float inverse[INVERTED][INVERTED + 1];
+    u32 from = blockIdx.x * INVERTED, width = n - from < INVERTED ? n - from : INVERTED, t = threadIdx.x;
+    for (u32 j = 0; j < width; j++)
+        if (t < width)
+            block[t][j] = l[at(from + t, from + j, ldl)];
+    __syncthreads();
+    for (u32 i = 0; t < width && i < width; i++) {
+        float sum = i == t ? 1.0f : 0.0f;
+        for (u32 k = 0; k < i; k++)
+            sum -= block[i][k] * inverse[k][t];
+        inverse[i][t] = i < t ? 0.0f : sum / block[i][i];
+    }
+    __syncthreads();
+    for (u32 j = 0; j < width; j++)
+        if (t < width)
+            out[at(from + t, from + j, ldo)] = inverse[t][j];
+}

@@ -8,6 +8,8 @@
 
 #define NORM_THREADS 256 // at most
 #define NORM_BLOCKS 128
+// Numbers that a thread loads before it adds them: those of a column, where threads have eight rows each. What is beyond the column adds 0.
+#define LOADS 8
 
 struct Partial {
     u64 max;    // magnitude as the bits of an f64: those of a NaN are above those of any number
@@ -37,12 +39,22 @@ __device__ inline Partial over_entries(u32 m, u32 n, const T *a, u32 lda, double
 {
     Partial p = {0, 0.0};
     for (u32 j = blockIdx.x; j < n; j += gridDim.x)
-        for (u32 i = threadIdx.x; i < m; i += blockDim.x) {
-            double x = (double)a[at(i, j, lda)];
-            u64 magnitude = (u64)__double_as_longlong(x) & 0x7fffffffffffffffull;
-            p.max = p.max < magnitude ? magnitude : p.max;
-            x = x * first * second;
-            p.sum += x * x;
+        for (u32 i = threadIdx.x; i < m; i += LOADS * blockDim.x) {
+            // Loads first: one that waits for the sum before it would take as long as the way to memory and back.
+            T loaded[LOADS];
+#pragma unroll
+            for (u32 s = 0; s < LOADS; s++) {
+                u32 row = i + s * blockDim.x;
+                loaded[s] = row < m ? a[at(row, j, lda)] : (T)0;
+            }
+#pragma unroll
+            for (u32 s = 0; s < LOADS; s++) {
+                double x = (double)loaded[s];
+                u64 magnitude = (u64)__double_as_longlong(x) & 0x7fffffffffffffffull;
+                p.max = p.max < magnitude ? magnitude : p.max;
+                x = x * first * second;
+                p.sum += x * x;
+            }
         }
     return p;
 }

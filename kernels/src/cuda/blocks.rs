@@ -53,6 +53,24 @@ pub fn mirror(n: u32, a: Matrix) -> Result<Launch, LaunchError> {
     triangle("mirror", ["zellige_mirror_f32", "zellige_mirror_f64"], n, a)
 }
 
+/// Columns of the blocks of [`invert_blocks`]: `INVERTED` of the source.
+pub const INVERTED: u32 = 64;
+
+/// The inverses of the diagonal blocks of [`INVERTED`] columns of a lower triangle of order `n` in `f32`, at the same places
+/// of `out`, with zeros above their diagonals; the rest of `out` stays.
+///
+/// # Errors
+/// See [`fill`].
+pub fn invert_blocks(n: u32, l: Matrix, out: Matrix) -> Result<Launch, LaunchError> {
+    let check = Checked("zellige_invert_blocks");
+    check.holds("l", l, Element::F32, "F32")?;
+    check.holds("out", out, Element::F32, "F32")?;
+    let (read, written) = (check.read("l", (n, n), l)?, check.update("out", (n, n), out)?);
+    let args = vec![Arg::U32(n), read, Arg::U32(l.ld), written, Arg::U32(out.ld)];
+    let grid = [n.div_ceil(INVERTED).max(1), 1, 1];
+    Ok(Launch { kernel: check.0, grid, block: [INVERTED, 1, 1], args })
+}
+
 /// `out = A^T` of 8-bit numbers, `A` of `m x n`. `out` has `padded` rows and columns, at least `n` and `m`, and zeros where `A` has
 /// ended: cuBLASLt takes the first of two 8-bit operands transposed, and all lengths in multiples of 16.
 ///

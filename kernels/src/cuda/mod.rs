@@ -34,7 +34,7 @@ mod update;
 mod vectors;
 
 pub use batched::{SMALL, SMALL_TOGETHER, SmallProduct, SmallProducts, small_products};
-pub use blocks::{copy, fill, mirror, transpose, zero_upper};
+pub use blocks::{INVERTED, copy, fill, invert_blocks, mirror, transpose, zero_upper};
 pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
 pub use distance::{
     ANSWER_NUMBERS, Compared, PointsAt, Stored, distance_again, distance_answers, distance_best,

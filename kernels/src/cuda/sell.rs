@@ -8,10 +8,10 @@ use super::Launch;
 use super::launch::LaunchError;
 use crate::sell::Outline;
 
-/// Most parts of a vector: they are arguments.
+/// Most parts of a vector, and most panels of a launch: they are arguments.
 pub const PARTS: usize = 64;
 
-/// A panel on a GPU: its bytes, and those of its guide.
+/// A panel on a GPU: its bytes, those of its guide, and what it makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PanelAt {
     /// What the guide is about.
@@ -20,6 +20,8 @@ pub struct PanelAt {
     pub bytes: Address,
     /// Where the guide's words are.
     pub guide: Address,
+    /// Where the panel's rows of the product are to be.
+    pub y: Address,
 }
 
 /// Where the `x` of a product lies: parts of columns, one after the other.
@@ -39,40 +41,50 @@ impl VectorParts<'_> {
     }
 }
 
-/// The launch of `Y = A X` for the rows of a panel and 1 to 8 vectors, whose `count` numbers of a row lie beside each other, as
-/// [`Panel::multiply_part`](crate::sell::Panel::multiply_part), with its bits. `y` are the panel's rows; where a number `done` is given and is not 0,
-/// they stay as they are.
+/// The launch of `Y = A X` for the rows of some panels and 1 to 8 vectors, whose `count` numbers of a row lie beside each other, as
+/// [`Panel::multiply_part`](crate::sell::Panel::multiply_part) of each, with its bits. Where a number `done` is given and is not 0, all rows stay as
+/// they are.
 ///
 /// # Errors
-/// [`LaunchError`] for another number of vectors, for more than [`PARTS`] or ones that differ, and for an `x` without a column that is read.
+/// [`LaunchError`] for another number of vectors, for no panel, more than [`PARTS`] panels or parts, or ones that differ, and for an `x` without a
+/// column that is read.
 pub fn sell_product(
-    panel: &PanelAt,
+    panels: &[PanelAt],
     count: usize,
     x: &VectorParts<'_>,
-    y: Address,
     done: Option<Address>,
 ) -> Result<Launch, LaunchError> {
-    let outline = &panel.outline;
-    let (kernel, at_once) = kernel(outline.edge, count)?;
-    let each = check(kernel, outline, count, x)?;
-    let y_bytes = 8 * outline.rows as u64 * count as u64;
+    let edge = panels.first().map_or(1, |panel| panel.outline.edge);
+    let (kernel, at_once) = kernel(edge, count)?;
+    check_panels(kernel, edge, panels)?;
+    let mut each = 1;
+    for panel in panels {
+        each = check(kernel, &panel.outline, count, x)?;
+    }
     let mut args = vec![
-        Arg::Read(panel.bytes, outline.bytes as u64),
-        Arg::Read(panel.guide, 4 * outline.words() as u64),
-        Arg::U32(outline.tiles as u32),
-        Arg::U32(outline.sections as u32),
-        Arg::I32(outline.exponent),
         Arg::U64(x.first as u64),
         Arg::U64(each),
         Arg::U32(count as u32),
         Arg::U32(done.is_some().into()),
         done.map_or(NOTHING, |done| Arg::Read(done, 8)),
-        if done.is_some() { Arg::Update(y, y_bytes) } else { Arg::Write(y, y_bytes) },
     ];
+    let mut of_each = |nothing: Arg, arg: &dyn Fn(&PanelAt) -> Arg| {
+        args.extend(panels.iter().map(arg));
+        args.resize(args.len() + PARTS - panels.len(), nothing);
+    };
+    of_each(Arg::U32(0), &|panel| Arg::U32(panel.outline.tiles as u32));
+    of_each(Arg::I32(0), &|panel| Arg::I32(panel.outline.exponent));
+    of_each(NOTHING, &|panel| Arg::Read(panel.bytes, panel.outline.bytes as u64));
+    of_each(NOTHING, &|panel| Arg::Read(panel.guide, 4 * panel.outline.words() as u64));
+    of_each(NOTHING, &|panel| {
+        let bytes = 8 * (panel.outline.rows * count) as u64;
+        if done.is_some() { Arg::Update(panel.y, bytes) } else { Arg::Write(panel.y, bytes) }
+    });
     args.extend(x.at.iter().map(|&(at, bytes)| Arg::Read(at, bytes)));
     args.resize(args.len() + PARTS - x.at.len(), NOTHING);
-    let block = [if outline.edge == 3 { 288 } else { 256 }, 1, 1];
-    let grid = [(outline.tiles as u32).max(1), (count / at_once) as u32, 1];
+    let block = [if edge == 3 { 288 } else { 256 }, 1, 1];
+    let tiles = panels.iter().map(|panel| panel.outline.tiles as u32).max().unwrap_or(0);
+    let grid = [tiles.max(1), (count / at_once) as u32, panels.len() as u32];
     Ok(Launch { kernel, grid, block, args })
 }
 
@@ -94,6 +106,25 @@ fn kernel(edge: usize, count: usize) -> Result<(&'static str, usize), LaunchErro
         2 | 6 => Ok((KERNELS[edge - 1][1], 2)),
         1..8 => Ok((KERNELS[edge - 1][0], 1)),
         _ => Err(LaunchError::TooLarge { kernel, what, got: count as u64, most: 8 }),
+    }
+}
+
+/// Refuses no panel, too many, and ones of another edge than the first.
+fn check_panels(kernel: &'static str, edge: usize, panels: &[PanelAt]) -> Result<(), LaunchError> {
+    let what = "the number of panels";
+    if panels.is_empty() {
+        return Err(LaunchError::TooSmall { kernel, what, got: 0, least: 1 });
+    }
+    if panels.len() > PARTS {
+        return Err(LaunchError::TooLarge { kernel, what, got: panels.len() as u64, most: PARTS as u64 });
+    }
+    let what = "the edge of a panel, beside the first's,";
+    match panels.iter().map(|panel| panel.outline.edge).find(|&other| other != edge) {
+        Some(got) if got < edge => {
+            Err(LaunchError::TooSmall { kernel, what, got: got as u64, least: edge as u64 })
+        }
+        Some(got) => Err(LaunchError::TooLarge { kernel, what, got: got as u64, most: edge as u64 }),
+        None => Ok(()),
     }
 }
 

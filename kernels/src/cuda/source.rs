@@ -57,6 +57,7 @@ pub const SOURCES: &[Source] = &[
         "zellige_mirror_f32",
         "zellige_mirror_f64",
         "zellige_transpose_8",
+        "zellige_invert_blocks",
     ),
     source!(
         "batched",

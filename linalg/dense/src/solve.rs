@@ -111,7 +111,7 @@ fn half<T: TileScalar, S: Submit>(
         for m in 0..mt {
             let rows = b.row_grid().width(m);
             let shape = (rows, l.grid().width(k));
-            let codelet = Trsm::<T>::of_solution(panel, op, (m, k), shape, submission.benign.clone());
+            let codelet = Trsm::<T>::of_solution(panel, op, (m, k), shape, submission.ways.clone());
             let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)), codelet.scratch());
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;

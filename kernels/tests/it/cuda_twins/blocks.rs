@@ -4,8 +4,8 @@ use bytemuck::Pod;
 use rand::RngExt;
 use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::cuda::{
-    Launch, LaunchError, SmallProduct, SmallProducts, copy, fill, measure, mirror, narrow, pack,
-    small_products, sum, transpose, triple, zero_upper,
+    INVERTED, Launch, LaunchError, SmallProduct, SmallProducts, copy, fill, invert_blocks, measure, mirror,
+    narrow, pack, small_products, sum, transpose, triple, zero_upper,
 };
 use zellige_kernels::cuda::{Scales, Third};
 use zellige_kernels::precision::Sign;
@@ -97,6 +97,40 @@ fn constants_and_triangles() {
     }
 }
 
+/// `L X = I` for each block within the error of substitution in `f32`; what is above a block's diagonal is zero, and the rest stays.
+#[test]
+fn diagonal_blocks_are_inverted() {
+    let width = INVERTED as usize;
+    for (s, n) in [0, 1, 63, 64, 65, 200].into_iter().enumerate() {
+        let mut rng = rng(s as u64);
+        let mut l: Tile<f32> = Tile::new((n, n, n + 1), Element::F32, |i, j| {
+            let x = rng.random_range(-0.1..0.1);
+            // Above the diagonal lies what is none of the triangle.
+            if i < j { f32::NAN } else { x + if i == j { 1.5 } else { 0.0 } }
+        });
+        let mut out: Tile<f32> = Tile::new((n, n, n + 2), Element::F32, |_, _| 7.0);
+        if !run(&invert_blocks(n as u32, l.matrix(), out.matrix()).unwrap(), 4) {
+            return;
+        }
+        for j in 0..n {
+            let block = j / width * width..n.min((j / width + 1) * width);
+            for i in 0..n {
+                if !block.contains(&i) {
+                    assert_eq!(out.at(i, j), 7.0, "{i}, {j}");
+                    continue;
+                }
+                let terms = (block.start..=i).map(|k| f64::from(l.at(i, k)) * f64::from(out.at(k, j)));
+                let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), x| (sum + x, size + x.abs()));
+                let error = (sum - f64::from(u8::from(i == j))).abs();
+                assert!(error <= width as f64 * 6e-8 * size, "{n}: {i}, {j}: {error:e} of {size:e}");
+                assert!(i >= j || out.at(i, j) == 0.0, "{n}: {i}, {j}");
+            }
+        }
+        l.entries();
+        out.entries();
+    }
+}
+
 /// Bad operands are errors that name kernel and operand; nothing is launched, so no memory is needed.
 #[test]
 fn bad_operands_are_refused() {
@@ -119,6 +153,8 @@ fn bad_operands_are_refused() {
         fill(shape, 1.0, f16).unwrap_err(),
         mirror(5, f32).unwrap_err(),
         zero_upper(4, f16).unwrap_err(),
+        invert_blocks(4, f32, f64).unwrap_err(),
+        invert_blocks(5, f32, f32).unwrap_err(),
         sum(shape, f32, Sign::Plus, scales, (f16, at), f16).unwrap_err(),
         triple((1 << 31, 1), place(Element::F16, 1 << 31), at, Third::SecondAlongRows, f16).unwrap_err(),
     ];

@@ -103,38 +103,83 @@ impl Make {
 
 /// Multiplies on the CPU and by the twin, with `x` in so many parts; false without g++.
 fn compare(panel: &Panel, columns: usize, count: usize, parts: usize, seed: u64) -> bool {
+    compare_all(&[panel], columns, count, parts, seed)
+}
+
+/// A panel's bytes and guide where a GPU would have them, and the rows that it makes, between two numbers.
+struct There {
+    bytes: Aligned,
+    guide: Guide,
+    words: Vec<u32>,
+    y: Vec<f64>,
+}
+
+impl There {
+    fn new(panel: &Panel, count: usize) -> Self {
+        let guide = Guide::of(panel);
+        let (bytes, words) = (Aligned::new(&panel.clone().into_bytes()), guide.words().to_vec());
+        There { bytes, guide, words, y: vec![f64::NAN; panel.rows().len() * count + 2] }
+    }
+
+    fn at(&mut self) -> PanelAt {
+        PanelAt {
+            outline: self.guide.outline(),
+            bytes: self.bytes.at(),
+            guide: Address(self.words.as_mut_ptr().expose_provenance() as u64),
+            y: Address(self.y[1..].as_mut_ptr().expose_provenance() as u64),
+        }
+    }
+}
+
+/// The same for several panels in one launch.
+fn compare_all(panels: &[&Panel], columns: usize, count: usize, parts: usize, seed: u64) -> bool {
     let mut rng = rng(seed);
     let x: Vec<f64> = (0..columns * count).map(|_| rng.random_range(-1.0..1.0)).collect();
-    let rows = panel.rows().len();
-    let mut want = vec![f64::NAN; rows * count];
-    panel.multiply_part(count, 0, &x, &mut want).unwrap();
     // Parts begin at whole elements of any edge.
     let each = columns.div_ceil(parts).next_multiple_of(12);
-    let first = panel.columns().start / each;
+    let first = panels.iter().map(|panel| panel.columns().start / each).min().unwrap();
     let mut of_x: Vec<Vec<f64>> = x.chunks(each * count).skip(first).map(<[f64]>::to_vec).collect();
     let at: Vec<(Address, u64)> = of_x
         .iter_mut()
         .map(|part| (Address(part.as_mut_ptr().expose_provenance() as u64), 8 * part.len() as u64))
         .collect();
-    let guide = Guide::of(panel);
-    let mut bytes = Aligned::new(&panel.clone().into_bytes());
-    let mut words = guide.words().to_vec();
-    let at_gpu = PanelAt {
-        outline: guide.outline(),
-        bytes: bytes.at(),
-        guide: Address(words.as_mut_ptr().expose_provenance() as u64),
-    };
-    let mut y = vec![f64::NAN; rows * count + 2];
-    let y_at = Address(y[1..].as_mut_ptr().expose_provenance() as u64);
-    let x = VectorParts { first: first * each, at: &at };
-    let launch = sell_product(&at_gpu, count, &x, y_at, None).unwrap();
+    let mut there: Vec<There> = panels.iter().map(|panel| There::new(panel, count)).collect();
+    let panels_at: Vec<PanelAt> = there.iter_mut().map(There::at).collect();
+    let of_gpu = VectorParts { first: first * each, at: &at };
+    let launch = sell_product(&panels_at, count, &of_gpu, None).unwrap();
     if !run(&launch, seed) {
         return false;
     }
-    let what = format!("edge {}, {count} vectors, {parts} parts", panel.edge());
-    assert_same(&y[1..rows * count + 1], &want, same_f64, &what);
-    assert!(y[0].is_nan() && y[rows * count + 1].is_nan(), "{what}: numbers beside y were written");
+    for (panel, There { y, .. }) in panels.iter().zip(&there) {
+        let numbers = panel.rows().len() * count;
+        let mut want = vec![f64::NAN; numbers];
+        panel.multiply_part(count, 0, &x, &mut want).unwrap();
+        let what = format!("edge {}, {count} vectors, {parts} parts", panel.edge());
+        assert_same(&y[1..=numbers], &want, same_f64, &what);
+        assert!(y[0].is_nan() && y[numbers + 1].is_nan(), "{what}: numbers beside y were written");
+    }
     true
+}
+
+/// Panels of different lengths and powers of two; the last one has no tile.
+#[test]
+fn panels_of_one_launch_have_the_bits_of_each() {
+    for (seed, edge) in (300..).zip(EDGES) {
+        let mut rng = rng(seed);
+        let most = tile_rows(edge);
+        let tiles =
+            [vec![Rows::Few(most), Rows::Uneven(most), Rows::Band(7)], vec![Rows::Stencil(most)], vec![]];
+        let panel = |(exponent, tiles): (i32, &Vec<Rows>)| {
+            Make { edge, columns: 700, exponent, has_exponents: exponent == 1 }.panel(tiles, &mut rng)
+        };
+        let panels: Vec<Panel> = (0..).zip(&tiles).map(panel).collect();
+        let panels: Vec<&Panel> = panels.iter().collect();
+        for (count, parts) in [(1, 4), (8, 1), (2, 3)] {
+            if !compare_all(&panels, 700 * edge, count, parts, seed) {
+                return;
+            }
+        }
+    }
 }
 
 #[test]
@@ -205,19 +250,14 @@ fn every_code_is_decoded_as_on_the_cpu() {
 fn a_product_that_is_not_wanted_changes_nothing() {
     let make = Make { edge: 1, columns: 30, exponent: 0, has_exponents: false };
     let panel = make.panel(&[Rows::Few(20)], &mut rng(7));
-    let guide = Guide::of(&panel);
-    let (mut bytes, mut words) = (Aligned::new(&panel.clone().into_bytes()), guide.words().to_vec());
-    let there = PanelAt {
-        outline: guide.outline(),
-        bytes: bytes.at(),
-        guide: Address(words.as_mut_ptr().expose_provenance() as u64),
-    };
+    let mut there = There::new(&panel, 1);
     let (mut x, mut y) = (Cell::new([1.0; 30]), Cell::new([7.0; 20]));
+    let there = PanelAt { y: y.at(), ..there.at() };
     let x_at = [(x.at(), 240)];
     for state in [1.0, 0.0] {
         let mut done = Cell::new(state);
         let x = VectorParts { first: 0, at: &x_at };
-        let launch = sell_product(&there, 1, &x, y.at(), Some(done.at())).unwrap();
+        let launch = sell_product(&[there], 1, &x, Some(done.at())).unwrap();
         if !run(&launch, 1) {
             return;
         }
@@ -230,10 +270,10 @@ fn what_does_not_fit_is_refused() {
     let make = Make { edge: 2, columns: 60, exponent: 0, has_exponents: false };
     let panel = make.panel(&[Rows::Band(64)], &mut rng(8));
     let outline = Guide::of(&panel).outline();
-    let there = PanelAt { outline, bytes: Address(0), guide: Address(0) };
+    let there = PanelAt { outline, bytes: Address(0), guide: Address(0), y: Address(0) };
     let product = |count, first, lengths: &[u64]| {
         let at: Vec<_> = lengths.iter().map(|&len| (Address(0), 8 * len)).collect();
-        sell_product(&there, count, &VectorParts { first, at: &at }, Address(0), None).map(|_| ())
+        sell_product(&[there], count, &VectorParts { first, at: &at }, None).map(|_| ())
     };
     assert_eq!(product(1, 0, &[120]), Ok(()));
     assert_eq!(product(4, 0, &[240, 240]), Ok(()));
@@ -251,5 +291,12 @@ fn what_does_not_fit_is_refused() {
     ] {
         let error = product(count, first, lengths).unwrap_err().to_string();
         assert!(error.contains("zellige_sell"), "{error}");
+    }
+    let single = Make { edge: 1, ..make }.panel(&[Rows::Band(64)], &mut rng(9));
+    let other = PanelAt { outline: Guide::of(&single).outline(), ..there };
+    for panels in [&[][..], &[there; 65], &[there, other], &[other, there]] {
+        let at = [(Address(0), 960)];
+        let error = sell_product(panels, 1, &VectorParts { first: 0, at: &at }, None).unwrap_err();
+        assert!(error.to_string().contains("panel"), "{error}");
     }
 }

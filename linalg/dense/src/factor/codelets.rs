@@ -24,7 +24,7 @@ use super::together::{launch_together, most};
 use crate::SUBNORMALS;
 use crate::error::{Error, NotPositiveDefinite};
 use crate::format::format_of;
-use crate::gpu::{self, Blocks, OnGpu, Ops, Small};
+use crate::gpu::{self, OnGpu, Ops, Small, Ways};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
@@ -52,23 +52,23 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
 /// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a factor that turns out not to exist fails with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
-/// Of each tile column, with which diagonal blocks of its diagonal tile solves may multiply by inverses: the factorisations of diagonal tiles on GPUs
-/// say so at their ends, for which the solves wait.
+/// Of each tile column, how solves go about the diagonal blocks of its diagonal tile: the factorisations of diagonal tiles on
+/// GPUs say so at their ends, for which the solves wait.
 #[derive(Clone, Debug)]
-pub(crate) struct Benign(Arc<[AtomicU64]>);
+pub(crate) struct ColumnWays(Arc<[AtomicU64]>);
 
-impl Benign {
+impl ColumnWays {
     pub(crate) fn new(tiles: usize) -> Self {
-        Benign((0..tiles).map(|_| AtomicU64::new(Blocks::NONE.0)).collect())
+        ColumnWays((0..tiles).map(|_| AtomicU64::new(Ways::NONE.0)).collect())
     }
 
-    fn set(&self, k: usize, blocks: Blocks) {
+    fn set(&self, k: usize, ways: Ways) {
         // The end of the task orders it before whatever waits for that.
-        self.0[k].store(blocks.0, Ordering::Relaxed);
+        self.0[k].store(ways.0, Ordering::Relaxed);
     }
 
-    fn of(&self, k: usize) -> Blocks {
-        Blocks(self.0[k].load(Ordering::Relaxed))
+    fn of(&self, k: usize) -> Ways {
+        Ways(self.0[k].load(Ordering::Relaxed))
     }
 }
 
@@ -76,13 +76,13 @@ impl Benign {
 pub(crate) struct Potrf<T> {
     k: usize,
     rows: Range<usize>,
-    benign: Option<Benign>,
+    ways: Option<ColumnWays>,
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Potrf<T> {
-    pub(crate) fn new(k: usize, rows: Range<usize>, benign: Option<Benign>) -> Self {
-        Potrf { k, rows, benign, _element: PhantomData }
+    pub(crate) fn new(k: usize, rows: Range<usize>, ways: Option<ColumnWays>) -> Self {
+        Potrf { k, rows, ways, _element: PhantomData }
     }
 }
 
@@ -104,7 +104,7 @@ impl<T: TileScalar> Codelet for Potrf<T> {
         (a,): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        self.benign.iter().for_each(|benign| benign.set(self.k, Blocks::NONE));
+        self.ways.iter().for_each(|ways| ways.set(self.k, Ways::NONE));
         match potrf_lower(a.mat_mut()?) {
             Ok(()) => Ok(()),
             Err(KernelError::NotPositive { pivot, value }) => {
@@ -129,7 +129,7 @@ impl<T: TileScalar> Potrf<T> {
         // The library says which pivot, not its value.
         let lost = move |pivot| -> TaskError { Box::new(lost(tile, first, pivot, f64::NAN)) };
         let k = self.k;
-        let then = self.benign.clone().map(|all| move |blocks| all.set(k, blocks));
+        let then = self.ways.clone().map(|all| move |ways| all.set(k, ways));
         Ok(gpu::factor(&Ops::new(cx.gpu())?, &OnGpu::update(&a)?, lost, then)?)
     }
 }
@@ -146,7 +146,7 @@ pub(crate) struct Trsm<T> {
     /// `(i, k)`.
     at: (usize, usize),
     shape: (usize, usize),
-    benign: Option<Benign>,
+    ways: Option<ColumnWays>,
     _element: PhantomData<fn() -> T>,
 }
 
@@ -155,9 +155,9 @@ impl<T> Trsm<T> {
         panel: PanelPrecision,
         at: (usize, usize),
         shape: (usize, usize),
-        benign: Option<Benign>,
+        ways: Option<ColumnWays>,
     ) -> Self {
-        Trsm { name: "trsm", panel, op: Op::Trans, at, shape, benign, _element: PhantomData }
+        Trsm { name: "trsm", panel, op: Op::Trans, at, shape, ways, _element: PhantomData }
     }
 
     pub(crate) fn of_solution(
@@ -165,13 +165,13 @@ impl<T> Trsm<T> {
         op: Op,
         at: (usize, usize),
         shape: (usize, usize),
-        benign: Option<Benign>,
+        ways: Option<ColumnWays>,
     ) -> Self {
         let name = match op {
             Op::Trans => "solve_lt",
             Op::None => "solve_l",
         };
-        Trsm { name, panel, op, at, shape, benign, _element: PhantomData }
+        Trsm { name, panel, op, at, shape, ways, _element: PhantomData }
     }
 
     pub(crate) fn scratch(&self) -> Scratch<f32> {
@@ -210,7 +210,7 @@ impl<T: TileScalar> Codelet for Trsm<T> {
     }
 
     fn needs_ends(&self) -> bool {
-        NEEDS_ENDS || self.benign.is_some()
+        NEEDS_ENDS || self.ways.is_some()
     }
 
     fn on_devices(&self, table: &mut DeviceTable<Self>) {
@@ -223,8 +223,8 @@ impl<T: TileScalar> Trsm<T> {
     fn cuda(&self, (l, x, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ops = Ops::new(cx.gpu())?;
         let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
-        let inverted = self.benign.as_ref().map_or(Blocks::NONE, |benign| benign.of(self.at.1));
-        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?, inverted)?;
+        let ways = self.ways.as_ref().map_or(Ways::NONE, |ways| ways.of(self.at.1));
+        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?, ways)?;
         Ok(ops.set_norm(&x)?)
     }
 }

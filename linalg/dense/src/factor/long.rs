@@ -51,7 +51,7 @@ pub(super) fn multiply_all_on_gpu<'p, T: TileScalar>(
 ) -> Result<(), TaskError> {
     let ops = Ops::new(cx.gpu())?;
     for ((place, precision), (a, b)) in products.zip(a.iter().zip(b.iter())) {
-        ops.scratch_again();
+        ops.scratch_from(0);
         multiply_on_gpu(&ops, precision, place, [&a, &b], c, cx)?;
     }
     Ok(())

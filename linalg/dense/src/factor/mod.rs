@@ -30,7 +30,7 @@ use crate::format::format_of;
 use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
-use codelets::{Benign, Potrf, Syrk};
+use codelets::{ColumnWays, Potrf, Syrk};
 pub(crate) use codelets::{Trsm, native_update};
 use copies::{Side, Source};
 use levels::Levels;
@@ -43,7 +43,7 @@ pub struct Factorisation {
     last: Option<TaskRef>,
     counts: Arc<GemmCounts>,
     /// Where solves may be by inverses.
-    benign: Option<Benign>,
+    ways: Option<ColumnWays>,
 }
 
 impl Factorisation {
@@ -119,19 +119,19 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let counts = Arc::new(GemmCounts::new(nt, nt));
     let native = format_of(T::FORMAT);
     let levels = Levels::new(grid);
-    let benign = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| Benign::new(nt));
+    let ways = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| ColumnWays::new(nt));
     let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
     let mut last = None;
     for k in 0..nt {
         let below = nt - k - 1;
         s.announce_step(below * (below + 1) / 2 + below + 1);
-        let potrf = Potrf::<T>::new(k, grid.range(k), benign.clone());
+        let potrf = Potrf::<T>::new(k, grid.range(k), ways.clone());
         let task =
             s.codelet(potrf, (update(a.tile(k, k)).as_format(native),)).priority(levels.potrf(k)).submit()?;
         last = Some(task);
         for i in k + 1..nt {
             let shape = (grid.width(i), grid.width(k));
-            let trsm = Trsm::<T>::of_factor(panel, (i, k), shape, benign.clone());
+            let trsm = Trsm::<T>::of_factor(panel, (i, k), shape, ways.clone());
             let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)), trsm.scratch());
             s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
             copies.outdated(Side::Factor, (i, k));
@@ -161,5 +161,5 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
             }
         }
     }
-    Ok(Factorisation { last, counts, benign })
+    Ok(Factorisation { last, counts, ways })
 }

@@ -3,7 +3,7 @@
 use zellige_kernels::GemmPrecision;
 
 use super::Factorisation;
-use super::codelets::Benign;
+use super::codelets::ColumnWays;
 use super::copies::Copies;
 use super::product::is_of;
 use crate::policy::{SharedPolicy, When};
@@ -24,13 +24,13 @@ pub struct Submission<T: TileScalar> {
     fuse_updates: usize,
     pub(crate) by_inverses: bool,
     /// For solves: what the factorisation has said of its columns.
-    pub(crate) benign: Option<Benign>,
+    pub(crate) ways: Option<ColumnWays>,
 }
 
 impl<T: TileScalar> Default for Submission<T> {
     /// Replicas, and a task for each product.
     fn default() -> Self {
-        Submission { copies: Copies::replicas(), fuse_updates: 1, by_inverses: false, benign: None }
+        Submission { copies: Copies::replicas(), fuse_updates: 1, by_inverses: false, ways: None }
     }
 }
 
@@ -58,10 +58,12 @@ impl<T: TileScalar> Submission<T> {
         Submission { fuse_updates: products.clamp(1, Self::MOST), ..self }
     }
 
-    /// Triangular solves of a factorisation in `f32` on GPUs multiply with the inverses of diagonal blocks of 256, which are made once for
-    /// each tile column, in place of substituting: products are faster there. Only with blocks `L_jj` for which the roundoff of `f32` times
-    /// `|L_jj| |L_jj^-1|` (Frobenius, 256 at least) is at most `2^-12`, which the end of the tile's factorisation tells; so the
-    /// solves of a column wait for that. With the others, on CPU workers and in `f64` they substitute; so do solves with the factor, but for those
+    /// Triangular solves of a factorisation in `f32` on GPUs multiply with the inverses of diagonal blocks of 512, which are made once for
+    /// each tile column, in place of substituting: products are faster there. How they do that depends on the
+    /// roundoff of `f32` times `|L_jj| |L_jj^-1|` (Frobenius), in units of `sqrt(512)`, which the end of the tile's
+    /// factorisation tells; so the solves of a column wait for that. Up to `2^-18` they multiply in X3 where the rule has
+    /// `panel=x3`, up to `2^-16` in `f32`, up to `2^-12` with a step of iterative refinement, and above that they
+    /// substitute. On CPU workers and in `f64` they always substitute; so do solves with the factor, but for those
     /// [`with_inverses_of`](Submission::with_inverses_of) it.
     #[must_use]
     pub fn by_inverses(self, by_inverses: bool) -> Self {
@@ -72,7 +74,7 @@ impl<T: TileScalar> Submission<T> {
     /// [`by_inverses`](Submission::by_inverses), these are, too, and wait for the same ends.
     #[must_use]
     pub fn with_inverses_of(self, factor: &Factorisation) -> Self {
-        Submission { benign: factor.benign.clone(), ..self }
+        Submission { ways: factor.ways.clone(), ..self }
     }
 
     /// The most products in one task under `policy`.

@@ -34,6 +34,8 @@ pub struct GpuProducts<'c> {
     triples: Vec<Triple>,
     /// A result for the library's products where C has another element type.
     spare: View,
+    /// Working space that all these take.
+    used: usize,
 }
 
 impl<'c> GpuProducts<'c> {
@@ -82,14 +84,17 @@ impl<'c> GpuProducts<'c> {
         if element == Element::F32 {
             ops.launch(fill((tile, tile), 0.0, *spare))?;
         }
-        Ok(GpuProducts { ops, precision, triples, spare })
+        let used = ops.scratch_used();
+        Ok(GpuProducts { ops, precision, triples, spare, used })
     }
 
     /// Puts the products of all triples on the body's stream as tasks do them.
     pub fn multiply(&self) -> Result<(), Error> {
-        self.triples
-            .iter()
-            .try_for_each(|of| multiply(&self.ops, self.precision, Op::Trans, &of.a, &of.b, &of.c))
+        self.triples.iter().try_for_each(|of| {
+            // A round may be thousands of products, and all of them are one body's.
+            self.ops.scratch_from(self.used);
+            multiply(&self.ops, self.precision, Op::Trans, &of.a, &of.b, &of.c)
+        })
     }
 
     /// Puts the library's products of the same operands on the body's stream, with factors that the host knows, and nothing else.

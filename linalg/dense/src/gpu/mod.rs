@@ -7,9 +7,11 @@ mod bare;
 mod capability;
 mod convert;
 mod generate;
+mod inverses;
 mod ops;
 mod panel;
 mod product;
+mod solve;
 mod tile;
 mod view;
 
@@ -19,9 +21,11 @@ pub(crate) use capability::{can_execute, has_constraints};
 pub(crate) use convert::convert;
 pub(crate) use generate::GenerateAnywhere;
 pub use generate::{DescribeLaunch, GpuGenerator};
+pub(crate) use inverses::Ways;
 pub(crate) use ops::Ops;
-pub(crate) use panel::{Blocks, factor, solve_right, subtract_square};
+pub(crate) use panel::{factor, subtract_square};
 pub(crate) use product::{Small, is_small, multiply, multiply_small};
+pub(crate) use solve::solve_right;
 pub(crate) use tile::OnGpu;
 
 use zellige_gpu::{Element, Transpose};

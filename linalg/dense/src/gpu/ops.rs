@@ -35,8 +35,12 @@ pub(super) enum Form {
     TripledBelow,
     /// The transpose, zeros around it.
     Transposed,
-    /// The inverses of the diagonal blocks of a factor, one beside the other.
-    Inverses,
+    /// The inverses of the diagonal blocks of a factor, one beside the other, and then the blocks.
+    Diagonals,
+    /// The lower triangle of a factor as a sum of two `f16`, and its scale.
+    LowerSplit,
+    /// The inverses likewise.
+    InverseSplit,
 }
 
 /// A context, and the kernels of its device.
@@ -143,9 +147,15 @@ impl<'c> Ops<'c> {
         }
     }
 
-    /// What is put on the stream from here on may use the same working space as what was put there before: it runs later.
-    pub(crate) fn scratch_again(&self) {
-        self.space.borrow_mut().used = 0;
+    /// How much working space is in use.
+    pub(super) fn scratch_used(&self) -> usize {
+        self.space.borrow().used
+    }
+
+    /// What is put on the stream from here on may use the same working space as what was put there before, but for the first that were `used`: it runs
+    /// later.
+    pub(crate) fn scratch_from(&self, used: usize) {
+        self.space.borrow_mut().used = used;
     }
 
     /// A matrix in working space.

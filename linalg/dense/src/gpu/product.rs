@@ -30,6 +30,8 @@ pub(super) struct Factored {
 pub(super) const DIFFERENCE: Factors = Factors::Host { alpha: -1.0, beta: 1.0 };
 /// `C = A op(B)`.
 pub(super) const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
+/// `C = C + A op(B)`.
+pub(super) const SUM: Factors = Factors::Host { alpha: 1.0, beta: 1.0 };
 
 /// Puts one product on the stream.
 pub(super) fn gemm(
@@ -41,10 +43,10 @@ pub(super) fn gemm(
     ops.gemm(&Product { op_a, op_b, factors, a, b, c, compute })
 }
 
-/// The factors of a difference of products of numbers with these scales.
-pub(super) fn scaled(ops: &Ops<'_>, a: Address, b: Address) -> Result<Factors, GpuError> {
+/// The factors of a sum of products of numbers with these scales.
+pub(super) fn scaled(ops: &Ops<'_>, sign: Sign, a: Address, b: Address) -> Result<Factors, GpuError> {
     let to = ops.scratch(8)?;
-    ops.launch(Ok(factors(Sign::Minus, Scales { a, b }, to)))?;
+    ops.launch(Ok(factors(sign, Scales { a, b }, to)))?;
     Ok(Factors::Device(to))
 }
 
@@ -113,7 +115,7 @@ pub(crate) fn multiply(
         Sp => gemm(ops, plain(Compute::F32, DIFFERENCE), c.values)?,
         Tf32 => gemm(ops, plain(Compute::Tf32, DIFFERENCE), c.values)?,
         Hp1 | Bf1 => {
-            let factors = scaled(ops, a.scale, b.scale)?;
+            let factors = scaled(ops, Sign::Minus, a.scale, b.scale)?;
             gemm(ops, plain(Compute::F32, factors), c.values)?;
         }
         X3 => {
@@ -139,7 +141,7 @@ pub(crate) fn multiply(
 /// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read and written once. Both are blocks of one matrix
 /// `[hi|hi|lo|hi]`, made once for each tile while there is room for it.
 pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<Factored, GpuError> {
-    let ((m, k), factors) = (a.shape, scaled(ops, a.scale, b.scale)?);
+    let ((m, k), factors) = (a.shape, scaled(ops, Sign::Minus, a.scale, b.scale)?);
     let first = along_columns(ops, a)?.block((0, 0), (m, 3 * k));
     let second = match op_b {
         Op::Trans => along_columns(ops, b)?.block((0, k), (b.shape.0, 3 * k)),
@@ -185,7 +187,7 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
         compute: Compute::F32,
     };
     if (mp, np) == (m, n) {
-        return match ops.gemm(&whole(scaled(ops, a.scale, b.scale)?, c.values)) {
+        return match ops.gemm(&whole(scaled(ops, Sign::Minus, a.scale, b.scale)?, c.values)) {
             Err(GpuError::NoKernel { .. }) => widened(ops, op_b, a, b, c),
             made => made,
         };

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use zellige_kernels::cuda::PARTS;
 use zellige_kernels::sell::Panel;
 use zellige_krylov::method::Steps;
 use zellige_krylov::{MultiVector, Operator, Scalar, Space};
 use zellige_runtime::data::Chunk;
-use zellige_runtime::{Handle, ReadList, Runtime, Submit, read, reads, update};
+use zellige_runtime::{Handle, ReadList, Runtime, Submit, read, reads, update, updates};
 
 use self::product::{Product, ProductDot, Rows};
 use crate::Error;
@@ -29,6 +30,8 @@ pub struct Stored {
     to: Space,
     /// Products of vectors are made where the matrix is multiplied; no device can.
     has_dots: bool,
+    /// Parts that one task multiplies.
+    at_once: usize,
     /// Nanoseconds that CPU workers were busy with products.
     busy: Arc<AtomicU64>,
 }
@@ -118,6 +121,7 @@ impl Stored {
         adaptation: &Adaptation<'_>,
     ) -> Stored {
         let bytes = matrix.bytes();
+        let at_once = if goes_at_once(rt, [to, from], bytes) { to.parts().max(1) } else { 1 };
         let panel = |panel: Panel| StoredPanel {
             needed: from.covering(panel.columns()),
             rows: rt.register(Rows::from(panel)),
@@ -129,6 +133,7 @@ impl Stored {
             from: from.clone(),
             to: to.clone(),
             has_dots: rt.memory().iter().all(|node| node.device.is_none()),
+            at_once,
             busy: Arc::default(),
         }
     }
@@ -154,12 +159,38 @@ impl Stored {
     }
 }
 
+/// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They are to fit its memory twice, and the
+/// parts of vectors to be of one length, as one launch needs them.
+fn goes_at_once(rt: &Runtime, [to, from]: [&Space; 2], bytes: u64) -> bool {
+    let nodes = rt.memory();
+    let mut devices = nodes.iter().filter(|node| node.device.is_some());
+    let (Some(device), None) = (devices.next(), devices.next()) else { return false };
+    let vectors = to.bytes(MOST_COLUMNS) + from.bytes(MOST_COLUMNS);
+    let has_room = device.capacity.is_none_or(|capacity| bytes.saturating_add(vectors) <= capacity / 2);
+    let lengths: Vec<usize> = from.ranges().map(|range| range.len()).collect();
+    let is_even = lengths.split_last().is_some_and(|(&last, others)| {
+        others.iter().all(|&length| length == lengths[0] && length.is_multiple_of(ELEMENTS))
+            && last <= lengths[0]
+    });
+    has_room && is_even && from.parts().max(to.parts()) <= PARTS
+}
+
+/// Whole elements of every edge.
+const ELEMENTS: usize = 12;
+
 fn check_square(a: &Csr) -> Result<(), Error> {
     if a.rows() == a.columns() {
         return Ok(());
     }
     let problem = format!("{} rows, {} columns: only square systems are solved", a.rows(), a.columns());
     Err(Error::unsolvable("matrix", problem))
+}
+
+/// The parts that some panels read; those that read none do not count.
+fn needed_by(panels: &[StoredPanel]) -> Range<usize> {
+    let needed = || panels.iter().map(|panel| &panel.needed).filter(|needed| !needed.is_empty());
+    let start = needed().map(|needed| needed.start).min().unwrap_or(0);
+    start..needed().map(|needed| needed.end).max().unwrap_or(start)
 }
 
 /// Rows of blocks that are looked at.
@@ -237,9 +268,11 @@ impl<E: Scalar> Operator<E> for Stored {
 
     fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error> {
         let count = Stored::count(steps, [x, y])?;
-        for (i, panel) in self.panels.iter().enumerate() {
-            let (x, first) = self.operands(x, panel.needed.clone());
-            let operands = (steps.numbers().read(), read(&panel.rows), x, update(&y.parts()[i]));
+        let parts = self.panels.chunks(self.at_once).zip(y.parts().chunks(self.at_once));
+        for (i, (panels, y)) in parts.enumerate() {
+            let (x, first) = self.operands(x, needed_by(panels));
+            let rows = reads(panels.iter().map(|panel| &panel.rows));
+            let operands = (steps.numbers().read(), rows, x, updates(y));
             let product = Product { first, count, columns: steps.columns(), busy: Arc::clone(&self.busy) };
             steps.graph().codelet(product, operands).coords([i as u32]).submit()?;
         }

@@ -92,7 +92,7 @@ impl Portable for Rows {
     }
 }
 
-/// `y = A x` for the rows of a part and one or several columns; nothing where all of them are done.
+/// `y = A x` for the rows of some parts and one or several columns; nothing where all of them are done.
 pub(super) struct Product {
     /// The first row of `x` that it is given.
     pub(super) first: usize,
@@ -106,7 +106,7 @@ pub(super) struct Product {
 type Views<'v, K> = <<Product as Codelet>::Operands as Operands>::Views<'v, K>;
 
 impl Codelet for Product {
-    type Operands = (Read<Vec<f64>>, Read<Rows>, ReadList<Chunk<f64>>, Update<Chunk<f64>>);
+    type Operands = (Read<Vec<f64>>, ReadList<Rows>, ReadList<Chunk<f64>>, Vec<Update<Chunk<f64>>>);
 
     fn name(&self) -> &'static str {
         "spmv"
@@ -116,7 +116,8 @@ impl Codelet for Product {
         if are_done(s, self.columns) {
             return Ok(());
         }
-        self.multiply(rows.panel()?, &joined(x), y)
+        let x = joined(x);
+        rows.iter().zip(y).try_for_each(|(rows, y)| self.multiply(rows.panel()?, &x, y))
     }
 
     /// Reads neither norms nor anything else that is known at the ends of other tasks.
@@ -140,18 +141,20 @@ impl Product {
     fn cuda(&self, (s, rows, x, y): Views<'_, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
-        let outline = *rows.header();
-        let panel = PanelAt { outline, bytes: rows.part(0).0, guide: rows.part(1).0 };
+        let mut panels = Vec::with_capacity(y.len());
+        for (rows, y) in rows.iter().zip(&y) {
+            let (outline, (y, y_bytes)) = (*rows.header(), y.part(0));
+            if y_bytes < 8 * (self.count * outline.rows()) as u64 {
+                return Err("the result has fewer rows than the matrix".into());
+            }
+            panels.push(PanelAt { outline, bytes: rows.part(0).0, guide: rows.part(1).0, y });
+        }
         let at: Vec<_> = x.iter().map(|part| part.part(0)).collect();
         let x = VectorParts { first: self.first, at: &at };
-        let (y_at, y_bytes) = y.part(0);
-        if y_bytes < 8 * (self.count * outline.rows()) as u64 {
-            return Err("the result has fewer rows than the matrix".into());
-        }
         // The kernel looks at the numbers of one column: several are multiplied even where all are done.
         let numbers = (self.columns == 1).then_some(s.part(0).0);
-        let launch = sell_product(&panel, self.count, &x, y_at, numbers)?;
-        // SAFETY: all memory that the launch names is that of the body's operands, of which `y` is written and its alone; `sell_product` names
+        let launch = sell_product(&panels, self.count, &x, numbers)?;
+        // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y` are written and its alone; `sell_product` names
         // no more of each than it has.
         unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         Ok(())

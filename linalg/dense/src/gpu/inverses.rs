@@ -1,0 +1,163 @@
+//! Inverses of the diagonal blocks of a factor, and how solves use them.
+
+use zellige_gpu::{Compute, Element, Factors, GpuError};
+use zellige_kernels::Op;
+use zellige_kernels::cuda::{INVERTED, copy, invert_blocks, zero_upper};
+
+use super::ops::Form;
+use super::product::{Factored, gemm};
+use super::view::View;
+use super::{OnGpu, Ops};
+
+/// Columns that are multiplied with one inverse: with fewer, products are too narrow for a GPU.
+pub(super) const SOLVED: u32 = 512;
+
+/// First columns of the diagonal blocks of a factor of this order, and how many columns each has.
+fn diagonal_blocks(n: u32) -> impl ExactSizeIterator<Item = (u32, u32)> {
+    (0..n.div_ceil(SOLVED)).map(move |at| (at * SOLVED, SOLVED.min(n - at * SOLVED)))
+}
+
+/// The diagonal blocks of a factor, zero above the diagonal, and their inverses; each one beside the other.
+#[derive(Clone, Copy)]
+pub(super) struct Diagonals {
+    pub(super) inverses: View,
+    blocks: View,
+}
+
+impl Diagonals {
+    /// The inverse and the block from column `j` on.
+    pub(super) fn of(&self, j: u32, width: u32) -> [View; 2] {
+        [self.inverses, self.blocks].map(|all| all.block((0, j), (width, width)))
+    }
+}
+
+/// Those of a factor in `f32`, kept with the factor while there is room.
+pub(super) fn diagonals(ops: &Ops<'_>, l: &OnGpu) -> Result<Diagonals, GpuError> {
+    let n = l.shape.1;
+    let rows = SOLVED.min(n);
+    let halves = |all: View| {
+        let [inverses, blocks] = [0, n].map(|from| all.block((0, from), (rows, n)));
+        Diagonals { inverses, blocks }
+    };
+    let all = ops.cached_operand(l, Form::Diagonals, ((rows, 2 * n), Element::F32), |out| {
+        ops.zero(out)?;
+        let out = halves(out);
+        for (j, width) in diagonal_blocks(n) {
+            let from = l.values.block((j, j), (width, width));
+            let [inverse, block] = out.of(j, width);
+            ops.launch(copy((width, width), *from, *block))?;
+            // What lies above the diagonal is not the factor's.
+            ops.launch(zero_upper(width, *block))?;
+            invert(ops, block, inverse)?;
+        }
+        Ok(())
+    })?;
+    Ok(halves(all))
+}
+
+/// The inverse of a lower triangle, in place of zeros: of small blocks first, then of twice as large ones,
+/// `[A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1 C^-1]`.
+fn invert(ops: &Ops<'_>, l: View, out: View) -> Result<(), GpuError> {
+    let n = l.shape().0;
+    ops.launch(invert_blocks(n, *l, *out))?;
+    let product = |a, b, alpha| Factored {
+        a,
+        b,
+        op_b: Op::None,
+        factors: Factors::Host { alpha, beta: 0.0 },
+        compute: Compute::F32,
+    };
+    let between = ops.scratch_matrix((n.div_ceil(2).max(INVERTED), n), Element::F32)?;
+    let mut width = INVERTED;
+    while width < n {
+        for j in (0..n - width).step_by(2 * width as usize) {
+            let (below, rows) = (j + width, width.min(n - j - width));
+            let (a, c) = (out.block((j, j), (width, width)), out.block((below, below), (rows, rows)));
+            let between = between.block((0, 0), (rows, width));
+            gemm(ops, product(l.block((below, j), (rows, width)), a, 1.0), between)?;
+            gemm(ops, product(c, between, -1.0), out.block((below, j), (rows, width)))?;
+        }
+        width *= 2;
+    }
+    Ok(())
+}
+
+/// Roundoff times `|L_jj| |L_jj^-1|` (Frobenius) up to which columns are multiplied with the inverse of their block of so many
+/// columns. Where a few singular values are large and most are small, as of covariances, that product is about the square
+/// root of the order times the condition number, which then is 256 at most. By the condition number the error of a solve
+/// exceeds that of substitution.
+fn benign(width: u32) -> f64 {
+    f64::from(width).sqrt() / 65536.0
+}
+
+/// The part of it up to which a product in X3, whose roundoff is four times that of `f32`, does as well.
+const IN_X3: f64 = 0.25;
+/// By how much more it may be if one step of iterative refinement follows, which squares that excess (Higham 2002,
+/// chapter 12): up to a condition number of 4096 the error is that of substitution again.
+const REFINED: f64 = 16.0;
+
+/// How the columns of a diagonal block are solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Substitute,
+    Multiply,
+    /// In X3, where products of the panel are.
+    MultiplyInX3,
+    Refine,
+}
+
+impl Way {
+    const ALL: [Way; 4] = [Way::Substitute, Way::Multiply, Way::MultiplyInX3, Way::Refine];
+
+    /// That of a block of so many columns, given the norms of itself and of its inverse. What is no number is substituted.
+    fn new(width: u32, [block, inverse]: [f64; 2]) -> Way {
+        let excess = f64::from(f32::EPSILON) / 2.0 * block * inverse / benign(width);
+        if excess <= IN_X3 {
+            Way::MultiplyInX3
+        } else if excess <= 1.0 {
+            Way::Multiply
+        } else if excess <= REFINED {
+            Way::Refine
+        } else {
+            Way::Substitute
+        }
+    }
+}
+
+/// The ways of the diagonal blocks of a tile, two bits for each; blocks beyond the 32nd are substituted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ways(pub(crate) u64);
+
+impl Ways {
+    pub(crate) const NONE: Ways = Ways(0);
+
+    pub(super) fn of(self, block: u32) -> Way {
+        Way::ALL[(self.0.checked_shr(2 * block).unwrap_or_default() & 3) as usize]
+    }
+}
+
+impl FromIterator<Way> for Ways {
+    fn from_iter<I: IntoIterator<Item = Way>>(each: I) -> Ways {
+        let ways = each.into_iter().take(32).enumerate();
+        Ways(ways.fold(0, |all, (block, way)| all | (way as u64) << (2 * block)))
+    }
+}
+
+/// Tells `then`, once the body's operations have ended, how the columns of each diagonal block of a factor in `f32` are to be
+/// solved; the factor was made by what is on the stream. The inverses are made for that, and kept for the solves.
+pub(super) fn tell_ways(
+    ops: &Ops<'_>,
+    l: &OnGpu,
+    then: impl FnOnce(Ways) + Send + 'static,
+) -> Result<(), GpuError> {
+    let n = l.shape.0;
+    // Whoever solves with the factor finds them: it is not written any more.
+    let beside = diagonals(ops, &OnGpu { stays: true, ..*l })?;
+    let matrices: Vec<View> = diagonal_blocks(n).flat_map(|(j, width)| beside.of(j, width)).collect();
+    ops.norms(matrices.into_iter(), move |norms| {
+        let (norms, _) = norms.as_chunks::<2>();
+        // The inverse comes first; the product is the same.
+        then(diagonal_blocks(n).zip(norms).map(|((_, width), &both)| Way::new(width, both)).collect());
+        Ok(())
+    })
+}
