@@ -50,12 +50,20 @@ pub enum Tor {
     #[command(after_long_help = DEVICES)]
     Cov(CovArgs),
     /// Compute a reconstructor and write it.
+    ///
+    /// It is not judged: backward error and Strehl ratios are not computed (null in the JSON). zellige tor eval judges
+    /// the file; zellige tor run -o FILE judges and writes, which takes much longer for large systems.
     #[command(after_long_help = format!("{RULES}\n\n{DEVICES}"))]
     Build(BuildArgs),
     /// Judge a reconstructor from any file: error covariance, image, Strehl ratio.
+    ///
+    /// In float64 on CPU workers, also with --device cuda: 2 n^2 m operations for the error covariance of a target.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
     /// All stages, for every precision rule, compared in one table.
+    ///
+    /// Reconstructors are judged in float64 on CPU workers, also with --device cuda: 2 n^2 m operations for the error
+    /// covariance of a target and rule. Where that takes long, it is said beforehand.
     #[command(after_long_help = run_help())]
     Run(RunArgs),
 }
@@ -115,8 +123,8 @@ pub struct FactorArgs {
     /// Tile size: a number, or auto.
     ///
     /// A number gives uniform tiles, the last one smaller. auto cuts at sensor axes, at most 512; for GPUs
-    /// that work alone at most 512, 1024 or 2048, by the size of the matrix and their memory, at multiples of
-    /// 16.
+    /// that work alone at most 512, 1024, 2048 or 3072, by the size of the matrix and their memory, at multiples
+    /// of 16.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
     /// Most products on one tile in one task: fewer, longer tasks, the same bits.

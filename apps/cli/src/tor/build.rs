@@ -13,7 +13,10 @@ use crate::out;
 use crate::processes::Processes;
 use crate::progress::Progress;
 
-/// A reconstructor for every target, in a file.
+/// What the table of a build leaves out.
+const NOT_JUDGED: &str = "backward error and Strehl ratios: not computed; zellige tor eval judges the file\n";
+
+/// A reconstructor for every target, in a file. Nothing judges it: that takes much longer than making it.
 ///
 /// # Errors
 /// As the pipeline; outputs that cannot be written; a rule that does not survive.
@@ -24,7 +27,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let input = super::read(&args.system)?;
     let options = Options {
         rules: vec![args.precision.to_string()],
-        exact: false,
+        judge: false,
         keep_reconstructors: true,
         ..super::options(&args.factor, &args.execution, &devices, &processes)
     };
@@ -44,7 +47,10 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
 
     let title = format!("Reconstructor of {}", args.system.system.display());
     let trace = args.outputs.recorded(rt)?;
-    let text = || results::table(&outcome).render(out::colours(&std::io::stdout()));
+    let text = || {
+        let note = if outcome.survived() { NOT_JUDGED } else { "" };
+        results::table(&outcome).render(out::colours(&std::io::stdout())) + note
+    };
     args.outputs.write(&title, trace.as_ref(), &outcome.results, || Ok(report::page(&outcome)?), text)?;
     results::check_survivors(&outcome)?;
     let order = files::order(args.slope_order);

@@ -26,6 +26,7 @@ pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
         order: args.slope_order.map(files::order),
     };
     let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    super::announce_judgement(&input, 1, &rt, "")?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::of(&rt);
     let judgement = pipeline::evaluate(&rt, &input, &Options::default(), &foreign, &progress)

@@ -8,6 +8,7 @@ mod info;
 mod results;
 mod run;
 
+use zellige_runtime::Runtime;
 use zellige_tor::dm::InfluenceFunctions;
 use zellige_tor::params::{self, Input, MirrorModel, Mode, Valid};
 use zellige_tor::pipeline::{self, Observer, OnNotSpd, Options, Outcome, TileChoice};
@@ -111,6 +112,28 @@ fn planned_session(
     let options = Options { trace: outputs.is_traced(), ..options.clone() };
     let plan = zellige_tor::pipeline::precheck(input, &options)?;
     processes.session(outputs.traced_with(devices.runtime(execution), plan.trace_records))
+}
+
+/// A judgement that takes so many seconds is announced.
+const LONG: f64 = 30.0;
+
+/// Says how long it will take to judge the reconstructors of so many rules, where that is long: CPU workers do it, whatever made them. What to
+/// do instead comes behind.
+///
+/// # Errors
+/// A sensor has no valid sub-aperture.
+fn announce_judgement(input: &Input, rules: usize, rt: &Runtime, instead: &str) -> anyhow::Result<()> {
+    let workers = rt.workers() - pipeline::devices(rt).len();
+    let seconds = pipeline::info(&input.system, &input.atmosphere)?.judging_seconds(rules, workers);
+    if seconds >= LONG {
+        let time = if seconds < 120.0 {
+            format!("{seconds:.0} seconds")
+        } else {
+            format!("{:.0} minutes", seconds / 60.0)
+        };
+        out::note(&format!("judging in float64 will take about {time} on {workers} CPU worker(s){instead}"));
+    }
+    Ok(())
 }
 
 /// [`pipeline::run`] on one process or several.

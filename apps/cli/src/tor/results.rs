@@ -45,11 +45,16 @@ fn row(result: &RuleResult) -> [String; 9] {
         note = if note.is_empty() { text.into() } else { format!("{note}; {text}") };
     }
     let s = &m.seconds;
+    let is_judged = !m.targets.is_empty();
     [
         result.rule.clone(),
         format!("{:.1} %", 100.0 * m.gemm_share.low()),
-        format!("{}{:.1e}", if m.backward_error_estimated { "~" } else { "" }, m.backward_error),
-        format!("{:.6}", m.strehl_moao),
+        if is_judged {
+            format!("{}{:.1e}", if m.backward_error_estimated { "~" } else { "" }, m.backward_error)
+        } else {
+            dash()
+        },
+        if is_judged { format!("{:.6}", m.strehl_moao) } else { dash() },
         m.strehl_exact.map_or_else(dash, |strehl| format!("{strehl:.6}")),
         digits(m.gflops),
         if m.gemm_peak_gflops > 0.0 {

@@ -44,6 +44,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let session =
         super::planned_session(&input, &options, &args.execution, &devices, &args.outputs, &processes)?;
     let rt = session.runtime();
+    super::announce_judgement(&input, options.rules.len(), rt, "; zellige tor build leaves it out")?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::of(rt);
     let outcome = super::reconstruct(&session, &input, &options, &progress)?;

@@ -140,6 +140,20 @@ fn json_on_standard_output_is_alone_there() {
 }
 
 #[test]
+fn a_build_judges_nothing_and_says_so() {
+    let folder = folder(5);
+    let ran =
+        run(folder.path(), &["tor", "build", "small.toml", "-o", "R.fits", "--json", "x.json"]).expect(0);
+    assert!(ran.stdout.contains("not computed; zellige tor eval"), "{ran:#?}");
+    let built = &json(&folder.path().join("x.json"))[0];
+    for key in ["backward_error", "trace_cee", "strehl_moao", "strehl_exact", "marechal"] {
+        assert_eq!(built.get(key), Some(&Value::Null), "{key}");
+    }
+    assert_eq!(built["targets"].as_array().map(Vec::len), Some(0));
+    assert!(built["seconds"]["factor"].as_f64() > Some(0.0), "{built}");
+}
+
+#[test]
 fn a_reconstructor_comes_back_whatever_the_order_of_its_slopes() {
     let folder = folder(5);
     let mut strehls = Vec::new();

@@ -20,10 +20,22 @@ pub fn write_f32(path: &Path, matrix: &Matrix) -> Result<(), Error> {
     write(path, matrix, |x| x as f32)
 }
 
+/// Rows turned at a time: a cache line or two of every column.
+const TURN: usize = 16;
+
 fn write<T: Number>(path: &Path, matrix: &Matrix, convert: impl Fn(f64) -> T) -> Result<(), Error> {
-    let sides = [matrix.rows(), matrix.cols()];
-    let at = |at: usize| convert(matrix[(at / sides[1].max(1), at % sides[1].max(1))]);
-    let written = array::write(path, &sides, (0..sides[0] * sides[1]).map(at));
+    let (rows, cols) = (matrix.rows(), matrix.cols());
+    let turned = |first: usize| {
+        let count = TURN.min(rows - first);
+        let mut block = vec![convert(0.0); count * cols];
+        for (j, column) in matrix.data().chunks_exact(rows).enumerate() {
+            for (i, value) in column[first..first + count].iter().enumerate() {
+                block[i * cols + j] = convert(*value);
+            }
+        }
+        block
+    };
+    let written = array::write(path, &[rows, cols], (0..rows).step_by(TURN).flat_map(turned));
     written.map_err(|error| Error::io(path, error.problem, error.source))
 }
 

@@ -26,7 +26,8 @@ pub(super) struct Solved {
     pub(super) solve_share: GemmShare,
     pub(super) map: PrecisionMap,
     pub(super) refinement: Option<Refinement>,
-    pub(super) error: BackwardError,
+    /// None where nothing is judged.
+    pub(super) error: Option<BackwardError>,
     pub(super) cov_seconds: f64,
     pub(super) factor_seconds: f64,
     pub(super) solve_seconds: f64,
@@ -126,8 +127,8 @@ pub(super) fn reconstruct<T: Element, S: Session>(
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: factorisation"), nt * (nt - 1) * (nt.max(2) - 2) / 6);
-    let submission =
-        Submission::default().fuse_updates(options.fuse_updates).by_inverses(options.by_inverses);
+    let by_inverses = options.by_inverses && problem.plan.grid.max_width() >= INVERSES_FROM;
+    let submission = Submission::default().fuse_updates(options.fuse_updates).by_inverses(by_inverses);
     let factor = cholesky_with(s, &l, &policy, &submission)?;
     let counts = factor.clone();
     let done = move || counts.counts().total();
@@ -203,12 +204,8 @@ fn run_typed<T: Element, S: Session>(
     let tile_bytes = (l.bytes(s)? + x_bytes) as u64;
 
     let start = Instant::now();
-    let asked = Counter::default();
-    let watched = watched(problem.cmm::<f64>(), &asked);
-    let nt = problem.plan.tiles() as u64;
-    observer.stage(&format!("{rule}: backward error"), nt * (nt + 1) / 2);
-    let measure = || Ok(backward_error(s, &l, &watched)?);
-    let error = watch(s.runtime(), observer, move || asked.get(), measure)?;
+    let measure = || measured(s, problem, rule, &l, observer);
+    let error = options.judge.then(measure).transpose()?;
     Ok(Ok(Solved {
         reconstructors,
         share: GemmShare::of(factor.counts()),
@@ -223,6 +220,22 @@ fn run_typed<T: Element, S: Session>(
         tile_bytes,
         norms,
     }))
+}
+
+/// The backward error of a factor, against the float64 `Cmm`.
+fn measured<T: Element, S: Session>(
+    s: &S,
+    problem: &Problem,
+    rule: &Rule,
+    l: &SymmetricTiled<T>,
+    observer: &dyn Observer,
+) -> Result<BackwardError, Error> {
+    let asked = Counter::default();
+    let watched = watched(problem.cmm::<f64>(), &asked);
+    let nt = problem.plan.tiles() as u64;
+    observer.stage(&format!("{rule}: backward error"), nt * (nt + 1) / 2);
+    let measure = || Ok(backward_error(s, l, &watched)?);
+    watch(s.runtime(), observer, move || asked.get(), measure)
 }
 
 fn generate<T: Element, S: Session>(
@@ -302,6 +315,9 @@ fn refined<S: Session>(
 /// A relative residual that float64 gives no matrix less than.
 const REFINED: f64 = 1e-15;
 
+/// Largest edge of tiles from which on solves are by inverses: smaller ones would wait longer for what is told of the inverses than they gain.
+const INVERSES_FROM: usize = 512;
+
 /// `R` of each target in float64, on the first rank.
 fn collect<T: Element, S: Session>(
     s: &S,
@@ -317,7 +333,7 @@ fn collect<T: Element, S: Session>(
         let (target, first) = (rows.start / m, rows.start % m);
         for j in 0..x.col_grid().tiles() {
             let Some(guard) = s.read_on(0, x.tile(i, j))? else { continue };
-            let native = guard.to_storage(T::FORMAT);
+            let native = if guard.storage() == T::FORMAT { None } else { guard.to_storage(T::FORMAT) };
             let tile = native.as_ref().unwrap_or(&guard);
             let values = tile.as_slice()?;
             for (column, source) in x.col_grid().range(j).zip(values.chunks_exact(rows.len())) {

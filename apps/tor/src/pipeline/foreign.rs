@@ -1,7 +1,7 @@
 //! Judging a reconstructor that somebody else made.
 
 use super::devices::{DeviceUse, devices};
-use super::judge::{doubt, judge};
+use super::judge::{command_matrix, doubt, judge};
 use super::plan::{evaluation_bytes, image_bytes, memory_of_workers, with_targets};
 use super::results::TargetResult;
 use super::{Error, Observer, Options};
@@ -99,7 +99,7 @@ pub fn evaluate(
             check_mirror(path, &dx, dm::Mirror::new(&system).len(), info.truth_slopes)?;
             reorder_columns(&dx, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?
         }
-        None => dm::command_matrix(&system, geometry)?.dx,
+        None => command_matrix(rt, &system, geometry, observer)?,
     };
     observer.advance(1);
     let start = Instant::now();

@@ -78,6 +78,22 @@ pub fn info(system: &System, atmosphere: &Atmosphere) -> Result<Info, Error> {
     })
 }
 
+/// Operations in float64 that a core of a server does in a second.
+const CORE_RATE: f64 = 4e10;
+
+impl Info {
+    /// About how many seconds it takes so many CPU workers to judge the reconstructors of so many rules. `Cee` is most of it; the command
+    /// matrix of the mirror and `Cvv` are made by one worker.
+    pub fn judging_seconds(&self, rules: usize, workers: usize) -> f64 {
+        let [n, m, a] = [self.measurements, self.truth_slopes, self.actuators].map(|count| count as f64);
+        let cee = 2.0 * n * n * m + 4.0 * n * m * m;
+        let cvv = 2.0 * a * m * (m + a);
+        let mirror = 9.0 * a.powi(3) + 6.0 * a * a * m;
+        let judged = (rules * self.targets) as f64;
+        (judged * (cee / workers.max(1) as f64 + cvv) + mirror) / CORE_RATE
+    }
+}
+
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gb = |bytes: u64| bytes as f64 / 1e9;

@@ -5,12 +5,24 @@ use super::results::TargetResult;
 use super::watch::{Counter, watch};
 use super::{Error, Observer};
 use crate::covariance::Covariance;
-use crate::dm::Mirror;
+use crate::dm::{self, Mirror};
+use crate::geometry::Geometry;
 use crate::image::{self, ExactStrehl, Psf};
 use crate::params::System;
 use crate::{Matrix, evaluate};
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, write};
+
+/// The command matrix of the system's own mirror, on this thread: of thousands of actuators it takes a minute.
+pub(super) fn command_matrix(
+    rt: &Runtime,
+    system: &System,
+    geometry: &Geometry,
+    observer: &dyn Observer,
+) -> Result<Matrix, Error> {
+    observer.stage("command matrix", 1);
+    watch(rt, observer, || 0, || Ok(dm::command_matrix(system, geometry)?.dx))
+}
 
 /// Judges `r` towards target number `target` through the command matrix `dx`.
 pub(super) fn judge(
@@ -25,11 +37,14 @@ pub(super) fn judge(
 ) -> Result<(TargetResult, Psf), Error> {
     let cee = cee(rt, cov, target, r, observer)?;
     let mirror = Mirror::new(system);
-    let cvv = evaluate::cvv(dx, &cee)?;
-    let psf = image::psf(system, &mirror, &cvv)?;
-    let residual = image::residual(system, &mirror, &cvv)?;
-    let strehl_exact =
-        if exact { Some(strehl(rt, ExactStrehl::new(system, &mirror, &cvv)?, observer)?) } else { None };
+    observer.stage("image", 1);
+    let picture = || {
+        let cvv = evaluate::cvv(dx, &cee)?;
+        let exact = if exact { Some(ExactStrehl::new(system, &mirror, &cvv)?) } else { None };
+        Ok((image::psf(system, &mirror, &cvv)?, image::residual(system, &mirror, &cvv)?, exact))
+    };
+    let (psf, residual, exact) = watch(rt, observer, || 0, picture)?;
+    let strehl_exact = exact.map(|exact| strehl(rt, exact, observer)).transpose()?;
     let [x, y] = system.targets[target];
     let result = TargetResult {
         x,

@@ -7,7 +7,8 @@
 //! | solve | two triangular solves for the rows of all targets, from one factorisation; refinement with residuals in float64 |
 //! | evaluation | backward error; `Cee` by blocks of `Cmm` and panels of columns, added in order; blocks of the exact Strehl ratio |
 //!
-//! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is needed.
+//! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is needed, on CPU workers. With
+//! [`Options::judge`] off there is no evaluation.
 
 mod cee;
 mod devices;
@@ -101,7 +102,7 @@ pub struct Options {
     pub tile: TileChoice,
     /// The most products on one tile in one task of factorisation and solves; see [`zellige_dense::Submission::fuse_updates`].
     pub fuse_updates: usize,
-    /// Triangular solves on GPUs by inverses of diagonal blocks; see [`zellige_dense::Submission::by_inverses`].
+    /// Triangular solves on GPUs by inverses of diagonal blocks, where tiles are not small; see [`zellige_dense::Submission::by_inverses`].
     pub by_inverses: bool,
     /// Directions to reconstruct in arcsec; by default the file's.
     pub targets: Option<Vec<[f64; 2]>>,
@@ -109,6 +110,9 @@ pub struct Options {
     pub on_not_spd: OnNotSpd,
     /// Steps of iterative refinement at most (of no use to `fp64`, which skips them); it ends where one has not halved the residual.
     pub refine: usize,
+    /// Whether reconstructors are judged. Without it there is no backward error, no `Cee`, no image and no Strehl ratio: those figures are NaN
+    /// (`null` in the JSON), and [`Measured::targets`] is empty.
+    pub judge: bool,
     /// Whether the exact long-exposure Strehl ratio is computed.
     pub exact: bool,
     /// X-ray for the report.
@@ -130,17 +134,18 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// `fp32` alone, automatic tiles, exact Strehl ratio, no X-ray.
+    /// `fp32` alone, automatic tiles, judged with the exact Strehl ratio, no X-ray.
     fn default() -> Self {
         Options {
             rules: vec!["fp32".into()],
             solve_rule: None,
             tile: TileChoice::Auto,
             fuse_updates: 1,
-            by_inverses: false,
+            by_inverses: true,
             targets: None,
             on_not_spd: OnNotSpd::Fail,
             refine: 0,
+            judge: true,
             exact: true,
             xray: Xray::Off,
             keep_reconstructors: false,
@@ -177,6 +182,11 @@ impl Outcome {
     /// Whether at least one rule survived (if not, the command exits with 3).
     pub fn survived(&self) -> bool {
         self.results.iter().any(|r| r.measured.is_some())
+    }
+
+    /// Whether at least one reconstructor was judged.
+    pub fn is_judged(&self) -> bool {
+        self.results.iter().filter_map(|r| r.measured.as_ref()).any(|m| !m.targets.is_empty())
     }
 
     /// The result that the others are compared with: `fp64` where it survived, else `fp32`, else the smallest backward error.

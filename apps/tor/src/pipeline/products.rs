@@ -225,7 +225,8 @@ pub fn write_reconstructors(
         cards.extend(fits::provenance_cards());
         cards.extend(fits::system_cards(&input.system, &input.atmosphere, &geometry, order));
         let strehl = measured.targets.get(t).map(|r| r.strehl_moao);
-        cards.extend(fits::reconstructor_cards(&result.rule, Some(measured.backward_error), strehl));
+        let error = Some(measured.backward_error).filter(|error| !error.is_nan());
+        cards.extend(fits::reconstructor_cards(&result.rule, error, strehl));
         cards.extend(input.system.targets.get(t).copied().map(target_cards).into_iter().flatten());
         cards
     })

@@ -208,7 +208,7 @@ pub struct Seconds {
     pub factor: f64,
     /// Triangular solves for all targets, and refinement where it was requested.
     pub solve: f64,
-    /// Backward error, `Cee`, images and Strehl ratios of all targets.
+    /// Backward error, `Cee`, images and Strehl ratios of all targets, as far as they were computed.
     pub eval: f64,
 }
 
@@ -287,7 +287,7 @@ pub struct Measured {
     /// Rate of the product of the largest tiles in the rule's native type on all workers, measured in this run, in Gflop/s; 0 where there
     /// are devices beside them, of which it says nothing.
     pub gemm_peak_gflops: f64,
-    /// `||A - L L^T||_F / ||A||_F`.
+    /// `||A - L L^T||_F / ||A||_F`; `null`, as all that judges, where it was not computed (`tor build`).
     pub backward_error: f64,
     /// Whether the backward error is an estimate from 16 vectors (above n = 8192).
     pub backward_error_estimated: bool,
@@ -299,7 +299,7 @@ pub struct Measured {
     pub strehl_exact: Option<f64>,
     /// Marechal approximation, piston removed, first target.
     pub marechal: f64,
-    /// Every target.
+    /// Every target; empty where nothing was judged.
     pub targets: Vec<TargetResult>,
     /// Most memory the process held during this rule (the kernel's high-water mark, reset before each rule where it allows
     /// that; 0 where the system does not tell).

@@ -2,15 +2,15 @@
 
 use super::devices::devices;
 use super::factor::{Solved, Workspace, run_rule};
-use super::judge::{doubt, judge};
+use super::judge::{command_matrix, doubt, judge};
 use super::peak::gemm_rate;
 use super::problem::Problem;
 use super::ranks::{RankUse, of_all_ranks};
-use super::results::{Attempt, Extras, Measured, RuleResult, Seconds};
+use super::results::{Attempt, Extras, Measured, RuleResult, Seconds, TargetResult};
 use super::xray::xray;
 use super::{Error, Observer, OnNotSpd, Options, Outcome, memory};
+use crate::Matrix;
 use crate::params::Input;
-use crate::{Matrix, dm};
 use std::sync::Arc;
 use std::time::Instant;
 use zellige_dense::Rule;
@@ -33,17 +33,18 @@ pub(super) fn run<S: Session>(
     for line in &problem.plan.advice {
         observer.warn(line);
     }
-    let dx = match dx {
-        Some(dx) => dx,
-        None => dm::command_matrix(problem.system(), problem.cov.geometry())?.dx,
-    };
     observer.advance(1);
     let rt = s.runtime();
+    let dx = match dx {
+        _ if !options.judge => None,
+        None => Some(command_matrix(rt, problem.system(), problem.cov.geometry(), observer)?),
+        given => given,
+    };
     let picture = if s.rank() == 0 { xray(rt, &problem, options.xray, observer)? } else { None };
     let mut workspace = Workspace::default();
     let mut results = Vec::with_capacity(problem.plan.rules.len());
     for rule in &problem.plan.rules {
-        results.push(one(s, &problem, rule, options, &dx, &mut workspace, observer)?);
+        results.push(one(s, &problem, rule, options, dx.as_ref(), &mut workspace, observer)?);
     }
     point_to_float64(&mut results);
     let devices = devices(rt);
@@ -73,7 +74,7 @@ fn one<S: Session>(
     problem: &Problem,
     asked: &Rule,
     options: &Options,
-    dx: &Matrix,
+    dx: Option<&Matrix>,
     workspace: &mut Workspace,
     observer: &dyn Observer,
 ) -> Result<RuleResult, Error> {
@@ -133,7 +134,7 @@ fn measure(
     problem: &Problem,
     solved: Solved,
     options: &Options,
-    dx: &Matrix,
+    dx: Option<&Matrix>,
     ranks: &[Vec<u64>],
     result: &mut RuleResult,
     observer: &dyn Observer,
@@ -152,6 +153,7 @@ fn measure(
     let mut targets = Vec::with_capacity(problem.targets());
     let (mut images, mut warnings) = (Vec::new(), Vec::new());
     for (t, r) in solved.reconstructors.iter().enumerate() {
+        let Some(dx) = dx else { break };
         let (target, image) = judge(rt, problem.system(), &problem.cov, t, r, dx, options.exact, observer)?;
         if let Some(text) = doubt(&result.rule, &target, &image) {
             observer.warn(&text);
@@ -169,19 +171,20 @@ fn measure(
         eval: solved.error_seconds + start.elapsed().as_secs_f64(),
     };
     let flops = problem.plan.info.total_flops;
-    let first = targets[0].clone();
+    let first = targets.first().cloned();
+    let of_first = |figure: fn(&TargetResult) -> f64| first.as_ref().map_or(f64::NAN, figure);
     result.measured = Some(Measured {
         gemm_share: solved.share,
         flops,
         seconds,
         gflops: flops / (seconds.factor + seconds.solve).max(1e-9) / 1e9,
         gemm_peak_gflops,
-        backward_error: solved.error.value,
-        backward_error_estimated: !solved.error.exact,
-        trace_cee: first.trace_cee,
-        strehl_moao: first.strehl_moao,
-        strehl_exact: first.strehl_exact,
-        marechal: first.marechal,
+        backward_error: solved.error.map_or(f64::NAN, |error| error.value),
+        backward_error_estimated: solved.error.is_some_and(|error| !error.exact),
+        trace_cee: of_first(|target| target.trace_cee),
+        strehl_moao: of_first(|target| target.strehl_moao),
+        strehl_exact: first.as_ref().and_then(|target| target.strehl_exact),
+        marechal: of_first(|target| target.marechal),
         targets,
         peak_memory_bytes: memory::peak(),
         tile_bytes: uses.iter().map(|rank| rank.tile_bytes).sum(),

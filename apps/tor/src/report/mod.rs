@@ -99,6 +99,9 @@ fn rules(out: &mut String, outcome: &Outcome) {
          factorisation and solve; beside it that rate's share of a single tile product's in the rule's own type, measured on \
          all workers in the same run.",
     );
+    if outcome.survived() && !outcome.is_judged() {
+        out.push_str("<p>Nothing was judged: backward errors and Strehl ratios were not computed.</p>");
+    }
     out.push_str(&table::table(outcome));
     let refined = outcome.results.iter().filter(|r| !r.extras.residuals.is_empty());
     for result in refined {
@@ -116,7 +119,7 @@ fn rules(out: &mut String, outcome: &Outcome) {
 }
 
 fn several_targets(out: &mut String, outcome: &Outcome) {
-    if outcome.info.targets < 2 {
+    if outcome.info.targets < 2 || !outcome.is_judged() {
         return;
     }
     let survivors: Vec<_> =
@@ -146,7 +149,7 @@ fn several_targets(out: &mut String, outcome: &Outcome) {
 }
 
 fn strehl(out: &mut String, outcome: &Outcome) {
-    if !outcome.survived() {
+    if !outcome.is_judged() {
         return;
     }
     section(
@@ -342,6 +345,19 @@ mod tests {
         let tiles = outcome.edges.len() as u32 - 1;
         let counted: u32 = outcome.results[0].extras.map.counts.iter().flatten().sum();
         assert_eq!(counted, tiles * (tiles - 1) * (tiles - 2) / 6);
+    }
+
+    #[test]
+    fn a_page_without_a_judgement_says_so() {
+        let mut outcome = outcome(&["fp32"], vec![[0.0, 0.0], [5.0, -5.0]]);
+        let measured = outcome.results[0].measured.as_mut().unwrap();
+        measured.targets.clear();
+        (measured.backward_error, measured.strehl_moao) = (f64::NAN, f64::NAN);
+        measured.strehl_exact = None;
+        outcome.results[0].extras.images.clear();
+        let text = page(&outcome).unwrap().finish();
+        assert!(text.contains("were not computed") && !text.contains("NaN"));
+        assert!(!text.contains("<h2>Strehl") && !text.contains("Strehl ratio by target"));
     }
 
     #[test]

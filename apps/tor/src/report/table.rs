@@ -7,7 +7,7 @@ use zellige_app::svg::{escape, short};
 /// One line per rule.
 pub(super) fn table(outcome: &Outcome) -> String {
     let reference = outcome.reference();
-    let base = reference.and_then(|r| r.measured.as_ref()).map(|m| m.strehl_moao);
+    let base = reference.and_then(|r| r.measured.as_ref()).map(|m| m.strehl_moao).filter(|s| !s.is_nan());
     let mut out = String::from(
         r#"<div class="wide"><table><thead><tr><th>rule</th><th class="left">products by precision</th><th>backward<br>error</th>
 <th>Strehl<br>ratio</th><th>exact</th><th>change</th><th>factor<br>(s)</th><th>solve<br>(s)</th><th>Gflop/s</th>
@@ -53,10 +53,12 @@ fn numbers(out: &mut String, m: &Measured, base: Option<f64>, is_reference: bool
     }
     let _ = write!(out, "</div><small>{}</small></td>", words.join(", "));
     let mark = if m.backward_error_estimated { " ≈" } else { "" };
-    let _ = write!(out, "<td>{}{mark}</td><td>{:.5}</td>", short(m.backward_error), m.strehl_moao);
+    // NaN: nothing was judged.
+    let strehl = if m.strehl_moao.is_finite() { format!("{:.5}", m.strehl_moao) } else { "–".into() };
+    let _ = write!(out, "<td>{}{mark}</td><td>{strehl}</td>", short(m.backward_error));
     let exact = m.strehl_exact.map_or("–".into(), |s| format!("{s:.5}"));
     let change = match base {
-        _ if is_reference => "reference".into(),
+        Some(_) if is_reference => "reference".into(),
         Some(base) => format!("{:+.1e}", m.strehl_moao - base).replace('-', "−"),
         None => "–".into(),
     };

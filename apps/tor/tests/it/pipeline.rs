@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_runtime::Runtime;
 use zellige_test_data::data;
 use zellige_tor::files::{SlopeOrder, fits, npy};
-use zellige_tor::params::{Input, Mode, NoiseModel, parse, read};
+use zellige_tor::params::{Input, Mode, NoiseModel, parse, read, timed_system};
 use zellige_tor::pipeline::{
     self, Error, Foreign, Observer, OnNotSpd, Options, Outcome, Silent, TileChoice, Xray, covariance,
     evaluate, precheck, write_images, write_reconstructors,
@@ -241,6 +241,41 @@ fn a_reconstructor_survives_its_file_in_either_slope_order() {
     assert_eq!(image.number("TARGETX"), Some(9.0));
     assert_eq!(image.number("STREHL"), Some(want.targets[1].strehl_moao));
     assert_eq!(write_images(&folder.path().join("psf.fits"), &result.extras.images).unwrap().len(), 1);
+}
+
+#[test]
+fn without_a_judgement_there_is_the_same_reconstructor_and_nothing_else() {
+    let input = system(6);
+    let rt = runtime(2);
+    let judged = options(&["hp1:operand=1e-2"], 40);
+    let bare = Options { judge: false, ..judged.clone() };
+    let build = |options: &Options| pipeline::build(&rt, &input, options, &Silent).unwrap();
+    let (with, without) = (build(&judged), build(&bare));
+    assert!(with.results[0].extras.reconstructors == without.results[0].extras.reconstructors);
+    assert!(with.is_judged() && !without.is_judged() && without.survived());
+    let measured = without.results[0].measured.as_ref().unwrap();
+    assert!(measured.backward_error.is_nan() && measured.strehl_moao.is_nan() && measured.targets.is_empty());
+    let needed = |options: &Options| precheck(&input, options).unwrap().memory.total();
+    assert!(needed(&bare) < needed(&judged));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.fits");
+    write_reconstructors(&path, &without, &without.results[0], SlopeOrder::Xxyy).unwrap();
+    let image = fits::read(&path, Some("R")).unwrap();
+    assert_eq!((image.number("BACKERR"), image.number("STREHL")), (None, None));
+    assert_eq!(image.number("TARGETX"), Some(0.0));
+}
+
+/// The largest system on a node of 16 cores: minutes. More rules take longer, more workers less.
+#[test]
+fn a_judgement_is_estimated() {
+    let input = timed_system(86, false).unwrap();
+    let info = pipeline::info(&input.system, &input.atmosphere).unwrap();
+    let seconds = |rules, workers| info.judging_seconds(rules, workers);
+    assert!((300.0..900.0).contains(&seconds(1, 16)), "{}", seconds(1, 16));
+    assert!(seconds(2, 16) > 1.5 * seconds(1, 16) && seconds(1, 2) > 4.0 * seconds(1, 16));
+    let small = system(6);
+    assert!(pipeline::info(&small.system, &small.atmosphere).unwrap().judging_seconds(1, 1) < 0.1);
 }
 
 #[test]
