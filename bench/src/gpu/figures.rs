@@ -32,6 +32,8 @@ pub struct Figures {
     fuse_updates: u8,
     /// Triangular solves by inverses of diagonal blocks.
     by_inverses: bool,
+    /// Precision rule of the solves of reconstructors; `null`: that of the factorisation.
+    solve_precision: Option<String>,
     /// Streams for bodies, without the urgent one.
     streams: usize,
     /// One more stream for urgent bodies.
@@ -331,6 +333,7 @@ impl Figures {
             tile: sizes.tile,
             fuse_updates: sizes.fuse_updates,
             by_inverses: sizes.by_inverses,
+            solve_precision: sizes.solve_rule.as_ref().map(Rule::to_string),
             streams: sizes.tuning.streams,
             urgent_stream: sizes.tuning.urgent,
             depth: sizes.tuning.depth.launched,

@@ -110,7 +110,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { streams: 2, urgent: false, depth: LaunchDepth::default(), spins: None }
+        Tuning { streams: Gpu::STREAMS, urgent: false, depth: Gpu::DEPTH, spins: None }
     }
 }
 
@@ -136,6 +136,8 @@ pub struct Sizes {
     pub tile: u32,
     /// Rules of the factorisations.
     pub rules: Vec<Rule>,
+    /// The rule of the solves of reconstructors; `None`: that of the factorisation.
+    pub solve_rule: Option<Rule>,
     /// Most products on one tile in one task.
     pub fuse_updates: u8,
     /// Triangular solves of factorisations by inverses of diagonal blocks, where these are well-conditioned.
@@ -181,8 +183,9 @@ impl Sizes {
             n: if quick { vec![8192, 16_384] } else { vec![16_384, 32_768, 65_536, 100_352] },
             tile: 2048,
             rules: Vec::new(),
+            solve_rule: None,
             fuse_updates: 1,
-            by_inverses: false,
+            by_inverses: true,
             out_of_core: if quick { 16_384 } else { 32_768 },
             workers: Topology::discover().cores.len(),
             sparse,

@@ -11,7 +11,7 @@ use zellige_runtime::Trace;
 use zellige_tor::params::{Input, timed_system};
 use zellige_tor::pipeline::{self, Attempt, OnNotSpd, Options, Plan, TileChoice, Timing};
 
-use super::rates::{Conditions, TimeSplit, idle_share};
+use super::rates::{Conditions, TimeSplit};
 use super::run::Run;
 use crate::{Error, median, on_gpus};
 
@@ -63,8 +63,6 @@ pub(super) struct TorFigures {
     /// Of factorisation and solves, at the measured peaks of products.
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
-    /// Share of the time in which the GPU's worker was in no body, of the last run, covariances included.
-    idle_share: f64,
     /// Of the last run, from covariances to `R`.
     #[serde(flatten)]
     split: TimeSplit,
@@ -148,6 +146,7 @@ impl Run<'_> {
         let Some((memory, _)) = self.tried(&what, memory)? else { return Ok(None) };
         let options = Options {
             rules: vec![rule.to_string()],
+            solve_rule: self.sizes.solve_rule.as_ref().map(Rule::to_string),
             tile: match self.sizes.tor_tile {
                 None => TileChoice::AutoGpu { memory },
                 Some(tile) => TileChoice::Uniform(tile),
@@ -197,7 +196,6 @@ impl Run<'_> {
             tflops: last.work[1].flop() / both / 1e12,
             limit_seconds,
             fraction_of_limit: limit_seconds.map(|limit| limit / both),
-            idle_share: idle_share(&trace.report()),
             split: TimeSplit::of(&trace, last.total - last.preparation),
             conditions,
         }))

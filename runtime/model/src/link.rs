@@ -81,8 +81,8 @@ impl LinkModel {
     ///
     /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes between all
     /// pairs of the larger half of the sizes (Theil and Sen's estimator), where it is what counts; latency is
-    /// what the smallest size takes beyond it, and 0 if that is less than nothing. Where times do not grow with sizes, as within a GPU, whose memory is too fast for
-    /// that, the bandwidth is at least what the largest size shows, and that is taken.
+    /// what the smallest size takes beyond it, and 0 if that is less than nothing. Where times do not grow with
+    /// sizes, as within a GPU, the bandwidth is at least what the largest size shows, and that is taken.
     ///
     /// # Errors
     /// [`LinkError::TooFewSizes`], and those of [`LinkModel::new`].

@@ -6,8 +6,8 @@ use std::time::Instant;
 use zellige_bench::{PEERS, builder, check as go_on, test_matrix};
 use zellige_cuda::Gpu;
 use zellige_dense::{
-    GemmPrecision, PrecisionPolicy, Rule, SharedPolicy, SymmetricTiled, TileGrid, capability_for, cholesky,
-    residual,
+    GemmPrecision, PrecisionPolicy, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, capability_for,
+    cholesky_with, residual,
 };
 use zellige_files::observe::{Observer, Silent};
 use zellige_gpu::Driver;
@@ -294,9 +294,9 @@ fn factor(parts: &[Gpu], (n, tile): (usize, usize), row: FactorRow) -> Result<(V
     host.wait_all()?;
     drop(host);
     let rt = alone(parts).build()?;
-    let rule: SharedPolicy = "hp1:band=2".parse::<Rule>()?.into();
+    let rule: SharedPolicy = "hp1:band=2,panel=x3".parse::<Rule>()?.into();
     let start = Instant::now();
-    cholesky(&rt, &a, &rule)?.wait(&rt)?;
+    cholesky_with(&rt, &a, &rule, &Submission::default().by_inverses(true))?.wait(&rt)?;
     let seconds = start.elapsed().as_secs_f64();
     let (nodes, factor) = (rt.memory(), a.gather(&rt)?);
     drop(rt);

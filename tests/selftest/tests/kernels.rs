@@ -47,7 +47,9 @@ fn every_kernel_is_within_its_bounds() {
         println!("{check:?}");
         assert!(check.passed(), "{check:?}");
         // The mock sums in f64 as the reference does.
-        let exact = check.kernel == "convert" || check.precision == "fp64";
+        let exact = check.kernel == "convert" || check.precision == "fp64"
+            // Solved in f32, where the bound is that of halves in TF32.
+            || check.kernel == "trsm" && check.precision == "tf32";
         assert!(exact || check.error > 1e-3, "{check:?}: a bound that is never near");
     }
     // Each narrow tile of the conversions was made on the device, and each wide one from it.

@@ -45,7 +45,7 @@ clock rate (MHz) and the mean power (W) while it was measured, where NVML can be
 Examples
   All of it:    zellige bench gpu --json gpu.json
   A first look: zellige bench gpu --quick
-  One part:     zellige bench gpu --only cholesky --n 100352 --precision hp1:band=2 --streams 4 --urgent-stream --depth 4
+  One part:     zellige bench gpu --only cholesky --n 100352 --tile 3072 --precision hp1:operand=1e-2,panel=x3 --urgent-stream
 
 Exit codes: 0 measured, 1 a factor has other bits or something failed, 2 an option is wrong, 4 no GPU or not the libraries that it needs.";
 
@@ -166,18 +166,17 @@ pub struct BenchGpu {
     /// and ends), cusolver, cholesky (in tiles), memory, with-cpu, several, sparse, tor.
     #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
     pub only: Vec<Part>,
-    /// Let triangular solves multiply with inverses of diagonal blocks of 256, where these are
-    /// well-conditioned.
+    /// Let triangular solves substitute instead of multiplying with inverses of diagonal blocks.
     #[arg(long)]
-    pub by_inverses: bool,
+    pub by_substitution: bool,
     /// Streams on which bodies run concurrently.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub streams: u16,
     /// One more stream, of the highest priority, for bodies that are more urgent than all that is under way.
     #[arg(long)]
     pub urgent_stream: bool,
     /// Calls of bodies that the GPU is given before the first of them has ended; twice as many behind others.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub depth: u16,
     /// Microseconds for which a thread asks whether an operation has ended before it sleeps until then
     /// [default: 50 on 8 CPUs or more, else 0].
@@ -201,6 +200,9 @@ pub struct BenchGpu {
     /// Each rule is an option of its own, no list: rules contain commas.
     #[arg(long, value_name = "RULE", default_values = ["fp32", "x3,panel=x3", "hp1:band=2", "hp1:operand=1e-2,else=x3"])]
     pub precision: Vec<Rule>,
+    /// Precision rule of the solves of reconstructors [default: that of the factorisation].
+    #[arg(long, value_name = "RULE")]
+    pub solve_precision: Option<Rule>,
     /// Order of the matrix for runs with little memory [default: 32768].
     ///
     /// With --quick 16384.

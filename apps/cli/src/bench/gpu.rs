@@ -36,8 +36,9 @@ fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
         n: if args.n.is_empty() { usual.n } else { args.n.clone() },
         tile: args.tile,
         rules: args.precision.clone(),
+        solve_rule: args.solve_precision.clone(),
         fuse_updates: args.fuse_updates,
-        by_inverses: args.by_inverses,
+        by_inverses: !args.by_substitution,
         out_of_core: args.out_of_core.unwrap_or(usual.out_of_core),
         tor: if args.tor.is_empty() { usual.tor } else { TorSize::all(&args.tor) },
         tor_tile: match args.tor_tile {

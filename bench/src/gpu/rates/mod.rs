@@ -28,7 +28,7 @@ pub use predicted::Chosen;
 pub use replays::ReplayTimes;
 pub use routines::{Latencies, Routine, RoutineRate};
 pub use split::TimeSplit;
-pub use tiled::{CodeletTime, TiledBench, TiledRun, TiledTrace, idle_share};
+pub use tiled::{CodeletTime, TiledBench, TiledRun, TiledTrace};
 
 use crate::median;
 use crate::random::Random;

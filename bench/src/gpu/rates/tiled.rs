@@ -102,7 +102,7 @@ pub struct CodeletTime {
 }
 
 /// Share of the workers' time, from the first body's start to the last one's end, in which they were in no body.
-pub fn idle_share(report: &Report) -> f64 {
+fn idle_share(report: &Report) -> f64 {
     report.idle.iter().sum::<f64>() / report.idle.len().max(1) as f64
 }
 

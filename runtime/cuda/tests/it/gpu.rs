@@ -376,10 +376,10 @@ impl Routine {
 #[test]
 fn what_streams_take_is_left_to_them() {
     const MEMORY: u64 = 1 << 20;
-    const WORKSPACE: u64 = 300 << 10;
+    const WORKSPACE: u64 = 200 << 10;
     let mock = mock(|builder| builder.memory(MEMORY).workspace(WORKSPACE));
     let rt = Runtime::builder().workers(0).device(Gpu::new(mock.clone(), 0)).build().unwrap();
-    assert_eq!(rt.memory()[1].capacity, Some(MEMORY - MEMORY / 20 - 2 * WORKSPACE));
+    assert_eq!(rt.memory()[1].capacity, Some(MEMORY - MEMORY / 20 - Gpu::STREAMS as u64 * WORKSPACE));
     let values: Vec<_> = (0..12).map(|i| rt.register(vec![f64::from(i); 8000])).collect();
     for y in values.iter().cycle().take(36) {
         rt.submit(Routine, (update(y),)).unwrap();
@@ -400,7 +400,7 @@ fn what_does_not_fit_a_gpu_is_refused_with_the_sum() {
         let built = gpus.iter().cloned().fold(builder, |builder, gpu| builder.device(gpu)).build();
         built.map(drop).map_err(|error| error.to_string())
     };
-    let gpu = |number| Gpu::new(mock.clone(), number);
+    let gpu = |number| Gpu::new(mock.clone(), number).streams(2);
     assert_eq!(built(&[gpu(0), gpu(1).memory(800)]), Ok(()));
     assert_eq!(built(&[gpu(0).memory(300), gpu(1).memory(800), gpu(0).memory(400).streams(1)]), Ok(()));
     for (gpus, words) in [

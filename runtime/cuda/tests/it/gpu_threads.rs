@@ -87,7 +87,7 @@ fn what_libraries_keep_is_not_given_to_values() {
     const MEMORY: u64 = 1 << 20;
     let bytes = |kept: u64| {
         let mock = Arc::new(Mock::builder().memory(MEMORY).workspace(1000).libraries_keep(kept).build());
-        Gpu::new(mock, 0).bytes()
+        Gpu::new(mock, 0).streams(2).bytes()
     };
     assert_eq!(bytes(0), MEMORY - MEMORY / 20 - 2000);
     assert_eq!(bytes(MEMORY / 4), MEMORY - MEMORY / 4 - MEMORY / 20 - 2000);
