@@ -38,8 +38,8 @@ pub struct Figures {
     streams: usize,
     /// One more stream for urgent bodies.
     urgent_stream: bool,
-    /// Calls of bodies that the GPU is given before the first of them has ended.
-    depth: usize,
+    /// Calls of bodies that the GPU is given before the first of them has ended; `null`: as its memory suggests.
+    depth: Option<usize>,
     /// What was to be measured.
     parts: Vec<&'static str>,
     repeats: u16,
@@ -336,7 +336,7 @@ impl Figures {
             solve_precision: sizes.solve_rule.as_ref().map(Rule::to_string),
             streams: sizes.tuning.streams,
             urgent_stream: sizes.tuning.urgent,
-            depth: sizes.tuning.depth.launched,
+            depth: sizes.tuning.depth.map(|depth| depth.launched),
             parts: sizes.parts.iter().map(|part| part.name()).collect(),
             repeats: sizes.repeats,
             budget_seconds: sizes.budget.as_secs(),

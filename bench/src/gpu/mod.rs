@@ -102,21 +102,22 @@ pub struct Tuning {
     pub streams: usize,
     /// [`Gpu::urgent_stream`].
     pub urgent: bool,
-    /// [`Gpu::depth`].
-    pub depth: LaunchDepth,
+    /// [`Gpu::depth`]; `None`: as the GPU's memory suggests.
+    pub depth: Option<LaunchDepth>,
     /// [`Gpu::spins`]; `None`: as this machine suggests.
     pub spins: Option<Duration>,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { streams: Gpu::STREAMS, urgent: false, depth: Gpu::DEPTH, spins: None }
+        Tuning { streams: Gpu::STREAMS, urgent: false, depth: None, spins: None }
     }
 }
 
 impl Tuning {
     fn of(self, gpu: Gpu) -> Gpu {
-        let gpu = gpu.streams(self.streams).urgent_stream(self.urgent).depth(self.depth);
+        let gpu = gpu.streams(self.streams).urgent_stream(self.urgent);
+        let gpu = self.depth.into_iter().fold(gpu, Gpu::depth);
         self.spins.into_iter().fold(gpu, Gpu::spins)
     }
 }

@@ -15,6 +15,8 @@ use super::memory::GpuMemory;
 const SPINNING_CPUS: usize = 8;
 /// How long they ask then: about what it takes to be woken.
 const SPINS: Duration = Duration::from_micros(50);
+/// Bytes for values from which on [`Gpu::DEPTH`] is the default.
+const DEEP_FROM: u64 = 4 << 30;
 
 /// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which, and how
 /// much of its memory the runtime may use.
@@ -29,7 +31,7 @@ pub struct Gpu {
     memory: Option<u64>,
     streams: usize,
     urgent: bool,
-    depth: LaunchDepth,
+    depth: Option<LaunchDepth>,
     spins: Option<Duration>,
     page_lock_from: usize,
     /// What [`bytes`](Gpu::bytes) has found where nothing was said.
@@ -40,7 +42,9 @@ impl Gpu {
     /// Streams for bodies where nothing is said. With these and [`DEPTH`](Gpu::DEPTH) factorisation and solve of a
     /// reconstructor took a sixth less time on an H200 than with 2 streams and half the depth, and as long as with more.
     pub const STREAMS: usize = 3;
-    /// How many tasks it is given before it needs them, where nothing is said.
+    /// How many tasks it is given before it needs them, where nothing is said and values have 4 GiB or more. With less
+    /// it is half of that, [`LaunchDepth::default`]: what is given ahead holds its operands, and working space has to be
+    /// found beside them.
     pub const DEPTH: LaunchDepth = LaunchDepth { ahead: 4, launched: 4, ordered: 8 };
 
     /// GPU `number` of the driver, and all of its memory that is free once the libraries that are there have what
@@ -53,7 +57,7 @@ impl Gpu {
             memory: None,
             streams: Gpu::STREAMS,
             urgent: false,
-            depth: Gpu::DEPTH,
+            depth: None,
             spins: None,
             page_lock_from: POOLED_FROM,
             found: OnceLock::new(),
@@ -85,10 +89,10 @@ impl Gpu {
         self
     }
 
-    /// How many tasks it is given before it needs them (default [`DEPTH`](Gpu::DEPTH)).
+    /// How many tasks it is given before it needs them (default: see [`DEPTH`](Gpu::DEPTH)).
     #[must_use]
     pub fn depth(mut self, depth: LaunchDepth) -> Self {
-        self.depth = depth;
+        self.depth = Some(depth);
         self
     }
 
@@ -98,6 +102,12 @@ impl Gpu {
     pub fn spins(mut self, time: Duration) -> Self {
         self.spins = Some(time);
         self
+    }
+
+    /// How many tasks it will be given.
+    pub fn launch_depth(&self) -> LaunchDepth {
+        self.depth
+            .unwrap_or_else(|| if self.bytes() >= DEEP_FROM { Gpu::DEPTH } else { LaunchDepth::default() })
     }
 
     fn spin_time(&self) -> Duration {
@@ -244,7 +254,7 @@ impl DeviceSpec for Gpu {
             memory,
             self.computes(),
             self.urgent,
-            self.depth,
+            self.launch_depth(),
             self.spin_time(),
             opening.subnormals,
         )))

@@ -175,9 +175,10 @@ pub struct BenchGpu {
     /// One more stream, of the highest priority, for bodies that are more urgent than all that is under way.
     #[arg(long)]
     pub urgent_stream: bool,
-    /// Calls of bodies that the GPU is given before the first of them has ended; twice as many behind others.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub depth: u16,
+    /// Calls of bodies that the GPU is given before the first of them has ended; twice as many behind others
+    /// [default: 4, or 2 where values have less than 4 GiB].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub depth: Option<u16>,
     /// Microseconds for which a thread asks whether an operation has ended before it sleeps until then
     /// [default: 50 on 8 CPUs or more, else 0].
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=1_000_000))]

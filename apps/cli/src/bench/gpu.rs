@@ -23,14 +23,14 @@ fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
         return Err(CommandError::option("--tile", problem));
     }
     let usual = Sizes::usual(args.quick);
-    let depth = usize::from(args.depth);
+    let depth = args.depth.map(usize::from);
     Ok(Sizes {
         parts: if args.only.is_empty() { usual.parts } else { args.only.clone() },
         tuning: Tuning {
             streams: args.streams.into(),
             urgent: args.urgent_stream,
             spins: args.spins.map(|micros| Duration::from_micros(micros.into())),
-            depth: LaunchDepth { ahead: depth, launched: depth, ordered: 2 * depth },
+            depth: depth.map(|depth| LaunchDepth { ahead: depth, launched: depth, ordered: 2 * depth }),
         },
         routines: if args.routines.is_empty() { usual.routines } else { args.routines.clone() },
         n: if args.n.is_empty() { usual.n } else { args.n.clone() },

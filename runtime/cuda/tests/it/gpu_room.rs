@@ -75,7 +75,7 @@ fn check(rt: Runtime, mock: &Mock, vectors: Vec<Handle<Vec<f64>>>) {
     assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
 }
 
-/// Two streams, and working space for one body at a time.
+/// Several streams, and working space for one body at a time.
 #[test]
 fn a_body_waits_for_the_ends_of_others() {
     let mock = mock(|builder| builder.memory(100 * KIB as u64));
