@@ -15,8 +15,9 @@ use zellige_runtime::trace::{IdleEvent, TaskEvent};
 
 /// Largest tile of automatic edges.
 pub const LARGEST_TILE: usize = 512;
-/// Largest tiles of automatic edges for GPUs, in the order in which they are tried. In products of f16 that read and write a result in f32 an H200 does 520 Tflop/s
-/// with tiles of 2048, 640 with 3072 and 700 with 4096; with larger tiles solves and diagonal tiles take more of the time.
+/// Largest tiles of automatic edges for GPUs, in the order in which they are tried. In products of f16 that read and write
+/// a result in f32 an H200 does 520 Tflop/s with tiles of 2048, 640 with 3072 and 700 with 4096; with larger tiles solves
+/// and diagonal tiles take more of the time.
 const GPU_TILES: [usize; 4] = [3072, 2048, 1024, LARGEST_TILE];
 /// Edges for GPUs are multiples of it: columns begin where tensor cores take them as they lie.
 const GPU_STEP: usize = 16;

@@ -152,8 +152,8 @@ impl<'c> Ops<'c> {
         self.space.borrow().used
     }
 
-    /// What is put on the stream from here on may use the same working space as what was put there before, but for the first that were `used`: it runs
-    /// later.
+    /// What is put on the stream from here on may use the same working space as what was put there before, but for the
+    /// first that were `used`: it runs later.
     pub(crate) fn scratch_from(&self, used: usize) {
         self.space.borrow_mut().used = used;
     }
