@@ -41,7 +41,7 @@ impl VectorParts<'_> {
     }
 }
 
-/// The launch of `Y = A X` for the rows of some panels and 1 to 8 vectors, whose `count` numbers of a row lie beside each other, as
+/// The launch of `Y = A X` for the rows of some panels and 1 to 8 vectors, whose `count` numbers of a row are adjacent, as
 /// [`Panel::multiply_part`](crate::sell::Panel::multiply_part) of each, with its bits. Where a number `done` is given and is not 0, all rows stay as
 /// they are.
 ///

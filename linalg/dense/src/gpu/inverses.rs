@@ -31,7 +31,7 @@ impl Diagonals {
     }
 }
 
-/// Those of a factor in `f32`, kept with the factor while there is room.
+/// Those of a factor in `f32`, cached with the factor as far as memory allows.
 pub(super) fn diagonals(ops: &Ops<'_>, l: &OnGpu) -> Result<Diagonals, GpuError> {
     let n = l.shape.1;
     let rows = SOLVED.min(n);
@@ -160,4 +160,31 @@ pub(super) fn tell_ways(
         then(diagonal_blocks(n).zip(norms).map(|((_, width), &both)| Way::new(width, both)).collect());
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bounds of a block of 256 columns: `2^-14`, `2^-12` and `2^-8` by the roundoff `2^-24`.
+    #[test]
+    fn the_condition_of_a_block_says_how_its_columns_are_solved() {
+        let way = |exponent: i32| Way::new(256, [2.0f64.powi(exponent), 1.0]);
+        assert_eq!([way(8), way(10)], [Way::MultiplyInX3; 2]);
+        assert_eq!([way(11), way(12)], [Way::Multiply; 2]);
+        assert_eq!([way(13), way(16)], [Way::Refine; 2]);
+        assert_eq!([way(17), way(1000)], [Way::Substitute; 2]);
+        assert_eq!(Way::new(256, [f64::NAN, 1.0]), Way::Substitute);
+        assert_eq!(Way::new(256, [f64::INFINITY, 0.0]), Way::Substitute);
+    }
+
+    #[test]
+    fn each_block_has_its_way() {
+        let ways: Vec<Way> = Way::ALL.into_iter().cycle().skip(1).take(40).collect();
+        let packed: Ways = ways.iter().copied().collect();
+        for (block, way) in (0..).zip(ways) {
+            assert_eq!(packed.of(block), if block < 32 { way } else { Way::Substitute }, "{block}");
+        }
+        assert_eq!([Way::Substitute; 3].into_iter().collect::<Ways>(), Ways::NONE);
+    }
 }

@@ -166,13 +166,13 @@ fn goes_at_once(rt: &Runtime, [to, from]: [&Space; 2], bytes: u64) -> bool {
     let mut devices = nodes.iter().filter(|node| node.device.is_some());
     let (Some(device), None) = (devices.next(), devices.next()) else { return false };
     let vectors = to.bytes(MOST_COLUMNS) + from.bytes(MOST_COLUMNS);
-    let has_room = device.capacity.is_none_or(|capacity| bytes.saturating_add(vectors) <= capacity / 2);
+    let fits = device.capacity.is_none_or(|capacity| bytes.saturating_add(vectors) <= capacity / 2);
     let lengths: Vec<usize> = from.ranges().map(|range| range.len()).collect();
     let is_even = lengths.split_last().is_some_and(|(&last, others)| {
         others.iter().all(|&length| length == lengths[0] && length.is_multiple_of(ELEMENTS))
             && last <= lengths[0]
     });
-    has_room && is_even && from.parts().max(to.parts()) <= PARTS
+    fits && is_even && from.parts().max(to.parts()) <= PARTS
 }
 
 /// Whole elements of every edge.
