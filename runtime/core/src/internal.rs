@@ -3,10 +3,11 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use crate::data::{AnyHandle, Data, Handle, HandleCore};
 use crate::deps::{AccessRights, Mode};
-use crate::engine::graph::Graph;
+use crate::engine::graph::{Graph, Recorder};
 use crate::engine::{check_access, check_aliases, sort_by_handle};
 use crate::error::{Error, Failure};
 use crate::format::Format;
@@ -15,6 +16,7 @@ use crate::runtime::Runtime;
 use crate::task::TaskRef;
 
 pub use crate::engine::Event;
+pub use crate::engine::graph::{Described, Placement};
 pub use crate::engine::transfer::plan::Times;
 pub use crate::error::panic_message;
 pub use crate::mutant::mutant;
@@ -49,6 +51,11 @@ pub fn longest_path(graph: &Graph, length: impl Fn(usize) -> f64) -> Vec<usize> 
 /// An event that tasks of the runtime can come after.
 pub fn event(rt: &Runtime, name: &'static str) -> Result<Event, Error> {
     Event::new(rt.shared(), name)
+}
+
+/// The zero of the runtime's traces.
+pub fn trace_start(rt: &Runtime) -> Instant {
+    rt.shared().started()
 }
 
 /// Calls `then` with the failure of `task`, if it has one, as soon as it has ended, on the thread that ends it.
@@ -102,25 +109,24 @@ pub struct Named {
     pub format: Format,
 }
 
-/// The name of a task that has been described, its coordinates (`u32::MAX` where there are none), and its
-/// accesses in the order of its operands.
+/// The accesses of a task that has been described, in the order of its operands.
 ///
 /// # Errors
 /// Those that a submission would have for its accesses; `written`: whether a handle will have had a writer, and
 /// an error for one that nobody knows.
-pub fn outline<B: Body>(
-    spec: &Spec<B>,
+pub fn outline<B: Body + ?Sized>(
+    name: &'static str,
+    body: &B,
     written: impl Fn(u64, &dyn Fn() -> String) -> Result<bool, Error>,
     out: &mut Vec<Named>,
-) -> Result<(&'static str, [u32; 3]), Error> {
-    let name = spec.options.name;
+) -> Result<(), Error> {
     let mut accesses = Accesses::new();
-    spec.body.declare(&mut accesses);
+    body.declare(&mut accesses);
     let mut formats = Formats::new();
-    if spec.body.selects() {
+    if body.selects() {
         formats.resize(accesses.len(), Format::NATIVE);
     } else {
-        spec.body.plan(&[], &mut formats);
+        body.plan(&[], &mut formats);
     }
     out.clear();
     let named = |(access, format): (&Declared<'_>, Format)| Named {
@@ -136,5 +142,20 @@ pub fn outline<B: Body>(
         let rights: AccessRights = access.base.chain.lock().rights;
         check_access(name, access, written, rights)?;
     }
-    Ok((name, spec.options.info.coords.unwrap_or([u32::MAX; 3])))
+    Ok(())
+}
+
+/// A recorder of the tasks that `placement` says; see [`cut`].
+pub fn placed_recorder(placement: Box<dyn Placement>) -> Recorder {
+    Recorder::placed(placement)
+}
+
+/// How the tasks that were recorded since the last [`cut`] access a handle, if they do.
+pub fn recorded_mode(recorder: &Recorder, handle: u64) -> Option<Mode> {
+    recorder.mode_of(handle)
+}
+
+/// The tasks that were recorded since the last cut, if there are any. What is recorded from here on is another graph.
+pub fn cut(recorder: &Recorder) -> Option<Graph> {
+    recorder.cut()
 }

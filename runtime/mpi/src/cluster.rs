@@ -1,88 +1,38 @@
 //! One rank of several that run one program.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use zellige_runtime::data::ReadGuard;
-use zellige_runtime::internal::{Body, Named, Spec, WeakHandle, event, number_of, outline};
-use zellige_runtime::{Data, Error, Format, Handle, Meta, Mode, Runtime, Submit, TaskRef};
+use zellige_runtime::internal::{
+    Body, Spec, WeakHandle, event, number_of, outline, placed_recorder, trace_start,
+};
+use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Submit, TaskRef, Trace};
 
+use crate::data::{Datum, State, form_of, format_of, relays, sender};
 use crate::error::ClusterError;
-use crate::journal::{mix, mix_text};
+use crate::journal::NO_COORDS;
 use crate::progress::{Driver, Progress, Traffic, is_remote};
-use crate::remote::{Remote, WHOLE};
+use crate::recording::{Placing, Recording, Step};
+use crate::remote::WHOLE;
 use crate::transport::Transport;
 use crate::wire::{Key, Message};
 
 /// One rank of several that run one program: a [`Runtime`] and its communicator. See the [crate](crate).
 ///
-/// It is used by one thread, which makes the same calls in the same order as those of the other ranks. Dropping it waits
+/// It is used by one thread at a time, which makes the same calls in the same order as those of the other ranks. Dropping it waits
 /// for the tasks of this rank.
 pub struct Cluster {
     progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,
-    state: RefCell<State>,
+    state: Arc<Mutex<State>>,
     /// Stands for every task that runs on another rank.
     elsewhere: TaskRef,
     runtime: Runtime,
 }
-
-#[derive(Default)]
-struct State {
-    data: HashMap<u64, Datum, BuildHasherDefault<Multiply>>,
-    next_tag: u64,
-    /// With so many data those that nobody can name any more are looked for.
-    sweep_at: usize,
-    calls: u64,
-    /// Of the task that is being submitted.
-    accesses: Vec<Named>,
-}
-
-/// What every rank knows of a datum; and what only those know that have its newest version, or a replica.
-struct Datum {
-    remote: Box<dyn Remote>,
-    tag: u64,
-    /// The rank whose tasks write it, once that is decided.
-    owner: Option<usize>,
-    /// The rank that has the newest version, if there is one.
-    location: usize,
-    version: u64,
-    /// It has a version.
-    written: bool,
-    /// Its values can leave their process.
-    travels: bool,
-    /// In which a value of it was registered or is expected: asked for in this, it is sent as it is.
-    usual: Format,
-    /// Elsewhere: the form of the newest version that is here, or on its way.
-    here: Option<Format>,
-    /// At its location: where it was sent, in which form.
-    sent: Vec<(usize, Format)>,
-}
-
-/// Hashes handles' numbers, which nobody chooses to collide.
-#[derive(Default)]
-struct Multiply(u64);
-
-impl Hasher for Multiply {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = mix(self.0, number);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-const NO_COORDS: [u32; 3] = [u32::MAX; 3];
 
 /// So long a rank that something is needed from may say nothing, not even that it is there.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -108,7 +58,8 @@ impl Cluster {
         transport: impl Transport,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        let progress = Arc::new(Progress::new(&transport, timeout, runtime.canceller()));
+        let progress =
+            Arc::new(Progress::new(&transport, timeout, trace_start(&runtime), runtime.canceller()));
         let driver = Driver::new(Arc::clone(&progress), transport);
         let elsewhere = event(&runtime, "a task on another rank")?.task().clone();
         let thread = std::thread::Builder::new()
@@ -118,8 +69,7 @@ impl Cluster {
                 what: "starting the progress thread".into(),
                 cause: error.to_string(),
             })?;
-        let state = RefCell::new(State { sweep_at: 1024, ..State::default() });
-        Ok(Cluster { progress, thread: Some(thread), state, elsewhere, runtime })
+        Ok(Cluster { progress, thread: Some(thread), state: Arc::default(), elsewhere, runtime })
     }
 
     /// This rank's number, from 0.
@@ -165,7 +115,7 @@ impl Cluster {
     /// [`Error::Foreign`] for one of somebody else's.
     pub fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error> {
         self.check_rank(rank)?;
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state.lock();
         let datum = state.find(handle)?;
         if datum.written {
             return Err(Error::Config(format!(
@@ -183,7 +133,7 @@ impl Cluster {
     /// # Errors
     /// [`Error::Foreign`] for one that was not registered here.
     pub fn owner_of<D: Data>(&self, handle: &Handle<D>) -> Result<Option<usize>, Error> {
-        Ok(self.state.borrow_mut().find(handle)?.owner)
+        Ok(self.state.lock().find(handle)?.owner)
     }
 
     /// True if tasks that write the datum run on this rank: what only they need, other ranks need not make.
@@ -220,6 +170,33 @@ impl Cluster {
         }
     }
 
+    /// What the runtimes of all ranks have recorded, as one trace on rank 0 ([`Trace::merged`]); `None` on the others, and where a rank recorded nothing
+    /// ([`RuntimeBuilder::trace`](zellige_runtime::RuntimeBuilder::trace)). The ranks' clocks are compared by messages, to some tens of microseconds.
+    /// Waits for all tasks. Collective.
+    ///
+    /// # Errors
+    /// Those of [`wait_all`](Cluster::wait_all).
+    pub fn take_trace(&self) -> Result<Option<Trace>, Error> {
+        self.wait_all()?;
+        self.runtime.wait_transfers()?;
+        let mut own = self.progress.began()?.to_le_bytes().to_vec();
+        if let Some(trace) = self.runtime.take_trace() {
+            let writing = |error: std::io::Error| Error::Config(format!("a trace of a rank: {error}"));
+            trace.write_native(&mut own).map_err(writing)?;
+        }
+        let said = (0..self.ranks()).map(|rank| self.register_on(rank, || own.clone()));
+        let said: Vec<Handle<Vec<u8>>> = said.collect::<Result<_, _>>()?;
+        let mut ranks = Vec::new();
+        for said in &said {
+            let Some(bytes) = self.read_on(0, said)? else { continue };
+            let trace = bytes.split_first_chunk().and_then(|(began, trace)| {
+                Some((Trace::read_native(trace).ok()?, i64::from_le_bytes(*began)))
+            });
+            ranks.extend(trace);
+        }
+        Ok((ranks.len() == self.ranks()).then(|| Trace::merged(ranks)))
+    }
+
     /// Brings a value to all ranks, waits for it, and reads it in place. Collective.
     ///
     /// # Errors
@@ -253,12 +230,111 @@ impl Cluster {
         self.runtime.take(handle)
     }
 
+    /// Gives a value of this rank's own a handle. It never travels: other ranks have other values for theirs, and a task uses that of the rank where it
+    /// runs, which its other operands decide. Parts of a matrix that only their owner's tasks read are such.
+    pub fn register_local<D: Data>(&self, value: D) -> Handle<D> {
+        let handle = self.runtime.register(value);
+        self.keep_local(number_of(&handle));
+        handle
+    }
+
+    pub(crate) fn keep_local(&self, handle: u64) {
+        self.state.lock().local.insert(handle);
+        self.progress.journal.lock().record("register_local", NO_COORDS, None, 0);
+    }
+
+    /// The value of rank 0, on all ranks: for decisions that depend on time. Collective.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`] if the ranks cannot go on together.
+    pub fn agree(&self, value: u64) -> Result<u64, Error> {
+        let decision = self.register_on(0, || value)?;
+        let value = *self.read(&decision)?;
+        self.release(decision)?;
+        Ok(value)
+    }
+
+    /// Writes down the tasks that `build` submits to the recorder, without running them. All ranks make the same recording; each keeps its own tasks, and
+    /// what it sends and receives for them. Tasks of other ranks cost nothing in a replay.
+    ///
+    /// ```
+    /// use zellige_mpi::{Cluster, run_local};
+    /// use zellige_runtime::{Error, Submit, read, update};
+    ///
+    /// fn program(cluster: &Cluster) -> Result<f64, Error> {
+    ///     let x = cluster.register_on(0, || 1.0f64)?;
+    ///     let y = cluster.register_on(1, || 0.0f64)?;
+    ///     let step = cluster.record(|g| {
+    ///         g.task("add").operands((read(&x), update(&y))).cpu(|(x, y)| *y += x).submit()?; // on rank 1
+    ///         g.task("double").operands((update(&x),)).cpu(|(x,)| *x *= 2.0).submit().map(drop) // on rank 0
+    ///     })?;
+    ///     (0..4).try_for_each(|_| cluster.replay(&step))?;
+    ///     cluster.take(y)
+    /// }
+    ///
+    /// assert_eq!(run_local(2, 1, program)?.into_iter().collect::<Result<Vec<_>, _>>()?, [15.0, 15.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Whatever `build` returns; those of a submission.
+    pub fn record<E: From<Error>>(
+        &self,
+        build: impl FnOnce(&Recorder) -> Result<(), E>,
+    ) -> Result<Recording, E> {
+        let placing = Placing::new(&self.state, &self.progress, &self.elsewhere);
+        let recorder = placed_recorder(Box::new(placing.clone()));
+        build(&recorder)?;
+        Ok(placing.finish(&recorder))
+    }
+
+    /// Runs a recording, as if its tasks were submitted here. All ranks replay the same one. Waits for nothing.
+    ///
+    /// # Errors
+    /// As a submission.
+    pub fn replay(&self, recording: &Recording) -> Result<(), Error> {
+        self.progress.check()?;
+        self.progress.journal.lock().record("replay", NO_COORDS, None, recording.number);
+        let replayed = self.replay_steps(recording);
+        if let Err(error) = &replayed {
+            let why = format!("a replay was refused there: {error}");
+            self.progress.aborts(ClusterError::Aborted { rank: self.rank(), why });
+        }
+        replayed
+    }
+
+    fn replay_steps(&self, recording: &Recording) -> Result<(), Error> {
+        let state = &mut *self.state.lock();
+        // A datum whose handles are gone is named by no task of this rank.
+        for (handle, forms) in &recording.before {
+            let Some(datum) = state.data.get_mut(handle) else { continue };
+            for &(to, format) in forms {
+                datum.check_travels(datum.location, to)?;
+                self.bring(datum, format, to)?;
+            }
+        }
+        for step in &recording.steps {
+            match step {
+                Step::Run(bindings, _) => drop(self.runtime.replay(bindings)?),
+                Step::Bring { handle, format, to } => {
+                    let Some(datum) = state.data.get_mut(handle) else { continue };
+                    self.bring(datum, *format, *to)?;
+                }
+                Step::Written { handle, rank, times } => {
+                    let Some(datum) = state.data.get_mut(handle) else { continue };
+                    self.is_written(datum, *rank, *times)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the use of a handle on all ranks. Collective, and waits for nothing.
     ///
     /// # Errors
     /// [`Error::Foreign`] for one that was not registered here.
     pub fn release<D: Data>(&self, handle: Handle<D>) -> Result<(), Error> {
-        let tag = self.state.borrow_mut().find(&handle)?.tag;
+        let tag = self.state.lock().find(&handle)?.tag;
         self.progress.journal.lock().record("release", NO_COORDS, Some(tag), 0);
         self.runtime.release(handle);
         Ok(())
@@ -279,26 +355,18 @@ impl Cluster {
 
     /// A handle is a datum of the cluster from now on.
     fn knows<D: Data>(&self, handle: &Handle<D>, owner: Option<usize>, written: bool, usual: Format) {
-        let state = &mut *self.state.borrow_mut();
-        if state.data.len() >= state.sweep_at {
-            state.data.retain(|_, datum| datum.remote.is_alive());
-            state.sweep_at = 1024.max(2 * state.data.len());
-        }
-        let tag = state.next_tag;
-        state.next_tag += 1;
         let datum = Datum {
             remote: Box::new(WeakHandle::new(handle)),
-            tag,
+            tag: 0,
             owner,
             location: owner.unwrap_or_default(),
             version: 0,
             written,
             travels: D::portability().is_some(),
             usual,
-            here: None,
-            sent: Vec::new(),
+            replicas: Vec::new(),
         };
-        state.data.insert(number_of(handle), datum);
+        let tag = self.state.lock().add(number_of(handle), datum);
         let what = if written { "register" } else { "register_empty" };
         self.progress.journal.lock().record(
             what,
@@ -312,7 +380,7 @@ impl Cluster {
     fn begins(&self, what: &'static str, tag: Option<u64>) -> u64 {
         self.progress.journal.lock().record(what, NO_COORDS, tag, 0);
         self.progress.compare();
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state.lock();
         state.calls += 1;
         state.calls
     }
@@ -324,135 +392,90 @@ impl Cluster {
         handle: &Handle<D>,
         ranks: impl Iterator<Item = usize>,
     ) -> Result<(), Error> {
-        let tag = self.state.borrow_mut().find(handle)?.tag;
+        let tag = self.state.lock().find(handle)?.tag;
         self.begins(what, Some(tag));
         self.progress.check()?;
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state.lock();
         let datum = state.find(handle)?;
         if !datum.written {
             return Err(Error::Unwritten { task: what.into(), handle: handle.name() });
         }
         for rank in ranks {
-            self.check_travels(datum, rank)?;
+            datum.check_travels(datum.location, rank)?;
             self.bring(datum, WHOLE, rank)?;
         }
         Ok(())
     }
 
-    fn check_travels(&self, datum: &Datum, to: usize) -> Result<(), Error> {
-        if datum.location == to || datum.travels {
-            return Ok(());
-        }
-        Err(Error::Config(format!(
-            "{} is on rank {} and needed on rank {to}, and its data type stays in its process \
-             (Data::portability)",
-            datum.remote.name(),
-            datum.location
-        )))
-    }
-
     /// Sees to it that `to` gets the newest version of a datum, in a form that does for who wants it in `format`.
     fn bring(&self, datum: &mut Datum, format: Format, to: usize) -> Result<(), Error> {
-        let (me, from) = (self.rank(), datum.location);
-        if from == to || (me != from && me != to) {
+        let (me, location) = (self.rank(), datum.location);
+        if location == to || !(me == location || me == to || relays(self.ranks())) {
             return Ok(());
         }
-        let format = if format == datum.usual { WHOLE } else { format };
-        let has = if me == to {
-            datum.here
-        } else {
-            datum.sent.iter().find(|(rank, _)| *rank == to).map(|&(_, form)| form)
-        };
-        let form = match has {
-            None => format,
-            Some(has) if has == WHOLE || has == format => return Ok(()),
-            // A narrow form has lost what others are made of.
-            Some(_) => WHOLE,
-        };
+        let Some(form) = datum.form_for(form_of(&datum.replicas, to), format) else { return Ok(()) };
+        let from = sender(&datum.replicas, form, location);
+        datum.replicas.retain(|(rank, _)| *rank != to);
+        datum.replicas.push((to, form));
         let key = Key { tag: datum.tag, version: datum.version, format: form };
         if me == to {
-            datum.here = Some(form);
             datum.remote.receive(&self.runtime, &self.progress, key, from)
-        } else {
-            datum.sent.retain(|(rank, _)| *rank != to);
-            datum.sent.push((to, form));
+        } else if me == from {
             datum.remote.send(&self.runtime, &self.progress, key, to)
+        } else {
+            Ok(())
         }
     }
 
-    /// A task on `rank` has written a datum.
-    fn is_written(&self, datum: &mut Datum, rank: usize) -> Result<(), Error> {
-        let had_it = datum.written && (datum.location == self.rank() || datum.here.is_some());
-        datum.version += 1;
-        (datum.written, datum.location, datum.here) = (true, rank, None);
-        datum.sent.clear();
+    /// Tasks have written a datum so many times, the last of them on `rank`.
+    fn is_written(&self, datum: &mut Datum, rank: usize, times: u64) -> Result<(), Error> {
+        let has_replica = || form_of(&datum.replicas, self.rank()).is_some();
+        let had_it = datum.written && (datum.location == self.rank() || has_replica());
+        datum.version += times;
+        (datum.written, datum.location) = (true, rank);
+        datum.replicas.clear();
         if had_it && rank != self.rank() { datum.remote.forget(&self.runtime) } else { Ok(()) }
     }
-}
-
-impl State {
-    fn find<D: Data>(&mut self, handle: &Handle<D>) -> Result<&mut Datum, Error> {
-        self.data.get_mut(&number_of(handle)).ok_or_else(|| not_here(handle.name()))
-    }
-}
-
-fn not_here(handle: String) -> Error {
-    Error::Foreign { what: format!("{handle}, which was not registered with this cluster,") }
 }
 
 impl Submit for Cluster {
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
         self.progress.check()?;
-        let State { data, accesses, .. } = &mut *self.state.borrow_mut();
-        let written = |handle: u64, name: &dyn Fn() -> String| {
-            data.get(&handle).map(|datum| datum.written).ok_or_else(|| not_here(name()))
-        };
-        let (name, coords) = outline(&spec, written, accesses)?;
-        let mut hash = mix_text(0, name);
-        let mut first = None;
-        let (mut of_writes, mut of_reads) = (None, None);
-        // Something that the task reads is here; something cannot leave its process.
-        let (mut here, mut stays) = (false, false);
-        for access in &*accesses {
-            let Some(datum) = data.get(&access.handle) else { continue };
-            first.get_or_insert(datum.tag);
-            let place = if access.mode.writes() { &mut of_writes } else { &mut of_reads };
-            *place = place.or(datum.owner);
-            hash = mix(mix(hash, datum.tag), access.mode as u64 | (u64::from(access.format.0) << 8));
-            if access.mode.reads() {
-                here |= datum.location == self.rank();
-                stays |= !datum.travels;
-            }
-        }
-        let rank = of_writes.or(of_reads).unwrap_or(0);
-        let reads = |access: &&Named| access.mode.reads();
-        if stays {
-            for access in accesses.iter().filter(reads) {
-                self.check_travels(&data[&access.handle], rank)?;
+        let state = &mut *self.state.lock();
+        let mut accesses = std::mem::take(&mut state.accesses);
+        let (name, coords, body) = spec.parts();
+        let written = |handle, name: &dyn Fn() -> String| state.is_written(handle, name);
+        outline(name, body, written, &mut accesses)?;
+        let place = state.place(self.rank(), name, &accesses);
+        let rank = place.rank;
+        if place.stays {
+            for access in accesses.iter().filter(|access| access.mode.reads()) {
+                let Some(datum) = state.data.get(&access.handle) else { continue };
+                datum.check_travels(datum.location, rank)?;
             }
         }
         // From here on all ranks do the same, or none can go on.
-        self.progress.journal.lock().record(name, coords, first, hash);
+        self.progress.journal.lock().record(name, coords, place.first, place.hash);
         let submit = || {
             // Who does not run the task and has nothing that it reads only notes what it writes.
-            if here || rank == self.rank() {
-                for access in accesses.iter().filter(reads) {
-                    let Some(datum) = data.get_mut(&access.handle) else { continue };
-                    let format = if access.mode == Mode::Read { access.format } else { WHOLE };
-                    self.bring(datum, format, rank)?;
+            if place.is_source || rank == self.rank() || relays(self.ranks()) {
+                for access in accesses.iter().filter(|access| access.mode.reads()) {
+                    let Some(datum) = state.data.get_mut(&access.handle) else { continue };
+                    self.bring(datum, format_of(access), rank)?;
                 }
             }
             let task =
                 if rank == self.rank() { self.runtime.submit_spec(spec)? } else { self.elsewhere.clone() };
             for access in accesses.iter().filter(|access| access.mode.writes()) {
-                if let Some(datum) = data.get_mut(&access.handle) {
+                if let Some(datum) = state.data.get_mut(&access.handle) {
                     datum.owner.get_or_insert(rank);
-                    self.is_written(datum, rank)?;
+                    self.is_written(datum, rank, 1)?;
                 }
             }
             Ok(task)
         };
         let submitted: Result<TaskRef, Error> = submit();
+        state.accesses = accesses;
         if let Err(error) = &submitted {
             let why = format!("task {name} was refused there: {error}");
             self.progress.aborts(ClusterError::Aborted { rank: self.rank(), why });

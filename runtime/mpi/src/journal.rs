@@ -6,6 +6,9 @@ use std::collections::VecDeque;
 /// So many of the last steps are kept.
 const KEPT: usize = 1 << 14;
 
+/// For what has no coordinates.
+pub(crate) const NO_COORDS: [u32; 3] = [u32::MAX; 3];
+
 /// The steps of a rank: registrations, tasks and collective calls.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {

@@ -3,11 +3,13 @@
 #![deny(unsafe_code)]
 
 mod cluster;
+mod data;
 mod distribution;
 mod error;
 mod journal;
 mod local;
 mod progress;
+mod recording;
 mod remote;
 mod session;
 mod transport;
@@ -21,6 +23,7 @@ pub use distribution::{BlockCyclic, Contiguous, Distribution};
 pub use error::{ClusterError, RemoteError};
 pub use local::{Local, run_local};
 pub use progress::Traffic;
+pub use recording::Recording;
 pub use transport::{Transport, TransportError, Waker};
 #[cfg(feature = "mpi")]
 pub use world::{Mpi, MpiTransport};

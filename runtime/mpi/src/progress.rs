@@ -21,6 +21,9 @@ const MOST_FAILURES: usize = 1000;
 /// How long journals of ranks that do not answer are waited for.
 const ANSWER: Duration = Duration::from_secs(2);
 
+/// So often a rank asks for the first one's time.
+const QUESTIONS: u64 = 32;
+
 /// What a receiving task finds: the message with the value, or why there is none.
 pub(crate) type Arrival = Result<Vec<u8>, Arc<Failure>>;
 /// Where it finds that.
@@ -65,6 +68,8 @@ struct State {
     /// The collective call in which the submitting thread waits.
     waits_in: Option<u64>,
     broken: Option<ClusterError>,
+    /// The last question for the first rank's time that was answered, and the answer.
+    time: Option<(u64, u64)>,
     /// Failures that have come from others or were told to them, each once.
     failures: Vec<Arc<Failure>>,
     traffic: Traffic,
@@ -79,6 +84,8 @@ pub(crate) struct Progress {
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
     timeout: Duration,
+    /// The zero of this rank's trace.
+    started: Instant,
     waker: Waker,
     outgoing: Mutex<Vec<(usize, Vec<u8>)>>,
     state: Mutex<State>,
@@ -89,13 +96,19 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(transport: &impl Transport, timeout: Duration, canceller: Canceller) -> Self {
+    pub(crate) fn new(
+        transport: &impl Transport,
+        timeout: Duration,
+        started: Instant,
+        canceller: Canceller,
+    ) -> Self {
         let (rank, ranks) = (transport.rank(), transport.ranks());
         let state = State { gone: (0..ranks).map(|_| None).collect(), ..State::default() };
         Progress {
             rank,
             ranks,
             timeout,
+            started,
             waker: transport.waker(),
             outgoing: Mutex::default(),
             state: Mutex::new(state),
@@ -209,6 +222,44 @@ impl Progress {
             }
             self.agreement.wait(&mut state);
         }
+    }
+
+    /// When this rank's trace began, in the trace of the first rank (ns): by the quickest of several questions, half of whose time the answer took.
+    pub(crate) fn began(&self) -> Result<i64, Error> {
+        if self.rank == 0 {
+            return Ok(0);
+        }
+        let mut best: Option<(Duration, i64)> = None;
+        for number in 0..QUESTIONS {
+            let asked = Instant::now();
+            self.post(0, Message::AskTime { number }.encode(self.rank));
+            let there = self.time_of(number)?;
+            let took = asked.elapsed();
+            let here = (asked.saturating_duration_since(self.started) + took / 2).as_nanos() as i64;
+            if best.is_none_or(|(least, _)| took < least) {
+                best = Some((took, there as i64 - here));
+            }
+        }
+        Ok(best.map_or(0, |(_, began)| began))
+    }
+
+    /// Waits for the answer to a question.
+    fn time_of(&self, number: u64) -> Result<u64, Error> {
+        let mut state = self.state.lock();
+        // The first rank is needed, as in a collective call.
+        state.waits_in = Some(u64::MAX);
+        let answer = loop {
+            match state.time {
+                Some((answered, now)) if answered == number => break Ok(now),
+                _ => {}
+            }
+            if let Some(error) = state.nothing_from(0, "the time of a trace") {
+                break Err(error.into());
+            }
+            self.agreement.wait(&mut state);
+        };
+        state.waits_in = None;
+        answer
     }
 
     /// That the rank is there, and what its steps so far were.
@@ -506,6 +557,14 @@ impl<T: Transport> Driver<T> {
             Message::Cancel => progress.canceller.cancel_all(),
             Message::Leave { steps } => {
                 progress.is_gone(from, ClusterError::Left { rank: from, steps, what: String::new() });
+            }
+            Message::AskTime { number } => {
+                let now = progress.started.elapsed().as_nanos() as u64;
+                progress.post(from, Message::Time { number, now }.encode(progress.rank));
+            }
+            Message::Time { number, now } => {
+                progress.state.lock().time = Some((number, now));
+                progress.agreement.notify_all();
             }
             Message::Abort(why) => progress.breaks(ClusterError::Aborted { rank: from, why }),
         }

@@ -1,11 +1,30 @@
 //! A cluster as what programs are written against that run in one process, too.
 
 use zellige_runtime::data::ReadGuard;
-use zellige_runtime::{Data, Error, Handle, Runtime, Session};
+use zellige_runtime::{Data, Error, Handle, Recorder, Runtime, Session};
 
 use crate::cluster::Cluster;
+use crate::recording::Recording;
 
 impl Session for Cluster {
+    type Recording = Recording;
+
+    fn record<E: From<Error>>(&self, build: impl FnOnce(&Recorder) -> Result<(), E>) -> Result<Recording, E> {
+        Cluster::record(self, build)
+    }
+
+    fn replay(&self, recording: &Recording) -> Result<(), Error> {
+        Cluster::replay(self, recording)
+    }
+
+    fn keep_local(&self, handle: u64) {
+        Cluster::keep_local(self, handle);
+    }
+
+    fn agree(&self, value: u64) -> Result<u64, Error> {
+        Cluster::agree(self, value)
+    }
+
     fn runtime(&self) -> &Runtime {
         Cluster::runtime(self)
     }

@@ -39,6 +39,10 @@ pub(crate) enum Message {
     Leave { steps: u64 },
     /// The rank cannot go on.
     Abort(String),
+    /// What is the time in your trace?
+    AskTime { number: u64 },
+    /// It is this (ns), in answer to the question of this number.
+    Time { number: u64, now: u64 },
 }
 
 /// The beginning of a message with a value.
@@ -94,6 +98,15 @@ impl Message {
                 out.push(8);
                 put_text(&mut out, why);
             }
+            Message::AskTime { number } => {
+                out.push(9);
+                put(&mut out, *number);
+            }
+            Message::Time { number, now } => {
+                out.push(10);
+                put(&mut out, *number);
+                put(&mut out, *now);
+            }
         }
         out
     }
@@ -127,6 +140,8 @@ impl Message {
             6 => Message::Cancel,
             7 => Message::Leave { steps: from.number()? },
             8 => Message::Abort(from.text()?),
+            9 => Message::AskTime { number: from.number()? },
+            10 => Message::Time { number: from.number()?, now: from.number()? },
             _ => return None,
         })
     }

@@ -19,6 +19,7 @@ mod nodes;
 mod paje;
 mod path;
 mod phases;
+mod ranks;
 mod report;
 #[cfg(test)]
 mod samples;

@@ -1,6 +1,7 @@
 //! One process, or several that run one program.
 
 use crate::data::{Data, Handle, ReadGuard};
+use crate::engine::graph::{Bindings, Recorder};
 use crate::error::Error;
 use crate::submit::Submit;
 
@@ -27,6 +28,42 @@ use super::Runtime;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Session: Submit {
+    /// A recorded graph, or what of it is this rank's.
+    type Recording: 'static;
+
+    /// Writes down the tasks that `build` submits to the recorder, without running them: on each rank those that run there, and what they need from
+    /// others.
+    ///
+    /// # Errors
+    /// Whatever `build` returns; those of [`Runtime::record`].
+    fn record<E: From<Error>>(
+        &self,
+        build: impl FnOnce(&Recorder) -> Result<(), E>,
+    ) -> Result<Self::Recording, E>;
+
+    /// Runs a recorded graph on the handles of the recording, as if its tasks were submitted here.
+    ///
+    /// # Errors
+    /// Those of [`Runtime::replay`].
+    fn replay(&self, recording: &Self::Recording) -> Result<(), Error>;
+
+    /// Gives a value of this rank's own a handle: other ranks have other values, or none, and a task uses that of the rank where it runs.
+    fn register_local<D: Data>(&self, value: D) -> Handle<D> {
+        let handle = self.runtime().register(value);
+        self.keep_local(crate::internal::number_of(&handle));
+        handle
+    }
+
+    /// Each rank has a value of its own for this handle of its runtime, which this is the number of.
+    #[doc(hidden)]
+    fn keep_local(&self, handle: u64);
+
+    /// The first rank's value, on all ranks: for decisions that depend on time.
+    ///
+    /// # Errors
+    /// As [`wait_all`](Session::wait_all).
+    fn agree(&self, value: u64) -> Result<u64, Error>;
+
     /// The runtime of this rank, for what concerns it alone.
     fn runtime(&self) -> &Runtime;
 
@@ -95,6 +132,22 @@ fn check(rank: usize) -> Result<(), Error> {
 }
 
 impl Session for Runtime {
+    type Recording = Bindings;
+
+    fn record<E: From<Error>>(&self, build: impl FnOnce(&Recorder) -> Result<(), E>) -> Result<Bindings, E> {
+        Ok(Bindings::recorded(&Runtime::record(self, build)?))
+    }
+
+    fn replay(&self, recording: &Bindings) -> Result<(), Error> {
+        Runtime::replay(self, recording).map(drop)
+    }
+
+    fn keep_local(&self, _handle: u64) {}
+
+    fn agree(&self, value: u64) -> Result<u64, Error> {
+        Ok(value)
+    }
+
     fn runtime(&self) -> &Runtime {
         self
     }

@@ -33,6 +33,13 @@ impl<C: Codelet> Spec<TypedBody<C>> {
     }
 }
 
+impl<B> Spec<B> {
+    /// Its name, its coordinates (`u32::MAX` where there are none) and its body.
+    pub fn parts(&self) -> (&'static str, [u32; 3], &B) {
+        (self.options.name, self.options.info.coords.unwrap_or([u32::MAX; 3]), &self.body)
+    }
+}
+
 impl Options {
     /// Nothing but a name.
     pub(crate) fn named(name: &'static str) -> Self {

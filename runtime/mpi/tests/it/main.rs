@@ -5,3 +5,4 @@ mod faults;
 #[path = "../programs/mod.rs"]
 mod programs;
 mod random;
+mod recordings;

@@ -34,6 +34,18 @@ fn devices_with_memory_of_their_own_change_nothing() {
 }
 
 #[test]
+fn values_that_go_through_others_are_those_of_one_process() {
+    for seed in 2_000_000..2_000_000 + amount(40) as u64 {
+        let case = Case::new(seed);
+        for ranks in [6, 11] {
+            let traffic = run_local(ranks, 1, |cluster| run(cluster, &case)).unwrap();
+            let sent: u64 = traffic.iter().map(|traffic| traffic.sent_bytes).sum();
+            assert_eq!(sent, bytes_of(&case, ranks), "seed {seed}, {ranks} ranks: bytes that moved");
+        }
+    }
+}
+
+#[test]
 fn random_graphs_are_those_of_one_process() {
     let mut moved = 0;
     for seed in 0..amount(60) as u64 {

@@ -182,20 +182,23 @@ pub struct Case {
     seed: u64,
     starts: Vec<Start>,
     steps: Vec<Step>,
+    /// Steps that are a graph and its replays: the first of them, how many the graph has, and how often it runs.
+    graphs: Vec<(usize, usize, usize)>,
     contents: Vec<Vec<Content>>,
 }
 
 impl Case {
     pub fn new(seed: u64) -> Case {
-        let (starts, steps) = random(seed);
+        let (starts, steps, graphs) = random(seed);
         let contents = oracle(&starts, &steps);
-        Case { seed, starts, steps, contents }
+        Case { seed, starts, steps, graphs, contents }
     }
 }
 
-fn random(seed: u64) -> (Vec<Start>, Vec<Step>) {
+type Random = (Vec<Start>, Vec<Step>, Vec<(usize, usize, usize)>);
+
+fn random(seed: u64) -> Random {
     let mut rng = Rng(seed);
-    let format = |rng: &mut Rng| [WIDE, NARROW][rng.below(2)];
     let owner = |rng: &mut Rng| (!rng.one_in(3)).then(|| rng.below(12));
     let starts: Vec<Start> = (0..2 + rng.below(6))
         .map(|_| match rng.below(4) {
@@ -209,7 +212,7 @@ fn random(seed: u64) -> (Vec<Start>, Vec<Step>) {
         })
         .collect();
     let mut has_value: Vec<bool> = starts.iter().map(|start| matches!(start, Start::Value(..))).collect();
-    let mut steps = Vec::new();
+    let (mut steps, mut graphs) = (Vec::new(), Vec::new());
     for _ in 0..5 + rng.below(40) {
         let with_value = |rng: &mut Rng, has: &[bool]| {
             let all: Vec<usize> = (0..has.len()).filter(|&datum| has[datum]).collect();
@@ -219,35 +222,47 @@ fn random(seed: u64) -> (Vec<Start>, Vec<Step>) {
             (0, Some(datum)) => steps.push(Step::ReadOn(rng.below(12), datum)),
             (1, Some(datum)) => steps.push(Step::Read(datum)),
             (2, _) => steps.push(Step::Wait),
-            _ => {
-                let mut free: Vec<usize> = (0..starts.len()).collect();
-                let mut job =
-                    Job { seed: rng.below(1 << 30) as u64, fails: rng.one_in(12), ..Job::default() };
-                for _ in 0..rng.below(5) {
-                    if free.is_empty() {
-                        break;
-                    }
-                    let datum = free.swap_remove(rng.below(free.len()));
-                    let wanted = [Format::NATIVE, WIDE, NARROW][rng.below(3)];
-                    match rng.below(6) {
-                        0..3 if has_value[datum] => job.reads.push((datum, wanted)),
-                        3 if has_value[datum] => job.commutes.push(datum),
-                        4 if has_value[datum] => job.updates.push(datum),
-                        _ => job.writes.push((datum, format(&mut rng), 1 + rng.below(9))),
-                    }
-                }
-                // In any order among others that commute, one that fails may come before one that does not: nothing else may
-                // hang on that.
-                if !job.commutes.is_empty() {
-                    job.commutes.truncate(1);
-                    (job.updates, job.writes) = (Vec::new(), Vec::new());
-                }
-                job.written().for_each(|datum| has_value[datum] = true);
-                steps.push(Step::Submit(Arc::new(job)));
+            (3, _) => {
+                let (length, times) = (1 + rng.below(6), 1 + rng.below(3));
+                let jobs: Vec<_> =
+                    (0..length).map(|_| Step::Submit(Arc::new(job(&mut rng, &mut has_value)))).collect();
+                graphs.push((steps.len(), length, times));
+                (0..times).for_each(|_| steps.extend(jobs.iter().cloned()));
             }
+            _ => steps.push(Step::Submit(Arc::new(job(&mut rng, &mut has_value)))),
         }
     }
-    (starts, steps)
+    (starts, steps, graphs)
+}
+
+fn format(rng: &mut Rng) -> Format {
+    [WIDE, NARROW][rng.below(2)]
+}
+
+fn job(rng: &mut Rng, has_value: &mut [bool]) -> Job {
+    let mut free: Vec<usize> = (0..has_value.len()).collect();
+    let mut job = Job { seed: rng.below(1 << 30) as u64, fails: rng.one_in(12), ..Job::default() };
+    for _ in 0..rng.below(5) {
+        if free.is_empty() {
+            break;
+        }
+        let datum = free.swap_remove(rng.below(free.len()));
+        let wanted = [Format::NATIVE, WIDE, NARROW][rng.below(3)];
+        match rng.below(6) {
+            0..3 if has_value[datum] => job.reads.push((datum, wanted)),
+            3 if has_value[datum] => job.commutes.push(datum),
+            4 if has_value[datum] => job.updates.push(datum),
+            _ => job.writes.push((datum, format(rng), 1 + rng.below(9))),
+        }
+    }
+    // In any order among others that commute, one that fails may come before one that does not: nothing else may
+    // hang on that.
+    if !job.commutes.is_empty() {
+        job.commutes.truncate(1);
+        (job.updates, job.writes) = (Vec::new(), Vec::new());
+    }
+    job.written().for_each(|datum| has_value[datum] = true);
+    job
 }
 
 /// What a datum holds: nothing yet, nothing because a task failed, or a value.
@@ -369,7 +384,7 @@ type Operands = (Vec<Read<Words>>, Vec<Update<Words>>, Vec<Write<Words>>, Vec<Co
 
 type Views<'v> = (Vec<&'v Words>, Vec<&'v mut Words>, Vec<Slot<'v, Words>>, Vec<&'v mut Words>);
 
-fn submit(cluster: &Cluster, handles: &[Handle<Words>], job: &Arc<Job>) -> Result<(), Error> {
+fn submit(target: &impl Submit, handles: &[Handle<Words>], job: &Arc<Job>) -> Result<(), Error> {
     let operands: Operands = (
         job.reads.iter().map(|&(datum, format)| read(&handles[datum]).as_format(format)).collect(),
         job.updates.iter().map(|&datum| update(&handles[datum])).collect(),
@@ -377,7 +392,7 @@ fn submit(cluster: &Cluster, handles: &[Handle<Words>], job: &Arc<Job>) -> Resul
         job.commutes.iter().map(|&datum| commute(&handles[datum])).collect(),
     );
     let job = Arc::clone(job);
-    let task = cluster.task("job").operands(operands);
+    let task = target.task("job").operands(operands);
     task.cpu(move |(reads, updates, writes, commutes): Views<'_>| {
         if job.fails {
             return Err("on purpose");
@@ -396,6 +411,17 @@ fn submit(cluster: &Cluster, handles: &[Handle<Words>], job: &Arc<Job>) -> Resul
     })
     .submit()?;
     Ok(())
+}
+
+/// Records some steps, and runs them so often.
+fn replay(cluster: &Cluster, handles: &[Handle<Words>], jobs: &[Step], times: usize) -> Result<(), Error> {
+    let graph = cluster.record(|recorder| {
+        jobs.iter().try_for_each(|step| match step {
+            Step::Submit(job) => submit(recorder, handles, job),
+            other => panic!("{other:?} is no task"),
+        })
+    })?;
+    (0..times).try_for_each(|_| cluster.replay(&graph))
 }
 
 fn check(what: &str, seen: Result<&Words, &Error>, wanted: &Content) {
@@ -430,8 +456,17 @@ pub fn run(cluster: &Cluster, case: &Case) -> Traffic {
             handle
         })
         .collect();
+    let mut replayed = 0;
     for (number, step) in case.steps.iter().enumerate() {
         let what = format!("seed {seed}, {ranks} ranks, rank {}, step {number} {step:?}", cluster.rank());
+        if let Some(&(first, length, times)) = case.graphs.iter().find(|(first, ..)| *first == number) {
+            let jobs = &case.steps[first..first + length];
+            replay(cluster, &handles, jobs, times).unwrap_or_else(|error| panic!("{what}: {error}"));
+            replayed = first + length * times;
+        }
+        if number < replayed {
+            continue;
+        }
         match step {
             Step::Submit(job) => {
                 submit(cluster, &handles, job).unwrap_or_else(|error| panic!("{what}: {error}"))

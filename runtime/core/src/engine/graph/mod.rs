@@ -13,7 +13,7 @@ mod tests;
 
 pub use analysis::GraphNode;
 pub use device_graph::DeviceGraphs;
-pub use recorder::{Graph, Recorder};
+pub use recorder::{Described, Graph, Placement, Recorder};
 pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};
 pub(crate) use slot::ReplaySlot;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use zellige_model::{CachedId, TaskInfo};
 
 use super::device_graph::DeviceGraph;
@@ -41,6 +42,27 @@ use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec,
 /// ```
 pub struct Recorder {
     state: RefCell<State>,
+    placement: Option<Box<dyn Placement>>,
+}
+
+/// Decides which tasks of a graph that several processes record are recorded by this one.
+pub trait Placement: Send {
+    /// A task is being recorded. `None`: it is recorded here; otherwise what stands for one that runs elsewhere. What has been recorded before can be
+    /// [cut off](Recorder::cut).
+    ///
+    /// # Errors
+    /// Whatever keeps the task from being recorded.
+    fn place(&self, recorder: &Recorder, task: &Described<'_>) -> Result<Option<TaskRef>, Error>;
+}
+
+/// A task that has been described and not submitted.
+pub struct Described<'t> {
+    /// What kind of task it is.
+    pub name: &'static str,
+    /// `u32::MAX` where there are none.
+    pub coords: [u32; 3],
+    /// Its accesses.
+    pub body: &'t dyn Body,
 }
 
 #[derive(Default)]
@@ -240,17 +262,44 @@ impl State {
 
 impl Recorder {
     pub(crate) fn new() -> Self {
-        Recorder { state: RefCell::default() }
+        Recorder { state: RefCell::default(), placement: None }
+    }
+
+    /// One that records what `placement` says.
+    pub(crate) fn placed(placement: Box<dyn Placement>) -> Self {
+        Recorder { state: RefCell::default(), placement: Some(placement) }
     }
 
     pub(crate) fn finish(self) -> Graph {
         self.state.into_inner().finish()
+    }
+
+    /// How the tasks since the last [cut](Self::cut) access a handle, if they do.
+    pub(crate) fn mode_of(&self, handle: u64) -> Option<Mode> {
+        let state = self.state.borrow();
+        state.slot_of.get(&handle).map(|&slot| state.slots[slot as usize].mode)
+    }
+
+    /// The tasks since the last cut as a graph of their own, if there are any. What is recorded from here on is another one.
+    pub(crate) fn cut(&self) -> Option<Graph> {
+        let mut state = self.state.borrow_mut();
+        if state.bodies.is_empty() {
+            return None;
+        }
+        let rights = state.rights.clone();
+        Some(std::mem::replace(&mut *state, State { rights, ..State::default() }).finish())
     }
 }
 
 impl Recorder {
     /// Writes a task down.
     pub(crate) fn record<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
+        if let Some(placement) = &self.placement {
+            let (name, coords, body) = spec.parts();
+            if let Some(elsewhere) = placement.place(self, &Described { name, coords, body })? {
+                return Ok(elsewhere);
+            }
+        }
         self.record_body(Box::new(spec.body), spec.options)
     }
 
@@ -271,8 +320,13 @@ impl Recorder {
                 (chain.written, chain.rights)
             };
             let recorded = state.slot_of.get(&access.base.id).map(|&s| state.chains[s as usize].written);
-            check_access(name, access, recorded.unwrap_or(written), state.rights(access.base.id, now))?;
+            // Who places tasks knows what other processes have written.
+            let written = recorded.unwrap_or(written) || self.placement.is_some();
+            check_access(name, access, written, state.rights(access.base.id, now))?;
         }
+        // What runs elsewhere counts as done.
+        let after: SmallVec<[TaskRef; 2]> =
+            after.into_iter().filter(|earlier| self.placement.is_none() || !earlier.is_done()).collect();
         for earlier in &after {
             if !state.index_of.contains_key(&earlier.id()) {
                 return Err(Error::Config(format!(

@@ -1,0 +1,207 @@
+//! What every rank knows of the data of its cluster, and what follows from it for a task.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use zellige_runtime::internal::{Named, number_of};
+use zellige_runtime::{Data, Error, Format, Handle, Mode};
+
+use crate::journal::{mix, mix_text};
+use crate::remote::{Remote, WHOLE};
+
+/// The data of a cluster, by the numbers of their handles.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) data: HashMap<u64, Datum, BuildHasherDefault<Multiply>>,
+    /// Handles of values of which each rank has its own.
+    pub(crate) local: HashSet<u64, BuildHasherDefault<Multiply>>,
+    next_tag: u64,
+    /// With so many data those that nobody can name any more are looked for.
+    sweep_at: usize,
+    /// Collective calls so far.
+    pub(crate) calls: u64,
+    /// Recordings so far.
+    pub(crate) recordings: u64,
+    /// Of the task that is being submitted.
+    pub(crate) accesses: Vec<Named>,
+}
+
+/// What every rank knows of a datum; and what only those know that have its newest version, or a replica.
+pub(crate) struct Datum {
+    pub(crate) remote: Box<dyn Remote>,
+    pub(crate) tag: u64,
+    /// The rank whose tasks write it, once that is decided.
+    pub(crate) owner: Option<usize>,
+    /// The rank that has the newest version, if there is one.
+    pub(crate) location: usize,
+    pub(crate) version: u64,
+    /// It has a version.
+    pub(crate) written: bool,
+    /// Its values can leave their process.
+    pub(crate) travels: bool,
+    /// In which a value of it was registered or is expected: asked for in this, it is sent as it is.
+    pub(crate) usual: Format,
+    /// Ranks that have the newest version, or will have, besides its location, in the order in which they were sent it, and in which form. Where no
+    /// [`relays`] are needed, those that this rank has sent it to, or this rank.
+    pub(crate) replicas: Replicas,
+}
+
+/// Ranks, and the form that each has.
+pub(crate) type Replicas = Vec<(usize, Format)>;
+
+/// So many ranks a rank sends a form of a version to.
+const FAN_OUT: usize = 4;
+
+/// True where there are so many ranks that some get values from others than their location: then all keep account of who has what.
+pub(crate) fn relays(ranks: usize) -> bool {
+    ranks > FAN_OUT + 1
+}
+
+/// Who sends a form to the next rank: the location of the version, and then those that have got it, in their order.
+pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize) -> usize {
+    let mut same = replicas.iter().filter(|(_, other)| *other == form).map(|&(rank, _)| rank);
+    let before = same.clone().count();
+    (before / FAN_OUT).checked_sub(1).and_then(|place| same.nth(place)).unwrap_or(location)
+}
+
+/// Where a task runs, and what follows.
+pub(crate) struct Place {
+    pub(crate) rank: usize,
+    /// Of what it does, beyond its name: the same on all ranks.
+    pub(crate) hash: u64,
+    /// The tag of the first datum that it names.
+    pub(crate) first: Option<u64>,
+    /// Something that it reads is on this rank.
+    pub(crate) is_source: bool,
+    /// Something that it reads cannot leave its process.
+    pub(crate) stays: bool,
+}
+
+/// Hashes handles' numbers, which nobody chooses to collide.
+#[derive(Default)]
+pub(crate) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mix(self.0, number);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// So many data are not looked through for those that are gone.
+const FEW: usize = 1024;
+
+impl State {
+    /// Adds a datum, and gives it its tag.
+    pub(crate) fn add(&mut self, handle: u64, datum: Datum) -> u64 {
+        if self.data.len() >= self.sweep_at.max(FEW) {
+            self.data.retain(|_, datum| datum.remote.is_alive());
+            self.sweep_at = 2 * self.data.len();
+        }
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.data.insert(handle, Datum { tag, ..datum });
+        tag
+    }
+
+    pub(crate) fn find<D: Data>(&mut self, handle: &Handle<D>) -> Result<&mut Datum, Error> {
+        self.data.get_mut(&number_of(handle)).ok_or_else(|| not_here(handle.name()))
+    }
+
+    /// Whether a handle has a value for the next task that names it.
+    pub(crate) fn is_written(&self, handle: u64, name: &dyn Fn() -> String) -> Result<bool, Error> {
+        match self.data.get(&handle) {
+            Some(datum) => Ok(datum.written),
+            None if self.local.contains(&handle) => Ok(true),
+            None => Err(not_here(name())),
+        }
+    }
+
+    /// Where a task with these accesses runs, seen from rank `me`.
+    pub(crate) fn place(&self, me: usize, name: &str, accesses: &[Named]) -> Place {
+        let mut place =
+            Place { rank: 0, hash: mix_text(0, name), first: None, is_source: false, stays: false };
+        let (mut of_writes, mut of_reads) = (None, None);
+        for access in accesses {
+            let Some(datum) = self.data.get(&access.handle) else { continue };
+            place.first.get_or_insert(datum.tag);
+            let owner = if access.mode.writes() { &mut of_writes } else { &mut of_reads };
+            *owner = owner.or(datum.owner);
+            let how = access.mode as u64 | (u64::from(access.format.0) << 8);
+            place.hash = mix(mix(place.hash, datum.tag), how);
+            if access.mode.reads() {
+                place.is_source |= datum.location == me;
+                place.stays |= !datum.travels;
+            }
+        }
+        place.rank = of_writes.or(of_reads).unwrap_or(0);
+        place
+    }
+}
+
+impl Datum {
+    /// Refuses a value that cannot go from one rank to another.
+    pub(crate) fn check_travels(&self, from: usize, to: usize) -> Result<(), Error> {
+        if from == to || self.travels {
+            return Ok(());
+        }
+        Err(Error::Config(format!(
+            "{} is on rank {from} and needed on rank {to}, and its data type stays in its process \
+             (Data::portability)",
+            self.remote.name(),
+        )))
+    }
+
+    /// The form in which a rank gets a version that it `has` in one already, for a task that wants it in `format`; `None`: what it has will do.
+    pub(crate) fn form_for(&self, has: Option<Format>, format: Format) -> Option<Format> {
+        let format = if format == self.usual { WHOLE } else { format };
+        match has {
+            None => Some(format),
+            Some(has) if has == WHOLE || has == format => None,
+            // A narrow form has lost what others are made of.
+            Some(_) => Some(WHOLE),
+        }
+    }
+}
+
+/// The form that a rank has, among those of all.
+pub(crate) fn form_of(forms: &[(usize, Format)], rank: usize) -> Option<Format> {
+    forms.iter().find(|(other, _)| *other == rank).map(|&(_, form)| form)
+}
+
+/// The form that a task which reads asks for.
+pub(crate) fn format_of(access: &Named) -> Format {
+    if access.mode == Mode::Read { access.format } else { WHOLE }
+}
+
+pub(crate) fn not_here(handle: String) -> Error {
+    Error::Foreign { what: format!("{handle}, which was not registered with this cluster,") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_spread_along_a_tree() {
+        let (whole, narrow) = (WHOLE, Format(2));
+        let mut replicas: Replicas = vec![(50, narrow)];
+        let mut senders = Vec::new();
+        for rank in 1..=21 {
+            senders.push(sender(&replicas, whole, 0));
+            replicas.push((rank, whole));
+        }
+        let each = |rank: usize| std::iter::repeat_n(rank, FAN_OUT);
+        let wanted: Vec<usize> = (0..5).flat_map(each).chain([5]).collect();
+        assert_eq!(senders, wanted);
+        assert_eq!(sender(&replicas, narrow, 0), 0);
+        assert!(!relays(5) && relays(6));
+    }
+}
