@@ -1,4 +1,5 @@
-//! Memory that is planned before any of it is allocated: what takes how many bytes, and how many there are.
+//! Memory that is planned before any of it is allocated: what takes how many bytes, and how many there are. And the most that this process has used
+//! (Linux; elsewhere nothing is known).
 //!
 //! ```
 //! use zellige_files::memory::MemoryPlan;
@@ -117,6 +118,22 @@ impl fmt::Display for Bytes {
     }
 }
 
+fn kilobytes(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Begins a new peak, where the kernel allows it.
+pub fn reset_peak() {
+    // "5" resets the high-water mark only (proc(5)). Without permission the peak is that of the whole process.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// Most bytes resident at once since the last reset; 0 where the system does not tell.
+pub fn peak() -> u64 {
+    std::fs::read_to_string("/proc/self/status").ok().and_then(|text| kilobytes(&text, "VmHWM:")).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +153,14 @@ mod tests {
     fn a_vector_that_no_machine_holds_is_an_error() {
         assert!(with_capacity::<u64>(usize::MAX / 16).is_err());
         assert!(with_capacity::<u64>(3).expect("24 bytes").capacity() >= 3);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_large_allocation_is_seen() {
+        let before = peak();
+        let block = vec![1u8; 64 << 20];
+        assert!(block.iter().all(|&b| b == 1));
+        assert!(before > 0 && peak() >= block.len() as u64);
     }
 }

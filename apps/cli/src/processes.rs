@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use zellige_runtime::{Runtime, RuntimeBuilder};
+use zellige_runtime::{Runtime, RuntimeBuilder, Trace};
+use zellige_sparse::krylov::Executor;
 
+use crate::args::RunOutputs;
 use crate::exit::CommandError;
 
 #[cfg(feature = "mpi")]
@@ -101,6 +103,15 @@ pub enum Session {
 }
 
 impl Session {
+    /// What solvers run on.
+    pub fn executor(&self) -> &dyn Executor {
+        match self {
+            Session::One(runtime) => runtime,
+            #[cfg(feature = "mpi")]
+            Session::Rank(cluster) => cluster,
+        }
+    }
+
     /// The runtime of this process.
     pub fn runtime(&self) -> &Runtime {
         match self {
@@ -110,14 +121,40 @@ impl Session {
         }
     }
 
+    /// What was recorded, if a trace was requested, once all tasks have ended: of all processes, on the first of them.
+    ///
+    /// # Errors
+    /// A task that failed, of which nobody has heard yet; a process that is not there any more.
+    pub fn recorded(&self, outputs: &RunOutputs) -> anyhow::Result<Option<Trace>> {
+        match self {
+            Session::One(runtime) => outputs.recorded(runtime),
+            #[cfg(feature = "mpi")]
+            Session::Rank(cluster) if outputs.is_traced() => Ok(cluster.take_trace()?),
+            #[cfg(feature = "mpi")]
+            Session::Rank(cluster) => {
+                cluster.wait_all()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Bytes of values that this process has sent to others.
+    pub fn bytes_sent(&self) -> u64 {
+        match self {
+            Session::One(_) => 0,
+            #[cfg(feature = "mpi")]
+            Session::Rank(cluster) => cluster.traffic().sent_bytes,
+        }
+    }
+
     /// Brings what each process has to the first one, in their order; the others get nothing.
     ///
     /// # Errors
     /// A process that is not there any more.
-    #[cfg(feature = "mpi")]
     pub fn on_first(&self, own: Vec<u8>) -> anyhow::Result<Vec<Vec<u8>>> {
         match self {
             Session::One(_) => Ok(vec![own]),
+            #[cfg(feature = "mpi")]
             Session::Rank(cluster) => {
                 let say = |rank| cluster.register_on(rank, || own.clone());
                 let said: Vec<_> = (0..cluster.ranks()).map(say).collect::<Result<_, _>>()?;

@@ -8,7 +8,9 @@ use zellige_files::observe::Observer;
 use zellige_runtime::Trace;
 use zellige_solve::files::{read_vectors, write_csv, write_vectors_to};
 use zellige_solve::pipeline::least_squares::{self, Fitted};
-use zellige_solve::pipeline::results::{Attempt, LeastSquaresResult, SolveOutput, SolveResult, Solved};
+use zellige_solve::pipeline::results::{
+    Attempt, LeastSquaresResult, RankUse, SolveOutput, SolveResult, Solved,
+};
 use zellige_solve::{pipeline, report};
 use zellige_sparse::Csr;
 use zellige_sparse::krylov::{Reason, Stop};
@@ -21,6 +23,7 @@ use crate::args::SolveArgs;
 use crate::devices::{self, Devices, Needs};
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::processes::{Processes, Session};
 use crate::progress::Progress;
 use crate::results::is_stdout;
 use crate::vectors;
@@ -30,6 +33,7 @@ use crate::vectors;
 /// # Errors
 /// Files that are none, options without meaning together, an output that cannot be written, an answer with too large a residual.
 pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
+    let processes = Processes::find()?;
     // Products have kernels of their own: no library is needed.
     let devices = Devices::open(&args.execution, &Needs::default())?;
     let file = market::read_as_real(&args.matrix)?;
@@ -40,16 +44,18 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let numbers = |real: usize| if complex { real / 2 } else { real };
     let b = vectors::all(&args.rhs, numbers(a.rows()), complex)?;
     if args.damping.is_some() || a.rows() != a.columns() {
-        return least_squares(args, &a, &b, complex, &devices);
+        return least_squares(args, &a, &b, complex, &devices, &processes);
     }
     let parts = system::parallelism(&a).saturating_mul(b.len()).saturating_mul(args.shifts.len().max(1));
     let workers = usize::from(devices::workers(args.execution.workers));
     let builder = devices.runtime(&args.execution).workers(workers.min(parts));
-    let rt = args.outputs.traced(builder).build()?;
+    let session = processes.session(args.outputs.traced(builder))?;
+    let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let options = options(args, a.columns())?;
     // With shifts there are no preconditioners.
-    let system = if args.shifts.is_empty() { System::ready } else { System::new }(&rt, &a, &options)?;
+    let system =
+        if args.shifts.is_empty() { System::ready } else { System::new }(session.executor(), &a, &options)?;
     let mut watch = Watch::new((args.max_steps * b.len() * args.shifts.len().max(1)) as u64);
     let step = move |residual| watch.step(residual);
     let (x, solved) = if args.shifts.is_empty() {
@@ -59,8 +65,12 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     } else {
         pipeline::solve_shifted(&system, &b, &args.shifts, step)
     }?;
-    devices.done(&args.execution, &rt);
-    args.write(&a, &x, complex, &solved, args.outputs.recorded(&rt)?.as_ref())?;
+    let (ranks, trace) = (rank_uses(&session)?, session.recorded(&args.outputs)?);
+    if !processes.is_first() {
+        return Ok(());
+    }
+    devices.done(&args.execution, rt);
+    args.write(&a, &x, complex, (&solved, &ranks), trace.as_ref())?;
     match solved.iter().position(|solved| !solved.answer.solution.reason.is_converged()) {
         None => Ok(()),
         Some(failed) => {
@@ -69,6 +79,19 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
             Err(CommandError::NotConverged(which + &*advice(args, &a, &failed.answer)).into())
         }
     }
+}
+
+/// What each of several ranks took, on the first of them.
+fn rank_uses(session: &Session) -> anyhow::Result<Vec<RankUse>> {
+    let own = [zellige_files::memory::peak(), session.bytes_sent()];
+    let said = session.on_first(own.iter().flat_map(|number| number.to_le_bytes()).collect())?;
+    let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+    let of = |(rank, said): (usize, &Vec<u8>)| {
+        let (peak, sent) = said.split_at(size_of::<u64>().min(said.len()));
+        RankUse { rank, peak_memory_bytes: number(peak), sent_bytes: number(sent) }
+    };
+    let uses = said.iter().enumerate().map(of);
+    Ok(if said.len() > 1 { uses.collect() } else { Vec::new() })
 }
 
 /// Options that would mean something else for the real system that stands for a complex one.
@@ -114,9 +137,11 @@ fn least_squares(
     b: &[Vec<f64>],
     complex: bool,
     devices: &Devices,
+    processes: &Processes,
 ) -> anyhow::Result<()> {
     only_for_systems(args)?;
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
+    let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let damping = args.damping.unwrap_or(0.0);
     let options = least_squares::Options {
@@ -127,22 +152,29 @@ fn least_squares(
         time: args.max_time.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)),
     };
     let mut watch = Watch::new((args.max_steps * b.len()) as u64);
-    let (x, fitted) = least_squares::least_squares(&rt, a, b, &options, move |measure| watch.step(measure))?;
-    devices.done(&args.execution, &rt);
+    let (x, fitted) =
+        least_squares::least_squares(session.executor(), a, b, &options, move |measure| watch.step(measure))?;
+    let (ranks, trace) = (rank_uses(&session)?, session.recorded(&args.outputs)?);
+    if !processes.is_first() {
+        return Ok(());
+    }
+    devices.done(&args.execution, rt);
     if let Some(out) = &args.output {
         out.write(|to| write_vectors_to(to, out, &x, complex).map_err(std::io::Error::other))?;
     }
     if let Some(target) = &args.csv {
         target.write(|to| write_measures(to, &fitted))?;
     }
-    let result =
-        |fitted| SolveOutput::LeastSquares(Box::new(LeastSquaresResult::new(a, complex, damping, fitted)));
+    let result = |fitted| LeastSquaresResult {
+        ranks: ranks.clone(),
+        ..LeastSquaresResult::new(a, complex, damping, fitted)
+    };
+    let result = |fitted| SolveOutput::LeastSquares(Box::new(result(fitted)));
     let results: Vec<_> = fitted.iter().map(result).collect();
     let name = args.matrix.display().to_string();
     let quiet = is_stdout(args.csv.as_ref());
     let text =
         || if quiet { String::new() } else { fitted.iter().map(|fitted| text_of_fit(a, fitted)).collect() };
-    let trace = args.outputs.recorded(&rt)?;
     args.outputs.write(
         &name,
         trace.as_ref(),
@@ -221,7 +253,7 @@ impl SolveArgs {
         a: &Csr,
         x: &[Vec<f64>],
         complex: bool,
-        solved: &[Solved],
+        (solved, ranks): (&[Solved], &[RankUse]),
         trace: Option<&Trace>,
     ) -> anyhow::Result<()> {
         if let Some(out) = &self.output {
@@ -230,7 +262,8 @@ impl SolveArgs {
         if let Some(target) = &self.csv {
             target.write(|to| write_csv(to, solved))?;
         }
-        let result = |solved| SolveOutput::System(Box::new(SolveResult::new(a, complex, solved)));
+        let result = |solved| SolveResult { ranks: ranks.to_vec(), ..SolveResult::new(a, complex, solved) };
+        let result = |solved| SolveOutput::System(Box::new(result(solved)));
         let results: Vec<_> = solved.iter().map(result).collect();
         let name = self.matrix.display().to_string();
         let quiet = is_stdout(self.csv.as_ref());

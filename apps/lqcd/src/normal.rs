@@ -88,7 +88,7 @@ impl Operator<C64> for Normal {
         let (columns, storage) = (steps.columns(), Arc::clone(x.storage()));
         let format = Sites::format_of(&*storage).unwrap_or(SiteFormat::Fp64);
         let at = SiteFormat::ALL.iter().position(|one| *one == format).unwrap_or_default();
-        let zeros = || MultiVector::stored(steps.graph(), self.domain(), columns, storage);
+        let zeros = || MultiVector::stored(steps.executor(), self.domain(), columns, storage);
         let between = self.between[at].of(columns, zeros);
         self.there.apply(steps, x, &between, 1.0, None)?;
         self.back.apply(steps, &between, y, -1.0, Some((4.0 * self.mass * self.mass, x)))
@@ -122,7 +122,8 @@ mod tests {
     fn apply(rt: &Runtime, d: &Dslash, x: &[C64]) -> Result<Vec<C64>, Error> {
         let (x, y) = (MultiVector::from_column(rt, d.space(), x), MultiVector::zeros(rt, d.space(), 1));
         let numbers = NumbersHandle::new(rt, 1, 0);
-        let graph = rt.record(|graph| d.apply(&Steps::new(graph, d.space(), &numbers), &x, &y, 1.0, None))?;
+        let graph =
+            rt.record(|graph| d.apply(&Steps::new(rt, graph, d.space(), &numbers), &x, &y, 1.0, None))?;
         rt.replay(&Bindings::recorded(&graph))?;
         Ok(y.column(rt, 0)?)
     }
@@ -232,7 +233,8 @@ mod tests {
             let both = MultiVector::from_columns(&rt, a.domain(), &[&x, &y]);
             let made = MultiVector::zeros(&rt, a.domain(), 2);
             let numbers = NumbersHandle::new(&rt, 2, 0);
-            let graph = rt.record(|graph| a.apply(&Steps::new(graph, a.domain(), &numbers), &both, &made))?;
+            let graph =
+                rt.record(|graph| a.apply(&Steps::new(&rt, graph, a.domain(), &numbers), &both, &made))?;
             rt.replay(&Bindings::recorded(&graph))?;
             assert_eq!((made.column(&rt, 0)?, made.column(&rt, 1)?), (ax.clone(), ay));
             results.push(ax);

@@ -195,7 +195,7 @@ impl Run<'_> {
         let (x, y) = (MultiVector::from_column(&rt, &space, &x), MultiVector::zeros(&rt, &space, 1));
         let numbers = NumbersHandle::new(&rt, 1, 0);
         let graph = rt.record(|graph| {
-            let steps = Steps::new(graph, &space, &numbers);
+            let steps = Steps::new(&rt, graph, &space, &numbers);
             (0..PRODUCTS).try_for_each(|_| stored.apply(&steps, &x, &y))
         })?;
         let replay = |times: usize| -> Result<f64, Error> {

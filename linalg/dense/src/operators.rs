@@ -176,12 +176,12 @@ impl Operator for FactorOperator<'_> {
     }
 
     fn apply(&self, steps: &Steps<'_>, x: &MultiVector, y: &MultiVector) -> Result<(), KrylovError> {
-        let (graph, m) = (steps.graph(), steps.columns());
+        let (rt, graph, m) = (steps.executor(), steps.graph(), steps.columns());
         let rows = TileGrid::uniform(m, m).map_err(KrylovError::from)?;
         let made = self.workspace.of(m, || Workspaces {
-            numbers: NumbersHandle::new(graph, m, 2),
-            sums: Sums::new(graph, &self.space, m, 1),
-            scaled: MultiVector::zeros(graph, &self.space, m),
+            numbers: NumbersHandle::new(rt, m, 2),
+            sums: Sums::new(rt, &self.space, m, 1),
+            scaled: MultiVector::zeros(rt, &self.space, m),
             d: RectTiled::new(graph, "D", rows, self.l.grid().clone()),
         });
         let Workspaces { numbers, sums, scaled, d } = &*made;

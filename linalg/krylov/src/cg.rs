@@ -132,7 +132,7 @@ impl Cg {
         let sums = Sums::new(rt, space, columns, SUMS);
         let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
             rt.record(|graph| {
-                let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+                let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
                 body(&Step { steps, v: &v, setting, reliable, is_flexible: self.flexible })
             })
         };
@@ -149,7 +149,7 @@ impl Cg {
             Some(part) => {
                 let open = NumbersHandle::new(rt, columns, 0);
                 let of = |graph: &_| {
-                    Steps::new(graph, space, &open).task("cg.finish").add(&v.d, times(1.0, part)).submit()
+                    Steps::new(rt, graph, space, &open).task("cg.finish").add(&v.d, times(1.0, part)).submit()
                 };
                 Some(rt.record(of)?)
             }

@@ -93,7 +93,7 @@ impl<'a, E: Scalar> Product<'a, E> {
 
     fn between(&self, steps: &Steps<'_, E>) -> std::sync::Arc<MultiVector<E>> {
         let columns = steps.columns();
-        self.between.of(columns, || MultiVector::zeros(steps.graph(), self.b.range(), columns))
+        self.between.of(columns, || MultiVector::zeros(steps.executor(), self.b.range(), columns))
     }
 }
 
@@ -199,7 +199,7 @@ impl<'a, E: Scalar> Combination<'a, E> {
                 steps.task("combine").assign(y, [term(y)]).submit()?;
                 continue;
             }
-            let of_term = workspace.of(columns, || MultiVector::zeros(steps.graph(), y.space(), columns));
+            let of_term = workspace.of(columns, || MultiVector::zeros(steps.executor(), y.space(), columns));
             apply(operator, &of_term)?;
             steps.task("combine").assign(y, [times(1.0, y), term(&of_term)]).submit()?;
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zellige_runtime::{Bindings, Runtime};
+use crate::executor::Executor;
 
 use crate::Adjoint;
 use crate::error::Error;
@@ -21,7 +21,7 @@ use crate::vector_task::{minus, plus, times};
 #[derive(Clone, Copy)]
 pub struct LeastSquares<'s, E: Scalar = f64> {
     /// Runs the tasks.
-    pub rt: &'s Runtime,
+    pub rt: &'s dyn Executor,
     /// The operator.
     pub a: &'s dyn Operator<E>,
     /// What `x` costs beside the residual (Tikhonov); 0: nothing.
@@ -167,13 +167,13 @@ pub fn least_squares<E: Scalar>(
     let numbers = NumbersHandle::new(rt, count, OWN);
     let sums = [Sums::new(rt, rows, count, 1), Sums::new(rt, columns, count, 1)];
     let beginning = rt.record(|graph| {
-        let on_rows = Steps::new(graph, rows, &numbers).with_sums(&sums[0]);
-        let on_columns = Steps::new(graph, columns, &numbers).with_sums(&sums[1]);
+        let on_rows = Steps::new(rt, graph, rows, &numbers).with_sums(&sums[0]);
+        let on_columns = Steps::new(rt, graph, columns, &numbers).with_sums(&sums[1]);
         begin(a, &v, &on_rows, &on_columns)
     })?;
     let step = rt.record(|graph| {
-        let on_rows = Steps::new(graph, rows, &numbers).with_sums(&sums[0]);
-        let on_columns = Steps::new(graph, columns, &numbers).with_sums(&sums[1]);
+        let on_rows = Steps::new(rt, graph, rows, &numbers).with_sums(&sums[0]);
+        let on_columns = Steps::new(rt, graph, columns, &numbers).with_sums(&sums[1]);
         (0..PER_GRAPH).try_for_each(|_| one_step(a, damping, &v, &on_rows, &on_columns))
     })?;
     let start = Instant::now();
@@ -182,11 +182,7 @@ pub fn least_squares<E: Scalar>(
     let is_late = || time.is_some_and(|time| start.elapsed() >= time);
     let limits = Limits { columns: &open, is_late: &is_late };
     begin_run(rt, &beginning, &numbers, &limits)?;
-    let step = Bindings::recorded(&step);
-    let ended = run_each(rt, &numbers, &limits, logs, REMEMBERED / PER_GRAPH, &mut |_, _| {
-        rt.replay(&step)?;
-        Ok(())
-    })?;
+    let ended = run_each(rt, &numbers, &limits, logs, REMEMBERED / PER_GRAPH, &mut |_, _| step.run())?;
     let norms = numbers.look(rt, |_, numbers| numbers.real(NORM).sqrt())?;
     let mut answers = Vec::with_capacity(count);
     let mut found = Vec::with_capacity(count);

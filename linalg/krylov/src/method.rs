@@ -5,8 +5,6 @@ pub mod rounds;
 
 use std::sync::Arc;
 
-use zellige_runtime::Runtime;
-
 pub use crate::formulas::{Formulas, Value};
 pub use crate::log::{Onwards, Rescaled};
 pub use crate::numbers::{Numbers, NumbersHandle, REMEMBERED, State};
@@ -17,6 +15,7 @@ pub use crate::steps::{Gated, Steps, Sums, are_done};
 pub use crate::vector_task::{Coefficient, Term, VectorTask, minus, plus, times};
 
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::log::Logger;
 use crate::operator::Operator;
 use crate::scalar::Scalar;
@@ -29,7 +28,7 @@ use rounds::{Ended, Limits};
 #[derive(Clone, Copy)]
 pub struct Setting<'r, E: Scalar> {
     /// Runs the tasks.
-    pub rt: &'r Runtime,
+    pub rt: &'r dyn Executor,
     /// What it multiplies with.
     pub a: &'r dyn Operator<E>,
     /// The preconditioner, `z = M^-1 r`.

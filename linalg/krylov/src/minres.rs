@@ -92,11 +92,11 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     let numbers = NumbersHandle::new(rt, columns, OWN);
     let sums = Sums::new(rt, space, columns, SUMS);
     let begin =
-        rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &v, setting))?;
+        rt.record(|graph| begin(&Steps::new(rt, graph, space, &numbers).with_sums(&sums), &v, setting))?;
     let per_graph = steps_per_graph(m.is_some());
     let steps = rt.record(|graph| {
         (0..per_graph).try_for_each(|step| {
-            let (steps, now) = (Steps::new(graph, space, &numbers).with_sums(&sums), step % 2);
+            let (steps, now) = (Steps::new(rt, graph, space, &numbers).with_sums(&sums), step % 2);
             let step = Step { steps, v: &v, setting, now, next: 1 - now };
             a.apply_dot(&step.steps, &v.z[now], &v.q, QZ)?;
             step.lanczos()?;

@@ -1,5 +1,7 @@
 //! Several multiples of the identity added to one operator, solved at the price of one.
 
+use std::time::Duration;
+
 use crate::error::Error;
 use crate::log::{Logger, Onwards, Rescaled};
 use crate::method::grains::{norm, unit_scale};
@@ -164,18 +166,19 @@ fn shifted<E: Scalar, L: Logger>(
     // As that of `solve`, the system has a factor with which norms are in range.
     let (scale, rhs) = (unit_scale(b), norm(b));
     let times = |v: &[E], factor: f64| v.iter().map(|v| E::from_real(factor) * *v).collect::<Vec<E>>();
-    let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first: rhs };
+    let progress = |elapsed| Progress { steps: 0, elapsed, rhs, first: rhs };
     // Residuals that are replaced on the way are true.
     let reduction = if refinement.is_some() { 0.0 } else { problem.reduction };
     let goal = |stop: &&dyn StoppingCriterion| {
-        scale * (BEYOND * stop.goal(&progress(0)).unwrap_or(0.0)).max(reduction * rhs)
+        scale * (BEYOND * stop.goal(&progress(Duration::ZERO)).unwrap_or(0.0)).max(reduction * rhs)
     };
     let goals: Vec<f64> = stops.iter().map(goal).collect();
     let stop = stops[least];
-    let limit = Limit { goal: goals[least], steps: stop.steps_left(&progress(0)).unwrap_or(usize::MAX) };
+    let steps = stop.steps_left(&progress(Duration::ZERO)).unwrap_or(usize::MAX);
+    let limit = Limit { goal: goals[least], steps };
     let (mut method, solutions) = recorded(setting, (&above, least), &goals, reliable.as_ref())?;
     method.residual.set_column(problem.rt, 0, &times(b, scale))?;
-    let limits = Limits { columns: &[Some(limit)], is_late: &|| stop.is_late(&progress(0)) };
+    let limits = Limits { columns: &[Some(limit)], is_late: &|| stop.is_late(&progress(begun.elapsed())) };
     let shared = method.run(&limits, &mut [&mut Rescaled { log: &mut All(&mut *logs), ratio: scale }])?[0];
     // The shared space is kept until the last shift has its answer.
     let own = method.kept;
@@ -188,7 +191,7 @@ fn shifted<E: Scalar, L: Logger>(
         let inner = refinement.map_or(problem.inner, |of| of.inner);
         let (exact, inner) = (Shifted { a: problem.exact, sigma }, Shifted { a: inner, sigma });
         let one = Solve { exact: &exact, inner: &inner, preconditioner: None, ..*problem };
-        let rest = Rest { stop: *stop, steps: shared.steps, begun };
+        let rest = Rest { stop: *stop, steps: shared.steps, before: problem.rt.agree_on(begun.elapsed())? };
         let mut log = Onwards { log, before: shared.steps };
         let solution = match refinement {
             None => solve(&one, &Cg::default(), b, &mut found, &rest, &mut log)?,
@@ -255,7 +258,7 @@ fn check_shifts<E: Scalar>(problem: &Solve<'_, E>, shifts: &[f64], logs: usize) 
 struct Rest<'s, C: ?Sized> {
     stop: &'s C,
     steps: usize,
-    begun: std::time::Instant,
+    before: Duration,
 }
 
 impl<C: StoppingCriterion + ?Sized> Rest<'_, C> {
@@ -263,7 +266,7 @@ impl<C: StoppingCriterion + ?Sized> Rest<'_, C> {
     fn whole(&self, progress: &Progress) -> Progress {
         Progress {
             steps: self.steps + progress.steps,
-            elapsed: self.begun.elapsed(),
+            elapsed: self.before + progress.elapsed,
             rhs: progress.rhs,
             first: progress.rhs,
         }
@@ -388,7 +391,7 @@ fn recorded<'r, E: Scalar>(
     let sums = Sums::new(rt, space, 1, R_EACH + above.len());
     let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
         rt.record(|graph| {
-            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+            let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
             body(&Step { steps, v: &v, begun: &begun, above, goals, least, reliable })
         })
     };

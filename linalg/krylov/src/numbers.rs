@@ -9,9 +9,10 @@ pub use zellige_kernels::formulas::REMEMBERED;
 pub(crate) use zellige_kernels::formulas::word::OWN;
 use zellige_kernels::formulas::word::{GOAL, HISTORY, LIMIT, RESIDUAL, STATE, STEPS};
 use zellige_kernels::formulas::{begin, end_unless_positive, step};
-use zellige_runtime::{Handle, Read, Runtime, Submit, Update, read, update};
+use zellige_runtime::{Handle, Read, Update, read, update};
 
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::scalar::Scalar;
 
 /// How a method stands.
@@ -42,8 +43,8 @@ pub struct NumbersHandle<E> {
 
 impl<E: Scalar> NumbersHandle<E> {
     /// For so many columns, each with `own` scalars of the method. All are zero, and every column is running.
-    pub fn new(target: &impl Submit, columns: usize, own: usize) -> Self {
-        let words = target.register(vec![0.0; columns * (OWN + own * E::WORDS)]);
+    pub fn new(rt: &dyn Executor, columns: usize, own: usize) -> Self {
+        let words = rt.words_on(0, vec![0.0; columns * (OWN + own * E::WORDS)]);
         NumbersHandle { words, columns, scalar: PhantomData }
     }
 
@@ -68,36 +69,42 @@ impl<E: Scalar> NumbersHandle<E> {
     /// What went wrong in those tasks.
     pub fn look<T>(
         &self,
-        rt: &Runtime,
+        rt: &dyn Executor,
         mut at: impl FnMut(usize, Numbers<E, &[f64]>) -> T,
     ) -> Result<Vec<T>, Error> {
-        let words = rt.read(&self.words)?;
-        Ok(columns_of(&words, self.columns).enumerate().map(|(c, numbers)| at(c, numbers)).collect())
+        let mut seen = Vec::with_capacity(self.columns);
+        rt.look(&self.words, &mut |words| {
+            seen.extend(columns_of(words, self.columns).enumerate().map(|(c, numbers)| at(c, numbers)));
+        })?;
+        Ok(seen)
     }
 
     /// Has the columns run that `is_open` says, and ends the others.
     ///
     /// # Errors
     /// What went wrong in tasks on the numbers that have been submitted.
-    pub fn set_open(&self, rt: &Runtime, is_open: impl Fn(usize) -> bool) -> Result<(), Error> {
-        self.change(rt, |c, mut numbers| match is_open(c) {
+    pub fn set_open(&self, rt: &dyn Executor, is_open: impl Fn(usize) -> bool) -> Result<(), Error> {
+        let open: Vec<bool> = (0..self.columns).map(is_open).collect();
+        self.change(rt, move |c, mut numbers| match open[c] {
             true => numbers.go_on(),
             false => numbers.end(State::Limited),
         })
     }
 
-    /// Lets the host change the numbers of each column, after all tasks on them that have been submitted.
+    /// Changes the numbers of each column, after all tasks on them that have been submitted.
     ///
     /// # Errors
     /// What went wrong in those tasks.
     pub fn change(
         &self,
-        rt: &Runtime,
-        mut at: impl FnMut(usize, Numbers<E, &mut [f64]>),
+        rt: &dyn Executor,
+        at: impl Fn(usize, Numbers<E, &mut [f64]>) + Send + Sync + 'static,
     ) -> Result<(), Error> {
-        let mut words = rt.write(&self.words)?;
-        columns_of_mut(&mut words, self.columns).enumerate().for_each(|(c, numbers)| at(c, numbers));
-        Ok(())
+        let columns = self.columns;
+        let each = move |words: &mut [f64]| {
+            columns_of_mut(words, columns).enumerate().for_each(|(c, numbers)| at(c, numbers));
+        };
+        rt.change(&self.words, Box::new(each))
     }
 }
 

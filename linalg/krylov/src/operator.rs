@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zellige_runtime::{Bindings, Runtime, reads, updates};
+use zellige_runtime::{reads, updates};
 
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::numbers::NumbersHandle;
 use crate::scalar::Scalar;
 use crate::space::{Space, joined};
@@ -120,7 +121,7 @@ pub fn apply_to<E: Scalar>(
 ) -> Result<(), Error> {
     let plain = |v: &MultiVector<E>| match a.takes(&**v.storage()) {
         true => v.clone(),
-        false => MultiVector::zeros(steps.graph(), v.space(), v.columns()),
+        false => MultiVector::zeros(steps.executor(), v.space(), v.columns()),
     };
     let (from, to) = (plain(x), plain(y));
     if !from.is(x) {
@@ -170,14 +171,13 @@ pub(crate) fn check_fixed<E: Scalar>(
 ///
 /// # Errors
 /// [`Error::Shape`] for a vector of another length; those of [`Operator::apply`] and of tasks.
-pub fn multiply<E: Scalar>(rt: &Runtime, a: &dyn Operator<E>, x: &[E]) -> Result<Vec<E>, Error> {
+pub fn multiply<E: Scalar>(rt: &dyn Executor, a: &dyn Operator<E>, x: &[E]) -> Result<Vec<E>, Error> {
     if x.len() != a.domain().len() {
         return Err(Error::shape("vector", format!("{} elements for {} columns", x.len(), a.domain().len())));
     }
     let (x, y) = (MultiVector::from_column(rt, a.domain(), x), MultiVector::zeros(rt, a.range(), 1));
     let numbers = NumbersHandle::new(rt, 1, 0);
-    let graph = rt.record(|graph| a.apply(&Steps::new(graph, a.domain(), &numbers), &x, &y))?;
-    rt.replay(&Bindings::recorded(&graph))?;
+    rt.record(|graph| a.apply(&Steps::new(rt, graph, a.domain(), &numbers), &x, &y))?.run()?;
     y.column(rt, 0)
 }
 

@@ -4,9 +4,8 @@ mod outer;
 
 use std::time::Instant;
 
-use zellige_runtime::Runtime;
-
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::log::{Logger, Rescaled};
 use crate::method::grains::norm;
 use crate::method::rounds::{Ended, Limit, Limits};
@@ -37,7 +36,7 @@ use outer::{Of, Outer};
 #[derive(Clone, Copy)]
 pub struct Solve<'s, E: Scalar = f64> {
     /// Runs the tasks.
-    pub rt: &'s Runtime,
+    pub rt: &'s dyn Executor,
     /// The operator that the system is about: true residuals are its.
     pub exact: &'s dyn Operator<E>,
     /// What the method multiplies with: the same, or a narrower copy.
@@ -51,7 +50,7 @@ pub struct Solve<'s, E: Scalar = f64> {
 
 impl<'s, E: Scalar> Solve<'s, E> {
     /// Without a preconditioner or a narrower copy.
-    pub fn new(rt: &'s Runtime, a: &'s dyn Operator<E>) -> Self {
+    pub fn new(rt: &'s dyn Executor, a: &'s dyn Operator<E>) -> Self {
         Solve { rt, exact: a, inner: a, preconditioner: None, reduction: 0.0 }
     }
 }
@@ -199,7 +198,12 @@ pub fn solve<E: Scalar>(
 ///
 /// # Errors
 /// Those of [`solve`]; [`Error::Unsolvable`] with the reason and the residual where the tolerance is not reached.
-pub fn cg<E: Scalar>(rt: &Runtime, a: &dyn Operator<E>, b: &[E], tolerance: f64) -> Result<Vec<E>, Error> {
+pub fn cg<E: Scalar>(
+    rt: &dyn Executor,
+    a: &dyn Operator<E>,
+    b: &[E],
+    tolerance: f64,
+) -> Result<Vec<E>, Error> {
     let mut x = vec![E::default(); b.len()];
     let stop = [Stop::RelativeToRhs(tolerance), Stop::Steps(10 * b.len().max(100))];
     let found = solve(&Solve::new(rt, a), &Cg::default(), b, &mut x, &stop[..], &mut ())?;
@@ -267,7 +271,7 @@ pub fn solve_columns<E: Scalar>(
     let mut columns: Vec<Column> = b.iter().zip(first).map(column).collect();
     columns.iter().zip(&mut *logs).for_each(|(column, log)| log.true_residual(0, column.first));
     loop {
-        let elapsed = begun.elapsed();
+        let elapsed = rt.agree_on(begun.elapsed())?;
         let scales = outer.scales.clone();
         let next = |((column, stop), scale): ((&mut Column, &&dyn StoppingCriterion), &f64)| {
             let limit = column.next(*stop, column.progress(elapsed), problem.reduction);

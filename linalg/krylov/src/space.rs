@@ -116,6 +116,11 @@ impl Space {
         self.cuts.windows(2).map(|ends| ends[0]..ends[1])
     }
 
+    /// The rank that keeps part `i` of vectors, of so many ranks: neighbours are together.
+    pub fn rank_of(&self, i: usize, ranks: usize) -> usize {
+        i * ranks / self.parts()
+    }
+
     /// The parts that have some of these rows.
     pub fn covering(&self, rows: Range<usize>) -> Range<usize> {
         if rows.is_empty() {

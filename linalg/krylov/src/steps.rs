@@ -1,9 +1,12 @@
 //! Recording the graph of a method's step.
 
+use std::ops::Range;
+
 use zellige_runtime::codelet::Operand;
 use zellige_runtime::{Cpu, Handle, Operands, Read, Recorder, Submit, Update, reads, update};
 
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::formulas::{self, Formulas};
 use crate::numbers::{Numbers, NumbersHandle, columns_of, columns_of_mut};
 use crate::scalar::Scalar;
@@ -16,6 +19,7 @@ use crate::vector_task::VectorTask;
 /// steps can be submitted ahead of what the host knows. No body has to ask.
 #[derive(Clone, Copy)]
 pub struct Steps<'g, E: Scalar = f64> {
+    rt: &'g dyn Executor,
     graph: &'g Recorder,
     space: &'g Space,
     numbers: &'g NumbersHandle<E>,
@@ -24,8 +28,13 @@ pub struct Steps<'g, E: Scalar = f64> {
 
 impl<'g, E: Scalar> Steps<'g, E> {
     /// Records into a graph, without sums.
-    pub fn new(graph: &'g Recorder, space: &'g Space, numbers: &'g NumbersHandle<E>) -> Self {
-        Steps { graph, space, numbers, sums: None }
+    pub fn new(
+        rt: &'g dyn Executor,
+        graph: &'g Recorder,
+        space: &'g Space,
+        numbers: &'g NumbersHandle<E>,
+    ) -> Self {
+        Steps { rt, graph, space, numbers, sums: None }
     }
 
     /// The same, with sums of products.
@@ -48,6 +57,11 @@ impl<'g, E: Scalar> Steps<'g, E> {
         'g: 's,
     {
         Steps { numbers, ..*self }
+    }
+
+    /// What the graph runs on: where vectors of an operator's own are registered.
+    pub fn executor(&self) -> &'g dyn Executor {
+        self.rt
     }
 
     /// What tasks are recorded into.
@@ -225,9 +239,11 @@ pub struct Sums<E> {
 
 impl<E: Scalar> Sums<E> {
     /// Room for `width` sums over vectors of so many columns.
-    pub fn new(target: &impl Submit, space: &Space, columns: usize, width: usize) -> Self {
+    pub fn new(rt: &dyn Executor, space: &Space, columns: usize, width: usize) -> Self {
         let words = |rows: usize| vec![0.0; rows.div_ceil(space.grain()) * columns * width * E::WORDS];
-        let partial = space.ranges().map(|range| target.register(words(range.len()))).collect();
+        let of =
+            |(i, range): (usize, Range<usize>)| rt.words_on(space.rank_of(i, rt.ranks()), words(range.len()));
+        let partial = space.ranges().enumerate().map(of).collect();
         Sums { partial, width, scalar: std::marker::PhantomData }
     }
 

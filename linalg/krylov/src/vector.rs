@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use zellige_runtime::data::Chunk;
-use zellige_runtime::{Data, Handle, Read, Runtime, Submit, Update, read, update};
+use zellige_runtime::{Handle, Read, Update, read, update};
 
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::storage::{Plain, Storage};
@@ -31,29 +32,29 @@ pub struct MultiVector<E: Scalar = f64> {
 
 impl<E: Scalar> MultiVector<E> {
     /// Columns of zeros, stored as they are computed with.
-    pub fn zeros(target: &impl Submit, space: &Space, columns: usize) -> Self {
-        MultiVector::stored(target, space, columns, Arc::new(Plain))
+    pub fn zeros(rt: &dyn Executor, space: &Space, columns: usize) -> Self {
+        MultiVector::stored(rt, space, columns, Arc::new(Plain))
     }
 
     /// Columns of zeros in this storage.
-    pub fn stored(target: &impl Submit, space: &Space, columns: usize, storage: Arc<dyn Storage<E>>) -> Self {
+    pub fn stored(rt: &dyn Executor, space: &Space, columns: usize, storage: Arc<dyn Storage<E>>) -> Self {
         let sizes: Vec<usize> = space.ranges().map(|range| storage.words(range.len() * columns)).collect();
-        MultiVector::of_words(target, space, columns, storage, vec![0.0; sizes.iter().sum()], &sizes)
+        MultiVector::of_words(rt, space, columns, storage, vec![0.0; sizes.iter().sum()], &sizes)
     }
 
     /// One column of these numbers.
     ///
     /// # Panics
     /// If it has another length than the space.
-    pub fn from_column(target: &impl Submit, space: &Space, column: &[E]) -> Self {
-        MultiVector::from_columns(target, space, &[column])
+    pub fn from_column(rt: &dyn Executor, space: &Space, column: &[E]) -> Self {
+        MultiVector::from_columns(rt, space, &[column])
     }
 
     /// These columns.
     ///
     /// # Panics
     /// If one has another length than the space.
-    pub fn from_columns(target: &impl Submit, space: &Space, columns: &[&[E]]) -> Self {
+    pub fn from_columns(rt: &dyn Executor, space: &Space, columns: &[&[E]]) -> Self {
         assert!(columns.iter().all(|column| column.len() == space.len()), "a vector of another space");
         let count = columns.len();
         let words = match columns {
@@ -67,11 +68,11 @@ impl<E: Scalar> MultiVector<E> {
             }
         };
         let sizes: Vec<usize> = space.ranges().map(|range| range.len() * count * E::WORDS).collect();
-        MultiVector::of_words(target, space, count, Arc::new(Plain), words, &sizes)
+        MultiVector::of_words(rt, space, count, Arc::new(Plain), words, &sizes)
     }
 
     fn of_words(
-        target: &impl Submit,
+        rt: &dyn Executor,
         space: &Space,
         columns: usize,
         storage: Arc<dyn Storage<E>>,
@@ -83,7 +84,8 @@ impl<E: Scalar> MultiVector<E> {
             Some(*end)
         });
         let inner: Vec<usize> = ends.take(sizes.len() - 1).collect();
-        let parts = Chunk::cut(words, &inner).into_iter().map(|part| target.register(part)).collect();
+        let parts = Chunk::cut(words, &inner).into_iter().enumerate();
+        let parts = parts.map(|(i, part)| rt.part_on(space.rank_of(i, rt.ranks()), part)).collect();
         MultiVector { space: space.clone(), columns, storage, parts }
     }
 
@@ -126,18 +128,19 @@ impl<E: Scalar> MultiVector<E> {
     ///
     /// # Errors
     /// What went wrong in those tasks.
-    pub fn column(&self, rt: &Runtime, column: usize) -> Result<Vec<E>, Error> {
+    pub fn column(&self, rt: &dyn Executor, column: usize) -> Result<Vec<E>, Error> {
         let mut numbers = Vec::with_capacity(self.space.len());
         let mut decoded = Vec::new();
         for (handle, range) in self.parts.iter().zip(self.space.ranges()) {
-            let part = rt.read(handle)?;
-            if self.columns == 1 && self.storage.is_plain() {
-                numbers.extend_from_slice(E::of_words(&part.view()));
-                continue;
-            }
-            decoded.resize(range.len() * self.columns, E::default());
-            self.storage.decode(&part.view(), 0, &mut decoded);
-            numbers.extend(decoded.iter().skip(column).step_by(self.columns));
+            rt.look_at_part(handle, &mut |words| {
+                if self.columns == 1 && self.storage.is_plain() {
+                    numbers.extend_from_slice(E::of_words(words));
+                    return;
+                }
+                decoded.resize(range.len() * self.columns, E::default());
+                self.storage.decode(words, 0, &mut decoded);
+                numbers.extend(decoded.iter().skip(column).step_by(self.columns));
+            })?;
         }
         Ok(numbers)
     }
@@ -149,21 +152,22 @@ impl<E: Scalar> MultiVector<E> {
     ///
     /// # Panics
     /// If `numbers` has another length.
-    pub fn set_column(&self, rt: &Runtime, column: usize, numbers: &[E]) -> Result<(), Error> {
+    pub fn set_column(&self, rt: &dyn Executor, column: usize, numbers: &[E]) -> Result<(), Error> {
         assert_eq!(numbers.len(), self.space.len(), "a vector of another space");
-        let mut decoded = Vec::new();
         for (handle, range) in self.parts.iter().zip(self.space.ranges()) {
-            let mut part = rt.write(handle)?;
-            let words = part.view_mut();
-            if self.columns == 1 {
-                self.storage.encode(&numbers[range], 0, words);
-                continue;
-            }
-            decoded.resize(range.len() * self.columns, E::default());
-            self.storage.decode(words, 0, &mut decoded);
-            let places = decoded.iter_mut().skip(column).step_by(self.columns);
-            places.zip(&numbers[range]).for_each(|(to, from)| *to = *from);
-            self.storage.encode(&decoded, 0, words);
+            let (storage, columns, numbers) =
+                (Arc::clone(&self.storage), self.columns, numbers[range].to_vec());
+            let set = move |words: &mut [f64]| {
+                if columns == 1 {
+                    return storage.encode(&numbers, 0, words);
+                }
+                let mut decoded = vec![E::default(); numbers.len() * columns];
+                storage.decode(words, 0, &mut decoded);
+                let places = decoded.iter_mut().skip(column).step_by(columns);
+                places.zip(&numbers).for_each(|(to, from)| *to = *from);
+                storage.encode(&decoded, 0, words);
+            };
+            rt.change_part(handle, Box::new(set))?;
         }
         Ok(())
     }
@@ -172,6 +176,7 @@ impl<E: Scalar> MultiVector<E> {
 #[cfg(test)]
 mod tests {
     use num_complex::Complex;
+    use zellige_runtime::Runtime;
 
     use super::*;
     use crate::storage::Packed;

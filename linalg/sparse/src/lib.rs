@@ -76,7 +76,12 @@ pub use zellige_krylov::Error;
 ///
 /// # Errors
 /// Those of [`system::solve`]; [`Error::Unsolvable`] with the reason and the residual where the tolerance is not reached.
-pub fn solve(rt: &zellige_runtime::Runtime, a: &Csr, b: &[f64], tolerance: f64) -> Result<Vec<f64>, Error> {
+pub fn solve(
+    rt: &dyn zellige_krylov::Executor,
+    a: &Csr,
+    b: &[f64],
+    tolerance: f64,
+) -> Result<Vec<f64>, Error> {
     let stop = vec![krylov::Stop::RelativeToRhs(tolerance), krylov::Stop::Steps(10_000)];
     let mut x = vec![0.0; a.columns()];
     let answer = system::solve(rt, a, b, &mut x, &system::Options { stop, ..Default::default() }, &mut ())?;

@@ -315,7 +315,7 @@ fn searched(
     };
     let seconds = begin.elapsed().as_secs_f64();
     devices.done(&args.execution, session.runtime());
-    let trace = args.outputs.recorded(session.runtime())?;
+    let trace = session.recorded(&args.outputs)?;
     Ok(Search { results, events, seconds, trace, basis: None, shown: Vec::new() })
 }
 

@@ -40,13 +40,13 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
+    let trace = session.recorded(&args.outputs)?;
     if !processes.is_first() {
         return Ok(());
     }
     devices.done(&args.execution, rt);
 
     let title = format!("Reconstructor of {}", args.system.system.display());
-    let trace = args.outputs.recorded(rt)?;
     let text = || {
         let note = if outcome.survived() { NOT_JUDGED } else { "" };
         results::table(&outcome).render(out::colours(&std::io::stdout())) + note

@@ -51,12 +51,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
+    let trace = session.recorded(&args.outputs)?;
     if !processes.is_first() {
         return Ok(());
     }
     devices.done(&args.execution, rt);
 
-    let trace = args.outputs.recorded(rt)?;
     let title = format!("zellige tor run {}", args.system.system.display());
     let quiet = args.outputs.is_quiet() || is_stdout(norms.as_ref());
     let text = || if quiet { String::new() } else { text(&outcome) };

@@ -78,7 +78,7 @@ pub fn dslash(
         x.set_column(rt, c, &column)?;
     }
     let numbers = NumbersHandle::new(rt, columns, 0);
-    let graph = rt.record(|graph| d.apply(&Steps::new(graph, d.space(), &numbers), &x, &y, 1.0, None))?;
+    let graph = rt.record(|graph| d.apply(&Steps::new(rt, graph, d.space(), &numbers), &x, &y, 1.0, None))?;
     let mut times = Vec::with_capacity(repeats);
     for repeat in 0..=repeats.max(1) {
         let begun = Instant::now();

@@ -226,7 +226,8 @@ pub(crate) fn dslash_now(
     factor: f64,
 ) -> Result<(), Error> {
     let numbers = NumbersHandle::new(rt, x.columns(), 0);
-    let graph = rt.record(|graph| d.apply(&Steps::new(graph, d.space(), &numbers), x, y, factor, None))?;
+    let graph =
+        rt.record(|graph| d.apply(&Steps::new(rt, graph, d.space(), &numbers), x, y, factor, None))?;
     rt.replay(&Bindings::recorded(&graph))?;
     Ok(())
 }

@@ -48,7 +48,7 @@ fn product(rt: &Runtime, smeared: &Smeared, precision: Precision, x: &[&[C64]]) 
     }
     let numbers = NumbersHandle::new(rt, x.len(), 0);
     let graph = rt
-        .record(|graph| d.apply(&Steps::new(graph, d.space(), &numbers), &from, &to, 1.0, None))
+        .record(|graph| d.apply(&Steps::new(rt, graph, d.space(), &numbers), &from, &to, 1.0, None))
         .expect("a graph");
     rt.replay(&Bindings::recorded(&graph)).expect("a replay");
     (0..x.len()).map(|c| to.column(rt, c).expect("a column")).collect()

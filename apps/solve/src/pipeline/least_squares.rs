@@ -3,11 +3,10 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use zellige_runtime::Runtime;
 use zellige_sparse::adaptive::Adaptation;
 use zellige_sparse::krylov::method::Steps;
 use zellige_sparse::krylov::{
-    self, History, LeastSquares, LeastSquaresSolution, Logger, MultiVector, Operator, Space,
+    self, Executor, History, LeastSquares, LeastSquaresSolution, Logger, MultiVector, Operator, Space,
 };
 use zellige_sparse::{Csr, Error, Stored, best_edge};
 
@@ -86,7 +85,7 @@ impl Operator for WithTranspose {
 /// # Errors
 /// Those of storing the matrix and of [`krylov::least_squares`].
 pub fn least_squares(
-    rt: &Runtime,
+    rt: &dyn Executor,
     a: &Csr,
     b: &[Vec<f64>],
     options: &Options,

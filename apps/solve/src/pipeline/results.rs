@@ -8,6 +8,17 @@ use zellige_sparse::{Csr, Description};
 
 use super::least_squares::Fitted;
 
+/// What one of several ranks took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RankUse {
+    /// The rank, from 0.
+    pub rank: usize,
+    /// Most memory its process held (0 where the system does not tell).
+    pub peak_memory_bytes: u64,
+    /// Bytes of values that it sent to other ranks.
+    pub sent_bytes: u64,
+}
+
 /// What was found for one right-hand side, and one shift.
 #[derive(Debug)]
 pub struct Solved {
@@ -75,6 +86,9 @@ pub struct SolveResult {
     pub attempts: Vec<Attempt>,
     /// Residuals by step.
     pub history: Residuals,
+    /// What each rank took, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankUse>,
 }
 
 /// What `zellige solve` writes for a right-hand side.
@@ -126,6 +140,9 @@ pub struct LeastSquaresResult {
     pub bytes: u64,
     /// By step, the measure that the tolerance is compared with: the smaller of `|r| / (|b| + |A| |x|)` and `|A^T r - damping^2 x| / (|A| |r|)`.
     pub history: Vec<f64>,
+    /// What each rank took, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankUse>,
 }
 
 impl LeastSquaresResult {
@@ -151,6 +168,7 @@ impl LeastSquaresResult {
             seconds_solve: fitted.solve.as_secs_f64(),
             bytes: fitted.bytes,
             history: fitted.history.steps.clone(),
+            ranks: Vec::new(),
         }
     }
 }
@@ -245,6 +263,7 @@ impl SolveResult {
             bytes: Bytes::of(&answer.bytes),
             attempts,
             history: Residuals { iterated: history.steps.clone(), r#true: history.checks.clone() },
+            ranks: Vec::new(),
         }
     }
 }

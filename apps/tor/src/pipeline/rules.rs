@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::ranks::{RankUse, of_all_ranks};
 use super::results::{Attempt, Extras, Measured, RuleResult, Seconds, TargetResult};
 use super::xray::xray;
-use super::{Error, Observer, OnNotSpd, Options, Outcome, memory};
+use super::{Error, Observer, OnNotSpd, Options, Outcome};
 use crate::Matrix;
 use crate::params::Input;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn one<S: Session>(
     workspace: &mut Workspace,
     observer: &dyn Observer,
 ) -> Result<RuleResult, Error> {
-    memory::reset_peak();
+    zellige_files::memory::reset_peak();
     let sent_before = s.bytes_sent();
     let mut result = RuleResult {
         n: problem.n(),
@@ -102,7 +102,12 @@ fn one<S: Session>(
                     StorageFormat::F64 => gemm_rate::<f64>(rt, widest)?,
                     _ => gemm_rate::<f32>(rt, widest)?,
                 };
-                let own = [memory::peak(), solved.tile_bytes, s.bytes_sent() - sent_before, peak.to_bits()];
+                let own = [
+                    zellige_files::memory::peak(),
+                    solved.tile_bytes,
+                    s.bytes_sent() - sent_before,
+                    peak.to_bits(),
+                ];
                 let ranks = of_all_ranks(s, &own)?;
                 result.rule = rule.to_string();
                 if s.rank() == 0 {
@@ -186,7 +191,7 @@ fn measure(
         strehl_exact: first.as_ref().and_then(|target| target.strehl_exact),
         marechal: of_first(|target| target.marechal),
         targets,
-        peak_memory_bytes: memory::peak(),
+        peak_memory_bytes: zellige_files::memory::peak(),
         tile_bytes: uses.iter().map(|rank| rank.tile_bytes).sum(),
         ranks: if uses.len() > 1 { uses } else { Vec::new() },
         warnings,

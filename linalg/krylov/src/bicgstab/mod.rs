@@ -130,11 +130,11 @@ impl BiCgStab {
         let numbers = NumbersHandle::new(rt, columns, OWN);
         let sums = Sums::new(rt, space, columns, (l + 1) * (l + 2) / 2);
         let begin = rt.record(|graph| {
-            begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &vectors, reliable)
+            begin(&Steps::new(rt, graph, space, &numbers).with_sums(&sums), &vectors, reliable)
         })?;
         let per_graph = steps_per_graph(m.is_some());
         let steps = rt.record(|graph| {
-            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+            let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
             let step = Step { steps, v: &vectors, setting, reliable };
             (0..per_graph).try_for_each(|_| {
                 (0..l).try_for_each(|j| step.conjugate(j))?;
@@ -145,7 +145,7 @@ impl BiCgStab {
             (Some(m), Some(d)) => {
                 // Not ended, whatever the method is.
                 let open = NumbersHandle::new(rt, columns, 0);
-                Some(rt.record(|graph| m.apply(&Steps::new(graph, space, &open), &vectors.e, d))?)
+                Some(rt.record(|graph| m.apply(&Steps::new(rt, graph, space, &open), &vectors.e, d))?)
             }
             _ => None,
         };

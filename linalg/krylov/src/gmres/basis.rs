@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use zellige_runtime::{Handle, Read, Runtime, Submit, read, update};
+use zellige_runtime::{Handle, Read, read, update};
 
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::numbers::{Numbers, columns_of};
 use crate::scalar::Scalar;
 use crate::space::{GRAIN, Space};
@@ -117,9 +118,16 @@ fn words<E: Scalar>(format: Packed, numbers: usize) -> usize {
 }
 
 impl<E: Scalar> Basis<E> {
-    pub(super) fn new(rt: &Runtime, space: &Space, columns: usize, vectors: usize, format: Packed) -> Self {
+    pub(super) fn new(
+        rt: &dyn Executor,
+        space: &Space,
+        columns: usize,
+        vectors: usize,
+        format: Packed,
+    ) -> Self {
         let size = |range: Range<usize>| vectors * columns * words::<E>(format, range.len());
-        let parts = space.ranges().map(|range| rt.register(vec![0.0; size(range)])).collect();
+        let part = |(i, range)| rt.words_on(space.rank_of(i, rt.ranks()), vec![0.0; size(range)]);
+        let parts = space.ranges().enumerate().map(part).collect();
         let of = |range: Range<usize>| (vectors * format.bytes(range.len() * E::WORDS)) as u64;
         let bytes = space.ranges().map(of).sum();
         Basis { format, parts, columns, bytes, scalar: PhantomData }

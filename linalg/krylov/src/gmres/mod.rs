@@ -8,12 +8,13 @@ mod relaxed;
 pub use arnoldi::Orthogonalisation;
 pub use relaxed::RelaxedGmres;
 
-use zellige_runtime::{Bindings, Graph, Submit};
+use zellige_runtime::Submit;
 
 use self::arnoldi::Arnoldi;
 use self::basis::{Basis, Codes, Of, PIECE, pieces};
 use self::hessenberg::{Hessenberg, Solved};
 use crate::error::Error;
+use crate::executor::Replay;
 use crate::log::Logger;
 use crate::method::rounds::{self, Ended, Limit, Limits};
 use crate::numbers::{NumbersHandle, REMEMBERED, columns_of, columns_of_mut};
@@ -108,10 +109,10 @@ struct Prepared<'r, E: Scalar> {
     sums: Sums<E>,
     small: Hessenberg,
     numbers: NumbersHandle<E>,
-    begin: Graph,
+    begin: Replay<'r>,
     /// `[step][operator]`, recorded when they are first needed; one step where all are alike.
-    steps: Vec<Vec<Option<Bindings>>>,
-    finish: Graph,
+    steps: Vec<Vec<Option<Replay<'r>>>>,
+    finish: Replay<'r>,
     kept: Kept,
 }
 
@@ -148,8 +149,9 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         let small = Hessenberg::new(most);
         let numbers = NumbersHandle::new(rt, columns, small.numbers());
         let sums = Sums::new(rt, space, columns, most + 1);
-        let begin =
-            rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &vectors, small))?;
+        let begin = rt.record(|graph| {
+            begin(&Steps::new(rt, graph, space, &numbers).with_sums(&sums), &vectors, small)
+        })?;
         let of_solution = NumbersHandle::new(rt, columns, Solved::Y + most);
         let finish = rt.record(|graph| {
             graph
@@ -160,7 +162,7 @@ impl<'r, E: Scalar> Prepared<'r, E> {
                     each.for_each(|(s, mut solved)| small.solve(&s, &mut solved));
                 })
                 .submit()?;
-            finish(&Steps::new(graph, space, &of_solution), &vectors, m)
+            finish(&Steps::new(rt, graph, space, &of_solution), &vectors, m)
         })?;
         let basis = vectors.basis.bytes() + vectors.each.as_ref().map_or(0, Basis::bytes);
         let kept = Kept { basis, ..Kept::vectors::<E>(space, if m.is_some() { 5 } else { 4 }) };
@@ -193,14 +195,15 @@ impl<'r, E: Scalar> Prepared<'r, E> {
     }
 
     /// The graph of step `j` with an operator.
-    fn step(&mut self, j: usize, operator: usize) -> Result<&Bindings, Error> {
+    fn step(&mut self, j: usize, operator: usize) -> Result<&Replay<'r>, Error> {
         let j = j.min(self.steps.len() - 1);
         if self.steps[j][operator].is_none() {
-            let graph = self.setting.rt.record(|graph| {
-                let steps = Steps::new(graph, self.setting.space(), &self.numbers).with_sums(&self.sums);
+            let rt = self.setting.rt;
+            let step = rt.record(|graph| {
+                let steps = Steps::new(rt, graph, self.setting.space(), &self.numbers).with_sums(&self.sums);
                 self.record(&steps, j, self.operators[operator])
             })?;
-            self.steps[j][operator] = Some(Bindings::recorded(&graph));
+            self.steps[j][operator] = Some(step);
         }
         Ok(self.steps[j][operator].as_ref().expect("it was just recorded"))
     }
@@ -252,11 +255,11 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
             // The last step of a cycle ends it: whatever would be submitted after it has nothing to do.
             if j < most {
                 let operator = self.operator(goal, residual);
-                rt.replay(self.step(j, operator)?)?;
+                self.step(j, operator)?.run()?;
             }
             Ok(())
         })?;
-        rt.replay(&Bindings::recorded(&self.finish))?;
+        self.finish.run()?;
         Ok(ended)
     }
 }

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use zellige_runtime::{Bindings, Graph, Runtime};
-
 use crate::error::Error;
+use crate::executor::{Executor, Replay};
 use crate::log::Logger;
 use crate::numbers::{NumbersHandle, REMEMBERED, State};
 use crate::reliable::REPLACED;
@@ -59,26 +58,26 @@ pub struct Ended {
 /// # Errors
 /// What went wrong in a task.
 pub fn begin<E: Scalar>(
-    rt: &Runtime,
-    graph: &Graph,
+    rt: &dyn Executor,
+    graph: &Replay<'_>,
     numbers: &NumbersHandle<E>,
     limits: &Limits<'_>,
 ) -> Result<(), Error> {
-    numbers.change(rt, |c, mut numbers| match limits.columns[c] {
+    let limits = limits.columns.to_vec();
+    numbers.change(rt, move |c, mut numbers| match limits[c] {
         Some(limit) => numbers.begin(limit.goal, limit.steps),
         None => {
             numbers.begin(0.0, 0);
             numbers.end(State::Limited);
         }
     })?;
-    rt.replay(&Bindings::recorded(graph))?;
-    Ok(())
+    graph.run()
 }
 
 /// A method whose steps are a recorded graph: what most methods make themselves ready as.
 pub struct Recorded<'r, E: Scalar> {
     /// Runs the graphs.
-    pub rt: &'r Runtime,
+    pub rt: &'r dyn Executor,
     /// `r`; see [`Correction::residual`].
     pub residual: MultiVector<E>,
     /// `d`; see [`Correction::correction`].
@@ -88,13 +87,13 @@ pub struct Recorded<'r, E: Scalar> {
     /// Says how often its residual was replaced, where it has [reliable updates](crate::ReliableUpdates).
     pub gate: Option<NumbersHandle<E>>,
     /// What a run begins with.
-    pub begin: Graph,
+    pub begin: Replay<'r>,
     /// Some [steps](steps_per_graph).
-    pub steps: Graph,
+    pub steps: Replay<'r>,
     /// How many.
     pub per_graph: usize,
     /// What it ends with, if anything.
-    pub finish: Option<Graph>,
+    pub finish: Option<Replay<'r>>,
     /// What the vectors take.
     pub kept: Kept,
 }
@@ -115,17 +114,13 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
         let Recorded { rt, ref numbers, ref begin, ref steps, per_graph, ref finish, .. } = *self;
         self::begin(rt, begin, numbers, limits)?;
-        let steps = Bindings::recorded(steps);
-        let mut ended = run_each(rt, numbers, limits, logs, REMEMBERED / per_graph, &mut |_, _| {
-            rt.replay(&steps)?;
-            Ok(())
-        })?;
+        let mut ended = run_each(rt, numbers, limits, logs, REMEMBERED / per_graph, &mut |_, _| steps.run())?;
         if let Some(gate) = &self.gate {
             let updates = gate.look(rt, |_, gate| gate.real(REPLACED) as usize)?;
             ended.iter_mut().zip(updates).for_each(|(ended, updates)| ended.updates = updates);
         }
         if let Some(finish) = finish {
-            rt.replay(&Bindings::recorded(finish))?;
+            finish.run()?;
         }
         Ok(ended)
     }
@@ -137,7 +132,7 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
 /// # Errors
 /// Those of `submit`; what went wrong in a task.
 pub fn run_each<E: Scalar>(
-    rt: &Runtime,
+    rt: &dyn Executor,
     numbers: &NumbersHandle<E>,
     limits: &Limits<'_>,
     logs: &mut [&mut dyn Logger],
@@ -161,11 +156,17 @@ pub fn run_each<E: Scalar>(
             submitted += 1;
         }
         ended = look()?;
-        if (limits.is_late)() {
+        let [is_late, is_soon] = agree(rt, [(limits.is_late)(), start.elapsed() < BETWEEN_LOOKS / 2])?;
+        if is_late {
             break;
         }
-        let is_soon = start.elapsed() < BETWEEN_LOOKS / 2;
         ahead = if is_soon { (2 * ahead).min(most_ahead) } else { (ahead / 2).max(1) };
     }
     Ok(ended)
+}
+
+/// What the first rank's clock says.
+fn agree(rt: &dyn Executor, [one, other]: [bool; 2]) -> Result<[bool; 2], Error> {
+    let agreed = rt.agree(u64::from(one) | (u64::from(other) << 1))?;
+    Ok([agreed & 1 != 0, agreed & 2 != 0])
 }

@@ -1,10 +1,9 @@
 //! The vectors and graphs around a method.
 
-use zellige_runtime::{Bindings, Graph, Runtime};
-
 use super::{Column, Solve, Verdict, check};
 use crate::Kept;
 use crate::error::Error;
+use crate::executor::{Executor, Replay};
 use crate::log::Logger;
 use crate::method::grains::unit_scale;
 use crate::method::rounds::{Ended, Limit};
@@ -16,18 +15,18 @@ use crate::vector_task::{plus, times};
 
 /// Answers and true residuals of all right-hand sides, run after run of a method.
 pub(super) struct Outer<'s, E: Scalar> {
-    rt: &'s Runtime,
+    rt: &'s dyn Executor,
     /// The answer with the least residual so far.
     pub(super) best: MultiVector<E>,
     numbers: NumbersHandle<E>,
     /// Of each column what the method's residual is multiplied by, and its correction divided.
     pub(super) scales: Vec<f64>,
     /// The residual of `x`, and of the answer of a run.
-    of_guess: Graph,
-    of_trial: Graph,
-    correct: Graph,
-    accept: Graph,
-    keep: Graph,
+    of_guess: Replay<'s>,
+    of_trial: Replay<'s>,
+    correct: Replay<'s>,
+    accept: Replay<'s>,
+    keep: Replay<'s>,
     pub(super) kept: Kept,
 }
 
@@ -67,7 +66,7 @@ impl<'s, E: Scalar> Outer<'s, E> {
         let numbers = NumbersHandle::new(rt, columns, 3);
         let sums = Sums::new(rt, space, columns, 1);
         let record = |body: &dyn Fn(&Steps<'_, E>) -> Result<(), Error>| {
-            rt.record(|graph| body(&Steps::new(graph, space, &numbers).with_sums(&sums)))
+            rt.record(|graph| body(&Steps::new(rt, graph, space, &numbers).with_sums(&sums)))
         };
         let residual_of = |x: &MultiVector<E>| {
             record(&|steps| {
@@ -150,18 +149,18 @@ impl<'s, E: Scalar> Outer<'s, E> {
     }
 
     /// Replays a graph for some columns, if there are any.
-    fn replay(&self, graph: &Graph, columns: &[bool]) -> Result<(), Error> {
+    fn replay(&self, graph: &Replay<'_>, columns: &[bool]) -> Result<(), Error> {
         if !columns.contains(&true) {
             return Ok(());
         }
-        self.numbers.change(self.rt, |c, mut numbers| {
-            numbers.set_reals([(SCALE, self.scales[c]), (INVERSE, 1.0 / self.scales[c])]);
-            match columns[c] {
+        let (scales, open) = (self.scales.clone(), columns.to_vec());
+        self.numbers.change(self.rt, move |c, mut numbers| {
+            numbers.set_reals([(SCALE, scales[c]), (INVERSE, 1.0 / scales[c])]);
+            match open[c] {
                 true => numbers.go_on(),
                 false => numbers.end(State::Limited),
             }
         })?;
-        self.rt.replay(&Bindings::recorded(graph))?;
-        Ok(())
+        graph.run()
     }
 }

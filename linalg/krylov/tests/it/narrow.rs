@@ -105,7 +105,7 @@ fn tasks_see_what_is_stored() -> Result<(), Error> {
             let (numbers, sums) = (NumbersHandle::new(&rt, columns, 6), Sums::new(&rt, &space, columns, 2));
             numbers.change(&rt, |c, mut numbers| numbers.set_reals([(0, 0.3 + c as f64), (1, 0.7)]))?;
             let graph = rt.record(|graph| {
-                let steps = Steps::new(graph, &space, &numbers).with_sums(&sums);
+                let steps = Steps::new(&rt, graph, &space, &numbers).with_sums(&sums);
                 let task = steps.task("test").assign(&y, [plus(0, &x), minus(1, &y), times(0.5, &x)]);
                 task.dot(&y, &x, 0).dot_change(&y, 1).submit()?;
                 steps.update_numbers("sums", |sums, s| s.set_reals([(2, sums[0]), (3, sums[1])]))

@@ -4,8 +4,6 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-use zellige_runtime::Runtime;
-
 use super::jacobi::inverse_diagonal;
 use crate::Error;
 use crate::adaptive::Adaptation;
@@ -13,7 +11,7 @@ use crate::csr::{Csr, abs_sum};
 use crate::side_by_side::side_by_side;
 use crate::stored::{Stored, best_edge};
 use zellige_krylov::method::{Steps, Workspace, times};
-use zellige_krylov::{MultiVector, Operator, Space};
+use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
 /// Where the eigenvalues of `D^-1 A` are taken to lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,7 +120,7 @@ impl Smoother {
     }
 
     pub(super) fn new(
-        rt: &Runtime,
+        rt: &dyn Executor,
         space: &Space,
         inverse: &[f64],
         interval: Interval,
@@ -134,7 +132,7 @@ impl Smoother {
 
     /// Its vectors for the columns of these steps.
     pub(super) fn vectors(&self, steps: &Steps<'_>) -> Arc<Vectors> {
-        let zeros = || MultiVector::zeros(steps.graph(), self.inverse.space(), steps.columns());
+        let zeros = || MultiVector::zeros(steps.executor(), self.inverse.space(), steps.columns());
         let make = || Vectors { residual: zeros(), direction: zeros(), product: zeros() };
         self.vectors.of(steps.columns(), make)
     }
@@ -219,7 +217,7 @@ pub struct Chebyshev {
 
 /// A matrix of a preconditioner: `f32` is enough. Each element is rounded for itself, so that what is stored of a transpose is the transpose of what is
 /// stored.
-pub(super) fn narrow(rt: &Runtime, to: &Space, from: &Space, a: &Csr) -> Result<Stored, Error> {
+pub(super) fn narrow(rt: &dyn Executor, to: &Space, from: &Space, a: &Csr) -> Result<Stored, Error> {
     Stored::between(rt, to, from, a, best_edge(a), &Adaptation::single())
 }
 
@@ -231,12 +229,12 @@ impl Chebyshev {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a degree of 0, [`Error::Unsolvable`] for a diagonal element that is zero, and for a matrix that is not square.
-    pub fn new(rt: &Runtime, space: &Space, a: &Csr, degree: usize) -> Result<Chebyshev, Error> {
+    pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, degree: usize) -> Result<Chebyshev, Error> {
         if degree == 0 {
             return Err(Error::parameter("degree", "a polynomial of degree 0 is none: take 1 or more"));
         }
         let inverse = inverse_diagonal(a)?;
-        let interval = Interval::below_largest(rt.workers(), a, &inverse, RATIO);
+        let interval = Interval::below_largest(rt.runtime().workers(), a, &inverse, RATIO);
         Ok(Chebyshev {
             a: narrow(rt, space, space, a)?,
             smoother: Smoother::new(rt, space, &inverse, interval, degree),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use zellige_runtime::data::Chunk;
-use zellige_runtime::{Data, Handle, Read, ReadList, Runtime, Submit, read, reads};
+use zellige_runtime::{Data, Handle, Read, ReadList, read, reads};
 
 use super::factor::{Factors, Kind, factors};
 use super::sweep::Sweep;
@@ -13,7 +13,7 @@ use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
 use crate::stored::{best_edge, check_columns};
 use zellige_krylov::method::{Steps, joined};
-use zellige_krylov::{MultiVector, Operator, Space};
+use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
 /// `M = L D U` with `L` and `U` triangular, where the matrix has elements, or blocks of them if it is one of blocks: ILU(0); IC(0) of a symmetric matrix,
 /// whose `M` is symmetric to the last bit (Meijerink and van der Vorst 1977).
@@ -61,7 +61,7 @@ impl Ilu {
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a row without a diagonal element, or where no enlargement helps.
-    pub fn new(rt: &Runtime, space: &Space, a: &Csr) -> Result<Ilu, Error> {
+    pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Ilu, Error> {
         // Of each nonzero what is eliminated in f64, its factor, and its place in a triangle; of each row its pivots and starts.
         let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
         Error::if_too_large(|| format!("incomplete factors of {} nonzeros", a.elements()), bytes)?;
@@ -73,15 +73,16 @@ impl Ilu {
         }
     }
 
-    fn in_blocks<const B: usize>(rt: &Runtime, space: &Space, a: &Csr) -> Result<Ilu, Error> {
+    fn in_blocks<const B: usize>(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Ilu, Error> {
         let kind = Kind::of(a);
         let sweep = match kind {
             Kind::Positive => Sweep::from_both_ends(space, a),
             _ => Sweep::natural(space),
         };
-        let factors = factors::<B>(a, space, &sweep, kind, rt.workers())?;
-        let panels = side_by_side(rt.workers(), factors.iter().zip(space.ranges()), |(factors, range)| {
-            Panel::new(rt, space, factors, &range)
+        let factors = factors::<B>(a, space, &sweep, kind, rt.runtime().workers())?;
+        let parts = factors.iter().zip(space.ranges()).enumerate();
+        let panels = side_by_side(rt.runtime().workers(), parts, |(i, (factors, range))| {
+            Panel::new(rt, space, factors, (i, &range))
         });
         let bytes = panels.iter().map(|(_, bytes)| bytes).sum();
         let panels = panels.into_iter().map(|(panel, _)| panel).collect();
@@ -92,24 +93,24 @@ impl Ilu {
 impl Panel {
     /// Of a part of these rows; and its bytes.
     fn new<const B: usize>(
-        rt: &Runtime,
+        rt: &dyn Executor,
         space: &Space,
         factors: &Factors<B>,
-        range: &Range<usize>,
+        (i, range): (usize, &Range<usize>),
     ) -> (Panel, u64) {
-        let mut bytes = 0;
+        let (mut bytes, rank) = (0, space.rank_of(i, rt.ranks()));
         let mut half = |rows: &Rows<B>, backward: bool| {
             let needed = Needed::of(rows, range);
             let (before, behind) = (space.covering(needed.before), space.covering(needed.behind));
             let triangle = Triangle::new(rows, &factors.made, backward, range, space.first_of(&before));
             bytes += triangle.meta().bytes as u64;
-            Half { rows: rt.register(triangle), before, behind }
+            Half { rows: rt.register_local_on(rank, || triangle), before, behind }
         };
         let (lower, upper) = (half(&factors.lower, false), half(&factors.upper, true));
         let inverses: Vec<f64> =
             factors.inverses.iter().flat_map(|block| block.as_flattened()).copied().collect();
         bytes += 8 * inverses.len() as u64;
-        (Panel { lower, upper, inverses: rt.register(inverses) }, bytes)
+        (Panel { lower, upper, inverses: rt.register_local_on(rank, || inverses) }, bytes)
     }
 }
 

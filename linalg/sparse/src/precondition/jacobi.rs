@@ -1,11 +1,9 @@
 //! The diagonal.
 
-use zellige_runtime::Submit;
-
 use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::method::{Steps, times};
-use zellige_krylov::{MultiVector, Operator, Space};
+use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
 /// `M` is the diagonal of the matrix (Jacobi).
 #[derive(Debug)]
@@ -18,21 +16,21 @@ impl Jacobi {
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a diagonal element that is zero, or whose inverse is no finite number, with its row.
-    pub fn new(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
-        Ok(Jacobi::of(target, space, inverse_diagonal(a)?))
+    pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
+        Ok(Jacobi::of(rt, space, inverse_diagonal(a)?))
     }
 
     /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite matrices.
     ///
     /// # Errors
     /// As [`new`](Jacobi::new).
-    pub fn absolute(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
+    pub fn absolute(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
         let inverse = inverse_diagonal(a)?.into_iter().map(f64::abs);
-        Ok(Jacobi::of(target, space, inverse.collect()))
+        Ok(Jacobi::of(rt, space, inverse.collect()))
     }
 
-    fn of(target: &impl Submit, space: &Space, inverse: Vec<f64>) -> Jacobi {
-        Jacobi { inverse: MultiVector::from_column(target, space, &inverse) }
+    fn of(rt: &dyn Executor, space: &Space, inverse: Vec<f64>) -> Jacobi {
+        Jacobi { inverse: MultiVector::from_column(rt, space, &inverse) }
     }
 }
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 use zellige_kernels::cuda::PARTS;
 use zellige_kernels::sell::Panel;
 use zellige_krylov::method::Steps;
-use zellige_krylov::{MultiVector, Operator, Scalar, Space};
+use zellige_krylov::{Executor, MultiVector, Operator, Scalar, Space};
 use zellige_runtime::data::Chunk;
-use zellige_runtime::{Handle, ReadList, Runtime, Submit, read, reads, update, updates};
+use zellige_runtime::{Handle, ReadList, Submit, read, reads, update, updates};
 
 use self::product::{Product, ProductDot, Rows};
 use crate::Error;
@@ -58,7 +58,7 @@ impl Stored {
     /// # Errors
     /// [`Error::Unsolvable`] for a matrix that is not square, and those of [`TiledMatrix::cut`].
     pub fn new(
-        rt: &Runtime,
+        rt: &dyn Executor,
         space: &Space,
         a: &Csr,
         edge: usize,
@@ -72,7 +72,7 @@ impl Stored {
     ///
     /// # Errors
     /// Those of [`new`](Stored::new).
-    pub fn exact(rt: &Runtime, space: &Space, a: &Csr) -> Result<Stored, Error> {
+    pub fn exact(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Stored, Error> {
         Stored::new(rt, space, a, best_edge(a), &Adaptation::double())
     }
 
@@ -81,7 +81,7 @@ impl Stored {
     /// # Errors
     /// Those of [`TiledMatrix::cut`], and [`Error::Shape`] for a matrix of other spaces.
     pub fn between(
-        rt: &Runtime,
+        rt: &dyn Executor,
         to: &Space,
         from: &Space,
         a: &Csr,
@@ -93,7 +93,12 @@ impl Stored {
             return Err(Error::shape("matrix", problem));
         }
         check_copy(a)?;
-        Ok(Stored::of(rt, [to, from], TiledMatrix::cut(a, edge, adaptation, to, rt.workers())?, adaptation))
+        Ok(Stored::of(
+            rt,
+            [to, from],
+            TiledMatrix::cut(a, edge, adaptation, to, rt.runtime().workers())?,
+            adaptation,
+        ))
     }
 
     /// As [`new`](Stored::new), with the set of formats that a policy chooses for each part.
@@ -101,7 +106,7 @@ impl Stored {
     /// # Errors
     /// Those of [`TiledMatrix::cut_by`].
     pub fn by_policy(
-        rt: &Runtime,
+        rt: &dyn Executor,
         space: &Space,
         a: &Csr,
         edge: usize,
@@ -109,30 +114,30 @@ impl Stored {
         policy: &dyn StoragePolicy,
     ) -> Result<Stored, Error> {
         check_square(a)?;
-        let matrix = TiledMatrix::cut_by(a, edge, adaptation, space, policy, rt.workers())?;
+        let matrix = TiledMatrix::cut_by(a, edge, adaptation, space, policy, rt.runtime().workers())?;
         Ok(Stored::of(rt, [space, space], matrix, adaptation))
     }
 
     /// A matrix that was cut for the parts of `to`, multiplying vectors of `from`.
     pub(crate) fn of(
-        rt: &Runtime,
+        rt: &dyn Executor,
         [to, from]: [&Space; 2],
         matrix: TiledMatrix,
         adaptation: &Adaptation<'_>,
     ) -> Stored {
         let bytes = matrix.bytes();
         let at_once = if goes_at_once(rt, [to, from], bytes) { to.parts().max(1) } else { 1 };
-        let panel = |panel: Panel| StoredPanel {
+        let panel = |(i, panel): (usize, Panel)| StoredPanel {
             needed: from.covering(panel.columns()),
-            rows: rt.register(Rows::from(panel)),
+            rows: rt.register_local_on(to.rank_of(i, rt.ranks()), || Rows::from(panel)),
         };
         Stored {
             bytes,
             accuracy: adaptation.accuracy.get(),
-            panels: matrix.into_panels().into_iter().map(panel).collect(),
+            panels: matrix.into_panels().into_iter().enumerate().map(panel).collect(),
             from: from.clone(),
             to: to.clone(),
-            has_dots: rt.memory().iter().all(|node| node.device.is_none()),
+            has_dots: rt.runtime().memory().iter().all(|node| node.device.is_none()),
             at_once,
             busy: Arc::default(),
         }
@@ -161,8 +166,11 @@ impl Stored {
 
 /// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They are to fit its memory twice, and the
 /// parts of vectors to be of one length, as one launch needs them.
-fn goes_at_once(rt: &Runtime, [to, from]: [&Space; 2], bytes: u64) -> bool {
-    let nodes = rt.memory();
+fn goes_at_once(rt: &dyn Executor, [to, from]: [&Space; 2], bytes: u64) -> bool {
+    if rt.ranks() > 1 {
+        return false;
+    }
+    let nodes = rt.runtime().memory();
     let mut devices = nodes.iter().filter(|node| node.device.is_some());
     let (Some(device), None) = (devices.next(), devices.next()) else { return false };
     let vectors = to.bytes(MOST_COLUMNS) + from.bytes(MOST_COLUMNS);

@@ -1,7 +1,5 @@
 //! What is tried, and how it is made.
 
-use zellige_runtime::Runtime;
-
 use super::copies::has_large_rows;
 use super::scaled::Scales;
 use super::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
@@ -9,7 +7,9 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi, Lu};
 use crate::stored::best_edge;
-use zellige_krylov::{BiCgStab, Cg, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space};
+use zellige_krylov::{
+    BiCgStab, Cg, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space,
+};
 
 /// What is tried, in this order.
 pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, PreconditionerChoice)> {
@@ -131,7 +131,7 @@ const SLACK: f64 = 0.01;
 pub fn preconditioner_of(
     choice: PreconditionerChoice,
     method: MethodChoice,
-    rt: &Runtime,
+    rt: &dyn Executor,
     space: &Space,
     (a, scales, without_constant): (&Csr, Option<&Scales>, bool),
 ) -> Result<Option<Box<dyn Operator>>, Error> {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use zellige_kernels::packed::Rounding;
 use zellige_kernels::sell::EDGES;
-use zellige_runtime::Runtime;
 
 use super::scaled::{Scales, Unscaled};
 use super::{CriterionChoice, Inner, MethodChoice, Options, ScalingChoice};
@@ -13,7 +12,7 @@ use crate::adaptive::{Accuracy, Adaptation, FormatSet, SETS, TiledMatrix, fastes
 use crate::csr::Csr;
 use crate::reorder::Permutation;
 use crate::stored::{Stored, best_edge, check_copy};
-use zellige_krylov::{Operator, Space};
+use zellige_krylov::{Executor, Operator, Space};
 
 /// The matrix in the way methods see it, before it is stored for them.
 pub struct Plan {
@@ -91,7 +90,7 @@ impl Copies {
     /// # Errors
     /// Those of [`Stored::new`].
     pub fn new(
-        rt: &Runtime,
+        rt: &dyn Executor,
         a: &Csr,
         plan: &Plan,
         options: &Options,
@@ -189,7 +188,7 @@ fn adaptation_of<'x>(inner: &Inner, x: &'x [f64], is_symmetric: bool) -> Adaptat
 
 /// The way to store the matrix that multiplies fastest, and it so stored; the matrix itself where that is not slower.
 fn race(
-    rt: &Runtime,
+    rt: &dyn Executor,
     space: &Space,
     (a, is_symmetric): (&Csr, bool),
     (criterion, accuracy): (CriterionChoice, Accuracy),
@@ -199,20 +198,31 @@ fn race(
         !is_symmetric || Inner::Adaptive { set: *set, criterion, accuracy, edge: None }.keeps_symmetry()
     };
     let sets: Vec<FormatSet> = SETS.into_iter().filter(is_fit).collect();
-    let way = fastest(a, (&EDGES, &sets), criterion.of(x), accuracy, Rounding::Nearest, rt.workers())?;
-    if way.set == FormatSet::Fp64 {
+    let (workers, is_first) = (rt.runtime().workers(), rt.rank() == 0);
+    // The first rank's clock decides for all.
+    let own = if is_first {
+        let way = fastest(a, (&EDGES, &sets), criterion.of(x), accuracy, Rounding::Nearest, workers)?;
+        let set = sets.iter().position(|set| *set == way.set).unwrap_or_default();
+        (set << u8::BITS) as u64 | way.edge as u64
+    } else {
+        0
+    };
+    let way = rt.agree(own)? as usize;
+    let (set, edge) = (sets[way >> u8::BITS], way & usize::from(u8::MAX));
+    if set == FormatSet::Fp64 {
         return Ok((Inner::Exact, None));
     }
-    let chosen = Inner::Adaptive { set: way.set, criterion, accuracy, edge: Some(way.edge) };
+    let chosen = Inner::Adaptive { set, criterion, accuracy, edge: Some(edge) };
     let adaptation = adaptation_of(&chosen, x, is_symmetric);
     check_copy(a)?;
-    let narrow = TiledMatrix::cut(a, way.edge, &adaptation, space, rt.workers())?;
+    let narrow = TiledMatrix::cut(a, edge, &adaptation, space, workers)?;
     // What would be multiplied with instead.
     check_copy(a)?;
-    let double = TiledMatrix::cut(a, best_edge(a), &Adaptation::double(), space, rt.workers())?;
-    Ok(match is_faster(&narrow, &double, rt.workers()) {
-        true => (chosen, Some(Stored::of(rt, [space, space], narrow, &adaptation))),
-        false => (Inner::Exact, None),
+    let double = TiledMatrix::cut(a, best_edge(a), &Adaptation::double(), space, workers)?;
+    let is_faster = is_first && is_faster(&narrow, &double, workers);
+    Ok(match rt.agree(is_faster.into())? {
+        1.. => (chosen, Some(Stored::of(rt, [space, space], narrow, &adaptation))),
+        0 => (Inner::Exact, None),
     })
 }
 

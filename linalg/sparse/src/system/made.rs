@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use zellige_files::memory::NotEnoughMemory;
-use zellige_runtime::Runtime;
 
 use super::candidates::{candidates, method_of, preconditioner_of, wants_matching};
 use super::check::{check_constant, check_matrix, check_options, has_constant_null_space};
@@ -21,7 +20,8 @@ use crate::reorder::Permutation;
 use zellige_krylov::method::grains::norm;
 use zellige_krylov::method::{Kept, Onwards};
 use zellige_krylov::{
-    Logger, Method, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion, solve as solve_by,
+    Executor, Logger, Method, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion,
+    solve as solve_by,
 };
 
 /// A matrix with everything that solving takes: copies are made when it is, preconditioners when they are first needed, and both serve any number of
@@ -43,7 +43,7 @@ use zellige_krylov::{
 /// # Ok::<(), zellige_sparse::Error>(())
 /// ```
 pub struct System<'a> {
-    pub(super) rt: &'a Runtime,
+    pub(super) rt: &'a dyn Executor,
     /// With rows in the order of `matched`, and then in that of `order`, columns in that alone.
     pub(super) a: Cow<'a, Csr>,
     matched: Option<Permutation>,
@@ -102,7 +102,7 @@ impl<'a> System<'a> {
     /// # Errors
     /// [`Error::Parameter`] for options without meaning together; [`Error::Unsolvable`] for a matrix that is not square, that has a row of zeros, elements that are infinite or no numbers, or no constant in
     /// its null space where one is to be taken out, and for one that is structurally singular where rows are matched with columns.
-    pub fn new(rt: &'a Runtime, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
+    pub fn new(rt: &'a dyn Executor, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
         System::made(rt, a, options, false)
     }
 
@@ -111,11 +111,17 @@ impl<'a> System<'a> {
     ///
     /// # Errors
     /// Those of [`new`](System::new).
-    pub fn ready(rt: &'a Runtime, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
-        System::made(rt, a, options, rt.workers() > 1)
+    pub fn ready(rt: &'a dyn Executor, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
+        // Ranks do one thing at a time, in one order.
+        System::made(rt, a, options, rt.ranks() == 1 && rt.runtime().workers() > 1)
     }
 
-    fn made(rt: &'a Runtime, a: &'a Csr, options: &Options, is_ready: bool) -> Result<System<'a>, Error> {
+    fn made(
+        rt: &'a dyn Executor,
+        a: &'a Csr,
+        options: &Options,
+        is_ready: bool,
+    ) -> Result<System<'a>, Error> {
         let begun = Instant::now();
         check_options(options)?;
         check_matrix(a)?;
@@ -260,7 +266,7 @@ impl<'a> System<'a> {
     /// True if the best answer is so large that rounding it leaves more than is allowed, and about what it has.
     fn is_rounding(&self, side: &Side) -> bool {
         let Some(found) = side.tried.solution else { return false };
-        let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.workers());
+        let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.runtime().workers());
         attainable > self.goal(&found, side.tried.first) && found.true_residual <= NEAR_ROUNDING * attainable
     }
 
@@ -280,6 +286,7 @@ impl<'a> System<'a> {
         side.failed_bytes += std::mem::take(&mut side.preconditioner_bytes);
         side.preconditioner_bytes = preconditioner.as_ref().map_or(0, |helper| helper.memory());
         let elapsed = side.tried.setup + side.begun.elapsed().saturating_sub(side.made_now);
+        let elapsed = self.rt.agree_on(elapsed)?;
         let mut rest = self.candidates[k + 1..].iter();
         let is_last = rest.all(|next| next.preconditioner == PreconditionerChoice::Lu);
         Ok((preconditioner, side.tried.stops(&self.stops_of(k), elapsed, is_last)))
@@ -304,13 +311,14 @@ impl<'a> System<'a> {
 
     /// What is known of the answer, which is left in `x`.
     pub(super) fn answer(&self, mut side: Side, x: &mut [f64]) -> Result<Answer, Error> {
-        let products = (self.copies.busy() - side.busy) / self.rt.workers() as u32;
+        let products = (self.copies.busy() - side.busy) / self.rt.runtime().workers() as u32;
         let is_constant = || !self.options.without_constant && has_constant_null_space(&self.a);
         let mut solution = side.tried.solution(is_constant)?;
         if self.options.without_constant {
             solution = self.without_mean(solution, side.tried.first, &side.b, &mut side.x);
         }
-        let (backward_error, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.workers());
+        let (backward_error, attainable) =
+            quality(&self.a, 0.0, &side.b, &side.x, self.rt.runtime().workers());
         match &self.order {
             Some(order) => order.put_back(&side.x, x),
             None => x.copy_from_slice(&side.x),

@@ -28,8 +28,6 @@ mod together;
 
 use std::time::Duration;
 
-use zellige_runtime::Runtime;
-
 pub use check::has_constant_null_space;
 pub use choice::{CriterionChoice, Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 pub use made::System;
@@ -38,7 +36,7 @@ pub use shifts::ShiftedAnswer;
 use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::Space;
-use zellige_krylov::{Logger, Orthogonalisation, Packed, Solution, Stop};
+use zellige_krylov::{Executor, Logger, Orthogonalisation, Packed, Solution, Stop};
 
 /// How a system is solved.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,7 +164,7 @@ impl Bytes {
 /// # Errors
 /// Those of [`System::ready`] and [`System::solve`].
 pub fn solve(
-    rt: &Runtime,
+    rt: &dyn Executor,
     a: &Csr,
     b: &[f64],
     x: &mut [f64],

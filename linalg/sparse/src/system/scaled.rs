@@ -5,8 +5,7 @@ use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 use zellige_krylov::method::{
     Correction, Kept, NumbersHandle, Rescaled, Setting, Steps, Sums, Workspace, times,
 };
-use zellige_krylov::{Logger, Method, MultiVector, Operator, Space};
-use zellige_runtime::{Bindings, Graph, Runtime};
+use zellige_krylov::{Executor, Logger, Method, MultiVector, Operator, Replay, Space};
 
 use crate::Error;
 use crate::csr::Csr;
@@ -115,7 +114,7 @@ pub struct Unscaled {
 
 impl Unscaled {
     /// Of a matrix that was multiplied by these scales, which [can be undone](Scales::can_be_undone).
-    pub fn new(rt: &Runtime, space: &Space, stored: Stored, scales: &Scales) -> Unscaled {
+    pub fn new(rt: &dyn Executor, space: &Space, stored: Stored, scales: &Scales) -> Unscaled {
         let inverse = |scales: &[f64]| {
             let inverse: Vec<f64> = scales.iter().map(|scale| 1.0 / scale).collect();
             MultiVector::from_column(rt, space, &inverse)
@@ -149,7 +148,7 @@ impl Operator for Unscaled {
     }
 
     fn apply(&self, steps: &Steps<'_>, x: &MultiVector, y: &MultiVector) -> Result<(), Error> {
-        let zeros = || MultiVector::zeros(steps.graph(), self.domain(), steps.columns());
+        let zeros = || MultiVector::zeros(steps.executor(), self.domain(), steps.columns());
         let scaled = self.scaled.of(steps.columns(), zeros);
         steps.task("unscale").assign(&scaled, [times(1.0, x).scaled_by(&self.columns)]).submit()?;
         self.stored.apply(steps, &scaled, y)?;
@@ -182,13 +181,13 @@ impl Method for Scaled<'_> {
 /// Takes residuals to a scaled system, and corrections back.
 struct Prepared<'r> {
     inner: Box<dyn Correction + 'r>,
-    rt: &'r Runtime,
+    rt: &'r dyn Executor,
     /// The residual and the correction as the caller knows them.
     r: MultiVector,
     d: MultiVector,
     norms: NumbersHandle<f64>,
-    there: Graph,
-    back: Graph,
+    there: Replay<'r>,
+    back: Replay<'r>,
     kept: Kept,
 }
 
@@ -210,7 +209,7 @@ impl<'r> Prepared<'r> {
         let sums = Sums::new(rt, space, setting.columns, 2);
         let (residual, correction) = (inner.residual(), inner.correction());
         let there = rt.record(|graph| {
-            let steps = Steps::new(graph, space, &norms).with_sums(&sums);
+            let steps = Steps::new(rt, graph, space, &norms).with_sums(&sums);
             let task = steps.task("scale").assign(residual, [times(1.0, &r).scaled_by(&rows)]);
             task.dot(&r, &r, GIVEN).dot(residual, residual, SCALED).submit()?;
             steps.update_numbers("scale.norms", |sums, s| {
@@ -218,7 +217,7 @@ impl<'r> Prepared<'r> {
             })
         })?;
         let back = rt.record(|graph| {
-            let steps = Steps::new(graph, space, &norms);
+            let steps = Steps::new(rt, graph, space, &norms);
             steps.task("scale").assign(&d, [times(1.0, correction).scaled_by(&columns)]).submit()
         })?;
         let kept = inner.kept().and(Kept::vectors::<f64>(space, 4));
@@ -242,7 +241,7 @@ impl Correction for Prepared<'_> {
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
         let rt = self.rt;
         self.norms.set_open(rt, |c| limits.columns[c].is_some())?;
-        rt.replay(&Bindings::recorded(&self.there))?;
+        self.there.run()?;
         let norms = self.norms.look(rt, |_, norms| [norms[GIVEN], norms[SCALED]])?;
         let ratio = |[given, scaled]: &[f64; 2]| if *given > 0.0 { scaled / given } else { 1.0 };
         let ratios: Vec<f64> = norms.iter().map(ratio).collect();
@@ -253,7 +252,7 @@ impl Correction for Prepared<'_> {
         let mut rescaled = Rescaled::each(logs, &ratios);
         let mut logs: Vec<&mut dyn Logger> = rescaled.iter_mut().map(|log| log as &mut dyn Logger).collect();
         let mut ended = self.inner.run(&Limits { columns: &columns, ..*limits }, &mut logs)?;
-        rt.replay(&Bindings::recorded(&self.back))?;
+        self.back.run()?;
         for (c, ended) in ended.iter_mut().enumerate() {
             *ended = Ended { residual: ended.residual / ratios[c], begun: Some(norms[c][SCALED]), ..*ended };
         }
@@ -263,6 +262,8 @@ impl Correction for Prepared<'_> {
 
 #[cfg(test)]
 mod tests {
+    use zellige_runtime::Runtime;
+
     use zellige_krylov::multiply;
 
     use super::*;

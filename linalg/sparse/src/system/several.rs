@@ -24,10 +24,12 @@ impl System<'_> {
             let problem = format!("{} guesses and {} loggers for {} of them", x.len(), logs.len(), b.len());
             return Err(Error::shape("right-hand sides", problem));
         }
-        let threads = (2 * self.rt.workers()).max(1);
+        let workers = self.rt.agree(self.rt.runtime().workers() as u64)? as usize;
+        // Ranks do one thing at a time, in one order.
+        let threads = if self.rt.ranks() > 1 { 1 } else { (2 * workers).max(1) };
         let (mut jobs, mut rest) = (Vec::new(), (b, x, logs));
         while !rest.0.is_empty() {
-            let count = self.at_once(rest.0.len());
+            let count = self.at_once(rest.0.len(), workers);
             let (b, others_b) = rest.0.split_at(count);
             let (x, others_x) = rest.1.split_at_mut(count);
             let (logs, others_logs) = rest.2.split_at_mut(count);
@@ -44,14 +46,13 @@ impl System<'_> {
     }
 
     /// How many of the right-hand sides that are left go together.
-    fn at_once(&self, left: usize) -> usize {
+    fn at_once(&self, left: usize, workers: usize) -> usize {
         // A panel is one task, whatever it is multiplied with: where there are few of them, workers need several products at a time.
-        let workers = self.rt.workers();
         let most = if self.plan.space.parts() >= 2 * workers { left } else { left / workers.max(1) };
         // Products in lock step are none of a device's.
         let is_fit = self.first_method() == MethodChoice::Cg
             && self.options.reliable.is_none()
-            && self.rt.memory().iter().all(|node| node.device.is_none());
+            && self.rt.runtime().memory().iter().all(|node| node.device.is_none());
         if is_fit { [8, 4, 2].into_iter().find(|&count| count <= most).unwrap_or(1) } else { 1 }
     }
 }

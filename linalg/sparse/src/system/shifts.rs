@@ -37,7 +37,7 @@ impl System<'_> {
         let problem = self.problem(None);
         let ordered = self.order.as_ref().map_or_else(|| b.to_vec(), |order| order.vector(b));
         let found = solve_shifted(&problem, shifts, &ordered, &self.options.stop[..], logs)?;
-        let took = (begun.elapsed(), (self.copies.busy() - busy) / self.rt.workers() as u32);
+        let took = (begun.elapsed(), (self.copies.busy() - busy) / self.rt.runtime().workers() as u32);
         let each = shifts.iter().zip(found.each).map(|(&shift, (solution, x))| {
             let (steps, runs) = (found.shared + solution.steps, 1 + solution.runs);
             self.shifted_answer(shift, Solution { steps, runs, ..solution }, &ordered, x, took)
@@ -53,7 +53,7 @@ impl System<'_> {
         x: Vec<f64>,
         (solve, products): (Duration, Duration),
     ) -> ShiftedAnswer {
-        let (backward_error, attainable) = quality(&self.a, shift, b, &x, self.rt.workers());
+        let (backward_error, attainable) = quality(&self.a, shift, b, &x, self.rt.runtime().workers());
         let attempt = Attempt {
             method: "shifted cg".to_owned(),
             preconditioner: PreconditionerChoice::None,

@@ -2,6 +2,7 @@
 
 mod bits;
 mod market;
+mod ranks;
 mod ready;
 mod reference;
 mod visible;

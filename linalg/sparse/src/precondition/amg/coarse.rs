@@ -2,12 +2,12 @@
 
 use faer::Mat;
 use zellige_kernels::vectors::dot;
-use zellige_runtime::{Handle, Runtime, Submit, read, reads, scratch};
+use zellige_runtime::{Handle, read, reads, scratch};
 
 use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::method::{Steps, joined};
-use zellige_krylov::{MultiVector, Space};
+use zellige_krylov::{Executor, MultiVector, Space};
 
 /// Singular values that are smaller than this beside the largest belong to the null space.
 const RANK: f64 = 1e-12;
@@ -28,7 +28,7 @@ impl Coarse {
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for one that is not small.
-    pub fn new(rt: &Runtime, space: &Space, a: &Csr) -> Result<Coarse, Error> {
+    pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Coarse, Error> {
         let n = a.rows();
         if n > LARGEST {
             let problem =
@@ -52,7 +52,7 @@ impl Coarse {
         let inverse = inverse(&dense)?;
         let places = (0..n).flat_map(|i| (0..n).map(move |j| (i, j)));
         let rows = places.map(|(i, j)| unit[i] * inverse[(i, j)] * unit[j]).collect::<Vec<f64>>();
-        Ok(Coarse { inverse: rt.register(rows), space: space.clone() })
+        Ok(Coarse { inverse: rt.register_local(rows), space: space.clone() })
     }
 
     pub fn bytes(&self) -> u64 {

@@ -7,8 +7,6 @@ mod smooth;
 
 use std::borrow::Cow;
 
-use zellige_runtime::Runtime;
-
 use self::aggregate::{aggregate, strong};
 use self::coarse::Coarse;
 use self::galerkin::product;
@@ -19,7 +17,7 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::stored::Stored;
 use zellige_krylov::method::{Steps, Workspace, times};
-use zellige_krylov::{MultiVector, Operator, Space};
+use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
 /// A matrix that is so small is solved with directly.
 const SMALL: usize = 400;
@@ -63,7 +61,7 @@ impl Amg {
     ///
     /// # Errors
     /// As [`for_smooth`](Amg::for_smooth).
-    pub fn new(rt: &Runtime, space: &Space, a: &Csr, block: usize) -> Result<Amg, Error> {
+    pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, block: usize) -> Result<Amg, Error> {
         Amg::for_smooth(rt, space, a, block, &vec![1.0; a.rows()])
     }
 
@@ -73,7 +71,7 @@ impl Amg {
     /// [`Error::Unsolvable`] for a matrix that is not square, and for a diagonal element that is zero; [`Error::Parameter`] for blocks that do not
     /// fill the rows, and for a vector that does not fit or has a zero.
     pub fn for_smooth(
-        rt: &Runtime,
+        rt: &dyn Executor,
         space: &Space,
         a: &Csr,
         block: usize,
@@ -89,7 +87,7 @@ impl Amg {
         }
         let (mut levels, mut here, mut strength) = (Vec::new(), Cow::Borrowed(a), STRENGTH);
         let finest = space.clone();
-        let (mut space, mut smooth, threads) = (space.clone(), smooth.to_vec(), rt.workers());
+        let (mut space, mut smooth, threads) = (space.clone(), smooth.to_vec(), rt.runtime().workers());
         while here.rows() > SMALL && levels.len() < MOST_LEVELS {
             check_level(&here)?;
             let inverse = inverse_diagonal(&here)?;
@@ -135,7 +133,7 @@ impl Amg {
         smoother.settle(&steps, &here.a)?;
         let vectors = smoother.vectors(&steps);
         let coarser = here.prolong.domain();
-        let zeros = || MultiVector::zeros(steps.graph(), coarser, steps.columns());
+        let zeros = || MultiVector::zeros(steps.executor(), coarser, steps.columns());
         let next = here.next.of(steps.columns(), || [zeros(), zeros()]);
         let [next_b, next_x] = &*next;
         here.restrict.apply(&steps, &vectors.residual, next_b)?;
@@ -181,6 +179,8 @@ fn check_level(a: &Csr) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use zellige_runtime::Runtime;
+
     use super::*;
     use crate::generate::{Flow, flow};
     use crate::precondition::tests::applied;

@@ -7,14 +7,14 @@ mod value;
 use std::collections::BTreeMap;
 
 use zellige_kernels::packed::PackedFormat;
-use zellige_runtime::{Data, Handle, Submit, read};
+use zellige_runtime::{Data, Handle, read};
 
 use self::partition::blocks;
 use self::value::Inverses;
 use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::method::Steps;
-use zellige_krylov::{MultiVector, Operator, Space};
+use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
 /// `M` is the diagonal blocks of the matrix (block Jacobi).
 ///
@@ -38,7 +38,7 @@ impl BlockJacobi {
     ///
     /// # Errors
     /// [`Error::Parameter`] unless `most` is 1 to [`MOST`](BlockJacobi::MOST); [`Error::Unsolvable`] for a block that is singular, with its rows.
-    pub fn new(target: &impl Submit, space: &Space, a: &Csr, most: usize) -> Result<BlockJacobi, Error> {
+    pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, most: usize) -> Result<BlockJacobi, Error> {
         if !(1..=BlockJacobi::MOST).contains(&most) {
             return Err(Error::parameter("rows of a block", format!("{most}: 1 to {}", BlockJacobi::MOST)));
         }
@@ -50,7 +50,7 @@ impl BlockJacobi {
             bytes: 0,
             counts: BTreeMap::new(),
         };
-        for range in space.ranges() {
+        for (i, range) in space.ranges().enumerate() {
             let mut inverses = Inverses::default();
             for block in blocks(a, range, most) {
                 let inverse = inverse::of_block(a, block)?;
@@ -58,7 +58,7 @@ impl BlockJacobi {
                 inverses.push(&inverse);
             }
             made.bytes += inverses.meta().bytes as u64;
-            made.inverses.push(target.register(inverses));
+            made.inverses.push(rt.register_local_on(space.rank_of(i, rt.ranks()), || inverses));
         }
         Ok(made)
     }
