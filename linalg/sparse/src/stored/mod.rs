@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zellige_kernels::cuda::PARTS;
 use zellige_kernels::sell::Panel;
 use zellige_krylov::method::Steps;
 use zellige_krylov::{MultiVector, Operator, Scalar, Space};
@@ -159,24 +158,15 @@ impl Stored {
     }
 }
 
-/// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They are to fit its memory twice, and the
-/// parts of vectors to be of one length, as one launch needs them.
+/// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They are to fit its
+/// memory twice.
 fn goes_at_once(rt: &Runtime, [to, from]: [&Space; 2], bytes: u64) -> bool {
     let nodes = rt.memory();
     let mut devices = nodes.iter().filter(|node| node.device.is_some());
     let (Some(device), None) = (devices.next(), devices.next()) else { return false };
     let vectors = to.bytes(MOST_COLUMNS) + from.bytes(MOST_COLUMNS);
-    let fits = device.capacity.is_none_or(|capacity| bytes.saturating_add(vectors) <= capacity / 2);
-    let lengths: Vec<usize> = from.ranges().map(|range| range.len()).collect();
-    let is_even = lengths.split_last().is_some_and(|(&last, others)| {
-        others.iter().all(|&length| length == lengths[0] && length.is_multiple_of(ELEMENTS))
-            && last <= lengths[0]
-    });
-    fits && is_even && from.parts().max(to.parts()) <= PARTS
+    device.capacity.is_none_or(|capacity| bytes.saturating_add(vectors) <= capacity / 2)
 }
-
-/// Whole elements of every edge.
-const ELEMENTS: usize = 12;
 
 fn check_square(a: &Csr) -> Result<(), Error> {
     if a.rows() == a.columns() {
