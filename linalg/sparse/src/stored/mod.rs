@@ -15,7 +15,7 @@ use zellige_runtime::{Handle, ReadList, Runtime, Submit, read, reads, update, up
 
 use self::product::{Product, ProductDot, Rows};
 use crate::Error;
-use crate::adaptive::{Adaptation, StoragePolicy, TiledMatrix};
+use crate::adaptive::{Adaptation, FormatSet, StoragePolicy, TiledMatrix};
 use crate::csr::Csr;
 
 /// A matrix whose elements have the requested accuracy, a handle for the rows of each part.
@@ -31,8 +31,19 @@ pub struct Stored {
     has_dots: bool,
     /// Parts that one task multiplies.
     at_once: usize,
+    edge: usize,
+    adjoint: AdjointOf,
     /// Nanoseconds that CPU workers were busy with products.
     busy: Arc<AtomicU64>,
+}
+
+/// What the adjoint of a stored matrix is: real matrices have their transpose.
+#[derive(Debug)]
+enum AdjointOf {
+    Unknown,
+    /// The matrix itself.
+    Itself,
+    Transpose(Box<Stored>),
 }
 
 /// Refuses a copy that does not fit the memory; no set of formats takes more than `f64` does, with padding.
@@ -95,6 +106,38 @@ impl Stored {
         Ok(Stored::of(rt, [to, from], TiledMatrix::cut(a, edge, adaptation, to, rt.workers())?, adaptation))
     }
 
+    /// The same matrix with an [adjoint](Operator::apply_adjoint): stores its transpose as well, with the requested
+    /// accuracy of each of its rows. Nothing more is stored for a symmetric matrix in `f64`, or one that was stored
+    /// [symmetrically](Adaptation::symmetric). `a` and `adaptation` are those that it was made of.
+    ///
+    /// ```
+    /// use zellige_runtime::Runtime;
+    /// use zellige_sparse::adaptive::Adaptation;
+    /// use zellige_sparse::krylov::{Adjoint, Space, multiply};
+    /// use zellige_sparse::{Csr, Stored};
+    ///
+    /// let (rt, rows, columns) = (Runtime::new()?, Space::new(2, 0), Space::new(3, 0));
+    /// let a = Csr::from_triplets(2, 3, &[(0, 0, 1.0), (0, 2, 2.0), (1, 1, 3.0)])?;
+    /// let exact = Adaptation::double();
+    /// let stored = Stored::between(&rt, &rows, &columns, &a, 1, &exact)?.with_adjoint(&rt, &a, &exact)?;
+    /// assert_eq!(multiply(&rt, &Adjoint(&stored), &[1.0, 1.0])?, [1.0, 3.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`between`](Stored::between) for the transpose.
+    pub fn with_adjoint(self, rt: &Runtime, a: &Csr, adaptation: &Adaptation<'_>) -> Result<Stored, Error> {
+        let keeps_symmetry = adaptation.symmetric || adaptation.set == FormatSet::Fp64 && !adaptation.drops;
+        let adjoint = if keeps_symmetry && self.from == self.to && a.is_symmetric() {
+            AdjointOf::Itself
+        } else {
+            let (to, from) = (&self.from, &self.to);
+            let transpose = Stored::between(rt, to, from, &a.transposed(), self.edge, adaptation)?;
+            AdjointOf::Transpose(Box::new(transpose))
+        };
+        Ok(Stored { adjoint, ..self })
+    }
+
     /// As [`new`](Stored::new), with the set of formats that a policy chooses for each part.
     ///
     /// # Errors
@@ -119,7 +162,7 @@ impl Stored {
         matrix: TiledMatrix,
         adaptation: &Adaptation<'_>,
     ) -> Stored {
-        let bytes = matrix.bytes();
+        let (bytes, edge) = (matrix.bytes(), matrix.edge());
         let at_once = if goes_at_once(rt, [to, from], bytes) { to.parts().max(1) } else { 1 };
         let panel = |panel: Panel| StoredPanel {
             needed: from.covering(panel.columns()),
@@ -133,6 +176,8 @@ impl Stored {
             to: to.clone(),
             has_dots: rt.memory().iter().all(|node| node.device.is_none()),
             at_once,
+            edge,
+            adjoint: AdjointOf::Unknown,
             busy: Arc::default(),
         }
     }
@@ -252,8 +297,30 @@ impl<E: Scalar> Operator<E> for Stored {
         self.bytes
     }
 
+    fn memory(&self) -> u64 {
+        match &self.adjoint {
+            AdjointOf::Transpose(transpose) => self.bytes + transpose.bytes,
+            AdjointOf::Unknown | AdjointOf::Itself => self.bytes,
+        }
+    }
+
     fn accuracy(&self) -> f64 {
         self.accuracy
+    }
+
+    fn apply_adjoint(
+        &self,
+        steps: &Steps<'_, E>,
+        x: &MultiVector<E>,
+        y: &MultiVector<E>,
+    ) -> Result<(), Error> {
+        match &self.adjoint {
+            AdjointOf::Itself => self.apply(steps, x, y),
+            AdjointOf::Transpose(transpose) => transpose.apply(steps, x, y),
+            AdjointOf::Unknown => {
+                Err(Error::parameter("operator", "a stored matrix without its transpose: see `with_adjoint`"))
+            }
+        }
     }
 
     fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error> {
