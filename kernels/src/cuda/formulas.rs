@@ -4,6 +4,7 @@ use zellige_gpu::{Address, Arg};
 
 use super::Launch;
 use super::launch::LaunchError;
+use super::sell::PARTS;
 use crate::formulas::{Formulas, Op, word};
 
 const KERNEL: &str = "zellige_formulas";
@@ -11,7 +12,6 @@ const KERNEL: &str = "zellige_formulas";
 /// What the kernel takes as arguments, at most; sums of all columns, places of values, and indices of words and sums.
 const OPS: usize = 256;
 const CONSTANTS: usize = 16;
-const PARTS: usize = 64;
 const TOTALS: usize = 1024;
 const INDICES: usize = 1 << 9;
 const THREADS: u32 = 128;
@@ -27,9 +27,9 @@ pub struct EncodedFormulas {
 }
 
 impl EncodedFormulas {
-    /// Encodes a program for so many parts, and so many sums of a grain in all columns; `None` where the kernel has no room for it.
-    pub fn new(formulas: &Formulas, parts: usize, sums: usize) -> Option<EncodedFormulas> {
-        if parts > PARTS || sums > TOTALS {
+    /// Encodes a program for so many sums of a grain in all columns; `None` where the kernel has no room for it.
+    pub fn new(formulas: &Formulas, sums: usize) -> Option<EncodedFormulas> {
+        if sums > TOTALS {
             return None;
         }
         let mut encoded =
@@ -87,7 +87,8 @@ pub struct FormulasAt<'a> {
     pub numbers: (Address, u64),
     /// Sums of a grain and column.
     pub width: usize,
-    /// The sums of each part, `[grain][column][width]`, and their bytes.
+    /// The sums of each part, `[grain][column][width]`, and their bytes; those of parts one behind the other are as good
+    /// as a part.
     pub sums: &'a [(Address, u64)],
 }
 

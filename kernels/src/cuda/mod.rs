@@ -15,6 +15,7 @@
 //! | [`sell_product`] | products with panels of sparse matrices |
 //! | [`vector_task`] | linear combinations and sums of products of vectors, fused |
 //! | [`formulas_task`] | scalars of iterative methods, by small programs |
+//! | [`gather`] | arrays written one behind the other, for kernels that have no arguments for all |
 //! | [`distance_events`], [`distance_sums`], [`distance_best`], [`distance_again`], [`distance_answers`] | searches of a basis, sum by sum and from sums to answers |
 //! | [`distance_matrix`], [`distance_products`], [`distance_nearest`] | sums of squares by the library's product, and what it cannot tell apart |
 //!
@@ -26,6 +27,7 @@ mod blocks;
 mod convert;
 mod distance;
 mod formulas;
+mod gather;
 mod launch;
 mod norms;
 mod sell;
@@ -41,6 +43,7 @@ pub use distance::{
     distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
 pub use formulas::{EncodedFormulas, FormulasAt, formulas_task};
+pub use gather::gather;
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
 pub use sell::{PARTS, PanelAt, VectorParts, sell_product};

@@ -8,7 +8,8 @@ use super::Launch;
 use super::launch::LaunchError;
 use crate::sell::Outline;
 
-/// Most parts of a vector, and most panels of a launch: they are arguments.
+/// Most parts of a vector, and most panels of a launch: they are arguments. [`gather`](super::gather()) brings more parts
+/// together.
 pub const PARTS: usize = 64;
 
 /// A panel on a GPU: its bytes, those of its guide, and what it makes.
@@ -34,6 +35,16 @@ pub struct VectorParts<'a> {
 }
 
 impl VectorParts<'_> {
+    /// True where the kernels take them as they are, for `count` vectors and this panel.
+    pub fn fit(&self, count: usize, panel: &Outline) -> bool {
+        let edge = panel.edge;
+        let Some((last, others)) = self.at.split_last() else { return true };
+        let is_even = others.iter().all(|at| at.1 == self.at[0].1) && last.1 <= self.at[0].1;
+        let is_whole =
+            self.first.is_multiple_of(edge) && self.at[0].1.is_multiple_of(8 * (count * edge) as u64);
+        self.at.len() == 1 || self.at.len() <= PARTS && is_even && is_whole
+    }
+
     /// The columns, of `count` vectors.
     fn columns(&self, count: usize) -> Range<usize> {
         let numbers: u64 = self.at.iter().map(|at| at.1 / (8 * count as u64)).sum();

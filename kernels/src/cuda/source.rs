@@ -68,11 +68,13 @@ pub const SOURCES: &[Source] = &[
 ];
 
 /// What sparse solvers need, apart from the others since it takes as long to compile as all of them together.
-pub const SPARSE_SOURCES: &[Source] = &[SELL, VECTORS, FORMULAS];
+pub const SPARSE_SOURCES: &[Source] = &[SELL, VECTORS, FORMULAS, GATHER];
 
 const VECTORS: Source = source!("vectors", "zellige_vectors");
 
 const FORMULAS: Source = source!("formulas", "zellige_formulas");
+
+const GATHER: Source = source!("gather", "zellige_gather");
 
 const SELL: Source = source!(
     "sell",

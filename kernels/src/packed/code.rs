@@ -15,6 +15,7 @@ pub(crate) fn power_of_two(exp: i32) -> f64 {
 }
 
 /// Drops the last `drop` bits of a magnitude.
+#[inline(always)]
 fn cut(bits: u64, drop: u32, rounding: Rounding) -> u64 {
     if drop == 0 || rounding == Rounding::Chop {
         return bits >> drop;
@@ -25,6 +26,7 @@ fn cut(bits: u64, drop: u32, rounding: Rounding) -> u64 {
 }
 
 /// Cuts an IEEE number's bits, without its sign. `top` is what the exponent of infinities begins at.
+#[inline(always)]
 fn cut_ieee(magnitude: u64, top: u64, drop: u32, rounding: Rounding) -> u64 {
     let infinity = top >> drop;
     if magnitude > top {
@@ -35,6 +37,7 @@ fn cut_ieee(magnitude: u64, top: u64, drop: u32, rounding: Rounding) -> u64 {
     if magnitude < top { code.min(infinity - 1) } else { code }
 }
 
+#[inline(always)]
 pub(super) fn encode(format: PackedFormat, value: f64, rounding: Rounding) -> u64 {
     let bits = 8 * format.bytes() as u32;
     let negative = u64::from(value.is_sign_negative());
@@ -58,6 +61,7 @@ pub(super) fn encode(format: PackedFormat, value: f64, rounding: Rounding) -> u6
 }
 
 /// Exponent and fraction of a magnitude in `[1, 2^8)`; what is outside is brought to its nearest end.
+#[inline(always)]
 fn scaled(format: PackedFormat, value: f64, rounding: Rounding) -> u64 {
     let fraction = format.fraction_bits();
     let largest = (1u64 << (3 + fraction)) - 1;

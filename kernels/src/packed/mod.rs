@@ -236,11 +236,28 @@ pub fn pack(
     rounding: Rounding,
     dst: &mut [u8],
 ) -> Result<(), KernelError> {
-    let bytes = format.bytes();
-    check_shape("pack", "dst", (dst.len(), 1), (src.len().saturating_mul(bytes), 1))?;
-    for (code, &value) in dst.chunks_exact_mut(bytes).zip(src) {
-        code.copy_from_slice(&format.encode(value, rounding).to_le_bytes()[..bytes]);
+    check_shape("pack", "dst", (dst.len(), 1), (src.len().saturating_mul(format.bytes()), 1))?;
+    // A loop for each format and way to round, which are constants in it.
+    macro_rules! each {
+        ($format:ident, $rounding:ident) => {
+            for (code, &value) in dst.chunks_exact_mut(const { $format.bytes() }).zip(src) {
+                let whole = code::encode($format, value, Rounding::$rounding).to_le_bytes();
+                code.copy_from_slice(&whole[..const { $format.bytes() }]);
+            }
+        };
     }
+    macro_rules! of {
+        ($($format:ident)*) => {
+            match (format, rounding) {
+                $(
+                    ($format, Rounding::Nearest) => each!($format, Nearest),
+                    ($format, Rounding::Chop) => each!($format, Chop),
+                )*
+            }
+        };
+    }
+    of!(Fp64 Rp56 Rp48 Rp40 Fp32 Rp24 Rp16 Rpre48 Rpre40 Rpre32 Rpre24 Rpre16 Rpre8
+        Rpreu48 Rpreu40 Rpreu32 Rpreu24 Rpreu16 Rpreu8);
     Ok(())
 }
 

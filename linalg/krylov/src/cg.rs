@@ -1,5 +1,6 @@
 //! Conjugate gradients.
 
+use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::method::rounds::{Recorded, steps_per_graph};
 use crate::numbers::NumbersHandle;
@@ -99,11 +100,24 @@ struct Vectors<E: Scalar> {
     r_old: Option<MultiVector<E>>,
     /// `M^-1 r`; the residual itself without a preconditioner.
     z: MultiVector<E>,
-    p: MultiVector<E>,
+    /// The direction, and, with a buffer, those before it, one after the other.
+    p: Vec<MultiVector<E>>,
     q: MultiVector<E>,
     d: MultiVector<E>,
     /// What of `d` has been found since the last replacement, where that is not accumulated in float64.
     part: Option<MultiVector<E>>,
+}
+
+impl<E: Scalar> Vectors<E> {
+    /// The direction of step `k`.
+    fn p(&self, k: usize) -> &MultiVector<E> {
+        &self.p[k % self.p.len()]
+    }
+
+    /// What directions are added to.
+    fn solution(&self) -> &MultiVector<E> {
+        self.part.as_ref().unwrap_or(&self.d)
+    }
 }
 
 impl Cg {
@@ -118,11 +132,13 @@ impl Cg {
             || reliable.map_or_else(|| setting.zeros(), |reliable| setting.stored(reliable.storage()));
         let r = stored();
         let has_part = reliable.is_some_and(|reliable| !reliable.stabilisation().wide_solution);
+        let depth = reliable.map_or(1, Reliable::buffer);
+        let buffer = Buffer::new(setting, depth, 1);
         let v = Vectors {
             begun: reliable.map_or_else(|| r.clone(), |reliable| reliable.residual().clone()),
             r_old: (self.flexible && m.is_some()).then(stored),
             z: m.map_or_else(|| r.clone(), |_| stored()),
-            p: stored(),
+            p: (0..depth).map(|_| stored()).collect(),
             q: stored(),
             d: setting.zeros(),
             part: has_part.then(stored),
@@ -133,29 +149,23 @@ impl Cg {
         let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
             rt.record(|graph| {
                 let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
-                body(&Step { steps, v: &v, setting, reliable, is_flexible: self.flexible })
+                let (v, buffer, is_flexible) = (&v, buffer.as_ref(), self.flexible);
+                body(&Step { steps, v, setting, reliable, buffer, is_flexible })
             })
         };
         let begin = record(&|step| step.begin())?;
-        let per_graph = steps_per_graph(m.is_some());
+        let per_graph = steps_per_graph(m.is_some()).next_multiple_of(depth);
         let steps = record(&|step| {
-            (0..per_graph).try_for_each(|_| {
-                step.descend()?;
-                step.direct()
+            (0..per_graph).try_for_each(|k| {
+                step.descend(k)?;
+                step.direct(k)
             })
         })?;
-        let finish = match &v.part {
-            None => None,
-            Some(part) => {
-                let open = NumbersHandle::new(rt, columns, 0);
-                let of = |graph: &_| {
-                    Steps::new(rt, graph, space, &open).task("cg.finish").add(&v.d, times(1.0, part)).submit()
-                };
-                Some(rt.record(of)?)
-            }
-        };
+        let open = NumbersHandle::new(rt, columns, 0);
+        let finish = || record(&|step| Step { steps: step.steps.by(&open), ..*step }.finish());
+        let finish = (has_part || buffer.is_some()).then(finish).transpose()?;
         let has = [v.r_old.is_some(), m.is_some(), has_part];
-        let count = 4 + has.into_iter().filter(|has| *has).count();
+        let count = 3 + depth + has.into_iter().filter(|has| *has).count();
         let own = reliable.map_or(Kept::default(), Reliable::kept);
         let kept = Kept::vectors::<E>(space, count).and(own);
         let (residual, correction) = (v.begun.clone(), v.d.clone());
@@ -170,6 +180,7 @@ struct Step<'g, E: Scalar> {
     v: &'g Vectors<E>,
     setting: Setting<'g, E>,
     reliable: Option<&'g Reliable<'g, E>>,
+    buffer: Option<&'g Buffer<E>>,
     is_flexible: bool,
 }
 
@@ -181,9 +192,9 @@ impl<E: Scalar> Step<'_, E> {
             steps.task("cg.residual").copy(&v.r, &v.begun).submit()?;
         }
         self.setting.m.map_or(Ok(()), |m| apply_to(steps, m, &v.r, &v.z, None))?;
-        let mut task = steps.task("cg.begin").assign(&v.d, []).copy(&v.p, &v.z);
-        if let Some(part) = &v.part {
-            task = task.assign(part, []);
+        let mut task = steps.task("cg.begin").assign(&v.d, []).copy(v.p(0), &v.z);
+        for other in v.p[1..].iter().chain(&v.part) {
+            task = task.assign(other, []);
         }
         task.dot(&v.begun, &v.begun, RR).dot(&v.r, &v.z, RZ).submit()?;
         steps.formulas("cg.rho", |f| {
@@ -192,13 +203,14 @@ impl<E: Scalar> Step<'_, E> {
             f.first_residual(f.real_sum(RR).sqrt());
             f.end_unless_positive(f.real_sum(RZ));
         })?;
+        self.buffer.map_or(Ok(()), |buffer| buffer.begin(steps))?;
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
 
-    /// The first half of a step: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -= alpha q`.
-    fn descend(&self) -> Result<(), Error> {
-        let (v, steps) = (self.v, &self.steps);
-        apply_to(steps, self.setting.a, &v.p, &v.q, Some(PQ))?;
+    /// The first half of step `k`: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -= alpha q`.
+    fn descend(&self, k: usize) -> Result<(), Error> {
+        let (v, steps, p) = (self.v, &self.steps, self.v.p(k));
+        apply_to(steps, self.setting.a, p, &v.q, Some(PQ))?;
         steps.formulas("cg.alpha", |f| {
             let curvature = f.real_sum(PQ);
             f.set(ALPHA, f.real(RHO) / curvature);
@@ -207,28 +219,46 @@ impl<E: Scalar> Step<'_, E> {
         if let Some(old) = &v.r_old {
             steps.task("cg.keep").copy(old, &v.r).submit()?;
         }
-        let solution = v.part.as_ref().unwrap_or(&v.d);
-        let mut task =
-            steps.task("cg.descend").add(solution, plus(ALPHA, &v.p)).add(&v.r, minus(ALPHA, &v.q));
+        let mut task = steps.task("cg.descend");
+        match self.buffer {
+            None => task = task.add(v.solution(), plus(ALPHA, p)),
+            Some(buffer) => buffer.keep(steps, k, vec![(ALPHA, None)])?,
+        }
+        task = task.add(&v.r, minus(ALPHA, &v.q));
         if self.is_flexible && self.setting.m.is_none() {
             task = task.dot_change(&v.r, CHANGE);
         }
         let Some(reliable) = self.reliable else { return task.dot(&v.r, &v.r, RR).submit() };
         if reliable.needs_estimate() {
-            task = task.dot(&v.p, &v.p, PP).dot(&v.q, &v.q, QQ);
+            task = task.dot(p, p, PP).dot(&v.q, &v.q, QQ);
         }
         task.dot(&v.r, &v.r, RR).submit()?;
         reliable.decide(steps, RR, Some(Estimated { pp: PP, qq: QQ, alpha: ALPHA }))?;
+        let gated = steps.by(reliable.gate());
+        if let Some(buffer) = self.buffer {
+            buffer.open(&gated)?;
+            buffer.add(steps, k, [(v.solution(), &v.p[..])].into_iter())?;
+        }
         if let Some(part) = &v.part {
-            let gated = steps.by(reliable.gate());
             gated.task("cg.solution").add(&v.d, times(1.0, part)).assign(part, []).submit()?;
         }
         reliable.replace(steps, &v.d, &v.r, RR)
     }
 
-    /// The second half of a step, the next direction: `beta = r . z / rho`, `p = z + beta p`. Where the residual was replaced, `p` is made orthogonal to it
+    /// What a run ends with: all that was found is in `d`.
+    fn finish(&self) -> Result<(), Error> {
+        let (v, steps) = (self.v, &self.steps);
+        if let Some(buffer) = self.buffer {
+            buffer.open(steps)?;
+            buffer.add(steps, v.p.len() - 1, [(v.solution(), &v.p[..])].into_iter())?;
+        }
+        let Some(part) = &v.part else { return Ok(()) };
+        steps.task("cg.finish").add(&v.d, times(1.0, part)).submit()
+    }
+
+    /// The second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta p`. Where the residual was replaced, `p` is made orthogonal to it
     /// before: `p -= (r . p / r . z) z` (Clark et al. 2022, section IV).
-    fn direct(&self) -> Result<(), Error> {
+    fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         let (is_preconditioned, is_flexible) = (self.setting.m.is_some(), self.is_flexible);
         let rho = if is_preconditioned { RZ } else { RR };
@@ -239,7 +269,7 @@ impl<E: Scalar> Step<'_, E> {
         }
         if let Some(reliable) = self.reliable {
             let gated = steps.by(reliable.gate());
-            gated.task("cg.project").dot(&v.r, &v.p, RP).submit()?;
+            gated.task("cg.project").dot(&v.r, v.p(k), RP).submit()?;
             let projects = reliable.stabilisation().projection;
             gated.update_numbers_of("cg.projection", steps.numbers(), move |sums, gate, s| {
                 let is_new = !gate.is_done();
@@ -268,6 +298,6 @@ impl<E: Scalar> Step<'_, E> {
             f.step(f.real_sum(RR).sqrt());
             f.end_unless_positive(rho);
         })?;
-        steps.task("cg.direct").assign(&v.p, [plus(OF_Z, &v.z), plus(BETA, &v.p)]).submit()
+        steps.task("cg.direct").assign(v.p(k + 1), [plus(OF_Z, &v.z), plus(BETA, v.p(k))]).submit()
     }
 }

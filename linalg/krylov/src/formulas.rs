@@ -221,13 +221,9 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new<E: Scalar>(
-        name: &'static str,
-        [columns, width, parts]: [usize; 3],
-        program: Program,
-    ) -> Self {
+    pub(crate) fn new<E: Scalar>(name: &'static str, [columns, width]: [usize; 2], program: Program) -> Self {
         let width = width * E::WORDS;
-        let encoded = || EncodedFormulas::new(&program, parts, columns * width);
+        let encoded = || EncodedFormulas::new(&program, columns * width);
         let of_kernel = if E::HAS_KERNELS { encoded() } else { None };
         Task { name, columns, width, program, of_kernel }
     }

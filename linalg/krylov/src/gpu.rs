@@ -5,7 +5,8 @@
 
 use zellige_cuda::GpuTask;
 use zellige_kernels::cuda::{
-    Factor, FormulasAt, Loaded, SPARSE_SOURCES, VectorPart, VectorProgram, formulas_task, vector_task,
+    Factor, FormulasAt, Loaded, PARTS, SPARSE_SOURCES, VectorPart, VectorProgram, formulas_task, gather,
+    vector_task,
 };
 use zellige_runtime::codelet::DeviceViews;
 use zellige_runtime::{TaskContext, TaskError};
@@ -88,7 +89,16 @@ impl formulas::Task {
         let of_kernel = self.of_kernel.as_ref().expect("tasks with a program for GPUs are sent there");
         let gpu = cx.gpu();
         let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
-        let sums: Vec<_> = partial.iter().map(|part| part.part(0)).collect();
+        let mut sums: Vec<_> = partial.iter().map(|part| part.part(0)).collect();
+        if sums.len() > PARTS {
+            let bytes = sums.iter().map(|part| part.1).sum();
+            let whole = (gpu.scratch(bytes)?.at, bytes);
+            for launch in gather(whole, &sums)? {
+                // SAFETY: the launch names memory of the body's operands, which it reads, and its working space.
+                unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+            }
+            sums = vec![whole];
+        }
         let at =
             FormulasAt { columns: self.columns, numbers: numbers.part(0), width: self.width, sums: &sums };
         let launch = formulas_task(of_kernel, &at)?;

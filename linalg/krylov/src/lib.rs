@@ -49,6 +49,7 @@
 #![deny(missing_docs)]
 
 mod bicgstab;
+mod buffer;
 mod cg;
 mod composed;
 mod error;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::log::{Logger, Onwards, Rescaled};
 use crate::method::grains::{norm, unit_scale};
@@ -357,7 +358,8 @@ struct Vectors<E: Scalar> {
     r: MultiVector<E>,
     p: MultiVector<E>,
     q: MultiVector<E>,
-    each: Vec<MultiVector<E>>,
+    /// With a buffer also those of the steps before, one after the other.
+    each: Vec<Vec<MultiVector<E>>>,
     x: Vec<MultiVector<E>>,
 }
 
@@ -372,6 +374,7 @@ struct Step<'g, E: Scalar> {
     /// The smallest shift.
     least: usize,
     reliable: Option<&'g Reliable<'g, E>>,
+    buffer: Option<&'g Buffer<E>>,
 }
 
 /// The method, and the solution of each shift.
@@ -383,7 +386,9 @@ fn recorded<'r, E: Scalar>(
 ) -> Result<(Recorded<'r, E>, Vec<MultiVector<E>>), Error> {
     let (rt, space) = (setting.rt, setting.space());
     let stored = || reliable.map_or_else(|| setting.zeros(), |reliable| setting.stored(reliable.storage()));
-    let each = above.iter().map(|_| stored()).collect();
+    let depth = reliable.map_or(1, Reliable::buffer);
+    let buffer = Buffer::new(setting, depth, above.len());
+    let each = above.iter().map(|_| (0..depth).map(|_| stored()).collect()).collect();
     let x = above.iter().map(|_| setting.zeros()).collect();
     let v = Vectors { r: stored(), p: stored(), q: stored(), each, x };
     let begun = reliable.map_or_else(|| v.r.clone(), |reliable| reliable.residual().clone());
@@ -392,19 +397,23 @@ fn recorded<'r, E: Scalar>(
     let record = |body: &dyn Fn(&Step<'_, E>) -> Result<(), Error>| {
         rt.record(|graph| {
             let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
-            body(&Step { steps, v: &v, begun: &begun, above, goals, least, reliable })
+            let (v, begun, buffer) = (&v, &begun, buffer.as_ref());
+            body(&Step { steps, v, begun, above, goals, least, reliable, buffer })
         })
     };
     let begin = record(&|step| step.begin())?;
-    let per_graph = steps_per_graph(false);
+    let per_graph = steps_per_graph(false).next_multiple_of(depth);
     let steps = record(&|step| {
-        (0..per_graph).try_for_each(|_| {
+        (0..per_graph).try_for_each(|k| {
             apply_to(&step.steps, setting.a, &v.p, &v.q, Some(PQ))?;
-            step.descend()?;
-            step.direct()
+            step.descend(k)?;
+            step.direct(k)
         })
     })?;
-    let (correction, kept) = (v.x[least].clone(), Kept::vectors::<E>(space, 3 + 2 * above.len()));
+    let open = NumbersHandle::new(rt, 1, 0);
+    let finish = buffer.is_some().then(|| record(&|step| step.add(&step.steps.by(&open), depth - 1)));
+    let kept = Kept::vectors::<E>(space, 3 + (1 + depth) * above.len());
+    let correction = v.x[least].clone();
     let gate = reliable.map(|reliable| reliable.gate().clone());
     Ok((
         Recorded {
@@ -416,7 +425,7 @@ fn recorded<'r, E: Scalar>(
             begin,
             steps,
             per_graph,
-            finish: None,
+            finish: finish.transpose()?,
             kept,
         },
         v.x,
@@ -430,8 +439,9 @@ impl<E: Scalar> Step<'_, E> {
         if self.reliable.is_some() {
             steps.task("multishift.residual").copy(&v.r, self.begun).submit()?;
         }
-        for (direction, x) in v.each.iter().zip(&v.x) {
-            steps.task("multishift.begin").copy(direction, &v.r).assign(x, []).submit()?;
+        for (directions, x) in v.each.iter().zip(&v.x) {
+            let task = steps.task("multishift.begin").copy(&directions[0], &v.r).assign(x, []);
+            directions[1..].iter().fold(task, |task, other| task.assign(other, [])).submit()?;
         }
         steps.task("multishift.begin").copy(&v.p, &v.r).dot(self.begun, self.begun, RR).submit()?;
         steps.formulas("multishift.rho", |f| {
@@ -445,7 +455,13 @@ impl<E: Scalar> Step<'_, E> {
             }
             f.first_residual(rho.sqrt());
         })?;
+        self.buffer.map_or(Ok(()), |buffer| buffer.begin(steps))?;
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
+    }
+
+    /// The directions of step `k`.
+    fn directions(&self, k: usize) -> impl Iterator<Item = &MultiVector<E>> {
+        self.v.each.iter().map(move |each| &each[k % each.len()])
     }
 
     /// After `q = A p`: `alpha = rho / p . q`, `r -= alpha q`; and what each shift's `alpha` is:
@@ -456,7 +472,7 @@ impl<E: Scalar> Step<'_, E> {
     /// ```
     ///
     /// (Jegerlehner 1996, equation 2.43, for the step lengths and with the sign of conjugate gradients.)
-    fn descend(&self) -> Result<(), Error> {
+    fn descend(&self, k: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         steps.formulas("multishift.alpha", |f| {
             let curvature = f.real_sum(PQ);
@@ -480,24 +496,28 @@ impl<E: Scalar> Step<'_, E> {
                 let task = task.dot_change(&v.r, CHANGE);
                 let is_estimated = reliable.needs_estimate();
                 if is_estimated { task.dot(&v.p, &v.p, PP).dot(&v.q, &v.q, QQ) } else { task }.submit()?;
-                self.replace(reliable)
+                self.replace(reliable, k)
             }
         }
     }
 
     /// `x += alpha p` for each shift; then the residual of the smallest is replaced where that is due, and what of each direction is not orthogonal to it found.
-    fn replace(&self, reliable: &Reliable<'_, E>) -> Result<(), Error> {
-        let (v, steps) = (self.v, &self.steps);
-        for (k, (x, p)) in v.x.iter().zip(&v.each).enumerate() {
-            let shift = Shift::new(k);
-            let task = steps.task("multishift.advance").unless(shift.done());
-            task.add(x, plus(shift.alpha(), p)).submit()?;
+    fn replace(&self, reliable: &Reliable<'_, E>, k: usize) -> Result<(), Error> {
+        let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
+        let shifts = (0..v.x.len()).map(Shift::new);
+        if let Some(buffer) = self.buffer {
+            buffer.keep(steps, k, shifts.map(|shift| (shift.alpha(), Some(shift.done()))).collect())?;
+        } else {
+            for (shift, (x, p)) in shifts.zip(v.x.iter().zip(self.directions(k))) {
+                let task = steps.task("multishift.advance").unless(shift.done());
+                task.add(x, plus(shift.alpha(), p)).submit()?;
+            }
         }
         reliable.decide(steps, RR, Some(Estimated { pp: PP, qq: QQ, alpha: ALPHA }))?;
+        self.add(&gated, k)?;
         reliable.replace(steps, &v.x[self.least], &v.r, RR)?;
-        let gated = steps.by(reliable.gate());
         let first = gated.task("multishift.project").dot(&v.r, &v.p, RP);
-        v.each.iter().enumerate().fold(first, |task, (k, p)| task.dot(&v.r, p, R_EACH + k)).submit()?;
+        self.directions(k).enumerate().fold(first, |task, (k, p)| task.dot(&v.r, p, R_EACH + k)).submit()?;
         let (shifts, projects) = (v.x.len(), reliable.stabilisation().projection);
         gated.update_numbers_of("multishift.projection", steps.numbers(), move |sums, gate, s| {
             let is_new = !gate.is_done();
@@ -508,9 +528,16 @@ impl<E: Scalar> Step<'_, E> {
         })
     }
 
+    /// Adds what is kept where the buffer is full, and for columns that `open` says are not done.
+    fn add(&self, open: &Steps<'_, E>, k: usize) -> Result<(), Error> {
+        let Some(buffer) = self.buffer else { return Ok(()) };
+        buffer.open(open)?;
+        buffer.add(&self.steps, k, self.v.x.iter().zip(self.v.each.iter().map(Vec::as_slice)))
+    }
+
     /// `beta = rho' / rho`, `p = r + beta p`; of each shift `x += alpha p`, `beta_sigma = beta (zeta' / zeta)^2`, `p = zeta' r + beta p`. With updates `beta` is by
     /// the formula of Polak and Ribière, and what of a direction is not orthogonal to a residual that was replaced is taken out before.
-    fn direct(&self) -> Result<(), Error> {
+    fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps, is_reliable) = (self.v, &self.steps, self.reliable.is_some());
         let shifts = v.x.len();
         steps.formulas("multishift.beta", |f| {
@@ -541,11 +568,11 @@ impl<E: Scalar> Step<'_, E> {
                 f.set(shift.of_r(), of_r);
             }
         })?;
-        for (k, (x, p)) in v.x.iter().zip(&v.each).enumerate() {
-            let shift = Shift::new(k);
+        let directions = self.directions(k).zip(self.directions(k + 1));
+        for (shift, (x, (p, next))) in (0..shifts).map(Shift::new).zip(v.x.iter().zip(directions)) {
             let task = steps.task("multishift.direct").unless(shift.done());
             let task = if is_reliable { task } else { task.add(x, plus(shift.alpha(), p)) };
-            task.assign(p, [plus(shift.of_r(), &v.r), plus(shift.beta(), p)]).submit()?;
+            task.assign(next, [plus(shift.of_r(), &v.r), plus(shift.beta(), p)]).submit()?;
         }
         steps.task("multishift.base").assign(&v.p, [plus(OF_R, &v.r), plus(BETA, &v.p)]).submit()?;
         steps.formulas("multishift.step", |f| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::buffer::MOST_BUFFERED;
 use crate::error::Error;
 use crate::numbers::{Numbers, NumbersHandle, State};
 use crate::operator::{Operator, apply_to};
@@ -128,7 +129,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     /// For residuals of `exact`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a reduction that is not between 0 and 1.
+    /// [`Error::Parameter`] for a reduction that is not between 0 and 1, and a buffer of none or too many directions.
     pub fn new(
         setting: Setting<'_, E>,
         exact: &'e dyn Operator<E>,
@@ -138,6 +139,10 @@ impl<'e, E: Scalar> Reliable<'e, E> {
             && !(delta > 0.0 && delta < 1.0)
         {
             return Err(Error::parameter("delta", format!("{delta}: a number between 0 and 1 is needed")));
+        }
+        if !(1..=MOST_BUFFERED).contains(&updates.buffer) {
+            let problem = format!("{} directions: 1 to {MOST_BUFFERED}", updates.buffer);
+            return Err(Error::parameter("buffer", problem));
         }
         let roundoff = updates.storage.roundoff().max(setting.a.accuracy());
         let gate = NumbersHandle::new(setting.rt, setting.columns, OWN);
@@ -158,6 +163,11 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     /// What keeps the method stable.
     pub fn stabilisation(&self) -> Stabilisation {
         self.updates.stabilisation
+    }
+
+    /// How many directions are added to the solution together.
+    pub fn buffer(&self) -> usize {
+        self.updates.buffer
     }
 
     /// True if sums for the estimate are needed.
@@ -353,14 +363,18 @@ pub struct Updates<E: Scalar = f64> {
     pub storage: Arc<dyn Storage<E>>,
     /// What keeps it stable.
     pub stabilisation: Stabilisation,
+    /// How many directions of conjugate gradients are kept and then added to the solution together, 1 to 8; 1 adds each
+    /// in its step. The solution is in float64: with narrow directions it is a good part of what a step reads and writes,
+    /// and a buffer of `n` moves it every `n` steps. It takes `n - 1` vectors more, and changes no bits.
+    pub buffer: usize,
 }
 
 impl<E: Scalar> Updates<E> {
-    /// Vectors in this storage and everything that keeps the method stable; the residual is replaced where it has become smaller by `delta`, for which 0.1
+    /// Vectors in this storage, everything that keeps the method stable and no buffer; the residual is replaced where it has become smaller by `delta`, for which 0.1
     /// will do.
     pub fn new(delta: f64, storage: impl Storage<E> + 'static) -> Self {
         let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(storage));
-        Updates { trigger, storage, stabilisation: Stabilisation::default() }
+        Updates { trigger, storage, stabilisation: Stabilisation::default(), buffer: 1 }
     }
 }
 

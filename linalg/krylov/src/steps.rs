@@ -142,8 +142,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
     pub fn formulas(&self, name: &'static str, record: impl FnOnce(&Formulas<E>)) -> Result<(), Error> {
         let (sums, formulas) = (self.sums(), Formulas::new());
         record(&formulas);
-        let sizes = [self.columns(), sums.width, sums.partial.len()];
-        let task = formulas::Task::new::<E>(name, sizes, formulas.into_program());
+        let task = formulas::Task::new::<E>(name, [self.columns(), sums.width], formulas.into_program());
         self.graph.codelet(task, (sums.read(), self.numbers.update())).submit()?;
         Ok(())
     }

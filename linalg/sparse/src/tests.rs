@@ -1,5 +1,6 @@
 //! Methods on systems that are made here, against residuals in doubled precision and a direct solver.
 
+mod adjoint;
 mod bicgstab;
 mod gmres;
 mod gpu;

@@ -172,7 +172,7 @@ impl Solver {
             (false, false) => Trigger::Reduction(self.delta),
         };
         let stabilisation = Stabilisation { wide_solution: self.wide_solution, projection: self.projection };
-        Updates { trigger, storage: Arc::new(Sites::new(fermion, columns)), stabilisation }
+        Updates { trigger, storage: Arc::new(Sites::new(fermion, columns)), stabilisation, buffer: 1 }
     }
 
     /// The method for so many columns, with true residuals of `exact`.

@@ -4,9 +4,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use zellige_sparse::adaptive::Adaptation;
-use zellige_sparse::krylov::method::Steps;
 use zellige_sparse::krylov::{
-    self, Executor, History, LeastSquares, LeastSquaresSolution, Logger, MultiVector, Operator, Space,
+    self, Executor, History, LeastSquares, LeastSquaresSolution, Logger, Operator, Space,
 };
 use zellige_sparse::{Csr, Error, Stored, best_edge};
 
@@ -42,44 +41,6 @@ pub struct Fitted {
     pub bytes: u64,
 }
 
-/// A matrix and its transpose.
-struct WithTranspose {
-    a: Stored,
-    transpose: Stored,
-    rows: Space,
-}
-
-impl Operator for WithTranspose {
-    fn domain(&self) -> &Space {
-        self.a.domain()
-    }
-
-    fn range(&self) -> &Space {
-        &self.rows
-    }
-
-    fn bytes(&self) -> u64 {
-        self.a.bytes()
-    }
-
-    fn memory(&self) -> u64 {
-        self.a.bytes() + self.transpose.bytes()
-    }
-
-    fn apply(&self, steps: &Steps<'_>, x: &MultiVector, y: &MultiVector) -> Result<(), krylov::Error> {
-        self.a.apply(steps, x, y)
-    }
-
-    fn apply_adjoint(
-        &self,
-        steps: &Steps<'_>,
-        x: &MultiVector,
-        y: &MultiVector,
-    ) -> Result<(), krylov::Error> {
-        self.transpose.apply(steps, x, y)
-    }
-}
-
 /// Solves a least-squares problem for each right-hand side by LSMR; `step` is told of the measure that the tolerance is compared with.
 ///
 /// # Errors
@@ -94,13 +55,8 @@ pub fn least_squares(
     let begun = Instant::now();
     let (rows, columns) = (Space::new(a.rows(), a.bytes()), Space::new(a.columns(), a.bytes()));
     let exact = Adaptation::double();
-    let transpose = a.transposed();
-    let operator = WithTranspose {
-        a: Stored::between(rt, &rows, &columns, a, best_edge(a), &exact)?,
-        transpose: Stored::between(rt, &columns, &rows, &transpose, best_edge(&transpose), &exact)?,
-        rows: rows.clone(),
-    };
-    drop(transpose);
+    let stored = Stored::between(rt, &rows, &columns, a, best_edge(a), &exact)?;
+    let operator = stored.with_adjoint(rt, a, &exact)?;
     let (setup, begun) = (begun.elapsed(), Instant::now());
     let &Options { damping, tolerance, steps, time } = options;
     let problem = LeastSquares { rt, a: &operator, damping, tolerance, steps, time };
@@ -118,7 +74,7 @@ pub fn least_squares(
         x.extend(answers);
         found.extend(solutions);
     }
-    let (solve, bytes) = (begun.elapsed(), operator.memory());
+    let (solve, bytes) = (begun.elapsed(), Operator::<f64>::memory(&operator));
     let histories = told.into_iter().map(|told| told.history);
     let fitted = found.into_iter().zip(histories).enumerate();
     let fitted =

@@ -68,7 +68,7 @@ fn bits_are_those_of_the_cpu() {
                 program.run(&[0, 1, 2].map(of_column), words);
             }
         }
-        let encoded = EncodedFormulas::new(&program, grains.len(), columns * WIDTH).unwrap();
+        let encoded = EncodedFormulas::new(&program, columns * WIDTH).unwrap();
         let at = |v: &mut Vec<f64>| (Address(v.as_mut_ptr().expose_provenance() as u64), 8 * v.len() as u64);
         let sums: Vec<_> = sums.iter_mut().map(at).collect();
         let launch = FormulasAt { columns, numbers: at(&mut words), width: WIDTH, sums: &sums };
@@ -86,22 +86,21 @@ fn bits_are_those_of_the_cpu() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let (numbers, sums) = ((Address(64), 8 * STRIDE as u64), [(Address(64), 24)]);
-    let encoded = EncodedFormulas::new(&program(), 1, WIDTH).unwrap();
+    let encoded = EncodedFormulas::new(&program(), WIDTH).unwrap();
     let refused = |at: FormulasAt<'_>| formulas_task(&encoded, &at).unwrap_err().to_string();
     let fits = FormulasAt { columns: 1, numbers, width: WIDTH, sums: &sums };
     assert!(formulas_task(&encoded, &fits).is_ok());
     assert!(refused(FormulasAt { width: 2, ..fits }).contains("number of sums"));
     assert!(refused(FormulasAt { columns: 2, ..fits }).contains("words of a column"));
     assert!(refused(FormulasAt { sums: &[sums[0]; 65], ..fits }).contains("number of parts"));
-    assert!(EncodedFormulas::new(&program(), 65, WIDTH).is_none());
     let mut long = Formulas::default();
     (0..17).for_each(|k| {
         long.push(Op::Constant(k as f64));
     });
-    assert!(EncodedFormulas::new(&long, 1, WIDTH).is_none());
+    assert!(EncodedFormulas::new(&long, WIDTH).is_none());
     let mut long = Formulas::default();
     (0..=256).for_each(|_| {
         long.push(Op::Word(REMEMBERED));
     });
-    assert!(EncodedFormulas::new(&long, 1, WIDTH).is_none());
+    assert!(EncodedFormulas::new(&long, WIDTH).is_none());
 }

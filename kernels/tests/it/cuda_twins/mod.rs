@@ -9,6 +9,7 @@ mod convert;
 mod distance;
 mod e4m3;
 mod formulas;
+mod gather;
 mod norms;
 mod sell;
 mod tile;

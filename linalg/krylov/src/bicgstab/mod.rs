@@ -66,6 +66,10 @@ impl<E: Scalar> Updatable<E> for BiCgStab {
             let problem = "the estimate of rounding errors is one for conjugate gradients: take a reduction";
             return Err(Error::parameter("trigger", problem));
         }
+        if reliable.buffer() > 1 {
+            let problem = "directions change within a step of bicgstab: only conjugate gradients keep them";
+            return Err(Error::parameter("buffer", problem));
+        }
         self.prepared(setting, Some(&reliable))
     }
 }

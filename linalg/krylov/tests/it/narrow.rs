@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use zellige_kernels::packed::PackedFormat;
-use zellige_krylov::method::{Correction, NumbersHandle, Setting, Steps, Sums, minus, plus, times};
+use zellige_krylov::method::{Correction, Kept, NumbersHandle, Setting, Steps, Sums, minus, plus, times};
 use zellige_krylov::{
     BiCgStab, Cg, Error, FromFn, History, Logger, Method, MultiVector, Operator, Packed, Plain,
-    ReliableUpdates, Solution, Solve, Space, Stabilisation, Stop, Storage, Trigger, Updates, from_fn, solve,
-    solve_shifted, solve_shifted_with,
+    ReliableUpdates, Solution, Solve, Space, Stabilisation, Stop, StoppingCriterion, Storage, Trigger,
+    Updates, from_fn, solve, solve_columns, solve_shifted, solve_shifted_with,
 };
 use zellige_runtime::{Bindings, Runtime};
 
@@ -38,7 +38,7 @@ fn solved(
 ) -> Result<Solution, Error> {
     let (rt, space) = (Runtime::builder().workers(2).build()?, Space::cut_at(&[0, 192, 384], ROWS)?);
     let a = chain(&space);
-    let updates = Updates { trigger, storage: Arc::new(storage), stabilisation };
+    let updates = Updates { trigger, storage: Arc::new(storage), stabilisation, buffer: 1 };
     let method = ReliableUpdates { method: Cg { flexible }, exact: &a as &dyn Operator, updates };
     let (mut x, stop) = (vec![0.0; ROWS], [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(6000)]);
     let solution = solve(&Solve::new(&rt, &a), &method, &rhs(), &mut x, &stop[..], &mut ())?;
@@ -188,6 +188,9 @@ fn stabilised_gradients_reach_all_digits_in_narrow_vectors() -> Result<(), Error
     let updates = Updates { trigger: Trigger::Estimate, ..Updates::new(0.1, Plain) };
     let estimate = ReliableUpdates { method: BiCgStab { l: 2 }, exact: &a as &dyn Operator, updates };
     assert!(estimate.prepare(Setting { rt: &rt, a: &a, m: None, columns: 1 }).is_err());
+    let updates = Updates { buffer: 4, ..Updates::new(0.1, Plain) };
+    let buffered = ReliableUpdates { method: BiCgStab { l: 2 }, exact: &a as &dyn Operator, updates };
+    assert!(buffered.prepare(Setting { rt: &rt, a: &a, m: None, columns: 1 }).is_err());
     Ok(())
 }
 
@@ -213,6 +216,89 @@ fn shifts_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
         }
         if format == PackedFormat::Fp64 {
             assert!(found.shared <= plain.shared + plain.shared / 5 && steps.iter().all(|steps| *steps == 0));
+        }
+    }
+    Ok(())
+}
+
+/// Solves for three right-hand sides, two of which end earlier, with this buffer, and says what it has found.
+fn buffered(
+    rt: &Runtime,
+    buffer: usize,
+    trigger: Trigger,
+    (format, wide_solution, is_preconditioned): (PackedFormat, bool, bool),
+) -> Result<(Vec<Solution>, Vec<Vec<f64>>), Error> {
+    let space = Space::cut_at(&[0, 192, 384], ROWS)?;
+    let (a, half) = (chain(&space), from_fn(&space, halved));
+    let stabilisation = Stabilisation { wide_solution, ..Stabilisation::default() };
+    let updates = Updates { trigger, storage: Arc::new(Packed::Each(format)), stabilisation, buffer };
+    let method = ReliableUpdates { method: Cg { flexible: true }, exact: &a as &dyn Operator, updates };
+    let preconditioner = is_preconditioned.then_some(&half as &dyn Operator);
+    let b: Vec<Vec<f64>> = (0..3).map(|c| rhs().iter().map(|b| b * b + f64::from(c)).collect()).collect();
+    let mut x = vec![vec![0.0; ROWS]; 3];
+    let stops = [
+        [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(6000)],
+        [Stop::RelativeToRhs(1e-3), Stop::Steps(6000)],
+        [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(37)],
+    ];
+    let stops = stops.each_ref().map(|stop| &stop[..]);
+    let stops = stops.each_ref().map(|stop| stop as &dyn StoppingCriterion);
+    let problem = Solve { preconditioner, ..Solve::new(rt, &a) };
+    let b: Vec<&[f64]> = b.iter().map(Vec::as_slice).collect();
+    let mut of_columns: Vec<&mut [f64]> = x.iter_mut().map(Vec::as_mut_slice).collect();
+    let mut logs = [(), (), ()];
+    let mut told: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as &mut dyn Logger).collect();
+    let found = solve_columns(&problem, &method, &b, &mut of_columns, &stops, &mut told)?;
+    // What a buffer changes is memory.
+    let found = found.into_iter().map(|found| Solution { kept: Kept::default(), ..found }).collect();
+    Ok((found, x))
+}
+
+fn halved(x: &[f64], y: &mut [f64]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y = 0.5 * x);
+}
+
+/// Steps, updates and answers are those without a buffer, to the bit, wherever in the buffer a column ends.
+#[test]
+fn a_buffer_changes_no_bits() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    for (trigger, setting) in [
+        (Trigger::Reduction(0.1), (PackedFormat::Fp32, true, false)),
+        (Trigger::Estimate, (PackedFormat::Fp32, true, true)),
+        (Trigger::Reduction(0.3), (PackedFormat::Rp24, false, false)),
+        (Trigger::Reduction(0.1), (PackedFormat::Fp64, true, true)),
+    ] {
+        let without = buffered(&rt, 1, trigger, setting)?;
+        assert!(without.0[0].reason.is_converged() && without.0[0].updates > 3, "{:?}", without.0);
+        assert!(without.0[1].steps < without.0[0].steps && without.0[2].steps == 37, "{:?}", without.0);
+        for buffer in [2, 3, 4, 8] {
+            assert!(buffered(&rt, buffer, trigger, setting)? == without, "{buffer} {trigger:?} {setting:?}");
+        }
+    }
+    for buffer in [0, 9] {
+        assert!(buffered(&rt, buffer, Trigger::Estimate, (PackedFormat::Fp32, true, false)).is_err());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_buffer_changes_no_bits_of_shifts() -> Result<(), Error> {
+    let (rt, space) = (Runtime::builder().workers(2).build()?, Space::cut_at(&[0, 192, 384], ROWS)?);
+    let (a, shifts) = (chain(&space), [0.0, 0.001, 0.1, 5.0]);
+    let found = |buffer, steps| {
+        let updates = Updates { buffer, ..Updates::new(0.1, Packed::SINGLE) };
+        let stop = [Stop::RelativeToRhs(TOLERANCE), Stop::Steps(steps)];
+        solve_shifted_with(&Solve::new(&rt, &a), &shifts, &rhs(), &stop[..], &mut [(); 4], &updates)
+    };
+    for steps in [6000, 101] {
+        let without = found(1, steps)?;
+        for buffer in [2, 4, 7] {
+            let with = found(buffer, steps)?;
+            assert_eq!((with.shared, with.updates), (without.shared, without.updates));
+            for ((with, x), (without, y)) in with.each.iter().zip(&without.each) {
+                assert_eq!((with.steps, with.true_residual), (without.steps, without.true_residual));
+                assert!(x == y, "{buffer} of {steps}");
+            }
         }
     }
     Ok(())

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zellige_kernels::cuda::PARTS;
 use zellige_kernels::sell::Panel;
 use zellige_krylov::method::Steps;
 use zellige_krylov::{Executor, MultiVector, Operator, Scalar, Space};
@@ -16,7 +15,7 @@ use zellige_runtime::{Handle, ReadList, Submit, read, reads, update, updates};
 
 use self::product::{Product, ProductDot, Rows};
 use crate::Error;
-use crate::adaptive::{Adaptation, StoragePolicy, TiledMatrix};
+use crate::adaptive::{Adaptation, FormatSet, StoragePolicy, TiledMatrix};
 use crate::csr::Csr;
 
 /// A matrix whose elements have the requested accuracy, a handle for the rows of each part.
@@ -32,8 +31,19 @@ pub struct Stored {
     has_dots: bool,
     /// Parts that one task multiplies.
     at_once: usize,
+    edge: usize,
+    adjoint: AdjointOf,
     /// Nanoseconds that CPU workers were busy with products.
     busy: Arc<AtomicU64>,
+}
+
+/// What the adjoint of a stored matrix is: real matrices have their transpose.
+#[derive(Debug)]
+enum AdjointOf {
+    Unknown,
+    /// The matrix itself.
+    Itself,
+    Transpose(Box<Stored>),
 }
 
 /// Refuses a copy that does not fit the memory; no set of formats takes more than `f64` does, with padding.
@@ -101,6 +111,43 @@ impl Stored {
         ))
     }
 
+    /// The same matrix with an [adjoint](Operator::apply_adjoint): stores its transpose as well, with the requested
+    /// accuracy of each of its rows. Nothing more is stored for a symmetric matrix in `f64`, or one that was stored
+    /// [symmetrically](Adaptation::symmetric). `a` and `adaptation` are those that it was made of.
+    ///
+    /// ```
+    /// use zellige_runtime::Runtime;
+    /// use zellige_sparse::adaptive::Adaptation;
+    /// use zellige_sparse::krylov::{Adjoint, Space, multiply};
+    /// use zellige_sparse::{Csr, Stored};
+    ///
+    /// let (rt, rows, columns) = (Runtime::new()?, Space::new(2, 0), Space::new(3, 0));
+    /// let a = Csr::from_triplets(2, 3, &[(0, 0, 1.0), (0, 2, 2.0), (1, 1, 3.0)])?;
+    /// let exact = Adaptation::double();
+    /// let stored = Stored::between(&rt, &rows, &columns, &a, 1, &exact)?.with_adjoint(&rt, &a, &exact)?;
+    /// assert_eq!(multiply(&rt, &Adjoint(&stored), &[1.0, 1.0])?, [1.0, 3.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`between`](Stored::between) for the transpose.
+    pub fn with_adjoint(
+        self,
+        rt: &dyn Executor,
+        a: &Csr,
+        adaptation: &Adaptation<'_>,
+    ) -> Result<Stored, Error> {
+        let keeps_symmetry = adaptation.symmetric || adaptation.set == FormatSet::Fp64 && !adaptation.drops;
+        let adjoint = if keeps_symmetry && self.from == self.to && a.is_symmetric() {
+            AdjointOf::Itself
+        } else {
+            let (to, from) = (&self.from, &self.to);
+            let transpose = Stored::between(rt, to, from, &a.transposed(), self.edge, adaptation)?;
+            AdjointOf::Transpose(Box::new(transpose))
+        };
+        Ok(Stored { adjoint, ..self })
+    }
+
     /// As [`new`](Stored::new), with the set of formats that a policy chooses for each part.
     ///
     /// # Errors
@@ -125,7 +172,7 @@ impl Stored {
         matrix: TiledMatrix,
         adaptation: &Adaptation<'_>,
     ) -> Stored {
-        let bytes = matrix.bytes();
+        let (bytes, edge) = (matrix.bytes(), matrix.edge());
         let at_once = if goes_at_once(rt, [to, from], bytes) { to.parts().max(1) } else { 1 };
         let panel = |(i, panel): (usize, Panel)| StoredPanel {
             needed: from.covering(panel.columns()),
@@ -139,6 +186,8 @@ impl Stored {
             to: to.clone(),
             has_dots: rt.runtime().memory().iter().all(|node| node.device.is_none()),
             at_once,
+            edge,
+            adjoint: AdjointOf::Unknown,
             busy: Arc::default(),
         }
     }
@@ -164,8 +213,8 @@ impl Stored {
     }
 }
 
-/// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They are to fit its memory twice, and the
-/// parts of vectors to be of one length, as one launch needs them.
+/// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They are to fit its
+/// memory twice.
 fn goes_at_once(rt: &dyn Executor, [to, from]: [&Space; 2], bytes: u64) -> bool {
     if rt.ranks() > 1 {
         return false;
@@ -174,17 +223,8 @@ fn goes_at_once(rt: &dyn Executor, [to, from]: [&Space; 2], bytes: u64) -> bool 
     let mut devices = nodes.iter().filter(|node| node.device.is_some());
     let (Some(device), None) = (devices.next(), devices.next()) else { return false };
     let vectors = to.bytes(MOST_COLUMNS) + from.bytes(MOST_COLUMNS);
-    let fits = device.capacity.is_none_or(|capacity| bytes.saturating_add(vectors) <= capacity / 2);
-    let lengths: Vec<usize> = from.ranges().map(|range| range.len()).collect();
-    let is_even = lengths.split_last().is_some_and(|(&last, others)| {
-        others.iter().all(|&length| length == lengths[0] && length.is_multiple_of(ELEMENTS))
-            && last <= lengths[0]
-    });
-    fits && is_even && from.parts().max(to.parts()) <= PARTS
+    device.capacity.is_none_or(|capacity| bytes.saturating_add(vectors) <= capacity / 2)
 }
-
-/// Whole elements of every edge.
-const ELEMENTS: usize = 12;
 
 fn check_square(a: &Csr) -> Result<(), Error> {
     if a.rows() == a.columns() {
@@ -270,8 +310,30 @@ impl<E: Scalar> Operator<E> for Stored {
         self.bytes
     }
 
+    fn memory(&self) -> u64 {
+        match &self.adjoint {
+            AdjointOf::Transpose(transpose) => self.bytes + transpose.bytes,
+            AdjointOf::Unknown | AdjointOf::Itself => self.bytes,
+        }
+    }
+
     fn accuracy(&self) -> f64 {
         self.accuracy
+    }
+
+    fn apply_adjoint(
+        &self,
+        steps: &Steps<'_, E>,
+        x: &MultiVector<E>,
+        y: &MultiVector<E>,
+    ) -> Result<(), Error> {
+        match &self.adjoint {
+            AdjointOf::Itself => self.apply(steps, x, y),
+            AdjointOf::Transpose(transpose) => transpose.apply(steps, x, y),
+            AdjointOf::Unknown => {
+                Err(Error::parameter("operator", "a stored matrix without its transpose: see `with_adjoint`"))
+            }
+        }
     }
 
     fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error> {

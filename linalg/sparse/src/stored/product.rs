@@ -9,16 +9,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use zellige_cuda::{CUDA, GpuTask};
-use zellige_kernels::cuda::{Loaded, PARTS, PanelAt, SPARSE_SOURCES, VectorParts, sell_product};
+use zellige_kernels::cuda::{Loaded, PARTS, PanelAt, SPARSE_SOURCES, VectorParts, gather, sell_product};
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
 use zellige_krylov::Scalar;
 use zellige_krylov::method::grains::dots;
-use zellige_krylov::method::{MOST_PARTS, are_done, joined};
+use zellige_krylov::method::{are_done, joined};
 use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::data::{Chunk, Portability, Portable};
 use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskContext, TaskError, Update};
-
-const _: () = assert!(MOST_PARTS <= PARTS, "a vector's parts are arguments of the kernel");
 
 /// The rows of a part, as one value: opaque bytes that nobody converts. Where it travels, the panel's guide goes with it.
 #[derive(Debug)]
@@ -149,14 +147,26 @@ impl Product {
             }
             panels.push(PanelAt { outline, bytes: rows.part(0).0, guide: rows.part(1).0, y });
         }
-        let at: Vec<_> = x.iter().map(|part| part.part(0)).collect();
+        let mut at: Vec<_> = x.iter().map(|part| part.part(0)).collect();
+        let x = VectorParts { first: self.first, at: &at };
+        if !panels.iter().all(|panel| x.fit(self.count, &panel.outline)) {
+            let bytes = at.iter().map(|part| part.1).sum();
+            let whole = (gpu.scratch(bytes)?.at, bytes);
+            for launch in gather(whole, &at)? {
+                // SAFETY: the launch names memory of the body's operands, which it reads, and its working space.
+                unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+            }
+            at = vec![whole];
+        }
         let x = VectorParts { first: self.first, at: &at };
         // The kernel looks at the numbers of one column: several are multiplied even where all are done.
         let numbers = (self.columns == 1).then_some(s.part(0).0);
-        let launch = sell_product(&panels, self.count, &x, numbers)?;
-        // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y` are written and its alone; `sell_product` names
-        // no more of each than it has.
-        unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        for panels in panels.chunks(PARTS) {
+            let launch = sell_product(panels, self.count, &x, numbers)?;
+            // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y` are written
+            // and its alone, and its working space; `sell_product` names no more of each than it has.
+            unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        }
         Ok(())
     }
 }

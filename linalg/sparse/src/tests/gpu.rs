@@ -20,9 +20,18 @@ fn on_gpu_of<T>(
     builder: RuntimeBuilder,
     compute: impl FnOnce(&Runtime) -> Result<T, Error>,
 ) -> Result<Option<T>, Error> {
+    on_gpu_with(1 << 28, builder, compute)
+}
+
+/// The same, with so many bytes of memory.
+fn on_gpu_with<T>(
+    memory: u64,
+    builder: RuntimeBuilder,
+    compute: impl FnOnce(&Runtime) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
     let Some(mock) = zellige_twins::mock(SPARSE_SOURCES) else { return Ok(None) };
     let mock = Arc::new(mock.seed(5).build());
-    let found = compute(&builder.device(Gpu::new(mock.clone(), 0).memory(1 << 28)).build()?)?;
+    let found = compute(&builder.device(Gpu::new(mock.clone(), 0).memory(memory)).build()?)?;
     assert_eq!(mock.violations(), [] as [String; 0]);
     assert_eq!(mock.leaks(), [] as [String; 0]);
     Ok(Some(found))
@@ -142,6 +151,55 @@ fn steps_of_conjugate_gradients_are_launched_as_graphs() -> Result<(), Error> {
             here.iter().map(|x| bits(x)).collect::<Vec<_>>()
         );
         assert!(graphs as usize >= steps / 8, "{way:?}: {graphs} launches for {steps} steps");
+    }
+    Ok(())
+}
+
+/// A row of the last part that reads all parts, and what makes the matrix symmetric again.
+fn with_long_row(a: &Csr) -> Csr {
+    let n = a.rows();
+    let of_row = |(i, (columns, values)): (usize, (&[u32], &[f64]))| {
+        columns.iter().zip(values).map(|(&j, &value)| (i as u32, j, value)).collect::<Vec<_>>()
+    };
+    let long = (0..n - 1).step_by(37).map(|j| (n as u32 - 1, j as u32, -1e-3));
+    let triplets: Vec<_> = a.iter().enumerate().flat_map(of_row).chain(long.clone()).collect();
+    let more: Vec<_> = long.map(|(i, j, value)| (j, i, value)).collect();
+    Csr::from_triplets(n, n, &[triplets, more].concat()).expect("a matrix")
+}
+
+/// More parts than a launch has arguments for, of one length and of several, multiplied together and, where memory is
+/// short, part by part: products and steps have the bits of the CPU, and sums of all parts stay on the GPU.
+#[test]
+fn gpu_parts_may_be_more_than_a_launch_takes() -> Result<(), Error> {
+    let a = with_long_row(&flow(&Flow { cells: [16, 16, 26], spread: 0.5, ..Flow::default() })?);
+    let (rows, b) = (a.rows(), rhs(a.rows()));
+    let starts = |more: usize| {
+        let starts = (0..rows).step_by(96).map(move |start| start + start / 96 % 2 * more);
+        starts.filter(move |start| *start < rows)
+    };
+    let made = |rt: &Runtime, space: &Space, steps: usize| {
+        let stored = Stored::exact(rt, space, &a)?;
+        let (mut x, stop) = (vec![0.0; rows], [Stop::RelativeToRhs(1e-30), Stop::Steps(steps)]);
+        let product = multiply(rt, &stored, &b)?;
+        solve(&Solve::new(rt, &stored), &Cg::default(), &b, &mut x, &stop[..], &mut ())?;
+        let nodes = rt.memory();
+        let devices = nodes.iter().filter(|node| node.device.is_some());
+        let crossed = devices.map(|node| node.bytes_in + node.bytes_out).sum::<u64>();
+        Ok(((bits(&product), bits(&x)), crossed))
+    };
+    for (more, memory) in [(0, 1 << 28), (0, 2 << 20), (48, 1 << 28)] {
+        let space = Space::cut_at(&starts(more).collect::<Vec<_>>(), rows)?;
+        assert!(space.parts() > 64);
+        let on_gpu = |steps| {
+            let builder = Runtime::builder().workers(1).gpu_only(true);
+            on_gpu_with(memory, builder, |rt| made(rt, &space, steps))
+        };
+        let (Some((_, few)), Some((there, many))) = (on_gpu(4)?, on_gpu(12)?) else { return Ok(()) };
+        let (here, _) = made(&Runtime::builder().workers(2).build()?, &space, 12)?;
+        assert!(there == here, "parts of 96 and {more} rows more, {memory} bytes");
+        let per_step = (many - few) / 8;
+        println!("{per_step} bytes in a step: parts of 96 and {more} rows more, {memory} bytes");
+        assert!(memory < 1 << 28 || per_step < 1024, "{per_step} bytes in a step");
     }
     Ok(())
 }

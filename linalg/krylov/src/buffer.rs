@@ -1,0 +1,99 @@
+//! Search directions that are added to a solution together.
+
+use crate::error::Error;
+use crate::method::Setting;
+use crate::numbers::{NumbersHandle, State};
+use crate::scalar::Scalar;
+use crate::steps::Steps;
+use crate::vector::MultiVector;
+use crate::vector_task::plus;
+
+/// Directions that a buffer has at most.
+pub(crate) const MOST_BUFFERED: usize = 8;
+
+/// The step lengths along the last directions of one or several solutions. All directions are added in one
+/// task, so that a solution, which is in float64, is read and written once for several steps
+/// (`solution_accumulator_pipeline` of QUDA's conjugate gradients).
+///
+/// Each term is added and rounded as it would be in its own step: a solution has the same bits.
+pub(crate) struct Buffer<E: Scalar> {
+    /// Directions of each solution. A recorded graph of steps begins with the first and ends with the last.
+    depth: usize,
+    solutions: usize,
+    /// The lengths, `[solution][direction]`, 0 after they were added. A column runs where they are to be
+    /// added.
+    lengths: NumbersHandle<E>,
+}
+
+impl<E: Scalar> Buffer<E> {
+    /// For so many directions of each solution; none for one direction.
+    pub(crate) fn new(setting: Setting<'_, E>, depth: usize, solutions: usize) -> Option<Self> {
+        let lengths = || NumbersHandle::new(setting.rt, setting.columns, depth * solutions);
+        (depth > 1).then(|| Buffer { depth, solutions, lengths: lengths() })
+    }
+
+    /// Records, at the beginning of a run, that nothing is kept.
+    pub(crate) fn begin(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
+        steps.update_numbers_of("buffer.begin", &self.lengths, |_, _, lengths| {
+            lengths.begin(0.0, 0);
+            lengths.end(State::Limited);
+        })
+    }
+
+    /// Records that the lengths of step `k` are kept, for columns that are not done. `alphas` are those
+    /// scalars of the method, one for each solution, each with one that is not 0 where the solution stays as
+    /// it is.
+    pub(crate) fn keep(
+        &self,
+        steps: &Steps<'_, E>,
+        k: usize,
+        alphas: Vec<(usize, Option<usize>)>,
+    ) -> Result<(), Error> {
+        let (depth, at) = (self.depth, k % self.depth);
+        steps.update_numbers_of("buffer.keep", &self.lengths, move |_, method, lengths| {
+            if method.is_done() {
+                return;
+            }
+            for (i, (alpha, done)) in alphas.iter().enumerate() {
+                if done.is_none_or(|done| method.real(done) == 0.0) {
+                    lengths[i * depth + at] = method[*alpha];
+                }
+            }
+            if at + 1 == depth {
+                lengths.go_on();
+            }
+        })
+    }
+
+    /// Records that what is kept is added now: for columns that are not done by the numbers of `steps`.
+    pub(crate) fn open(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
+        steps.update_numbers_of("buffer.open", &self.lengths, |_, numbers, lengths| {
+            if !numbers.is_done() {
+                lengths.go_on();
+            }
+        })
+    }
+
+    /// Records that the directions up to step `k` are added to each solution where that is due, and are not
+    /// kept.
+    pub(crate) fn add<'v>(
+        &self,
+        steps: &Steps<'_, E>,
+        k: usize,
+        solutions: impl Iterator<Item = (&'v MultiVector<E>, &'v [MultiVector<E>])>,
+    ) -> Result<(), Error> {
+        let due = steps.by(&self.lengths);
+        for (i, (x, directions)) in solutions.enumerate() {
+            let kept = directions[..=k % self.depth].iter().enumerate();
+            kept.fold(due.task("buffer.add"), |task, (at, p)| task.add(x, plus(i * self.depth + at, p)))
+                .submit()?;
+        }
+        let lengths = self.depth * self.solutions;
+        steps.update_numbers_of("buffer.clear", &self.lengths, move |_, _, kept| {
+            if !kept.is_done() {
+                (0..lengths).for_each(|at| kept[at] = E::default());
+                kept.end(State::Limited);
+            }
+        })
+    }
+}
