@@ -263,6 +263,8 @@ pub enum Refinement {
     WideSolution,
     /// Directions are made orthogonal to a residual that was replaced.
     Projection,
+    /// Shifts at the floor of what formats can resolve are removed from the steps that all share.
+    Removal,
     /// Directions by the formula of Polak and Ribiere.
     PolakRibiere,
 }
@@ -279,6 +281,7 @@ impl LqcdSolver {
             estimate: self.estimate,
             wide_solution: has(Refinement::WideSolution),
             projection: has(Refinement::Projection),
+            removal: has(Refinement::Removal),
             polak_ribiere: has(Refinement::PolakRibiere),
         }
     }
