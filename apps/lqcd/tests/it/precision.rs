@@ -80,6 +80,9 @@ fn deviations_of_products() -> Result<(), Error> {
         ("fp32/single/fp32", 1.4e-7),
         ("fixed32/int30/fp32", 1.4e-7),
         ("fixed32/int30/fp64", 2.0e-9),
+        // Ours.
+        ("fixed16-13/int20/fp32", 2.5e-5),
+        ("fixed16-9/int20/fp32", 2.4e-5),
     ] {
         let found = product(&rt, &smeared, precision.parse().expect("a precision"), &[&x]);
         let deviation = apart(&found[0], &exact[0]);
@@ -104,7 +107,7 @@ fn compressed_links_are_those_of_all_numbers() -> Result<(), Error> {
         for (gauge, bound) in
             [("fp64", 1e-14), ("fp32", 1e-6), ("fixed32", 1e-8), ("fixed24", 1e-6), ("fixed16", 2e-4)]
         {
-            for suffix in ["", "-13"] {
+            for suffix in ["", "-13", "-9"] {
                 let precision = format!("{gauge}{suffix}/double/fp64").parse().expect("a precision");
                 let deviation = apart(&product(&rt, &smeared, precision, &[&x])[0], &exact[0]);
                 assert!(deviation < bound, "{precision}: {deviation:e}");
@@ -126,7 +129,9 @@ fn products_have_the_same_bits_everywhere() -> Result<(), Error> {
         Runtime::builder().workers(1).device(device()).device(device()).build()?,
     ];
     let smeared = smear(&one, &u, Action::HISQ)?;
-    for precision in ["double", "single", "half", "int20", "int30", "fixed24-13/int20/fp32"] {
+    for precision in
+        ["double", "single", "half", "int20", "int30", "fixed24-13/int20/fp32", "fixed16-9/int20/fp32"]
+    {
         let precision: Precision = precision.parse().expect("a precision");
         let first = product(&one, &smeared, precision, &[&x, &y]);
         assert_eq!(product(&one, &smeared, precision, &[&y])[0], first[1], "{precision}");
