@@ -31,6 +31,10 @@ pub trait Real:
     #[doc(hidden)]
     fn with_lanes(work: impl WithLanes<Self>);
 
+    /// The same for work that can have twice as many as there are [sites side by side](LANES).
+    #[doc(hidden)]
+    fn with_most_lanes(work: impl WithLanes<Self>);
+
     /// To nearest.
     fn from_f64(x: f64) -> Self;
 
@@ -65,7 +69,7 @@ mod private {
 }
 
 macro_rules! real {
-    ($real:ty, $own:ident, $fixed:ty, $name:ident, $with:ident) => {
+    ($real:ty, $own:ident, $fixed:ty, $name:ident, $with:ident, $with_most:ident) => {
         impl Real for $real {
             type Fixed = $fixed;
             const DIRECT: [MatrixNumber; 2] = [MatrixNumber::$own, MatrixNumber::$name];
@@ -73,6 +77,13 @@ macro_rules! real {
             fn with_lanes(work: impl WithLanes<Self>) {
                 #[cfg(target_arch = "x86_64")]
                 return super::x86::$with(work);
+                #[cfg(not(target_arch = "x86_64"))]
+                work.call(One)
+            }
+
+            fn with_most_lanes(work: impl WithLanes<Self>) {
+                #[cfg(target_arch = "x86_64")]
+                return super::x86::$with_most(work);
                 #[cfg(not(target_arch = "x86_64"))]
                 work.call(One)
             }
@@ -120,8 +131,8 @@ macro_rules! real {
     };
 }
 
-real!(f32, Fp32, i16, Fixed16, with_singles);
-real!(f64, Fp64, i32, Fixed32, with_doubles);
+real!(f32, Fp32, i16, Fixed16, with_singles, with_most_singles);
+real!(f64, Fp64, i32, Fixed32, with_doubles, with_doubles);
 
 /// A number of a matrix as it is stored.
 pub trait Code<R>: Pod {

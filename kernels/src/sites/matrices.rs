@@ -5,12 +5,13 @@ use std::str::FromStr;
 
 use bytemuck::cast_slice_mut;
 
+use super::hermitian::{self, Eight};
 use super::{Group, LANES, Real};
 
 /// Real numbers of a matrix.
 pub(super) const REALS: usize = 18;
 /// Of one of which two rows are stored, and a phase.
-const COMPRESSED: usize = 13;
+const TWO_ROWS: usize = 13;
 
 /// The place of a real part among the real numbers: columns one after the other, in the order in which products take them. The imaginary part is behind.
 #[inline(always)]
@@ -92,35 +93,68 @@ impl MatrixNumber {
     }
 }
 
-/// How matrices are stored: the format of a number, and whether multiples of unitary matrices have 13 real numbers, two rows and a phase, or all matrices 18.
+/// Which real numbers of a matrix are stored. All but the first are for multiples `s V` of unitary matrices,
+/// with one `s > 0` for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MatrixReals {
+    /// All 18.
+    All,
+    /// Two rows and a phase, 13. The third row is `conj(a x b) det V / s` for the first two rows `a` and `b`;
+    /// the last number is `tan(phi / 4)` of `det V = e^(i phi)`, between -1 and 1: signs are phases.
+    TwoRows,
+    /// A Hermitian matrix `H`, 9: `V = ((1 + i H) (1 - i H)^-1)^2`, with numbers between -1 and 1.
+    Hermitian,
+}
+
+impl MatrixReals {
+    /// All of them.
+    pub const ALL: [MatrixReals; 3] = [MatrixReals::All, MatrixReals::TwoRows, MatrixReals::Hermitian];
+
+    /// How many.
+    const fn count(self) -> usize {
+        match self {
+            MatrixReals::All => REALS,
+            MatrixReals::TwoRows => TWO_ROWS,
+            MatrixReals::Hermitian => hermitian::NUMBERS,
+        }
+    }
+
+    /// What names of formats end with.
+    const fn suffix(self) -> &'static str {
+        match self {
+            MatrixReals::All => "",
+            MatrixReals::TwoRows => "-13",
+            MatrixReals::Hermitian => "-9",
+        }
+    }
+}
+
+/// How matrices are stored: the format of a number, and which numbers there are.
 ///
-/// The names are those of [`MatrixNumber`], and the same with `-13`.
-///
-/// The third row of `s V`, with `V` unitary, is `conj(a x b) det V / s` for the first two rows `a` and `b`, and one `s > 0` for all. The 13th number is `tan(phi / 4)` of `det V =
-/// e^(i phi)`, between -1 and 1: signs are phases.
+/// The names are those of [`MatrixNumber`], and the same with `-13` and `-9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixFormat {
     /// How a number is stored.
     pub number: MatrixNumber,
-    /// Whether matrices that are multiples of unitary ones have 13 numbers.
-    pub compressed: bool,
+    /// Which numbers are stored.
+    pub reals: MatrixReals,
 }
 
 impl MatrixFormat {
     /// All 18 real numbers of each matrix.
     pub const fn full(number: MatrixNumber) -> MatrixFormat {
-        MatrixFormat { number, compressed: false }
+        MatrixFormat { number, reals: MatrixReals::All }
     }
 
     /// 64-bit words of eight matrices.
     pub const fn words(self) -> usize {
-        self.number.bytes() * if self.compressed { COMPRESSED } else { REALS }
+        self.number.bytes() * self.reals.count()
     }
 }
 
 impl fmt::Display for MatrixFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.number.name(), if self.compressed { "-13" } else { "" })
+        write!(f, "{}{}", self.number.name(), self.reals.suffix())
     }
 }
 
@@ -128,11 +162,13 @@ impl FromStr for MatrixFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MatrixFormat, String> {
-        let (name, compressed) = text.strip_suffix("-13").map_or((text, false), |name| (name, true));
-        let number = MatrixNumber::ALL.into_iter().find(|number| number.name() == name);
-        let refused =
-            || "fp64, fp32, fixed32, fixed24 and fixed16 are possible, and each with -13".to_owned();
-        number.map(|number| MatrixFormat { number, compressed }).ok_or_else(refused)
+        let all = MatrixNumber::ALL
+            .into_iter()
+            .flat_map(|number| MatrixReals::ALL.map(|reals| MatrixFormat { number, reals }));
+        let found = all.into_iter().find(|format| format.to_string() == text);
+        found.ok_or_else(|| {
+            "fp64, fp32, fixed32, fixed24 and fixed16 are possible, and each with -13 and -9".to_owned()
+        })
     }
 }
 
@@ -170,24 +206,39 @@ impl Group {
                     .copy_from_slice(&code().to_le_bytes()[..3]),
             }
         };
+        // Of numbers between -1 and 1.
+        let unit_step = self.unit_step();
         for (lane, matrix) in matrices.iter().enumerate() {
-            let rows = if self.format.compressed { 2 } else { 3 };
+            let rows = match self.format.reals {
+                MatrixReals::All => 3,
+                MatrixReals::TwoRows => 2,
+                MatrixReals::Hermitian => 0,
+            };
             for (row, column) in (0..rows).flat_map(|row| [(row, 0), (row, 1), (row, 2)]) {
-                let to = if self.format.compressed { place_of_two(row, column) } else { place(row, column) };
+                let to = if rows == 2 { place_of_two(row, column) } else { place(row, column) };
                 let from = (3 * row + column) * 2;
                 (0..2).for_each(|part| put(to + part, lane, matrix[from + part], self.step));
             }
-            if self.format.compressed {
-                let phase_step = self.format.number.most().map_or(1.0, |most| 1.0 / most);
-                put(COMPRESSED - 1, lane, (phase(matrix) / 4.0).tan(), phase_step);
+            match self.format.reals {
+                MatrixReals::All => {}
+                MatrixReals::TwoRows => put(TWO_ROWS - 1, lane, (phase(matrix) / 4.0).tan(), unit_step),
+                MatrixReals::Hermitian => {
+                    let numbers = hermitian::numbers(matrix, self.unit);
+                    numbers.into_iter().enumerate().for_each(|(real, x)| put(real, lane, x, unit_step));
+                }
             }
         }
+    }
+
+    /// The step of numbers between -1 and 1.
+    fn unit_step(&self) -> f64 {
+        self.format.number.most().map_or(1.0, |most| 1.0 / most)
     }
 
     /// Decodes the matrices of eight sites, `[hop][real][site]`.
     #[inline(always)]
     pub(super) fn decode<R: Real>(&self, words: &[f64], into: &mut [R]) {
-        let MatrixFormat { number, compressed } = self.format;
+        let MatrixFormat { number, reals } = self.format;
         let each = words.chunks_exact(self.format.words()).zip(into.chunks_exact_mut(REALS * LANES));
         for (words, matrix) in each {
             match number {
@@ -201,31 +252,33 @@ impl Group {
                     R::from_i32(i32::from_le_bytes([0, a, b, c]) >> 8)
                 }),
             }
-            if compressed {
-                self.complete(matrix);
+            match reals {
+                MatrixReals::All => {}
+                MatrixReals::TwoRows => self.complete(matrix),
+                MatrixReals::Hermitian => self.multiples_of_unitary(matrix),
             }
         }
     }
 
     /// What products with decoded matrices are to be multiplied by.
     pub(super) fn step_of_decoded<R: Real>(&self) -> R {
-        R::from_f64(if self.format.compressed { 1.0 } else { self.step })
+        R::from_f64(if self.format.reals == MatrixReals::All { self.step } else { 1.0 })
     }
 
     /// Makes the third row of the first two and the phase.
     #[inline(always)]
     fn complete<R: Real>(&self, matrix: &mut [R]) {
         let (step, minus) = (R::from_f64(self.step), R::from_f64(-1.0));
-        let phase_step = R::from_f64(self.format.number.most().map_or(1.0, |most| 1.0 / most));
+        let phase_step = R::from_f64(self.unit_step());
         let (one, inverse) = (R::from_f64(1.0), R::from_f64(1.0 / self.unit));
         for lane in 0..LANES {
             let at = |real: usize| real * LANES + lane;
-            let t = matrix[at(COMPRESSED - 1)] * phase_step;
+            let t = matrix[at(TWO_ROWS - 1)] * phase_step;
             // e^(i phi / 2) by half the angle, and its square.
             let below = one / (one + t * t);
             let (c, s) = ((one + minus * t * t) * below, (t + t) * below);
             let (re, im) = ((c * c + minus * s * s) * inverse, (c * s + c * s) * inverse);
-            let stored: [R; COMPRESSED - 1] = std::array::from_fn(|real| matrix[at(real)] * step);
+            let stored: [R; TWO_ROWS - 1] = std::array::from_fn(|real| matrix[at(real)] * step);
             let get = |row: usize, column: usize| {
                 let real = place_of_two(row, column);
                 (stored[real], stored[real + 1])
@@ -243,6 +296,24 @@ impl Group {
                     let real = place(row, column);
                     (matrix[at(real)], matrix[at(real + 1)]) = (re, im);
                 }
+            }
+        }
+    }
+
+    /// Makes matrices of the numbers of Hermitian ones.
+    #[inline(always)]
+    fn multiples_of_unitary<R: Real>(&self, matrix: &mut [R]) {
+        let same = |x: f64| Eight([R::from_f64(x); LANES]);
+        let (step, unit) = (same(self.unit_step()), same(self.unit));
+        let (matrix, _) = matrix.as_chunks_mut();
+        let mut numbers = [step; hermitian::NUMBERS];
+        for real in 0..hermitian::NUMBERS {
+            numbers[real] = Eight(matrix[real]) * step;
+        }
+        for (row, numbers) in hermitian::unitary(&numbers, same(1.0)).into_iter().enumerate() {
+            for (column, (re, im)) in numbers.into_iter().enumerate() {
+                let real = place(row, column);
+                (matrix[real], matrix[real + 1]) = ((re * unit).0, (im * unit).0);
             }
         }
     }

@@ -17,6 +17,7 @@
 //! ```
 
 mod format;
+mod hermitian;
 mod lanes;
 mod layouts;
 mod matrices;
@@ -30,7 +31,7 @@ mod x86;
 
 pub use format::SiteFormat;
 pub use lanes::Real;
-pub use matrices::{MatrixFormat, MatrixNumber};
+pub use matrices::{MatrixFormat, MatrixNumber, MatrixReals};
 pub use multiply::{Group, Rows, multiply_columns, multiply_line};
 pub use records::{
     decode_columns, decode_numbers, decode_sites, encode_columns, encode_numbers, encode_sites,

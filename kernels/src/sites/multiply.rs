@@ -57,7 +57,7 @@ pub fn multiply_columns<R: Real>(
 ) {
     check(groups, starts);
     buffer.resize(starts.len() * REALS * LANES, R::default());
-    R::with_lanes(Columns { groups, codes, x, starts, y: &mut y[..sites * COMPONENTS * LANES], buffer });
+    R::with_most_lanes(Columns { groups, codes, x, starts, y: &mut y[..sites * COMPONENTS * LANES], buffer });
 }
 
 fn check(groups: &[Group], starts: &[usize]) {
@@ -251,6 +251,10 @@ impl<R: Real> Sums<'_, R> {
         for (site, y) in y.iter_mut().enumerate() {
             // Eight at most, which spares checks.
             let site = site % LANES;
+            if L::N == 2 * LANES {
+                self.both_parts(lanes, matrices, x, y, site);
+                continue;
+            }
             for first in (0..LANES).step_by(L::N) {
                 let mut sums = [[lanes.zero(); 4]; 3];
                 for (matrix, start) in matrices.iter().zip(self.hops) {
@@ -266,6 +270,45 @@ impl<R: Real> Sums<'_, R> {
                     }
                 }
                 self.put(lanes, &sums, (y, LANES), first);
+            }
+        }
+    }
+
+    /// Eight columns of a site: real and imaginary parts of `x`, which lie beside each other, in the same
+    /// lanes.
+    #[inline(always)]
+    fn both_parts<L: Lanes<R>>(
+        &self,
+        lanes: L,
+        matrices: &[[R; REALS * LANES]],
+        x: &[[R; COMPONENTS * LANES]],
+        y: &mut [R; COMPONENTS * LANES],
+        site: usize,
+    ) {
+        let mut signs = [R::from_f64(1.0); 2 * LANES];
+        signs[LANES..].fill(R::from_f64(-1.0));
+        let (signs, mut sums) = (lanes.load(&signs), [[lanes.zero(); 2]; 3]);
+        for (matrix, start) in matrices.iter().zip(self.hops) {
+            for j in 0..3 {
+                let x = lanes.load(&x[start + site][2 * j * LANES..]);
+                let conjugate = lanes.times(signs, x);
+                for (i, [of_re, of_im]) in sums.iter_mut().enumerate() {
+                    let real = place(i, j) * LANES + site;
+                    *of_re = lanes.fused(lanes.splat(matrix[real]), x, *of_re);
+                    *of_im = lanes.fused(lanes.splat(matrix[real + LANES]), conjugate, *of_im);
+                }
+            }
+        }
+        let parts = |v: L::V| {
+            let mut both = [R::default(); 2 * LANES];
+            lanes.store(v, &mut both);
+            both
+        };
+        for ([of_re, of_im], y) in sums.into_iter().zip(y.chunks_exact_mut(2 * LANES)) {
+            let (of_re, of_im) = (parts(of_re), parts(of_im));
+            for lane in 0..2 * LANES {
+                let sum = of_re[lane] + of_im[(lane + LANES) % (2 * LANES)];
+                y[lane] = if self.is_first { self.step * sum } else { self.step.fused(sum, y[lane]) };
             }
         }
     }

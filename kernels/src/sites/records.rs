@@ -148,14 +148,13 @@ impl At {
 
     #[inline(always)]
     fn store<R: Real>(self, values: &Components<R>, block: Block, rows: &mut [R]) {
-        let rows = rows[block.row..].chunks_mut(self.pitch);
-        if block.count == LANES {
-            for (row, values) in rows.zip(values) {
-                *row.first_chunk_mut().expect("a row of eight numbers") = *values;
-            }
-        } else {
-            for (row, values) in rows.zip(values) {
-                row.iter_mut().zip(values).take(block.count).for_each(|(to, from)| *to = *from);
+        // By places: chunks are counted by a division for each block.
+        for c in 0..COMPONENTS {
+            let row = &mut rows[block.row + c * self.pitch..];
+            if block.count == LANES {
+                *row.first_chunk_mut().expect("a row of eight numbers") = values[c];
+            } else {
+                row.iter_mut().zip(values[c]).take(block.count).for_each(|(to, from)| *to = from);
             }
         }
     }
@@ -163,14 +162,12 @@ impl At {
     #[inline(always)]
     fn load<R: Real>(self, rows: &[R], block: Block) -> Components<R> {
         let mut values = Components::<R>::default();
-        let rows = rows[block.row..].chunks(self.pitch);
-        if block.count == LANES {
-            for (row, values) in rows.zip(&mut values) {
-                *values = *row.first_chunk().expect("a row of eight numbers");
-            }
-        } else {
-            for (row, values) in rows.zip(&mut values) {
-                row.iter().zip(values).take(block.count).for_each(|(from, to)| *to = *from);
+        for c in 0..COMPONENTS {
+            let row = &rows[block.row + c * self.pitch..];
+            if block.count == LANES {
+                values[c] = *row.first_chunk().expect("a row of eight numbers");
+            } else {
+                row.iter().zip(&mut values[c]).take(block.count).for_each(|(from, to)| *to = *from);
             }
         }
         values

@@ -288,8 +288,8 @@ fn lines<R: Real>(format: MatrixFormat, columns: usize) -> f64 {
 #[test]
 fn products_are_those_of_float64_with_one_number_at_a_time_and_with_several() {
     for number in MatrixNumber::ALL {
-        for compressed in [false, true] {
-            let format = MatrixFormat { number, compressed };
+        for reals in MatrixReals::ALL {
+            let format = MatrixFormat { number, reals };
             assert_eq!(format.to_string().parse(), Ok(format));
             for columns in [1, 3, 8] {
                 let bound = 20.0 * number.unit_roundoff();

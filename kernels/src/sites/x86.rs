@@ -1,6 +1,8 @@
 //! Lanes of AVX2 and AVX-512.
 
-use core::arch::x86_64::{__m128i, __m256, __m256d, __m256i, __m512d, _MM_HINT_T1, _mm_prefetch};
+use core::arch::x86_64::{
+    __m128i, __m256, __m256d, __m256i, __m512, __m512d, __m512i, _MM_HINT_T1, _mm_prefetch,
+};
 use std::marker::PhantomData;
 
 use pulp::x86::{V3, V4};
@@ -15,6 +17,14 @@ pub fn with_singles(work: impl WithLanes<f32>) {
         (Some(more), _) => more.vectorize(With::new(work, *more)),
         (None, Some(lanes)) => lanes.vectorize(With::new(work, lanes)),
         (None, None) => work.call(One),
+    }
+}
+
+/// Sixteen at a time where the machine can.
+pub fn with_most_singles(work: impl WithLanes<f32>) {
+    match V4::try_new() {
+        Some(lanes) => lanes.vectorize(With::new(work, lanes)),
+        None => with_singles(work),
     }
 }
 
@@ -249,6 +259,67 @@ impl Pairs for V4 {
     #[inline(always)]
     fn join_doubles(self, first: [f64; LANES], second: [f64; LANES]) -> [[f64; 2]; LANES] {
         (*self).join_doubles(first, second)
+    }
+}
+
+impl Lanes<f32> for V4 {
+    const N: usize = 16;
+    type V = __m512;
+
+    #[inline(always)]
+    fn zero(self) -> __m512 {
+        self.avx512f._mm512_setzero_ps()
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        self.avx512f._mm512_set1_ps(x)
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> __m512 {
+        cast::<[f32; 16], __m512>(first(from))
+    }
+
+    #[inline(always)]
+    fn load_16(self, from: &[i16]) -> __m512 {
+        let codes = cast::<[i16; 16], __m256i>(first(from));
+        self.avx512f._mm512_cvtepi32_ps(self.avx512f._mm512_cvtepi16_epi32(codes))
+    }
+
+    #[inline(always)]
+    fn load_32(self, from: &[i32]) -> __m512 {
+        self.avx512f._mm512_cvtepi32_ps(cast::<[i32; 16], __m512i>(first(from)))
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m512, to: &mut [f32]) {
+        to[..16].copy_from_slice(&cast::<__m512, [f32; 16]>(v));
+    }
+
+    #[inline(always)]
+    fn fused(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        self.avx512f._mm512_fmadd_ps(a, b, c)
+    }
+
+    #[inline(always)]
+    fn fused_negative(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        self.avx512f._mm512_fnmadd_ps(a, b, c)
+    }
+
+    #[inline(always)]
+    fn plus(self, a: __m512, b: __m512) -> __m512 {
+        self.avx512f._mm512_add_ps(a, b)
+    }
+
+    #[inline(always)]
+    fn times(self, a: __m512, b: __m512) -> __m512 {
+        self.avx512f._mm512_mul_ps(a, b)
+    }
+
+    #[inline(always)]
+    fn round(self, x: [f32; LANES]) -> [i32; LANES] {
+        (*self).round(x)
     }
 }
 

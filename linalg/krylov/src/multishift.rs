@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::log::{Logger, Onwards, Rescaled};
 use crate::method::grains::{norm, unit_scale};
 use crate::method::rounds::{Limit, Limits, Recorded, steps_per_graph};
-use crate::numbers::NumbersHandle;
+use crate::numbers::{Numbers, NumbersHandle};
 use crate::operator::{Operator, apply_to};
 use crate::reliable::{Estimated, Reliable, ReliableUpdates, Updates};
 use crate::scalar::Scalar;
@@ -173,7 +173,12 @@ fn shifted<E: Scalar, L: Logger>(
     let goal = |stop: &&dyn StoppingCriterion| {
         scale * (BEYOND * stop.goal(&progress(Duration::ZERO)).unwrap_or(0.0)).max(reduction * rhs)
     };
-    let goals: Vec<f64> = stops.iter().map(goal).collect();
+    let mut goals: Vec<f64> = stops.iter().map(goal).collect();
+    if let Some(roundoff) = reliable.as_ref().and_then(Reliable::floor) {
+        let floor = |goal: f64| scale * rhs * floor(goal / (scale * rhs), roundoff);
+        let others = goals.iter_mut().enumerate().filter(|(k, _)| *k != least);
+        others.for_each(|(_, goal)| *goal = goal.max(floor(*goal)));
+    }
     let stop = stops[least];
     let steps = stop.steps_left(&progress(Duration::ZERO)).unwrap_or(usize::MAX);
     let limit = Limit { goal: goals[least], steps };
@@ -181,6 +186,10 @@ fn shifted<E: Scalar, L: Logger>(
     method.residual.set_column(problem.rt, 0, &times(b, scale))?;
     let limits = Limits { columns: &[Some(limit)], is_late: &|| stop.is_late(&progress(begun.elapsed())) };
     let shared = method.run(&limits, &mut [&mut Rescaled { log: &mut All(&mut *logs), ratio: scale }])?[0];
+    let taken = |numbers: Numbers<E, &[f64]>| {
+        (0..shifts.len()).map(|k| numbers.real(Shift::new(k).taken()) as usize).collect()
+    };
+    let taken = method.numbers.look(problem.rt, |_, numbers| taken(numbers))?.remove(0);
     // The shared space is kept until the last shift has its answer.
     let own = method.kept;
     let mut each = Vec::with_capacity(shifts.len());
@@ -204,7 +213,14 @@ fn shifted<E: Scalar, L: Logger>(
         };
         each.push((Solution { kept: solution.kept.and(own), ..solution }, found));
     }
-    Ok(ShiftedSolutions { shared: shared.steps, updates: shared.updates, each })
+    Ok(ShiftedSolutions { shared: shared.steps, taken, updates: shared.updates, each })
+}
+
+/// The residual beside the right-hand side at which a shift is [removed](crate::Stabilisation::removal),
+/// where it would have to reach `tolerance`: between that and the roundoff of what is stored, as QUDA has it
+/// (`lib/inv_multi_cg_quda.cpp`).
+fn floor(tolerance: f64, roundoff: f64) -> f64 {
+    roundoff.min((tolerance * roundoff).sqrt().max(1e-15))
 }
 
 /// What was found for several shifts.
@@ -226,6 +242,9 @@ fn shifted<E: Scalar, L: Logger>(
 pub struct ShiftedSolutions<E: Scalar = f64> {
     /// Steps in the space that all shifts share.
     pub shared: usize,
+    /// In how many of them each shift took part: until its residual was small enough, or it was
+    /// [removed](crate::Stabilisation::removal).
+    pub taken: Vec<usize>,
     /// Residuals that were replaced by true ones in them.
     pub updates: usize,
     /// For each shift how it ended, and its `x`.
@@ -303,7 +322,7 @@ const OF_SHIFTS: usize = 6;
 struct Shift(usize);
 
 impl Shift {
-    const NUMBERS: usize = 7;
+    const NUMBERS: usize = 8;
 
     /// Of shift `k`.
     fn new(k: usize) -> Shift {
@@ -341,6 +360,11 @@ impl Shift {
     /// What of the direction is taken out, beside the residual, after that was replaced.
     fn projection(self) -> usize {
         self.0 + 6
+    }
+
+    /// Steps in which it was not done.
+    fn taken(self) -> usize {
+        self.0 + 7
     }
 }
 
@@ -578,8 +602,10 @@ impl<E: Scalar> Step<'_, E> {
         steps.formulas("multishift.step", |f| {
             let (norm, one) = (f.real_sum(RR).sqrt(), f.constant(1.0));
             for (shift, goal) in (0..shifts).map(Shift::new).zip(self.goals) {
+                let (done, taken) = (f.real(shift.done()), f.real(shift.taken()));
+                f.set(shift.taken(), taken + one - done);
                 let is_reached = (f.real(shift.zeta()).abs() * norm).at_most(f.constant(*goal));
-                f.set(shift.done(), is_reached.select([one, f.real(shift.done())]));
+                f.set(shift.done(), is_reached.select([one, done]));
             }
             f.step(norm);
         })

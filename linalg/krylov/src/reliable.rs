@@ -63,12 +63,16 @@ pub struct Stabilisation {
     pub wide_solution: bool,
     /// After an update, what is not orthogonal to the new residual is taken out of the direction.
     pub projection: bool,
+    /// Of several shifts, one whose residual has reached what its storage can resolve takes no part in
+    /// further shared steps, which would only add rounding errors; the rest is left to what follows for each
+    /// shift.
+    pub removal: bool,
 }
 
 impl Default for Stabilisation {
-    /// Both.
+    /// All.
     fn default() -> Self {
-        Stabilisation { wide_solution: true, projection: true }
+        Stabilisation { wide_solution: true, projection: true, removal: true }
     }
 }
 
@@ -168,6 +172,11 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     /// How many directions are added to the solution together.
     pub fn buffer(&self) -> usize {
         self.updates.buffer
+    }
+
+    /// The roundoff at which shifts are removed; none where they are not.
+    pub(crate) fn floor(&self) -> Option<f64> {
+        self.stabilisation().removal.then_some(self.roundoff)
     }
 
     /// True if sums for the estimate are needed.

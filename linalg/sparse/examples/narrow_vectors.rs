@@ -41,7 +41,7 @@ fn main() -> Result<(), Error> {
     }
     for (format, [flexible, wide_solution, projection]) in settings {
         let storage = Arc::new(format.parse::<Packed>()?);
-        let stabilisation = Stabilisation { wide_solution, projection };
+        let stabilisation = Stabilisation { wide_solution, projection, ..Stabilisation::default() };
         let updates = Updates { trigger: Trigger::Reduction(0.1), storage, stabilisation, buffer: 1 };
         let method = ReliableUpdates { method: Cg { flexible }, exact: &exact, updates };
         let mut x = vec![0.0; a.rows()];

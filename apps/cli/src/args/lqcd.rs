@@ -46,7 +46,8 @@ Formats (--precision)
   double-X         steps in X; residuals are replaced on the way by computed ones in float64 (reliable updates)
   X                steps in X alone: its residual is computed where it seems to be small enough; half and int20 often stay above 1e-5
   X is single (float32), half (16-bit integers and a scale for each site), int20, int30, or LINKS/QUARKS/PRODUCTS such as
-  fp32/int20/fp32; --gauge changes the links alone: fp64, fp32, fixed32, fixed24, fixed16, each also compressed (fixed16-13)
+  fp32/int20/fp32; --gauge changes the links alone: fp64, fp32, fixed32, fixed24, fixed16, each also compressed (fixed16-13,
+  fixed16-9)
 "
     };
 }
@@ -263,6 +264,8 @@ pub enum Refinement {
     WideSolution,
     /// Directions are made orthogonal to a residual that was replaced.
     Projection,
+    /// Shifts at the floor of what formats can resolve are removed from the steps that all share.
+    Removal,
     /// Directions by the formula of Polak and Ribiere.
     PolakRibiere,
 }
@@ -279,6 +282,7 @@ impl LqcdSolver {
             estimate: self.estimate,
             wide_solution: has(Refinement::WideSolution),
             projection: has(Refinement::Projection),
+            removal: has(Refinement::Removal),
             polak_ribiere: has(Refinement::PolakRibiere),
         }
     }

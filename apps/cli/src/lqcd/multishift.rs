@@ -56,11 +56,12 @@ fn shifts(args: &LqcdMultishift) -> Result<Vec<Shift>, CommandError> {
 }
 
 fn text(result: &MultishiftResult) -> String {
-    let names = ["shift", "after shared", "iterations", "residual", "tolerance"];
+    let names = ["shift", "shared", "after shared", "iterations", "residual", "tolerance"];
     let mut table = Table::new(&names.map(|name| (name, Side::Right)));
     for one in &result.shifts {
         table.row([
             one.shift.to_string(),
+            one.shared_iterations.to_string(),
             format!("{:.2e}", one.shared_residual),
             one.iterations.to_string(),
             format!("{:.2e}", one.true_residual),

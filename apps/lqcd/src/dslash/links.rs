@@ -34,7 +34,7 @@ impl Links {
         let last = fields.len() - 1;
         let group = |(i, (field, _)): (usize, &(&Gauge, usize))| {
             // All but the smeared links of an improved action are multiples of unitary ones.
-            let format = MatrixFormat { compressed: format.compressed && i == last, ..format };
+            let format = if i == last { format } else { MatrixFormat::full(format.number) };
             let numbers = field.links().iter().flatten().flatten().flat_map(|z| [z.re, z.im]);
             let largest = numbers.fold(0.0, |most: f64, x| most.max(x.abs()));
             let unit = (norm_sqr(field.link(0, 0)) / 3.0).sqrt();

@@ -306,16 +306,20 @@ impl Layout {
 
     /// Puts what lies around the ends of a line beside them. A line has two sites at least.
     fn wrap<R: Real>(&self, at: usize, x: &mut [R]) {
-        let around = |row: &mut [R], site: usize| {
-            row.copy_within(self.line * site..(self.line + BESIDE) * site, 0);
-            row.copy_within(BESIDE * site..2 * BESIDE * site, (BESIDE + self.line) * site);
-        };
         if self.across {
-            return around(&mut x[at * SITE..], SITE);
+            let sites = &mut x[at * SITE..];
+            sites.copy_within(self.line * SITE..(self.line + BESIDE) * SITE, 0);
+            return sites.copy_within(BESIDE * SITE..2 * BESIDE * SITE, (BESIDE + self.line) * SITE);
         }
+        let two = |row: &[R], at: usize| -> [R; BESIDE] { *row[at..].first_chunk().expect("two sites") };
         for k in 0..self.columns.len() {
             let rows = &mut x[k * self.x.column + at..][..self.of_line];
-            rows.chunks_exact_mut(self.x.pitch).for_each(|row| around(row, 1));
+            for c in 0..COMPONENTS {
+                let row = &mut rows[c * self.x.pitch..];
+                let (first, last) = (two(row, BESIDE), two(row, self.line));
+                row[..BESIDE].copy_from_slice(&last);
+                row[BESIDE + self.line..][..BESIDE].copy_from_slice(&first);
+            }
         }
     }
 

@@ -90,13 +90,15 @@ pub fn multishift(
     };
     let solve_seconds = begun.elapsed().as_secs_f64();
     let mut each = Vec::with_capacity(shifts.len());
-    for ((one, (solution, z)), history) in shifts.iter().zip(&found.each).zip(&histories) {
+    let solved = found.taken.iter().zip(&found.each);
+    for ((one, (&taken, (solution, z))), history) in shifts.iter().zip(solved).zip(&histories) {
         let history = &history.history;
         let exact = Shifted { a: &a as &dyn Operator<C64>, sigma: one.shift };
         each.push(ShiftResult {
             shift: one.shift,
             tolerance: one.tolerance,
             converged: solution.reason.is_converged(),
+            shared_iterations: taken,
             shared_residual: history.checks.first().map_or(f64::NAN, |check| check.1 / solution.rhs),
             iterations: solution.steps,
             iterated_residual: solution.iterated_residual / solution.rhs,

@@ -227,6 +227,8 @@ pub struct ShiftResult {
     pub tolerance: f64,
     /// Whether the residual is within the tolerance.
     pub converged: bool,
+    /// Shared steps in which it took part: until it was done, or at the floor of the formats.
+    pub shared_iterations: usize,
     /// The residual after the shared steps, computed from the answer.
     pub shared_residual: f64,
     /// Steps after the shared ones.

@@ -124,6 +124,9 @@ pub struct Solver {
     pub wide_solution: bool,
     /// Directions are made orthogonal to a residual that was replaced.
     pub projection: bool,
+    /// Of several shifts, those that have reached what the formats can resolve are removed from the shared
+    /// steps.
+    pub removal: bool,
     /// Directions of conjugate gradients by the formula of Polak and Ribière.
     pub polak_ribiere: bool,
 }
@@ -131,9 +134,19 @@ pub struct Solver {
 impl Default for Solver {
     fn default() -> Self {
         let (method, precision) = Default::default();
-        let [wide_solution, projection, polak_ribiere] = [true; 3];
+        let [wide_solution, projection, removal, polak_ribiere] = [true; 4];
         let (gauge, delta, estimate) = (None, 0.1, false);
-        Solver { method, precision, gauge, delta, estimate, wide_solution, projection, polak_ribiere }
+        Solver {
+            method,
+            precision,
+            gauge,
+            delta,
+            estimate,
+            wide_solution,
+            projection,
+            removal,
+            polak_ribiere,
+        }
     }
 }
 
@@ -171,7 +184,8 @@ impl Solver {
             (false, true) => Trigger::Estimate,
             (false, false) => Trigger::Reduction(self.delta),
         };
-        let stabilisation = Stabilisation { wide_solution: self.wide_solution, projection: self.projection };
+        let Solver { wide_solution, projection, removal, .. } = *self;
+        let stabilisation = Stabilisation { wide_solution, projection, removal };
         Updates { trigger, storage: Arc::new(Sites::new(fermion, columns)), stabilisation, buffer: 1 }
     }
 

@@ -69,7 +69,7 @@ fn narrow_vectors_are_enough_for_all_digits() -> Result<(), Error> {
 fn each_part_of_the_stabilisation_helps() -> Result<(), Error> {
     let format = Packed::Each(PackedFormat::Rp24);
     let with = |flexible, wide_solution, projection| {
-        let stabilisation = Stabilisation { wide_solution, projection };
+        let stabilisation = Stabilisation { wide_solution, projection, ..Stabilisation::default() };
         solved(format, flexible, stabilisation, Trigger::Reduction(0.1))
     };
     let (all, none) = (with(true, true, true)?, with(false, false, false)?);
@@ -204,7 +204,16 @@ fn shifts_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
     let plain = solve_shifted(&problem, &shifts, &rhs(), &stop[..], &mut [(); 4])?;
     for format in [PackedFormat::Fp64, PackedFormat::Fp32, PackedFormat::Rp24] {
         let updates = Updates::new(0.1, Packed::Each(format));
-        let found = solve_shifted_with(&problem, &shifts, &rhs(), &stop[..], &mut [(); 4], &updates)?;
+        let with = |updates| solve_shifted_with(&problem, &shifts, &rhs(), &stop[..], &mut [(); 4], updates);
+        let found = with(&updates)?;
+        let stabilisation = Stabilisation { removal: false, ..Stabilisation::default() };
+        let stayed = with(&Updates { stabilisation, ..updates.clone() })?;
+        println!("{format}: took part in {:?}, without removal {:?}", found.taken, stayed.taken);
+        // The smallest shift stays to the end, and others are removed from narrow vectors before they are
+        // done.
+        assert!(found.taken[0] == found.shared && found.taken.is_sorted_by(|a, b| a >= b));
+        assert_eq!(found.taken == stayed.taken, format == PackedFormat::Fp64, "{format}");
+        assert!(found.taken.iter().zip(&stayed.taken).all(|(with, without)| with <= without));
         let steps: Vec<usize> = found.each.iter().map(|(solution, _)| solution.steps).collect();
         println!("{format}: {} shared, {steps:?}; plain {}", found.shared, plain.shared);
         for (shift, (solution, x)) in shifts.iter().zip(&found.each) {
