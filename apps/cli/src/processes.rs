@@ -121,7 +121,8 @@ impl Session {
         }
     }
 
-    /// What was recorded, if a trace was requested, once all tasks have ended: of all processes, on the first of them.
+    /// What was recorded, if a trace was requested, once all tasks have ended: of all processes, on the first
+    /// of them.
     ///
     /// # Errors
     /// A task that failed, of which nobody has heard yet; a process that is not there any more.

@@ -27,7 +27,8 @@ pub struct EncodedFormulas {
 }
 
 impl EncodedFormulas {
-    /// Encodes a program for so many sums of a grain in all columns; `None` where the kernel has no room for it.
+    /// Encodes a program for so many sums of a grain in all columns; `None` where the kernel has no room for
+    /// it.
     pub fn new(formulas: &Formulas, sums: usize) -> Option<EncodedFormulas> {
         if sums > TOTALS {
             return None;
@@ -87,8 +88,8 @@ pub struct FormulasAt<'a> {
     pub numbers: (Address, u64),
     /// Sums of a grain and column.
     pub width: usize,
-    /// The sums of each part, `[grain][column][width]`, and their bytes; those of parts one behind the other are as good
-    /// as a part.
+    /// The sums of each part, `[grain][column][width]`, and their bytes; those of parts one behind the other
+    /// are as good as a part.
     pub sums: &'a [(Address, u64)],
 }
 

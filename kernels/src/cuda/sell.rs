@@ -8,8 +8,8 @@ use super::Launch;
 use super::launch::LaunchError;
 use crate::sell::Outline;
 
-/// Most parts of a vector, and most panels of a launch: they are arguments. [`gather`](super::gather()) brings more parts
-/// together.
+/// Most parts of a vector, and most panels of a launch: they are arguments. [`gather`](super::gather())
+/// brings more parts together.
 pub const PARTS: usize = 64;
 
 /// A panel on a GPU: its bytes, those of its guide, and what it makes.

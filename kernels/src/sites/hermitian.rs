@@ -25,7 +25,8 @@ const SWEEPS: usize = 12;
 /// An element beside the diagonal that is as good as zero; those of cosines and sines are 1 at most.
 const ZERO: f64 = 1e-17;
 
-/// The matrix with these elements. What arrays offer for this is not always inlined, where vector instructions are lost.
+/// The matrix with these elements. What arrays offer for this is not always inlined, where vector
+/// instructions are lost.
 #[inline(always)]
 fn matrix<R: Copy + Default>(element: impl Fn(usize, usize) -> Complex<R>) -> Matrix<R> {
     let mut all = Matrix::default();
@@ -45,8 +46,8 @@ pub(super) trait Number:
 
 impl Number for f64 {}
 
-/// A number of each of eight matrices. Loops over whole matrices do not become vector instructions, those over the
-/// lanes of each operation do.
+/// A number of each of eight matrices. Loops over whole matrices do not become vector instructions, those
+/// over the lanes of each operation do.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Eight<R>(pub [R; LANES]);
 

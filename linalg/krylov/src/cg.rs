@@ -256,8 +256,9 @@ impl<E: Scalar> Step<'_, E> {
         steps.task("cg.finish").add(&v.d, times(1.0, part)).submit()
     }
 
-    /// The second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta p`. Where the residual was replaced, `p` is made orthogonal to it
-    /// before: `p -= (r . p / r . z) z` (Clark et al. 2022, section IV).
+    /// The second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta p`. Where the
+    /// residual was replaced, `p` is made orthogonal to it before: `p -= (r . p / r . z) z` (Clark et al.
+    /// 2022, section IV).
     fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         let (is_preconditioned, is_flexible) = (self.setting.m.is_some(), self.is_flexible);

@@ -12,11 +12,12 @@ use crate::error::Error;
 /// A change of numbers in place.
 pub type Change = Box<dyn Fn(&mut [f64]) + Send + Sync>;
 
-/// What solvers run on, as Ginkgo's executors are: a [`Runtime`], or any other [`Session`]. Every session is one, so that a `&Runtime` is given wherever a
-/// `&dyn Executor` is asked for.
+/// What solvers run on, as Ginkgo's executors are: a [`Runtime`], or any other [`Session`]. Every session is
+/// one, so that a `&Runtime` is given wherever a `&dyn Executor` is asked for.
 ///
-/// On several ranks (`zellige_mpi::Cluster`) all make the same calls: part `i` of every vector is kept on [rank](crate::Space::rank_of)
-/// `i * ranks / parts`, tasks run where what they write is, and each rank sees the same numbers in the same order. Answers have the same bits for any number of ranks.
+/// On several ranks (`zellige_mpi::Cluster`) all make the same calls: part `i` of every vector is kept on
+/// [rank](crate::Space::rank_of) `i * ranks / parts`, tasks run where what they write is, and each rank sees
+/// the same numbers in the same order. Answers have the same bits for any number of ranks.
 ///
 /// ```
 /// use zellige_krylov::{Executor, Space, cg, from_fn};
@@ -57,7 +58,7 @@ pub trait Executor: Sync {
     #[doc(hidden)]
     fn keep_local(&self, handle: u64);
 
-    /// See [`record`](trait.Executor.html#method.record).
+    /// See `record`, which takes any function.
     #[doc(hidden)]
     fn record_with<'s>(
         &'s self,

@@ -94,7 +94,8 @@ impl formulas::Task {
             let bytes = sums.iter().map(|part| part.1).sum();
             let whole = (gpu.scratch(bytes)?.at, bytes);
             for launch in gather(whole, &sums)? {
-                // SAFETY: the launch names memory of the body's operands, which it reads, and its working space.
+                // SAFETY: the launch names memory of the body's operands, which it reads, and its working
+                // space.
                 unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
             }
             sums = vec![whole];

@@ -1,7 +1,10 @@
 //! Several multiples of the identity added to one operator, solved at the price of one.
 
+mod criteria;
+
 use std::time::Duration;
 
+use self::criteria::{Rest, floor};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::log::{Logger, Onwards, Rescaled};
@@ -216,13 +219,6 @@ fn shifted<E: Scalar, L: Logger>(
     Ok(ShiftedSolutions { shared: shared.steps, taken, updates: shared.updates, each })
 }
 
-/// The residual beside the right-hand side at which a shift is [removed](crate::Stabilisation::removal),
-/// where it would have to reach `tolerance`: between that and the roundoff of what is stored, as QUDA has it
-/// (`lib/inv_multi_cg_quda.cpp`).
-fn floor(tolerance: f64, roundoff: f64) -> f64 {
-    roundoff.min((tolerance * roundoff).sqrt().max(1e-15))
-}
-
 /// What was found for several shifts.
 ///
 /// ```
@@ -271,39 +267,6 @@ fn check_shifts<E: Scalar>(problem: &Solve<'_, E>, shifts: &[f64], logs: usize) 
         Some(shift) => Err(Error::parameter("shifts", format!("{shift} is no finite number"))),
         None if shifts.is_empty() => Err(Error::parameter("shifts", "none: one at least is needed")),
         None => Ok(()),
-    }
-}
-
-/// What is left of a criterion after the steps that were shared.
-struct Rest<'s, C: ?Sized> {
-    stop: &'s C,
-    steps: usize,
-    before: Duration,
-}
-
-impl<C: StoppingCriterion + ?Sized> Rest<'_, C> {
-    /// Of all steps; the first residual is that of `x = 0`.
-    fn whole(&self, progress: &Progress) -> Progress {
-        Progress {
-            steps: self.steps + progress.steps,
-            elapsed: self.before + progress.elapsed,
-            rhs: progress.rhs,
-            first: progress.rhs,
-        }
-    }
-}
-
-impl<C: StoppingCriterion + ?Sized> StoppingCriterion for Rest<'_, C> {
-    fn goal(&self, progress: &Progress) -> Option<f64> {
-        self.stop.goal(&self.whole(progress))
-    }
-
-    fn steps_left(&self, progress: &Progress) -> Option<usize> {
-        self.stop.steps_left(&self.whole(progress))
-    }
-
-    fn is_late(&self, progress: &Progress) -> bool {
-        self.stop.is_late(&self.whole(progress))
     }
 }
 

@@ -133,7 +133,8 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     /// For residuals of `exact`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a reduction that is not between 0 and 1, and a buffer of none or too many directions.
+    /// [`Error::Parameter`] for a reduction that is not between 0 and 1, and a buffer of none or too many
+    /// directions.
     pub fn new(
         setting: Setting<'_, E>,
         exact: &'e dyn Operator<E>,
@@ -372,15 +373,16 @@ pub struct Updates<E: Scalar = f64> {
     pub storage: Arc<dyn Storage<E>>,
     /// What keeps it stable.
     pub stabilisation: Stabilisation,
-    /// How many directions of conjugate gradients are kept and then added to the solution together, 1 to 8; 1 adds each
-    /// in its step. The solution is in float64: with narrow directions it is a good part of what a step reads and writes,
-    /// and a buffer of `n` moves it every `n` steps. It takes `n - 1` vectors more, and changes no bits.
+    /// How many directions of conjugate gradients are kept and then added to the solution together, 1 to 8; 1
+    /// adds each in its step. The solution is in float64: with narrow directions it is a good part of what a
+    /// step reads and writes, and a buffer of `n` moves it every `n` steps. It takes `n - 1` vectors more,
+    /// and changes no bits.
     pub buffer: usize,
 }
 
 impl<E: Scalar> Updates<E> {
-    /// Vectors in this storage, everything that keeps the method stable and no buffer; the residual is replaced where it has become smaller by `delta`, for which 0.1
-    /// will do.
+    /// Vectors in this storage, everything that keeps the method stable and no buffer; the residual is
+    /// replaced where it has become smaller by `delta`, for which 0.1 will do.
     pub fn new(delta: f64, storage: impl Storage<E> + 'static) -> Self {
         let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(storage));
         Updates { trigger, storage, stabilisation: Stabilisation::default(), buffer: 1 }

@@ -1,5 +1,5 @@
-//! Conjugate gradients whose residuals and directions are stored in few bits: what each part of the stabilisation does,
-//! and what a buffer of directions saves.
+//! Conjugate gradients whose residuals and directions are stored in few bits: what each part of the
+//! stabilisation does, and what a buffer of directions saves.
 //!
 //! `cargo run --release -p zellige-sparse --example narrow_vectors [-- MATRIX.mtx]`
 //! `cargo run --release -p zellige-sparse --example narrow_vectors -- --buffers CELLS`

@@ -155,7 +155,8 @@ pub fn recorded_mode(recorder: &Recorder, handle: u64) -> Option<Mode> {
     recorder.mode_of(handle)
 }
 
-/// The tasks that were recorded since the last cut, if there are any. What is recorded from here on is another graph.
+/// The tasks that were recorded since the last cut, if there are any. What is recorded from here on is
+/// another graph.
 pub fn cut(recorder: &Recorder) -> Option<Graph> {
     recorder.cut()
 }

@@ -23,8 +23,8 @@ use crate::wire::{Key, Message};
 
 /// One rank of several that run one program: a [`Runtime`] and its communicator. See the [crate](crate).
 ///
-/// It is used by one thread at a time, which makes the same calls in the same order as those of the other ranks. Dropping it waits
-/// for the tasks of this rank.
+/// It is used by one thread at a time, which makes the same calls in the same order as those of the other
+/// ranks. Dropping it waits for the tasks of this rank.
 pub struct Cluster {
     progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,
@@ -170,9 +170,11 @@ impl Cluster {
         }
     }
 
-    /// What the runtimes of all ranks have recorded, as one trace on rank 0 ([`Trace::merged`]); `None` on the others, and where a rank recorded nothing
-    /// ([`RuntimeBuilder::trace`](zellige_runtime::RuntimeBuilder::trace)). The ranks' clocks are compared by messages, to some tens of microseconds.
-    /// Waits for all tasks. Collective.
+    /// What the runtimes of all ranks have recorded ([`RuntimeBuilder::trace`]), as one trace on rank 0
+    /// ([`Trace::merged`]); `None` on the others, and where a rank recorded nothing. The ranks' clocks are
+    /// compared by messages, to some tens of microseconds. Waits for all tasks. Collective.
+    ///
+    /// [`RuntimeBuilder::trace`]: zellige_runtime::RuntimeBuilder::trace
     ///
     /// # Errors
     /// Those of [`wait_all`](Cluster::wait_all).
@@ -230,8 +232,9 @@ impl Cluster {
         self.runtime.take(handle)
     }
 
-    /// Gives a value of this rank's own a handle. It never travels: other ranks have other values for theirs, and a task uses that of the rank where it
-    /// runs, which its other operands decide. Parts of a matrix that only their owner's tasks read are such.
+    /// Gives a value of this rank's own a handle. It never travels: other ranks have other values for theirs,
+    /// and a task uses that of the rank where it runs, which its other operands decide. Parts of a matrix
+    /// that only their owner's tasks read are such.
     pub fn register_local<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime.register(value);
         self.keep_local(number_of(&handle));
@@ -254,8 +257,9 @@ impl Cluster {
         Ok(value)
     }
 
-    /// Writes down the tasks that `build` submits to the recorder, without running them. All ranks make the same recording; each keeps its own tasks, and
-    /// what it sends and receives for them. Tasks of other ranks cost nothing in a replay.
+    /// Writes down the tasks that `build` submits to the recorder, without running them. All ranks make the
+    /// same recording; each keeps its own tasks, and what it sends and receives for them. Tasks of other
+    /// ranks cost nothing in a replay.
     ///
     /// ```
     /// use zellige_mpi::{Cluster, run_local};
@@ -288,7 +292,8 @@ impl Cluster {
         Ok(placing.finish(&recorder))
     }
 
-    /// Runs a recording, as if its tasks were submitted here. All ranks replay the same one. Waits for nothing.
+    /// Runs a recording, as if its tasks were submitted here. All ranks replay the same one. Waits for
+    /// nothing.
     ///
     /// # Errors
     /// As a submission.

@@ -41,8 +41,9 @@ pub(crate) struct Datum {
     pub(crate) travels: bool,
     /// In which a value of it was registered or is expected: asked for in this, it is sent as it is.
     pub(crate) usual: Format,
-    /// Ranks that have the newest version, or will have, besides its location, in the order in which they were sent it, and in which form. Where no
-    /// [`relays`] are needed, those that this rank has sent it to, or this rank.
+    /// Ranks that have the newest version, or will have, besides its location, in the order in which they
+    /// were sent it, and in which form. Where no [`relays`] are needed, those that this rank has sent it to,
+    /// or this rank.
     pub(crate) replicas: Replicas,
 }
 
@@ -52,12 +53,14 @@ pub(crate) type Replicas = Vec<(usize, Format)>;
 /// So many ranks a rank sends a form of a version to.
 const FAN_OUT: usize = 4;
 
-/// True where there are so many ranks that some get values from others than their location: then all keep account of who has what.
+/// True where there are so many ranks that some get values from others than their location: then all keep
+/// account of who has what.
 pub(crate) fn relays(ranks: usize) -> bool {
     ranks > FAN_OUT + 1
 }
 
-/// Who sends a form to the next rank: the location of the version, and then those that have got it, in their order.
+/// Who sends a form to the next rank: the location of the version, and then those that have got it, in their
+/// order.
 pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize) -> usize {
     let mut same = replicas.iter().filter(|(_, other)| *other == form).map(|&(rank, _)| rank);
     let before = same.clone().count();
@@ -159,7 +162,8 @@ impl Datum {
         )))
     }
 
-    /// The form in which a rank gets a version that it `has` in one already, for a task that wants it in `format`; `None`: what it has will do.
+    /// The form in which a rank gets a version that it `has` in one already, for a task that wants it in
+    /// `format`; `None`: what it has will do.
     pub(crate) fn form_for(&self, has: Option<Format>, format: Format) -> Option<Format> {
         let format = if format == self.usual { WHOLE } else { format };
         match has {

@@ -1,28 +1,26 @@
 //! The one thread per rank that moves messages, and what it shares with the threads that submit and run tasks.
 
+mod clock;
+mod driver;
+
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use zellige_runtime::internal::{Event, panic_message};
+use zellige_runtime::internal::Event;
 use zellige_runtime::{Canceller, Cause, Error, Failure, TaskRef};
 
 use crate::error::{ClusterError, RemoteError};
 use crate::journal::Journal;
-use crate::transport::{Transport, TransportError, Waker};
+use crate::transport::{Transport, Waker};
 use crate::wire::{BEFORE_VALUE, Key, Message, is_same};
+
+pub(crate) use driver::Driver;
 
 /// So many failures are told apart from one another, as many as a runtime keeps.
 const MOST_FAILURES: usize = 1000;
-
-/// How long journals of ranks that do not answer are waited for.
-const ANSWER: Duration = Duration::from_secs(2);
-
-/// So often a rank asks for the first one's time.
-const QUESTIONS: u64 = 32;
 
 /// What a receiving task finds: the message with the value, or why there is none.
 pub(crate) type Arrival = Result<Vec<u8>, Arc<Failure>>;
@@ -224,44 +222,6 @@ impl Progress {
         }
     }
 
-    /// When this rank's trace began, in the trace of the first rank (ns): by the quickest of several questions, half of whose time the answer took.
-    pub(crate) fn began(&self) -> Result<i64, Error> {
-        if self.rank == 0 {
-            return Ok(0);
-        }
-        let mut best: Option<(Duration, i64)> = None;
-        for number in 0..QUESTIONS {
-            let asked = Instant::now();
-            self.post(0, Message::AskTime { number }.encode(self.rank));
-            let there = self.time_of(number)?;
-            let took = asked.elapsed();
-            let here = (asked.saturating_duration_since(self.started) + took / 2).as_nanos() as i64;
-            if best.is_none_or(|(least, _)| took < least) {
-                best = Some((took, there as i64 - here));
-            }
-        }
-        Ok(best.map_or(0, |(_, began)| began))
-    }
-
-    /// Waits for the answer to a question.
-    fn time_of(&self, number: u64) -> Result<u64, Error> {
-        let mut state = self.state.lock();
-        // The first rank is needed, as in a collective call.
-        state.waits_in = Some(u64::MAX);
-        let answer = loop {
-            match state.time {
-                Some((answered, now)) if answered == number => break Ok(now),
-                _ => {}
-            }
-            if let Some(error) = state.nothing_from(0, "the time of a trace") {
-                break Err(error.into());
-            }
-            self.agreement.wait(&mut state);
-        };
-        state.waits_in = None;
-        answer
-    }
-
     /// That the rank is there, and what its steps so far were.
     fn beat(&self) -> Message {
         let (steps, hash) = self.journal.lock().state();
@@ -456,181 +416,6 @@ pub(crate) fn is_remote(failure: &Failure) -> bool {
 impl From<ClusterError> for Error {
     fn from(error: ClusterError) -> Error {
         Error::Cluster(Arc::new(error))
-    }
-}
-
-/// What only the progress thread knows.
-pub(crate) struct Driver<T> {
-    progress: Arc<Progress>,
-    transport: T,
-    /// When something last came from each rank.
-    heard: Vec<Instant>,
-    /// Steps of others, and their hash, to which this rank has not come.
-    ahead: Vec<Option<(u64, u64)>>,
-    /// The journals of others, once a difference was seen, and when no more are waited for.
-    journals: Option<(Vec<Option<Journal>>, Instant)>,
-}
-
-impl<T: Transport> Driver<T> {
-    pub(crate) fn new(progress: Arc<Progress>, transport: T) -> Self {
-        let ranks = progress.ranks;
-        let heard = vec![Instant::now(); ranks];
-        Driver { progress, transport, heard, ahead: vec![None; ranks], journals: None }
-    }
-
-    /// Moves messages until the rank ends.
-    pub(crate) fn run(mut self) {
-        let progress = Arc::clone(&self.progress);
-        let why = match catch_unwind(AssertUnwindSafe(|| self.drive())) {
-            // Ranks that cannot go on together may not end together either.
-            Ok(Ok(())) => return self.transport.close(progress.check().is_err().then_some(ANSWER)),
-            Ok(Err(error)) => error.0,
-            Err(panic) => format!("the progress thread panicked: {}", panic_message(&*panic)),
-        };
-        progress.breaks(ClusterError::Transport { why });
-    }
-
-    fn drive(&mut self) -> Result<(), TransportError> {
-        let interval = (self.progress.timeout / 4).clamp(Duration::from_millis(5), Duration::from_secs(1));
-        let mut next = Instant::now() + interval;
-        loop {
-            let ends = self.progress.state.lock().ends;
-            let outgoing = std::mem::take(&mut *self.progress.outgoing.lock());
-            for (to, message) in outgoing {
-                if to == self.progress.rank {
-                    self.handle(to, message);
-                } else {
-                    self.transport.send(to, message)?;
-                }
-            }
-            while let Some((from, message)) = self.transport.receive()? {
-                self.heard[from] = Instant::now();
-                self.handle(from, message);
-            }
-            if ends && self.progress.outgoing.lock().is_empty() {
-                return Ok(());
-            }
-            let now = Instant::now();
-            if now >= next {
-                next = now + interval;
-                self.progress.post_to_others(&self.progress.beat());
-                self.look_for_silence(now);
-                self.look_for_differences();
-            }
-            self.look_at_journals(now);
-            self.transport.wait(next.saturating_duration_since(now));
-        }
-    }
-
-    fn handle(&mut self, from: usize, bytes: Vec<u8>) {
-        let progress = Arc::clone(&self.progress);
-        let Some(message) = Message::decode(&bytes) else {
-            let why = format!("rank {from} has sent {} bytes that are no message", bytes.len());
-            return progress.aborts(ClusterError::Transport { why });
-        };
-        match message {
-            Message::Value(key) => progress.arrives(key, Ok(bytes)),
-            Message::Poisoned(key, failure) => {
-                let failure = progress.shared(failure);
-                progress.arrives(key, Err(failure));
-            }
-            Message::Beat { steps, hash } => {
-                self.ahead[from] = Some((steps, hash));
-                self.look_for_differences();
-            }
-            Message::Journal(journal) => {
-                self.show_journal();
-                if let Some((journals, _)) = &mut self.journals {
-                    journals[from] = Some(journal);
-                }
-            }
-            Message::Entered { call, steps, hash, failure } => {
-                progress.enters(from, call, (steps, hash), failure);
-                if progress.calls_differ() {
-                    self.show_journal();
-                }
-            }
-            Message::Agreed(call, failure) => {
-                progress.state.lock().agreed.insert(call, failure);
-                progress.agreement.notify_all();
-            }
-            Message::Cancel => progress.canceller.cancel_all(),
-            Message::Leave { steps } => {
-                progress.is_gone(from, ClusterError::Left { rank: from, steps, what: String::new() });
-            }
-            Message::AskTime { number } => {
-                let now = progress.started.elapsed().as_nanos() as u64;
-                progress.post(from, Message::Time { number, now }.encode(progress.rank));
-            }
-            Message::Time { number, now } => {
-                progress.state.lock().time = Some((number, now));
-                progress.agreement.notify_all();
-            }
-            Message::Abort(why) => progress.breaks(ClusterError::Aborted { rank: from, why }),
-        }
-    }
-
-    fn look_for_silence(&self, now: Instant) {
-        for rank in self.progress.others() {
-            let time = now.saturating_duration_since(self.heard[rank]);
-            if time < self.progress.timeout {
-                continue;
-            }
-            let state = self.progress.state.lock();
-            let needed = state.gone[rank].is_none().then(|| self.progress.need_of(&state, rank)).flatten();
-            drop(state);
-            if needed.is_some() {
-                self.progress.is_gone(rank, ClusterError::Silent { rank, time, what: String::new() });
-            }
-        }
-    }
-
-    fn look_for_differences(&mut self) {
-        let journal = self.progress.journal.lock();
-        let differs = self.ahead.iter().flatten().any(|&(steps, hash)| journal.contradicts(steps, hash));
-        drop(journal);
-        if differs {
-            self.show_journal();
-        }
-    }
-
-    /// Shows this rank's steps to the others, once.
-    fn show_journal(&mut self) {
-        if self.journals.is_some() {
-            return;
-        }
-        let bytes = {
-            let mut journal = self.progress.journal.lock();
-            let message = Message::Journal(std::mem::take(&mut *journal));
-            let bytes = message.encode(self.progress.rank);
-            if let Message::Journal(own) = message {
-                *journal = own;
-            }
-            bytes
-        };
-        self.progress.others().for_each(|to| self.progress.post(to, bytes.clone()));
-        let none = (0..self.progress.ranks).map(|_| None).collect();
-        self.journals = Some((none, Instant::now() + ANSWER));
-    }
-
-    /// Whether all have shown their steps, and where they began to differ.
-    fn look_at_journals(&mut self, now: Instant) {
-        let Some((journals, until)) = &self.journals else { return };
-        let answered = self.progress.others().all(|rank| journals[rank].is_some());
-        if !answered && now < *until {
-            return;
-        }
-        let own = self.progress.journal.lock();
-        let others =
-            journals.iter().enumerate().filter_map(|(rank, journal)| Some((rank, journal.as_ref()?)));
-        let differences = others.filter_map(|(rank, journal)| Some((rank, own.first_difference(journal)?)));
-        let Some((rank, (step, here, there))) = differences.min_by_key(|(_, (step, ..))| *step) else {
-            // The difference is between others, who say so.
-            return;
-        };
-        drop(own);
-        let here = (self.progress.rank, here);
-        self.progress.aborts(ClusterError::Different { step, here, there: (rank, there) });
     }
 }
 

@@ -1,7 +1,8 @@
 //! Graphs that all ranks record, and of which each replays its part.
 //!
-//! The part of a rank is a list of steps in the order of the recording: graphs of its own tasks, and between them what it sends and receives. A task that
-//! runs elsewhere leaves nothing but a count of the versions of what it writes.
+//! The part of a rank is a list of steps in the order of the recording: graphs of its own tasks, and between
+//! them what it sends and receives. A task that runs elsewhere leaves nothing but a count of the versions of
+//! what it writes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +28,8 @@ pub struct Recording {
 pub(crate) enum Step {
     /// So many tasks of this rank.
     Run(Bindings, usize),
-    /// The newest version of the datum goes to a rank: to this one, from this one, or, where values go through others, from any.
+    /// The newest version of the datum goes to a rank: to this one, from this one, or, where values go
+    /// through others, from any.
     Bring { handle: u64, format: Format, to: usize },
     /// Tasks have written the datum so many times, the last of them on this rank.
     Written { handle: u64, rank: usize, times: u64 },
@@ -140,7 +142,8 @@ impl Draft {
             version.brought.push((to, format));
             if me == to || me == version.rank || relays(ranks) {
                 let is_made_here = recorded_mode(recorder, handle).is_some_and(|mode| mode.writes());
-                // What is received comes in its turn, so that no rank waits for room that only messages behind it make.
+                // What is received comes in its turn, so that no rank waits for room that only messages
+                // behind it make.
                 if me == to || is_made_here {
                     self.run(recorder);
                 }

@@ -298,8 +298,8 @@ fn shifts_in_30_and_20_bits() -> Result<(), Error> {
         |result: &MultishiftResult| result.shifts.iter().map(|one| one.shared_residual).collect::<Vec<_>>();
     let (before, after) = (residuals(&old), residuals(&new));
     assert!(new.applications < old.applications, "{} {}", new.applications, old.applications);
-    // Shifts that are removed at the floor of the formats take part in fewer steps, at the price of hardly any
-    // applications: 2 % at most.
+    // Shifts that are removed at the floor of the formats take part in fewer steps, at the price of hardly
+    // any applications: 2 % at most.
     for (removed, stayed) in [
         (&old, run_with(false, "double-single", "double-half")),
         (&new, run_with(false, "double-int30", "double-int20")),

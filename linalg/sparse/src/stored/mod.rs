@@ -111,9 +111,10 @@ impl Stored {
         ))
     }
 
-    /// The same matrix with an [adjoint](Operator::apply_adjoint): stores its transpose as well, with the requested
-    /// accuracy of each of its rows. Nothing more is stored for a symmetric matrix in `f64`, or one that was stored
-    /// [symmetrically](Adaptation::symmetric). `a` and `adaptation` are those that it was made of.
+    /// The same matrix with an [adjoint](Operator::apply_adjoint): stores its transpose as well, with the
+    /// requested accuracy of each of its rows. Nothing more is stored for a symmetric matrix in `f64`, or one
+    /// that was stored [symmetrically](Adaptation::symmetric). `a` and `adaptation` are those that it was
+    /// made of.
     ///
     /// ```
     /// use zellige_runtime::Runtime;
@@ -213,8 +214,8 @@ impl Stored {
     }
 }
 
-/// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They are to fit its
-/// memory twice.
+/// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They
+/// are to fit its memory twice.
 fn goes_at_once(rt: &dyn Executor, [to, from]: [&Space; 2], bytes: u64) -> bool {
     if rt.ranks() > 1 {
         return false;

@@ -153,7 +153,8 @@ impl Product {
             let bytes = at.iter().map(|part| part.1).sum();
             let whole = (gpu.scratch(bytes)?.at, bytes);
             for launch in gather(whole, &at)? {
-                // SAFETY: the launch names memory of the body's operands, which it reads, and its working space.
+                // SAFETY: the launch names memory of the body's operands, which it reads, and its working
+                // space.
                 unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
             }
             at = vec![whole];
@@ -163,8 +164,9 @@ impl Product {
         let numbers = (self.columns == 1).then_some(s.part(0).0);
         for panels in panels.chunks(PARTS) {
             let launch = sell_product(panels, self.count, &x, numbers)?;
-            // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y` are written
-            // and its alone, and its working space; `sell_product` names no more of each than it has.
+            // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y`
+            // are written and its alone, and its working space; `sell_product` names no more of each than it
+            // has.
             unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         }
         Ok(())

@@ -167,8 +167,9 @@ fn with_long_row(a: &Csr) -> Csr {
     Csr::from_triplets(n, n, &[triplets, more].concat()).expect("a matrix")
 }
 
-/// More parts than a launch has arguments for, of one length and of several, multiplied together and, where memory is
-/// short, part by part: products and steps have the bits of the CPU, and sums of all parts stay on the GPU.
+/// More parts than a launch has arguments for, of one length and of several, multiplied together and, where
+/// memory is short, part by part: products and steps have the bits of the CPU, and sums of all parts stay on
+/// the GPU.
 #[test]
 fn gpu_parts_may_be_more_than_a_launch_takes() -> Result<(), Error> {
     let a = with_long_row(&flow(&Flow { cells: [16, 16, 26], spread: 0.5, ..Flow::default() })?);

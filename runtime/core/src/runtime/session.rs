@@ -31,8 +31,8 @@ pub trait Session: Submit {
     /// A recorded graph, or what of it is this rank's.
     type Recording: 'static;
 
-    /// Writes down the tasks that `build` submits to the recorder, without running them: on each rank those that run there, and what they need from
-    /// others.
+    /// Writes down the tasks that `build` submits to the recorder, without running them: on each rank those
+    /// that run there, and what they need from others.
     ///
     /// # Errors
     /// Whatever `build` returns; those of [`Runtime::record`].
@@ -47,7 +47,8 @@ pub trait Session: Submit {
     /// Those of [`Runtime::replay`].
     fn replay(&self, recording: &Self::Recording) -> Result<(), Error>;
 
-    /// Gives a value of this rank's own a handle: other ranks have other values, or none, and a task uses that of the rank where it runs.
+    /// Gives a value of this rank's own a handle: other ranks have other values, or none, and a task uses
+    /// that of the rank where it runs.
     fn register_local<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
         self.keep_local(crate::internal::number_of(&handle));

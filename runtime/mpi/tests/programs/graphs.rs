@@ -182,7 +182,8 @@ pub struct Case {
     seed: u64,
     starts: Vec<Start>,
     steps: Vec<Step>,
-    /// Steps that are a graph and its replays: the first of them, how many the graph has, and how often it runs.
+    /// Steps that are a graph and its replays: the first of them, how many the graph has, and how often it
+    /// runs.
     graphs: Vec<(usize, usize, usize)>,
     contents: Vec<Vec<Content>>,
 }
@@ -255,8 +256,8 @@ fn job(rng: &mut Rng, has_value: &mut [bool]) -> Job {
             _ => job.writes.push((datum, format(rng), 1 + rng.below(9))),
         }
     }
-    // In any order among others that commute, one that fails may come before one that does not: nothing else may
-    // hang on that.
+    // In any order among others that commute, one that fails may come before one that does not: nothing else
+    // may hang on that.
     if !job.commutes.is_empty() {
         job.commutes.truncate(1);
         (job.updates, job.writes) = (Vec::new(), Vec::new());

@@ -47,8 +47,8 @@ pub struct Recorder {
 
 /// Decides which tasks of a graph that several processes record are recorded by this one.
 pub trait Placement: Send {
-    /// A task is being recorded. `None`: it is recorded here; otherwise what stands for one that runs elsewhere. What has been recorded before can be
-    /// [cut off](Recorder::cut).
+    /// A task is being recorded. `None`: it is recorded here; otherwise what stands for one that runs
+    /// elsewhere. What has been recorded before can be [cut off](Recorder::cut).
     ///
     /// # Errors
     /// Whatever keeps the task from being recorded.
@@ -280,7 +280,8 @@ impl Recorder {
         state.slot_of.get(&handle).map(|&slot| state.slots[slot as usize].mode)
     }
 
-    /// The tasks since the last cut as a graph of their own, if there are any. What is recorded from here on is another one.
+    /// The tasks since the last cut as a graph of their own, if there are any. What is recorded from here on
+    /// is another one.
     pub(crate) fn cut(&self) -> Option<Graph> {
         let mut state = self.state.borrow_mut();
         if state.bodies.is_empty() {

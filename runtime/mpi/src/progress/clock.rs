@@ -1,0 +1,52 @@
+//! The clocks of the ranks, for their traces.
+
+use std::time::{Duration, Instant};
+
+use zellige_runtime::Error;
+
+use super::Progress;
+use crate::wire::Message;
+
+/// So often a rank asks for the first one's time.
+const QUESTIONS: u64 = 32;
+
+impl Progress {
+    /// When this rank's trace began, in the trace of the first rank (ns): by the quickest of several
+    /// questions, half of whose time the answer took.
+    pub(crate) fn began(&self) -> Result<i64, Error> {
+        if self.rank == 0 {
+            return Ok(0);
+        }
+        let mut best: Option<(Duration, i64)> = None;
+        for number in 0..QUESTIONS {
+            let asked = Instant::now();
+            self.post(0, Message::AskTime { number }.encode(self.rank));
+            let there = self.time_of(number)?;
+            let took = asked.elapsed();
+            let here = (asked.saturating_duration_since(self.started) + took / 2).as_nanos() as i64;
+            if best.is_none_or(|(least, _)| took < least) {
+                best = Some((took, there as i64 - here));
+            }
+        }
+        Ok(best.map_or(0, |(_, began)| began))
+    }
+
+    /// Waits for the answer to a question.
+    fn time_of(&self, number: u64) -> Result<u64, Error> {
+        let mut state = self.state.lock();
+        // The first rank is needed, as in a collective call.
+        state.waits_in = Some(u64::MAX);
+        let answer = loop {
+            match state.time {
+                Some((answered, now)) if answered == number => break Ok(now),
+                _ => {}
+            }
+            if let Some(error) = state.nothing_from(0, "the time of a trace") {
+                break Err(error.into());
+            }
+            self.agreement.wait(&mut state);
+        };
+        state.waits_in = None;
+        answer
+    }
+}
