@@ -3,6 +3,7 @@
 use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use zellige_runtime::Runtime;
 use zellige_sparse::Csr;
 use zellige_sparse::krylov::{History, Stop};
 use zellige_sparse::system::{Options, System};
@@ -53,7 +54,7 @@ pub fn solve<'py>(
         .map_err(error)?;
     let b: Vec<Vec<f64>> = b.as_array().columns().into_iter().map(|column| column.to_vec()).collect();
     let mut answers = vec![vec![0.0; width]; b.len()];
-    let solve = |rt| {
+    let solve = |rt: &Runtime| {
         let system = System::ready(rt, &a, &options)?;
         b.iter()
             .zip(&mut answers)
