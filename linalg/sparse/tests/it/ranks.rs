@@ -3,7 +3,7 @@
 use zellige_mpi::run_local;
 use zellige_runtime::Runtime;
 use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
-use zellige_sparse::krylov::{Executor, Logger};
+use zellige_sparse::krylov::{Executor, Logger, Stop};
 use zellige_sparse::system::{MethodChoice, Options, PreconditionerChoice, ScalingChoice, System};
 use zellige_sparse::{Csr, Error};
 use zellige_test_scale::amount;
@@ -58,19 +58,20 @@ fn solid() -> Csr {
 #[test]
 fn symmetric_systems_have_the_answers_of_one_process() {
     let a = solid();
+    let few_steps = || vec![Stop::RelativeToRhs(1e-4), Stop::Steps(1000)];
     let all = [
+        with("cg", "ilu0"),
+        Options { inner: "ap7:cw:2^-24".parse().unwrap(), stop: few_steps(), ..with("cg", "block:6") },
+        with("cg", "amg"),
+        Options { stop: few_steps(), ..with("minres", "none") },
+        Options { reorder: true, scaling: ScalingChoice::Both, stop: few_steps(), ..with("fcg", "jacobi") },
+        with("auto", "auto"),
+        with("cg", "chebyshev:3"),
         with("cg", "none"),
         with("cg", "jacobi"),
-        with("cg", "ilu0"),
-        with("minres", "none"),
-        Options { inner: "ap7:cw:2^-24".parse().unwrap(), ..with("cg", "block:6") },
-        with("cg", "chebyshev:3"),
-        with("auto", "auto"),
-        with("cg", "amg"),
-        Options { reorder: true, scaling: ScalingChoice::Both, ..with("fcg", "jacobi") },
     ];
-    all[..amount(all.len()).max(6).min(all.len())].iter().for_each(|options| is_the_same(&a, 1, options));
-    is_the_same(&a, 3, &with("cg", "jacobi"));
+    all[..amount(5).min(all.len())].iter().for_each(|options| is_the_same(&a, 1, options));
+    is_the_same(&a, 3, &Options { stop: few_steps(), ..with("cg", "jacobi") });
 }
 
 #[test]
