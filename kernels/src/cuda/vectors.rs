@@ -4,6 +4,7 @@ use zellige_gpu::{Address, Arg};
 
 use super::Launch;
 use super::launch::LaunchError;
+use super::sell::PARTS;
 
 const KERNEL: &str = "zellige_vectors";
 
@@ -13,11 +14,12 @@ const CONSTANTS: usize = 8;
 const VECTORS: usize = 16;
 const TERMS: usize = 32;
 const CHANGES: usize = 2;
+const SUMS: usize = 32;
+const POINTERS: usize = 384;
 /// In place of a vector: the change of the other one.
 const CHANGE: u32 = 255;
-/// Grains of a block of threads, and threads of a grain.
-const GRAINS: u32 = 4;
-const LANES: u32 = 32;
+/// Threads of a block, which is a grain and column.
+const THREADS: u32 = 512;
 
 /// What a term is multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,6 +92,7 @@ impl VectorProgram {
             && self.constants.len() <= CONSTANTS
             && self.terms <= TERMS
             && self.changes <= CHANGES
+            && self.sums.len() <= SUMS
             && self.vectors <= VECTORS
             && self.indices <= 1 << 12
     }
@@ -110,12 +113,10 @@ impl VectorProgram {
 
 /// What a vector task works on.
 #[derive(Clone, Copy, Debug)]
-pub struct VectorPart<'a> {
-    /// Rows of the part.
-    pub rows: usize,
+pub struct VectorsAt<'a> {
     /// Columns of the vectors; those of a row lie beside each other. A diagonal has one.
     pub columns: usize,
-    /// Rows whose products are summed by themselves.
+    /// Rows whose products are summed by themselves, from the first row of a part on.
     pub grain: usize,
     /// The method's numbers: where they are, how many for each column, and the first of its own. Columns whose first number is not 0 are done.
     pub numbers: Address,
@@ -125,77 +126,125 @@ pub struct VectorPart<'a> {
     pub own: usize,
     /// A number of the method's own that has to be 0 for a column to be worked on.
     pub unless: Option<usize>,
-    /// The vectors' parts and their bytes: those that are read, then those that are updated.
-    pub read: &'a [(Address, u64)],
-    /// See `read`.
-    pub updated: &'a [(Address, u64)],
-    /// The sums, `[grain][column][width]`, and their bytes.
-    pub sums: Option<(Address, u64)>,
     /// Sums of a grain and column.
     pub width: usize,
+    /// How many vectors are read.
+    pub read: usize,
+    /// How many are updated.
+    pub updated: usize,
+    /// The parts.
+    pub parts: &'a [VectorPart<'a>],
 }
 
-/// The launch of a vector task. Its bits are those of [`vectors`](crate::vectors).
+/// A part of all vectors.
+#[derive(Clone, Copy, Debug)]
+pub struct VectorPart<'a> {
+    /// Its rows.
+    pub rows: usize,
+    /// Where it is in each vector, and its bytes: of those that are read, then of those that are updated.
+    pub vectors: &'a [(Address, u64)],
+    /// Its sums, `[grain][column][width]`, and their bytes.
+    pub sums: Option<(Address, u64)>,
+}
+
+impl VectorsAt<'_> {
+    /// Parts that one launch takes.
+    fn at_once(&self) -> usize {
+        PARTS.min(POINTERS / (self.read + self.updated + 1))
+    }
+}
+
+/// The launches of a vector task: one for all parts, unless there are very many. Its bits are those of [`vectors`](crate::vectors).
 ///
 /// # Errors
-/// [`LaunchError`] for a program that does not [fit](VectorProgram::fits), for vectors that are shorter than the part, and without room for the sums.
-pub fn vector_task(program: &VectorProgram, part: &VectorPart<'_>) -> Result<Launch, LaunchError> {
+/// [`LaunchError`] for a program that does not [fit](VectorProgram::fits), for vectors that are shorter than their part, and without room for the sums.
+pub fn vector_task(program: &VectorProgram, at: &VectorsAt<'_>) -> Result<Vec<Launch>, LaunchError> {
     let too_large = |what, got: usize, most: usize| {
         Err(LaunchError::TooLarge { kernel: KERNEL, what, got: got as u64, most: most as u64 })
     };
-    let too_small =
-        |what, got: u64, least: u64| Err(LaunchError::TooSmall { kernel: KERNEL, what, got, least });
     if !program.fits() {
         let words = program.assignments.len() + program.sums.len();
-        return too_large("the program (words, or constants, terms, vectors of it)", words, WORDS);
+        return too_large("the program (words, or constants, terms, vectors, sums of it)", words, WORDS);
     }
-    let vectors = part.read.len() + part.updated.len();
+    let vectors = at.read + at.updated;
     if vectors > VECTORS {
         return too_large("the number of vectors", vectors, VECTORS);
     }
     if program.vectors > vectors {
         return too_small("the number of vectors", vectors as u64, program.vectors as u64);
     }
+    at.parts.iter().try_for_each(|part| check(program, at, part))?;
+    Ok(at.parts.chunks(at.at_once()).map(|parts| launch(program, at, parts)).collect())
+}
+
+fn too_small<T>(what: &'static str, got: u64, least: u64) -> Result<T, LaunchError> {
+    Err(LaunchError::TooSmall { kernel: KERNEL, what, got, least })
+}
+
+/// Whether everything of a part is as large as the kernel takes it to be.
+fn check(program: &VectorProgram, at: &VectorsAt<'_>, part: &VectorPart<'_>) -> Result<(), LaunchError> {
+    let (vectors, got) = (at.read + at.updated, part.vectors.len());
+    if got < vectors {
+        return too_small("the number of vectors of a part", got as u64, vectors as u64);
+    }
+    let (read, updated) = part.vectors.split_at(at.read);
     // A diagonal has one column.
     let least = 8 * part.rows as u64;
-    if let Some(short) = part.read.iter().map(|at| at.1).find(|&bytes| bytes < least) {
+    if let Some(short) = read.iter().map(|at| at.1).find(|&bytes| bytes < least) {
         return too_small("a vector that is read (bytes)", short, least);
     }
-    let least = least * part.columns as u64;
-    if let Some(short) = part.updated.iter().map(|at| at.1).find(|&bytes| bytes < least) {
+    let least = least * at.columns as u64;
+    if let Some(short) = updated.iter().map(|at| at.1).find(|&bytes| bytes < least) {
         return too_small("a vector that is updated (bytes)", short, least);
     }
-    let grains = part.rows.div_ceil(part.grain);
     let sums_bytes = part.sums.map_or(0, |sums| sums.1);
-    let least = if program.sums.is_empty() { 0 } else { 8 * (grains * part.columns * part.width) as u64 };
+    let grains = part.rows.div_ceil(at.grain);
+    let least = if program.sums.is_empty() { 0 } else { 8 * (grains * at.columns * at.width) as u64 };
     if sums_bytes < least {
         return too_small("the sums (bytes)", sums_bytes, least);
     }
-    let mut args = vec![
-        Arg::U32(part.rows as u32),
-        Arg::U32(part.columns as u32),
-        Arg::U32(part.grain as u32),
-        Arg::U32(part.stride as u32),
-        Arg::U32(part.own as u32),
-        Arg::U32(part.unless.map_or(0, |at| at as u32 + 1)),
-        Arg::U32(part.width as u32),
-        Arg::U32(program.count),
-        Arg::U32(program.sums.len() as u32),
-        Arg::U32(program.assignments.len() as u32),
-        Arg::Read(part.numbers, 8 * (part.columns * part.stride) as u64),
-        part.sums.map_or(NOTHING, |(at, bytes)| Arg::Update(at, bytes)),
-    ];
-    let padded = |len: usize, most: usize| most - len;
-    let words = program.assignments.iter().chain(&program.sums);
-    args.extend(words.clone().map(|&word| Arg::U32(word)));
-    args.extend(std::iter::repeat_n(Arg::U32(0), padded(words.count(), WORDS)));
-    args.extend(program.constants.iter().map(|&value| Arg::F64(value)));
-    args.extend(std::iter::repeat_n(Arg::F64(0.0), padded(program.constants.len(), CONSTANTS)));
-    args.extend(part.read.iter().map(|&(at, bytes)| Arg::Read(at, bytes)));
-    args.extend(part.updated.iter().map(|&(at, bytes)| Arg::Update(at, bytes)));
-    args.extend(std::iter::repeat_n(NOTHING, padded(vectors, VECTORS)));
-    let grid = [(grains as u32).div_ceil(GRAINS).max(1), part.columns as u32, 1];
-    Ok(Launch { kernel: KERNEL, grid, block: [GRAINS * LANES, 1, 1], args })
+    Ok(())
+}
+
+/// The launch for some parts, which have been checked.
+fn launch(program: &VectorProgram, at: &VectorsAt<'_>, parts: &[VectorPart<'_>]) -> Launch {
+    let vectors = at.read + at.updated;
+    let mut args: Vec<Arg> = [
+        at.columns,
+        at.grain,
+        at.stride,
+        at.own,
+        at.unless.map_or(0, |at| at + 1),
+        at.width,
+        program.count as usize,
+        program.sums.len(),
+        program.assignments.len(),
+        vectors,
+    ]
+    .iter()
+    .map(|&size| Arg::U32(size as u32))
+    .collect();
+    args.push(Arg::Read(at.numbers, 8 * (at.columns * at.stride) as u64));
+    let words = program.assignments.iter().chain(&program.sums).map(|&word| Arg::U32(word));
+    args.extend(padded(words, WORDS, Arg::U32(0)));
+    args.extend(padded(program.constants.iter().map(|&value| Arg::F64(value)), CONSTANTS, Arg::F64(0.0)));
+    args.extend(padded(parts.iter().map(|part| Arg::U32(part.rows as u32)), PARTS, Arg::U32(0)));
+    let pointers = parts.iter().flat_map(|part| {
+        let (read, updated) = part.vectors[..vectors].split_at(at.read);
+        let read = read.iter().map(|&(at, bytes)| Arg::Read(at, bytes));
+        let updated = updated.iter().map(|&(at, bytes)| Arg::Update(at, bytes));
+        let sums = part.sums.map_or(NOTHING, |(at, bytes)| Arg::Update(at, bytes));
+        read.chain(updated).chain([sums])
+    });
+    args.extend(padded(pointers, POINTERS, NOTHING));
+    let grains = parts.iter().map(|part| part.rows.div_ceil(at.grain)).max().unwrap_or(0);
+    let grid = [grains.max(1), at.columns, parts.len()].map(|blocks| blocks as u32);
+    Launch { kernel: KERNEL, grid, block: [THREADS, 1, 1], args }
+}
+
+/// So many arguments, of which the last are fillers.
+fn padded(args: impl Iterator<Item = Arg>, count: usize, filler: Arg) -> impl Iterator<Item = Arg> {
+    args.chain(std::iter::repeat(filler)).take(count)
 }
 
 /// An array that nobody looks at.

@@ -95,6 +95,19 @@ impl dyn Executor + '_ {
         self.record_with(&mut |recorder| build.take().map_or(Ok(()), |build| build(recorder)))
     }
 
+    /// True where one device works on vectors: all parts together fill it, and one of them does not. So many bytes
+    /// are to fit its memory twice.
+    #[doc(hidden)]
+    pub fn goes_at_once(&self, bytes: u64) -> bool {
+        if self.ranks() > 1 {
+            return false;
+        }
+        let nodes = self.runtime().memory();
+        let mut devices = nodes.iter().filter(|node| node.device.is_some());
+        let (Some(device), None) = (devices.next(), devices.next()) else { return false };
+        device.capacity.is_none_or(|capacity| bytes <= capacity / 2)
+    }
+
     /// The first rank's time, on all ranks.
     ///
     /// # Errors

@@ -5,8 +5,8 @@
 
 use zellige_cuda::GpuTask;
 use zellige_kernels::cuda::{
-    Factor, FormulasAt, Loaded, PARTS, SPARSE_SOURCES, VectorPart, VectorProgram, formulas_task, gather,
-    vector_task,
+    Factor, FormulasAt, Loaded, PARTS, SPARSE_SOURCES, VectorPart, VectorProgram, VectorsAt, formulas_task,
+    gather, vector_task,
 };
 use zellige_runtime::codelet::DeviceViews;
 use zellige_runtime::{TaskContext, TaskError};
@@ -57,25 +57,41 @@ impl<E: Scalar> Task<E> {
         let gpu = cx.gpu();
         let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
         let (numbers, bytes) = numbers.part(0);
-        let read: Vec<_> = read.iter().map(|part| part.part(0)).collect();
-        let updated: Vec<_> = updated.iter().map(|part| part.part(0)).collect();
-        let part = VectorPart {
-            rows: self.rows,
+        let (of_read, of_updated) = (program.read.len(), program.updated.len());
+        let mut read = read.iter().map(|part| part.part(0));
+        let mut updated = updated.iter().map(|part| part.part(0));
+        let of_part = |_: &usize| -> Vec<_> {
+            read.by_ref().take(of_read).chain(updated.by_ref().take(of_updated)).collect()
+        };
+        let vectors: Vec<_> = self.rows.iter().map(of_part).collect();
+        let parts: Vec<_> = self
+            .rows
+            .iter()
+            .zip(&vectors)
+            .enumerate()
+            .map(|(k, (&rows, vectors))| VectorPart {
+                rows,
+                vectors,
+                sums: sums.get(k).map(|sums| sums.part(0)),
+            })
+            .collect();
+        let at = VectorsAt {
             columns: program.columns,
             grain: program.grain,
             numbers,
             stride: bytes as usize / size_of::<f64>() / program.columns,
             own: OWN,
             unless: program.unless,
-            read: &read,
-            updated: &updated,
-            sums: sums.first().map(|sums| sums.part(0)),
             width: program.width,
+            read: of_read,
+            updated: of_updated,
+            parts: &parts,
         };
-        let launch = vector_task(of_kernel, &part)?;
-        // SAFETY: all memory that the launch names is that of the body's operands, of which those that are updated are its alone; `vector_task` names no more
-        // of each than it has.
-        unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        for launch in vector_task(of_kernel, &at)? {
+            // SAFETY: all memory that the launch names is that of the body's operands, of which those that
+            // are updated are its alone; `vector_task` names no more of each than it has.
+            unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        }
         Ok(())
     }
 }

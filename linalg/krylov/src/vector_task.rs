@@ -11,7 +11,7 @@ use zellige_kernels::vectors::LANES;
 use zellige_runtime::codelet::DeviceTable;
 use zellige_runtime::data::Chunk;
 use zellige_runtime::{
-    Codelet, Cpu, Operands, Read, ReadList, Submit, TaskContext, TaskError, Update, reads, updates,
+    Codelet, Cpu, Handle, Operands, Read, ReadList, Submit, TaskContext, TaskError, Update, reads, updates,
 };
 
 use crate::error::Error;
@@ -191,15 +191,21 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
             of_kernel: None,
         };
         let program = Arc::new(Program { of_kernel: gpu::program_of(&program), ..program });
-        for (i, range) in steps.space().ranges().enumerate() {
-            let sums = (width > 0).then(|| steps.sums().of(i));
+        let parts: Vec<usize> = steps.space().ranges().map(|range| range.len()).collect();
+        let at_once = if program.goes_at_once(steps) { parts.len().max(1) } else { 1 };
+        for (i, rows) in parts.chunks(at_once).enumerate() {
+            let here = i * at_once..i * at_once + rows.len();
+            let of = |vectors: &'_ [MultiVector<E>]| -> Vec<Handle<Chunk<f64>>> {
+                here.clone().flat_map(|part| vectors.iter().map(move |v| v.parts()[part].clone())).collect()
+            };
+            let sums = here.clone().filter(|_| width > 0).map(|part| steps.sums().of(part));
             let operands = (
                 steps.numbers().read(),
-                reads(vectors.read.iter().map(|v| &v.parts()[i])),
-                updates(vectors.updated.iter().map(|v| &v.parts()[i])),
-                sums.into_iter().collect::<Vec<_>>(),
+                reads(&of(&vectors.read)),
+                updates(&of(&vectors.updated)),
+                sums.collect::<Vec<_>>(),
             );
-            let task = Task { name, rows: range.len(), program: Arc::clone(&program) };
+            let task = Task { name, rows: rows.into(), program: Arc::clone(&program) };
             steps.graph().codelet(task, operands).coords([i as u32]).submit()?;
         }
         Ok(())
@@ -311,15 +317,17 @@ pub(crate) struct Program<E: Scalar> {
     pub(crate) of_kernel: Option<VectorProgram>,
 }
 
-/// A vector task for one part.
+/// A vector task for one part, or for several.
 pub(crate) struct Task<E: Scalar> {
     name: &'static str,
-    pub(crate) rows: usize,
+    /// Of each part.
+    pub(crate) rows: SmallVec<[usize; 1]>,
     pub(crate) program: Arc<Program<E>>,
 }
 
 impl<E: Scalar> Codelet for Task<E> {
-    /// The method's numbers, vectors that are read, vectors that are updated, and the sums, if there are any.
+    /// The method's numbers, vectors that are read, vectors that are updated, and the sums, if there are any: part
+    /// after part.
     type Operands = (Read<Vec<f64>>, ReadList<Chunk<f64>>, Vec<Update<Chunk<f64>>>, Vec<Update<Vec<f64>>>);
 
     fn name(&self) -> &'static str {
@@ -337,9 +345,14 @@ impl<E: Scalar> Codelet for Task<E> {
             return Ok(());
         }
         let read: SmallVec<[&[f64]; 8]> = read.iter().map(|part| part.slice()).collect();
-        let (mut updated, sums) = (updated, sums.into_iter().next());
+        let (mut updated, mut sums) = (updated, sums.into_iter());
+        let (of_read, of_updated) = (program.read.len(), program.updated.len());
         SCRATCH.with_borrow_mut(|scratch| {
-            program.run(self.rows, numbers, &active, &read, &mut updated, sums, scratch)
+            for (part, &rows) in self.rows.iter().enumerate() {
+                let read = &read[part * of_read..][..of_read];
+                let updated = &mut updated[part * of_updated..][..of_updated];
+                program.run(rows, numbers, &active, read, updated, sums.next(), scratch);
+            }
         });
         Ok(())
     }
@@ -386,6 +399,13 @@ struct Buffers<'s, E> {
 }
 
 impl<E: Scalar> Program<E> {
+    /// Whether a task is to work on all parts.
+    fn goes_at_once(&self, steps: &Steps<'_, E>) -> bool {
+        let of = |operands: &[Operand<E>]| operands.iter().map(|one| one.columns).sum::<usize>();
+        let bytes = steps.space().bytes(of(&self.read) + of(&self.updated));
+        self.of_kernel.is_some() && steps.executor().goes_at_once(bytes)
+    }
+
     fn buffers<'s>(&self, scratch: &'s mut Vec<f64>) -> Buffers<'s, E> {
         let len = self.block_rows * self.columns;
         let coefficients = self.assignments.iter().map(|one| one.terms.len()).sum::<usize>() * self.columns;

@@ -2,19 +2,20 @@
 
 use rand::{Rng, RngExt};
 use zellige_gpu::Address;
-use zellige_kernels::cuda::{Factor, VectorPart, VectorProgram, vector_task};
+use zellige_kernels::cuda::{Factor, VectorPart, VectorProgram, VectorsAt, vector_task};
 use zellige_kernels::vectors::{LANES, accumulate, add_lanes, combine, scale_rows};
 
 use super::run;
 use super::tile::{assert_same, rng, same_f64};
 
-const GRAIN: usize = 256;
 const OWN: usize = 3;
 const WIDTH: usize = 5;
 
+/// A part.
 struct Case {
     rows: usize,
     columns: usize,
+    grain: usize,
     /// Two that are read, a diagonal, and two that are updated.
     read: [Vec<f64>; 2],
     diagonal: Vec<f64>,
@@ -25,42 +26,20 @@ struct Case {
 }
 
 impl Case {
-    fn new(rows: usize, columns: usize, rng: &mut impl Rng) -> Case {
+    fn new(rows: usize, columns: usize, grain: usize, rng: &mut impl Rng) -> Case {
         let mut vector = |len: usize| -> Vec<f64> { (0..len).map(|_| rng.random_range(-2.0..2.0)).collect() };
         let (read, updated) =
             ([0; 2].map(|_| vector(rows * columns)), [0; 2].map(|_| vector(rows * columns)));
         let (diagonal, mut numbers) = (vector(rows), vector(columns * (OWN + 2)));
         numbers.iter_mut().step_by(OWN + 2).for_each(|state| *state = 0.0);
-        let sums = vec![f64::NAN; rows.div_ceil(GRAIN) * columns * WIDTH];
-        Case { rows, columns, read, diagonal, updated, numbers, sums }
-    }
-
-    /// What the launch leaves; `None` without g++.
-    fn launched(&mut self, program: &VectorProgram, unless: Option<usize>, seed: u64) -> Option<()> {
-        let at = |v: &mut Vec<f64>| (Address(v.as_mut_ptr().expose_provenance() as u64), 8 * v.len() as u64);
-        let [a, b] = &mut self.read;
-        let read = [at(a), at(b), at(&mut self.diagonal)];
-        let [y, z] = &mut self.updated;
-        let updated = [at(y), at(z)];
-        let part = VectorPart {
-            rows: self.rows,
-            columns: self.columns,
-            grain: GRAIN,
-            numbers: at(&mut self.numbers).0,
-            stride: OWN + 2,
-            own: OWN,
-            unless,
-            read: &read,
-            updated: &updated,
-            sums: Some(at(&mut self.sums)),
-            width: WIDTH,
-        };
-        run(&vector_task(program, &part).unwrap(), seed).then_some(())
+        let sums = vec![f64::NAN; rows.div_ceil(grain) * columns * WIDTH];
+        Case { rows, columns, grain, read, diagonal, updated, numbers, sums }
     }
 
     /// The sums of a grain.
     fn dots(&self, grain: usize, x: &[f64], y: &[f64]) -> Vec<f64> {
-        let here = grain * GRAIN * self.columns..((grain + 1) * GRAIN).min(self.rows) * self.columns;
+        let here =
+            grain * self.grain * self.columns..((grain + 1) * self.grain).min(self.rows) * self.columns;
         let (x, y) = (&x[here.clone()], &y[here]);
         let mut lanes = vec![0.0; LANES * self.columns];
         let whole = x.len() / lanes.len() * lanes.len();
@@ -69,6 +48,35 @@ impl Case {
         let last = |c: usize| (whole + c..x.len()).step_by(self.columns).map(|i| x[i] * y[i]).sum::<f64>();
         (0..self.columns).map(|c| lanes[c] + last(c)).collect()
     }
+}
+
+/// What the launches leave in some parts, by the numbers of the first; `None` without g++.
+fn launched(parts: &mut [Case], program: &VectorProgram, unless: Option<usize>, seed: u64) -> Option<()> {
+    let at = |v: &mut Vec<f64>| (Address(v.as_mut_ptr().expose_provenance() as u64), 8 * v.len() as u64);
+    let (columns, grain, numbers) = (parts[0].columns, parts[0].grain, at(&mut parts[0].numbers).0);
+    let places: Vec<_> = parts
+        .iter_mut()
+        .map(|Case { rows, read: [a, b], diagonal, updated: [y, z], sums, .. }| {
+            (*rows, [a, b, diagonal, y, z].map(at), at(sums))
+        })
+        .collect();
+    let parts: Vec<_> = places
+        .iter()
+        .map(|(rows, vectors, sums)| VectorPart { rows: *rows, vectors, sums: Some(*sums) })
+        .collect();
+    let at = VectorsAt {
+        columns,
+        grain,
+        numbers,
+        stride: OWN + 2,
+        own: OWN,
+        unless,
+        width: WIDTH,
+        read: 3,
+        updated: 2,
+        parts: &parts,
+    };
+    vector_task(program, &at).unwrap().iter().all(|launch| run(launch, seed)).then_some(())
 }
 
 /// `y = 1 y - n0 a`, `z = n1 (d b) + 3 y + z`, and sums `y . y`, `a . z`, and `z` times its change.
@@ -86,13 +94,10 @@ fn program() -> VectorProgram {
     program
 }
 
-#[test]
-fn bits_are_those_of_the_cpu() {
-    for (seed, (rows, columns)) in
-        (1..).zip([(1, 1), (31, 2), (32, 1), (100, 3), (256, 1), (257, 1), (1000, 8), (2100, 2)])
-    {
-        let mut case = Case::new(rows, columns, &mut rng(seed));
-        let Case { ref read, ref diagonal, ref updated, ref numbers, .. } = case;
+impl Case {
+    /// What the CPU leaves: the vectors that are updated, and the sums.
+    fn expected(&self, numbers: &[f64]) -> [Vec<f64>; 3] {
+        let Case { rows, columns, ref read, ref diagonal, ref updated, .. } = *self;
         let number = |at: usize| numbers[OWN + at..].iter().step_by(OWN + 2).copied().take(columns);
         let same = |value: f64| std::iter::repeat_n(value, columns);
         let [mut y, mut z] = updated.clone();
@@ -103,32 +108,59 @@ fn bits_are_those_of_the_cpu() {
         let of_z: Vec<f64> = same(1.0).chain(same(3.0)).chain(same(1.0)).collect();
         combine(&mut z, columns, &of_z, &[Some(&scaled), Some(&y), None]);
         let change: Vec<f64> = z.iter().zip(&updated[1]).map(|(new, old)| new - old).collect();
-        let mut sums = case.sums.clone();
+        let mut sums = self.sums.clone();
         for (grain, sums) in sums.chunks_exact_mut(columns * WIDTH).enumerate() {
             for (at, x, y) in [(4, &y, &y), (0, &read[0], &z), (2, &z, &change)] {
-                let found = case.dots(grain, x, y);
+                let found = self.dots(grain, x, y);
                 found.iter().enumerate().for_each(|(c, sum)| sums[c * WIDTH + at] = *sum);
             }
         }
-        if case.launched(&program(), None, seed).is_none() {
+        [y, z, sums]
+    }
+}
+
+#[test]
+fn bits_are_those_of_the_cpu() {
+    let cases: [(&[usize], usize, usize); 10] = [
+        (&[1], 1, 256),
+        (&[31], 2, 256),
+        (&[32], 1, 256),
+        (&[100], 3, 256),
+        (&[256], 1, 256),
+        (&[257], 1, 256),
+        (&[1000, 0, 31], 8, 256),
+        // Grains of several stages.
+        (&[2049], 1, 4032),
+        (&[9000, 4100], 2, 4096),
+        // More parts than a launch takes.
+        (&[33; 150], 1, 256),
+    ];
+    for (seed, (rows, columns, grain)) in (1..).zip(cases) {
+        let mut rng = rng(seed);
+        let mut parts: Vec<_> = rows.iter().map(|&rows| Case::new(rows, columns, grain, &mut rng)).collect();
+        let numbers = parts[0].numbers.clone();
+        let expected: Vec<_> = parts.iter().map(|part| part.expected(&numbers)).collect();
+        if launched(&mut parts, &program(), None, seed).is_none() {
             return;
         }
-        let what = format!("{rows} rows, {columns} columns");
-        assert_same(&case.updated[0], &y, same_f64, &what);
-        assert_same(&case.updated[1], &z, same_f64, &what);
-        assert_same(&case.sums, &sums, same_f64, &what);
+        for (i, (part, [y, z, sums])) in parts.iter().zip(&expected).enumerate() {
+            let what = format!("part {i} of rows {rows:?}, {columns} columns");
+            assert_same(&part.updated[0], y, same_f64, &what);
+            assert_same(&part.updated[1], z, same_f64, &what);
+            assert_same(&part.sums, sums, same_f64, &what);
+        }
     }
 }
 
 #[test]
 fn columns_that_are_done_stay_as_they_are() {
-    let mut case = Case::new(70, 3, &mut rng(9));
+    let mut case = Case::new(70, 3, 256, &mut rng(9));
     // The first has ended, the second is left alone by a number of its own.
     case.numbers[0] = 1.0;
     (case.numbers[OWN + 1], case.numbers[OWN + 2 + OWN + 1], case.numbers[2 * (OWN + 2) + OWN + 1]) =
         (0.0, 2.0, 0.0);
     let before = case.updated.clone();
-    if case.launched(&program(), Some(1), 9).is_none() {
+    if launched(std::slice::from_mut(&mut case), &program(), Some(1), 9).is_none() {
         return;
     }
     for (now, before) in case.updated.iter().zip(&before) {
@@ -144,20 +176,21 @@ fn columns_that_are_done_stay_as_they_are() {
 fn what_does_not_fit_is_refused() {
     let (mut program, vector) = (program(), (Address(64), 64));
     let part = |read: &[(Address, u64)], width: usize| {
-        let part = VectorPart {
-            rows: 8,
+        let vectors = [read, &[vector; 2]].concat();
+        let part = VectorPart { rows: 8, vectors: &vectors, sums: Some((Address(64), 40)) };
+        let at = VectorsAt {
             columns: 1,
-            grain: GRAIN,
+            grain: 256,
             numbers: Address(64),
             stride: 5,
             own: OWN,
             unless: None,
-            read,
-            updated: &[vector; 2],
-            sums: Some((Address(64), 40)),
             width,
+            read: read.len(),
+            updated: 2,
+            parts: &[part],
         };
-        vector_task(&program, &part).map(drop).map_err(|error| error.to_string())
+        vector_task(&program, &at).map(drop).map_err(|error| error.to_string())
     };
     assert_eq!(part(&[vector; 3], WIDTH), Ok(()));
     for (wrong, word) in [

@@ -174,7 +174,8 @@ impl Stored {
         adaptation: &Adaptation<'_>,
     ) -> Stored {
         let (bytes, edge) = (matrix.bytes(), matrix.edge());
-        let at_once = if goes_at_once(rt, [to, from], bytes) { to.parts().max(1) } else { 1 };
+        let vectors = to.bytes(MOST_COLUMNS) + from.bytes(MOST_COLUMNS);
+        let at_once = if rt.goes_at_once(bytes.saturating_add(vectors)) { to.parts().max(1) } else { 1 };
         let panel = |(i, panel): (usize, Panel)| StoredPanel {
             needed: from.covering(panel.columns()),
             rows: rt.register_local_on(to.rank_of(i, rt.ranks()), || Rows::from(panel)),
@@ -212,19 +213,6 @@ impl Stored {
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy.load(Ordering::Relaxed))
     }
-}
-
-/// True where one device multiplies: it is filled by all parts together, and by one of them it is not. They
-/// are to fit its memory twice.
-fn goes_at_once(rt: &dyn Executor, [to, from]: [&Space; 2], bytes: u64) -> bool {
-    if rt.ranks() > 1 {
-        return false;
-    }
-    let nodes = rt.runtime().memory();
-    let mut devices = nodes.iter().filter(|node| node.device.is_some());
-    let (Some(device), None) = (devices.next(), devices.next()) else { return false };
-    let vectors = to.bytes(MOST_COLUMNS) + from.bytes(MOST_COLUMNS);
-    device.capacity.is_none_or(|capacity| bytes.saturating_add(vectors) <= capacity / 2)
 }
 
 fn check_square(a: &Csr) -> Result<(), Error> {
