@@ -21,7 +21,7 @@
 #define LIMIT 3
 #define RESIDUAL 4
 #define HISTORY 5
-#define REMEMBERED 64
+#define REMEMBERED 128
 
 // zellige_kernels::formulas::state
 #define REACHED 1.0
@@ -33,7 +33,6 @@ struct Shared {
     u32 ops[OPS];
     double constants[CONSTANTS];
     const double *parts[PARTS];
-    u32 grains[PARTS];
     u32 begins[PARTS + 1]; // of each part's partial sums among all
     double totals[TOTALS], staged[STAGE];
 };
@@ -118,7 +117,9 @@ __device__ inline void run(const Shared &s, u32 ops, const double *sums, double 
 #define ENTER_OP(p, q) shared.ops[quaternary(p##q)] = o##p##q;
 #define ENTER_CONSTANT(p, q) shared.constants[quaternary(p##q)] = c##p##q;
 #define ENTER_PART(p, q) shared.parts[quaternary(p##q)] = s##p##q;
-#define ENTER_GRAINS(p, q) shared.grains[quaternary(p##q)] = g##p##q;
+#define ENTER_GRAINS(p, q)                                                                                   \
+    shared.begins[quaternary(p##q)] = begin;                                                                 \
+    begin += g##p##q * columns * width;
 
 // What the digits of a number behind its leading 1 stand for to base 4; the 1 keeps them from being octal.
 __device__ constexpr u32 quaternary(u32 digits)
@@ -137,7 +138,7 @@ __device__ inline double partial(const Shared &s, u32 at)
 
 // numbers: `stride` words for each column. sums of a part: [grain][column][width].
 extern "C" __global__ void __launch_bounds__(THREADS)
-    zellige_formulas(u32 columns, u32 stride, u32 width, u32 parts, u32 ops,
+    zellige_formulas(u32 columns, u32 stride, u32 width, u32 ops,
                      double *numbers EVERY_OP(OP) EVERY_CONSTANT(CONSTANT) EVERY_PART(PART) EVERY_PART(GRAINS))
 {
     __shared__ Shared shared;
@@ -146,10 +147,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         EVERY_OP(ENTER_OP)
         EVERY_CONSTANT(ENTER_CONSTANT)
         EVERY_PART(ENTER_PART)
+        u32 begin = 0;
         EVERY_PART(ENTER_GRAINS)
-        shared.begins[0] = 0;
-        for (u32 p = 0; p < PARTS; p++)
-            shared.begins[p + 1] = shared.begins[p] + (p < parts ? shared.grains[p] * columns * width : 0);
+        shared.begins[PARTS] = begin;
     }
     u32 sums = columns * width;
     for (u32 i = t; i < sums; i += THREADS)

@@ -19,9 +19,9 @@
 // task took 160 us on an H200, of any number of rows.
 
 #define LANES 32
-#define THREADS 512
-#define ROWS 4                  // of a thread, whose loads go together
-#define STAGE (THREADS * ROWS) // rows at a time
+#define THREADS 512            // of a block, at most: whole warps
+#define ROWS 4                 // of a thread, whose loads go together
+#define STAGE (THREADS * ROWS) // rows at a time, at most
 #define WORDS 64
 #define CONSTANTS 8
 #define VECTORS 16
@@ -57,13 +57,13 @@ __device__ inline double coefficient(const Shared &s, u32 term, const double *nu
     return kind == 0 ? s.constants[which] : kind == 1 ? numbers[which] : -numbers[which];
 }
 
-// A thread's rows of a stage, of one column: every THREADS-th from `row` on.
+// A thread's rows of a stage, of one column: every `step`-th from `row` on.
 struct Rows {
     u64 row, end;
-    u32 columns, column;
+    u32 step, columns, column;
 
-    __device__ inline bool has(u32 q) const { return row + q * THREADS < end; }
-    __device__ inline u64 at(u32 q) const { return (row + q * THREADS) * columns + column; }
+    __device__ inline bool has(u32 q) const { return row + q * step < end; }
+    __device__ inline u64 at(u32 q) const { return (row + q * step) * columns + column; }
 };
 
 // Numbers of a vector; without one where there is no row.
@@ -78,7 +78,7 @@ __device__ inline void load(const double *v, const Rows &rows, double (&x)[ROWS]
 __device__ inline void assign(const Shared &s, u32 assignments, const Rows &rows)
 {
     u32 word = 0, term = 0;
-    const Rows of_diagonal = {rows.row, rows.end, 1, 0};
+    const Rows of_diagonal = {rows.row, rows.end, rows.step, 1, 0};
     for (u32 a = 0; a < assignments; a++) {
         u32 head = s.words[word++], terms = head >> 8;
         double sum[ROWS] = {0.0, 0.0, 0.0, 0.0};
@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         EVERY_PART(OF_PART) EVERY_POINTER(POINTER))
 {
     __shared__ Shared shared;
-    u32 column = blockIdx.y, t = threadIdx.x, rows = 0;
+    u32 column = blockIdx.y, t = threadIdx.x, threads = blockDim.x, stage = threads * ROWS, rows = 0;
     switch (blockIdx.z) {
         EVERY_PART(ROWS_CASE)
     }
@@ -193,15 +193,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         shared.vectors[t - LANES] = pointer;
     }
-    for (u32 i = t; i < dots * LANES; i += THREADS)
+    for (u32 i = t; i < dots * LANES; i += threads)
         shared.lanes[i] = 0.0;
     __syncthreads();
     if (t < shared.count)
         shared.coefficients[t] = coefficient(shared, shared.terms[t], of_column + own);
     __syncthreads();
     const u32 *sum_words = shared.words + first_dot;
-    for (u64 first = begin; first < end; first += STAGE) {
-        Rows mine = {first + t, end, columns, column};
+    for (u64 first = begin; first < end; first += stage) {
+        Rows mine = {first + t, end, threads, columns, column};
         double old[CHANGES][ROWS];
         for (u32 d = 0; d < dots; d++)
             if ((sum_words[d] >> 8 & 255) == CHANGE) {
@@ -219,15 +219,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             __syncthreads();
 #pragma unroll
             for (u32 q = 0; q < ROWS; q++)
-                shared.products[q * THREADS + t] = products[q];
+                shared.products[q * threads + t] = products[q];
             __syncthreads();
-            if (t / LANES == d % (THREADS / LANES))
-                add(shared, d, t % LANES, end - first < STAGE ? (u32)(end - first) : STAGE);
+            if (t / LANES == d % (threads / LANES))
+                add(shared, d, t % LANES, end - first < stage ? (u32)(end - first) : stage);
         }
     }
     __syncthreads();
     for (u32 half = LANES / 2; half > 0; half /= 2) {
-        for (u32 i = t; i < dots * LANES; i += THREADS)
+        for (u32 i = t; i < dots * LANES; i += threads)
             if (i % LANES < half)
                 shared.lanes[i] += shared.lanes[i + half];
         __syncthreads();

@@ -21,7 +21,7 @@ pub mod word {
 }
 
 /// Of how many steps the residual norms are kept.
-pub const REMEMBERED: usize = 64;
+pub const REMEMBERED: usize = 128;
 
 /// How a method stands.
 pub mod state {

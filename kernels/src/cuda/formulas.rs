@@ -120,10 +120,8 @@ pub fn formulas_task(program: &EncodedFormulas, at: &FormulasAt<'_>) -> Result<L
         return too_small("the number of sums", at.width, program.sums);
     }
     let padded = |len: usize, most: usize| most - len;
-    let mut args: Vec<Arg> = [at.columns, stride, at.width, at.sums.len(), program.ops.len()]
-        .iter()
-        .map(|&size| Arg::U32(size as u32))
-        .collect();
+    let mut args: Vec<Arg> =
+        [at.columns, stride, at.width, program.ops.len()].iter().map(|&size| Arg::U32(size as u32)).collect();
     args.push(Arg::Update(numbers, bytes));
     args.extend(program.ops.iter().map(|&word| Arg::U32(word)));
     args.extend(std::iter::repeat_n(Arg::U32(0), padded(program.ops.len(), OPS)));

@@ -18,8 +18,10 @@ const SUMS: usize = 32;
 const POINTERS: usize = 384;
 /// In place of a vector: the change of the other one.
 const CHANGE: u32 = 255;
-/// Threads of a block, which is a grain and column.
-const THREADS: u32 = 512;
+/// Threads of a block, which is a grain and column: of few rows, and of more.
+const THREADS: [u32; 2] = [128, 512];
+/// Rows of a thread at a time.
+const ROWS: usize = 4;
 
 /// What a term is multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -239,7 +241,9 @@ fn launch(program: &VectorProgram, at: &VectorsAt<'_>, parts: &[VectorPart<'_>])
     args.extend(padded(pointers, POINTERS, NOTHING));
     let grains = parts.iter().map(|part| part.rows.div_ceil(at.grain)).max().unwrap_or(0);
     let grid = [grains.max(1), at.columns, parts.len()].map(|blocks| blocks as u32);
-    Launch { kernel: KERNEL, grid, block: [THREADS, 1, 1], args }
+    let rows = parts.iter().map(|part| part.rows.min(at.grain)).max().unwrap_or(0);
+    let threads = THREADS[usize::from(rows > ROWS * THREADS[0] as usize)];
+    Launch { kernel: KERNEL, grid, block: [threads, 1, 1], args }
 }
 
 /// So many arguments, of which the last are fillers.

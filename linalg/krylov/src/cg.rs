@@ -154,7 +154,7 @@ impl Cg {
             })
         };
         let begin = record(&|step| step.begin())?;
-        let per_graph = steps_per_graph(m.is_some()).next_multiple_of(depth);
+        let per_graph = steps_per_graph(rt, space, m.is_some()).next_multiple_of(depth);
         let steps = record(&|step| {
             (0..per_graph).try_for_each(|k| {
                 step.descend(k)?;

@@ -389,7 +389,7 @@ fn recorded<'r, E: Scalar>(
         })
     };
     let begin = record(&|step| step.begin())?;
-    let per_graph = steps_per_graph(false).next_multiple_of(depth);
+    let per_graph = steps_per_graph(rt, space, false).next_multiple_of(depth);
     let steps = record(&|step| {
         (0..per_graph).try_for_each(|k| {
             apply_to(&step.steps, setting.a, &v.p, &v.q, Some(PQ))?;

@@ -276,10 +276,12 @@ mod tests {
     #[test]
     fn residuals_are_remembered() {
         let mut numbers = begun(0.0, 1000);
-        (1..=70).for_each(|step| numbers.step(step as f64));
-        assert_eq!(numbers.residuals_from(67).collect::<Vec<_>>(), [68.0, 69.0, 70.0]);
+        let steps = REMEMBERED + 6;
+        (1..=steps).for_each(|step| numbers.step(step as f64));
+        let last = steps as f64;
+        assert_eq!(numbers.residuals_from(steps - 3).collect::<Vec<_>>(), [last - 2.0, last - 1.0, last]);
         assert_eq!(numbers.residuals_from(0).next(), Some(7.0));
-        assert_eq!((numbers.steps(), numbers.residual()), (70, 70.0));
+        assert_eq!((numbers.steps(), numbers.residual()), (steps, last));
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl BiCgStab {
         let begin = rt.record(|graph| {
             begin(&Steps::new(rt, graph, space, &numbers).with_sums(&sums), &vectors, reliable)
         })?;
-        let per_graph = steps_per_graph(m.is_some());
+        let per_graph = steps_per_graph(rt, space, m.is_some());
         let steps = rt.record(|graph| {
             let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
             let step = Step { steps, v: &vectors, setting, reliable };
