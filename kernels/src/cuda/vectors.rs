@@ -18,8 +18,8 @@ const SUMS: usize = 32;
 const POINTERS: usize = 384;
 /// In place of a vector: the change of the other one.
 const CHANGE: u32 = 255;
-/// Threads of a block, which is a grain and column: of few rows, and of more.
-const THREADS: [u32; 2] = [128, 512];
+/// Threads of a block, which is a grain and column: as many as have rows.
+const THREADS: [u32; 3] = [32, 128, 512];
 /// Rows of a thread at a time.
 const ROWS: usize = 4;
 
@@ -242,7 +242,8 @@ fn launch(program: &VectorProgram, at: &VectorsAt<'_>, parts: &[VectorPart<'_>])
     let grains = parts.iter().map(|part| part.rows.div_ceil(at.grain)).max().unwrap_or(0);
     let grid = [grains.max(1), at.columns, parts.len()].map(|blocks| blocks as u32);
     let rows = parts.iter().map(|part| part.rows.min(at.grain)).max().unwrap_or(0);
-    let threads = THREADS[usize::from(rows > ROWS * THREADS[0] as usize)];
+    let all_have = |threads: &u32| rows <= ROWS * *threads as usize;
+    let threads = THREADS.into_iter().find(all_have).unwrap_or(THREADS[2]);
     Launch { kernel: KERNEL, grid, block: [threads, 1, 1], args }
 }
 
