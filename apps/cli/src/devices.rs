@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zellige_app::text;
 pub use zellige_bench::builder;
+use zellige_bench::gpu::rates::GpuBench;
 use zellige_bench::with_gpus;
 use zellige_cuda::Gpu;
 use zellige_dense::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
@@ -25,6 +26,9 @@ const POLICY: &str = "lws";
 /// The same with GPUs: it knows of transfers and begins them ahead.
 const GPU_POLICY: &str = "dmdas";
 
+/// Bytes of a copy within a GPU's memory.
+const COPIED: u64 = 1 << 28;
+
 /// Without these no factorisation runs on a GPU. NVRTC is none of them: kernels are shipped as PTX.
 const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
 
@@ -43,11 +47,11 @@ pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
 /// As [`Cuda::open`]; [`GpuError::Missing`] for a mock without a C++ compiler.
 #[cfg(feature = "mock-gpu")]
 pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
-    use zellige_kernels::cuda::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
+    use zellige_kernels::cuda::{DISTANCE_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
     if std::env::var_os("ZELLIGE_MOCK_GPU").is_none() {
         return Ok(Arc::new(Cuda::open()?));
     }
-    let all = [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
+    let all = [SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
     let others = [&zellige_tor::covariance::device::SOURCE, &zellige_selftest::SOURCE];
     let mock = zellige_twins::mock(all.chain(others));
     let none = || GpuError::Missing {
@@ -189,6 +193,23 @@ impl Devices {
             builder = builder.host_memory(limit.of(total_memory())).swap(folder);
         }
         with_gpus(builder.gpu_only(!self.with_cpu), &self.gpus)
+    }
+
+    /// How fast the first GPU copies within its memory: bytes read and written (per second). To be asked
+    /// before a runtime has its memory.
+    pub fn copy_rate(&self) -> Option<f64> {
+        let gpu = self.gpus.first()?;
+        let (driver, number) = (Arc::clone(gpu.driver()), gpu.number());
+        // Twice as many are needed, and no cache is to hold them.
+        let bytes = COPIED.min(gpu.bytes() / 4);
+        let bench = GpuBench { driver, number, repeats: 5, least_seconds: 0.0 };
+        match bench.links(bytes as usize) {
+            Ok(rates) => Some(rates.within),
+            Err(error) => {
+                tracing::debug!("copies within GPU {number}: {error}");
+                None
+            }
+        }
     }
 
     /// What there is to say once a runtime of these options has done everything, and to keep: a warning if no GPU has done anything, the

@@ -15,7 +15,7 @@
 //! | [`report`] | pages of results |
 //!
 //! Directions are 0 to 3 for x, y, z and t. The link `U_mu(x)` leads from `x` to `x + mu`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod dslash;
 pub mod error;

@@ -68,6 +68,11 @@ impl Precision {
         ("int30", Precision::INT30),
     ];
 
+    /// Whether GPUs have kernels for it: for links with all their numbers.
+    pub fn has_gpu_kernels(&self) -> bool {
+        self.gauge == MatrixFormat::full(self.gauge.number)
+    }
+
     const fn new(number: MatrixNumber, fermion: SiteFormat, compute: Compute) -> Precision {
         Precision { gauge: MatrixFormat::full(number), fermion, compute }
     }

@@ -13,6 +13,7 @@
 //! | [`copy`], [`fill`], [`zero_upper`], [`mirror`], [`transpose`] | blocks |
 //! | [`small_products`] | many products of small tiles in one launch |
 //! | [`sell_product`] | products with panels of sparse matrices |
+//! | [`dslash`] | products of the staggered Dirac operator |
 //! | [`vector_task`] | linear combinations and sums of products of vectors, fused |
 //! | [`formulas_task`] | scalars of iterative methods, by small programs |
 //! | [`gather`] | arrays written one behind the other, for kernels that have no arguments for all |
@@ -26,6 +27,7 @@ mod batched;
 mod blocks;
 mod convert;
 mod distance;
+mod dslash;
 mod formulas;
 mod gather;
 mod launch;
@@ -42,12 +44,13 @@ pub use distance::{
     ANSWER_NUMBERS, Compared, PointsAt, Stored, distance_again, distance_answers, distance_best,
     distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
+pub use dslash::{SlabsAt, Staggered, dslash, has_dslash};
 pub use formulas::{EncodedFormulas, FormulasAt, formulas_task};
 pub use gather::gather;
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
 pub use sell::{PARTS, PanelAt, VectorParts, sell_product};
-pub use source::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
+pub use source::{DISTANCE_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use vectors::{Factor, VectorPart, VectorProgram, VectorsAt, vector_task};
 pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, PTX_ARCH, Source};

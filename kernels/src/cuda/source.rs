@@ -92,6 +92,21 @@ const SELL: Source = source!(
     "zellige_sell_4_4",
 );
 
+/// What lattices need.
+pub const SITE_SOURCES: &[Source] = &[source!(
+    "dslash",
+    "zellige_dslash_fp64_in_fp64",
+    "zellige_dslash_fp32_in_fp64",
+    "zellige_dslash_fixed32_in_fp64",
+    "zellige_dslash_fixed24_in_fp64",
+    "zellige_dslash_fixed16_in_fp64",
+    "zellige_dslash_fp64_in_fp32",
+    "zellige_dslash_fp32_in_fp32",
+    "zellige_dslash_fixed32_in_fp32",
+    "zellige_dslash_fixed24_in_fp32",
+    "zellige_dslash_fixed16_in_fp32",
+)];
+
 /// What searches of a basis need.
 pub const DISTANCE_SOURCES: &[Source] = &[source!(
     "distance",
@@ -119,7 +134,7 @@ mod tests {
     use super::*;
 
     fn all() -> impl Iterator<Item = &'static Source> {
-        [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten()
+        [SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten()
     }
 
     #[test]

@@ -7,9 +7,9 @@ use super::{COMPONENTS, LANES, MatrixFormat, Real};
 /// Matrices of one format of which some are summed for each site.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Group {
-    pub(super) format: MatrixFormat,
-    pub(super) hops: usize,
-    pub(super) step: f64,
+    pub(crate) format: MatrixFormat,
+    pub(crate) hops: usize,
+    pub(crate) step: f64,
     pub(super) unit: f64,
 }
 

@@ -9,8 +9,9 @@ use zellige_lqcd::pipeline::{Method, Mixed, Published, Solver, Source};
 use zellige_lqcd::precision::Precision;
 use zellige_lqcd::{Action, Boundary};
 
-use super::RunOutputs;
+use super::execution::DEVICES;
 use super::paths::{Input, Output, OutputFile};
+use super::{ExecutionArgs, RunOutputs};
 
 const GENERATE_EXAMPLES: &str = "\
 Links are updated by heatbath and over-relaxation in the Wilson action without quarks. The field follows from --seed alone: it is the same for any number of workers.
@@ -100,10 +101,13 @@ Examples
 
 const DSLASH_EXAMPLES: &str = "\
 The operator between the two parities of random links is applied to random fields, and its bytes (each number once) are compared with the rate
-at which this machine reads memory.
+at which this machine reads memory, or a GPU copies within its own (bytes read and written). GPUs have
+kernels for links with all their numbers, and what they make has the bits of the CPU. Links and fields stay
+there.
 
 Examples
   zellige lqcd dslash --size 16 --workers 2
+  zellige lqcd dslash --size 32x32x32x64 --device cuda
   zellige lqcd dslash --size 32x32x32x64 --precision half,int20 --columns 8 --json -";
 
 /// `zellige lqcd`.
@@ -128,8 +132,8 @@ pub enum Lqcd {
     #[command(after_long_help = REPRODUCE_EXAMPLES)]
     Reproduce(Box<LqcdReproduce>),
     /// How fast the staggered operator is in its formats, beside the rate of memory.
-    #[command(after_long_help = DSLASH_EXAMPLES)]
-    Dslash(LqcdDslash),
+    #[command(after_long_help = format!("{DSLASH_EXAMPLES}\n\n{DEVICES}"))]
+    Dslash(Box<LqcdDslash>),
 }
 
 /// Extents in x, y, z and t, as `8x8x8x16`.
@@ -360,12 +364,11 @@ pub struct LqcdDslash {
     /// Hops of one link only, as in the naive action.
     #[arg(long)]
     pub naive: bool,
-    /// Applications that are timed.
+    /// Applications that are timed; on GPUs each of them is 20 that follow one another.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeat: u16,
-    /// Number of CPU worker threads [default: one per core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
     #[command(flatten)]
     pub outputs: RunOutputs,
 }

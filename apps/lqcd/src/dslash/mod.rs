@@ -11,21 +11,23 @@
 //! are eight numbers beside each other in all directions. Products are sums over these arrays, in float32 or float64.
 
 mod links;
+mod product;
 mod slab;
 
-use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use zellige_krylov::method::Steps;
 use zellige_krylov::{MultiVector, Space};
-use zellige_runtime::{Submit, read, reads};
+use zellige_runtime::{Submit, reads, updates};
 
 use self::links::Links;
-use self::slab::{Buffers, Slab, Stored};
+use self::product::{Product, has_kernels};
+use self::slab::Slab;
 use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
-use crate::precision::{Compute, Precision, Sites};
+use crate::precision::{Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::C64;
 
@@ -73,12 +75,6 @@ pub struct Dslash {
     links: Arc<Links>,
 }
 
-thread_local! {
-    /// Working space of a worker, which is made once.
-    static SINGLE: RefCell<Buffers<f32>> = const { RefCell::new(Buffers::new()) };
-    static DOUBLE: RefCell<Buffers<f64>> = const { RefCell::new(Buffers::new()) };
-}
-
 impl Dslash {
     /// Folds links for output sites of a parity. They are stored as the precision says, and products are made as it says; vectors may have any of the formats.
     pub fn new(
@@ -114,11 +110,27 @@ impl Dslash {
         (lines * self.links.words * size_of::<f64>()) as u64
     }
 
-    /// Slabs of which slab `i` needs some slices, its own among them.
-    fn needed(&self, i: usize) -> Vec<usize> {
+    /// Slabs that a task multiplies. A GPU is filled by all of them together, and by one of them it is not;
+    /// with what they need they are to fit half of its memory.
+    fn at_once(&self, steps: &Steps<'_, C64>) -> usize {
+        let rt = steps.executor();
+        let nodes = rt.runtime().memory();
+        let devices = || nodes.iter().filter(|node| node.device.is_some());
+        let vectors = 3 * self.space.bytes(2 * steps.columns());
+        let fits = |capacity: Option<u64>| capacity.is_none_or(|most| self.bytes() + vectors <= most / 2);
+        match devices().count() {
+            count if count > 0 && rt.ranks() == 1 && devices().all(|node| fits(node.capacity)) => {
+                self.space.parts().div_ceil(count)
+            }
+            _ => 1,
+        }
+    }
+
+    /// Slabs of which some slabs need some slices, themselves among them.
+    fn needed(&self, slabs: Range<usize>) -> Vec<usize> {
         let (nt, slab) = (self.geometry.extents()[T], self.geometry.slab());
         let hops: &[usize] = if self.links.groups.len() == 1 { &[1] } else { &[1, 3] };
-        let slices = self.geometry.slabs().nth(i).unwrap_or_default();
+        let slices = slabs.start * slab..nt.min(slabs.end * slab);
         let around = slices.flat_map(|t| {
             let beside = hops.iter().flat_map(move |&n| [(t + n) % nt, (t + nt - n) % nt]);
             beside.chain([t])
@@ -148,32 +160,29 @@ impl Dslash {
         };
         let (of_x, of_y) = (format(x)?, format(y)?);
         let of_own = diagonal.map_or(Ok(of_y), |(_, z)| format(z))?;
-        let compute = self.precision.compute;
-        for i in 0..self.space.parts() {
-            let needed = self.needed(i);
+        let parts = self.space.parts();
+        let at_once = if has_kernels(&self.links.groups) { self.at_once(steps) } else { 1 };
+        for begin in (0..parts).step_by(at_once) {
+            let slabs = begin..parts.min(begin + at_once);
+            let needed = self.needed(slabs.clone());
             let from = reads(needed.iter().map(|&slab| &x.parts()[slab]));
-            let own = reads(diagonal.iter().map(|(_, z)| &z.parts()[i]));
+            let own = reads(diagonal.iter().flat_map(|(_, z)| &z.parts()[slabs.clone()]));
             let slab = Slab {
                 geometry: self.geometry,
                 to: self.to,
                 groups: self.links.groups.clone(),
                 words: self.links.words,
-                slices: self.geometry.slabs().nth(i).unwrap_or_default(),
                 needed,
                 columns: steps.columns(),
                 factor,
                 diagonal: diagonal.map_or(0.0, |(diagonal, _)| diagonal),
             };
-            let operands = (read(&self.links.slabs[i]), from, own, y.update(i));
-            steps.one("dslash", i, operands, move |(links, from, own, y)| {
-                let from = Stored { format: of_x, parts: from.iter().map(|part| part.slice()).collect() };
-                let own = own.iter().next().map(|own| Stored { format: of_own, parts: vec![own.slice()] });
-                let (own, y) = (own.as_ref(), (of_y, y));
-                match compute {
-                    Compute::Single => SINGLE.with_borrow_mut(|b| slab.multiply(links, &from, own, y, b)),
-                    Compute::Double => DOUBLE.with_borrow_mut(|b| slab.multiply(links, &from, own, y, b)),
-                }
-            })?;
+            let (links, y) = (reads(&self.links.slabs[slabs.clone()]), updates(&y.parts()[slabs.clone()]));
+            let operands = (steps.numbers().read(), links, from, own, y);
+            let coords = [slabs.start as u32];
+            let product =
+                Product { slab, slabs, formats: [of_x, of_own, of_y], compute: self.precision.compute };
+            steps.graph().codelet(product, operands).coords(coords).submit()?;
         }
         Ok(())
     }

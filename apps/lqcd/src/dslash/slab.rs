@@ -31,8 +31,7 @@ pub(super) struct Slab {
     pub groups: Vec<Group>,
     /// Words of the links of a line.
     pub words: usize,
-    pub slices: Range<usize>,
-    /// The slabs that it is given.
+    /// The slabs that are given.
     pub needed: Vec<usize>,
     pub columns: usize,
     pub factor: f64,
@@ -82,8 +81,10 @@ impl Slab {
         (from.parts[part], t % slab * self.geometry.slice())
     }
 
+    /// Multiplies the slices of a slab.
     pub fn multiply<R: Real>(
         &self,
+        slices: Range<usize>,
         links: &[f64],
         from: &Stored<'_>,
         own: Option<&Stored<'_>>,
@@ -92,7 +93,7 @@ impl Slab {
     ) {
         let [_, ny, nz, _] = self.geometry.extents();
         let line = self.geometry.line();
-        for (i, t) in self.slices.clone().enumerate() {
+        for (i, t) in slices.enumerate() {
             for columns in self.shares() {
                 let layout = self.layout(columns);
                 buffers.fit(&layout);

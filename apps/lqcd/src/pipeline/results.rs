@@ -323,7 +323,9 @@ pub struct DslashResult {
     pub precision: String,
     /// Right-hand sides at once.
     pub columns: usize,
-    /// Workers.
+    /// The GPUs that applied it, or `cpu`.
+    pub device: String,
+    /// CPU workers.
     pub workers: usize,
     /// Time of an application to one parity, for all right-hand sides (ns for each site): the shortest.
     pub nanoseconds: f64,
@@ -331,7 +333,8 @@ pub struct DslashResult {
     pub bytes: f64,
     /// These bytes by that time (GB/s).
     pub rate: f64,
-    /// Rate at which memory is read by all workers, measured beside it (GB/s).
+    /// Rate at which memory is read by all CPU workers, or that of copies within a GPU's memory, bytes read
+    /// and written, measured beside it (GB/s).
     pub bandwidth: f64,
     /// Rate of operations, 1146 for each site and right-hand side with hops of three links, 570 without (Gflop/s).
     pub gflops: f64,
