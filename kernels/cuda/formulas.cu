@@ -143,10 +143,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 {
     __shared__ Shared shared;
     u32 t = threadIdx.x;
+    // Arguments come by lines of 64 bytes, for each of which a thread waits: four warps share them, and few
+    // programs have more than 64 operations.
     if (t == 0) {
-        EVERY_OP(ENTER_OP)
+        SIXTY_FOUR(ENTER_OP, 10)
+        if (ops > 64) {
+            SIXTY_FOUR(ENTER_OP, 11)
+            SIXTY_FOUR(ENTER_OP, 12)
+            SIXTY_FOUR(ENTER_OP, 13)
+        }
+    } else if (t == 32) {
         EVERY_CONSTANT(ENTER_CONSTANT)
+    } else if (t == 64) {
         EVERY_PART(ENTER_PART)
+    } else if (t == 96) {
         u32 begin = 0;
         EVERY_PART(ENTER_GRAINS)
         shared.begins[PARTS] = begin;

@@ -186,12 +186,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         EVERY_WORD(ENTER_WORD)
         EVERY_CONSTANT(ENTER_CONSTANT)
         shared.count = terms_of(shared, assignments);
-    } else if (t >= LANES && t <= LANES + vectors) {
+    }
+    // Every block has a warp.
+    if (t <= vectors) {
         double *pointer = 0;
-        switch (blockIdx.z * (vectors + 1) + t - LANES) {
+        switch (blockIdx.z * (vectors + 1) + t) {
             EVERY_POINTER(POINTER_CASE)
         }
-        shared.vectors[t - LANES] = pointer;
+        shared.vectors[t] = pointer;
     }
     for (u32 i = t; i < dots * LANES; i += threads)
         shared.lanes[i] = 0.0;

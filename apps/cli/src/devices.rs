@@ -47,11 +47,11 @@ pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
 /// As [`Cuda::open`]; [`GpuError::Missing`] for a mock without a C++ compiler.
 #[cfg(feature = "mock-gpu")]
 pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
-    use zellige_kernels::cuda::{DISTANCE_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
+    use zellige_kernels::cuda::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
     if std::env::var_os("ZELLIGE_MOCK_GPU").is_none() {
         return Ok(Arc::new(Cuda::open()?));
     }
-    let all = [SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
+    let all = [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
     let others = [&zellige_tor::covariance::device::SOURCE, &zellige_selftest::SOURCE];
     let mock = zellige_twins::mock(all.chain(others));
     let none = || GpuError::Missing {

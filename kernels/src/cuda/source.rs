@@ -3,13 +3,15 @@
 use zellige_gpu::source::Source;
 
 macro_rules! source {
-    ($name:literal, $($kernel:literal),+ $(,)?) => {
+    ($name:literal, $($kernel:literal),+ $(,)?) => { source!($name of $name with "", $($kernel),+) };
+    ($name:literal of $file:literal with $defined:literal, $($kernel:literal),+ $(,)?) => {
         Source {
             name: $name,
             text: concat!(
                 include_str!("../../cuda/numbers.cuh"),
-                "\n#line 1 \"", $name, ".cu\"\n",
-                include_str!(concat!("../../cuda/", $name, ".cu")),
+                $defined,
+                "\n#line 1 \"", $file, ".cu\"\n",
+                include_str!(concat!("../../cuda/", $file, ".cu")),
             ),
             ptx: include_str!(concat!("../../cuda/ptx/", $name, ".compute_70.ptx")),
             kernels: &[$($kernel),+],
@@ -67,8 +69,8 @@ pub const SOURCES: &[Source] = &[
     ),
 ];
 
-/// What sparse solvers need, apart from the others since it takes as long to compile as all of them together.
-pub const SPARSE_SOURCES: &[Source] = &[SELL, VECTORS, FORMULAS, GATHER];
+/// What sparse solvers need besides products.
+pub const SPARSE_SOURCES: &[Source] = &[VECTORS, FORMULAS, GATHER];
 
 const VECTORS: Source = source!("vectors", "zellige_vectors");
 
@@ -76,21 +78,13 @@ const FORMULAS: Source = source!("formulas", "zellige_formulas");
 
 const GATHER: Source = source!("gather", "zellige_gather");
 
-const SELL: Source = source!(
-    "sell",
-    "zellige_sell_1_1",
-    "zellige_sell_1_2",
-    "zellige_sell_1_4",
-    "zellige_sell_2_1",
-    "zellige_sell_2_2",
-    "zellige_sell_2_4",
-    "zellige_sell_3_1",
-    "zellige_sell_3_2",
-    "zellige_sell_3_4",
-    "zellige_sell_4_1",
-    "zellige_sell_4_2",
-    "zellige_sell_4_4",
-);
+/// Products with sparse matrices of elements of 1 x 1 to 4 x 4 numbers: who has one kind need not compile the others.
+pub const SELL_SOURCES: &[Source; 4] = &[
+    source!("sell_1" of "sell" with "\n#define EDGE 1", "zellige_sell_1_1", "zellige_sell_1_2", "zellige_sell_1_4"),
+    source!("sell_2" of "sell" with "\n#define EDGE 2", "zellige_sell_2_1", "zellige_sell_2_2", "zellige_sell_2_4"),
+    source!("sell_3" of "sell" with "\n#define EDGE 3", "zellige_sell_3_1", "zellige_sell_3_2", "zellige_sell_3_4"),
+    source!("sell_4" of "sell" with "\n#define EDGE 4", "zellige_sell_4_1", "zellige_sell_4_2", "zellige_sell_4_4"),
+];
 
 /// What lattices need.
 pub const SITE_SOURCES: &[Source] = &[source!(
@@ -134,7 +128,7 @@ mod tests {
     use super::*;
 
     fn all() -> impl Iterator<Item = &'static Source> {
-        [SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten()
+        [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten()
     }
 
     #[test]

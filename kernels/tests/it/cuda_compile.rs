@@ -1,12 +1,14 @@
 //! The CUDA sources through NVRTC (`scripts/nvrtc` fetches it; a printed skip without it), and the PTX that is shipped.
 
-use zellige_kernels::cuda::{DISTANCE_SOURCES, OPTIONS, SITE_SOURCES, SOURCES, SPARSE_SOURCES, Source};
+use zellige_kernels::cuda::{
+    DISTANCE_SOURCES, OPTIONS, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES, Source,
+};
 use zellige_twins::{check_shipped, check_sources};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/cuda/ptx");
 
 fn all() -> impl Iterator<Item = &'static Source> {
-    [SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten()
+    [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten()
 }
 
 #[test]

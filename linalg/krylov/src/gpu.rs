@@ -12,7 +12,7 @@ use zellige_runtime::codelet::DeviceViews;
 use zellige_runtime::{TaskContext, TaskError};
 
 use crate::formulas;
-use crate::numbers::OWN;
+use crate::numbers::{Copied, OWN};
 use crate::scalar::Scalar;
 use crate::vector_task::{Coefficient, Operand, Place, Program, Task, With};
 
@@ -90,6 +90,22 @@ impl<E: Scalar> Task<E> {
         for launch in vector_task(of_kernel, &at)? {
             // SAFETY: all memory that the launch names is that of the body's operands, of which those that
             // are updated are its alone; `vector_task` names no more of each than it has.
+            unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        }
+        Ok(())
+    }
+}
+
+impl Copied {
+    pub(crate) fn cuda(
+        &self,
+        (from, to): DeviceViews<'_, Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let gpu = cx.gpu();
+        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
+        for launch in gather(to.part(0), &[from.part(0)])? {
+            // SAFETY: the launch names the two operands of the body, of which one is read and one updated.
             unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         }
         Ok(())

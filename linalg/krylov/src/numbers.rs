@@ -5,14 +5,18 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
+use zellige_cuda::CUDA;
 pub use zellige_kernels::formulas::REMEMBERED;
 pub(crate) use zellige_kernels::formulas::word::OWN;
 use zellige_kernels::formulas::word::{GOAL, HISTORY, LIMIT, RESIDUAL, STATE, STEPS};
 use zellige_kernels::formulas::{begin, end_unless_positive, step};
-use zellige_runtime::{Handle, Read, Update, read, update};
+use zellige_runtime::codelet::DeviceTable;
+use zellige_runtime::{
+    Codelet, Cpu, Handle, Operands, Read, Submit, TaskContext, TaskError, Update, read, update,
+};
 
 use crate::error::Error;
-use crate::executor::Executor;
+use crate::executor::{Executor, Replay};
 use crate::scalar::Scalar;
 
 /// How a method stands.
@@ -105,6 +109,50 @@ impl<E: Scalar> NumbersHandle<E> {
             columns_of_mut(words, columns).enumerate().for_each(|(c, numbers)| at(c, numbers));
         };
         rt.change(&self.words, Box::new(each))
+    }
+
+    /// Another one, and a graph that copies these numbers to it where they are.
+    ///
+    /// # Errors
+    /// What went wrong in tasks on them.
+    pub(crate) fn copied<'r>(&self, rt: &'r dyn Executor) -> Result<(Self, Replay<'r>), Error> {
+        let mut len = 0;
+        rt.look(&self.words, &mut |words| len = words.len())?;
+        let copy = NumbersHandle { words: rt.words_on(0, vec![0.0; len]), ..self.clone() };
+        let graph = rt.record(|graph| {
+            graph.codelet(Copied, (self.read(), copy.update())).submit()?;
+            Ok(())
+        })?;
+        Ok((copy, graph))
+    }
+}
+
+/// Copies numbers, on a GPU where they are there.
+pub(crate) struct Copied;
+
+impl Codelet for Copied {
+    type Operands = (Read<Vec<f64>>, Update<Vec<f64>>);
+
+    fn name(&self) -> &'static str {
+        "numbers.copy"
+    }
+
+    fn cpu(
+        &self,
+        (from, to): <Self::Operands as Operands>::Views<'_, Cpu>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        to.copy_from_slice(from);
+        Ok(())
+    }
+
+    /// Reads nothing that is known at the ends of other tasks.
+    fn needs_ends(&self) -> bool {
+        false
+    }
+
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
 }
 

@@ -344,14 +344,14 @@ pub fn fault_here(driver: &Arc<dyn Driver>, number: u32) -> Result<String, Failu
 #[cfg(test)]
 mod tests {
     use zellige_gpu::{Compute, Factors, Gemm, Transpose};
-    use zellige_kernels::cuda::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
+    use zellige_kernels::cuda::{DISTANCE_SOURCES, SELL_SOURCES, SOURCES, SPARSE_SOURCES};
     use zellige_tor::covariance::device::SOURCE;
 
     use super::*;
 
     /// With every kernel of the command.
     fn twins() -> Option<zellige_gpu::mock::MockBuilder> {
-        let all = [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
+        let all = [SOURCES, SELL_SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
         zellige_twins::mock(all.chain([&SOURCE]))
     }
 
@@ -420,7 +420,8 @@ mod tests {
                 }
             }
         };
-        let all = [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten().chain([&SOURCE]);
+        let all =
+            [SOURCES, SELL_SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten().chain([&SOURCE]);
         let Some(twins) = zellige_twins::mock_with_wrong_products(all, change) else { return };
         let driver: Arc<dyn Driver> = Arc::new(twins.build());
         let gpu = Gpu::new(driver, 0);

@@ -120,7 +120,12 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
         let Recorded { rt, ref numbers, ref begin, ref steps, per_graph, ref finish, .. } = *self;
         self::begin(rt, begin, numbers, limits)?;
-        let mut ended = run_each(rt, numbers, limits, logs, REMEMBERED / per_graph, &mut |_, _| steps.run())?;
+        let copies = match rt.goes_at_once(self.residual.space().bytes(1)) {
+            true => Some(Copies::new(rt, numbers)?),
+            false => None,
+        };
+        let most_ahead = REMEMBERED / per_graph;
+        let mut ended = run_looking(rt, numbers, copies, limits, logs, most_ahead, &mut |_, _| steps.run())?;
         if let Some(gate) = &self.gate {
             let updates = gate.look(rt, |_, gate| gate.real(REPLACED) as usize)?;
             ended.iter_mut().zip(updates).for_each(|(ended, updates)| ended.updates = updates);
@@ -145,8 +150,31 @@ pub fn run_each<E: Scalar>(
     most_ahead: usize,
     submit: &mut dyn FnMut(usize, f64) -> Result<(), Error>,
 ) -> Result<Vec<Ended>, Error> {
+    let ahead = Ahead { most: most_ahead, in_all: usize::MAX, copies: None };
+    run_looking(rt, numbers, ahead, limits, logs, submit)
+}
+
+/// What is submitted before the host looks.
+struct Ahead<'r, E: Scalar> {
+    /// So many submissions at most.
+    most: usize,
+    /// Those after which every column has made its steps, or nearly.
+    in_all: usize,
+    /// With copies the host looks at those of the steps before the last ones: a GPU does not wait until it has looked.
+    copies: Option<Copies<'r, E>>,
+}
+
+/// As [`run_each`].
+fn run_looking<E: Scalar>(
+    rt: &dyn Executor,
+    numbers: &NumbersHandle<E>,
+    Ahead { most, in_all, mut copies }: Ahead<'_, E>,
+    limits: &Limits<'_>,
+    logs: &mut [&mut dyn Logger],
+    submit: &mut dyn FnMut(usize, f64) -> Result<(), Error>,
+) -> Result<Vec<Ended>, Error> {
     let mut seen = vec![0; numbers.columns()];
-    let mut look = || {
+    let mut look = |numbers: &NumbersHandle<E>| {
         numbers.look(rt, |c, numbers| {
             numbers.residuals_from(seen[c]).for_each(|residual| logs[c].step(residual));
             seen[c] = numbers.steps();
@@ -154,21 +182,54 @@ pub fn run_each<E: Scalar>(
             Ended { state, steps, residual, updates: 0, begun: None }
         })
     };
-    let (mut ahead, mut submitted, mut ended) = (1, 0, look()?);
+    let (mut ahead, mut submitted, mut ended) = (1, 0, look(numbers)?);
     while ended.iter().any(|ended| ended.state == State::Running) {
         let start = Instant::now();
-        for _ in 0..ahead {
+        for _ in 0..ahead.min(in_all.saturating_sub(submitted).max(1)) {
             submit(submitted, ended[0].residual)?;
             submitted += 1;
         }
-        ended = look()?;
+        match copies.as_mut().filter(|_| submitted < in_all) {
+            None => ended = look(numbers)?,
+            Some(copies) => {
+                if let Some(before) = copies.next()? {
+                    ended = look(before)?;
+                }
+            }
+        }
         let [is_late, is_soon] = agree(rt, [(limits.is_late)(), start.elapsed() < BETWEEN_LOOKS / 2])?;
         if is_late {
             break;
         }
-        ahead = if is_soon { (2 * ahead).min(most_ahead) } else { (ahead / 2).max(1) };
+        ahead = if is_soon { (2 * ahead).min(most) } else { (ahead / 2).max(1) };
+    }
+    if copies.is_some() {
+        ended = look(numbers)?;
     }
     Ok(ended)
+}
+
+/// Copies of a method's numbers, made in turn.
+struct Copies<'r, E: Scalar> {
+    copies: [(NumbersHandle<E>, Replay<'r>); 2],
+    made: usize,
+}
+
+impl<'r, E: Scalar> Copies<'r, E> {
+    fn new(rt: &'r dyn Executor, numbers: &NumbersHandle<E>) -> Result<Self, Error> {
+        Ok(Copies { copies: [numbers.copied(rt)?, numbers.copied(rt)?], made: 0 })
+    }
+
+    /// Has one made behind all that was submitted; the one before it, if there is one.
+    fn next(&mut self) -> Result<Option<&NumbersHandle<E>>, Error> {
+        let [(_, graph), (before, _)] = match self.made % 2 {
+            0 => [&self.copies[0], &self.copies[1]],
+            _ => [&self.copies[1], &self.copies[0]],
+        };
+        graph.run()?;
+        self.made += 1;
+        Ok((self.made > 1).then_some(before))
+    }
 }
 
 /// What the first rank's clock says.

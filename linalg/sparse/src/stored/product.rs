@@ -9,7 +9,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use zellige_cuda::{CUDA, GpuTask};
-use zellige_kernels::cuda::{Loaded, PARTS, PanelAt, SPARSE_SOURCES, VectorParts, gather, sell_product};
+use zellige_kernels::cuda::{
+    Loaded, PARTS, PanelAt, SELL_SOURCES, SPARSE_SOURCES, VectorParts, gather, sell_product,
+};
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
 use zellige_krylov::Scalar;
 use zellige_krylov::method::grains::dots;
@@ -138,7 +140,7 @@ impl Product {
 
     fn cuda(&self, (s, rows, x, y): Views<'_, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
-        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
+        let load = |sources| Loaded::shared(gpu.driver(), gpu.gpu(), sources);
         let mut panels = Vec::with_capacity(y.len());
         for (rows, y) in rows.iter().zip(&y) {
             let (outline, (y, y_bytes)) = (*rows.header(), y.part(0));
@@ -153,6 +155,7 @@ impl Product {
             let bytes = at.iter().map(|part| part.1).sum();
             let whole = (gpu.scratch(bytes)?.at, bytes);
             for launch in gather(whole, &at)? {
+                let kernels = load(SPARSE_SOURCES)?;
                 // SAFETY: the launch names memory of the body's operands, which it reads, and its working
                 // space.
                 unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
@@ -162,6 +165,8 @@ impl Product {
         let x = VectorParts { first: self.first, at: &at };
         // The kernel looks at the numbers of one column: several are multiplied even where all are done.
         let numbers = (self.columns == 1).then_some(s.part(0).0);
+        let edge = panels.first().map_or(1, |panel| panel.outline.edge());
+        let kernels = load(&SELL_SOURCES[edge - 1..edge])?;
         for panels in panels.chunks(PARTS) {
             let launch = sell_product(panels, self.count, &x, numbers)?;
             // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y`

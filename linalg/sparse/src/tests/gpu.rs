@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zellige_cuda::Gpu;
-use zellige_kernels::cuda::SPARSE_SOURCES;
+use zellige_kernels::cuda::{SELL_SOURCES, SPARSE_SOURCES};
 use zellige_runtime::{DeviceGraphs, RuntimeBuilder};
 
 use super::*;
@@ -29,7 +29,8 @@ fn on_gpu_with<T>(
     builder: RuntimeBuilder,
     compute: impl FnOnce(&Runtime) -> Result<T, Error>,
 ) -> Result<Option<T>, Error> {
-    let Some(mock) = zellige_twins::mock(SPARSE_SOURCES) else { return Ok(None) };
+    let sources: Vec<_> = SELL_SOURCES.iter().chain(SPARSE_SOURCES).copied().collect();
+    let Some(mock) = zellige_twins::mock(&sources) else { return Ok(None) };
     let mock = Arc::new(mock.seed(5).build());
     let found = compute(&builder.device(Gpu::new(mock.clone(), 0).memory(memory)).build()?)?;
     assert_eq!(mock.violations(), [] as [String; 0]);
