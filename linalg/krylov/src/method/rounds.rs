@@ -124,8 +124,9 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
             true => Some(Copies::new(rt, numbers)?),
             false => None,
         };
-        let most_ahead = REMEMBERED / per_graph;
-        let mut ended = run_looking(rt, numbers, copies, limits, logs, most_ahead, &mut |_, _| steps.run())?;
+        let most_steps = limits.columns.iter().flatten().map(|limit| limit.steps).max().unwrap_or(0);
+        let ahead = Ahead { most: REMEMBERED / per_graph, in_all: most_steps.div_ceil(per_graph), copies };
+        let mut ended = run_looking(rt, numbers, ahead, limits, logs, &mut |_, _| steps.run())?;
         if let Some(gate) = &self.gate {
             let updates = gate.look(rt, |_, gate| gate.real(REPLACED) as usize)?;
             ended.iter_mut().zip(updates).for_each(|(ended, updates)| ended.updates = updates);
