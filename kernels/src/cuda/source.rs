@@ -70,7 +70,7 @@ pub const SOURCES: &[Source] = &[
 /// What sparse solvers need, apart from the others since it takes as long to compile as all of them together.
 pub const SPARSE_SOURCES: &[Source] = &[SELL, VECTORS, FORMULAS, GATHER];
 
-const VECTORS: Source = source!("vectors", "zellige_vectors");
+const VECTORS: Source = source!("vectors", "zellige_vectors", "zellige_vectors_complex");
 
 const FORMULAS: Source = source!("formulas", "zellige_formulas");
 
