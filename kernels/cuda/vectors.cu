@@ -9,6 +9,10 @@
 //   a sum           the vector x; from bit 8 on y, or CHANGE for the difference between x and what it was before;
 //                   from bit 16 on which change that is; from bit 20 on the place of the sum
 //
+// Numbers are real, or complex. Then each of the method's numbers and of the sums is two, the first vector of a
+// sum is conjugated, and there are no diagonals. As on the CPU nothing is multiplied by imaginary parts of the
+// coefficients of an assignment where all of them are zero, for 1, 2 and 4 columns.
+//
 // Products and sums are not fused, and have the CPU's order (zellige_kernels::vectors): terms from left to right;
 // row r of a grain goes to lane r % 32, lanes are added to lanes 16, 8, 4, 2, 1 behind; what lies behind the last 32
 // whole rows is added up by itself and comes last.
@@ -19,9 +23,8 @@
 // task took 160 us on an H200, of any number of rows.
 
 #define LANES 32
-#define THREADS 512            // of a block, at most: whole warps
-#define ROWS 4                 // of a thread, whose loads go together
-#define STAGE (THREADS * ROWS) // rows at a time, at most
+#define THREADS 512 // of a block, at most: whole warps; of complex numbers half of them
+#define ROWS 4      // of a thread, whose loads go together
 #define WORDS 64
 #define CONSTANTS 8
 #define VECTORS 16
@@ -31,15 +34,78 @@
 #define SUMS 32
 #define POINTERS 384 // of all parts
 
+struct Complex {
+    double re, im;
+};
+
+__device__ inline Complex operator+(Complex x, Complex y)
+{
+    return {x.re + y.re, x.im + y.im};
+}
+
+__device__ inline Complex operator-(Complex x, Complex y)
+{
+    return {x.re - y.re, x.im - y.im};
+}
+
+__device__ inline Complex operator-(Complex x)
+{
+    return {-x.re, -x.im};
+}
+
+// What differs between the two kinds of numbers.
+template <class E>
+struct Numbers;
+
+template <>
+struct Numbers<double> {
+    static const u32 MOST_THREADS = THREADS;
+
+    __device__ static inline double real(double x) { return x; }
+    // What the sum of the last rows begins with.
+    __device__ static inline double nothing() { return -0.0; }
+    __device__ static inline bool has_imaginary(double) { return false; }
+    __device__ static inline double scaled(double a, double d) { return a * d; }
+    __device__ static inline double times(double a, double x, bool) { return a * x; }
+    __device__ static inline double product(double x, double y) { return x * y; }
+};
+
+template <>
+struct Numbers<Complex> {
+    static const u32 MOST_THREADS = THREADS / 2;
+
+    __device__ static inline Complex real(double x) { return {x, 0.0}; }
+    __device__ static inline Complex nothing() { return {0.0, 0.0}; }
+    __device__ static inline bool has_imaginary(Complex x) { return x.im != 0.0; }
+    __device__ static inline Complex scaled(Complex a, Complex) { return a; }
+
+    __device__ static inline Complex times(Complex a, Complex x, bool is_real)
+    {
+        if (is_real)
+            return {a.re * x.re, a.re * x.im};
+        return {a.re * x.re - a.im * x.im, a.re * x.im + a.im * x.re};
+    }
+
+    // With the conjugate of x.
+    __device__ static inline Complex product(Complex x, Complex y)
+    {
+        return {x.re * y.re + x.im * y.im, x.re * y.im - x.im * y.re};
+    }
+};
+
+template <class E>
 struct Shared {
     u32 words[WORDS], terms[TERMS], count; // of terms
-    double constants[CONSTANTS], coefficients[TERMS];
-    double *vectors[VECTORS + 1]; // and the sums
-    double products[STAGE], lanes[SUMS * LANES], rest[SUMS];
+    double constants[CONSTANTS];
+    E coefficients[TERMS];
+    bool is_real[TERMS];     // of a term, that its coefficients for all columns are
+    E *vectors[VECTORS + 1]; // and the sums
+    E products[Numbers<E>::MOST_THREADS * ROWS], lanes[SUMS * LANES], rest[SUMS];
 };
 
 // The words of all terms, in their order; how many there are.
-__device__ inline u32 terms_of(Shared &s, u32 assignments)
+template <class E>
+__device__ inline u32 terms_of(Shared<E> &s, u32 assignments)
 {
     u32 word = 0, count = 0;
     for (u32 a = 0; a < assignments; a++) {
@@ -51,10 +117,34 @@ __device__ inline u32 terms_of(Shared &s, u32 assignments)
 }
 
 // The coefficient of a term, for the column whose numbers these are.
-__device__ inline double coefficient(const Shared &s, u32 term, const double *numbers)
+template <class E>
+__device__ inline E coefficient(const Shared<E> &s, u32 term, const double *numbers)
 {
     u32 kind = term >> 16 & 3, which = term >> 18;
-    return kind == 0 ? s.constants[which] : kind == 1 ? numbers[which] : -numbers[which];
+    const E *own = (const E *)numbers;
+    return kind == 0 ? Numbers<E>::real(s.constants[which]) : kind == 1 ? own[which] : -own[which];
+}
+
+// Whether the coefficients of a term are real for all columns, whose numbers are `stride` apart.
+template <class E>
+__device__ inline bool has_real_coefficients(const Shared<E> &s, u32 term, const double *numbers, u32 stride,
+                                             u32 columns)
+{
+    bool is_real = columns == 1 || columns == 2 || columns == 4;
+    for (u32 c = 0; sizeof(E) > sizeof(double) && is_real && c < columns; c++)
+        is_real = !Numbers<E>::has_imaginary(coefficient(s, term, numbers + (u64)c * stride));
+    return is_real;
+}
+
+// Whether a number of the method's own, by which columns are left alone, is not 0.
+template <class E>
+__device__ inline bool is_left_alone(const double *own, u32 unless)
+{
+    u32 words = sizeof(E) / sizeof(double);
+    for (u32 word = 0; unless != 0 && word < words; word++)
+        if (own[(unless - 1) * words + word] != 0.0)
+            return true;
+    return false;
 }
 
 // A thread's rows of a stage, of one column: every `step`-th from `row` on.
@@ -67,34 +157,43 @@ struct Rows {
 };
 
 // Numbers of a vector; without one where there is no row.
-__device__ inline void load(const double *v, const Rows &rows, double (&x)[ROWS])
+template <class E>
+__device__ inline void load(const E *v, const Rows &rows, E (&x)[ROWS])
 {
 #pragma unroll
     for (u32 q = 0; q < ROWS; q++)
-        x[q] = rows.has(q) ? v[rows.at(q)] : 0.0;
+        x[q] = rows.has(q) ? v[rows.at(q)] : Numbers<E>::real(0.0);
 }
 
 // All assignments for a thread's rows.
-__device__ inline void assign(const Shared &s, u32 assignments, const Rows &rows)
+template <class E>
+__device__ inline void assign(const Shared<E> &s, u32 assignments, const Rows &rows)
 {
     u32 word = 0, term = 0;
     const Rows of_diagonal = {rows.row, rows.end, rows.step, 1, 0};
     for (u32 a = 0; a < assignments; a++) {
         u32 head = s.words[word++], terms = head >> 8;
-        double sum[ROWS] = {0.0, 0.0, 0.0, 0.0};
+        bool is_real = true;
+        for (u32 t = 0; t < terms; t++)
+            is_real = is_real && s.is_real[term + t];
+        E sum[ROWS];
+#pragma unroll
+        for (u32 q = 0; q < ROWS; q++)
+            sum[q] = Numbers<E>::real(0.0);
         for (u32 t = 0; t < terms; t++) {
             u32 about = s.words[word++], diagonal = about >> 8 & 255;
-            double factor = s.coefficients[term++], x[ROWS], d[ROWS];
+            E factor = s.coefficients[term++], x[ROWS], d[ROWS];
             load(s.vectors[about & 255], rows, x);
             if (diagonal != 0)
                 load(s.vectors[diagonal - 1], of_diagonal, d);
 #pragma unroll
             for (u32 q = 0; q < ROWS; q++) {
-                double product = (diagonal != 0 ? factor * d[q] : factor) * x[q];
+                E scaled = diagonal != 0 ? Numbers<E>::scaled(factor, d[q]) : factor;
+                E product = Numbers<E>::times(scaled, x[q], is_real);
                 sum[q] = t == 0 ? product : sum[q] + product;
             }
         }
-        double *target = s.vectors[head & 255];
+        E *target = s.vectors[head & 255];
 #pragma unroll
         for (u32 q = 0; q < ROWS; q++)
             if (rows.has(q))
@@ -103,32 +202,34 @@ __device__ inline void assign(const Shared &s, u32 assignments, const Rows &rows
 }
 
 // The products of a sum for a thread's rows.
-__device__ inline void multiply(const Shared &s, u32 about, const double (&old)[CHANGES][ROWS], const Rows &rows,
-                                double (&products)[ROWS])
+template <class E>
+__device__ inline void multiply(const Shared<E> &s, u32 about, const E (&old)[CHANGES][ROWS], const Rows &rows,
+                                E (&products)[ROWS])
 {
     u32 y = about >> 8 & 255, k = about >> 16 & 15;
-    double a[ROWS], b[ROWS];
+    E a[ROWS], b[ROWS];
     load(s.vectors[about & 255], rows, a);
     if (y != CHANGE)
         load(s.vectors[y], rows, b);
 #pragma unroll
     for (u32 q = 0; q < ROWS; q++)
-        products[q] = a[q] * (y != CHANGE ? b[q] : a[q] - (k == 0 ? old[0][q] : old[1][q]));
+        products[q] = Numbers<E>::product(a[q], y != CHANGE ? b[q] : a[q] - (k == 0 ? old[0][q] : old[1][q]));
 }
 
 // Adds the products of a stage of so many rows to the lanes of a sum; those that are no whole 32 come last.
-__device__ inline void add(Shared &s, u32 sum, u32 lane, u32 rows)
+template <class E>
+__device__ inline void add(Shared<E> &s, u32 sum, u32 lane, u32 rows)
 {
     u32 whole = rows / LANES * LANES;
-    double total = s.lanes[sum * LANES + lane];
+    E total = s.lanes[sum * LANES + lane];
 #pragma unroll 8
     for (u32 i = lane; i < whole; i += LANES)
-        total += s.products[i];
+        total = total + s.products[i];
     s.lanes[sum * LANES + lane] = total;
     if (lane == 0) {
-        double rest = -0.0;
+        E rest = Numbers<E>::nothing();
         for (u32 i = whole; i < rows; i++)
-            rest += s.products[i];
+            rest = rest + s.products[i];
         s.rest[sum] = rest;
     }
 }
@@ -144,7 +245,7 @@ __device__ inline void add(Shared &s, u32 sum, u32 lane, u32 rows)
 #define WORD(p, q) , u32 w##p##q
 #define CONSTANT(p, q) , double c##p##q
 #define OF_PART(p, q) , u32 r##p##q
-#define POINTER(p, q) , double *v##p##q
+#define POINTER(p, q) , void *v##p##q
 #define ENTER_WORD(p, q) shared.words[quaternary(p##q)] = w##p##q;
 #define ENTER_CONSTANT(p, q) shared.constants[quaternary(p##q)] = c##p##q;
 #define ROWS_CASE(p, q)                                                                                      \
@@ -162,52 +263,19 @@ __device__ constexpr u32 quaternary(u32 digits)
     return digits < 10 ? 0 : quaternary(digits / 10) * 4 + digits % 10;
 }
 
-// numbers: `stride` for each column, the first of which is 0 while the method goes on, the method's own from `own`
-// on. Nothing is done for columns for which number `unless - 1` is not 0. Of each part (blockIdx.z) the rows, and one
-// behind the other `vectors` pointers and that to its sums, [grain][column][width].
-extern "C" __global__ void __launch_bounds__(THREADS)
-    zellige_vectors(u32 columns, u32 grain, u32 stride, u32 own, u32 unless, u32 width, u32 assignments, u32 dots,
-                    u32 first_dot, u32 vectors, const double *numbers EVERY_WORD(WORD) EVERY_CONSTANT(CONSTANT)
-                        EVERY_PART(OF_PART) EVERY_POINTER(POINTER))
+// Everything for a grain and column, once its program is there.
+template <class E>
+__device__ inline void run(Shared<E> &shared, u64 begin, u64 end, u32 columns, u32 width, u32 assignments,
+                           u32 dots, u32 first_dot, u32 vectors)
 {
-    __shared__ Shared shared;
-    u32 column = blockIdx.y, t = threadIdx.x, threads = blockDim.x, stage = threads * ROWS, rows = 0;
-    switch (blockIdx.z) {
-        EVERY_PART(ROWS_CASE)
-    }
-    u64 begin = (u64)blockIdx.x * grain, end = begin + grain;
-    end = end < rows ? end : rows;
-    if (begin >= end)
-        return;
-    const double *of_column = numbers + (u64)column * stride;
-    if (of_column[0] != 0.0 || (unless != 0 && of_column[own + unless - 1] != 0.0))
-        return;
-    if (t == 0) {
-        EVERY_WORD(ENTER_WORD)
-        EVERY_CONSTANT(ENTER_CONSTANT)
-        shared.count = terms_of(shared, assignments);
-    }
-    // Every block has a warp.
-    if (t <= vectors) {
-        double *pointer = 0;
-        switch (blockIdx.z * (vectors + 1) + t) {
-            EVERY_POINTER(POINTER_CASE)
-        }
-        shared.vectors[t] = pointer;
-    }
-    for (u32 i = t; i < dots * LANES; i += threads)
-        shared.lanes[i] = 0.0;
-    __syncthreads();
-    if (t < shared.count)
-        shared.coefficients[t] = coefficient(shared, shared.terms[t], of_column + own);
-    __syncthreads();
+    u32 column = blockIdx.y, t = threadIdx.x, threads = blockDim.x, stage = threads * ROWS;
     const u32 *sum_words = shared.words + first_dot;
     for (u64 first = begin; first < end; first += stage) {
         Rows mine = {first + t, end, threads, columns, column};
-        double old[CHANGES][ROWS];
+        E old[CHANGES][ROWS];
         for (u32 d = 0; d < dots; d++)
             if ((sum_words[d] >> 8 & 255) == CHANGE) {
-                const double *x = shared.vectors[sum_words[d] & 255];
+                const E *x = shared.vectors[sum_words[d] & 255];
                 if ((sum_words[d] >> 16 & 15) == 0)
                     load(x, mine, old[0]);
                 else
@@ -215,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         assign(shared, assignments, mine);
         for (u32 d = 0; d < dots; d++) {
-            double products[ROWS];
+            E products[ROWS];
             multiply(shared, sum_words[d], old, mine, products);
             // Those of the sum before have been added.
             __syncthreads();
@@ -231,10 +299,60 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (u32 half = LANES / 2; half > 0; half /= 2) {
         for (u32 i = t; i < dots * LANES; i += threads)
             if (i % LANES < half)
-                shared.lanes[i] += shared.lanes[i + half];
+                shared.lanes[i] = shared.lanes[i] + shared.lanes[i + half];
         __syncthreads();
     }
     if (t < dots)
         shared.vectors[vectors][((u64)blockIdx.x * columns + column) * width + (sum_words[t] >> 20)] =
             shared.lanes[t * LANES] + shared.rest[t];
 }
+
+// numbers: `stride` for each column, the first of which is 0 while the method goes on, the method's own from `own`
+// on. Nothing is done for columns for which number `unless - 1` is not 0. Of each part (blockIdx.z) the rows, and one
+// behind the other `vectors` pointers and that to its sums, [grain][column][width].
+#define VECTORS_OF(name, E)                                                                                  \
+    extern "C" __global__ void __launch_bounds__(Numbers<E>::MOST_THREADS)                                   \
+        name(u32 columns, u32 grain, u32 stride, u32 own, u32 unless, u32 width, u32 assignments, u32 dots,  \
+             u32 first_dot, u32 vectors, const double *numbers EVERY_WORD(WORD) EVERY_CONSTANT(CONSTANT)     \
+                 EVERY_PART(OF_PART) EVERY_POINTER(POINTER))                                                 \
+    {                                                                                                        \
+        __shared__ Shared<E> shared;                                                                         \
+        u32 t = threadIdx.x, threads = blockDim.x, rows = 0;                                                 \
+        switch (blockIdx.z) {                                                                                \
+            EVERY_PART(ROWS_CASE)                                                                            \
+        }                                                                                                    \
+        u64 begin = (u64)blockIdx.x * grain, end = begin + grain;                                            \
+        end = end < rows ? end : rows;                                                                       \
+        if (begin >= end)                                                                                    \
+            return;                                                                                          \
+        const double *of_column = numbers + (u64)blockIdx.y * stride;                                        \
+        if (of_column[0] != 0.0 || is_left_alone<E>(of_column + own, unless))                                \
+            return;                                                                                          \
+        if (t == 0) {                                                                                        \
+            EVERY_WORD(ENTER_WORD)                                                                           \
+            EVERY_CONSTANT(ENTER_CONSTANT)                                                                   \
+            shared.count = terms_of(shared, assignments);                                                    \
+        }                                                                                                    \
+        /* Another warp than the first, where there is one. */                                               \
+        u32 which = t >= LANES ? t - LANES : t + threads - LANES;                                            \
+        if (which <= vectors) {                                                                              \
+            void *pointer = 0;                                                                               \
+            switch (blockIdx.z * (vectors + 1) + which) {                                                    \
+                EVERY_POINTER(POINTER_CASE)                                                                  \
+            }                                                                                                \
+            shared.vectors[which] = (E *)pointer;                                                            \
+        }                                                                                                    \
+        for (u32 i = t; i < dots * LANES; i += threads)                                                      \
+            shared.lanes[i] = Numbers<E>::real(0.0);                                                         \
+        __syncthreads();                                                                                     \
+        if (t < shared.count) {                                                                              \
+            u32 term = shared.terms[t];                                                                      \
+            shared.coefficients[t] = coefficient(shared, term, of_column + own);                             \
+            shared.is_real[t] = has_real_coefficients(shared, term, numbers + own, stride, columns);         \
+        }                                                                                                    \
+        __syncthreads();                                                                                     \
+        run(shared, begin, end, columns, width, assignments, dots, first_dot, vectors);                      \
+    }
+
+VECTORS_OF(zellige_vectors, double)
+VECTORS_OF(zellige_vectors_complex, Complex)

@@ -72,7 +72,7 @@ pub const SOURCES: &[Source] = &[
 /// What sparse solvers need besides products.
 pub const SPARSE_SOURCES: &[Source] = &[VECTORS, FORMULAS, GATHER];
 
-const VECTORS: Source = source!("vectors", "zellige_vectors");
+const VECTORS: Source = source!("vectors", "zellige_vectors", "zellige_vectors_complex");
 
 const FORMULAS: Source = source!("formulas", "zellige_formulas");
 

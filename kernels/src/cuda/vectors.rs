@@ -7,6 +7,7 @@ use super::launch::LaunchError;
 use super::sell::PARTS;
 
 const KERNEL: &str = "zellige_vectors";
+const OF_COMPLEX: &str = "zellige_vectors_complex";
 
 /// What the kernel takes as arguments, at most.
 const WORDS: usize = 64;
@@ -18,7 +19,7 @@ const SUMS: usize = 32;
 const POINTERS: usize = 384;
 /// In place of a vector: the change of the other one.
 const CHANGE: u32 = 255;
-/// Threads of a block, which is a grain and column: as many as have rows.
+/// Threads of a block, which is a grain and column: as many as have rows. Complex numbers take half of the most.
 const THREADS: [u32; 3] = [32, 128, 512];
 /// Rows of a thread at a time.
 const ROWS: usize = 4;
@@ -44,12 +45,21 @@ pub struct VectorProgram {
     constants: Vec<f64>,
     sums: Vec<u32>,
     changes: usize,
+    /// Whether numbers are complex, and whether there are diagonals.
+    is_complex: bool,
+    has_diagonals: bool,
     /// One more than the largest place, and than the largest index of a number or a sum.
     vectors: usize,
     indices: usize,
 }
 
 impl VectorProgram {
+    /// A program for complex numbers, each its real part and its imaginary part; so are the method's own numbers and
+    /// the sums, and constants are real. There are no diagonals, and a sum conjugates its first vector.
+    pub fn complex() -> Self {
+        VectorProgram { is_complex: true, ..VectorProgram::default() }
+    }
+
     /// `target = sum of factor * diagonal_i * v_i` over terms of a factor, a diagonal, if there is one, and a vector.
     pub fn assign(
         &mut self,
@@ -67,6 +77,7 @@ impl VectorProgram {
                 Factor::Negative(at) => (2, at),
             };
             self.indices = self.indices.max(which + 1);
+            self.has_diagonals |= diagonal.is_some();
             let diagonal = diagonal.map_or(0, |diagonal| self.place(diagonal) + 1);
             let word = self.place(vector) | diagonal << 8 | kind << 16 | (which as u32) << 18;
             self.assignments.push(word);
@@ -97,6 +108,7 @@ impl VectorProgram {
             && self.sums.len() <= SUMS
             && self.vectors <= VECTORS
             && self.indices <= 1 << 12
+            && !(self.is_complex && self.has_diagonals)
     }
 
     fn place(&mut self, vector: usize) -> u32 {
@@ -190,8 +202,9 @@ fn check(program: &VectorProgram, at: &VectorsAt<'_>, part: &VectorPart<'_>) -> 
         return too_small("the number of vectors of a part", got as u64, vectors as u64);
     }
     let (read, updated) = part.vectors.split_at(at.read);
+    let bytes_of_number = if program.is_complex { 16 } else { 8 };
     // A diagonal has one column.
-    let least = 8 * part.rows as u64;
+    let least = bytes_of_number * part.rows as u64;
     if let Some(short) = read.iter().map(|at| at.1).find(|&bytes| bytes < least) {
         return too_small("a vector that is read (bytes)", short, least);
     }
@@ -201,7 +214,8 @@ fn check(program: &VectorProgram, at: &VectorsAt<'_>, part: &VectorPart<'_>) -> 
     }
     let sums_bytes = part.sums.map_or(0, |sums| sums.1);
     let grains = part.rows.div_ceil(at.grain);
-    let least = if program.sums.is_empty() { 0 } else { 8 * (grains * at.columns * at.width) as u64 };
+    let least =
+        if program.sums.is_empty() { 0 } else { bytes_of_number * (grains * at.columns * at.width) as u64 };
     if sums_bytes < least {
         return too_small("the sums (bytes)", sums_bytes, least);
     }
@@ -243,8 +257,10 @@ fn launch(program: &VectorProgram, at: &VectorsAt<'_>, parts: &[VectorPart<'_>])
     let grid = [grains.max(1), at.columns, parts.len()].map(|blocks| blocks as u32);
     let rows = parts.iter().map(|part| part.rows.min(at.grain)).max().unwrap_or(0);
     let all_have = |threads: &u32| rows <= ROWS * *threads as usize;
-    let threads = THREADS.into_iter().find(all_have).unwrap_or(THREADS[2]);
-    Launch { kernel: KERNEL, grid, block: [threads, 1, 1], args }
+    let most = if program.is_complex { THREADS[2] / 2 } else { THREADS[2] };
+    let threads = THREADS.into_iter().find(all_have).unwrap_or(most).min(most);
+    let kernel = if program.is_complex { OF_COMPLEX } else { KERNEL };
+    Launch { kernel, grid, block: [threads, 1, 1], args }
 }
 
 /// So many arguments, of which the last are fillers.

@@ -1,4 +1,4 @@
-//! Vector tasks and formulas on GPUs: of real vectors in float64, with the bits of the CPU.
+//! Vector tasks and formulas on GPUs: of vectors in float64, real or complex, with the bits of the CPU.
 //!
 //! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and nothing else.
 #![allow(unsafe_code)]
@@ -14,12 +14,20 @@ use zellige_runtime::{TaskContext, TaskError};
 use crate::formulas;
 use crate::numbers::{Copied, OWN};
 use crate::scalar::Scalar;
-use crate::vector_task::{Coefficient, Operand, Place, Program, Task, With};
+use crate::vector_task::{Coefficient, Operand, Place, PlacedTerm, Program, Task, With};
 
 /// The program as the kernel reads it; none where the kernel has no room for it, or for other numbers and storages.
 pub(crate) fn program_of<E: Scalar>(program: &Program<E>) -> Option<VectorProgram> {
     let is_plain = |operands: &[Operand<E>]| operands.iter().all(|one| one.storage.is_plain());
     if !E::HAS_KERNELS || !is_plain(&program.read) || !is_plain(&program.updated) {
+        return None;
+    }
+    let mut terms = program.assignments.iter().flat_map(|assignment| &assignment.terms);
+    let is_real = |term: &PlacedTerm<E>| match term.coefficient {
+        Coefficient::Constant(constant) => constant == E::from_real(constant.real()),
+        Coefficient::Number(_) | Coefficient::Negative(_) => true,
+    };
+    if !terms.all(is_real) {
         return None;
     }
     let at = |place: Place| match place {
@@ -31,7 +39,7 @@ pub(crate) fn program_of<E: Scalar>(program: &Program<E>) -> Option<VectorProgra
         Coefficient::Number(number) => Factor::Number(number),
         Coefficient::Negative(number) => Factor::Negative(number),
     };
-    let mut of_kernel = VectorProgram::default();
+    let mut of_kernel = if E::WORDS == 1 { VectorProgram::default() } else { VectorProgram::complex() };
     for assignment in &program.assignments {
         let terms = assignment.terms.iter();
         let terms = terms.map(|term| (factor(term.coefficient), term.diagonal.map(at), at(term.v)));

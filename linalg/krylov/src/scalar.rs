@@ -42,7 +42,7 @@ pub trait Scalar:
     /// How many 64-bit words a number has.
     const WORDS: usize = size_of::<Self>() / size_of::<f64>();
 
-    /// Whether there are kernels for GPUs: for `f64`.
+    /// Whether there are kernels for GPUs: for `f64` and complex numbers of it.
     const HAS_KERNELS: bool = false;
 
     /// The number with this real part.
@@ -170,6 +170,8 @@ impl Scalar for f64 {
 }
 
 impl Scalar for Complex<f64> {
+    const HAS_KERNELS: bool = true;
+
     fn from_real(real: f64) -> Self {
         Complex::new(real, 0.0)
     }

@@ -134,8 +134,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Ok(())
     }
 
-    /// Records a task that adds up the partial sums of each column that is not done, and runs the formulas that `record` records: on GPUs, too, where numbers
-    /// are real and there are not too many formulas.
+    /// Records a task that adds up the partial sums of each column that is not done, and runs the formulas
+    /// that `record` records: on GPUs, too, where there are not too many formulas.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].

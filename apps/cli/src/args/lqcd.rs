@@ -62,10 +62,12 @@ squares of the propagator's elements in each time slice. Propagators are not wri
 ",
     formats!(),
     "
-Exit code 5: a residual is above --tol.
+With --device cuda conjugate gradients in double stay on a GPU from the first step to the last, with the bits of
+the CPU; vectors in other formats are for CPU workers. Exit code 5: a residual is above --tol.
 
 Examples
   zellige lqcd invert small.lat --mass 0.05
+  zellige lqcd invert small.lat --mass 0.05 --device cuda
   zellige lqcd invert small.lat --mass 0.01 --precision double-int20 --gauge fp32 --report residuals.html
   zellige lqcd invert small.lat --action naive --mass 0.1 --tol 1e-12 --json result.json
   zellige lqcd invert small.lat --source point:0,0,0,4:1 --bc periodic"
@@ -123,7 +125,7 @@ pub enum Lqcd {
     #[command(after_long_help = SMEAR_EXAMPLES)]
     Smear(LqcdSmear),
     /// Compute the propagator of a staggered quark from a point, and its correlator.
-    #[command(after_long_help = INVERT_EXAMPLES)]
+    #[command(after_long_help = format!("{INVERT_EXAMPLES}\n\n{DEVICES}"))]
     Invert(Box<LqcdInvert>),
     /// Solve for several shifts in one Krylov space.
     #[command(after_long_help = MULTISHIFT_EXAMPLES)]
@@ -235,9 +237,6 @@ pub struct LqcdSystem {
     /// Most iterations for each right-hand side.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub max_steps: usize,
-    /// Number of CPU worker threads [default: one per core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
 }
 
 /// How it is solved.
@@ -309,6 +308,8 @@ pub struct LqcdInvert {
     #[command(flatten)]
     pub solver: LqcdSolver,
     #[command(flatten)]
+    pub execution: ExecutionArgs,
+    #[command(flatten)]
     pub outputs: RunOutputs,
 }
 
@@ -328,6 +329,9 @@ pub struct LqcdMultishift {
     /// Formats of the steps of each shift after those that all share [default: as --precision].
     #[arg(long, value_name = "FORMATS", help_heading = "Solver")]
     pub refine: Option<Mixed>,
+    /// Number of CPU worker threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     #[command(flatten)]
     pub outputs: RunOutputs,
 }
@@ -340,6 +344,9 @@ pub struct LqcdReproduce {
     pub what: Published,
     #[command(flatten)]
     pub system: LqcdSystem,
+    /// Number of CPU worker threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     #[command(flatten)]
     pub outputs: RunOutputs,
 }

@@ -2,11 +2,12 @@
 
 use zellige_app::text::digits;
 use zellige_lqcd::pipeline::results::InvertResult;
-use zellige_lqcd::pipeline::{Options, invert};
+use zellige_lqcd::pipeline::{Mixed, Options, invert};
 use zellige_lqcd::{files, report};
 
 use super::{failed, options};
-use crate::args::LqcdInvert;
+use crate::args::{Device, LqcdInvert};
+use crate::devices::{Devices, Needs};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::progress::Progress;
@@ -23,10 +24,16 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
         heavy_quark: args.heavy_quark_tol,
         ..options(&args.system)
     };
-    let rt = args.outputs.runtime(args.system.workers)?;
+    if args.execution.device != Device::Cpu && options.solver.formats() != Mixed::Double {
+        let problem = "GPUs compute with vectors in float64 only: take double";
+        return Err(CommandError::option("--precision", problem).into());
+    }
+    let devices = Devices::open(&args.execution, &Needs::default())?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::of(&rt));
     let (result, histories) = invert(&rt, &gauge, &options, &progress).map_err(failed)?;
     drop((progress, armed));
+    devices.done(&args.execution, &rt);
     let name = args.system.lattice.display().to_string();
     let (results, trace) = ([result], args.outputs.recorded(&rt)?);
     let page = || Ok(report::of_inverted(&name, &results[0], &histories));

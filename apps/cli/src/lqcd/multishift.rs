@@ -22,7 +22,7 @@ pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
     let options = Options { solver: args.solver.solver(Method::Cg), ..options(&args.system) };
     let refinement = Solver { precision: args.refine.unwrap_or(options.solver.precision), ..options.solver };
-    let rt = args.outputs.runtime(args.system.workers)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::of(&rt));
     let (result, histories) =
         multishift(&rt, &gauge, &options, &shifts, &refinement, &progress).map_err(failed)?;

@@ -18,7 +18,7 @@ use crate::{interrupt, out};
 /// tolerance is a result.
 pub fn run(args: &LqcdReproduce) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
-    let rt = args.outputs.runtime(args.system.workers)?;
+    let rt = args.outputs.runtime(args.workers)?;
     let (armed, progress) = (interrupt::cancels(rt.canceller()), Progress::new());
     let options = options(&args.system);
     let (result, histories) = reproduce(&rt, &gauge, args.what, &options, &progress).map_err(failed)?;

@@ -129,6 +129,7 @@ fn what_cannot_be_is_refused_by_name() {
         run(here, &words).expect(2).says(word);
     };
     refused("lqcd generate --size 4x4x4x5 -o b.lat", "even");
+    refused("lqcd invert a.lat --device cuda --precision double-half", "--precision");
     refused("lqcd dslash --size 4 --device cuda --precision half,fixed16-9/half/fp32", "compressed");
     refused("lqcd generate --size 4x4 -o b.lat", "--size");
     refused("lqcd generate --size 4 --beta nan -o b.lat", "--beta");

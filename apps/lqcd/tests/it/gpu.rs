@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use zellige_cuda::Gpu;
-use zellige_kernels::cuda::SITE_SOURCES;
+use zellige_kernels::cuda::{SITE_SOURCES, SPARSE_SOURCES};
 use zellige_kernels::sites::SiteFormat;
 use zellige_krylov::method::{NumbersHandle, Steps};
-use zellige_krylov::{MultiVector, Operator, multiply};
+use zellige_krylov::{Cg, MultiVector, Operator, Solve, Stop, multiply, solve};
 use zellige_lqcd::dslash::Dslash;
 use zellige_lqcd::normal::Normal;
 use zellige_lqcd::pipeline::dslash::{dslash, random_links};
@@ -23,7 +23,9 @@ fn on_gpus<T>(
     workers: usize,
     compute: impl FnOnce(&Runtime) -> Result<T, Error>,
 ) -> Result<Option<T>, Error> {
-    let Some(mock) = zellige_twins::mock(SITE_SOURCES) else { return Ok(None) };
+    let Some(mock) = zellige_twins::mock([SITE_SOURCES, SPARSE_SOURCES].into_iter().flatten()) else {
+        return Ok(None);
+    };
     let mock = Arc::new(mock.gpus(gpus).seed(5).build());
     let mut builder = Runtime::builder().workers(workers).gpu_only(true);
     for number in 0..gpus {
@@ -163,5 +165,34 @@ fn the_measurement_names_the_gpu() -> Result<(), Error> {
     let (on_gpu, on_cpu) = (on_gpu?, on_cpu?);
     assert!(on_gpu.device.contains("GPU 0") && on_gpu.nanoseconds > 0.0, "{on_gpu:?}");
     assert_eq!((on_gpu.bandwidth, &*on_cpu.device), (10.0, "cpu"));
+    Ok(())
+}
+
+/// In float64 conjugate gradients with the normal operator have the bits of the CPU, and no vector crosses
+/// the bus within a step: some hundred bytes of numbers do that the host looks at.
+#[test]
+fn conjugate_gradients_stay_on_the_gpu() -> Result<(), Error> {
+    let (host, geometry) = (Runtime::builder().workers(2).build()?, Geometry::new([4, 4, 6, 14])?);
+    assert!(geometry.space().parts() > 1);
+    let links = random_links(geometry, true, 2);
+    let solved = |rt: &Runtime, steps: usize| -> Result<_, Error> {
+        let (parity, boundary) = (Parity::Even, Boundary::Antiperiodic);
+        let a = Normal::new(rt, &links, 0.1, parity, boundary, Precision::DOUBLE);
+        let (b, mut x) = (field(geometry, 3), vec![C64::default(); geometry.half() * 3]);
+        let stop = [Stop::RelativeToRhs(1e-30), Stop::Steps(steps)];
+        let found = solve(&Solve::new(rt, &a), &Cg::default(), &b, &mut x, &stop[..], &mut ())?;
+        let nodes = rt.memory();
+        let devices = nodes.iter().filter(|node| node.device.is_some());
+        Ok((found.steps, bits(&x), devices.map(|node| node.bytes_in + node.bytes_out).sum::<u64>()))
+    };
+    let on_gpu = |steps| on_gpus(1, 1, |rt| solved(rt, steps));
+    let (Some((few, _, first)), Some((many, there, last))) = (on_gpu(12)?, on_gpu(24)?) else {
+        return Ok(());
+    };
+    let (made, here, _) = solved(&host, 24)?;
+    assert!(many == made && there == here);
+    let per_step = (last - first) / (many - few) as u64;
+    println!("{per_step} bytes in a step, {} in a vector", geometry.half() * 48);
+    assert!(per_step < 1024, "{per_step} bytes in a step");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 use zellige_gpu::Address;
 use zellige_kernels::cuda::{Factor, VectorPart, VectorProgram, VectorsAt, vector_task};
-use zellige_kernels::vectors::{LANES, accumulate, add_lanes, combine, scale_rows};
+use zellige_kernels::vectors::{LANES, accumulate, accumulate_complex, add_lanes, combine, scale_rows};
 
 use super::run;
 use super::tile::{assert_same, rng, same_f64};
@@ -148,6 +148,129 @@ fn bits_are_those_of_the_cpu() {
             assert_same(&part.updated[0], y, same_f64, &what);
             assert_same(&part.updated[1], z, same_f64, &what);
             assert_same(&part.sums, sums, same_f64, &what);
+        }
+    }
+}
+
+const GRAIN: usize = 1280;
+
+/// Real and imaginary part.
+type Pair = [f64; 2];
+
+fn pairs(words: &[f64]) -> &[Pair] {
+    words.as_chunks().0
+}
+
+fn plus([a, b]: Pair, [c, d]: Pair) -> Pair {
+    [a + c, b + d]
+}
+
+fn times([a, b]: Pair, [c, d]: Pair) -> Pair {
+    [a * c - b * d, a * d + b * c]
+}
+
+/// Of complex numbers, `y = 1 y - n0 a`, `z = n1 b + 3 y + z`, and sums `y . y`, `a . z`, and `z` times its change: with
+/// numbers that are real, and others.
+#[test]
+fn complex_bits_are_those_of_the_cpu() {
+    let (a, b, y, z) = (0, 1, 2, 3);
+    let mut program = VectorProgram::complex();
+    program.assign(y, [(Factor::Constant(1.0), None, y), (Factor::Negative(0), None, a)].into_iter());
+    let terms =
+        [(Factor::Number(1), None, b), (Factor::Constant(3.0), None, y), (Factor::Constant(1.0), None, z)];
+    program.assign(z, terms.into_iter());
+    program.dot(y, y, 4);
+    program.dot(a, z, 0);
+    program.dot_change(z, 2);
+    assert!(program.fits());
+    let stride = OWN + 4;
+    for (seed, (rows, columns)) in
+        (21..).zip([(1, 1), (31, 2), (32, 1), (100, 3), (1280, 1), (1281, 4), (3000, 2), (700, 8)])
+    {
+        for are_real in [true, false] {
+            let mut rng = rng(seed);
+            let mut vector = |numbers: usize| -> Vec<f64> {
+                (0..2 * numbers).map(|_| rng.random_range(-2.0..2.0)).collect()
+            };
+            let all: [Vec<f64>; 4] = std::array::from_fn(|_| vector(rows * columns));
+            let mut numbers: Vec<f64> = vector(columns * stride).split_off(columns * stride);
+            for numbers in numbers.chunks_exact_mut(stride) {
+                numbers[0] = 0.0;
+                if are_real {
+                    (numbers[OWN + 1], numbers[OWN + 3]) = (0.0, -0.0);
+                }
+            }
+            let number = |at: usize| -> Vec<Pair> {
+                numbers.chunks_exact(stride).map(|n| [n[OWN + 2 * at], n[OWN + 2 * at + 1]]).collect()
+            };
+            // What is combined with real factors goes another way, as on the CPU.
+            let combined = |y: &mut Vec<f64>, factors: &[Vec<Pair>], x: &[Option<&[f64]>]| {
+                if are_real && [1, 2, 4].contains(&columns) {
+                    let each = if columns == 1 { 1 } else { 2 };
+                    let factors: Vec<f64> =
+                        factors.iter().flatten().flat_map(|a| std::iter::repeat_n(a[0], each)).collect();
+                    return combine(y, each * columns, &factors, x);
+                }
+                let old = y.clone();
+                for (i, y) in y.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                    let term = |t: usize| times(factors[t][i % columns], pairs(x[t].unwrap_or(&old))[i]);
+                    *y = (1..x.len()).fold(term(0), |sum, t| plus(sum, term(t)));
+                }
+            };
+            let same = |value: f64| vec![[value, 0.0]; columns];
+            let [of_a, of_b, mut of_y, mut of_z] = all.clone();
+            let negative: Vec<Pair> = number(0).iter().map(|[re, im]| [-re, -im]).collect();
+            combined(&mut of_y, &[same(1.0), negative], &[None, Some(&of_a)]);
+            let before = of_z.clone();
+            combined(&mut of_z, &[number(1), same(3.0), same(1.0)], &[Some(&of_b), Some(&of_y), None]);
+            let change: Vec<f64> = of_z.iter().zip(&before).map(|(new, old)| new - old).collect();
+            let grains = rows.div_ceil(GRAIN);
+            let mut sums = vec![[f64::NAN; 2]; grains * columns * WIDTH];
+            for (grain, sums) in sums.chunks_exact_mut(columns * WIDTH).enumerate() {
+                for (at, x, y) in [(4, &of_y, &of_y), (0, &of_a, &of_z), (2, &of_z, &change)] {
+                    let here = 2 * grain * GRAIN * columns..2 * ((grain + 1) * GRAIN).min(rows) * columns;
+                    let (x, y) = (&x[here.clone()], &y[here]);
+                    let mut lanes = vec![0.0; 2 * LANES * columns];
+                    let whole = x.len() / lanes.len() * lanes.len();
+                    accumulate_complex(&x[..whole], &y[..whole], &mut lanes);
+                    let mut half = LANES * columns;
+                    while half > columns {
+                        half /= 2;
+                        (0..2 * half).for_each(|i| lanes[i] += lanes[2 * half + i]);
+                    }
+                    let (x, y) = (pairs(&x[whole..]), pairs(&y[whole..]));
+                    for c in 0..columns {
+                        let product = |i: usize| times([x[i][0], -x[i][1]], y[i]);
+                        let last = (c..x.len()).step_by(columns).map(product).fold([0.0; 2], plus);
+                        sums[c * WIDTH + at] = plus([lanes[2 * c], lanes[2 * c + 1]], last);
+                    }
+                }
+            }
+            let mut there = all;
+            let mut found = vec![f64::NAN; 2 * sums.len()];
+            let at = |v: &mut [f64]| (Address(v.as_mut_ptr().expose_provenance() as u64), 8 * v.len() as u64);
+            let [a, b, y, z] = &mut there;
+            let vectors = [at(a), at(b), at(y), at(z)];
+            let part = VectorPart { rows, vectors: &vectors, sums: Some(at(&mut found)) };
+            let at = VectorsAt {
+                columns,
+                grain: GRAIN,
+                numbers: at(&mut numbers).0,
+                stride,
+                own: OWN,
+                unless: None,
+                width: WIDTH,
+                read: 2,
+                updated: 2,
+                parts: &[part],
+            };
+            if !vector_task(&program, &at).unwrap().iter().all(|launch| run(launch, seed)) {
+                return;
+            }
+            let what = format!("{rows} rows, {columns} columns, real: {are_real}");
+            assert_same(&there[2], &of_y, same_f64, &what);
+            assert_same(&there[3], &of_z, same_f64, &what);
+            assert_same(&found, sums.as_flattened(), same_f64, &what);
         }
     }
 }
