@@ -354,5 +354,9 @@ __device__ inline void run(Shared<E> &shared, u64 begin, u64 end, u32 columns, u
         run(shared, begin, end, columns, width, assignments, dots, first_dot, vectors);                      \
     }
 
-VECTORS_OF(zellige_vectors, double)
+// A text for each kind of numbers.
+#if IS_COMPLEX
 VECTORS_OF(zellige_vectors_complex, Complex)
+#else
+VECTORS_OF(zellige_vectors, double)
+#endif

@@ -50,7 +50,7 @@ pub use gather::gather;
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
 pub use sell::{PARTS, PanelAt, VectorParts, sell_product};
-pub use source::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
+pub use source::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES, source_with};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use vectors::{Factor, VectorPart, VectorProgram, VectorsAt, vector_task};
 pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, PTX_ARCH, Source};

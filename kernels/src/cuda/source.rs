@@ -70,36 +70,34 @@ pub const SOURCES: &[Source] = &[
 ];
 
 /// What sparse solvers need besides products.
-pub const SPARSE_SOURCES: &[Source] = &[VECTORS, FORMULAS, GATHER];
-
-const VECTORS: Source = source!("vectors", "zellige_vectors", "zellige_vectors_complex");
-
-const FORMULAS: Source = source!("formulas", "zellige_formulas");
-
-const GATHER: Source = source!("gather", "zellige_gather");
+pub const SPARSE_SOURCES: &[Source] = &[
+    source!("vectors" of "vectors" with "\n#define IS_COMPLEX 0", "zellige_vectors"),
+    source!("vectors_complex" of "vectors" with "\n#define IS_COMPLEX 1", "zellige_vectors_complex"),
+    source!("formulas", "zellige_formulas"),
+    source!("gather", "zellige_gather"),
+];
 
 /// Products with sparse matrices of elements of 1 x 1 to 4 x 4 numbers: who has one kind need not compile the others.
-pub const SELL_SOURCES: &[Source; 4] = &[
+pub const SELL_SOURCES: &[Source] = &[
     source!("sell_1" of "sell" with "\n#define EDGE 1", "zellige_sell_1_1", "zellige_sell_1_2", "zellige_sell_1_4"),
     source!("sell_2" of "sell" with "\n#define EDGE 2", "zellige_sell_2_1", "zellige_sell_2_2", "zellige_sell_2_4"),
     source!("sell_3" of "sell" with "\n#define EDGE 3", "zellige_sell_3_1", "zellige_sell_3_2", "zellige_sell_3_4"),
     source!("sell_4" of "sell" with "\n#define EDGE 4", "zellige_sell_4_1", "zellige_sell_4_2", "zellige_sell_4_4"),
 ];
 
-/// What lattices need.
-pub const SITE_SOURCES: &[Source] = &[source!(
-    "dslash",
-    "zellige_dslash_fp64_in_fp64",
-    "zellige_dslash_fp32_in_fp64",
-    "zellige_dslash_fixed32_in_fp64",
-    "zellige_dslash_fixed24_in_fp64",
-    "zellige_dslash_fixed16_in_fp64",
-    "zellige_dslash_fp64_in_fp32",
-    "zellige_dslash_fp32_in_fp32",
-    "zellige_dslash_fixed32_in_fp32",
-    "zellige_dslash_fixed24_in_fp32",
-    "zellige_dslash_fixed16_in_fp32",
-)];
+/// What lattices need: a text for each kernel, since nobody needs all of them.
+pub const SITE_SOURCES: &[Source] = &[
+    source!("dslash_fp64_in_fp64" of "dslash" with "\n#define KERNEL 0", "zellige_dslash_fp64_in_fp64"),
+    source!("dslash_fp32_in_fp64" of "dslash" with "\n#define KERNEL 1", "zellige_dslash_fp32_in_fp64"),
+    source!("dslash_fixed32_in_fp64" of "dslash" with "\n#define KERNEL 2", "zellige_dslash_fixed32_in_fp64"),
+    source!("dslash_fixed24_in_fp64" of "dslash" with "\n#define KERNEL 3", "zellige_dslash_fixed24_in_fp64"),
+    source!("dslash_fixed16_in_fp64" of "dslash" with "\n#define KERNEL 4", "zellige_dslash_fixed16_in_fp64"),
+    source!("dslash_fp64_in_fp32" of "dslash" with "\n#define KERNEL 5", "zellige_dslash_fp64_in_fp32"),
+    source!("dslash_fp32_in_fp32" of "dslash" with "\n#define KERNEL 6", "zellige_dslash_fp32_in_fp32"),
+    source!("dslash_fixed32_in_fp32" of "dslash" with "\n#define KERNEL 7", "zellige_dslash_fixed32_in_fp32"),
+    source!("dslash_fixed24_in_fp32" of "dslash" with "\n#define KERNEL 8", "zellige_dslash_fixed24_in_fp32"),
+    source!("dslash_fixed16_in_fp32" of "dslash" with "\n#define KERNEL 9", "zellige_dslash_fixed16_in_fp32"),
+];
 
 /// What searches of a basis need.
 pub const DISTANCE_SOURCES: &[Source] = &[source!(
@@ -122,6 +120,16 @@ pub const DISTANCE_SOURCES: &[Source] = &[source!(
     "zellige_distance_answer",
     "zellige_distance_narrow",
 )];
+
+/// Of some sources the one with a kernel.
+///
+/// # Panics
+/// Without it.
+pub fn source_with(sources: &'static [Source], kernel: &str) -> &'static [Source] {
+    let at = sources.iter().position(|source| source.kernels.contains(&kernel));
+    let at = at.expect("a kernel of these sources");
+    &sources[at..=at]
+}
 
 #[cfg(test)]
 mod tests {

@@ -51,11 +51,6 @@ impl Outline {
         TILE * (self.tiles + 1) + SECTION * (self.sections + 1) + self.groups
     }
 
-    /// Rows and columns of an element: 1 to 4.
-    pub fn edge(&self) -> usize {
-        self.edge
-    }
-
     /// Rows of the panel, of numbers.
     pub fn rows(&self) -> usize {
         self.rows

@@ -3,10 +3,10 @@
 //! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and nothing else.
 #![allow(unsafe_code)]
 
-use zellige_cuda::GpuTask;
+use zellige_cuda::{GpuContext, GpuTask};
 use zellige_kernels::cuda::{
-    Factor, FormulasAt, Loaded, PARTS, SPARSE_SOURCES, VectorPart, VectorProgram, VectorsAt, formulas_task,
-    gather, vector_task,
+    Factor, FormulasAt, Launch, Loaded, PARTS, SPARSE_SOURCES, VectorPart, VectorProgram, VectorsAt,
+    formulas_task, gather, source_with, vector_task,
 };
 use zellige_runtime::codelet::DeviceViews;
 use zellige_runtime::{TaskContext, TaskError};
@@ -54,6 +54,18 @@ pub(crate) fn program_of<E: Scalar>(program: &Program<E>) -> Option<VectorProgra
     of_kernel.fits().then_some(of_kernel)
 }
 
+/// Puts a launch on the stream of a task.
+///
+/// # Safety
+/// As [`Loaded::launch`].
+unsafe fn put(gpu: &GpuContext<'_>, launch: &Launch) -> Result<(), TaskError> {
+    let source = source_with(SPARSE_SOURCES, launch.kernel);
+    let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), source)?;
+    // SAFETY: as the caller promises.
+    unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), launch)? };
+    Ok(())
+}
+
 impl<E: Scalar> Task<E> {
     pub(crate) fn cuda(
         &self,
@@ -63,7 +75,6 @@ impl<E: Scalar> Task<E> {
         let program = &*self.program;
         let of_kernel = program.of_kernel.as_ref().expect("tasks with a program for GPUs are sent there");
         let gpu = cx.gpu();
-        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
         let (numbers, bytes) = numbers.part(0);
         let (of_read, of_updated) = (program.read.len(), program.updated.len());
         let mut read = read.iter().map(|part| part.part(0));
@@ -98,7 +109,7 @@ impl<E: Scalar> Task<E> {
         for launch in vector_task(of_kernel, &at)? {
             // SAFETY: all memory that the launch names is that of the body's operands, of which those that
             // are updated are its alone; `vector_task` names no more of each than it has.
-            unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+            unsafe { put(&gpu, &launch)? };
         }
         Ok(())
     }
@@ -111,10 +122,9 @@ impl Copied {
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let gpu = cx.gpu();
-        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
         for launch in gather(to.part(0), &[from.part(0)])? {
             // SAFETY: the launch names the two operands of the body, of which one is read and one updated.
-            unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+            unsafe { put(&gpu, &launch)? };
         }
         Ok(())
     }
@@ -128,7 +138,6 @@ impl formulas::Task {
     ) -> Result<(), TaskError> {
         let of_kernel = self.of_kernel.as_ref().expect("tasks with a program for GPUs are sent there");
         let gpu = cx.gpu();
-        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
         let mut sums: Vec<_> = partial.iter().map(|part| part.part(0)).collect();
         if sums.len() > PARTS {
             let bytes = sums.iter().map(|part| part.1).sum();
@@ -136,7 +145,7 @@ impl formulas::Task {
             for launch in gather(whole, &sums)? {
                 // SAFETY: the launch names memory of the body's operands, which it reads, and its working
                 // space.
-                unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+                unsafe { put(&gpu, &launch)? };
             }
             sums = vec![whole];
         }
@@ -145,7 +154,7 @@ impl formulas::Task {
         let launch = formulas_task(of_kernel, &at)?;
         // SAFETY: all memory that the launch names is that of the body's operands, of which the numbers, which are updated, are its alone; `formulas_task` names no
         // more of each than it has.
-        unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        unsafe { put(&gpu, &launch)? };
         Ok(())
     }
 }

@@ -31,8 +31,9 @@ Low-precision copies
   --relax COPY,COPY     gmres and fgmres: the first products with --operator, later ones with the least accurate of these that still
                         serves; an error in a late step counts as little as the residual has become
 
-With --device cuda GPUs multiply with the matrix and its copies; everything else is done by CPU workers, and vectors travel. Answers are the same bits
-wherever products are made, with any number of right-hand sides solved at once.
+With --device cuda GPUs multiply with the matrix and its copies and work on vectors in float64, which stay there with any method but gmres, without a
+preconditioner or with jacobi or chebyshev; everything else is done by CPU workers. Answers are the same bits wherever they are computed, with any
+number of right-hand sides solved at once.
 
 Exit codes
   0  the true residual is within the requested tolerance

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use zellige_cuda::{CUDA, GpuTask};
-use zellige_kernels::cuda::{Loaded, SITE_SOURCES, SlabsAt, Staggered, dslash, has_dslash};
+use zellige_kernels::cuda::{Loaded, SITE_SOURCES, SlabsAt, Staggered, dslash, has_dslash, source_with};
 use zellige_kernels::sites::{Group, SiteFormat};
 use zellige_krylov::method::are_done;
 use zellige_runtime::codelet::{DeviceTable, OnDevice};
@@ -101,7 +101,6 @@ impl Product {
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let gpu = cx.gpu();
-        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SITE_SOURCES)?;
         let Slab { geometry, columns, factor, diagonal, .. } = self.slab;
         let (nt, slab) = (geometry.extents()[T], geometry.slab());
         let task = Staggered {
@@ -125,6 +124,8 @@ impl Product {
         // The kernel looks at the numbers of one column: several are multiplied even where all are done.
         let done = (columns == 1).then_some(numbers.part(0).0);
         for launch in dslash(&task, x, &links, z, SlabsAt { format: of_y, at: &y }, done)? {
+            let source = source_with(SITE_SOURCES, launch.kernel);
+            let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), source)?;
             // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y`
             // are written and its alone; `dslash` names no more of each than it has.
             unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::cuda::{
-    Loaded, PARTS, PanelAt, SELL_SOURCES, SPARSE_SOURCES, VectorParts, gather, sell_product,
+    Loaded, PARTS, PanelAt, SELL_SOURCES, SPARSE_SOURCES, VectorParts, gather, sell_product, source_with,
 };
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
 use zellige_krylov::Scalar;
@@ -155,7 +155,7 @@ impl Product {
             let bytes = at.iter().map(|part| part.1).sum();
             let whole = (gpu.scratch(bytes)?.at, bytes);
             for launch in gather(whole, &at)? {
-                let kernels = load(SPARSE_SOURCES)?;
+                let kernels = load(source_with(SPARSE_SOURCES, launch.kernel))?;
                 // SAFETY: the launch names memory of the body's operands, which it reads, and its working
                 // space.
                 unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
@@ -165,10 +165,9 @@ impl Product {
         let x = VectorParts { first: self.first, at: &at };
         // The kernel looks at the numbers of one column: several are multiplied even where all are done.
         let numbers = (self.columns == 1).then_some(s.part(0).0);
-        let edge = panels.first().map_or(1, |panel| panel.outline.edge());
-        let kernels = load(&SELL_SOURCES[edge - 1..edge])?;
         for panels in panels.chunks(PARTS) {
             let launch = sell_product(panels, self.count, &x, numbers)?;
+            let kernels = load(source_with(SELL_SOURCES, launch.kernel))?;
             // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y`
             // are written and its alone, and its working space; `sell_product` names no more of each than it
             // has.
