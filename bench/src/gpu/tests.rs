@@ -8,7 +8,7 @@ use zellige_app::json::Provenance;
 use zellige_files::observe::Silent;
 use zellige_gpu::mock::MockBuilder;
 use zellige_gpu::{Driver, Library};
-use zellige_kernels::cuda::{SOURCES, SPARSE_SOURCES};
+use zellige_kernels::cuda::{SELL_SOURCES, SOURCES, SPARSE_SOURCES};
 use zellige_sim::platform::Platform;
 use zellige_tor::covariance::device::SOURCE;
 
@@ -17,7 +17,7 @@ use crate::tests::{NOBODY, run};
 
 /// With every kernel that is measured.
 fn twins() -> Option<MockBuilder> {
-    zellige_twins::mock([SOURCES, SPARSE_SOURCES].into_iter().flatten().chain([&SOURCE]))
+    zellige_twins::mock([SOURCES, SELL_SOURCES, SPARSE_SOURCES].into_iter().flatten().chain([&SOURCE]))
 }
 
 fn mock(memory: u64, without: Option<Library>) -> Option<Arc<dyn Driver>> {
