@@ -17,7 +17,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Steps in the recorded graph of a method, an even number. Handles pass from one replay to the next one by one: with one step in each that is a
 /// good part of a short step's time. Steps with a preconditioner are longer, and take longer to record. A GPU launches a graph at once, and its steps are the
-/// shortest: some 0.2 ms where handing over 400 operands takes 2 ms.
+/// shortest: on an H200 the host took 2 ms for a graph of four, and the GPU 0.8.
 pub fn steps_per_graph(rt: &dyn Executor, space: &Space, is_preconditioned: bool) -> usize {
     match is_preconditioned {
         _ if rt.goes_at_once(space.bytes(1)) => 32,
