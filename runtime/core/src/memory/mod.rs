@@ -154,8 +154,8 @@ pub(crate) struct Candidate {
     pub(crate) bytes: u64,
     /// A queued task wants it on this node.
     pub(crate) wanted: bool,
-    /// Number of the next submitted task that is known to use it.
-    pub(crate) next_use: Option<u64>,
+    /// A submitted task will use it.
+    pub(crate) has_uses: bool,
     /// Larger for those used later; counts ends of tasks.
     pub(crate) last_use: u64,
     /// It would have to be written back.

@@ -1,6 +1,5 @@
 //! One memory node: its capacity, and the order in which replicas are given up.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Datum, NodeId, NodeStats, Ticket};
@@ -28,9 +27,9 @@ pub(super) enum Demand {
     Wanted,
 }
 
-/// When it is a replica's turn to be given up: what is asked for least first, then what is used again last or
-/// never (`u64::MAX`), then what was used longest ago.
-pub(super) type Turn = (Demand, Reverse<u64>, u64);
+/// When it is a replica's turn to be given up: what is asked for least first, then what no submitted task uses
+/// (`false`), then what was used longest ago.
+pub(super) type Turn = (Demand, bool, u64);
 
 /// A replica that may be given up.
 pub(super) type Victim = (Turn, Datum, Format);

@@ -1,8 +1,5 @@
 //! What is known of one datum: its current version and the replicas of it.
 
-use std::cmp::Reverse;
-use std::collections::VecDeque;
-
 use smallvec::SmallVec;
 
 use super::node::{Demand, Turn};
@@ -109,8 +106,8 @@ pub(super) struct Entry {
     /// How many submitted tasks that are certain to run on which node will read it in the version's own
     /// format.
     pub(super) wide_at: SmallVec<[(NodeId, u32); 1]>,
-    /// Numbers of the tasks that are known to use it, in order.
-    pub(super) uses: VecDeque<u64>,
+    /// How many times submitted tasks will use it.
+    pub(super) uses: u32,
     /// It will not be used for now.
     pub(super) unused: bool,
     /// On which nodes it is kept, and how many times over.
@@ -123,9 +120,9 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(format: Format, bytes: u64) -> Self {
-        let (replicas, wanted, wide_at, uses, pinned) = Default::default();
+        let (replicas, wanted, wide_at, pinned) = Default::default();
         let (unused, kept, removed) = (false, false, false);
-        Entry { version: 0, format, bytes, replicas, wanted, wide_at, uses, unused, pinned, kept, removed }
+        Entry { version: 0, format, bytes, replicas, wanted, wide_at, uses: 0, unused, pinned, kept, removed }
     }
 
     /// The current version's replica on `node` in `format`.
@@ -168,13 +165,12 @@ impl Entry {
     /// When it would be this replica's turn to be given up.
     pub(super) fn turn(&self, at: usize) -> Turn {
         let replica = &self.replicas[at];
-        let next_use = self.uses.front().copied().unwrap_or(u64::MAX);
         let demand = match (self.is_wanted(replica.node), self.unused) {
             (true, _) => Demand::Wanted,
             (false, true) => Demand::Unused,
             (false, false) => Demand::Unknown,
         };
-        (demand, Reverse(next_use), replica.last_use)
+        (demand, self.uses > 0, replica.last_use)
     }
 
     /// True if the replica is the only one from which the datum could be had. Once a task that writes without

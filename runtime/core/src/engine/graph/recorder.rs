@@ -87,6 +87,8 @@ pub(super) struct Slot {
     pub(super) handle: Arc<dyn AnyHandle>,
     /// How the graph as a whole accesses it.
     pub(super) mode: Mode,
+    /// How many operands of its tasks it is.
+    pub(super) uses: u32,
 }
 
 /// The accesses to one slot so far: tasks and groups are places in the recording.
@@ -177,7 +179,7 @@ impl State {
             Mode::Read | Mode::Write => mode,
             _ => Mode::Update,
         };
-        self.slots.push(Slot { handle: handle.arc(), mode: whole });
+        self.slots.push(Slot { handle: handle.arc(), mode: whole, uses: 0 });
         self.slot_of.insert(base.id, slot);
         self.chains.push(Chain { written, ..Chain::default() });
         slot
@@ -197,7 +199,10 @@ impl State {
         self.index_of.insert(header.id, index);
         self.headers.push(header);
         self.bodies.push(body);
-        self.operand_slots.extend(slots);
+        for slot in slots {
+            self.slots[slot as usize].uses += 1;
+            self.operand_slots.push(slot);
+        }
         self.operand_ends.push(self.operand_slots.len() as u32);
         index
     }
@@ -485,6 +490,10 @@ impl Graph {
     }
 
     /// The slot of each access of a task.
+    pub(crate) fn slot_uses(&self) -> impl Iterator<Item = u32> {
+        self.0.slots.iter().map(|slot| slot.uses)
+    }
+
     pub(crate) fn operand_slots(&self, task: usize) -> &[u32] {
         &self.0.operand_slots[range(&self.0.operand_ends, task)]
     }
@@ -521,7 +530,7 @@ impl Graph {
 
     /// The handle that was recorded, and whether it has a value before the graph runs.
     pub(crate) fn slot(&self, slot: usize) -> (&Arc<dyn AnyHandle>, bool) {
-        let Slot { handle, mode } = &self.0.slots[slot];
+        let Slot { handle, mode, .. } = &self.0.slots[slot];
         (handle, handle.began_written() || *mode != Mode::Write)
     }
 }

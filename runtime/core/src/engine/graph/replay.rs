@@ -321,11 +321,11 @@ impl Run {
     /// The task, or all as one, uses nothing any more.
     fn has_used(&self, index: usize) {
         let Some(transfers) = &self.shared.transfers else { return };
-        let tasks = if index == self.graph.len() { 0..index } else { index..index + 1 };
-        for task in tasks {
-            let home = self.shared.home_of(self.graph.header(task));
-            transfers.has_replayed(&self.graph, &self.handles, task, home);
+        let home = |header: &Header| self.shared.home_of(header);
+        if index == self.graph.len() {
+            return transfers.has_replayed_all(&self.graph, &self.handles, home);
         }
+        transfers.has_replayed(&self.graph, &self.handles, index, home(self.graph.header(index)));
     }
 
     /// Notes a failure; what the task writes has been poisoned.

@@ -10,14 +10,10 @@ use crate::memory::{self, Datum, Memory, NodeId};
 use crate::operand::Accesses;
 use crate::task::{Header, Role, Task};
 
-/// Every use counts as one under the same number: with the numbers of submission a full device gives up what
-/// its tasks need next, since they run by priority (`docs/explanation/simulation.md`).
-const USE: u64 = 0;
-
 impl TransferDriver {
     /// A task has been submitted, and runs on the worker `home` if that is certain: its data will be used.
     pub(crate) fn will_use(&self, task: &Task, home: Option<usize>) {
-        self.each_datum(task, |memory, datum| memory.expect(datum, USE));
+        self.each_datum(task, |memory, datum| memory.expect(datum, 1));
         self.each_wide(task, home, Memory::expect_wide);
         // New values may have come to the host with it.
         if self.is_limited() {
@@ -27,23 +23,18 @@ impl TransferDriver {
 
     /// It has ended, or is a replay that has begun.
     pub(crate) fn has_used(&self, task: &Task, home: Option<usize>) {
-        self.each_datum(task, |memory, datum| memory.unexpect(datum, USE));
+        self.each_datum(task, |memory, datum| memory.unexpect(datum, 1));
         self.each_wide(task, home, Memory::unexpect_wide);
     }
 
-    /// A replay begins on these handles: what its tasks will use is announced task by task. `home` says where
-    /// one of them runs, if that is certain.
+    /// A replay begins on these handles. `home` says where one of its tasks runs, if that is certain.
     pub(crate) fn will_replay(
         &self,
         graph: &Graph,
         handles: &[Arc<dyn AnyHandle>],
         home: impl Fn(&Header) -> Option<usize>,
     ) {
-        self.with_memory(|memory| {
-            for task in 0..graph.len() {
-                used(graph, handles, task).for_each(|datum| memory.expect(datum, USE));
-            }
-        });
+        self.each_slot(graph, handles, Memory::expect);
         for task in 0..graph.len() {
             self.each_wide_of(graph, handles, task, home(graph.header(task)), Memory::expect_wide);
         }
@@ -58,9 +49,39 @@ impl TransferDriver {
         home: Option<usize>,
     ) {
         self.with_memory(|memory| {
-            used(graph, handles, task).for_each(|datum| memory.unexpect(datum, USE));
+            let data = graph.operand_slots(task).iter().filter_map(|&slot| handles[slot as usize].datum());
+            data.for_each(|datum| memory.unexpect(datum, 1));
         });
         self.each_wide_of(graph, handles, task, home, Memory::unexpect_wide);
+    }
+
+    /// All of them have, as one.
+    pub(crate) fn has_replayed_all(
+        &self,
+        graph: &Graph,
+        handles: &[Arc<dyn AnyHandle>],
+        home: impl Fn(&Header) -> Option<usize>,
+    ) {
+        self.each_slot(graph, handles, Memory::unexpect);
+        for task in 0..graph.len() {
+            self.each_wide_of(graph, handles, task, home(graph.header(task)), Memory::unexpect_wide);
+        }
+    }
+
+    /// Tells how often the tasks of a graph use each of its handles.
+    fn each_slot(
+        &self,
+        graph: &Graph,
+        handles: &[Arc<dyn AnyHandle>],
+        tell: impl Fn(&mut Memory, Datum, u32),
+    ) {
+        self.with_memory(|memory| {
+            for (handle, uses) in handles.iter().zip(graph.slot_uses()) {
+                if let Some(datum) = handle.datum() {
+                    tell(memory, datum, uses);
+                }
+            }
+        });
     }
 
     fn each_wide_of(
@@ -99,15 +120,6 @@ impl TransferDriver {
             read.filter_map(|at| accesses[at].handle.datum()).for_each(|datum| tell(memory, datum, node));
         });
     }
-}
-
-/// The data of a recorded task, as often as it names them.
-fn used<'g>(
-    graph: &'g Graph,
-    handles: &'g [Arc<dyn AnyHandle>],
-    task: usize,
-) -> impl Iterator<Item = Datum> + 'g {
-    graph.operand_slots(task).iter().filter_map(|&slot| handles[slot as usize].datum())
 }
 
 /// A replica that could make room for others, as
@@ -154,7 +166,7 @@ impl TransferDriver {
                 data: data.get(c.datum.0 as usize).map_or(0, |(id, _)| *id),
                 bytes: c.bytes,
                 wanted: c.wanted,
-                has_uses: c.next_use.is_some(),
+                has_uses: c.has_uses,
                 last_use: c.last_use,
                 only_copy: c.sole,
             };

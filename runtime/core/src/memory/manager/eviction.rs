@@ -100,7 +100,7 @@ impl Memory {
             datum,
             bytes: entry.replicas[at].bytes,
             wanted: entry.is_wanted(node),
-            next_use: entry.uses.front().copied(),
+            has_uses: entry.uses > 0,
             last_use: entry.replicas[at].last_use,
             sole: entry.is_sole(at),
         }
@@ -300,26 +300,28 @@ impl Memory {
         }
     }
 
-    /// Task number `at`, in order of submission, will use the datum; once for each of its operands that it
-    /// is.
-    pub(crate) fn expect(&mut self, datum: Datum, at: u64) {
-        let uses = &mut self.entry_mut(datum).uses;
-        let place = uses.partition_point(|&other| other <= at);
-        uses.insert(place, at);
-        if place == 0 {
+    /// Submitted tasks will use the datum so many times more, each once for every operand that it is.
+    ///
+    /// Only whether there are any matters, not which task comes first: by the order of submission a full
+    /// device gives up what its tasks need next, since they run by priority
+    /// (`docs/explanation/simulation.md`).
+    pub(crate) fn expect(&mut self, datum: Datum, uses: u32) {
+        let known = &mut self.entry_mut(datum).uses;
+        let is_first = *known == 0 && uses > 0;
+        *known += uses;
+        if is_first {
             self.relist_all(datum);
         }
     }
 
-    /// It has, or never will.
+    /// They have, or never will.
     ///
     /// # Panics
-    /// If it was not [expected](Memory::expect).
-    pub(crate) fn unexpect(&mut self, datum: Datum, at: u64) {
-        let uses = &mut self.entry_mut(datum).uses;
-        let place = uses.binary_search(&at).expect("expected before");
-        uses.remove(place);
-        if place == 0 {
+    /// If they were not [expected](Memory::expect).
+    pub(crate) fn unexpect(&mut self, datum: Datum, uses: u32) {
+        let known = &mut self.entry_mut(datum).uses;
+        *known = known.checked_sub(uses).expect("expected before");
+        if *known == 0 && uses > 0 {
             self.relist_all(datum);
         }
     }

@@ -139,26 +139,26 @@ fn touch(driver: &mut Driver, ticket: u64, datum: u32, access: Access) {
     driver.finish(Ticket(ticket), &[]);
 }
 
-/// What is used again last goes first, whatever was used longest ago; what is never used again goes before
-/// it.
+/// What is never used again goes first, whatever was used longest ago; how often others are used again says
+/// nothing.
 #[test]
-fn the_victim_is_used_again_last() {
-    let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
+fn what_is_never_used_again_goes_first() {
+    let mut driver = Driver::new(1, true, 30, 1, &[10; 6]);
     let there = |driver: &Driver| -> Vec<u32> {
-        (0..5).filter(|&datum| driver.memory.buffer(Datum(datum), 1, WIDE).is_some()).collect()
+        (0..6).filter(|&datum| driver.memory.buffer(Datum(datum), 1, WIDE).is_some()).collect()
     };
     let read = |driver: &mut Driver, datum: u32| touch(driver, datum.into(), datum, Access::Read);
-    for (datum, at) in [(0, 7), (1, 9), (1, 30), (2, 8), (2, 8), (3, 40)] {
-        driver.memory.expect(Datum(datum), at);
+    for (datum, uses) in [(0, 3), (1, 1), (3, 2), (4, 1), (5, 0)] {
+        driver.memory.expect(Datum(datum), uses);
     }
     (0..4).for_each(|datum| read(&mut driver, datum));
-    assert_eq!(there(&driver), [0, 2, 3], "1 was the last of 0, 1, 2 to be used again");
-    driver.memory.unexpect(Datum(2), 8);
-    read(&mut driver, 1);
-    assert_eq!(there(&driver), [0, 1, 2], "2 still has one use before that of 3");
-    driver.memory.unexpect(Datum(0), 7);
+    assert_eq!(there(&driver), [0, 1, 3], "2 was not the oldest, and is never used again");
+    driver.memory.unexpect(Datum(3), 1);
+    driver.memory.unexpect(Datum(1), 1);
     read(&mut driver, 4);
-    assert_eq!(there(&driver), [1, 2, 4], "0 is never used again");
+    assert_eq!(there(&driver), [0, 3, 4], "3 has one use left, 1 has none");
+    read(&mut driver, 5);
+    assert_eq!(there(&driver), [3, 4, 5], "0 is the oldest of three that are used again");
 }
 
 /// A link whose figures have changed: where a replica is fetched from is decided by the new ones.
@@ -217,8 +217,8 @@ fn nothing_leaves_a_host_whose_limit_is_lifted() {
 fn pins_hold_and_a_hook_chooses() {
     for (answer, gone) in [(Some(1), 2), (Some(9), 1), (None, 1)] {
         let mut driver = Driver::new(1, true, 30, 1, &[10; 4]);
-        driver.memory.expect(Datum(1), 5);
-        driver.memory.expect(Datum(2), 5);
+        driver.memory.expect(Datum(1), 1);
+        driver.memory.expect(Datum(2), 1);
         (0..3).for_each(|datum| touch(&mut driver, datum.into(), datum, Access::Read));
         driver.memory.pin(Datum(0), 1);
         driver.memory.set_victim_hook(Box::new(move |node, shown| {
@@ -226,7 +226,7 @@ fn pins_hold_and_a_hook_chooses() {
                 datum: Datum(1),
                 bytes: 10,
                 wanted: false,
-                next_use: Some(5),
+                has_uses: true,
                 last_use: 2,
                 sole: false,
             };

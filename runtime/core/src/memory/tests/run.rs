@@ -26,13 +26,13 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Half of the tasks are announced: `tell` says so of their uses of these data, or takes it back.
-    fn announce(&mut self, places: std::ops::Range<u32>, tell: fn(&mut Memory, Datum, u64)) {
+    fn announce(&mut self, places: std::ops::Range<u32>, tell: fn(&mut Memory, Datum, u32)) {
         for (at, job) in self.jobs.iter().enumerate() {
             if !job.is_announced() || self.state[at] == State::Done {
                 continue;
             }
             for need in job.needs.iter().filter(|need| places.contains(&need.0)) {
-                tell(&mut self.driver.memory, self.driver.data[need.0 as usize], at as u64);
+                tell(&mut self.driver.memory, self.driver.data[need.0 as usize], 1);
             }
         }
     }
@@ -42,7 +42,7 @@ impl Run<'_> {
         self.state[at] = State::Done;
         if self.jobs[at].is_announced() {
             for need in self.driver.needs(&self.jobs[at]) {
-                self.driver.memory.unexpect(need.datum, at as u64);
+                self.driver.memory.unexpect(need.datum, 1);
             }
         }
     }
