@@ -98,49 +98,81 @@ pub fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[Option<&[f64]>]) {
 fn combine_terms<const N: usize, const OWN: usize>(y: &mut [f64], columns: usize, a: &[f64], x: [&[f64]; N]) {
     assert_eq!(a.len(), N * columns, "a factor for each term and column");
     assert!((0..N).all(|t| t == OWN || x[t].len() == y.len()), "vectors of one length");
-    match columns {
-        1 => Arch::new().dispatch(Combine::<N, OWN, 1> { y, a, x }),
-        2 => Arch::new().dispatch(Combine::<N, OWN, 2> { y, a, x }),
-        4 => Arch::new().dispatch(Combine::<N, OWN, 4> { y, a, x }),
-        8 => Arch::new().dispatch(Combine::<N, OWN, 8> { y, a, x }),
+    let factor = |t: usize, i: usize| a[t * columns + i % columns];
+    // After so many groups of numbers the factors are those of the first again.
+    let period = columns / gcd(columns, GROUP);
+    match period {
+        1 => {
+            let a = std::array::from_fn(|t| [std::array::from_fn(|i| factor(t, i))]);
+            Arch::new().dispatch(Combine::<N, OWN, 1> { y, a, x, period });
+        }
+        2..=MOST_GROUPS => {
+            let of_group = |t: usize, group: usize| std::array::from_fn(|i| factor(t, group * GROUP + i));
+            let a = std::array::from_fn(|t| std::array::from_fn(|group| of_group(t, group)));
+            Arch::new().dispatch(Combine::<N, OWN, MOST_GROUPS> { y, a, x, period });
+        }
         _ => {
             for (i, y) in y.iter_mut().enumerate() {
                 let old = *y;
-                let term = |t: usize| a[t * columns + i % columns] * if t == OWN { old } else { x[t][i] };
+                let term = |t: usize| factor(t, i) * if t == OWN { old } else { x[t][i] };
                 *y = (1..N).fold(term(0), |sum, t| sum + term(t));
             }
         }
     }
 }
 
-struct Combine<'a, const N: usize, const OWN: usize, const K: usize> {
-    y: &'a mut [f64],
-    a: &'a [f64],
-    x: [&'a [f64]; N],
+/// Numbers that are worked on side by side, in as many registers as they need.
+const GROUP: usize = 8;
+/// Most groups that have factors of their own.
+const MOST_GROUPS: usize = 8;
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
-impl<const N: usize, const OWN: usize, const K: usize> WithSimd for Combine<'_, N, OWN, K> {
+/// Group `g` of the numbers has the factors `a[t][g % period]`.
+///
+/// It says itself what a register has: left to the compiler, the loop over rows becomes one of gathers and scatters, where there are columns.
+struct Combine<'a, const N: usize, const OWN: usize, const P: usize> {
+    y: &'a mut [f64],
+    a: [[[f64; GROUP]; P]; N],
+    x: [&'a [f64]; N],
+    period: usize,
+}
+
+impl<const N: usize, const OWN: usize, const P: usize> WithSimd for Combine<'_, N, OWN, P> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let a: [[f64; K]; N] = std::array::from_fn(|t| std::array::from_fn(|c| self.a[t * K + c]));
-        let (y, _) = self.y.as_chunks_mut::<K>();
-        // Without bounds to check the loop becomes one of vectors.
-        let x: [&[[f64; K]]; N] =
-            std::array::from_fn(
-                |t| if t == OWN { &[][..] } else { &self.x[t].as_chunks::<K>().0[..y.len()] },
-            );
-        for (i, y) in y.iter_mut().enumerate() {
-            let old = *y;
-            for c in 0..K {
-                let of = |t: usize| if t == OWN { old[c] } else { x[t][i][c] };
-                let mut sum = a[0][c] * of(0);
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Combine { y, a, x, period } = self;
+        let factors: [&[f64]; N] = std::array::from_fn(|t| &a[t].as_flattened()[..period.min(P) * GROUP]);
+        let a = factors.map(|a| S::as_simd_f64s(a).0);
+        let whole = y.len() - y.len() % GROUP;
+        let first = whole % factors[0].len();
+        let (y, y_rest) = y.split_at_mut(whole);
+        let y = S::as_mut_simd_f64s(y).0;
+        // Without bounds to check.
+        let registers_of = |t: usize| &S::as_simd_f64s(&x[t][..whole]).0[..y.len()];
+        let x_whole: [&[S::f64s]; N] =
+            std::array::from_fn(|t| if t == OWN { &[][..] } else { registers_of(t) });
+        let (registers, mut at) = (GROUP / S::F64_LANES, 0);
+        for (group, y) in y.chunks_exact_mut(registers).enumerate() {
+            for (i, y) in y.iter_mut().enumerate() {
+                let own = *y;
+                let of = |t: usize| if t == OWN { own } else { x_whole[t][group * registers + i] };
+                let mut sum = simd.mul_f64s(a[0][at + i], of(0));
                 for t in 1..N {
-                    sum += a[t][c] * of(t);
+                    sum = simd.add_f64s(sum, simd.mul_f64s(a[t][at + i], of(t)));
                 }
-                y[c] = sum;
+                *y = sum;
             }
+            at = if P == 1 || at + registers == a[0].len() { 0 } else { at + registers };
+        }
+        for (i, y) in y_rest.iter_mut().enumerate() {
+            let own = *y;
+            let term = |t: usize| factors[t][first + i] * if t == OWN { own } else { x[t][whole + i] };
+            *y = (1..N).fold(term(0), |sum, t| sum + term(t));
         }
     }
 }
@@ -175,13 +207,25 @@ impl<const K: usize> WithSimd for ScaleRows<'_, K> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let a: [f64; K] = std::array::from_fn(|c| self.a[c]);
-        let (y, x) = (self.y.as_chunks_mut::<K>().0, self.x.as_chunks::<K>().0);
-        for ((y, x), d) in y.iter_mut().zip(x).zip(self.d) {
-            for c in 0..K {
-                y[c] = a[c] * d * x[c];
+    fn with_simd<S: Simd>(self, simd: S) {
+        let ScaleRows { y, a: factors, d, x } = self;
+        let whole = y.len() - y.len() % GROUP;
+        let (y, y_rest) = y.split_at_mut(whole);
+        let (x, x_rest) = x.split_at(whole);
+        let (d, d_rest) = d.split_at(whole / K);
+        let a: [f64; GROUP] = std::array::from_fn(|i| factors[i % K]);
+        let a = S::as_simd_f64s(&a).0;
+        let registers = GROUP / S::F64_LANES;
+        let groups = S::as_mut_simd_f64s(y).0.chunks_exact_mut(registers);
+        let groups = groups.zip(S::as_simd_f64s(x).0.chunks_exact(registers)).zip(d.chunks_exact(GROUP / K));
+        for ((y, x), d) in groups {
+            let d: [f64; GROUP] = std::array::from_fn(|i| d[i / K]);
+            for (((y, x), d), a) in y.iter_mut().zip(x).zip(S::as_simd_f64s(&d).0).zip(a) {
+                *y = simd.mul_f64s(simd.mul_f64s(*a, *d), *x);
             }
+        }
+        for (i, (y, x)) in y_rest.iter_mut().zip(x_rest).enumerate() {
+            *y = factors[i % K] * d_rest[i / K] * x;
         }
     }
 }
@@ -312,23 +356,25 @@ mod tests {
     fn columns_have_the_bits_that_they_have_alone() {
         let rows = 4 * LANES;
         let column = |k: usize| numbers(rows, 37 + k).iter().map(|x| x / 3.0).collect::<Vec<f64>>();
-        for columns in [1, 2, 3, 4, 8] {
+        for columns in (1..=9).chain([12, 16, 20, 24]) {
             let all: Vec<Vec<f64>> = (0..columns).map(column).collect();
             let joined: Vec<f64> = (0..rows * columns).map(|at| all[at % columns][at / columns]).collect();
             let mut sums = vec![0.0; LANES * columns];
             accumulate(&joined, &joined, &mut sums);
             add_lanes(&mut sums);
+            // Some are left behind the last whole group.
+            let joined = &joined[..(rows - 3) * columns];
             let a: Vec<f64> = (0..2 * columns).map(|at| 1.0 / (at + 3) as f64).collect();
-            let mut y = vec![0.0; rows * columns];
-            combine(&mut y, columns, &a, &[Some(&joined), Some(&joined)]);
-            let mut own = joined.clone();
-            combine(&mut own, columns, &a, &[Some(&joined), None]);
+            let mut y = vec![0.0; joined.len()];
+            combine(&mut y, columns, &a, &[Some(joined), Some(joined)]);
+            let mut own = joined.to_vec();
+            combine(&mut own, columns, &a, &[Some(joined), None]);
             assert_eq!(own, y);
-            let (d, mut scaled) = (column(9), joined.clone());
-            scale_rows(&mut scaled, &a[..columns], &d, &joined);
+            let (d, mut scaled) = (column(9), joined.to_vec());
+            scale_rows(&mut scaled, &a[..columns], &d[..rows - 3], joined);
             for (c, column) in all.iter().enumerate() {
                 assert_eq!(sums[c].to_bits(), dot(column, column).to_bits());
-                for (row, x) in column.iter().enumerate() {
+                for (row, x) in column[..rows - 3].iter().enumerate() {
                     let expected = a[c] * x + a[columns + c] * x;
                     assert_eq!(y[row * columns + c].to_bits(), expected.to_bits());
                     let expected = a[c] * d[row] * x;

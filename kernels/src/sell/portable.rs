@@ -96,20 +96,25 @@ impl<const B: usize> Steps<B> {
         end
     }
 
-    /// Adds what all lanes have in these steps to their sums of `K` vectors, with registers of `W` numbers.
+    /// Adds what all lanes have in these steps to their sums of `K` vectors, with registers of `W` numbers. Meanwhile it asks for what
+    /// is read `next`.
     #[inline(always)]
     fn add_all<const K: usize, const W: usize>(
         &self,
         count: usize,
         x: &[[f64; K]],
         sums: &mut [[[f64; K]; B]; LANES],
+        next: &[u8],
+        fetch: impl Fn(&[u8]),
     ) {
         macro_rules! at_once {
-            ($l:literal) => {
+            ($l:literal) => {{
+                let mut next = next.chunks(next.len().div_ceil(LANES / $l).max(1));
                 for (at, sums) in sums.as_chunks_mut::<$l>().0.iter_mut().enumerate() {
+                    next.next().into_iter().for_each(&fetch);
                     self.add::<K, $l>(count, at * $l, x, sums);
                 }
-            };
+            }};
         }
         // Eight registers hide how long an addition takes, and leave room for operands.
         match const { 8 / (B * K.div_ceil(W)) } {
@@ -178,10 +183,12 @@ impl<const B: usize> Steps<B> {
 }
 
 /// A section of any kind: steps are decoded once, for all vectors, and multiplied some lanes at a time, whose sums stay in registers of `W` numbers.
+/// While they are multiplied, `fetch` asks for the bytes of the next ones.
 #[inline(always)]
 pub(super) fn any_section<const B: usize, const K: usize, const W: usize>(
     section: &Section<'_>,
     sums: &mut [f64],
+    fetch: impl Fn(&[u8]),
 ) -> usize {
     let Section { bytes, head, tile, bucket, x, next: _ } = *section;
     let storage = Storage { columns: tile.columns, format: bucket.format };
@@ -194,8 +201,10 @@ pub(super) fn any_section<const B: usize, const K: usize, const W: usize>(
         for (all, are_runs) in [(group.runs, true), (group.full, false)] {
             for first in (0..all).step_by(CHUNK) {
                 let count = CHUNK.min(all - first);
-                at += steps.decode(count, &bytes[at..], &storage, group.rows, are_runs);
-                steps.add_all::<K, W>(count, x, &mut lanes);
+                let len = steps.decode(count, &bytes[at..], &storage, group.rows, are_runs);
+                at += len;
+                let next = &bytes[at..][..len.min(bytes.len() - at)];
+                steps.add_all::<K, W>(count, x, &mut lanes, next, &fetch);
             }
         }
         for ragged in group.ragged.chunks(CHUNK) {

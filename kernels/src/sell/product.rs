@@ -59,7 +59,7 @@ pub(super) struct Portable;
 
 impl Way for Portable {
     fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
-        any_section::<B, K, 4>(section, sums)
+        any_section::<B, K, 4>(section, sums, |_| ())
     }
 }
 

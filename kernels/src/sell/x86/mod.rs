@@ -125,11 +125,11 @@ macro_rules! way {
 way!(Avx2, narrow_avx2, any_section_avx2, finish_avx2, 8);
 way!(Avx512, narrow_avx512, any_section_avx512, finish_avx512, 32);
 
-/// Asks for numbers that will be read soon.
+/// Asks for what will be read soon.
 #[inline(always)]
-fn fetch(numbers: &[f64]) {
-    for line in numbers.chunks(8) {
-        // SAFETY: every machine of this kind has SSE; the numbers are there.
+fn fetch<T>(soon: &[T]) {
+    for line in soon.chunks(const { 64 / size_of::<T>() }) {
+        // SAFETY: every machine of this kind has SSE; what is asked for is there.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }
@@ -172,14 +172,18 @@ unsafe fn finish<V: Eights>(sums: &mut [f64], factor: f64, y: &mut [f64], stream
 #[target_feature(enable = "avx2,fma")]
 fn any_section_avx2<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
     fetch(section.next);
-    any_section::<B, K, 4>(section, sums)
+    any_section::<B, K, 4>(section, sums, fetch)
 }
 
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn any_section_avx512<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
     fetch(section.next);
     // The numbers of a row of eight vectors fill a whole register.
-    if K == 8 { any_section::<B, K, 8>(section, sums) } else { any_section::<B, K, 4>(section, sums) }
+    if K == 8 {
+        any_section::<B, K, 8>(section, sums, fetch)
+    } else {
+        any_section::<B, K, 4>(section, sums, fetch)
+    }
 }
 
 #[target_feature(enable = "avx2,fma")]
