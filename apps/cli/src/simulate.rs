@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
+use zellige_dense::Rule;
 use zellige_sim::platform::Platform;
 use zellige_tor::pipeline::norms::TileNorms;
-use zellige_tor::pipeline::simulate::{Error, Report, Request, simulate};
+use zellige_tor::pipeline::simulate::{Error, RankReport, Report, Request, compare, simulate};
 
 use crate::args::{CopiesArg, Simulate, SimulateCommon};
 use crate::devices;
@@ -106,53 +107,116 @@ fn bad(error: zellige_runtime::Error) -> anyhow::Error {
 /// A reconstructor of `m` rows, or the factorisation alone, for every rule.
 fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<()> {
     let outputs = &args.outputs;
-    if outputs.trace.is_some() && args.rules.len() > 1 {
-        return Err(CommandError::option("--trace", "one trace shows one rule: give one --precision").into());
+    if outputs.trace.is_some() && args.rules.len() * args.nodes.len() > 1 {
+        let problem = "one trace shows one rule on one number of nodes: give one --precision and one --nodes";
+        return Err(CommandError::option("--trace", problem).into());
     }
     let platform = platform(args)?;
+    if args.nodes.iter().any(|&nodes| nodes > 1) && platform.network.is_none() {
+        let problem = format!("platform {} has no table [network] with gb_s and latency_us", platform.name);
+        return Err(CommandError::option("--nodes", problem).into());
+    }
     let usual = if args.platform == HOST { 0 } else { 2 };
     let norms = args.norms.as_deref().map(norms).transpose()?;
     let (mut reports, mut trace) = (Vec::new(), None);
     for rule in &args.rules {
-        let request = Request {
-            n: n as usize,
-            m: m.unwrap_or(0) as usize,
-            tile: args.tile as usize,
-            rule: rule.clone(),
-            norms: norms.as_ref(),
-            both_copies: args.copies == CopiesArg::Both,
-            fuse_updates: args.fuse_updates.into(),
-            cyclic_block: usize::from(args.cyclic_block),
-            policy: args.sched.clone(),
-            ahead: args.ahead.unwrap_or(usual).into(),
-        };
-        let (report, outcome) = simulate(&request, &platform).map_err(|error| match error {
-            Error::NeedsNorms(_) => {
-                CommandError::option("--precision", format!("{error} (--norms FILE)")).into()
-            }
-            Error::Linalg(zellige_dense::Error::Precision { .. }) => {
-                let problem =
-                    format!("{rule}: simulations have float32 tiles alone: take fp32, or a rule below it");
-                CommandError::option("--precision", problem).into()
-            }
-            Error::Linalg(error @ zellige_dense::Error::Copies { .. }) => {
-                CommandError::option("--copies", error).into()
-            }
-            Error::Linalg(error) => anyhow::Error::from(error),
-        })?;
-        reports.push(report);
-        trace = trace.or(Some(outcome.trace));
+        let first = reports.len();
+        for &nodes in &args.nodes {
+            let request = Request {
+                n: n as usize,
+                m: m.unwrap_or(0) as usize,
+                tile: args.tile as usize,
+                rule: rule.clone(),
+                norms: norms.as_ref(),
+                both_copies: args.copies == CopiesArg::Both,
+                fuse_updates: args.fuse_updates.into(),
+                cyclic_block: usize::from(args.cyclic_block),
+                policy: args.sched.clone(),
+                ahead: args.ahead.unwrap_or(usual).into(),
+                nodes: nodes.into(),
+            };
+            let (report, recorded) = simulate(&request, &platform).map_err(|error| refused(rule, error))?;
+            reports.push(report);
+            trace = outputs.trace.is_some().then_some(recorded);
+        }
+        compare(&mut reports[first..]);
     }
     let text = || {
+        let table = if reports.iter().any(|report| report.nodes > 1) { by_nodes } else { table };
         let table = table(&reports).render(out::colours(&std::io::stdout()));
         let m = m.map_or(String::new(), |m| format!(", m = {m}"));
         format!(
             "{table}{} on {} device(s), {}, n = {n}{m}, {} tasks; nothing ran: these are predictions\n",
-            platform.name, reports[0].devices, args.sched, reports[0].tasks
+            platform.name,
+            platform.device_count(),
+            args.sched,
+            reports[0].tasks
         )
     };
     let title = format!("{} on {}", args.rules[0], platform.name);
     outputs.write(&title, trace.as_ref(), &reports, || page_of(&title, &reports), text)
+}
+
+/// Why a rule was not simulated, with the option that is to be changed.
+fn refused(rule: &Rule, error: Error) -> anyhow::Error {
+    match error {
+        Error::NeedsNorms(_) => CommandError::option("--precision", format!("{error} (--norms FILE)")).into(),
+        Error::NormsOnNodes(_) => CommandError::option("--nodes", error).into(),
+        Error::OwnersOnNodes => CommandError::option("--sched", error).into(),
+        Error::Linalg(zellige_dense::Error::Precision { .. }) => {
+            let problem =
+                format!("{rule}: simulations have float32 tiles alone: take fp32, or a rule below it");
+            CommandError::option("--precision", problem).into()
+        }
+        Error::Linalg(error @ zellige_dense::Error::Copies { .. }) => {
+            CommandError::option("--copies", error).into()
+        }
+        Error::Linalg(error) => anyhow::Error::from(error),
+    }
+}
+
+/// Strong scaling: what the ranks have, send and receive.
+fn by_nodes(reports: &[Report]) -> Table {
+    let right = |title| (title, Side::Right);
+    let titles = [
+        "nodes",
+        "seconds",
+        "speedup",
+        "efficiency",
+        "idle",
+        "tasks per rank",
+        "messages",
+        "sent",
+        "most by adapter",
+        "its share",
+        "host memory",
+        "of a device",
+    ];
+    let titles: Vec<_> = [("rule", Side::Left)].into_iter().chain(titles.map(right)).collect();
+    let mut table = Table::new(&titles);
+    for report in reports {
+        let sum = |of: fn(&RankReport) -> u64| report.ranks.iter().map(of).sum::<u64>();
+        let most = |of: fn(&RankReport) -> u64| bytes(report.ranks.iter().map(of).max().unwrap_or(0));
+        let tasks = || report.ranks.iter().map(|rank| rank.tasks);
+        let share = report.ranks.iter().map(|rank| rank.adapter_share).fold(0.0, f64::max);
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        table.row([
+            report.rule.clone(),
+            report.nodes.to_string(),
+            digits(report.makespan_seconds),
+            digits(report.speedup),
+            percent(report.efficiency),
+            percent(report.idle_share),
+            format!("{} to {}", tasks().min().unwrap_or(0), tasks().max().unwrap_or(0)),
+            sum(|rank| rank.messages.sent).to_string(),
+            bytes(sum(|rank| rank.messages.sent_bytes)),
+            most(|rank| rank.messages.sent_bytes.max(rank.messages.received_bytes)),
+            percent(share),
+            most(|rank| rank.host_peak_bytes),
+            most(|rank| rank.device_peak_bytes),
+        ]);
+    }
+    table
 }
 
 fn table(reports: &[Report]) -> Table {

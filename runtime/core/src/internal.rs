@@ -20,12 +20,12 @@ pub use crate::engine::graph::{Described, Placement};
 pub use crate::engine::transfer::plan::Times;
 pub use crate::error::panic_message;
 pub use crate::mutant::mutant;
-pub use crate::operand::whole::{read_whole, write_whole};
+pub use crate::operand::whole::{arrives_as, read_whole, write_whole};
 pub use crate::operand::{Accesses, Formats, Metas, Wanted};
 pub use crate::sched::by_name as policy_by_name;
 pub use crate::splitmix::{STEP, scramble};
 pub use crate::task::{Body, Env, Refusal, Spec};
-pub use crate::virtual_time::{Machine, MachineNode, MachineTask, MachineWorker, simulate};
+pub use crate::virtual_time::{Machine, MachineNode, MachineTask, MachineWorker, VirtualRun};
 
 /// A handle that belongs to the first runtime or recorder that uses it.
 pub fn handle<D: Data>(value: Option<D>) -> Handle<D> {

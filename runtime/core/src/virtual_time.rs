@@ -82,23 +82,6 @@ pub struct MachineTask {
     pub bytes: u64,
 }
 
-/// Replays a graph in simulated time, with a policy, and brings the values in some slots to the host at its
-/// end. `ahead`: for how many tasks beyond the running one a device gathers operands. `norms`: the norm of a
-/// version of the value in a slot, if it is another than before.
-///
-/// # Errors
-/// [`Error::Config`] for a task that no worker can run or whose operands fit nowhere.
-pub fn simulate(
-    graph: &Graph,
-    machine: Arc<dyn Machine>,
-    policy: Box<dyn Policy>,
-    ahead: usize,
-    norms: impl Fn(u32, u32) -> Option<f64> + Send + Sync + 'static,
-    collect: &[usize],
-) -> Result<Trace, Error> {
-    Run::new(graph, machine, policy, ahead, norms).run(collect)
-}
-
 /// What things take on a machine.
 struct MachineTiming {
     machine: Arc<dyn Machine>,
@@ -139,24 +122,41 @@ impl Timing for MachineTiming {
     }
 }
 
-/// A simulation under way.
-struct Run {
+/// A replay of a graph in simulated time, which goes on as far as its owner lets it.
+pub struct VirtualRun {
     shared: Arc<Shared>,
     events: Arc<Events>,
     graph: Graph,
     handles: Vec<Arc<dyn AnyHandle>>,
     /// What each worker does that runs nothing, as the trace knows it.
     idle: Vec<Option<IdleState>>,
+    replay: TaskRef,
+    collect: Collect,
 }
 
-impl Run {
-    fn new(
+/// The values that are brought to the host at the end.
+enum Collect {
+    /// In these slots, once all tasks are complete.
+    Later(Vec<usize>),
+    Asked(Vec<(usize, Option<HostAccess>)>),
+    Done,
+}
+
+impl VirtualRun {
+    /// Of `graph` on `machine`, with a policy; at its end the values in the slots `collect` are brought to the host. `ahead`: for
+    /// how many tasks beyond the running one a device gathers operands. `norms`: the norm of a version of the value in
+    /// a slot, if it is another than before.
+    ///
+    /// # Errors
+    /// Those of a replay.
+    pub fn new(
         graph: &Graph,
         machine: Arc<dyn Machine>,
         policy: Box<dyn Policy>,
         ahead: usize,
         norms: impl Fn(u32, u32) -> Option<f64> + Send + Sync + 'static,
-    ) -> Self {
+        collect: &[usize],
+    ) -> Result<Self, Error> {
         let clock = Arc::new(Clock::simulated());
         let events = Arc::new(Events::new(Arc::clone(&clock), 0));
         let (nodes, workers, links) = (machine.nodes(), machine.workers(), machine.links());
@@ -212,41 +212,83 @@ impl Run {
             let ((real, has_value), norms) = (graph.slot(slot), Arc::clone(&norms));
             Placeholder::new(real, has_value, Box::new(move |version| norms(slot as u32, version)))
         };
-        let handles = (0..graph.slot_count()).map(placeholder).collect();
-        Run { shared, events, graph: graph.clone(), handles, idle: vec![None; count] }
+        let handles: Vec<_> = (0..graph.slot_count()).map(placeholder).collect();
+        let replay = submit_replay(&shared, Bindings::placeholders(graph, handles.clone()))?;
+        let (idle, collect) = (vec![None; count], Collect::Later(collect.to_vec()));
+        Ok(VirtualRun { shared, events, graph: graph.clone(), handles, idle, replay, collect })
     }
 
-    /// Runs the graph, and brings the final values in these slots to the host.
-    fn run(mut self, collect: &[usize]) -> Result<Trace, Error> {
-        let bindings = Bindings::placeholders(&self.graph, self.handles.clone());
-        let replay = submit_replay(&self.shared, bindings)?;
-        self.go_on();
-        self.check(&replay)?;
-        let turns: Vec<Option<HostAccess>> =
-            collect.iter().map(|&slot| self.shared.ask_for_value(&*self.handles[slot], false)).collect();
-        self.go_on();
-        for (&slot, turn) in collect.iter().zip(turns) {
-            if let Some(turn) = turn {
-                self.shared.let_go(&*self.handles[slot], &turn);
+    /// Runs to the end, where nothing comes from outside.
+    ///
+    /// # Errors
+    /// As [`finish`](VirtualRun::finish).
+    pub fn run(mut self) -> Result<Trace, Error> {
+        while self.act().is_some() {
+            self.pass();
+        }
+        self.finish()
+    }
+
+    /// Does all that can be done at this moment. When the next operation ends (ns); `None` if none is under way.
+    pub fn act(&mut self) -> Option<u64> {
+        loop {
+            self.shared.act(self.transfers());
+            self.note_idle();
+            if let Some(next) = self.events.next() {
+                return Some(next);
+            }
+            if !self.collects() {
+                return None;
             }
         }
-        self.go_on();
+    }
+
+    /// Goes on to the end of the next operation.
+    pub fn pass(&mut self) {
+        self.events.pass();
+    }
+
+    /// Time passes until this moment (ns), before which no operation ends.
+    pub fn advance_to(&mut self, nanos: u64) {
+        self.shared.advance_to(nanos);
+    }
+
+    /// Once all tasks are complete: asks for the values that are to be on the host; once they are there, gives them
+    /// back. False if there is nothing to do.
+    fn collects(&mut self) -> bool {
+        if !self.replay.is_done() || self.replay.cause().is_some() {
+            return false;
+        }
+        self.collect = match std::mem::replace(&mut self.collect, Collect::Done) {
+            Collect::Later(slots) => {
+                let ask = |slot: usize| (slot, self.shared.ask_for_value(&*self.handles[slot], false));
+                Collect::Asked(slots.into_iter().map(ask).collect())
+            }
+            Collect::Asked(turns) => {
+                for (slot, turn) in turns {
+                    if let Some(turn) = turn {
+                        self.shared.let_go(&*self.handles[slot], &turn);
+                    }
+                }
+                Collect::Done
+            }
+            Collect::Done => return false,
+        };
+        true
+    }
+
+    /// What has been recorded, at the end.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a task that no worker can run or whose operands fit nowhere, and for tasks that have not
+    /// run.
+    pub fn finish(self) -> Result<Trace, Error> {
+        self.check(&self.replay)?;
         Ok(self.trace())
     }
 
     fn transfers(&self) -> &TransferDriver {
         self.shared.transfers.as_ref().expect("a simulated machine has memory nodes")
-    }
-
-    /// Until nothing is under way.
-    fn go_on(&mut self) {
-        loop {
-            self.shared.act(self.transfers());
-            self.note_idle();
-            if !self.events.pass() {
-                return;
-            }
-        }
     }
 
     /// Writes into the trace which workers run nothing from now on, and why.
@@ -322,7 +364,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for VirtualRun {
     fn drop(&mut self) {
         self.shared.end();
     }

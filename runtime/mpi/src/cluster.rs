@@ -12,7 +12,7 @@ use zellige_runtime::internal::{
 };
 use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Submit, TaskRef, Trace};
 
-use crate::data::{Datum, State, form_of, format_of, relays, sender};
+use crate::data::{Datum, Mover, State, form_of, relays};
 use crate::error::ClusterError;
 use crate::journal::NO_COORDS;
 use crate::progress::{Driver, Progress, Traffic, is_remote};
@@ -315,7 +315,7 @@ impl Cluster {
             let Some(datum) = state.data.get_mut(handle) else { continue };
             for &(to, format) in forms {
                 datum.check_travels(datum.location, to)?;
-                self.bring(datum, format, to)?;
+                datum.bring(self, format, to)?;
             }
         }
         for step in &recording.steps {
@@ -323,7 +323,7 @@ impl Cluster {
                 Step::Run(bindings, _) => drop(self.runtime.replay(bindings)?),
                 Step::Bring { handle, format, to } => {
                     let Some(datum) = state.data.get_mut(handle) else { continue };
-                    self.bring(datum, *format, *to)?;
+                    datum.bring(self, *format, *to)?;
                 }
                 Step::Written { handle, rank, times } => {
                     let Some(datum) = state.data.get_mut(handle) else { continue };
@@ -360,17 +360,7 @@ impl Cluster {
 
     /// A handle is a datum of the cluster from now on.
     fn knows<D: Data>(&self, handle: &Handle<D>, owner: Option<usize>, written: bool, usual: Format) {
-        let datum = Datum {
-            remote: Box::new(WeakHandle::new(handle)),
-            tag: 0,
-            owner,
-            location: owner.unwrap_or_default(),
-            version: 0,
-            written,
-            travels: D::portability().is_some(),
-            usual,
-            replicas: Vec::new(),
-        };
+        let datum = Datum::new(Box::new(WeakHandle::new(handle)), owner, written, usual);
         let tag = self.state.lock().add(number_of(handle), datum);
         let what = if written { "register" } else { "register_empty" };
         self.progress.journal.lock().record(
@@ -407,39 +397,32 @@ impl Cluster {
         }
         for rank in ranks {
             datum.check_travels(datum.location, rank)?;
-            self.bring(datum, WHOLE, rank)?;
+            datum.bring(self, WHOLE, rank)?;
         }
         Ok(())
-    }
-
-    /// Sees to it that `to` gets the newest version of a datum, in a form that does for who wants it in `format`.
-    fn bring(&self, datum: &mut Datum, format: Format, to: usize) -> Result<(), Error> {
-        let (me, location) = (self.rank(), datum.location);
-        if location == to || !(me == location || me == to || relays(self.ranks())) {
-            return Ok(());
-        }
-        let Some(form) = datum.form_for(form_of(&datum.replicas, to), format) else { return Ok(()) };
-        let from = sender(&datum.replicas, form, location);
-        datum.replicas.retain(|(rank, _)| *rank != to);
-        datum.replicas.push((to, form));
-        let key = Key { tag: datum.tag, version: datum.version, format: form };
-        if me == to {
-            datum.remote.receive(&self.runtime, &self.progress, key, from)
-        } else if me == from {
-            datum.remote.send(&self.runtime, &self.progress, key, to)
-        } else {
-            Ok(())
-        }
     }
 
     /// Tasks have written a datum so many times, the last of them on `rank`.
     fn is_written(&self, datum: &mut Datum, rank: usize, times: u64) -> Result<(), Error> {
         let has_replica = || form_of(&datum.replicas, self.rank()).is_some();
         let had_it = datum.written && (datum.location == self.rank() || has_replica());
-        datum.version += times;
-        (datum.written, datum.location) = (true, rank);
-        datum.replicas.clear();
+        datum.is_written(rank, times);
         if had_it && rank != self.rank() { datum.remote.forget(&self.runtime) } else { Ok(()) }
+    }
+}
+
+impl Mover for Cluster {
+    fn concerns(&self, location: usize, to: usize) -> bool {
+        self.rank() == location || self.rank() == to || relays(self.ranks())
+    }
+
+    fn moves(&self, datum: &Datum, key: Key, (from, to): (usize, usize)) -> Result<(), Error> {
+        let (rt, progress) = (&self.runtime, &self.progress);
+        match self.rank() {
+            me if me == to => datum.remote.receive(rt, progress, key, from),
+            me if me == from => datum.remote.send(rt, progress, key, to),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -453,21 +436,13 @@ impl Submit for Cluster {
         outline(name, body, written, &mut accesses)?;
         let place = state.place(self.rank(), name, &accesses);
         let rank = place.rank;
-        if place.stays {
-            for access in accesses.iter().filter(|access| access.mode.reads()) {
-                let Some(datum) = state.data.get(&access.handle) else { continue };
-                datum.check_travels(datum.location, rank)?;
-            }
-        }
+        state.check_travels(&place, &accesses)?;
         // From here on all ranks do the same, or none can go on.
         self.progress.journal.lock().record(name, coords, place.first, place.hash);
         let submit = || {
             // Who does not run the task and has nothing that it reads only notes what it writes.
             if place.is_source || rank == self.rank() || relays(self.ranks()) {
-                for access in accesses.iter().filter(|access| access.mode.reads()) {
-                    let Some(datum) = state.data.get_mut(&access.handle) else { continue };
-                    self.bring(datum, format_of(access), rank)?;
-                }
+                state.bring_all(self, &accesses, rank)?;
             }
             let task =
                 if rank == self.rank() { self.runtime.submit_spec(spec)? } else { self.elsewhere.clone() };

@@ -8,6 +8,7 @@ use zellige_runtime::{Data, Error, Format, Handle, Mode};
 
 use crate::journal::{mix, mix_text};
 use crate::remote::{Remote, WHOLE};
+use crate::wire::Key;
 
 /// The data of a cluster, by the numbers of their handles.
 #[derive(Default)]
@@ -147,9 +148,76 @@ impl State {
         place.rank = of_writes.or(of_reads).unwrap_or(0);
         place
     }
+
+    /// Refuses a task that reads what cannot come to its rank.
+    pub(crate) fn check_travels(&self, place: &Place, accesses: &[Named]) -> Result<(), Error> {
+        for access in accesses.iter().filter(|access| place.stays && access.mode.reads()) {
+            let Some(datum) = self.data.get(&access.handle) else { continue };
+            datum.check_travels(datum.location, place.rank)?;
+        }
+        Ok(())
+    }
+
+    /// Has all that a task reads brought to the rank where it runs.
+    pub(crate) fn bring_all(
+        &mut self,
+        mover: &impl Mover,
+        accesses: &[Named],
+        to: usize,
+    ) -> Result<(), Error> {
+        for access in accesses.iter().filter(|access| access.mode.reads()) {
+            let Some(datum) = self.data.get_mut(&access.handle) else { continue };
+            datum.bring(mover, format_of(access), to)?;
+        }
+        Ok(())
+    }
+}
+
+/// Who sends and receives what is decided here.
+pub(crate) trait Mover {
+    /// False if it has no part in what goes from the location of a version to a rank, and need not know of it.
+    fn concerns(&self, location: usize, to: usize) -> bool;
+    /// A form of a version goes from one rank to another.
+    fn moves(&self, datum: &Datum, key: Key, way: (usize, usize)) -> Result<(), Error>;
 }
 
 impl Datum {
+    /// One that no task has named, which the caller gives its tag.
+    pub(crate) fn new(remote: Box<dyn Remote>, owner: Option<usize>, written: bool, usual: Format) -> Self {
+        Datum {
+            travels: remote.travels(),
+            remote,
+            tag: 0,
+            owner,
+            location: owner.unwrap_or_default(),
+            version: 0,
+            written,
+            usual,
+            replicas: Vec::new(),
+        }
+    }
+
+    /// Sees to it that `to` gets the newest version, in a form that does for who wants it in `format`.
+    pub(crate) fn bring(&mut self, mover: &impl Mover, format: Format, to: usize) -> Result<(), Error> {
+        let location = self.location;
+        if location == to || !mover.concerns(location, to) {
+            return Ok(());
+        }
+        let Some(form) = self.form_for(form_of(&self.replicas, to), format) else { return Ok(()) };
+        let from = sender(&self.replicas, form, location);
+        self.replicas.retain(|(rank, _)| *rank != to);
+        self.replicas.push((to, form));
+        let key = Key { tag: self.tag, version: self.version, format: form };
+        mover.moves(self, key, (from, to))
+    }
+
+    /// Tasks have written it so many times, the last of them on `rank`.
+    pub(crate) fn is_written(&mut self, rank: usize, times: u64) {
+        self.version += times;
+        (self.written, self.location) = (true, rank);
+        self.replicas.clear();
+    }
+
     /// Refuses a value that cannot go from one rank to another.
     pub(crate) fn check_travels(&self, from: usize, to: usize) -> Result<(), Error> {
         if from == to || self.travels {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zellige_runtime::internal::{WeakHandle, event, forget, read_whole, when_done, write_whole};
-use zellige_runtime::{Data, Error, Format, Handle, Runtime, Slot, Submit};
+use zellige_runtime::internal::{WeakHandle, arrives_as, event, forget, read_whole, when_done, write_whole};
+use zellige_runtime::{Data, Error, Format, Handle, Recorder, Runtime, Slot, Submit};
 
 use crate::progress::{Progress, value_of};
 use crate::wire::{Key, begin_value};
@@ -14,12 +14,23 @@ pub(crate) trait Remote: Send {
     /// False once nobody can name it any more.
     fn is_alive(&self) -> bool;
     fn name(&self) -> String;
+    /// True if its values can leave their process.
+    fn travels(&self) -> bool;
     /// Submits the task that sends what `key` names to another rank.
     fn send(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error>;
     /// Submits the task that receives it.
     fn receive(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error>;
     /// Submits that its value here is forgotten.
     fn forget(&self, rt: &Runtime) -> Result<(), Error>;
+    /// Records, on two ranks, the tasks that send it in a form and receive it, as message `number`. `left`: the format in
+    /// which it is stored then.
+    fn plan(
+        &self,
+        way: [(usize, &Recorder); 2],
+        number: u32,
+        form: Format,
+        left: Format,
+    ) -> Result<(), Error>;
 }
 
 /// Before everything else: others wait for it.
@@ -32,6 +43,10 @@ impl<D: Data> Remote for WeakHandle<D> {
 
     fn name(&self) -> String {
         self.upgrade().map_or_else(|| "a handle that was dropped".into(), |handle| handle.name())
+    }
+
+    fn travels(&self) -> bool {
+        D::portability().is_some()
     }
 
     fn send(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error> {
@@ -93,6 +108,21 @@ impl<D: Data> Remote for WeakHandle<D> {
 
     fn forget(&self, rt: &Runtime) -> Result<(), Error> {
         forget(rt, &self.handle()?)
+    }
+
+    fn plan(
+        &self,
+        way: [(usize, &Recorder); 2],
+        number: u32,
+        form: Format,
+        left: Format,
+    ) -> Result<(), Error> {
+        let handle = self.handle()?;
+        let [(from, sender), (to, receiver)] = way;
+        let send = sender.task("send").operands((read_whole(&handle, form),)).cpu(|_| ());
+        send.priority(URGENT).coords([number, 0, to as u32]).submit()?;
+        let receive = receiver.task("receive").operands((arrives_as(&handle, left),)).cpu(|_| ());
+        receive.priority(URGENT).coords([number, 0, from as u32]).submit().map(drop)
     }
 }
 

@@ -14,7 +14,11 @@ use crate::platform::Platform;
 type Sum = (u64, Vec<Option<u64>>);
 
 /// Bounds from the tasks as they were run (with the precisions that were chosen) and the platform's times.
-pub(super) fn bounds(graph: &Graph, platform: &Platform, tasks: &[TaskEvent]) -> Result<SimBounds, Error> {
+pub(super) fn bounds<'t>(
+    graph: &Graph,
+    platform: &Platform,
+    tasks: impl Iterator<Item = &'t TaskEvent> + Clone,
+) -> Result<SimBounds, Error> {
     let kinds = kinds(platform);
     let time = |kind: &str, task: &TaskEvent| {
         let (several, shape) = recorded_task(graph, task.id as usize);
@@ -24,7 +28,7 @@ pub(super) fn bounds(graph: &Graph, platform: &Platform, tasks: &[TaskEvent]) ->
     // Mean times: tasks of one class differ where tiles do.
     let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
     let mut fastest = vec![0f64; graph.len()];
-    for task in tasks {
+    for task in tasks.clone() {
         let mut times: Vec<Option<u64>> = kinds.iter().map(|(kind, _)| time(kind, task)).collect();
         if times.iter().all(Option::is_none) {
             // The runtime's own, which the platform says nothing of: partial results are added.
@@ -51,8 +55,7 @@ pub(super) fn bounds(graph: &Graph, platform: &Platform, tasks: &[TaskEvent]) ->
     let path = longest_path(graph, |task| fastest[task]);
     let critical_path = Duration::from_nanos(path.iter().map(|&task| fastest[task]).sum::<f64>() as u64);
     let mut chain: BTreeMap<String, u64> = BTreeMap::new();
-    let by_id: std::collections::HashMap<u64, &TaskEvent> =
-        tasks.iter().map(|task| (task.id, task)).collect();
+    let by_id: std::collections::HashMap<u64, &TaskEvent> = tasks.map(|task| (task.id, task)).collect();
     for task in path.iter().filter_map(|&task| by_id.get(&(task as u64))) {
         *chain.entry(format!("{} {}", task.name, task.label)).or_default() += 1;
     }

@@ -34,11 +34,12 @@ mod machine;
 mod norms;
 mod outcome;
 pub mod platform;
+mod ranks;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_runtime::internal::{policy_by_name, simulate};
+use zellige_runtime::internal::{VirtualRun, policy_by_name};
 use zellige_runtime::sched::Policy;
 use zellige_runtime::{Error, Graph, Trace};
 
@@ -46,6 +47,7 @@ use machine::PlatformMachine;
 use platform::Platform;
 
 pub use norms::Norms;
+pub use ranks::{Messages, RankSimulation, RanksOutcome};
 
 /// A graph to be run in virtual time.
 pub struct Simulation<'a> {
@@ -160,14 +162,13 @@ impl<'a> Simulation<'a> {
     /// [`Error::Config`] for an unknown policy, and for a task that no device can run or whose operands fit
     /// nowhere (with the arithmetic).
     pub fn run(self) -> Result<SimOutcome, Error> {
-        let devices: usize = self.platform.devices.iter().map(|device| device.count).sum();
         let policy = match self.policy {
-            PolicyChoice::Named(name) => policy_by_name(&name, devices)?,
+            PolicyChoice::Named(name) => policy_by_name(&name, self.platform.device_count())?,
             PolicyChoice::Own(policy) => policy,
         };
         let (machine, norms) = (Arc::new(PlatformMachine::of(self.platform)), self.norms);
         let norm = move |slot, version| norms.get(slot, version);
-        let trace = simulate(self.graph, machine, policy, self.ahead, norm, &self.collect)?;
+        let trace = VirtualRun::new(self.graph, machine, policy, self.ahead, norm, &self.collect)?.run()?;
         outcome::outcome(self.graph, self.platform, trace)
     }
 }

@@ -1,16 +1,22 @@
 //! A platform as the machine of a simulation: memory nodes, links, workers, and what tasks take there.
 
-use zellige_runtime::device::LinkSpec;
+use zellige_runtime::device::{HOST, LinkSpec};
 use zellige_runtime::internal::{Machine, MachineNode, MachineTask, MachineWorker, Times};
 
-use crate::platform::{KindSpec, Platform};
+use crate::platform::{KindSpec, NetworkSpec, Platform};
+use crate::ranks::{RECEIVE, SEND};
 
 /// See the module.
-pub(super) struct PlatformMachine(Platform);
+pub(super) struct PlatformMachine(Platform, Option<NetworkSpec>);
 
 impl PlatformMachine {
     pub(super) fn of(platform: &Platform) -> Self {
-        PlatformMachine(platform.clone())
+        PlatformMachine(platform.clone(), None)
+    }
+
+    /// With its network adapter: two workers on the host behind the devices, one that sends and one that receives.
+    pub(super) fn with_adapter(platform: &Platform) -> Self {
+        PlatformMachine(platform.clone(), platform.network)
     }
 
     fn node(&self, name: &str) -> usize {
@@ -54,13 +60,25 @@ impl Machine for PlatformMachine {
             number: number(&device.kind),
             node: self.node(&device.node),
         });
-        worker.collect()
+        let number = self.0.kinds.len();
+        let adapter = MachineWorker { kind: "adapter".into(), number, node: HOST };
+        worker.chain(std::iter::repeat_n(adapter, if self.1.is_some() { 2 } else { 0 })).collect()
     }
 
     fn times(&self, task: &MachineTask) -> Times {
         let &MachineTask { name, implementations, label, shape, flops, bytes } = task;
-        let kinds = self.0.kinds.values();
-        kinds.map(|kind| kind.fastest(name, implementations, label, shape, flops, bytes)).collect()
+        let adapter = match (self.1, name) {
+            (Some(network), SEND) => Some(network.nanos(bytes)),
+            (Some(_), RECEIVE) => Some(0),
+            _ => None,
+        };
+        // The adapter sends and receives, and nobody else does.
+        let of_kind = |kind: &KindSpec| {
+            let rate = kind.fastest(name, implementations, label, shape, flops, bytes);
+            rate.filter(|_| adapter.is_none())
+        };
+        let of_adapter = self.1.map(|_| adapter.map(|nanos| (nanos, "")));
+        self.0.kinds.values().map(of_kind).chain(of_adapter).collect()
     }
 
     fn end_ns(&self, kind: usize) -> u64 {

@@ -26,14 +26,17 @@ pub(super) fn outcome(graph: &Graph, platform: &Platform, trace: Trace) -> Resul
             makespan = makespan.max(transfer.end_ns);
         }
     }
-    let busy: u64 = trace.tasks.iter().map(|task| task.end_ns - task.start_ns).sum();
-    let all = makespan as f64 * trace.workers.len() as f64;
+    // Behind the devices is the network adapter, if there is one.
+    let devices = platform.device_count();
+    let on_devices = || trace.tasks.iter().filter(|task| (task.worker as usize) < devices);
+    let busy: u64 = on_devices().map(|task| task.end_ns - task.start_ns).sum();
+    let all = makespan as f64 * devices as f64;
     Ok(SimOutcome {
         makespan: Duration::from_nanos(makespan),
         flops: trace.tasks.iter().map(|task| task.flops).sum(),
         bytes_moved,
         idle_share: if all > 0.0 { 1.0 - busy as f64 / all } else { 0.0 },
-        bounds: bounds(graph, platform, &trace.tasks)?,
+        bounds: bounds(graph, platform, on_devices())?,
         trace,
     })
 }

@@ -434,3 +434,88 @@ fn tasks_run_on_the_kinds_that_they_name() {
     let error = Simulation::new(&record(&["other"]), &two).run().unwrap_err().to_string();
     assert!(error.contains("where it may run"), "{error}");
 }
+
+/// What a rank does in a test of messages: a task of 5 us on a value of 1000 bytes, which takes a network of 1 GB/s 1 us
+/// and arrives 2 us later; or it sends one, or receives one.
+enum Step {
+    Work(usize),
+    Send { message: u32, to: u32, of: usize },
+    Receive { message: u32, from: u32, of: usize },
+}
+
+fn ranks(graphs: &[&[Step]]) -> Result<RanksOutcome, Error> {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 2);
+    let graph = |steps: &&[Step]| {
+        let add = |g: &Recorder, step: &Step| match *step {
+            Step::Work(of) => g.task("t").operands((update(&all[of]),)).cpu(|_| ()).submit(),
+            Step::Send { message, to, of } => {
+                g.task("send").operands((read(&all[of]),)).cpu(|_| ()).coords([message, 0, to]).submit()
+            }
+            Step::Receive { message, from, of } => {
+                g.task("receive").operands((write(&all[of]),)).cpu(|_| ()).coords([message, 0, from]).submit()
+            }
+        };
+        rt.record(|g: &Recorder| steps.iter().try_for_each(|step| add(g, step).map(drop))).unwrap()
+    };
+    let graphs: Vec<Graph> = graphs.iter().map(graph).collect();
+    let mut platform = host("", &[("cpu", 1)], "");
+    platform.network = Some(platform::NetworkSpec { gb_s: 1.0, latency_us: 2.0 });
+    RankSimulation::new(&graphs, &platform).policy("eager").run()
+}
+
+fn nanos(outcome: &SimOutcome) -> u128 {
+    outcome.makespan.as_nanos()
+}
+
+#[test]
+fn a_message_takes_its_bytes_and_the_latency() {
+    use Step::{Receive, Send, Work};
+    let first = [Work(0), Send { message: 0, to: 1, of: 0 }];
+    let outcome = ranks(&[&first, &[Receive { message: 0, from: 0, of: 0 }, Work(0)]]).unwrap();
+    assert_eq!(outcome.makespan.as_nanos(), 5000 + 1000 + 2000 + 5000);
+    assert_eq!(nanos(&outcome.ranks[0]), 5000 + 1000);
+    let one = Messages { sent: 1, sent_bytes: 1000, ..Messages::default() };
+    let other = Messages { received: 1, received_bytes: 1000, ..Messages::default() };
+    assert_eq!(outcome.messages, [one, other]);
+    // The adapter is no device.
+    assert!((outcome.ranks[0].idle_share - 1.0 / 6.0).abs() < 1e-9);
+    assert_eq!(outcome.ranks[1].bounds.area.as_nanos(), 5000);
+}
+
+#[test]
+fn adapters_take_one_message_at_a_time_and_direction() {
+    use Step::{Receive, Send, Work};
+    // Two from one rank: the second leaves behind the first.
+    let both = [Send { message: 0, to: 1, of: 0 }, Send { message: 1, to: 2, of: 1 }];
+    let takes = |message: u32, from: u32, of: usize| [Receive { message, from, of }, Work(of)];
+    let outcome = ranks(&[&both, &takes(0, 0, 0), &takes(1, 0, 1)]).unwrap();
+    assert_eq!([1, 2].map(|rank: usize| nanos(&outcome.ranks[rank])), [3000 + 5000, 4000 + 5000]);
+    // Two to one rank: the second comes in behind the first.
+    let one = |message| [Send { message, to: 2, of: 0 }];
+    let [x, y] = [takes(0, 0, 0), takes(1, 1, 1)];
+    let outcome = ranks(&[&one(0), &one(1), &x.into_iter().chain(y).collect::<Vec<_>>()]).unwrap();
+    assert_eq!(nanos(&outcome.ranks[2]), 3000 + 2 * 5000);
+    let receives = outcome.ranks[2].trace.tasks.iter().filter(|task| task.name == "receive");
+    assert_eq!(receives.map(|task| task.end_ns).collect::<Vec<_>>(), [3000, 4000]);
+    // Both directions at once.
+    let each = |own: u32, other: u32| {
+        [Send { message: own, to: other, of: 0 }, Receive { message: other, from: other, of: 1 }]
+    };
+    let outcome = ranks(&[&each(0, 1), &each(1, 0)]).unwrap();
+    assert_eq!(outcome.makespan.as_nanos(), 3000);
+    // One that comes before the value that it replaces has been read.
+    let late = [Work(0), Receive { message: 0, from: 0, of: 0 }, Work(0)];
+    let outcome = ranks(&[&[Send { message: 0, to: 1, of: 0 }], &late]).unwrap();
+    assert_eq!(outcome.makespan.as_nanos(), 2 * 5000);
+}
+
+#[test]
+fn what_is_never_sent_is_an_error_with_its_rank() {
+    let waits = [Step::Receive { message: 7, from: 0, of: 0 }];
+    let error = ranks(&[&[Step::Work(0)], &waits]).unwrap_err().to_string();
+    assert!(error.contains("rank 1") && error.contains("1 tasks"), "{error}");
+    let alone = host("", &[("cpu", 1)], "");
+    let error = RankSimulation::new(&[], &alone).run().unwrap_err().to_string();
+    assert!(error.contains("[network]") && error.contains("gb_s"), "{error}");
+}

@@ -17,7 +17,9 @@ Examples
     zellige simulate tor --n 100368 --m 11152 --tile 950 --precision hp1:operand=1e-2 --norms norms.json --sched owners --copies both
   Less memory on each device, or one of them:
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --device-memory 4GB
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1";
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1
+  Strong scaling over machines:
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform h200x8 --nodes 1,2,4,8,16";
 
 const SIMULATE_CHOLESKY_EXAMPLES: &str = "\
 Examples
@@ -107,6 +109,11 @@ pub struct SimulateCommon {
     /// Only the first so many devices.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub devices: Option<u16>,
+    /// Machines like the platform, one rank on each; several numbers are compared, e.g. 1,2,4.
+    ///
+    /// Tiles are dealt out as by `mpirun -n N zellige tor run`. The platform needs a network.
+    #[arg(long, value_name = "N[,N...]", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub nodes: Vec<u16>,
     /// Memory of each device, e.g. 4GB [default: the platform's].
     #[arg(long, value_name = "BYTES", value_parser = gigabytes, allow_negative_numbers = true)]
     pub device_memory: Option<f64>,

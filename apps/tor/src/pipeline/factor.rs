@@ -53,7 +53,7 @@ impl Workspace {
     ) -> Result<SymmetricTiled<T>, Error> {
         let new = || {
             let tiles = SymmetricTiled::new(s, problem.plan.grid.clone());
-            let owner = owners(s);
+            let owner = owners(s.ranks());
             for j in 0..tiles.tiles() {
                 (j..tiles.tiles()).try_for_each(|i| s.set_owner(tiles.tile(i, j), owner(i, j)))?;
             }
@@ -263,7 +263,7 @@ fn generate<T: Element, S: Session>(
             l.fill_with(s, &watched(problem.cmm::<T>(), &counter), gpus.as_ref().map(|[cmm, _]| cmm))?;
             let rows = problem.rows.clone();
             let x = RectTiled::new(s, "B", rows, grid.clone());
-            let owner = owners(s);
+            let owner = owners(s.ranks());
             for i in 0..x.row_grid().tiles() {
                 (0..grid.tiles()).try_for_each(|j| s.set_owner(x.tile(i, j), owner(i, j)))?;
             }

@@ -19,9 +19,9 @@ pub struct RankUse {
     pub sent_bytes: u64,
 }
 
-/// The rank that owns the tile in a row and a column: two-dimensional block cyclic.
-pub(super) fn owners<S: Session>(s: &S) -> impl Fn(usize, usize) -> usize + use<S> {
-    let ranks = BlockCyclic::of(s.ranks());
+/// Which of so many ranks owns the tile in a row and a column: two-dimensional block cyclic.
+pub(super) fn owners(ranks: usize) -> impl Fn(usize, usize) -> usize {
+    let ranks = BlockCyclic::of(ranks);
     move |row, column| ranks.owner(row, column)
 }
 

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use zellige_dense::{
-    Copies, Owners, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, When, cholesky_with,
-    solve_with,
+    Copies, Owners, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, Tile, TileGrid, When,
+    cholesky_with, solve_with,
 };
-use zellige_runtime::{Graph, Recorder};
+use zellige_mpi::PlannedRanks;
+use zellige_runtime::trace::Trace;
+use zellige_runtime::{Graph, Handle, Recorder, Submit};
 use zellige_sim::platform::Platform;
-use zellige_sim::{BytesMoved, Norms, SimOutcome, Simulation};
+use zellige_sim::{BytesMoved, Messages, Norms, RankSimulation, SimBounds, SimOutcome, Simulation};
 
+use super::ranks::owners;
 use crate::pipeline::norms::{Foreseen, Stretched, TileNorms};
 
 /// The scheduling policy that runs each task where its tile is owned: see [`Owners`]. All others are the runtime's.
@@ -41,6 +44,8 @@ pub struct Request<'a> {
     pub cyclic_block: usize,
     /// Tasks for which a device gathers operands beyond the running one.
     pub ahead: usize,
+    /// Machines like the platform, one rank on each: tiles are theirs as those of a run on so many ranks.
+    pub nodes: usize,
 }
 
 /// What came of it.
@@ -48,7 +53,9 @@ pub struct Request<'a> {
 pub struct Report {
     /// The platform.
     pub platform: String,
-    /// Devices that ran tasks.
+    /// Machines, one rank on each.
+    pub nodes: usize,
+    /// Devices that ran tasks, on all machines.
     pub devices: usize,
     /// Measurements, rows, tile size, tasks.
     pub n: usize,
@@ -74,14 +81,35 @@ pub struct Report {
     pub tflops: f64,
     /// That rate over the float32 peak of all devices.
     pub fraction_of_peak: f64,
-    /// Bytes moved between memory nodes.
+    /// The time on the first of the numbers of nodes that were asked for over this one.
+    pub speedup: f64,
+    /// That over what so many times the nodes of the first would give.
+    pub efficiency: f64,
+    /// Bytes moved between memory nodes of machines.
     pub bytes_moved: BytesMoved,
     /// Share of devices x makespan in which no task ran.
     pub idle_share: f64,
-    /// Lower bounds of any schedule of the same tasks.
+    /// Lower bounds of any schedule of the same tasks; on several nodes the largest of those of one rank's tasks alone.
     pub bounds: Bounds,
     /// Replicas that had to make room for others.
     pub evictions: usize,
+    /// Each rank.
+    pub ranks: Vec<RankReport>,
+}
+
+/// What one rank did.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct RankReport {
+    /// Its tasks, those that send and receive left out.
+    pub tasks: usize,
+    /// Values between it and other ranks.
+    pub messages: Messages,
+    /// Share of the makespan in which its network adapter sent or received, the larger of both.
+    pub adapter_share: f64,
+    /// The most bytes on its host.
+    pub host_peak_bytes: u64,
+    /// The most bytes on any of its devices.
+    pub device_peak_bytes: u64,
 }
 
 /// Why nothing was simulated.
@@ -93,6 +121,15 @@ pub enum Error {
          give it norms"
     )]
     NeedsNorms(Rule),
+    /// The rule looks at norms, and there are several nodes.
+    #[error(
+        "rule {0} looks at the norms of finished tiles, which are not simulated on several nodes: take a rule by position, e.g. \
+         hp1:band=2, or one node"
+    )]
+    NormsOnNodes(Rule),
+    /// The policy is that of one machine.
+    #[error("policy {OWNERS} gives tiles to the devices of one machine: take another on several nodes")]
+    OwnersOnNodes,
     /// The sizes make no tiles, or the platform cannot run the graph.
     #[error(transparent)]
     Linalg(#[from] zellige_dense::Error),
@@ -146,23 +183,71 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
             norms = Some(stretched);
         }
     }
-    let copies = if request.both_copies { Copies::both() } else { Copies::replicas() };
-    let submission = Submission::default().copies(copies).fuse_updates(request.fuse_updates);
-    let graph = Graph::record(|g: &Recorder| {
-        let a = SymmetricTiled::<f32>::planned(g, cols.clone());
-        cholesky_with(g, &a, &policy, &submission)?;
-        if request.m > 0 {
-            let b = RectTiled::<f32>::planned(g, "B", rows, cols);
-            solve_with(g, &a, &b, &policy, &submission, |_| Ok(()))?;
-        }
-        Ok::<(), Error>(())
-    })?;
+    let graph = Graph::record(|g: &Recorder| submit(g, request, &policy, &|_, _, _| Ok(())))?;
     let slots = graph.slots();
-    let of_result = if request.m > 0 { "B[" } else { "A[" };
-    let result = slots.iter().enumerate().filter(|(_, name)| name.starts_with(of_result));
-    let result = result.map(|(slot, _)| slot).collect();
+    let result = results(request, &slots).map(|(slot, ..)| slot).collect();
     let norms = norms.map_or_else(Norms::default, |norms| by_version(&slots, &norms));
     Ok(Recorded { graph, result, norms })
+}
+
+/// Records the graph of each rank of a reconstructor, or of a factor; the slots of each that hold its part of the result.
+///
+/// # Errors
+/// As [`record`], and a rule that looks at norms.
+pub fn record_ranks(request: &Request<'_>) -> Result<Vec<(Graph, Vec<usize>)>, Error> {
+    let policy: SharedPolicy = request.rule.clone().into();
+    if policy.when() == When::OperandsReady {
+        return Err(Error::NormsOnNodes(request.rule.clone()));
+    }
+    let owner = owners(request.nodes);
+    let graphs = PlannedRanks::record(request.nodes, |ranks| {
+        submit(ranks, request, &policy, &|tile, i, j| ranks.set_owner(tile, owner(i, j)))
+    })?;
+    let of_rank = |(rank, graph): (usize, Graph)| {
+        let slots = graph.slots();
+        let own = results(request, &slots).filter(|&(_, i, j)| owner(i, j) == rank);
+        let own = own.map(|(slot, ..)| slot).collect();
+        (graph, own)
+    };
+    Ok(graphs.into_iter().enumerate().map(of_rank).collect())
+}
+
+/// The slots of tiles of the result, with row and column.
+fn results<'s>(
+    request: &Request<'_>,
+    slots: &'s [String],
+) -> impl Iterator<Item = (usize, usize, usize)> + use<'s> {
+    let of_result = if request.m > 0 { "B" } else { "A" };
+    let tile = move |(slot, name): (usize, &String)| {
+        let (matrix, i, j) = tile_of(name)?;
+        (matrix == of_result).then_some((slot, i, j))
+    };
+    slots.iter().enumerate().filter_map(tile)
+}
+
+/// Says who owns a tile in a row and a column.
+type Own<'o> = &'o dyn Fn(&Handle<Tile<f32>>, usize, usize) -> Result<(), zellige_runtime::Error>;
+
+/// Submits the factorisation, and both solves if there are rows.
+fn submit<S: Submit>(s: &S, request: &Request<'_>, policy: &SharedPolicy, own: Own<'_>) -> Result<(), Error> {
+    let grid = |len| TileGrid::uniform(len, request.tile);
+    let (rows, cols) = (grid(request.m)?, grid(request.n)?);
+    let (mt, nt) = (rows.tiles(), cols.tiles());
+    let copies = if request.both_copies { Copies::both() } else { Copies::replicas() };
+    let submission = Submission::default().copies(copies).fuse_updates(request.fuse_updates);
+    let a = SymmetricTiled::<f32>::planned(s, cols.clone());
+    for j in 0..nt {
+        (j..nt).try_for_each(|i| own(a.tile(i, j), i, j))?;
+    }
+    cholesky_with(s, &a, policy, &submission)?;
+    if request.m > 0 {
+        let b = RectTiled::<f32>::planned(s, "B", rows, cols);
+        for i in 0..mt {
+            (0..nt).try_for_each(|j| own(b.tile(i, j), i, j))?;
+        }
+        solve_with(s, &a, &b, policy, &submission, |_| Ok(()))?;
+    }
+    Ok(())
 }
 
 /// Which norm each version of each slot carries: a product leaves its tile's norm alone, a triangular solve measures.
@@ -200,8 +285,8 @@ fn tile_of(name: &str) -> Option<(&str, usize, usize)> {
     Some((matrix, i.parse().ok()?, j.parse().ok()?))
 }
 
-/// Share of the products that did not run in float32.
-fn low_share(outcome: &SimOutcome, graph: &Graph, request: &Request<'_>) -> f64 {
+/// The products of a rank, and how many of them did not run in float32.
+fn products(outcome: &SimOutcome, graph: &Graph, request: &Request<'_>) -> (u64, u64) {
     // Inner lengths, where a task may have several products.
     let lengths: Option<Vec<u32>> = (request.fuse_updates > 1)
         .then(|| graph.to_petgraph().node_weights().map(|node| node.info.shape[2]).collect());
@@ -210,53 +295,138 @@ fn low_share(outcome: &SimOutcome, graph: &Graph, request: &Request<'_>) -> f64 
         length.map_or(1, |&length| (length as usize).div_ceil(request.tile) as u64)
     };
     let products = outcome.trace.tasks.iter().filter(|task| task.name == "gemm");
-    let (all, low) = products.fold((0u64, 0u64), |(all, low), task| {
+    products.fold((0, 0), |(all, low), task| {
         let count = of_task(task.id);
         (all + count, low + if task.label == "fp32" { 0 } else { count })
-    });
-    if all > 0 { low as f64 / all as f64 } else { 0.0 }
+    })
 }
 
-/// Simulates a reconstructor on `platform`.
+/// What a simulation found: of each rank its graph, its outcome and its messages.
+struct Found {
+    makespan: Duration,
+    ranks: Vec<(Graph, SimOutcome, Messages)>,
+}
+
+/// Simulates a reconstructor on `platform`, or on several machines like it.
 ///
 /// # Errors
-/// As [`record`], and what the platform cannot run.
-pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, SimOutcome), Error> {
+/// As [`record`] and [`record_ranks`], and what the platform cannot run.
+pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, Trace), Error> {
+    let found = if request.nodes > 1 { on_nodes(request, platform) } else { on_one(request, platform) }?;
+    let report = report(request, platform, &found);
+    let traces = found.ranks.into_iter().map(|(_, outcome, _)| outcome.trace);
+    let mut traces: Vec<Trace> = traces.collect();
+    let trace = match &mut traces[..] {
+        [one] => std::mem::take(one),
+        _ => Trace::merged(traces.into_iter().map(|trace| (trace, 0)).collect()),
+    };
+    Ok((report, trace))
+}
+
+fn on_one(request: &Request<'_>, platform: &Platform) -> Result<Found, Error> {
     let Recorded { graph, result, norms } = record(request)?;
-    let devices = platform.devices.iter().map(|device| device.count).sum();
     let simulation = Simulation::new(&graph, platform).norms(norms).ahead(request.ahead).collect(result);
     let simulation = match request.policy.as_str() {
-        OWNERS => simulation.policy_with(Box::new(Owners::new(devices).blocks(request.cyclic_block))),
+        OWNERS => {
+            let owners = Owners::new(platform.device_count()).blocks(request.cyclic_block);
+            simulation.policy_with(Box::new(owners))
+        }
         name => simulation.policy(name),
     };
     let outcome = simulation.run()?;
+    Ok(Found { makespan: outcome.makespan, ranks: vec![(graph, outcome, Messages::default())] })
+}
+
+fn on_nodes(request: &Request<'_>, platform: &Platform) -> Result<Found, Error> {
+    if request.policy == OWNERS {
+        return Err(Error::OwnersOnNodes);
+    }
+    let (graphs, results): (Vec<Graph>, Vec<Vec<usize>>) = record_ranks(request)?.into_iter().unzip();
+    let mut simulation = RankSimulation::new(&graphs, platform).policy(&request.policy).ahead(request.ahead);
+    for (rank, result) in results.into_iter().enumerate() {
+        simulation = simulation.collect(rank, result);
+    }
+    let outcome = simulation.run()?;
+    let ranks = graphs.into_iter().zip(outcome.ranks).zip(outcome.messages);
+    let ranks = ranks.map(|((graph, outcome), messages)| (graph, outcome, messages)).collect();
+    Ok(Found { makespan: outcome.makespan, ranks })
+}
+
+fn report(request: &Request<'_>, platform: &Platform, found: &Found) -> Report {
     let (n, m) = (request.n as f64, request.m as f64);
-    let seconds = outcome.makespan.as_secs_f64();
+    let (seconds, nodes) = (found.makespan.as_secs_f64(), found.ranks.len());
     let tflops = (n * n * n / 3.0 + 2.0 * n * n * m) / seconds / 1e12;
-    let bound = |time: Duration| time.as_secs_f64();
-    let report = Report {
+    let outcomes = || found.ranks.iter().map(|(_, outcome, _)| outcome);
+    let bound = |of: fn(&SimBounds) -> Duration| {
+        outcomes().map(|outcome| of(&outcome.bounds)).max().unwrap_or_default().as_secs_f64()
+    };
+    let moved = |of: fn(&BytesMoved) -> u64| outcomes().map(|outcome| of(&outcome.bytes_moved)).sum();
+    let busy = |outcome: &SimOutcome| (1.0 - outcome.idle_share) * outcome.makespan.as_secs_f64();
+    let counts = found.ranks.iter().map(|(graph, outcome, _)| products(outcome, graph, request));
+    let (all, low) = counts.fold((0, 0), |(all, low), of_rank| (all + of_rank.0, low + of_rank.1));
+    let ranks: Vec<RankReport> = found
+        .ranks
+        .iter()
+        .map(|(graph, outcome, messages)| of_rank(graph, outcome, *messages, platform, seconds))
+        .collect();
+    Report {
         platform: platform.name.clone(),
-        devices,
+        nodes,
+        devices: nodes * platform.device_count(),
         n: request.n,
         m: request.m,
         tile: request.tile,
-        tasks: graph.len(),
+        tasks: ranks.iter().map(|rank| rank.tasks).sum(),
         rule: request.rule.to_string(),
         copies: if request.both_copies { "both" } else { "replicas" },
         fuse_updates: request.fuse_updates,
-        low_share: low_share(&outcome, &graph, request),
+        low_share: if all > 0 { low as f64 / all as f64 } else { 0.0 },
         policy: request.policy.clone(),
         makespan_seconds: seconds,
         tflops,
-        fraction_of_peak: tflops / platform.peak_tflops("fp32"),
-        bytes_moved: outcome.bytes_moved,
-        idle_share: outcome.idle_share,
+        fraction_of_peak: tflops / (nodes as f64 * platform.peak_tflops("fp32")),
+        speedup: 1.0,
+        efficiency: 1.0,
+        bytes_moved: BytesMoved { h2d: moved(|b| b.h2d), d2h: moved(|b| b.d2h), p2p: moved(|b| b.p2p) },
+        idle_share: 1.0 - outcomes().map(busy).sum::<f64>() / (nodes as f64 * seconds),
         bounds: Bounds {
-            area: bound(outcome.bounds.area),
-            critical_path: bound(outcome.bounds.critical_path),
-            mixed: bound(outcome.bounds.mixed),
+            area: bound(|bounds| bounds.area),
+            critical_path: bound(|bounds| bounds.critical_path),
+            mixed: bound(|bounds| bounds.mixed),
         },
-        evictions: outcome.trace.evictions.len(),
+        evictions: outcomes().map(|outcome| outcome.trace.evictions.len()).sum(),
+        ranks,
+    }
+}
+
+fn of_rank(
+    graph: &Graph,
+    outcome: &SimOutcome,
+    messages: Messages,
+    platform: &Platform,
+    seconds: f64,
+) -> RankReport {
+    let most = messages.sent_bytes.max(messages.received_bytes);
+    let peak = |of_host: bool| {
+        let events = outcome.trace.memory.iter().filter(|event| (event.node == 0) == of_host);
+        events.map(|event| event.used).max().unwrap_or(0)
     };
-    Ok((report, outcome))
+    RankReport {
+        tasks: graph.len() - (messages.sent + messages.received) as usize,
+        messages,
+        adapter_share: platform.network.map_or(0.0, |network| network.nanos(most) as f64 / 1e9 / seconds),
+        host_peak_bytes: peak(true),
+        device_peak_bytes: peak(false),
+    }
+}
+
+/// Sets the speedups of one rule on several numbers of nodes, over the first.
+pub fn compare(reports: &mut [Report]) {
+    let Some((nodes, seconds)) = reports.first().map(|first| (first.nodes, first.makespan_seconds)) else {
+        return;
+    };
+    for report in reports {
+        report.speedup = seconds / report.makespan_seconds;
+        report.efficiency = report.speedup * nodes as f64 / report.nodes as f64;
+    }
 }

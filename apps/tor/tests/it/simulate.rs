@@ -49,6 +49,7 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
                 cyclic_block: 1,
                 policy: "dmdas".into(),
                 ahead: 2,
+                nodes: 1,
             };
             let simulated = simulate(&request, &platform).unwrap().0.low_share;
             assert!((simulated - low).abs() < 1e-12, "{}: {simulated} and {low}", result.rule);

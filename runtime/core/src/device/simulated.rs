@@ -112,6 +112,11 @@ impl Events {
         SimulatedMark { clock: Arc::clone(&self.clock), end, told: end + latency }
     }
 
+    /// When the host learns of the end of the next operation (ns), if one is under way.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.queue.lock().begun.peek().map(|event| event.told)
+    }
+
     /// Goes on to the end of the next operation, does its work and tells of its end. False if none is under
     /// way.
     pub(crate) fn pass(&self) -> bool {

@@ -208,6 +208,11 @@ impl Shared {
         self.clock.elapsed()
     }
 
+    /// Simulated time passes until this moment (ns).
+    pub(crate) fn advance_to(&self, nanos: u64) {
+        self.clock.advance_to(nanos);
+    }
+
     /// When the runtime started: the zero of its traces.
     pub(crate) fn started(&self) -> Instant {
         self.clock.started()

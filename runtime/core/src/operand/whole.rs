@@ -14,11 +14,17 @@ use crate::task::{DeviceKind, Env, Refusal};
 pub struct Whole<D: Data> {
     core: Arc<HandleCore<D>>,
     format: Format,
+    mode: Mode,
 }
 
 /// The body sees `&D`, in this format.
 pub fn read_whole<D: Data>(handle: &Handle<D>, format: Format) -> Whole<D> {
-    Whole { core: Arc::clone(handle.core()), format }
+    Whole { core: Arc::clone(handle.core()), format, mode: Mode::Read }
+}
+
+/// Of a task that only simulations run: it leaves a value in this format.
+pub fn arrives_as<D: Data>(handle: &Handle<D>, format: Format) -> Whole<D> {
+    Whole { core: Arc::clone(handle.core()), format, mode: Mode::Write }
 }
 
 /// As [`write()`](crate::write()), also for views and for handles that are split.
@@ -31,7 +37,7 @@ impl<D: Data> Operand for Whole<D> {
     type Held = HeldRef<D>;
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
-        out.push(Declared { inner: true, ..(&self.core, Mode::Read).into() });
+        out.push(Declared { inner: true, ..(&self.core, self.mode).into() });
     }
 
     fn metas<'e>(&'e self, _env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
@@ -44,6 +50,9 @@ impl<D: Data> Operand for Whole<D> {
     }
 
     fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldRef<D>, Refusal> {
+        if self.mode != Mode::Read {
+            return Err(Refusal::Failed("only a simulation runs this task".into()));
+        }
         let core = env.resolve(&self.core);
         hold(core, self.format, env)
     }

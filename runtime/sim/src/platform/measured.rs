@@ -161,6 +161,7 @@ impl Platform {
             nodes: vec![host_node(&models, workers)?],
             devices: Vec::new(),
             links: Vec::new(),
+            network: None,
             kinds: BTreeMap::new(),
         };
         for (number, device) in devices.iter().enumerate() {

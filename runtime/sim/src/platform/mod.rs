@@ -63,6 +63,9 @@ pub struct Platform {
     /// Links between nodes, each usable in both directions at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSpec>,
+    /// The network between several machines like this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkSpec>,
     /// Kinds of devices by name.
     pub kinds: BTreeMap<String, KindSpec>,
 }
@@ -126,6 +129,23 @@ pub struct LinkSpec {
     /// Time before the first byte arrives (us).
     #[serde(default)]
     pub latency_us: f64,
+}
+
+/// A network: each machine has one adapter, on the host's side.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkSpec {
+    /// Bandwidth of an adapter in each direction (GB/s).
+    pub gb_s: f64,
+    /// Time before the first byte arrives (us).
+    pub latency_us: f64,
+}
+
+impl NetworkSpec {
+    /// How long so many bytes take an adapter (ns).
+    pub fn nanos(&self, bytes: u64) -> u64 {
+        (bytes as f64 / self.gb_s).round() as u64
+    }
 }
 
 /// How long tasks take on a kind of device.
@@ -279,6 +299,11 @@ impl Platform {
         self
     }
 
+    /// How many devices it has.
+    pub fn device_count(&self) -> usize {
+        self.devices.iter().map(|device| device.count).sum()
+    }
+
     /// Peak rate of all devices in one precision (Tflop/s).
     pub fn peak_tflops(&self, label: &str) -> f64 {
         let peak = |device: &DeviceSpec| self.kinds[&device.kind].peak_tflops(label);
@@ -337,6 +362,12 @@ impl Platform {
                 return Err(format!("a link names node {unknown}, which is not there"));
             }
         }
+        if let Some(NetworkSpec { gb_s, latency_us }) = self.network {
+            positive("gb_s of the network".into(), gb_s)?;
+            if !(0.0..1e6).contains(&latency_us) {
+                return Err(format!("latency_us of the network is {latency_us}, not from 0 to a second"));
+            }
+        }
         for device in &self.devices {
             if self.node(&device.node).is_none() {
                 return Err(format!("a device names node {}, which is not there", device.node));
@@ -388,6 +419,10 @@ mod tests {
             ("[[devices]]\nkind", "[[devices]]\nsort", "sort"),
             ("node = \"gpu0\"", "node = \"gpu9\"", "gpu9"),
             ("gb_s = 10.0", "gb_s = -1.0", "-1"),
+            ("[network]\ngb_s = 12.5", "[network]\ngb_s = -12.5", "gb_s of the network is -12.5"),
+            ("[network]\ngb_s = 12.5", "[network]\nmb_s = 12.5", "mb_s"),
+            ("latency_us = 2.0", "latency_us = -2.0", "latency_us of the network is -2"),
+            ("latency_us = 2.0", "", "latency_us"),
             ("between = [\"host\", \"gpu0\"]", "between = [\"gpu1\", \"gpu0\"]", "gpu0"),
         ] {
             assert!(sound.contains(from), "{from}");

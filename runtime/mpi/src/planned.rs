@@ -1,0 +1,162 @@
+//! The tasks of all ranks of a program, recorded in one process: nothing runs, and nothing is sent.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use zellige_runtime::internal::{
+    Body, Described, Placement, Spec, WeakHandle, cut, number_of, outline, placed_recorder,
+};
+use zellige_runtime::{Data, Error, Format, Graph, Handle, Meta, Recorder, Submit, TaskRef};
+
+use crate::data::{Datum, Mover, State};
+use crate::remote::WHOLE;
+use crate::wire::Key;
+
+/// Ranks whose tasks are recorded and not run, for simulations.
+///
+/// Where tasks run, and what is sent when and in which format, is decided by the code that decides it for a
+/// [`Cluster`](crate::Cluster) ([rules](crate#where-tasks-run)). The program is run once for all ranks. Each value that goes from
+/// rank to rank is a task `send` in the graph of the one and a task `receive` in that of the other, with coordinates
+/// `[message, 0, other rank]`; messages are numbered from 0.
+///
+/// ```
+/// use zellige_mpi::PlannedRanks;
+/// use zellige_runtime::{Error, Format, Meta, Submit, read, update};
+///
+/// let graphs = PlannedRanks::record(2, |ranks| {
+///     let [x, y] = [0, 1].map(|_| ranks.register_planned::<Vec<f64>>(Meta { bytes: 800, ..Meta::default() }));
+///     ranks.set_owner(&y, 1)?;
+///     ranks.task("add").operands((read(&x), update(&y))).cpu(|_| ()).submit().map(drop)
+/// })?;
+/// let tasks = |rank: usize| graphs[rank].to_petgraph().node_weights().map(|task| task.name).collect::<Vec<_>>();
+/// assert_eq!((tasks(0), tasks(1)), (vec!["send"], vec!["receive", "add"]));
+/// # Ok::<(), Error>(())
+/// ```
+pub struct PlannedRanks {
+    recorders: Vec<Recorder>,
+    state: RefCell<State>,
+    /// Messages so far.
+    messages: Cell<u32>,
+}
+
+/// Which tasks a recorder gets is decided before.
+struct Here;
+
+impl Placement for Here {
+    fn place(&self, _recorder: &Recorder, _task: &Described<'_>) -> Result<Option<TaskRef>, Error> {
+        Ok(None)
+    }
+}
+
+impl PlannedRanks {
+    /// The graph of each of so many ranks (at least one), of the tasks that `build` submits.
+    ///
+    /// # Errors
+    /// Whatever `build` returns.
+    pub fn record<E>(
+        ranks: usize,
+        build: impl FnOnce(&PlannedRanks) -> Result<(), E>,
+    ) -> Result<Vec<Graph>, E> {
+        let recorders = (0..ranks.max(1)).map(|_| placed_recorder(Box::new(Here))).collect();
+        let planned = PlannedRanks { recorders, state: RefCell::default(), messages: Cell::default() };
+        build(&planned)?;
+        let graphs = planned.recorders.iter().map(|recorder| match cut(recorder) {
+            Some(graph) => Ok(graph),
+            None => Graph::record(|_| Ok(())),
+        });
+        graphs.collect()
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> usize {
+        self.recorders.len()
+    }
+
+    /// Makes `rank` the owner of a datum that no task has written yet. A [planned](Submit::register_planned) value is
+    /// there from the beginning, without this on rank 0.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a rank that does not exist, and for a datum that a task has written;
+    /// [`Error::Foreign`] for one of somebody else's.
+    pub fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error> {
+        if rank >= self.ranks() {
+            let there = self.ranks();
+            return Err(Error::Config(format!("there is no rank {rank}: there are {there}, from 0")));
+        }
+        let mut state = self.state.borrow_mut();
+        let datum = state.find(handle)?;
+        if datum.version > 0 {
+            let name = handle.name();
+            return Err(Error::Config(format!("{name} was written before: its owner is set before that")));
+        }
+        (datum.owner, datum.location) = (Some(rank), rank);
+        Ok(())
+    }
+
+    /// A handle is a datum of the ranks from now on. None has a value for the recorders: the rank whose first task
+    /// reads or updates it has one from the beginning.
+    fn knows<D: Data>(&self, handle: Handle<D>, owner: Option<usize>, usual: Format) -> Handle<D> {
+        let datum = Datum::new(Box::new(WeakHandle::new(&handle)), owner, owner.is_some(), usual);
+        self.state.borrow_mut().add(number_of(&handle), datum);
+        handle
+    }
+}
+
+impl Mover for PlannedRanks {
+    fn concerns(&self, _location: usize, _to: usize) -> bool {
+        true
+    }
+
+    fn moves(&self, datum: &Datum, key: Key, (from, to): (usize, usize)) -> Result<(), Error> {
+        let number = self.messages.get();
+        self.messages.set(number + 1);
+        let left = if key.format == WHOLE { datum.usual } else { key.format };
+        let way = [from, to].map(|rank| (rank, &self.recorders[rank]));
+        datum.remote.plan(way, number, key.format, left)
+    }
+}
+
+impl Submit for PlannedRanks {
+    fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
+        let state = &mut *self.state.borrow_mut();
+        let mut accesses = std::mem::take(&mut state.accesses);
+        let (name, _, body) = spec.parts();
+        outline(name, body, |handle, name| state.is_written(handle, name), &mut accesses)?;
+        let place = state.place(0, name, &accesses);
+        state.check_travels(&place, &accesses)?;
+        state.bring_all(self, &accesses, place.rank)?;
+        let task = self.recorders[place.rank].submit_spec(spec)?;
+        for access in accesses.iter().filter(|access| access.mode.writes()) {
+            if let Some(datum) = state.data.get_mut(&access.handle) {
+                datum.owner.get_or_insert(place.rank);
+                datum.is_written(place.rank, 1);
+            }
+        }
+        state.accesses = accesses;
+        Ok(task)
+    }
+
+    fn announce_step(&self, _tasks: usize) {}
+
+    fn register<D: Data>(&self, value: D) -> Handle<D> {
+        self.register_planned(value.meta())
+    }
+
+    fn register_empty<D: Data>(&self) -> Handle<D> {
+        self.knows(self.recorders[0].register_empty(), None, WHOLE)
+    }
+
+    fn register_sized<D: Data>(&self, meta: Meta) -> Handle<D> {
+        self.knows(self.recorders[0].register_sized(meta), None, meta.format)
+    }
+
+    fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {
+        self.knows(self.recorders[0].register_sized(meta), Some(0), meta.format)
+    }
+}
+
+impl fmt::Debug for PlannedRanks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.recorders).finish()
+    }
+}
