@@ -46,6 +46,10 @@ pub trait Executor: Sync {
     /// A rank that is not there any more.
     fn agree(&self, value: u64) -> Result<u64, Error>;
 
+    /// See [`Session::register_replicated`].
+    #[doc(hidden)]
+    fn words(&self, words: Vec<f64>) -> Handle<Vec<f64>>;
+
     /// Numbers that `rank` keeps.
     #[doc(hidden)]
     fn words_on(&self, rank: usize, words: Vec<f64>) -> Handle<Vec<f64>>;
@@ -187,6 +191,10 @@ impl<S: Session + Sync> Executor for S {
 
     fn agree(&self, value: u64) -> Result<u64, Error> {
         Ok(Session::agree(self, value)?)
+    }
+
+    fn words(&self, words: Vec<f64>) -> Handle<Vec<f64>> {
+        self.register_replicated(words)
     }
 
     fn words_on(&self, rank: usize, words: Vec<f64>) -> Handle<Vec<f64>> {

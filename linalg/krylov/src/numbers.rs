@@ -1,6 +1,6 @@
 //! The scalars of a method: what one step leaves to the next.
 //!
-//! They lie in one handle, a set for each column. The tasks of a step read and write them without the host, which looks at them now and then.
+//! They lie in one handle, a set for each column, and every rank has a copy. The tasks of a step read and write them without the host, which looks at them now and then.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
@@ -48,7 +48,7 @@ pub struct NumbersHandle<E> {
 impl<E: Scalar> NumbersHandle<E> {
     /// For so many columns, each with `own` scalars of the method. All are zero, and every column is running.
     pub fn new(rt: &dyn Executor, columns: usize, own: usize) -> Self {
-        let words = rt.words_on(0, vec![0.0; columns * (OWN + own * E::WORDS)]);
+        let words = rt.words(vec![0.0; columns * (OWN + own * E::WORDS)]);
         NumbersHandle { words, columns, scalar: PhantomData }
     }
 
@@ -118,7 +118,7 @@ impl<E: Scalar> NumbersHandle<E> {
     pub(crate) fn copied<'r>(&self, rt: &'r dyn Executor) -> Result<(Self, Replay<'r>), Error> {
         let mut len = 0;
         rt.look(&self.words, &mut |words| len = words.len())?;
-        let copy = NumbersHandle { words: rt.words_on(0, vec![0.0; len]), ..self.clone() };
+        let copy = NumbersHandle { words: rt.words(vec![0.0; len]), ..self.clone() };
         let graph = rt.record(|graph| {
             graph.codelet(Copied, (self.read(), copy.update())).submit()?;
             Ok(())

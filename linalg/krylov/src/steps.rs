@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use zellige_runtime::codelet::Operand;
-use zellige_runtime::{Cpu, Handle, Operands, Read, Recorder, Submit, Update, reads, update};
+use zellige_runtime::{Cpu, Handle, Operands, Read, ReadList, Recorder, Submit, Update, reads, update};
 
 use crate::error::Error;
 use crate::executor::Executor;
@@ -143,7 +143,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         let (sums, formulas) = (self.sums(), Formulas::new());
         record(&formulas);
         let task = formulas::Task::new::<E>(name, [self.columns(), sums.width], formulas.into_program());
-        self.graph.codelet(task, (sums.read(), self.numbers.update())).submit()?;
+        self.graph.codelet(task, (sums.read(self.graph)?, self.numbers.update())).submit()?;
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         let (columns, width) = (self.columns(), sums.width);
         self.graph
             .task(name)
-            .operands((sums.read(), self.numbers.update()))
+            .operands((sums.read(self.graph)?, self.numbers.update()))
             .cpu(move |(partial, words)| {
                 let mut totals = vec![E::default(); width];
                 for (c, mut numbers) in columns_of_mut(words, columns).enumerate() {
@@ -191,7 +191,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         let (columns, width) = (self.columns(), sums.width);
         self.graph
             .task(name)
-            .operands((sums.read(), self.numbers.read(), of.update()))
+            .operands((sums.read(self.graph)?, self.numbers.read(), of.update()))
             .cpu(move |(partial, own, others)| {
                 let mut totals = vec![E::default(); width];
                 let each = columns_of(own, columns).zip(columns_of_mut(others, columns));
@@ -232,6 +232,8 @@ pub(crate) fn total<'s>(
 pub struct Sums<E> {
     /// Of each part: `[grain][column][sum]`.
     partial: Vec<Handle<Vec<f64>>>,
+    /// With several ranks: the parts of each, and their sums one after the other, so that one message has them.
+    of_ranks: Vec<(Range<usize>, Handle<Vec<f64>>)>,
     width: usize,
     scalar: std::marker::PhantomData<E>,
 }
@@ -239,11 +241,23 @@ pub struct Sums<E> {
 impl<E: Scalar> Sums<E> {
     /// Room for `width` sums over vectors of so many columns.
     pub fn new(rt: &dyn Executor, space: &Space, columns: usize, width: usize) -> Self {
-        let words = |rows: usize| vec![0.0; rows.div_ceil(space.grain()) * columns * width * E::WORDS];
-        let of =
-            |(i, range): (usize, Range<usize>)| rt.words_on(space.rank_of(i, rt.ranks()), words(range.len()));
-        let partial = space.ranges().enumerate().map(of).collect();
-        Sums { partial, width, scalar: std::marker::PhantomData }
+        let lens: Vec<usize> = space
+            .ranges()
+            .map(|rows| rows.len().div_ceil(space.grain()) * columns * width * E::WORDS)
+            .collect();
+        let rank_of = |i: usize| space.rank_of(i, rt.ranks());
+        let of = |(i, &len): (usize, &usize)| rt.words_on(rank_of(i), vec![0.0; len]);
+        let partial = lens.iter().enumerate().map(of).collect();
+        let mut of_ranks = Vec::new();
+        let mut first = 0;
+        while rt.ranks() > 1 && first < lens.len() {
+            let len = (first..lens.len()).take_while(|&i| rank_of(i) == rank_of(first)).count();
+            let parts = first..first + len;
+            let words = vec![0.0; lens[parts.clone()].iter().sum()];
+            of_ranks.push((parts, rt.words_on(rank_of(first), words)));
+            first += len;
+        }
+        Sums { partial, of_ranks, width, scalar: std::marker::PhantomData }
     }
 
     /// How many sums there are.
@@ -256,8 +270,24 @@ impl<E: Scalar> Sums<E> {
         update(&self.partial[i])
     }
 
-    fn read(&self) -> zellige_runtime::ReadList<Vec<f64>> {
-        reads(&self.partial)
+    /// Those of all parts, in their order, for a task that is recorded next.
+    fn read(&self, graph: &Recorder) -> Result<ReadList<Vec<f64>>, Error> {
+        if self.of_ranks.is_empty() {
+            return Ok(reads(&self.partial));
+        }
+        for (parts, of_rank) in &self.of_ranks {
+            graph
+                .task("sums.gather")
+                .operands((reads(&self.partial[parts.clone()]), update(of_rank)))
+                .cpu(|(partial, to)| {
+                    let mut to = &mut to[..];
+                    for part in partial.iter() {
+                        to.split_off_mut(..part.len()).expect("room for all parts").copy_from_slice(part);
+                    }
+                })
+                .submit()?;
+        }
+        Ok(reads(self.of_ranks.iter().map(|(_, of_rank)| of_rank)))
     }
 }
 

@@ -246,6 +246,37 @@ impl Cluster {
         self.progress.journal.lock().record("register_local", NO_COORDS, None, 0);
     }
 
+    /// Gives a value that all ranks have a copy of a handle: the same value on each. A task that writes nothing but
+    /// such copies runs on every rank and has to compute the same there. Reading it asks no other rank.
+    ///
+    /// ```
+    /// use zellige_mpi::{Cluster, run_local};
+    /// use zellige_runtime::{Error, Submit, read, update};
+    ///
+    /// fn program(cluster: &Cluster) -> Result<f64, Error> {
+    ///     let part = cluster.register_on(1, || 3.0f64)?;
+    ///     let sum = cluster.register_replicated(1.0f64);
+    ///     cluster.task("add").operands((read(&part), update(&sum))).cpu(|(part, sum)| *sum += part).submit()?; // on both
+    ///     cluster.take(sum)
+    /// }
+    ///
+    /// assert_eq!(run_local(2, 1, program)?.into_iter().collect::<Result<Vec<_>, _>>()?, [4.0, 4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn register_replicated<D: Data>(&self, value: D) -> Handle<D> {
+        let handle = self.runtime.register(value);
+        self.keep_replicated(number_of(&handle));
+        handle
+    }
+
+    pub(crate) fn keep_replicated(&self, handle: u64) {
+        let mut state = self.state.lock();
+        state.local.insert(handle);
+        state.replicated.insert(handle);
+        drop(state);
+        self.progress.journal.lock().record("register_replicated", NO_COORDS, None, 0);
+    }
+
     /// The value of rank 0, on all ranks: for decisions that depend on time. Collective.
     ///
     /// # Errors
@@ -387,9 +418,15 @@ impl Cluster {
         handle: &Handle<D>,
         ranks: impl Iterator<Item = usize>,
     ) -> Result<(), Error> {
-        let tag = self.state.lock().find(handle)?.tag;
-        self.begins(what, Some(tag));
+        let tag = match self.state.lock() {
+            state if state.replicated.contains(&number_of(handle)) => None,
+            mut state => Some(state.find(handle)?.tag),
+        };
+        self.begins(what, tag);
         self.progress.check()?;
+        if tag.is_none() {
+            return Ok(());
+        }
         let mut state = self.state.lock();
         let datum = state.find(handle)?;
         if !datum.written {
@@ -434,15 +471,15 @@ impl Submit for Cluster {
         let (name, coords, body) = spec.parts();
         let written = |handle, name: &dyn Fn() -> String| state.is_written(handle, name);
         outline(name, body, written, &mut accesses)?;
-        let place = state.place(self.rank(), name, &accesses);
+        let place = state.place(self.rank(), name, &accesses)?;
         let rank = place.rank;
-        state.check_travels(&place, &accesses)?;
+        state.check_travels(&place, self.ranks(), &accesses)?;
         // From here on all ranks do the same, or none can go on.
         self.progress.journal.lock().record(name, coords, place.first, place.hash);
         let submit = || {
             // Who does not run the task and has nothing that it reads only notes what it writes.
             if place.is_source || rank == self.rank() || relays(self.ranks()) {
-                state.bring_all(self, &accesses, rank)?;
+                place.ranks(self.ranks()).try_for_each(|to| state.bring_all(self, &accesses, to))?;
             }
             let task =
                 if rank == self.rank() { self.runtime.submit_spec(spec)? } else { self.elsewhere.clone() };

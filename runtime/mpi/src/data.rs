@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
 use zellige_runtime::internal::{Named, number_of};
 use zellige_runtime::{Data, Error, Format, Handle, Mode};
@@ -16,6 +17,8 @@ pub(crate) struct State {
     pub(crate) data: HashMap<u64, Datum, BuildHasherDefault<Multiply>>,
     /// Handles of values of which each rank has its own.
     pub(crate) local: HashSet<u64, BuildHasherDefault<Multiply>>,
+    /// Those of them whose values are the same on all ranks.
+    pub(crate) replicated: HashSet<u64, BuildHasherDefault<Multiply>>,
     next_tag: u64,
     /// With so many data those that nobody can name any more are looked for.
     sweep_at: usize,
@@ -71,6 +74,8 @@ pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize
 /// Where a task runs, and what follows.
 pub(crate) struct Place {
     pub(crate) rank: usize,
+    /// It runs on all ranks, each of which writes its copies.
+    pub(crate) everywhere: bool,
     /// Of what it does, beyond its name: the same on all ranks.
     pub(crate) hash: u64,
     /// The tag of the first datum that it names.
@@ -79,6 +84,13 @@ pub(crate) struct Place {
     pub(crate) is_source: bool,
     /// Something that it reads cannot leave its process.
     pub(crate) stays: bool,
+}
+
+impl Place {
+    /// The ranks that run it, of so many.
+    pub(crate) fn ranks(&self, ranks: usize) -> Range<usize> {
+        if self.everywhere { 0..ranks } else { self.rank..self.rank + 1 }
+    }
 }
 
 /// Hashes handles' numbers, which nobody chooses to collide.
@@ -129,31 +141,43 @@ impl State {
     }
 
     /// Where a task with these accesses runs, seen from rank `me`.
-    pub(crate) fn place(&self, me: usize, name: &str, accesses: &[Named]) -> Place {
-        let mut place =
-            Place { rank: 0, hash: mix_text(0, name), first: None, is_source: false, stays: false };
-        let (mut of_writes, mut of_reads) = (None, None);
+    ///
+    /// # Errors
+    /// [`Error::Config`] for one that would have to run on all ranks and on one.
+    pub(crate) fn place(&self, me: usize, name: &str, accesses: &[Named]) -> Result<Place, Error> {
+        let (mut hash, mut first, mut is_source, mut stays) = (mix_text(0, name), None, false, false);
+        let (mut of_writes, mut of_reads, mut everywhere, mut writes_datum) = (None, None, false, false);
         for access in accesses {
-            let Some(datum) = self.data.get(&access.handle) else { continue };
-            place.first.get_or_insert(datum.tag);
+            let Some(datum) = self.data.get(&access.handle) else {
+                everywhere |= access.mode.writes() && self.replicated.contains(&access.handle);
+                continue;
+            };
+            writes_datum |= access.mode.writes();
+            first.get_or_insert(datum.tag);
             let owner = if access.mode.writes() { &mut of_writes } else { &mut of_reads };
             *owner = owner.or(datum.owner);
             let how = access.mode as u64 | (u64::from(access.format.0) << 8);
-            place.hash = mix(mix(place.hash, datum.tag), how);
+            hash = mix(mix(hash, datum.tag), how);
             if access.mode.reads() {
-                place.is_source |= datum.location == me;
-                place.stays |= !datum.travels;
+                is_source |= datum.location == me;
+                stays |= !datum.travels;
             }
         }
-        place.rank = of_writes.or(of_reads).unwrap_or(0);
-        place
+        if everywhere && writes_datum {
+            return Err(Error::Config(format!(
+                "task {name} writes a replicated value, which all ranks would have to do, and one that a rank \
+                 owns: make it two tasks"
+            )));
+        }
+        let rank = if everywhere { me } else { of_writes.or(of_reads).unwrap_or(0) };
+        Ok(Place { rank, everywhere, hash, first, is_source, stays })
     }
 
-    /// Refuses a task that reads what cannot come to its rank.
-    pub(crate) fn check_travels(&self, place: &Place, accesses: &[Named]) -> Result<(), Error> {
+    /// Refuses a task that reads what cannot come to its rank, or its `ranks`.
+    pub(crate) fn check_travels(&self, place: &Place, ranks: usize, accesses: &[Named]) -> Result<(), Error> {
         for access in accesses.iter().filter(|access| place.stays && access.mode.reads()) {
             let Some(datum) = self.data.get(&access.handle) else { continue };
-            datum.check_travels(datum.location, place.rank)?;
+            place.ranks(ranks).try_for_each(|rank| datum.check_travels(datum.location, rank))?;
         }
         Ok(())
     }

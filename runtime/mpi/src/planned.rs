@@ -122,8 +122,8 @@ impl Submit for PlannedRanks {
         let mut accesses = std::mem::take(&mut state.accesses);
         let (name, _, body) = spec.parts();
         outline(name, body, |handle, name| state.is_written(handle, name), &mut accesses)?;
-        let place = state.place(0, name, &accesses);
-        state.check_travels(&place, &accesses)?;
+        let place = state.place(0, name, &accesses)?;
+        state.check_travels(&place, self.ranks(), &accesses)?;
         state.bring_all(self, &accesses, place.rank)?;
         let task = self.recorders[place.rank].submit_spec(spec)?;
         for access in accesses.iter().filter(|access| access.mode.writes()) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use zellige_runtime::internal::{Described, Placement, cut, outline, recorded_mode};
-use zellige_runtime::{Bindings, Error, Format, Recorder, TaskRef};
+use zellige_runtime::{Bindings, Error, Format, Mode, Recorder, TaskRef};
 
 use crate::data::{Datum, Replicas, State, form_of, format_of, relays};
 use crate::progress::Progress;
@@ -93,15 +93,17 @@ impl Placement for Placing {
             Ok(draft.written.contains_key(&handle) || state.is_written(handle, name)?)
         };
         outline(task.name, task.body, written, &mut accesses)?;
-        let place = state.place(me, task.name, &accesses);
+        let place = state.place(me, task.name, &accesses)?;
         for access in accesses.iter().filter(|access| access.mode.reads()) {
             let Some(datum) = state.data.get(&access.handle) else { continue };
-            draft.is_read(
-                recorder,
-                (me, self.progress.ranks),
-                (access.handle, datum),
-                (place.rank, format_of(access)),
-            )?;
+            for rank in place.ranks(self.progress.ranks) {
+                draft.is_read(
+                    recorder,
+                    (me, self.progress.ranks),
+                    (access.handle, datum),
+                    (rank, format_of(access)),
+                )?;
+            }
         }
         self.progress.journal.lock().record(task.name, task.coords, place.first, place.hash);
         for access in accesses.iter().filter(|access| access.mode.writes()) {
@@ -141,10 +143,12 @@ impl Draft {
             version.brought.retain(|(rank, _)| *rank != to);
             version.brought.push((to, format));
             if me == to || me == version.rank || relays(ranks) {
-                let is_made_here = recorded_mode(recorder, handle).is_some_and(|mode| mode.writes());
+                // What is recorded has its place before this: a task that writes the version, and one that reads a
+                // replica of an earlier one, which is about to be freed.
+                let is_named = |mode: Mode| mode.writes() || version.times > 0;
                 // What is received comes in its turn, so that no rank waits for room that only messages
                 // behind it make.
-                if me == to || is_made_here {
+                if me == to || recorded_mode(recorder, handle).is_some_and(is_named) {
                     self.run(recorder);
                 }
                 self.count(handle, &mut version);

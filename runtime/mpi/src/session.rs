@@ -21,6 +21,10 @@ impl Session for Cluster {
         Cluster::keep_local(self, handle);
     }
 
+    fn keep_replicated(&self, handle: u64) {
+        Cluster::keep_replicated(self, handle);
+    }
+
     fn agree(&self, value: u64) -> Result<u64, Error> {
         Cluster::agree(self, value)
     }

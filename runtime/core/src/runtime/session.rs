@@ -59,6 +59,19 @@ pub trait Session: Submit {
     #[doc(hidden)]
     fn keep_local(&self, handle: u64);
 
+    /// Gives a value that all ranks have a copy of a handle: the same value on each. A task that writes nothing
+    /// but such copies runs on every rank and has to compute the same there, so that nobody waits for a message
+    /// with its result. Scalars of iterative methods are such.
+    fn register_replicated<D: Data>(&self, value: D) -> Handle<D> {
+        let handle = self.runtime().register(value);
+        self.keep_replicated(crate::internal::number_of(&handle));
+        handle
+    }
+
+    /// Every rank has a copy of the value of this handle of its runtime, which this is the number of.
+    #[doc(hidden)]
+    fn keep_replicated(&self, handle: u64);
+
     /// The first rank's value, on all ranks: for decisions that depend on time.
     ///
     /// # Errors
@@ -144,6 +157,8 @@ impl Session for Runtime {
     }
 
     fn keep_local(&self, _handle: u64) {}
+
+    fn keep_replicated(&self, _handle: u64) {}
 
     fn agree(&self, value: u64) -> Result<u64, Error> {
         Ok(value)

@@ -108,6 +108,34 @@ fn handles_of_nobody_are_refused() {
 }
 
 #[test]
+fn what_all_ranks_have_is_written_on_all() {
+    let program = |cluster: &Cluster| {
+        let row = row(cluster);
+        let sum = cluster.register_replicated(0u64);
+        let graph = cluster.record(|graph| {
+            for x in &row {
+                let add = |(x, sum): (&[u64], &mut u64)| *sum += x[0];
+                graph.task("sum").operands((read(x), update(&sum))).cpu(add).submit()?;
+            }
+            let scale = |(sum, x): (&u64, &mut [u64])| x[0] = *sum;
+            row.iter().try_for_each(|x| {
+                graph.task("scale").operands((read(&sum), update(x))).cpu(scale).submit().map(drop)
+            })
+        });
+        let graph = graph.unwrap();
+        (0..2).try_for_each(|_| cluster.replay(&graph)).unwrap();
+        cluster.wait_all().unwrap();
+        let sent = cluster.traffic().sent;
+        let mixed = cluster.task("mixed").operands((update(&sum), update(&row[0]))).cpu(|_| ()).submit();
+        assert!(mixed.unwrap_err().to_string().contains("make it two tasks"));
+        // 1 + 2 + 3, and then three times that more.
+        (graph.counts().0, sent, cluster.take(sum).unwrap(), cluster.read(&row[1]).unwrap()[0])
+    };
+    // Every number goes to the two other ranks, twice; sums go nowhere.
+    assert_eq!(run_local(3, 1, program).unwrap(), [(4, 4, 24, 24); 3]);
+}
+
+#[test]
 fn traces_of_all_ranks_are_one() {
     let program = |cluster: &Cluster| {
         let row = row(cluster);

@@ -127,9 +127,17 @@ impl Rng {
 enum Start {
     /// With a value on a rank, modulo how many there are.
     Value(usize, Words),
+    /// With a copy of a value on every rank.
+    Replicated(Words),
     /// With an expected format, on a rank or where it is first written.
     Expected(Option<usize>),
     Empty(Option<usize>),
+}
+
+impl Start {
+    fn is_replicated(&self) -> bool {
+        matches!(self, Start::Replicated(_))
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -207,12 +215,14 @@ fn random(seed: u64) -> Random {
             1 => Start::Empty(owner(&mut rng)),
             _ => {
                 let (length, seed) = (1 + rng.below(9), rng.below(1 << 20) as u64);
-                let format = format(&mut rng);
-                Start::Value(rng.below(12), made(seed, format, length))
+                let words = made(seed, format(&mut rng), length);
+                if rng.one_in(4) { Start::Replicated(words) } else { Start::Value(rng.below(12), words) }
             }
         })
         .collect();
-    let mut has_value: Vec<bool> = starts.iter().map(|start| matches!(start, Start::Value(..))).collect();
+    let has = |start: &Start| matches!(start, Start::Value(..) | Start::Replicated(_));
+    let mut has_value: Vec<bool> = starts.iter().map(has).collect();
+    let job = |rng: &mut Rng, has_value: &mut [bool]| job(rng, &starts, has_value);
     let (mut steps, mut graphs) = (Vec::new(), Vec::new());
     for _ in 0..5 + rng.below(40) {
         let with_value = |rng: &mut Rng, has: &[bool]| {
@@ -240,7 +250,7 @@ fn format(rng: &mut Rng) -> Format {
     [WIDE, NARROW][rng.below(2)]
 }
 
-fn job(rng: &mut Rng, has_value: &mut [bool]) -> Job {
+fn job(rng: &mut Rng, starts: &[Start], has_value: &mut [bool]) -> Job {
     let mut free: Vec<usize> = (0..has_value.len()).collect();
     let mut job = Job { seed: rng.below(1 << 30) as u64, fails: rng.one_in(12), ..Job::default() };
     for _ in 0..rng.below(5) {
@@ -262,6 +272,10 @@ fn job(rng: &mut Rng, has_value: &mut [bool]) -> Job {
         job.commutes.truncate(1);
         (job.updates, job.writes) = (Vec::new(), Vec::new());
     }
+    // A task runs on all ranks or on one.
+    let everywhere = job.written().any(|datum| starts[datum].is_replicated());
+    job.updates.retain(|&datum| starts[datum].is_replicated() == everywhere);
+    job.writes.retain(|&(datum, ..)| starts[datum].is_replicated() == everywhere);
     job.written().for_each(|datum| has_value[datum] = true);
     job
 }
@@ -277,7 +291,7 @@ enum Content {
 /// The contents after each step.
 fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
     let begin = |start: &Start| match start {
-        Start::Value(_, words) => Content::Value(words.clone()),
+        Start::Value(_, words) | Start::Replicated(words) => Content::Value(words.clone()),
         _ => Content::Unwritten,
     };
     let mut now: Vec<Content> = starts.iter().map(begin).collect();
@@ -319,6 +333,7 @@ pub fn bytes_of(case: &Case, ranks: usize) -> u64 {
     for start in &case.starts {
         let (place, format) = match start {
             Start::Value(rank, _) => (Some(*rank), Format::NATIVE),
+            Start::Replicated(_) => (None, Format::NATIVE),
             Start::Expected(rank) => (*rank, WIDE),
             Start::Empty(rank) => (*rank, Format::NATIVE),
         };
@@ -332,7 +347,7 @@ pub fn bytes_of(case: &Case, ranks: usize) -> u64 {
     let begin: Vec<Content> = oracle(&case.starts, &[Step::Wait]).remove(0);
     let mut need =
         |datum: usize, wanted: Format, rank: usize, version: usize, location: usize, now: &[Content]| {
-            if location == rank {
+            if location == rank || case.starts[datum].is_replicated() {
                 return;
             }
             let forms = moved.entry((datum, version, rank)).or_default();
@@ -360,10 +375,13 @@ pub fn bytes_of(case: &Case, ranks: usize) -> u64 {
             Step::Submit(job) => {
                 let of_reads = || job.reads.iter().find_map(|&(datum, _)| owner[datum]);
                 let rank = job.written().find_map(|datum| owner[datum]).or_else(of_reads).unwrap_or(0);
-                for (datum, format) in job.seen() {
-                    need(datum, format, rank, version[datum], location[datum], before);
+                let everywhere = job.written().any(|datum| case.starts[datum].is_replicated());
+                for rank in if everywhere { 0..ranks } else { rank..rank + 1 } {
+                    for (datum, format) in job.seen() {
+                        need(datum, format, rank, version[datum], location[datum], before);
+                    }
                 }
-                for datum in job.written() {
+                for datum in job.written().filter(|_| !everywhere) {
                     owner[datum].get_or_insert(rank);
                     (location[datum], version[datum]) = (rank, version[datum] + 1);
                 }
@@ -446,6 +464,7 @@ pub fn run(cluster: &Cluster, case: &Case) -> Traffic {
                 Start::Value(rank, words) => {
                     return cluster.register_on(rank % ranks, || words.clone()).expect("the rank exists");
                 }
+                Start::Replicated(words) => return cluster.register_replicated(words.clone()),
                 Start::Expected(owner) => {
                     (cluster.register_sized(Meta { format: WIDE, bytes: 36, ..Meta::default() }), owner)
                 }
