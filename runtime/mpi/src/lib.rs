@@ -2,6 +2,7 @@
 #![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 
+mod buffers;
 mod cluster;
 mod data;
 mod distribution;

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use zellige_runtime::internal::{WeakHandle, arrives_as, event, forget, read_whole, when_done, write_whole};
 use zellige_runtime::{Data, Error, Format, Handle, Recorder, Runtime, Slot, Submit};
 
+use crate::buffers::BUFFERS;
 use crate::progress::{Progress, value_of};
 use crate::wire::{Key, begin_value};
 
@@ -57,7 +58,7 @@ impl<D: Data> Remote for WeakHandle<D> {
             .task("send")
             .operands((read_whole(&handle, key.format),))
             .cpu(move |(value,)| {
-                let mut message = begin_value(key);
+                let mut message = begin_value(key, value.meta().bytes);
                 let bytes = D::portability().and_then(|travel| travel.pack(value, &mut message));
                 let bytes = bytes.ok_or_else(|| no_encoding(&name))?;
                 *out.lock() = Some((message, bytes));
@@ -94,6 +95,7 @@ impl<D: Data> Remote for WeakHandle<D> {
                 let value = D::portability().and_then(|travel| travel.unpack(bytes));
                 let value = value.ok_or_else(|| Error::Config(no_encoding(&name)))?;
                 progress.has_received(value.meta().bytes);
+                BUFFERS.keep(message);
                 slot.put(value);
                 Ok(())
             })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use zellige_runtime::{Cause, Failure, Format};
 
+use crate::buffers::BUFFERS;
 use crate::error::RemoteError;
 use crate::journal::{Journal, Step};
 
@@ -18,6 +19,9 @@ pub(crate) struct Key {
 
 /// Bytes of a message that has a value, before the value.
 pub(crate) const BEFORE_VALUE: usize = 1 + 8 + 8 + 2;
+
+/// Bytes of a value's header, most often fewer.
+const HEADER: usize = 64;
 
 pub(crate) enum Message {
     /// A value, which begins at [`BEFORE_VALUE`].
@@ -45,9 +49,10 @@ pub(crate) enum Message {
     Time { number: u64, now: u64 },
 }
 
-/// The beginning of a message with a value.
-pub(crate) fn begin_value(key: Key) -> Vec<u8> {
-    let mut out = vec![0];
+/// The beginning of a message with a value of so many bytes.
+pub(crate) fn begin_value(key: Key, bytes: usize) -> Vec<u8> {
+    let mut out = BUFFERS.with_capacity(BEFORE_VALUE + HEADER + bytes);
+    out.push(0);
     put_key(&mut out, key);
     out
 }
@@ -57,7 +62,7 @@ impl Message {
     pub(crate) fn encode(&self, rank: usize) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Message::Value(key) => return begin_value(*key),
+            Message::Value(key) => return begin_value(*key, 0),
             Message::Poisoned(key, failure) => {
                 out.push(1);
                 put_key(&mut out, *key);

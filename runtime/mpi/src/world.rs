@@ -22,6 +22,7 @@ use ::mpi::topology::SimpleCommunicator;
 use ::mpi::traits::*;
 use parking_lot::{Condvar, Mutex};
 
+use crate::buffers::BUFFERS;
 use crate::transport::{Transport, TransportError, Waker};
 
 /// Bytes of one MPI message at most: MPI counts with 31 bits, and a longer message goes in parts.
@@ -255,11 +256,12 @@ impl MpiTransport {
             let start = |bytes: &'static mut [u8]| {
                 message.immediate_matched_receive_into::<_, [u8]>(StaticScope, bytes)
             };
-            let transfer = Transfer::begin(vec![0; length], start);
+            let transfer = Transfer::begin(BUFFERS.of_length(length), start);
             self.peers[status.source_rank() as usize].arriving.push_back((status.tag(), transfer));
             matched = true;
         }
-        self.sending.retain_mut(|transfer| !transfer.is_complete());
+        let sent = self.sending.extract_if(.., Transfer::is_complete);
+        sent.for_each(|transfer| BUFFERS.keep(transfer.into_bytes()));
         for (from, peer) in self.peers.iter_mut().enumerate() {
             while let Some(message) = peer.next() {
                 self.ready.push_back((from, message));
