@@ -1,5 +1,5 @@
-//! Reconstructors in virtual time on several machines, beside what one machine, the owners of the tiles and ranks that really run
-//! say of them.
+//! Reconstructors in virtual time on several machines, beside what one machine, the owners of the tiles, and ranks
+//! that run say of them.
 
 use std::ops::Range;
 
@@ -36,6 +36,18 @@ fn simulated(request: &Request<'_>) -> Report {
     simulate(request, &platform()).unwrap().0
 }
 
+#[test]
+fn second_copies_are_made_by_the_owners_of_the_tiles() {
+    let owners = BlockCyclic::of(4);
+    let ranks = record_ranks(&Request { both_copies: true, ..request("hp1", 0, 4) }).unwrap();
+    for (rank, (graph, _)) in ranks.iter().enumerate() {
+        let graph = graph.to_petgraph();
+        let made = graph.node_weights().filter(|task| task.name == "convert");
+        let at: Vec<[u32; 3]> = made.filter_map(|task| task.info.coords).collect();
+        assert!(!at.is_empty() && at.iter().all(|&[i, j, _]| owners.owner(i as usize, j as usize) == rank));
+    }
+}
+
 /// A rank that is alone has the graph of one machine, and takes its time.
 #[test]
 fn one_rank_is_one_machine() {
@@ -55,8 +67,8 @@ fn one_rank_is_one_machine() {
     }
 }
 
-/// Bytes that each rank sends and receives in a factorisation, by the owners of the tiles alone: each tile of L goes once to every rank
-/// that reads it, in 16 bits where products read it before SYRK does, or alone.
+/// Bytes that each rank sends and receives in a factorisation, by the owners of the tiles alone: each tile of L goes
+/// once to every rank that reads it, in 16 bits where products read it before SYRK does, or alone.
 fn by_owners(ranks: usize, products_are_narrow: bool) -> Vec<(u64, u64)> {
     let (owners, nt) = (BlockCyclic::of(ranks), N.div_ceil(TILE));
     let width = |i: usize| if i + 1 < nt { TILE } else { N - i * TILE };
