@@ -143,9 +143,9 @@ enum Collect {
 }
 
 impl VirtualRun {
-    /// Of `graph` on `machine`, with a policy; at its end the values in the slots `collect` are brought to the host. `ahead`: for
-    /// how many tasks beyond the running one a device gathers operands. `norms`: the norm of a version of the value in
-    /// a slot, if it is another than before.
+    /// Of `graph` on `machine`, with a policy; at its end the values in the slots `collect` are brought to the
+    /// host. `ahead`: for how many tasks beyond the running one a device gathers operands. `norms`: the norm of a
+    /// version of the value in a slot, if it is another than before.
     ///
     /// # Errors
     /// Those of a replay.

@@ -15,9 +15,9 @@ use crate::wire::Key;
 /// Ranks whose tasks are recorded and not run, for simulations.
 ///
 /// Where tasks run, and what is sent when and in which format, is decided by the code that decides it for a
-/// [`Cluster`](crate::Cluster) ([rules](crate#where-tasks-run)). The program is run once for all ranks. Each value that goes from
-/// rank to rank is a task `send` in the graph of the one and a task `receive` in that of the other, with coordinates
-/// `[message, 0, other rank]`; messages are numbered from 0.
+/// [`Cluster`](crate::Cluster) ([rules](crate#where-tasks-run)). The program is run once for all ranks. Each value
+/// that goes from rank to rank is a task `send` in the graph of the one and a task `receive` in that of the
+/// other, with coordinates `[message, 0, other rank]`; messages are numbered from 0.
 ///
 /// ```
 /// use zellige_mpi::PlannedRanks;
@@ -73,7 +73,7 @@ impl PlannedRanks {
     }
 
     /// Makes `rank` the owner of a datum that no task has written yet. A [planned](Submit::register_planned) value is
-    /// there from the beginning, without this on rank 0.
+    /// on that rank from the beginning, without this on rank 0.
     ///
     /// # Errors
     /// [`Error::Config`] for a rank that does not exist, and for a datum that a task has written;
@@ -95,8 +95,8 @@ impl PlannedRanks {
 
     /// A handle is a datum of the ranks from now on. None has a value for the recorders: the rank whose first task
     /// reads or updates it has one from the beginning.
-    fn knows<D: Data>(&self, handle: Handle<D>, owner: Option<usize>, usual: Format) -> Handle<D> {
-        let datum = Datum::new(Box::new(WeakHandle::new(&handle)), owner, owner.is_some(), usual);
+    fn knows<D: Data>(&self, handle: Handle<D>, written: bool, usual: Format) -> Handle<D> {
+        let datum = Datum::new(Box::new(WeakHandle::new(&handle)), None, written, usual);
         self.state.borrow_mut().add(number_of(&handle), datum);
         handle
     }
@@ -143,15 +143,15 @@ impl Submit for PlannedRanks {
     }
 
     fn register_empty<D: Data>(&self) -> Handle<D> {
-        self.knows(self.recorders[0].register_empty(), None, WHOLE)
+        self.knows(self.recorders[0].register_empty(), false, WHOLE)
     }
 
     fn register_sized<D: Data>(&self, meta: Meta) -> Handle<D> {
-        self.knows(self.recorders[0].register_sized(meta), None, meta.format)
+        self.knows(self.recorders[0].register_sized(meta), false, meta.format)
     }
 
     fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {
-        self.knows(self.recorders[0].register_sized(meta), Some(0), meta.format)
+        self.knows(self.recorders[0].register_sized(meta), true, meta.format)
     }
 }
 

@@ -27,6 +27,8 @@
 //! host of limited size has a disk, tasks run where they [may](zellige_runtime::Codelet::can_execute). Where the host learns
 //! of an end some time after it ([`platform::Rates::end_us`]), tasks are launched behind others that have not ended.
 //!
+//! Several machines that a network joins are simulated by [`RankSimulation`], with a graph for each.
+//!
 //! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats itself.
 
 mod bounds;

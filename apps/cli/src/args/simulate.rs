@@ -109,9 +109,10 @@ pub struct SimulateCommon {
     /// Only the first so many devices.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub devices: Option<u16>,
-    /// Machines like the platform, one rank on each; several numbers are compared, e.g. 1,2,4.
+    /// Machines, one rank on each; a list is compared.
     ///
-    /// Tiles are dealt out as by `mpirun -n N zellige tor run`. The platform needs a network.
+    /// All are like the platform, which needs a network. Tiles are dealt out as by `mpirun -n N zellige tor run`. With
+    /// several numbers, e.g. 1,2,4,8, speedups are those over the first.
     #[arg(long, value_name = "N[,N...]", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub nodes: Vec<u16>,
     /// Memory of each device, e.g. 4GB [default: the platform's].

@@ -236,3 +236,32 @@ fn a_shipped_platform_is_a_file_to_edit() {
     let refused = run(folder.path(), &["simulate", "platforms", "v100"]);
     assert!(refused.code == Some(2) && refused.stderr.contains("p100x4"), "{}", refused.stderr);
 }
+
+#[test]
+fn nodes_are_compared() {
+    let reports = simulated(&["--nodes", "1,2"]);
+    let number = |at: usize, key: &str| reports[at][key].as_f64().unwrap_or_else(|| panic!("{key}"));
+    assert_eq!([number(0, "nodes"), number(1, "nodes"), number(1, "devices")], [1.0, 2.0, 8.0]);
+    assert_eq!([number(0, "speedup"), number(0, "efficiency")], [1.0, 1.0]);
+    assert!(number(1, "speedup") > 1.0 && number(1, "efficiency") < 1.0);
+    assert_eq!(reports[0]["tasks"], reports[1]["tasks"]);
+    let ranks = reports[1]["ranks"].as_array().unwrap();
+    let bytes = |rank: usize, key: &str| ranks[rank]["messages"][key].as_u64().unwrap();
+    assert_eq!((ranks.len(), bytes(0, "sent_bytes")), (2, bytes(1, "received_bytes")));
+    assert!(bytes(0, "sent_bytes") > 0 && ranks[0]["host_peak_bytes"].as_u64() > Some(0));
+    assert_eq!(simulated(&[])[0], reports[0], "one node is what there is without the option");
+
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(folder.path(), &[&SMALL[..], &["--nodes", "2", "--trace", "trace.json"]].concat());
+    assert!(ran.code == Some(0) && ran.stdout.contains("efficiency"), "{}{}", ran.stdout, ran.stderr);
+    let trace = std::fs::read_to_string(folder.path().join("trace.json")).unwrap();
+    assert!(trace.contains("rank 1") && trace.contains("receive"));
+    for (more, said) in [
+        (&["--nodes", "1,2", "--trace", "trace.json"][..], "--nodes"),
+        (&["--nodes", "2", "--sched", "owners"], "--sched"),
+        (&["--nodes", "0"], "--nodes"),
+    ] {
+        let ran = run(folder.path(), &[&SMALL[..], more].concat());
+        assert!(ran.code == Some(2) && ran.stderr.contains(said), "{more:?}: {}", ran.stderr);
+    }
+}

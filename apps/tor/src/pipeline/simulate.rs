@@ -89,7 +89,7 @@ pub struct Report {
     pub bytes_moved: BytesMoved,
     /// Share of devices x makespan in which no task ran.
     pub idle_share: f64,
-    /// Lower bounds of any schedule of the same tasks; on several nodes the largest of those of one rank's tasks alone.
+    /// Lower bounds of any schedule of the same tasks; on several nodes the largest of those of single ranks.
     pub bounds: Bounds,
     /// Replicas that had to make room for others.
     pub evictions: usize,

@@ -10,6 +10,7 @@ mod files;
 mod formats;
 mod gpu;
 mod moao;
+mod nodes;
 mod own_systems;
 mod params;
 mod pipeline;
