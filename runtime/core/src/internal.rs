@@ -53,6 +53,12 @@ pub fn event(rt: &Runtime, name: &'static str) -> Result<Event, Error> {
     Event::new(rt.shared(), name)
 }
 
+/// Says whether no worker of the runtime has a task to run; an estimate.
+pub fn idleness(rt: &Runtime) -> impl Fn() -> bool + Send + Sync + use<> {
+    let shared = Arc::clone(rt.shared());
+    move || shared.sleep.idle() >= shared.workers.len()
+}
+
 /// The zero of the runtime's traces.
 pub fn trace_start(rt: &Runtime) -> Instant {
     rt.shared().started()

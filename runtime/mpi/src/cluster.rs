@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use zellige_runtime::data::ReadGuard;
-use zellige_runtime::internal::{
-    Body, Spec, WeakHandle, event, number_of, outline, placed_recorder, trace_start,
-};
+use zellige_runtime::internal::{Body, Spec, WeakHandle, event, number_of, outline, placed_recorder};
 use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Submit, TaskRef, Trace};
 
 use crate::data::{Datum, Mover, State, form_of, relays};
@@ -58,8 +56,7 @@ impl Cluster {
         transport: impl Transport,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        let progress =
-            Arc::new(Progress::new(&transport, timeout, trace_start(&runtime), runtime.canceller()));
+        let progress = Arc::new(Progress::new(&transport, timeout, &runtime));
         let driver = Driver::new(Arc::clone(&progress), transport);
         let elsewhere = event(&runtime, "a task on another rank")?.task().clone();
         let thread = std::thread::Builder::new()

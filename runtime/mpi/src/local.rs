@@ -58,7 +58,7 @@ impl Transport for Local {
         Ok(self.mailboxes[self.rank].content.lock().messages.pop_front())
     }
 
-    fn wait(&mut self, at_most: Duration) {
+    fn wait(&mut self, at_most: Duration, _is_idle: &dyn Fn() -> bool) {
         let mailbox = &self.mailboxes[self.rank];
         let mut content = mailbox.content.lock();
         if content.messages.is_empty() && !content.woken {

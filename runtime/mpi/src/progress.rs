@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use zellige_runtime::internal::Event;
-use zellige_runtime::{Canceller, Cause, Error, Failure, TaskRef};
+use zellige_runtime::internal::{Event, idleness, trace_start};
+use zellige_runtime::{Canceller, Cause, Error, Failure, Runtime, TaskRef};
 
 use crate::error::{ClusterError, RemoteError};
 use crate::journal::Journal;
@@ -91,29 +91,27 @@ pub(crate) struct Progress {
     is_broken: AtomicBool,
     pub(crate) journal: Mutex<Journal>,
     canceller: Canceller,
+    /// No worker of this rank runs a task.
+    is_idle: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Progress {
-    pub(crate) fn new(
-        transport: &impl Transport,
-        timeout: Duration,
-        started: Instant,
-        canceller: Canceller,
-    ) -> Self {
+    pub(crate) fn new(transport: &impl Transport, timeout: Duration, runtime: &Runtime) -> Self {
         let (rank, ranks) = (transport.rank(), transport.ranks());
         let state = State { gone: (0..ranks).map(|_| None).collect(), ..State::default() };
         Progress {
             rank,
             ranks,
             timeout,
-            started,
+            started: trace_start(runtime),
             waker: transport.waker(),
             outgoing: Mutex::default(),
             state: Mutex::new(state),
             agreement: Condvar::new(),
             is_broken: AtomicBool::new(false),
             journal: Mutex::default(),
-            canceller,
+            canceller: runtime.canceller(),
+            is_idle: Box::new(idleness(runtime)),
         }
     }
 
@@ -254,6 +252,14 @@ impl Progress {
     /// Has rank 0 compare the steps so far.
     pub(crate) fn compare(&self) {
         self.post(0, self.beat().encode(self.rank));
+    }
+
+    /// Nothing goes on at this rank until a message comes.
+    fn only_waits(&self) -> bool {
+        let state = self.state.lock();
+        let waits = !state.expected.is_empty() || state.waits_in.is_some();
+        drop(state);
+        waits && (self.is_idle)()
     }
 
     /// Ends the progress thread, once what was posted has been sent.

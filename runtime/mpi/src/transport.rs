@@ -40,8 +40,9 @@ pub trait Transport: Send + 'static {
     /// Only where nothing can be received any more, from anybody.
     fn receive(&mut self) -> Result<Option<(usize, Vec<u8>)>, TransportError>;
 
-    /// Waits until a message may have arrived, the waker was called, or this time is over.
-    fn wait(&mut self, at_most: Duration);
+    /// Waits until a message may have arrived, the waker was called, or this time is over. `is_idle` says whether all on
+    /// this rank wait for messages: then one that has to look for them may do so without pauses.
+    fn wait(&mut self, at_most: Duration, is_idle: &dyn Fn() -> bool);
 
     /// What ends `wait` from another thread.
     fn waker(&self) -> Waker;

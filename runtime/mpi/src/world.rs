@@ -13,6 +13,7 @@ use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ::mpi::Threading;
@@ -40,6 +41,9 @@ const END: i32 = 2;
 const PAUSE_SHARE: u32 = 16;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// For so long after something last moved a rank of which all workers wait looks for messages without pauses.
+const EAGER: Duration = Duration::from_millis(2);
 
 /// Whether there is a transport; whether one has ended without the others, so that messages may still be in transit.
 const FREE: u8 = 0;
@@ -112,7 +116,6 @@ impl Mpi {
             ready: VecDeque::new(),
             bell: Arc::default(),
             moved: Instant::now(),
-            is_punctual: false,
             state: Arc::clone(&self.state),
         })
     }
@@ -134,7 +137,7 @@ impl std::fmt::Debug for Mpi {
 
 /// One rank of an MPI program. Messages are sent and received without blocking. Between looks for them the progress
 /// thread sleeps for a sixteenth of the time since something last moved, 20 µs to 1 ms; what is to be sent wakes it at
-/// once. So a message is seen late by that share of the time since the one before, and an idle rank looks a thousand
+/// once. A rank of which all workers wait for messages looks without pauses for 2 ms. So a message is seen late by that share of the time since the one before, and an idle rank looks a thousand
 /// times a second.
 pub struct MpiTransport {
     /// Gone once the transport is closed.
@@ -148,8 +151,6 @@ pub struct MpiTransport {
     bell: Arc<Bell>,
     /// When something last moved.
     moved: Instant,
-    /// The progress thread sleeps as briefly as it asks to.
-    is_punctual: bool,
     state: Arc<AtomicU8>,
 }
 
@@ -282,13 +283,6 @@ impl MpiTransport {
     }
 }
 
-/// Has the calling thread sleep as briefly as it asks to, where Linux would make it some 50 µs longer.
-fn be_punctual() {
-    // Where it is not to be had, messages are seen later.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-}
-
 impl Transport for MpiTransport {
     fn rank(&self) -> usize {
         self.rank
@@ -315,10 +309,7 @@ impl Transport for MpiTransport {
         Ok(self.ready.pop_front())
     }
 
-    fn wait(&mut self, at_most: Duration) {
-        if !mem::replace(&mut self.is_punctual, true) {
-            be_punctual();
-        }
+    fn wait(&mut self, at_most: Duration, is_idle: &dyn Fn() -> bool) {
         let until = Instant::now() + at_most;
         loop {
             self.advance();
@@ -326,7 +317,12 @@ impl Transport for MpiTransport {
             if !self.ready.is_empty() || mem::take(&mut *self.bell.rung.lock()) || left.is_zero() {
                 return;
             }
-            self.pause(left);
+            // The core that the workers of this rank leave idle.
+            if self.moved.elapsed() < EAGER && is_idle() {
+                thread::yield_now();
+            } else {
+                self.pause(left);
+            }
         }
     }
 

@@ -33,6 +33,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         self.shared.close_gate(&self.task);
+        // What has become ready comes alone: no more gathers meanwhile.
+        self.shared.sleep.rouse_all();
     }
 }
 

@@ -74,7 +74,8 @@ impl<T: Transport> Driver<T> {
                 self.look_for_differences();
             }
             self.look_at_journals(now);
-            self.transport.wait(next.saturating_duration_since(now));
+            let progress = &self.progress;
+            self.transport.wait(next.saturating_duration_since(now), &|| progress.only_waits());
         }
     }
 

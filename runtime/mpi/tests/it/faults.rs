@@ -67,8 +67,8 @@ impl<F: FnMut(&mut Local, usize, Vec<u8>) -> Result<(), TransportError> + Send +
         self.0.receive()
     }
 
-    fn wait(&mut self, at_most: Duration) {
-        self.0.wait(at_most);
+    fn wait(&mut self, at_most: Duration, is_idle: &dyn Fn() -> bool) {
+        self.0.wait(at_most, is_idle);
     }
 
     fn waker(&self) -> Waker {

@@ -60,6 +60,12 @@ impl Sleep {
         }
     }
 
+    /// How many workers have nothing to run; an estimate.
+    pub(crate) fn idle(&self) -> usize {
+        let counts = self.counts.load(Ordering::Relaxed);
+        (searching(counts) + sleeping(counts)) as usize
+    }
+
     /// How many workers sleep; an estimate.
     pub(crate) fn asleep(&self) -> usize {
         sleeping(self.counts.load(Ordering::Relaxed)) as usize
