@@ -56,7 +56,12 @@ pub fn event(rt: &Runtime, name: &'static str) -> Result<Event, Error> {
 /// Says whether no worker of the runtime has a task to run; an estimate.
 pub fn idleness(rt: &Runtime) -> impl Fn() -> bool + Send + Sync + use<> {
     let shared = Arc::clone(rt.shared());
-    move || shared.sleep.idle() >= shared.workers.len()
+    move || shared.is_idle()
+}
+
+/// Has this called by a worker that finds that no worker has a task to run. For one that calls it first, and once.
+pub fn when_idle(rt: &Runtime, tell: impl Fn() + Send + Sync + 'static) {
+    let _ = rt.shared().when_idle.set(Box::new(tell));
 }
 
 /// The zero of the runtime's traces.

@@ -27,6 +27,6 @@ pub use local::{Local, run_local};
 pub use planned::PlannedRanks;
 pub use progress::Traffic;
 pub use recording::Recording;
-pub use transport::{Transport, TransportError, Waker};
+pub use transport::{Sender, Transport, TransportError, Waker};
 #[cfg(feature = "mpi")]
 pub use world::{Mpi, MpiTransport};

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use zellige_runtime::{Error, Runtime};
 
 use crate::cluster::Cluster;
-use crate::transport::{Transport, TransportError, Waker};
+use crate::transport::{Sender, Transport, TransportError, Waker};
 
 /// A rank among threads of one process, whose messages are handed over without a copy: for tests, and to try
 /// out what is to run on several machines.
@@ -30,6 +30,13 @@ struct Content {
     woken: bool,
 }
 
+impl Mailbox {
+    fn put(&self, from: usize, message: Vec<u8>) {
+        self.content.lock().messages.push_back((from, message));
+        self.filled.notify_one();
+    }
+}
+
 impl Local {
     /// So many ranks, in their order.
     pub fn ranks(count: usize) -> Vec<Local> {
@@ -48,9 +55,7 @@ impl Transport for Local {
     }
 
     fn send(&mut self, to: usize, message: Vec<u8>) -> Result<(), TransportError> {
-        let mailbox = &self.mailboxes[to];
-        mailbox.content.lock().messages.push_back((self.rank, message));
-        mailbox.filled.notify_one();
+        self.mailboxes[to].put(self.rank, message);
         Ok(())
     }
 
@@ -73,6 +78,14 @@ impl Transport for Local {
             mailboxes[rank].content.lock().woken = true;
             mailboxes[rank].filled.notify_one();
         })
+    }
+
+    fn sender(&self) -> Option<Sender> {
+        let (rank, mailboxes) = (self.rank, Arc::clone(&self.mailboxes));
+        Some(Arc::new(move |to: usize, message| {
+            mailboxes[to].put(rank, message);
+            Ok(())
+        }))
     }
 }
 

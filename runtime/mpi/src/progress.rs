@@ -14,7 +14,7 @@ use zellige_runtime::{Canceller, Cause, Error, Failure, Runtime, TaskRef};
 
 use crate::error::{ClusterError, RemoteError};
 use crate::journal::Journal;
-use crate::transport::{Transport, Waker};
+use crate::transport::{Sender, Transport, Waker};
 use crate::wire::{BEFORE_VALUE, Key, Message, is_same};
 
 pub(crate) use driver::Driver;
@@ -85,6 +85,7 @@ pub(crate) struct Progress {
     /// The zero of this rank's trace.
     started: Instant,
     waker: Waker,
+    sender: Option<Sender>,
     outgoing: Mutex<Vec<(usize, Vec<u8>)>>,
     state: Mutex<State>,
     agreement: Condvar,
@@ -105,6 +106,7 @@ impl Progress {
             timeout,
             started: trace_start(runtime),
             waker: transport.waker(),
+            sender: transport.sender(),
             outgoing: Mutex::default(),
             state: Mutex::new(state),
             agreement: Condvar::new(),
@@ -126,13 +128,19 @@ impl Progress {
         (self.waker)();
     }
 
-    /// Sends a message that has a value of so many bytes.
+    /// Sends a message that has a value of so many bytes to another rank. It may come before earlier messages.
     pub(crate) fn post_value(&self, to: usize, message: Vec<u8>, bytes: usize) {
         let mut state = self.state.lock();
         state.traffic.sent += 1;
         state.traffic.sent_bytes += bytes as u64;
         drop(state);
-        self.post(to, message);
+        let sent = match &self.sender {
+            Some(send) => send(to, message),
+            None => Err(message),
+        };
+        if let Err(message) = sent {
+            self.post(to, message);
+        }
     }
 
     pub(crate) fn post_to_others(&self, message: &Message) {
@@ -252,6 +260,13 @@ impl Progress {
     /// Has rank 0 compare the steps so far.
     pub(crate) fn compare(&self) {
         self.post(0, self.beat().encode(self.rank));
+    }
+
+    /// A worker has found nothing to do: now is the time to look for messages.
+    pub(crate) fn looks_now(&self) {
+        if self.only_waits() {
+            (self.waker)();
+        }
     }
 
     /// Nothing goes on at this rank until a message comes.

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// the next time.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
+/// Sends a message to another rank at once, from any thread, or gives it back: then the progress thread is to send it.
+pub type Sender = Arc<dyn Fn(usize, Vec<u8>) -> Result<(), Vec<u8>> + Send + Sync>;
+
 /// The transport cannot go on.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
@@ -15,7 +18,7 @@ pub struct TransportError(pub String);
 /// Moves messages, which are bytes, between the ranks of one run.
 ///
 /// One thread per rank, the progress thread of its [`Cluster`](crate::Cluster), makes all calls; only the waker
-/// is used by others. What a message is for stands in its first bytes.
+/// and the sender are used by others. What a message is for stands in its first bytes.
 ///
 /// Messages from one rank to another arrive complete and in the order in which they were sent, as MPI says of
 /// messages with one tag. The receiver takes them as they come, expected or not: nothing that is sent waits for
@@ -46,6 +49,12 @@ pub trait Transport: Send + 'static {
 
     /// What ends `wait` from another thread.
     fn waker(&self) -> Waker;
+
+    /// What sends values without the progress thread, where that can be: the rank whose worker has made a value may have no
+    /// core for another thread.
+    fn sender(&self) -> Option<Sender> {
+        None
+    }
 
     /// Ends the use of this transport, which is not called again: waits until what was sent has left and the other
     /// ranks have ended theirs too, for so long `at_most`. What arrives meanwhile is dropped. Does nothing where messages

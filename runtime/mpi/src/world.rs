@@ -3,7 +3,8 @@
 //! | what | who calls MPI |
 //! | --- | --- |
 //! | initialisation, a communicator per transport, finalisation | the thread that has made [`Mpi`] |
-//! | everything else | the progress thread of the cluster that has the transport |
+//! | sends of values | whichever thread has made one, behind the transport's lock |
+//! | everything else | the progress thread of the cluster that has the transport, behind that lock |
 //!
 //! There is one transport at a time, and [`Mpi`] calls nothing while there is one: so no two calls overlap, which
 //! is what `MPI_THREAD_SERIALIZED` asks for.
@@ -24,7 +25,7 @@ use ::mpi::traits::*;
 use parking_lot::{Condvar, Mutex};
 
 use crate::buffers::BUFFERS;
-use crate::transport::{Transport, TransportError, Waker};
+use crate::transport::{Sender, Transport, TransportError, Waker};
 
 /// Bytes of one MPI message at most: MPI counts with 31 bits, and a longer message goes in parts.
 const MOST: usize = 1 << 26;
@@ -107,15 +108,18 @@ impl Mpi {
                 "MPI carries one cluster at a time, and there is one, or one that has lost ranks".into(),
             ));
         };
-        Ok(MpiTransport {
+        let link = Link {
             communicator: Some(universe.world().duplicate()),
-            rank: self.rank,
-            ranks: self.ranks,
             sending: Vec::new(),
             peers: (0..self.ranks).map(|_| Peer::default()).collect(),
             ready: VecDeque::new(),
-            bell: Arc::default(),
             moved: Instant::now(),
+        };
+        Ok(MpiTransport {
+            rank: self.rank,
+            ranks: self.ranks,
+            link: Arc::new(Mutex::new(link)),
+            bell: Arc::default(),
             state: Arc::clone(&self.state),
         })
     }
@@ -140,23 +144,28 @@ impl std::fmt::Debug for Mpi {
 /// once. A rank of which all workers wait for messages looks without pauses for 2 ms. So a message is seen late by that share of the time since the one before, and an idle rank looks a thousand
 /// times a second.
 pub struct MpiTransport {
-    /// Gone once the transport is closed.
-    communicator: Option<SimpleCommunicator>,
     rank: usize,
     ranks: usize,
+    link: Arc<Mutex<Link>>,
+    bell: Arc<Bell>,
+    state: Arc<AtomicU8>,
+}
+
+/// What MPI is called with: whoever has it locked is the only one that calls MPI.
+struct Link {
+    /// Gone once the transport is closed.
+    communicator: Option<SimpleCommunicator>,
     sending: Vec<Transfer>,
     /// By rank.
     peers: Vec<Peer>,
     ready: VecDeque<(usize, Vec<u8>)>,
-    bell: Arc<Bell>,
     /// When something last moved.
     moved: Instant,
-    state: Arc<AtomicU8>,
 }
 
 // SAFETY: what is not `Send` in it are handles of MPI, which any thread may use that does not do so at the same time
-// as another (`MPI_THREAD_SERIALIZED`); whoever has the transport is the only one that calls MPI (see `Mpi::transport`).
-unsafe impl Send for MpiTransport {}
+// as another (`MPI_THREAD_SERIALIZED`): it is used behind a lock, and there is one at a time (see `Mpi::transport`).
+unsafe impl Send for Link {}
 
 /// What comes from one rank.
 #[derive(Default)]
@@ -237,7 +246,7 @@ impl Drop for Transfer {
     }
 }
 
-impl MpiTransport {
+impl Link {
     fn begin(&mut self, to: usize, bytes: Vec<u8>, tag: i32) {
         let Some(communicator) = &self.communicator else { return };
         let process = communicator.process_at_rank(to as i32);
@@ -272,10 +281,12 @@ impl MpiTransport {
             self.moved = Instant::now();
         }
     }
+}
 
-    /// Sleeps until it is time to look again, or the bell rings.
-    fn pause(&self, at_most: Duration) {
-        let pause = (self.moved.elapsed() / PAUSE_SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+impl MpiTransport {
+    /// Sleeps until it is time to look again, so long after something last moved, or the bell rings.
+    fn pause(&self, moved: Duration, at_most: Duration) {
+        let pause = (moved / PAUSE_SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let mut rung = self.bell.rung.lock();
         if !*rung {
             self.bell.condition.wait_for(&mut rung, pause.min(at_most));
@@ -293,35 +304,40 @@ impl Transport for MpiTransport {
     }
 
     fn send(&mut self, to: usize, mut message: Vec<u8>) -> Result<(), TransportError> {
+        let mut link = self.link.lock();
         if message.len() > MOST {
             let last = message.split_off((message.len() - 1) / MOST * MOST);
-            message.chunks(MOST).for_each(|part| self.begin(to, part.to_vec(), PART));
+            message.chunks(MOST).for_each(|part| link.begin(to, part.to_vec(), PART));
             message = last;
         }
-        self.begin(to, message, WHOLE);
+        link.begin(to, message, WHOLE);
         Ok(())
     }
 
     fn receive(&mut self) -> Result<Option<(usize, Vec<u8>)>, TransportError> {
-        if self.ready.is_empty() {
-            self.advance();
+        let mut link = self.link.lock();
+        if link.ready.is_empty() {
+            link.advance();
         }
-        Ok(self.ready.pop_front())
+        Ok(link.ready.pop_front())
     }
 
     fn wait(&mut self, at_most: Duration, is_idle: &dyn Fn() -> bool) {
         let until = Instant::now() + at_most;
         loop {
-            self.advance();
+            let mut link = self.link.lock();
+            link.advance();
+            let (is_ready, moved) = (!link.ready.is_empty(), link.moved.elapsed());
+            drop(link);
             let left = until.saturating_duration_since(Instant::now());
-            if !self.ready.is_empty() || mem::take(&mut *self.bell.rung.lock()) || left.is_zero() {
+            if is_ready || mem::take(&mut *self.bell.rung.lock()) || left.is_zero() {
                 return;
             }
             // The core that the workers of this rank leave idle.
-            if self.moved.elapsed() < EAGER && is_idle() {
+            if moved < EAGER && is_idle() {
                 thread::yield_now();
             } else {
-                self.pause(left);
+                self.pause(moved, left);
             }
         }
     }
@@ -334,34 +350,51 @@ impl Transport for MpiTransport {
         })
     }
 
+    fn sender(&self) -> Option<Sender> {
+        let link = Arc::clone(&self.link);
+        Some(Arc::new(move |to: usize, message: Vec<u8>| match link.try_lock() {
+            Some(mut link) if message.len() <= MOST && link.communicator.is_some() => {
+                link.begin(to, message, WHOLE);
+                Ok(())
+            }
+            // The progress thread is moving others, or this one is to go in parts.
+            _ => Err(message),
+        }))
+    }
+
     fn close(&mut self, at_most: Option<Duration>) {
         let begin = Instant::now();
         let rank = self.rank;
-        (0..self.ranks).filter(|&to| to != rank).for_each(|to| self.begin(to, Vec::new(), END));
+        let others = (0..self.ranks).filter(|&to| to != rank);
+        others.for_each(|to| self.link.lock().begin(to, Vec::new(), END));
         // Nobody rings for a transport that ends.
         *self.bell.rung.lock() = false;
         loop {
-            self.advance();
-            self.ready.clear();
+            let mut link = self.link.lock();
+            link.advance();
+            link.ready.clear();
             let ended = |(from, peer): (usize, &Peer)| from == rank || peer.ended;
-            if self.sending.is_empty() && self.peers.iter().enumerate().all(ended) {
+            if link.sending.is_empty() && link.peers.iter().enumerate().all(ended) {
                 // Frees the communicator.
-                self.communicator = None;
+                link.communicator = None;
                 return;
             }
+            let moved = link.moved.elapsed();
+            drop(link);
             if at_most.is_some_and(|limit| begin.elapsed() >= limit) {
                 return;
             }
-            self.pause(LONGEST_PAUSE);
+            self.pause(moved, LONGEST_PAUSE);
         }
     }
 }
 
 impl Drop for MpiTransport {
     fn drop(&mut self) {
-        let closed = self.communicator.is_none();
+        let communicator = self.link.lock().communicator.take();
+        let closed = communicator.is_none();
         // Freed with messages in transit it would be waited for.
-        mem::forget(self.communicator.take());
+        mem::forget(communicator);
         self.state.store(if closed { FREE } else { UNFINISHED }, Ordering::Release);
     }
 }

@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     follows: bool,
     pub(crate) workers: Vec<WorkerSlot>,
     pub(crate) sleep: Sleep,
+    /// Called when no worker has anything to run.
+    pub(crate) when_idle: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(crate) window: Window,
     pub(crate) recorder: Option<TraceRecorder>,
     /// What is known of how long tasks take.
@@ -171,6 +173,7 @@ impl Shared {
             sleep: Sleep::new(parts.workers.len()),
             workers: parts.workers,
             window: parts.window,
+            when_idle: OnceLock::new(),
             recorder: parts.recorder,
             models: parts.models,
             transfers: parts.transfers,

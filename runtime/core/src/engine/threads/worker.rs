@@ -142,6 +142,7 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
     shared.wake_if_all_done();
     let may_nap = pace.are_short();
     shared.sleep.begin_search();
+    shared.tell_idle();
     shared.record_idle(index, Some(IdleState::Searching));
     let found = look_and_sleep(shared, index, may_nap);
     shared.record_idle(index, None);
@@ -150,6 +151,18 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
 }
 
 impl Shared {
+    /// Tells whoever wants to know that all workers search or sleep, if they do.
+    fn tell_idle(&self) {
+        if let Some(tell) = self.when_idle.get().filter(|_| self.is_idle()) {
+            tell();
+        }
+    }
+
+    /// True if no worker has a task to run; an estimate.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sleep.idle() >= self.workers.len()
+    }
+
     /// How often a worker looks for work before it announces that it will sleep.
     pub(in crate::engine) fn looks(&self) -> u32 {
         if self.oversubscribed { LOOKS_OVERSUBSCRIBED } else { LOOKS }
