@@ -137,7 +137,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             };
             let (report, recorded) = simulate(&request, &platform).map_err(|error| refused(rule, error))?;
             reports.push(report);
-            trace = outputs.trace.is_some().then_some(recorded);
+            trace = trace.or(Some(recorded));
         }
         compare(&mut reports[first..]);
     }

@@ -86,6 +86,9 @@ impl<'a> RankSimulation<'a> {
     }
 
     /// Slots of one rank whose final values are brought to its host before the clock stops.
+    ///
+    /// # Panics
+    /// If there is no such rank.
     #[must_use]
     pub fn collect(mut self, rank: usize, slots: impl IntoIterator<Item = usize>) -> Self {
         self.collect[rank].extend(slots);
