@@ -48,20 +48,22 @@ pub fn longest_path(graph: &Graph, length: impl Fn(usize) -> f64) -> Vec<usize> 
     graph.longest_path(length)
 }
 
-/// An event that tasks of the runtime can come after.
-pub fn event(rt: &Runtime, name: &'static str) -> Result<Event, Error> {
-    Event::new(rt.shared(), name)
+impl Event {
+    /// An event that tasks of the runtime can come after.
+    pub fn of(rt: &Runtime, name: &'static str) -> Result<Event, Error> {
+        Event::new(rt.shared(), name)
+    }
 }
 
-/// Says whether no worker of the runtime has a task to run; an estimate.
-pub fn idleness(rt: &Runtime) -> impl Fn() -> bool + Send + Sync + use<> {
+/// Has `tell` called by a worker that finds that no worker has a task to run, for the first that asks for it; what
+/// says whether that is so, an estimate.
+pub fn when_idle(
+    rt: &Runtime,
+    tell: impl Fn() + Send + Sync + 'static,
+) -> impl Fn() -> bool + Send + Sync + 'static {
     let shared = Arc::clone(rt.shared());
+    let _ = shared.when_idle.set(Box::new(tell));
     move || shared.is_idle()
-}
-
-/// Has this called by a worker that finds that no worker has a task to run. For one that calls it first, and once.
-pub fn when_idle(rt: &Runtime, tell: impl Fn() + Send + Sync + 'static) {
-    let _ = rt.shared().when_idle.set(Box::new(tell));
 }
 
 /// The zero of the runtime's traces.

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use zellige_runtime::data::ReadGuard;
-use zellige_runtime::internal::{
-    Body, Spec, WeakHandle, event, number_of, outline, placed_recorder, when_idle,
-};
+use zellige_runtime::internal::{Body, Event, Spec, WeakHandle, number_of, outline, placed_recorder};
 use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Submit, TaskRef, Trace};
 
 use crate::data::{Datum, Mover, State, form_of, relays};
@@ -58,15 +56,9 @@ impl Cluster {
         transport: impl Transport,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        let progress = Arc::new(Progress::new(&transport, timeout, &runtime));
-        let waiting = Arc::downgrade(&progress);
-        when_idle(&runtime, move || {
-            if let Some(progress) = waiting.upgrade() {
-                progress.looks_now();
-            }
-        });
+        let progress = Progress::new(&transport, timeout, &runtime);
         let driver = Driver::new(Arc::clone(&progress), transport);
-        let elsewhere = event(&runtime, "a task on another rank")?.task().clone();
+        let elsewhere = Event::of(&runtime, "a task on another rank")?.task().clone();
         let thread = std::thread::Builder::new()
             .name(format!("zellige-rank-{}", progress.rank))
             .spawn(move || driver.run())

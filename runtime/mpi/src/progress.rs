@@ -4,12 +4,12 @@ mod clock;
 mod driver;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use zellige_runtime::internal::{Event, idleness, trace_start};
+use zellige_runtime::internal::{Event, trace_start, when_idle};
 use zellige_runtime::{Canceller, Cause, Error, Failure, Runtime, TaskRef};
 
 use crate::error::{ClusterError, RemoteError};
@@ -97,8 +97,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(transport: &impl Transport, timeout: Duration, runtime: &Runtime) -> Self {
+    pub(crate) fn new(transport: &impl Transport, timeout: Duration, runtime: &Runtime) -> Arc<Self> {
+        Arc::new_cyclic(|progress| Progress::begin(transport, timeout, runtime, progress.clone()))
+    }
+
+    fn begin(transport: &impl Transport, timeout: Duration, runtime: &Runtime, progress: Weak<Self>) -> Self {
         let (rank, ranks) = (transport.rank(), transport.ranks());
+        let look = move || progress.upgrade().into_iter().for_each(|progress| progress.looks_now());
         let state = State { gone: (0..ranks).map(|_| None).collect(), ..State::default() };
         Progress {
             rank,
@@ -113,7 +118,7 @@ impl Progress {
             is_broken: AtomicBool::new(false),
             journal: Mutex::default(),
             canceller: runtime.canceller(),
-            is_idle: Box::new(idleness(runtime)),
+            is_idle: Box::new(when_idle(runtime, look)),
         }
     }
 
@@ -263,7 +268,7 @@ impl Progress {
     }
 
     /// A worker has found nothing to do: now is the time to look for messages.
-    pub(crate) fn looks_now(&self) {
+    fn looks_now(&self) {
         if self.only_waits() {
             (self.waker)();
         }

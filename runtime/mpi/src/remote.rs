@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zellige_runtime::internal::{WeakHandle, arrives_as, event, forget, read_whole, when_done, write_whole};
+use zellige_runtime::internal::{Event, WeakHandle, arrives_as, forget, read_whole, when_done, write_whole};
 use zellige_runtime::{Data, Error, Format, Handle, Recorder, Runtime, Slot, Submit};
 
 use crate::buffers::BUFFERS;
@@ -78,7 +78,7 @@ impl<D: Data> Remote for WeakHandle<D> {
 
     fn receive(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error> {
         let handle = self.handle()?;
-        let arrives = || event(rt, "arrival");
+        let arrives = || Event::of(rt, "arrival");
         let (inbox, after) = progress.expect(key, from, || handle.name(), arrives)?;
         let (progress, name) = (Arc::clone(progress), handle.name());
         let task = rt
