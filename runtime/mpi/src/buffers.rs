@@ -16,6 +16,7 @@ pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
     /// A vector of `len` bytes, with any content.
+    #[cfg(any(feature = "mpi", test))]
     pub(crate) fn of_length(&self, len: usize) -> Vec<u8> {
         let mut bytes = self.kept(len);
         bytes.resize(len, 0);
