@@ -156,7 +156,7 @@ struct Rank {
     wire: Arc<Mutex<Wire>>,
     /// When its next operation ends (ns).
     next: Option<u64>,
-    /// When its adapter has taken in all messages so far that are on their way here (ns).
+    /// When its adapter will have received all messages that were sent here so far (ns).
     adapter_free: u64,
 }
 

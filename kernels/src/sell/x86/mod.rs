@@ -125,11 +125,11 @@ macro_rules! way {
 way!(Avx2, narrow_avx2, any_section_avx2, finish_avx2, 8);
 way!(Avx512, narrow_avx512, any_section_avx512, finish_avx512, 32);
 
-/// Asks for what will be read soon.
+/// Prefetches what will be read soon.
 #[inline(always)]
 fn fetch<T>(soon: &[T]) {
     for line in soon.chunks(const { 64 / size_of::<T>() }) {
-        // SAFETY: every machine of this kind has SSE; what is asked for is there.
+        // SAFETY: every machine of this kind has SSE; the line is within the slice.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }
