@@ -63,12 +63,16 @@ pub(crate) fn relays(ranks: usize) -> bool {
     ranks > FAN_OUT + 1
 }
 
-/// Who sends a form to the next rank: the location of the version, and then those that have got it, in their
-/// order.
-pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize) -> usize {
+/// Who sends a form to the next rank: the location of the version, and then those that have got it. The first
+/// of these take turns by the datum's tag: the owners of diagonal tiles are always the first to get a tile of a
+/// factor, and would send most of all.
+pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize, tag: u64) -> usize {
     let mut same = replicas.iter().filter(|(_, other)| *other == form).map(|&(rank, _)| rank);
     let before = same.clone().count();
-    (before / FAN_OUT).checked_sub(1).and_then(|place| same.nth(place)).unwrap_or(location)
+    let Some(place) = (before / FAN_OUT).checked_sub(1) else { return location };
+    let turn = (tag % FAN_OUT as u64) as usize;
+    let place = if place < FAN_OUT { (place + turn) % FAN_OUT } else { place };
+    same.nth(place).unwrap_or(location)
 }
 
 /// Where a task runs, and what follows.
@@ -228,7 +232,7 @@ impl Datum {
             return Ok(());
         }
         let Some(form) = self.form_for(form_of(&self.replicas, to), format) else { return Ok(()) };
-        let from = sender(&self.replicas, form, location);
+        let from = sender(&self.replicas, form, location, self.tag);
         self.replicas.retain(|(rank, _)| *rank != to);
         self.replicas.push((to, form));
         let key = Key { tag: self.tag, version: self.version, format: form };
@@ -288,16 +292,19 @@ mod tests {
     #[test]
     fn values_spread_along_a_tree() {
         let (whole, narrow) = (WHOLE, Format(2));
-        let mut replicas: Replicas = vec![(50, narrow)];
-        let mut senders = Vec::new();
-        for rank in 1..=21 {
-            senders.push(sender(&replicas, whole, 0));
-            replicas.push((rank, whole));
+        for (tag, first) in [(0, [1, 2, 3, 4]), (3, [4, 1, 2, 3]), (6, [3, 4, 1, 2])] {
+            let mut replicas: Replicas = vec![(50, narrow)];
+            let mut senders = Vec::new();
+            for rank in 1..=29 {
+                senders.push(sender(&replicas, whole, 0, tag));
+                replicas.push((rank, whole));
+            }
+            let each = |rank: usize| std::iter::repeat_n(rank, FAN_OUT);
+            let in_turn = [0].into_iter().chain(first).chain([5, 6]);
+            let wanted: Vec<usize> = in_turn.flat_map(each).chain([7]).collect();
+            assert_eq!(senders, wanted);
+            assert_eq!(sender(&replicas, narrow, 0, tag), 0);
         }
-        let each = |rank: usize| std::iter::repeat_n(rank, FAN_OUT);
-        let wanted: Vec<usize> = (0..5).flat_map(each).chain([5]).collect();
-        assert_eq!(senders, wanted);
-        assert_eq!(sender(&replicas, narrow, 0), 0);
         assert!(!relays(5) && relays(6));
     }
 }

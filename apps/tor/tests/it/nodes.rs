@@ -68,7 +68,7 @@ fn one_rank_is_one_machine() {
 }
 
 /// Bytes that each rank sends and receives in a factorisation, by the owners of the tiles alone: each tile of L goes
-/// once to every rank that reads it, in 16 bits where products read it before SYRK does, or alone.
+/// once to every rank that reads it, in 16 bits where only products do.
 fn by_owners(ranks: usize, products_are_narrow: bool) -> Vec<(u64, u64)> {
     let (owners, nt) = (BlockCyclic::of(ranks), N.div_ceil(TILE));
     let width = |i: usize| if i + 1 < nt { TILE } else { N - i * TILE };
@@ -76,18 +76,25 @@ fn by_owners(ranks: usize, products_are_narrow: bool) -> Vec<(u64, u64)> {
     for (k, i) in (0..nt).flat_map(|k| (k..nt).map(move |i| (k, i))) {
         let (from, numbers) = (owners.owner(i, k), (width(i) * width(k)) as u64);
         for to in (0..ranks).filter(|&to| to != from) {
-            // TRSM below the diagonal; else products before and after SYRK.
-            let below = (k + 1..nt).any(|below| owners.owner(below, k) == to);
-            let before = (k + 1..i).any(|j| owners.owner(i, j) == to);
-            let of_syrk = owners.owner(i, i) == to;
-            let after = (i + 1..nt).any(|below| owners.owner(below, i) == to);
+            // TRSM below the diagonal; else SYRK and products in a row and a column.
+            let of_trsm = i == k && (k + 1..nt).any(|below| owners.owner(below, k) == to);
+            let of_syrk = i > k && owners.owner(i, i) == to;
+            let of_row = (k + 1..i).any(|j| owners.owner(i, j) == to);
+            let of_column = i > k && (i + 1..nt).any(|below| owners.owner(below, i) == to);
+            let of_products = of_row || of_column;
             // A rank that has the whole tile makes the narrow form itself.
-            let (is_whole, is_narrow) = match products_are_narrow {
-                _ if i == k => (below, false),
-                false => (before || of_syrk || after, false),
-                true => (of_syrk, before || (after && !of_syrk)),
+            let bytes_each = match products_are_narrow {
+                _ if of_trsm || of_syrk => 4,
+                narrow if of_products => {
+                    if narrow {
+                        2
+                    } else {
+                        4
+                    }
+                }
+                _ => 0,
             };
-            let sent = numbers * (4 * u64::from(is_whole) + 2 * u64::from(is_narrow));
+            let sent = numbers * bytes_each;
             bytes[from].0 += sent;
             bytes[to].1 += sent;
         }

@@ -151,6 +151,9 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
                 syrk.scratch(),
             );
             s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
+        }
+        // Behind all SYRKs of the step: a rank that needs a tile whole for one has it then for its products, too.
+        for j in k + 1..nt {
             for i in j + 1..nt {
                 let query = GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
                 let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };

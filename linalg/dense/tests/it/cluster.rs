@@ -98,8 +98,8 @@ fn bytes_of_factorisation(grid: &TileGrid, ranks: &impl Distribution, narrow: Op
     };
     for k in 0..nt {
         (k + 1..nt).for_each(|i| need((k, k), ranks.owner(i, k), true));
+        (k + 1..nt).for_each(|j| need((j, k), ranks.owner(j, j), true));
         for j in k + 1..nt {
-            need((j, k), ranks.owner(j, j), true);
             for i in j + 1..nt {
                 need((i, k), ranks.owner(i, j), narrow.is_none());
                 need((j, k), ranks.owner(i, j), narrow.is_none());
