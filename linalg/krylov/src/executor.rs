@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use zellige_runtime::data::Chunk;
-use zellige_runtime::internal::number_of;
+use zellige_runtime::internal::ranks::number_of;
 use zellige_runtime::{Data, Handle, Recorder, Runtime, Session, Submit, update};
 
 use crate::error::Error;

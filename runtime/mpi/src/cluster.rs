@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use zellige_runtime::data::ReadGuard;
-use zellige_runtime::internal::{Body, Event, Spec, WeakHandle, number_of, outline, placed_recorder};
+use zellige_runtime::internal::ranks::{Event, WeakHandle, number_of, outline, placed_recorder};
+use zellige_runtime::internal::{Body, Spec};
 use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Submit, TaskRef, Trace};
 
 use crate::data::{Datum, Mover, State, form_of, relays};
@@ -15,7 +16,7 @@ use crate::error::ClusterError;
 use crate::journal::NO_COORDS;
 use crate::progress::{Driver, Progress, Traffic, is_remote};
 use crate::recording::{Placing, Recording, Step};
-use crate::remote::WHOLE;
+use crate::remote::{LATE, WHOLE};
 use crate::transport::Transport;
 use crate::wire::{Key, Message};
 
@@ -451,10 +452,13 @@ impl Mover for Cluster {
     }
 
     fn moves(&self, datum: &Datum, key: Key, (from, to): (usize, usize)) -> Result<(), Error> {
-        let (rt, progress) = (&self.runtime, &self.progress);
+        let (rt, progress, remote) = (&self.runtime, &self.progress, &datum.remote);
+        let is_late = key.format == LATE;
         match self.rank() {
-            me if me == to => datum.remote.receive(rt, progress, key, from),
-            me if me == from => datum.remote.send(rt, progress, key, to),
+            me if me == to && is_late => remote.follow(rt, progress, key, from),
+            me if me == to => remote.receive(rt, progress, key, from),
+            me if me == from && is_late => remote.offer(rt, progress, key, to),
+            me if me == from => remote.send(rt, progress, key, to),
             _ => Ok(()),
         }
     }
@@ -539,6 +543,7 @@ impl Drop for Cluster {
         let _ = self.runtime.wait_all();
         let (steps, _) = self.progress.journal.lock().state();
         self.progress.post_to_others(&Message::Leave { steps });
+        self.progress.waits_for_requests();
         self.progress.end();
         if let Some(thread) = self.thread.take() {
             // Its panic has been reported.

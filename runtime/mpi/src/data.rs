@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-use zellige_runtime::internal::{Named, number_of};
+use zellige_runtime::internal::ranks::{Named, number_of};
 use zellige_runtime::{Data, Error, Format, Handle, Mode};
 
 use crate::journal::{mix, mix_text};
-use crate::remote::{Remote, WHOLE};
+use crate::remote::{LATE, Remote, WHOLE};
 use crate::wire::Key;
 
 /// The data of a cluster, by the numbers of their handles.
@@ -160,7 +160,7 @@ impl State {
             first.get_or_insert(datum.tag);
             let owner = if access.mode.writes() { &mut of_writes } else { &mut of_reads };
             *owner = owner.or(datum.owner);
-            let how = access.mode as u64 | (u64::from(access.format.0) << 8);
+            let how = access.mode as u64 | (u64::from(access.format.unwrap_or(LATE).0) << 8);
             hash = mix(mix(hash, datum.tag), how);
             if access.mode.reads() {
                 is_source |= datum.location == me;
@@ -232,10 +232,11 @@ impl Datum {
             return Ok(());
         }
         let Some(form) = self.form_for(form_of(&self.replicas, to), format) else { return Ok(()) };
-        let from = sender(&self.replicas, form, location, self.tag);
+        // Forms that are not known yet are for who has the value as it is to make.
+        let from = if form == LATE { location } else { sender(&self.replicas, form, location, self.tag) };
         self.replicas.retain(|(rank, _)| *rank != to);
         self.replicas.push((to, form));
-        let key = Key { tag: self.tag, version: self.version, format: form };
+        let key = Key { tag: self.tag, version: self.version, format: form, requested: false };
         mover.moves(self, key, (from, to))
     }
 
@@ -261,10 +262,18 @@ impl Datum {
     /// The form in which a rank gets a version that it `has` in one already, for a task that wants it in
     /// `format`; `None`: what it has will do.
     pub(crate) fn form_for(&self, has: Option<Format>, format: Format) -> Option<Format> {
-        let format = if format == self.usual { WHOLE } else { format };
+        let format = match format {
+            // Values that have one format are sent as they are.
+            LATE if self.usual == WHOLE => WHOLE,
+            format if format == self.usual => WHOLE,
+            format => format,
+        };
         match has {
             None => Some(format),
             Some(has) if has == WHOLE || has == format => None,
+            // What is read now can be requested as well.
+            Some(LATE) if format != WHOLE => None,
+            Some(_) if format == LATE => Some(LATE),
             // A narrow form has lost what others are made of.
             Some(_) => Some(WHOLE),
         }
@@ -278,7 +287,7 @@ pub(crate) fn form_of(forms: &[(usize, Format)], rank: usize) -> Option<Format> 
 
 /// The form that a task which reads asks for.
 pub(crate) fn format_of(access: &Named) -> Format {
-    if access.mode == Mode::Read { access.format } else { WHOLE }
+    if access.mode == Mode::Read { access.format.unwrap_or(LATE) } else { WHOLE }
 }
 
 pub(crate) fn not_here(handle: String) -> Error {

@@ -3,9 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use zellige_runtime::internal::{
-    Body, Described, Placement, Spec, WeakHandle, cut, number_of, outline, placed_recorder,
+use zellige_runtime::internal::ranks::{
+    Described, Placement, WeakHandle, cut, number_of, outline, placed_recorder,
 };
+use zellige_runtime::internal::{Body, Spec};
 use zellige_runtime::{Data, Error, Format, Graph, Handle, Meta, Recorder, Submit, TaskRef};
 
 use crate::data::{Datum, Mover, State};
@@ -122,6 +123,10 @@ impl Submit for PlannedRanks {
         let mut accesses = std::mem::take(&mut state.accesses);
         let (name, _, body) = spec.parts();
         outline(name, body, |handle, name| state.is_written(handle, name), &mut accesses)?;
+        // Nobody chooses: what is requested late counts as the value as it is.
+        for access in &mut accesses {
+            access.format.get_or_insert(WHOLE);
+        }
         let place = state.place(0, name, &accesses)?;
         state.check_travels(&place, self.ranks(), &accesses)?;
         state.bring_all(self, &accesses, place.rank)?;

@@ -9,11 +9,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use zellige_runtime::internal::{Event, trace_start, when_idle};
+use zellige_runtime::internal::ranks::{Event, Unbounded, trace_start, when_idle};
 use zellige_runtime::{Canceller, Cause, Error, Failure, Runtime, TaskRef};
 
 use crate::error::{ClusterError, RemoteError};
 use crate::journal::Journal;
+use crate::remote::{LATE, Offered};
 use crate::transport::{Sender, Transport, Waker};
 use crate::wire::{BEFORE_VALUE, Key, Message, is_same};
 
@@ -26,6 +27,8 @@ const MOST_FAILURES: usize = 1000;
 pub(crate) type Arrival = Result<Vec<u8>, Arc<Failure>>;
 /// Where it finds that.
 pub(crate) type Inbox = Arc<Mutex<Option<Arrival>>>;
+/// What is done with what arrives, by the thread that brings it.
+type Then = Box<dyn FnOnce(Arrival) + Send>;
 
 /// Values that a rank has sent and received. Their bytes are those of their parts, in the format in which they
 /// travel; headers and what ranks say to one another besides are not counted.
@@ -45,8 +48,7 @@ pub struct Traffic {
 struct Expected {
     from: usize,
     handle: String,
-    inbox: Inbox,
-    event: Event,
+    then: Then,
 }
 
 /// What ranks have said who came to a collective call: how many steps they had made, and their hash; the failure of
@@ -68,14 +70,16 @@ struct State {
     broken: Option<ClusterError>,
     /// The last question for the first rank's time that was answered, and the answer.
     time: Option<(u64, u64)>,
+    /// Versions of which other ranks may request forms.
+    offers: HashMap<(Key, usize), Arc<dyn Offered>>,
     /// Failures that have come from others or were told to them, each once.
     failures: Vec<Arc<Failure>>,
     traffic: Traffic,
     ends: bool,
 }
 
-/// What is to be done once the state is not locked any more: completing an event runs code of the engine.
-type Completed = Vec<Event>;
+/// What is to be done once the state is not locked any more: it runs code of the engine.
+type Completed = Vec<(Then, Arrival)>;
 
 /// What all threads of one rank share.
 pub(crate) struct Progress {
@@ -94,6 +98,8 @@ pub(crate) struct Progress {
     canceller: Canceller,
     /// No worker of this rank runs a task.
     is_idle: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Where tasks that send and receive what was requested are submitted.
+    pub(crate) tasks: Unbounded,
 }
 
 impl Progress {
@@ -119,6 +125,7 @@ impl Progress {
             journal: Mutex::default(),
             canceller: runtime.canceller(),
             is_idle: Box::new(when_idle(runtime, look)),
+            tasks: Unbounded::of(runtime),
         }
     }
 
@@ -201,8 +208,12 @@ impl Progress {
         match arrival {
             Some(arrival) => *inbox.lock() = Some(arrival),
             None => {
-                let expected = Expected { from, handle: handle(), inbox: Arc::clone(&inbox), event };
-                state.expected.insert(key, expected);
+                let place = Arc::clone(&inbox);
+                let then: Then = Box::new(move |arrival| {
+                    *place.lock() = Some(arrival);
+                    drop(event);
+                });
+                state.expected.insert(key, Expected { from, handle: handle(), then });
                 return Ok((inbox, Some(task)));
             }
         }
@@ -249,9 +260,11 @@ impl Progress {
         self.is_broken.store(true, Ordering::Release);
         let all = state.expected.drain().map(|(_, expected)| expected);
         let completed: Completed = all.map(|expected| expected.fails(&error)).collect();
+        let offers = std::mem::take(&mut state.offers);
         self.agreement.notify_all();
         drop(state);
-        drop(completed);
+        drop(offers);
+        completed.into_iter().for_each(|(then, arrival)| then(arrival));
     }
 
     /// The same, and the other ranks are told.
@@ -291,16 +304,20 @@ impl Progress {
     /// Nothing comes from a rank any more.
     fn is_gone(&self, rank: usize, error: ClusterError) {
         let mut state = self.state.lock();
-        if state.gone[rank].is_some() {
+        // Who has left still sends what is requested.
+        let is_left = |error: &ClusterError| matches!(error, ClusterError::Left { .. });
+        if state.gone[rank].as_ref().is_some_and(|before| !is_left(before) || is_left(&error)) {
             return;
         }
+        let keeps_requested = is_left(&error);
         state.gone[rank] = Some(error);
         let keys: Vec<Key> = state
             .expected
             .iter()
-            .filter(|(_, expected)| expected.from == rank)
+            .filter(|(key, expected)| expected.from == rank && !(keeps_requested && key.requested))
             .map(|(&key, _)| key)
             .collect();
+        let offers: Vec<_> = state.offers.extract_if(|&(_, to), _| to == rank).collect();
         let mut completed = Completed::new();
         for key in keys {
             let Some(expected) = state.expected.remove(&key) else { continue };
@@ -310,19 +327,77 @@ impl Progress {
         }
         self.agreement.notify_all();
         drop(state);
-        drop(completed);
+        drop(offers);
+        completed.into_iter().for_each(|(then, arrival)| then(arrival));
         self.look_at_calls();
     }
 
-    fn arrives(&self, key: Key, arrival: Arrival) {
+    pub(crate) fn arrives(&self, key: Key, arrival: Arrival) {
         let mut state = self.state.lock();
         match state.expected.remove(&key) {
-            Some(Expected { inbox, event, .. }) => {
+            Some(Expected { then, .. }) => {
                 drop(state);
-                *inbox.lock() = Some(arrival);
-                drop(event);
+                then(arrival);
             }
             None => drop(state.early.insert(key, arrival)),
+        }
+    }
+
+    /// `then` gets what this names as soon as it has arrived, or why it will not.
+    pub(crate) fn listens(&self, key: Key, from: usize, handle: String, then: Then) {
+        let mut state = self.state.lock();
+        let has_left = matches!(state.gone[from], Some(ClusterError::Left { .. }));
+        let arrival = match state.early.remove(&key) {
+            Some(arrival) => Some(arrival),
+            None if key.requested && has_left && state.broken.is_none() => None,
+            None => state.nothing_from(from, &handle).map(|error| Err(not_received(handle.clone(), error))),
+        };
+        match arrival {
+            None => drop(state.expected.insert(key, Expected { from, handle, then })),
+            Some(arrival) => {
+                drop(state);
+                then(arrival);
+            }
+        }
+    }
+
+    /// Another rank may request forms of a version.
+    pub(crate) fn offers(&self, key: Key, to: usize, offer: Arc<dyn Offered>) {
+        let mut state = self.state.lock();
+        let is_gone = state.broken.is_some() || state.gone[to].is_some();
+        if !is_gone {
+            state.offers.insert((key, to), offer);
+        }
+    }
+
+    /// It will not.
+    pub(crate) fn withdraws(&self, key: Key, to: usize) {
+        let mut state = self.state.lock();
+        let offer = state.offers.remove(&(key, to));
+        self.agreement.notify_all();
+        drop(state);
+        drop(offer);
+    }
+
+    /// This rank needs no more forms of the version that `key` names, which another has announced.
+    pub(crate) fn has_requested_all(&self, key: Key, from: usize) {
+        let version = Key { format: LATE, requested: false, ..key };
+        self.post(from, Message::Done(version).encode(self.rank));
+    }
+
+    /// A rank requests a form.
+    fn is_requested(self: &Arc<Self>, key: Key, from: usize) {
+        let version = Key { format: LATE, requested: false, ..key };
+        let offer = self.state.lock().offers.get(&(version, from)).cloned();
+        // None only where this rank cannot go on, which the other hears.
+        offer.into_iter().for_each(|offer| offer.send(self, key, from));
+    }
+
+    /// Waits until other ranks have requested what they need.
+    pub(crate) fn waits_for_requests(&self) {
+        let mut state = self.state.lock();
+        while !state.offers.is_empty() {
+            self.agreement.wait(&mut state);
         }
     }
 
@@ -391,6 +466,9 @@ impl Progress {
         if let Some(expected) = state.expected.values().find(|expected| expected.from == rank) {
             return Some(expected.handle.clone());
         }
+        if state.offers.keys().any(|&(_, to)| to == rank) {
+            return Some("values that it may request".into());
+        }
         let call = state.waits_in?;
         let missing = || state.entered.get(&call).is_none_or(|entered| entered[rank].is_none());
         (rank == 0 || (self.rank == 0 && missing())).then(|| "a collective call".into())
@@ -418,9 +496,8 @@ impl State {
 
 impl Expected {
     /// It will not arrive.
-    fn fails(self, error: &ClusterError) -> Event {
-        *self.inbox.lock() = Some(Err(not_received(self.handle, error.clone())));
-        self.event
+    fn fails(self, error: &ClusterError) -> (Then, Arrival) {
+        (self.then, Err(not_received(self.handle, error.clone())))
     }
 }
 

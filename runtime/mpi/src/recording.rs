@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zellige_runtime::internal::{Described, Placement, cut, outline, recorded_mode};
+use zellige_runtime::internal::ranks::{Described, Placement, cut, outline, recorded_mode};
 use zellige_runtime::{Bindings, Error, Format, Mode, Recorder, TaskRef};
 
 use crate::data::{Datum, Replicas, State, form_of, format_of, relays};
@@ -19,7 +19,7 @@ use crate::progress::Progress;
 pub struct Recording {
     /// Recordings of the cluster before it.
     pub(crate) number: u64,
-    /// What its tasks read before they write it: the ranks that do, and in which form.
+    /// What its tasks read before they write it: the ranks that do, and in which form that does for all of them.
     pub(crate) before: Vec<(u64, Replicas)>,
     pub(crate) steps: Vec<Step>,
 }
@@ -132,8 +132,9 @@ impl Draft {
             // Where it is when a replay begins is known then.
             datum.check_travels(datum.location, to)?;
             let forms = self.before.entry(handle).or_default();
-            if !forms.contains(&(to, format)) {
-                forms.push((to, format));
+            if let Some(form) = datum.form_for(form_of(forms, to), format) {
+                forms.retain(|(rank, _)| *rank != to);
+                forms.push((to, form));
             }
             return Ok(());
         };

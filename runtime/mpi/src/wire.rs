@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zellige_runtime::{Cause, Failure, Format};
+use zellige_runtime::{Cause, Failure, Format, Meta};
 
 use crate::buffers::BUFFERS;
 use crate::error::RemoteError;
@@ -15,10 +15,12 @@ pub(crate) struct Key {
     pub(crate) version: u64,
     /// `NATIVE`: the value as it is.
     pub(crate) format: Format,
+    /// It has been requested by who needs it, not sent by itself.
+    pub(crate) requested: bool,
 }
 
 /// Bytes of a message that has a value, before the value.
-pub(crate) const BEFORE_VALUE: usize = 1 + 8 + 8 + 2;
+pub(crate) const BEFORE_VALUE: usize = 1 + 8 + 8 + 2 + 1;
 
 /// Bytes of a value's header, most often fewer.
 const HEADER: usize = 64;
@@ -47,6 +49,12 @@ pub(crate) enum Message {
     AskTime { number: u64 },
     /// It is this (ns), in answer to the question of this number.
     Time { number: u64, now: u64 },
+    /// The version is there, and this is its meta: forms of it can be requested.
+    Announced(Key, Meta),
+    /// The rank needs this form.
+    Request(Key),
+    /// It needs no more forms of the version that was announced so.
+    Done(Key),
 }
 
 /// The beginning of a message with a value of so many bytes.
@@ -112,6 +120,21 @@ impl Message {
                 put(&mut out, *number);
                 put(&mut out, *now);
             }
+            Message::Announced(key, meta) => {
+                out.push(11);
+                put_key(&mut out, *key);
+                [u64::from(meta.format.0), meta.norm.to_bits(), meta.bytes as u64]
+                    .into_iter()
+                    .for_each(|number| put(&mut out, number));
+            }
+            Message::Request(key) => {
+                out.push(12);
+                put_key(&mut out, *key);
+            }
+            Message::Done(key) => {
+                out.push(13);
+                put_key(&mut out, *key);
+            }
         }
         out
     }
@@ -147,6 +170,9 @@ impl Message {
             8 => Message::Abort(from.text()?),
             9 => Message::AskTime { number: from.number()? },
             10 => Message::Time { number: from.number()?, now: from.number()? },
+            11 => Message::Announced(from.key()?, from.meta()?),
+            12 => Message::Request(from.key()?),
+            13 => Message::Done(from.key()?),
             _ => return None,
         })
     }
@@ -165,6 +191,7 @@ fn put_key(out: &mut Vec<u8>, key: Key) {
     put(out, key.tag);
     put(out, key.version);
     out.extend(key.format.0.to_le_bytes());
+    out.push(key.requested.into());
 }
 
 /// True if one is the other, as it is told by `rank`.
@@ -214,7 +241,13 @@ impl Reader<'_> {
     fn key(&mut self) -> Option<Key> {
         let (tag, version) = (self.number()?, self.number()?);
         let format = Format(u16::from_le_bytes(self.take(2)?.try_into().ok()?));
-        Some(Key { tag, version, format })
+        Some(Key { tag, version, format, requested: self.take(1)? == [1] })
+    }
+
+    fn meta(&mut self) -> Option<Meta> {
+        let format = Format(u16::try_from(self.number()?).ok()?);
+        let norm = f64::from_bits(self.number()?);
+        Some(Meta { format, norm, bytes: usize::try_from(self.number()?).ok()? })
     }
 
     fn failure(&mut self) -> Option<Failure> {
@@ -246,7 +279,8 @@ mod tests {
             operands: vec!["A[3,3]".into(), "b".into()],
             cause: Cause::Error(Arc::new(std::fmt::Error)),
         };
-        let key = Key { tag: 7, version: 2, format: Format(3) };
+        let key = Key { tag: 7, version: 2, format: Format(3), requested: true };
+        let meta = Meta { format: Format(2), norm: 1.5, bytes: 800 };
         let mut journal = Journal::default();
         journal.record("axpy", [1, 2, u32::MAX], Some(5), 99);
         let messages = [
@@ -259,6 +293,10 @@ mod tests {
             Message::Cancel,
             Message::Leave { steps: 9 },
             Message::Abort("disk full".into()),
+            Message::Time { number: 3, now: 5 },
+            Message::Announced(key, meta),
+            Message::Request(key),
+            Message::Done(key),
         ];
         for message in &messages {
             let bytes = message.encode(1);
@@ -279,7 +317,7 @@ mod tests {
         let failure =
             Failure { task: "potrf".into(), operands: Vec::new(), cause: Cause::Panic("no pivot".into()) };
         let pass = |failure: Failure, rank: usize| {
-            let key = Key { tag: 0, version: 0, format: Format::NATIVE };
+            let key = Key { tag: 0, version: 0, format: Format::NATIVE, requested: false };
             match Message::decode(&Message::Poisoned(key, failure).encode(rank)) {
                 Some(Message::Poisoned(_, failure)) => failure,
                 _ => panic!("another message"),

@@ -12,11 +12,12 @@ use super::borrows::{Kind, Version, View, Viewer, granted};
 use super::cell::ValueCell;
 use super::lending::Lending;
 use super::places::{Managed, Places};
+use super::replicas::Replicas;
 use super::{Data, Meta};
 use crate::deps::AccessRights;
 use crate::engine::ReadyTask;
-use crate::engine::{Job, is_alive};
-use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::engine::{Job, Shared, is_alive};
+use crate::error::{Cause, Failure, panic_message};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::sync;
@@ -30,8 +31,8 @@ pub(crate) struct HandleBase {
     /// Of a slice that a scope has borrowed.
     lending: OnceLock<Arc<Lending>>,
     poisoned: AtomicBool,
-    /// There are replicas in other formats.
-    has_replicas: AtomicBool,
+    /// There are replicas in other formats, or the value is elsewhere.
+    pub(super) has_replicas: AtomicBool,
     pub(super) version: Version,
     poison: Mutex<Option<Arc<Failure>>>,
     commuting: Mutex<Parking>,
@@ -179,6 +180,16 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     fn has_partials(&self) -> bool;
     /// Leaves `task` until `resource` is free again; gives it back if that is the case already.
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask>;
+    /// Whoever was to write it has failed: nobody reads the version before any more.
+    fn is_lost(&self, failure: &Arc<Failure>) {
+        self.base().poison(failure);
+    }
+    /// A task is going to read it in a format, in which a value that is elsewhere is asked for. Returns tasks that were
+    /// parked on what was made instead.
+    fn is_wanted(&self, shared: &Arc<Shared>, format: Format) -> Vec<ReadyTask> {
+        let (_, _) = (shared, format);
+        Vec::new()
+    }
     /// No more accesses; true if it had been retired before.
     fn retire(&self) -> bool {
         std::mem::replace(&mut self.base().chain.lock().rights, AccessRights::Gone) == AccessRights::Gone
@@ -194,13 +205,6 @@ pub(crate) struct Reduction<D> {
     pub(crate) combine: Combine<D>,
 }
 
-/// The replicas of one version in other formats.
-enum Replica<D> {
-    /// A worker is converting; these tasks wait for it.
-    InFlight(Vec<ReadyTask>),
-    Ready(Arc<D>),
-}
-
 /// A handle's data and state.
 #[repr(C)]
 pub(crate) struct HandleCore<D: Data> {
@@ -209,20 +213,12 @@ pub(crate) struct HandleCore<D: Data> {
     registered: Option<Meta>,
     began_written: bool,
     me: Weak<HandleCore<D>>,
-    replicas: Mutex<Vec<(Format, Replica<D>)>>,
+    pub(super) replicas: Mutex<Replicas<D>>,
     pub(crate) reduction: OnceLock<Reduction<D>>,
     has_partials: AtomicBool,
     partials: Mutex<Vec<Option<D>>>,
     /// Where the values are while a runtime with several memory nodes has the handle; the cell is empty then.
     pub(super) managed: Mutex<Option<Box<Managed<D>>>>,
-}
-
-/// Why a replica cannot be had now.
-pub(crate) enum NoReplica {
-    /// Another worker is converting.
-    InFlight,
-    /// The data type knows no such conversion, or it failed.
-    Impossible(TaskError),
 }
 
 impl<D: Data> HandleCore<D> {
@@ -243,57 +239,9 @@ impl<D: Data> HandleCore<D> {
         })
     }
 
-    /// `master` in format `to`: converted by the first who asks, then shared until the next write. `woken`
-    /// receives the tasks that were parked on the conversion.
-    pub(crate) fn replica(
-        &self,
-        master: &D,
-        to: Format,
-        woken: &mut Vec<ReadyTask>,
-    ) -> Result<Arc<D>, NoReplica> {
-        {
-            let mut replicas = self.replicas.lock();
-            match replicas.iter().find(|(format, _)| *format == to) {
-                Some((_, Replica::Ready(replica))) => return Ok(Arc::clone(replica)),
-                Some((_, Replica::InFlight(_))) => return Err(NoReplica::InFlight),
-                None => replicas.push((to, Replica::InFlight(Vec::new()))),
-            }
-            self.base.has_replicas.store(true, Ordering::Relaxed);
-        }
-        let made = catch_unwind(AssertUnwindSafe(|| master.convert(to)))
-            .map_err(|panic| {
-                format!("converting {} to {to:?} panicked: {}", self.base.name(), panic_message(&*panic))
-            })
-            .and_then(|made| made.ok_or_else(|| self.no_conversion(master.meta().format, to)))
-            .map(Arc::new);
-        let mut replicas = self.replicas.lock();
-        let at = replicas.iter().position(|(format, _)| *format == to).expect("in flight since above");
-        let (_, was) = match &made {
-            Ok(replica) => std::mem::replace(&mut replicas[at], (to, Replica::Ready(Arc::clone(replica)))),
-            Err(_) => replicas.swap_remove(at),
-        };
-        if let Replica::InFlight(parked) = was {
-            woken.extend(parked);
-        }
-        made.map_err(|message| NoReplica::Impossible(message.into()))
-    }
-
-    pub(crate) fn no_conversion(&self, from: Format, to: Format) -> String {
-        format!(
-            "{} is stored in {from:?} and cannot be converted to {to:?}: its data type knows no such conversion",
-            self.base.name()
-        )
-    }
-
-    /// Forgets the replicas: a writer is about to make another version.
-    #[inline]
-    pub(crate) fn drop_replicas(&self) {
-        if self.base.has_replicas.load(Ordering::Relaxed) {
-            // Dropped after the lock is given back: dropping a value is user code.
-            let old = std::mem::take(&mut *self.replicas.lock());
-            self.base.has_replicas.store(false, Ordering::Relaxed);
-            drop(old);
-        }
+    /// A reference that keeps it alive, for who has one.
+    pub(super) fn itself(&self) -> Arc<Self> {
+        self.me.upgrade().expect("whoever asks holds it")
     }
 
     /// Takes `worker`'s partial result, if it has one.
@@ -354,7 +302,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
     }
 
     fn arc(&self) -> Arc<dyn AnyHandle> {
-        self.me.upgrade().expect("whoever asks holds it")
+        self.itself()
     }
 
     fn has_reduction(&self) -> bool {
@@ -430,17 +378,23 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self.has_partials.load(Ordering::Acquire)
     }
 
+    fn is_lost(&self, failure: &Arc<Failure>) {
+        self.drop_replicas();
+        self.base.poison(failure);
+    }
+
+    fn is_wanted(&self, shared: &Arc<Shared>, format: Format) -> Vec<ReadyTask> {
+        let mut woken = Vec::new();
+        // Who reads it finds out what came of this.
+        let _ = self.meta_elsewhere().map(|_| self.received(shared, format, &mut woken));
+        woken
+    }
+
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask> {
         match resource {
-            Resource::Commute => return self.base.park_commuting(task),
-            Resource::Replica(to) => {
-                match self.replicas.lock().iter_mut().find(|(format, _)| *format == to) {
-                    Some((_, Replica::InFlight(parked))) => parked.push(task),
-                    _ => return Err(task),
-                }
-            }
+            Resource::Commute => self.base.park_commuting(task),
+            Resource::Replica(to) => self.replicas.lock().park(to, task),
         }
-        Ok(())
     }
 }
 

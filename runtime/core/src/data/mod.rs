@@ -10,9 +10,11 @@ mod device_value;
 mod guard;
 mod handle;
 mod lending;
+mod offer;
 mod placeholder;
 mod places;
 mod portable;
+mod replicas;
 mod slice;
 
 pub(crate) use borrows::{Kind, View, Viewer};
@@ -23,12 +25,15 @@ pub(crate) use device_value::{DeviceValue, Known, Seen};
 pub(crate) use guard::{Gate, forget};
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
-pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};
+pub(crate) use handle::{AnyHandle, HandleBase, HandleCore};
 pub(crate) use lending::{Lending, Lent};
+pub use offer::Offer;
 pub(crate) use placeholder::Placeholder;
 pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
 pub(crate) use portable::AnyHeader;
 pub use portable::{Conversion, ConversionTable, Portability, Portable};
+pub(crate) use replicas::NoReplica;
+pub use replicas::{Arrival, Elsewhere};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 
 pub use crate::buffer::Element;

@@ -246,6 +246,19 @@ impl Shared {
         tally: Option<Arc<Tally>>,
     ) -> Result<TaskRef, Error> {
         self.wait_for_room()?;
+        self.take_in(spec, tally)
+    }
+
+    /// The same, for a task that nobody may wait to submit.
+    pub(crate) fn submit_now<B: Body + 'static>(self: &Arc<Self>, spec: Spec<B>) -> Result<TaskRef, Error> {
+        self.take_in(spec, None)
+    }
+
+    fn take_in<B: Body + 'static>(
+        self: &Arc<Self>,
+        spec: Spec<B>,
+        tally: Option<Arc<Tally>>,
+    ) -> Result<TaskRef, Error> {
         let Spec { body, options } = spec;
         let (header, after) = options.into_header(self.next_ids(1), self.id, tally);
         self.accept(TaskCell::make(header, Role::Work, body), &after)

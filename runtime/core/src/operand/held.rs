@@ -56,7 +56,15 @@ pub(super) fn hold<D: Data>(
     let view = env.view(&core.base, &core.cell, Kind::Shared);
     // SAFETY: the task that `env` runs has been granted a reading access to this handle.
     let Some(master) = (unsafe { core.cell.shared() }) else {
-        return Err(Refusal::unwritten(&core.base));
+        let Some(received) = env.received(core, format) else { return Err(Refusal::unwritten(&core.base)) };
+        let form = received?;
+        env.add_bytes(&*form);
+        return Ok(HeldRef {
+            value: NonNull::from(&*form),
+            _kept: Kept::Replica { _value: form },
+            _view: view,
+            _lent: lent,
+        });
     };
     env.add_bytes(master);
     if format == Format::NATIVE || format == master.meta().format {
@@ -86,7 +94,8 @@ impl<D: Data> HeldRef<D> {
 /// The meta of `core`'s current version; the default where it holds none yet.
 pub(super) fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
     // SAFETY: asked by a task that has been granted an access to the handle, before its body runs.
-    unsafe { core.cell.shared() }.map(Data::meta).unwrap_or_default()
+    let here = unsafe { core.cell.shared() }.map(Data::meta);
+    here.or_else(|| core.meta_elsewhere()).unwrap_or_default()
 }
 
 /// A value that is being written.

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::held::{HeldRef, hold};
+use super::held::{HeldMut, HeldRef, hold};
 use super::{Accesses, Declared, Formats, Inner, Metas, Mode, Operand, Wanted, Write, write};
-use crate::data::{Data, Handle, HandleCore, Meta};
+use crate::data::{Data, Elsewhere, Handle, HandleCore, Meta};
 use crate::error::TaskError;
 use crate::format::Format;
 use crate::task::{DeviceKind, Env, Refusal};
@@ -30,6 +30,111 @@ pub fn arrives_as<D: Data>(handle: &Handle<D>, format: Format) -> Whole<D> {
 /// As [`write()`](crate::write()), also for views and for handles that are split.
 pub fn write_whole<D: Data>(handle: &Handle<D>) -> Inner<Write<D>> {
     Inner::new(write(handle))
+}
+
+/// Bytes that a task moves and that are no operand's.
+pub struct Moved;
+
+/// The body counts the bytes that it moves, for traces.
+pub fn moved() -> Moved {
+    Moved
+}
+
+impl Operand for Moved {
+    type View<'v, K: DeviceKind> = &'v mut usize;
+    type Held = usize;
+
+    fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+
+    fn metas<'e>(&'e self, _env: &mut Env<'e>, _out: &mut Metas) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn formats(&self, _wanted: Wanted, _out: &mut Formats) {}
+
+    fn acquire<'e>(&'e self, _env: &mut Env<'e>, _wanted: Wanted) -> Result<usize, Refusal> {
+        Ok(0)
+    }
+
+    fn view(bytes: &mut usize) -> &mut usize {
+        bytes
+    }
+
+    fn release(bytes: usize, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        env.count_bytes(bytes);
+        Ok(())
+    }
+
+    type DeviceHeld = Infallible;
+
+    fn acquire_on_device<'e>(&'e self, _env: &mut Env<'e>) -> Result<Infallible, Refusal> {
+        Err(Refusal::Failed("values are sent and received on the host".into()))
+    }
+
+    fn view_on_device(held: &mut Infallible) -> &mut usize {
+        match *held {}
+    }
+}
+
+/// Says that a value is elsewhere.
+pub struct WriteElsewhere<D: Data> {
+    core: Arc<HandleCore<D>>,
+}
+
+/// The body puts there where the value is, on the host of a runtime without other memory nodes.
+pub fn write_elsewhere<D: Data>(handle: &Handle<D>) -> WriteElsewhere<D> {
+    WriteElsewhere { core: Arc::clone(handle.core()) }
+}
+
+impl<D: Data> Operand for WriteElsewhere<D> {
+    type View<'v, K: DeviceKind> = &'v mut Option<Elsewhere<D>>;
+    type Held = (HeldMut<D>, Option<Elsewhere<D>>);
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push(Declared { inner: true, ..(&self.core, Mode::Write).into() });
+    }
+
+    fn metas<'e>(&'e self, _env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        out.push(Meta::default());
+        Ok(())
+    }
+
+    fn formats(&self, _wanted: Wanted, out: &mut Formats) {
+        out.push(Format::NATIVE);
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<Self::Held, Refusal> {
+        let core = env.resolve(&self.core);
+        core.drop_replicas();
+        let mut held = HeldMut::new(core, env)?;
+        *held.value() = None;
+        Ok((held, None))
+    }
+
+    fn view((_, elsewhere): &mut Self::Held) -> &mut Option<Elsewhere<D>> {
+        elsewhere
+    }
+
+    fn release((held, elsewhere): Self::Held, _env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        if !ok {
+            return Ok(());
+        }
+        let core = held.core();
+        let elsewhere = elsewhere.ok_or_else(|| format!("nobody says where {} is", core.base.name()))?;
+        core.is_elsewhere(elsewhere);
+        core.base.clear_poison();
+        Ok(())
+    }
+
+    type DeviceHeld = Infallible;
+
+    fn acquire_on_device<'e>(&'e self, _env: &mut Env<'e>) -> Result<Infallible, Refusal> {
+        Err(Refusal::Failed("values are received on the host".into()))
+    }
+
+    fn view_on_device(held: &mut Infallible) -> &mut Option<Elsewhere<D>> {
+        match *held {}
+    }
 }
 
 impl<D: Data> Operand for Whole<D> {

@@ -51,7 +51,7 @@ pub trait Session: Submit {
     /// that of the rank where it runs.
     fn register_local<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
-        self.keep_local(crate::internal::number_of(&handle));
+        self.keep_local(crate::internal::ranks::number_of(&handle));
         handle
     }
 
@@ -64,7 +64,7 @@ pub trait Session: Submit {
     /// with its result. Scalars of iterative methods are such.
     fn register_replicated<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
-        self.keep_replicated(crate::internal::number_of(&handle));
+        self.keep_replicated(crate::internal::ranks::number_of(&handle));
         handle
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::body::acquire;
 use super::{Body, Bound, Call, Choice, Codelet, Env, Header, Notes, Placement, Ran, TypedBody, WorkerLocal};
 use crate::engine::Shared;
 use crate::error::Cause;
@@ -116,7 +117,7 @@ impl<'b, C: Codelet> Typed<'b, C> {
         let mut env = site.env(&self.members[at]);
         env.notes = self.fates[at].notes;
         let (_, operands) = self.bodies[at].payload().expect("a task runs once");
-        let held = match operands.acquire(&mut env, choice) {
+        let held = match acquire(operands, &mut env, choice) {
             Ok(held) => Some(held),
             Err(refusal) => {
                 self.fates[at].ended = Some((self.bodies[at] as &dyn Body).refused(&env, refusal));

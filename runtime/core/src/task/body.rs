@@ -165,7 +165,7 @@ impl dyn Body + '_ {
         let mut accesses = Accesses::new();
         self.declare(&mut accesses);
         for (handle, _) in resolved(&accesses, bindings).filter(|(_, mode)| mode.writes()) {
-            handle.base().poison(failure);
+            handle.is_lost(failure);
         }
     }
 
@@ -383,6 +383,32 @@ impl<C: Codelet> TypedBody<C> {
     }
 }
 
+/// Gets hold of all operands, or of none. If one has to be brought from elsewhere, all are asked for at once.
+pub(super) fn acquire<'e, O: Operands>(
+    operands: &'e O,
+    env: &mut Env<'e>,
+    choice: &Choice,
+) -> Result<O::Held, Refusal> {
+    let acquired = operands.acquire(env, choice);
+    if let Err(Refusal::Busy(Busy { resource: Resource::Replica(_), .. })) = &acquired {
+        ask_for_all(operands, env, choice);
+    }
+    acquired
+}
+
+#[cold]
+fn ask_for_all<O: Operands>(operands: &O, env: &mut Env<'_>, choice: &Choice) {
+    let (mut accesses, mut formats) = (Accesses::new(), Formats::new());
+    operands.declare(&mut accesses);
+    operands.formats(choice, &mut formats);
+    for (at, (access, &format)) in accesses.iter().zip(&formats).enumerate() {
+        if access.mode == Mode::Read && !access.look {
+            let handle = env.bound(at).unwrap_or(access.handle);
+            env.wake(handle.is_wanted(env.shared, format));
+        }
+    }
+}
+
 fn can_execute_with<C: Codelet>(codelet: &C, implementation: usize, device: &DeviceInfo<'_>) -> bool {
     catch_unwind(AssertUnwindSafe(|| codelet.can_execute_with(implementation, device))).unwrap_or(false)
 }
@@ -395,7 +421,7 @@ impl<C: Codelet> Body for TypedBody<C> {
         let (codelet, operands) = self.payload().expect("a task runs once");
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
             let implementation = Self::implementation(codelet, operands, env).map_err(Refusal::Failed)?;
-            let held = operands.acquire(env, &choice)?;
+            let held = acquire(operands, env, &choice)?;
             Ok((held, Call::of::<C>(&choice, implementation, 1)))
         });
         let (mut held, call) = match acquired {
@@ -512,7 +538,7 @@ fn run_closure<'e, O: Operands>(
 ) -> Ran {
     let choice = env.placement().map_or(Choice::default(), |placement| placement.choice);
     env.is_called(choice.label, operands);
-    let mut held = match operands.acquire(env, &choice) {
+    let mut held = match acquire(operands, env, &choice) {
         Ok(held) => held,
         Err(refusal) => return whole.refused(env, refusal),
     };

@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 use zellige_model::{KindId, ModelId, Sampler};
 
-use super::{
-    Asked, Busy, Choice, Codelet, DeviceInfo, Header, Range, Refusal, Resource, TaskContext, registered_bytes,
-};
+use super::{Asked, Choice, Codelet, DeviceInfo, Header, Range, Refusal, TaskContext, registered_bytes};
 use crate::buffer::Buffer;
-use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, NoReplica, ValueCell, View, Viewer};
+use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, ValueCell, View, Viewer};
 use crate::device::Stream;
 use crate::engine::ReadyTask;
 use crate::engine::Shared;
@@ -313,10 +311,17 @@ impl<'e> Env<'e> {
         master: &D,
         to: Format,
     ) -> Result<Arc<D>, Refusal> {
-        core.replica(master, to, &mut self.local.woken).map_err(|refusal| match refusal {
-            NoReplica::InFlight => Refusal::Busy(Busy::new(core, Resource::Replica(to))),
-            NoReplica::Impossible(error) => Refusal::Failed(error),
-        })
+        core.replica(master, to, &mut self.local.woken).map_err(|refusal| refusal.of(core))
+    }
+
+    /// A form of a version that is elsewhere; `None` if it is not.
+    pub(crate) fn received<D: Data>(
+        &mut self,
+        core: &HandleCore<D>,
+        format: Format,
+    ) -> Option<Result<Arc<D>, Refusal>> {
+        let received = core.received(self.shared, format, &mut self.local.woken)?;
+        Some(received.map_err(|refusal| refusal.of(core)))
     }
 
     /// The model that is to learn how long this task takes, if it is this task's turn.

@@ -86,7 +86,9 @@ impl<T: Transport> Driver<T> {
             return progress.aborts(ClusterError::Transport { why });
         };
         match message {
-            Message::Value(key) => progress.arrives(key, Ok(bytes)),
+            Message::Value(key) | Message::Announced(key, _) => progress.arrives(key, Ok(bytes)),
+            Message::Request(key) => progress.is_requested(key, from),
+            Message::Done(key) => progress.withdraws(key, from),
             Message::Poisoned(key, failure) => {
                 let failure = progress.shared(failure);
                 progress.arrives(key, Err(failure));
@@ -134,7 +136,8 @@ impl<T: Transport> Driver<T> {
                 continue;
             }
             let state = self.progress.state.lock();
-            let needed = state.gone[rank].is_none().then(|| self.progress.need_of(&state, rank)).flatten();
+            let may_send = matches!(state.gone[rank], None | Some(ClusterError::Left { .. }));
+            let needed = may_send.then(|| self.progress.need_of(&state, rank)).flatten();
             drop(state);
             if needed.is_some() {
                 self.progress.is_gone(rank, ClusterError::Silent { rank, time, what: String::new() });

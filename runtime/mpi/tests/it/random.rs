@@ -28,7 +28,8 @@ fn devices_with_memory_of_their_own_change_nothing() {
         for ranks in 2..=3 {
             let traffic = run_on_devices(ranks, |cluster| run(cluster, &case));
             let sent: u64 = traffic.iter().map(|traffic| traffic.sent_bytes).sum();
-            assert_eq!(sent, bytes_of(&case, ranks), "seed {seed}, {ranks} ranks: bytes that moved");
+            let wanted = bytes_of(&case, ranks, true);
+            assert!(wanted.contains(&sent), "seed {seed}, {ranks} ranks: {sent} bytes moved, not {wanted:?}");
         }
     }
 }
@@ -40,7 +41,8 @@ fn values_that_go_through_others_are_those_of_one_process() {
         for ranks in [6, 11] {
             let traffic = run_local(ranks, 1, |cluster| run(cluster, &case)).unwrap();
             let sent: u64 = traffic.iter().map(|traffic| traffic.sent_bytes).sum();
-            assert_eq!(sent, bytes_of(&case, ranks), "seed {seed}, {ranks} ranks: bytes that moved");
+            let wanted = bytes_of(&case, ranks, false);
+            assert!(wanted.contains(&sent), "seed {seed}, {ranks} ranks: {sent} bytes moved, not {wanted:?}");
         }
     }
 }
@@ -53,13 +55,13 @@ fn random_graphs_are_those_of_one_process() {
         for ranks in 1..=4 {
             for workers in 1..=2 {
                 let traffic = run_local(ranks, workers, |cluster| run(cluster, &case)).unwrap();
-                let wanted = bytes_of(&case, ranks);
+                let wanted = bytes_of(&case, ranks, false);
                 let sent: u64 = traffic.iter().map(|traffic| traffic.sent_bytes).sum();
                 let received: u64 = traffic.iter().map(|traffic| traffic.received_bytes).sum();
-                assert_eq!(
-                    (sent, received),
-                    (wanted, wanted),
-                    "seed {seed}, {ranks} ranks: bytes that moved"
+                assert_eq!(sent, received, "seed {seed}, {ranks} ranks: bytes that moved");
+                assert!(
+                    wanted.contains(&sent),
+                    "seed {seed}, {ranks} ranks: {sent} bytes moved, not {wanted:?}"
                 );
                 moved += sent;
             }

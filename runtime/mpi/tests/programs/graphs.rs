@@ -1,15 +1,17 @@
 //! Random graphs against the same tasks one after the other on plain values; and the bytes that go between ranks
 //! against what follows from the owners of the data alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use zellige_mpi::{Cluster, Traffic};
+use zellige_runtime::codelet::Apart;
 use zellige_runtime::data::{Portability, Portable};
 use zellige_runtime::internal::{STEP, scramble};
 use zellige_runtime::{
-    Commute, Data, Error, Format, Handle, Meta, Read, Slot, Submit, Update, Write, commute, read, update,
-    write,
+    Choice, Codelet, Commute, Data, Error, Format, Handle, Meta, Read, Slot, Submit, TaskContext, TaskError,
+    Update, Write, commute, read, update, write,
 };
 
 const WIDE: Format = Format(1);
@@ -148,6 +150,8 @@ struct Job {
     writes: Vec<(usize, Format, usize)>,
     commutes: Vec<usize>,
     fails: bool,
+    /// Chooses the formats of what it reads when it runs.
+    late: bool,
 }
 
 impl Job {
@@ -169,6 +173,28 @@ impl Job {
 
     fn hash(&self, seen: impl Iterator<Item = u64>) -> u64 {
         seen.fold(self.seed, |hash, value| scramble(hash ^ value))
+    }
+
+    /// The formats that it chooses, by the metas of what it reads: one for most, another for some.
+    fn choice(&self, metas: impl Iterator<Item = Meta>) -> (Format, Apart) {
+        let hash = self.hash(metas.map(|meta| meta.bytes as u64 ^ u64::from(meta.format.0) << 32));
+        let format = |hash: u64| [Format::NATIVE, WIDE, NARROW][(hash % 3) as usize];
+        // Those apart are so in every list: what is updated keeps its format.
+        let reads_alone = self.updates.is_empty() && self.commutes.is_empty();
+        let elements = if reads_alone { (hash >> 8) as u32 & 0xff } else { 0 };
+        (format(hash), Apart { elements, format: format(hash >> 16) })
+    }
+
+    /// The data that it reads, in the formats that they are read in; `None`: something is poisoned.
+    fn chosen(&self, now: &[Content]) -> Option<Vec<(usize, Format)>> {
+        let values: Option<Vec<&Words>> = self.seen().map(|(datum, _)| now[datum].value()).collect();
+        let values = values?;
+        if !self.late {
+            return Some(self.reads.clone());
+        }
+        let (most, some) = self.choice(values[..self.reads.len()].iter().map(|words| words.meta()));
+        let at = |at: usize| if some.elements >> at & 1 == 1 { some.format } else { most };
+        Some(self.reads.iter().enumerate().map(|(i, &(datum, _))| (datum, at(i))).collect())
     }
 }
 
@@ -252,7 +278,8 @@ fn format(rng: &mut Rng) -> Format {
 
 fn job(rng: &mut Rng, starts: &[Start], has_value: &mut [bool]) -> Job {
     let mut free: Vec<usize> = (0..has_value.len()).collect();
-    let mut job = Job { seed: rng.below(1 << 30) as u64, fails: rng.one_in(12), ..Job::default() };
+    let seed = rng.below(1 << 30) as u64;
+    let mut job = Job { seed, fails: rng.one_in(12), late: rng.one_in(3), ..Job::default() };
     for _ in 0..rng.below(5) {
         if free.is_empty() {
             break;
@@ -288,6 +315,15 @@ enum Content {
     Value(Words),
 }
 
+impl Content {
+    fn value(&self) -> Option<&Words> {
+        match self {
+            Content::Value(words) => Some(words),
+            _ => None,
+        }
+    }
+}
+
 /// The contents after each step.
 fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
     let begin = |start: &Start| match start {
@@ -298,11 +334,14 @@ fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
     let mut all = Vec::new();
     for step in steps {
         if let Step::Submit(job) = step {
-            let poisoned = job.fails || job.seen().any(|(datum, _)| now[datum] == Content::Poisoned);
-            if poisoned {
+            let chosen = job.chosen(&now).filter(|_| !job.fails);
+            let Some(chosen) = chosen else {
                 job.written().for_each(|datum| now[datum] = Content::Poisoned);
-            } else {
-                let hash = job.hash(job.reads.iter().map(|&(datum, format)| match &now[datum] {
+                all.push(now.clone());
+                continue;
+            };
+            {
+                let hash = job.hash(chosen.iter().map(|&(datum, format)| match &now[datum] {
                     Content::Value(words) => words.as_format(format).hash(),
                     other => panic!("a task reads what is {other:?}"),
                 }));
@@ -324,79 +363,227 @@ fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
     all
 }
 
-/// The bytes of values that move between so many ranks: each version that a rank needs and that lies elsewhere moves once in each form;
-/// nothing narrow once the whole has moved.
-pub fn bytes_of(case: &Case, ranks: usize) -> u64 {
-    let contents = &case.contents;
-    let mut owner: Vec<Option<usize>> = Vec::new();
-    let mut usual = Vec::new();
-    for start in &case.starts {
-        let (place, format) = match start {
-            Start::Value(rank, _) => (Some(*rank), Format::NATIVE),
-            Start::Replicated(_) => (None, Format::NATIVE),
-            Start::Expected(rank) => (*rank, WIDE),
-            Start::Empty(rank) => (*rank, Format::NATIVE),
-        };
-        owner.push(place.map(|rank| rank % ranks));
-        usual.push(format);
+/// What a rank has been sent of one version of a datum that is elsewhere, and what it may request.
+#[derive(Default)]
+struct Moved {
+    /// Sent without a request.
+    sent: HashSet<Format>,
+    /// It knows the meta, and requests forms.
+    late: bool,
+    /// Tasks request these.
+    requested: HashSet<Format>,
+    /// Tasks that fail may have requested these.
+    perhaps: HashSet<Format>,
+}
+
+impl Moved {
+    fn forms(&mut self, fails: bool) -> &mut HashSet<Format> {
+        if fails { &mut self.perhaps } else { &mut self.requested }
     }
-    let mut location: Vec<usize> = owner.iter().map(|owner| owner.unwrap_or(0)).collect();
-    let mut version = vec![0; owner.len()];
-    let mut moved: HashMap<(usize, usize, usize), HashSet<Format>> = HashMap::new();
-    let mut bytes = 0;
-    let begin: Vec<Content> = oracle(&case.starts, &[Step::Wait]).remove(0);
-    let mut need =
-        |datum: usize, wanted: Format, rank: usize, version: usize, location: usize, now: &[Content]| {
-            if location == rank || case.starts[datum].is_replicated() {
-                return;
-            }
-            let forms = moved.entry((datum, version, rank)).or_default();
-            let wanted = if wanted == usual[datum] { Format::NATIVE } else { wanted };
-            if forms.contains(&Format::NATIVE) || forms.contains(&wanted) {
-                return;
-            }
-            let form = if forms.is_empty() { wanted } else { Format::NATIVE };
-            forms.insert(form);
-            if let Content::Value(words) = &now[datum] {
-                bytes += words.as_format(form).bytes.len() as u64;
-            }
+
+    /// The fewest and the most bytes that are requested: from the whole value narrow forms are made, if it comes
+    /// first.
+    fn bytes_requested(&self, words: &Words) -> (u64, u64) {
+        let bytes = |format: &Format| words.as_format(*format).bytes.len() as u64;
+        let requested: u64 = self.requested.iter().map(bytes).sum();
+        let perhaps: u64 = self.perhaps.difference(&self.requested).map(bytes).sum();
+        let whole = bytes(&Format::NATIVE);
+        let least = match (self.requested.contains(&Format::NATIVE), self.perhaps.contains(&Format::NATIVE)) {
+            (true, _) => whole,
+            (false, true) => requested.min(whole),
+            (false, false) => requested,
         };
+        (least, requested + perhaps)
+    }
+}
+
+/// The forms that have moved between so many ranks.
+struct Moves<'c> {
+    case: &'c Case,
+    ranks: usize,
+    /// Their runtimes have memory nodes: they request the whole of what is announced.
+    on_devices: bool,
+    usual: Vec<Format>,
+    owner: Vec<Option<usize>>,
+    location: Vec<usize>,
+    version: Vec<usize>,
+    moved: HashMap<(usize, usize, usize), (Moved, Content)>,
+    bytes: u64,
+}
+
+impl Moves<'_> {
+    /// A rank needs the newest version of a datum, in a format or (`None`) in those that a task chooses; `picks`: these, if it
+    /// does. `fails`: the task that needs it may fail before it is read.
+    fn need(
+        &mut self,
+        datum: usize,
+        wanted: Option<Format>,
+        rank: usize,
+        now: &[Content],
+        picks: &[Format],
+        fails: bool,
+    ) {
+        if self.location[datum] == rank || self.case.starts[datum].is_replicated() {
+            return;
+        }
+        let wanted = self.form(datum, wanted);
+        let key = (datum, self.version[datum], rank);
+        let (moved, _) = self.moved.entry(key).or_insert_with(|| (Moved::default(), now[datum].clone()));
+        let of_form = |form| now[datum].value().map_or(0, |words| words.as_format(form).bytes.len() as u64);
+        // The format in which it is stored is the whole.
+        let stored = now[datum].value().map(|words| words.format);
+        let form = |format| if Some(format) == stored { Format::NATIVE } else { format };
+        if moved.sent.contains(&Format::NATIVE) || wanted.is_some_and(|wanted| moved.sent.contains(&wanted)) {
+            return;
+        }
+
+        match wanted {
+            None => {
+                moved.sent.clear();
+                if self.on_devices {
+                    self.bytes += if moved.late { 0 } else { of_form(Format::NATIVE) };
+                } else {
+                    moved.forms(fails).extend(picks.iter().map(|&pick| form(pick)));
+                }
+                moved.late = true;
+            }
+            Some(wanted) if moved.late && wanted != Format::NATIVE => {
+                if !self.on_devices {
+                    moved.forms(fails).insert(form(wanted));
+                }
+            }
+            Some(wanted) => {
+                let form = if moved.sent.is_empty() && !moved.late { wanted } else { Format::NATIVE };
+                moved.sent.insert(form);
+                self.bytes += of_form(form);
+            }
+        }
+    }
+}
+
+/// The fewest and the most bytes of values that move between so many ranks: each version that a rank needs and that lies
+/// elsewhere moves once in each form; nothing narrow once the whole has moved. Where tasks choose formats when they run,
+/// their order decides which comes first.
+pub fn bytes_of(case: &Case, ranks: usize, on_devices: bool) -> RangeInclusive<u64> {
+    let contents = &case.contents;
+    let place = |start: &Start| match start {
+        Start::Value(rank, _) => (Some(*rank), Format::NATIVE),
+        Start::Replicated(_) => (None, Format::NATIVE),
+        Start::Expected(rank) => (*rank, WIDE),
+        Start::Empty(rank) => (*rank, Format::NATIVE),
+    };
+    let (owner, usual): (Vec<_>, Vec<_>) = case.starts.iter().map(place).unzip();
+    let owner: Vec<Option<usize>> = owner.into_iter().map(|owner| owner.map(|rank| rank % ranks)).collect();
+    let location = owner.iter().map(|owner| owner.unwrap_or(0)).collect();
+    let (version, moved) = (vec![0; owner.len()], HashMap::new());
+    let mut moves = Moves { case, ranks, on_devices, usual, owner, location, version, moved, bytes: 0 };
+    let begin: Vec<Content> = oracle(&case.starts, &[Step::Wait]).remove(0);
     for (number, step) in case.steps.iter().enumerate() {
         let before = number.checked_sub(1).map_or(&begin, |before| &contents[before]);
+        let begins = |&&(first, length, times): &&(usize, usize, usize)| {
+            (0..times).any(|time| number == first + time * length)
+        };
+        if let Some(&(_, length, _)) = case.graphs.iter().find(begins) {
+            moves.begin_replay(&case.steps[number..number + length], before);
+        }
         match step {
             Step::Wait => {}
-            Step::ReadOn(rank, datum) => {
-                need(*datum, Format::NATIVE, rank % ranks, version[*datum], location[*datum], before);
-            }
-            Step::Read(datum) => {
-                (0..ranks)
-                    .for_each(|r| need(*datum, Format::NATIVE, r, version[*datum], location[*datum], before));
-            }
-            Step::Submit(job) => {
-                let of_reads = || job.reads.iter().find_map(|&(datum, _)| owner[datum]);
-                let rank = job.written().find_map(|datum| owner[datum]).or_else(of_reads).unwrap_or(0);
-                let everywhere = job.written().any(|datum| case.starts[datum].is_replicated());
-                for rank in if everywhere { 0..ranks } else { rank..rank + 1 } {
-                    for (datum, format) in job.seen() {
-                        need(datum, format, rank, version[datum], location[datum], before);
-                    }
-                }
-                for datum in job.written().filter(|_| !everywhere) {
-                    owner[datum].get_or_insert(rank);
-                    (location[datum], version[datum]) = (rank, version[datum] + 1);
-                }
-            }
+            Step::ReadOn(rank, datum) => moves.read(*datum, rank % ranks..rank % ranks + 1, before),
+            Step::Read(datum) => moves.read(*datum, 0..ranks, before),
+            Step::Submit(job) => moves.submit(job, before),
         }
     }
     // Every datum is taken on all ranks in the end.
-    for (datum, content) in contents.last().unwrap_or(&begin).iter().enumerate() {
+    let now = contents.last().unwrap_or(&begin);
+    for (datum, content) in now.iter().enumerate() {
         if *content != Content::Unwritten {
-            let now = contents.last().unwrap_or(&begin);
-            (0..ranks)
-                .for_each(|rank| need(datum, Format::NATIVE, rank, version[datum], location[datum], now));
+            moves.read(datum, 0..ranks, now);
         }
     }
-    bytes
+    let requested =
+        moves.moved.values().filter_map(|(moved, content)| Some(moved.bytes_requested(content.value()?)));
+    let (least, most) = requested.fold((0, 0), |sum, bytes| (sum.0 + bytes.0, sum.1 + bytes.1));
+    moves.bytes + least..=moves.bytes + most
+}
+
+impl Moves<'_> {
+    /// The form that is sent to a task which wants this; `None`: what it requests.
+    fn form(&self, datum: usize, wanted: Option<Format>) -> Option<Format> {
+        match wanted {
+            None if self.usual[datum] == Format::NATIVE => Some(Format::NATIVE),
+            Some(wanted) if wanted == self.usual[datum] => Some(Format::NATIVE),
+            wanted => wanted,
+        }
+    }
+
+    fn rank_of(&self, job: &Job, owner: &[Option<usize>]) -> usize {
+        let of_reads = || job.reads.iter().find_map(|&(datum, _)| owner[datum]);
+        job.written().find_map(|datum| owner[datum]).or_else(of_reads).unwrap_or(0)
+    }
+
+    /// The ranks on which it runs.
+    fn ranks_of(&self, job: &Job, rank: usize) -> Range<usize> {
+        let everywhere = job.written().any(|datum| self.case.starts[datum].is_replicated());
+        if everywhere { 0..self.ranks } else { rank..rank + 1 }
+    }
+
+    /// A replay begins: what its tasks read that they have not written is brought, once for all of them.
+    fn begin_replay(&mut self, jobs: &[Step], now: &[Content]) {
+        let (mut owner, mut written) = (self.owner.clone(), HashSet::new());
+        let mut needs: BTreeMap<(usize, usize), Option<Format>> = BTreeMap::new();
+        for step in jobs {
+            let Step::Submit(job) = step else { panic!("{step:?} is no task") };
+            let rank = self.rank_of(job, &owner);
+            for rank in self.ranks_of(job, rank) {
+                for (at, (datum, format)) in job.seen().enumerate() {
+                    let is_late = job.late && at < job.reads.len();
+                    let form = self.form(datum, (!is_late).then_some(format));
+                    if written.contains(&datum) {
+                        continue;
+                    }
+                    let joined = |has: Option<Format>| match (has, form) {
+                        (has, form) if has == form => has,
+                        (Some(Format::NATIVE), _) | (_, Some(Format::NATIVE)) => Some(Format::NATIVE),
+                        (None, _) | (_, None) => None,
+                        _ => Some(Format::NATIVE),
+                    };
+                    needs.entry((datum, rank)).and_modify(|has| *has = joined(*has)).or_insert(form);
+                }
+            }
+            for datum in job.written().filter(|&datum| !self.case.starts[datum].is_replicated()) {
+                owner[datum].get_or_insert(rank);
+                written.insert(datum);
+            }
+        }
+        for ((datum, rank), form) in needs {
+            self.need(datum, form, rank, now, &[], false);
+        }
+    }
+
+    fn read(&mut self, datum: usize, ranks: Range<usize>, now: &[Content]) {
+        ranks.for_each(|rank| self.need(datum, Some(Format::NATIVE), rank, now, &[], false));
+    }
+
+    fn submit(&mut self, job: &Job, now: &[Content]) {
+        let rank = self.rank_of(job, &self.owner);
+        let chosen = job.chosen(now);
+        // Another that commutes may come first and poison what this one needs, too.
+        let may_fail = chosen.is_none() || !job.commutes.is_empty();
+        for rank in self.ranks_of(job, rank) {
+            for (at, &(datum, format)) in job.reads.iter().enumerate() {
+                let picks: Vec<Format> = chosen.iter().map(|chosen| chosen[at].1).collect();
+                let wanted = (!job.late).then_some(format);
+                self.need(datum, wanted, rank, now, &picks, may_fail);
+            }
+            for (datum, _) in job.seen().skip(job.reads.len()) {
+                self.need(datum, Some(Format::NATIVE), rank, now, &[], false);
+            }
+        }
+        for datum in job.written().filter(|&datum| !self.case.starts[datum].is_replicated()) {
+            self.owner[datum].get_or_insert(rank);
+            (self.location[datum], self.version[datum]) = (rank, self.version[datum] + 1);
+        }
+    }
 }
 
 type Operands = (Vec<Read<Words>>, Vec<Update<Words>>, Vec<Write<Words>>, Vec<Commute<Words>>);
@@ -411,25 +598,53 @@ fn submit(target: &impl Submit, handles: &[Handle<Words>], job: &Arc<Job>) -> Re
         job.commutes.iter().map(|&datum| commute(&handles[datum])).collect(),
     );
     let job = Arc::clone(job);
-    let task = target.task("job").operands(operands);
-    task.cpu(move |(reads, updates, writes, commutes): Views<'_>| {
-        if job.fails {
+    if job.late {
+        return target.submit(Late(job), operands).map(drop);
+    }
+    target.task("job").operands(operands).cpu(move |views: Views<'_>| job.run(views)).submit().map(drop)
+}
+
+impl Job {
+    fn run(&self, (reads, updates, writes, commutes): Views<'_>) -> Result<(), &'static str> {
+        if self.fails {
             return Err("on purpose");
         }
-        let hash = job.hash(reads.iter().map(|words| words.hash()));
+        let hash = self.hash(reads.iter().map(|words| words.hash()));
         for words in updates {
             words.change(|word| scramble(hash ^ u64::from(word)) as u32);
         }
-        for (mut slot, &(_, format, length)) in writes.into_iter().zip(&job.writes) {
+        for (mut slot, &(_, format, length)) in writes.into_iter().zip(&self.writes) {
             slot.put(made(hash, format, length));
         }
         for words in commutes {
             words.change(|word| word.wrapping_add(hash as u32));
         }
         Ok(())
-    })
-    .submit()?;
-    Ok(())
+    }
+}
+
+/// A job that chooses formats when it runs.
+struct Late(Arc<Job>);
+
+impl Codelet for Late {
+    type Operands = Operands;
+
+    fn name(&self) -> &'static str {
+        "job"
+    }
+
+    fn selects(&self) -> bool {
+        true
+    }
+
+    fn select(&self, metas: &[Meta]) -> Choice {
+        let (most, some) = self.0.choice(metas[..self.0.reads.len()].iter().copied());
+        Choice { formats: [Some(most), None, None, None], apart: Some(some), ..Choice::default() }
+    }
+
+    fn cpu(&self, views: Views<'_>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        Ok(self.0.run(views)?)
+    }
 }
 
 /// Records some steps, and runs them so often.

@@ -1,0 +1,130 @@
+//! A version of a value that other processes may ask for: a gate that stands open until they need it no more.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Data, Handle, HandleCore, Kind, Meta, NoReplica, Viewer};
+use crate::engine::{Retired, Shared, gate};
+use crate::error::{Error, Failure};
+use crate::format::Format;
+use crate::operand::{Accesses, Declared, Mode};
+use crate::task::{Body, Env, Ran, Task};
+
+/// One version of a handle's value, that of its last writer so far, for other processes. Tasks that write the handle
+/// wait until this is dropped. It is no task: it does not count for the window, and nobody waits for it with all
+/// tasks. In a runtime without other memory nodes than the host's memory.
+pub struct Offer<D: Data> {
+    shared: Arc<Shared>,
+    core: Arc<HandleCore<D>>,
+    task: Arc<Task>,
+}
+
+/// Called with what the version is, or why there is none.
+type Opened = Box<dyn FnOnce(Result<Meta, Arc<Failure>>) + Send>;
+
+/// The gate's body.
+struct Turn<D: Data>(Arc<HandleCore<D>>, Mutex<Option<Opened>>);
+
+/// Of the version behind the gate, which is open.
+fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
+    // SAFETY: the gate, whose turn has come, is a reading access.
+    unsafe { core.cell.shared() }.map(Data::meta).unwrap_or_default()
+}
+
+impl<D: Data> Body for Turn<D> {
+    fn passes(&self) -> bool {
+        let core = &self.0;
+        let failure = core.base.failure();
+        let has_failed = failure.is_some();
+        if let Some(opened) = self.1.lock().take() {
+            opened(failure.map_or_else(|| Ok(meta(core)), Err));
+        }
+        has_failed
+    }
+
+    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+        unreachable!("a gate is opened, not run")
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push(Declared { inner: true, ..(&self.0, Mode::Read).into() });
+    }
+
+    fn clear(&self) {}
+}
+
+impl<D: Data> Offer<D> {
+    /// See [`of`](Self::of).
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        handle: &Handle<D>,
+        opened: impl FnOnce(Result<Meta, Arc<Failure>>) + Send + 'static,
+    ) -> Self {
+        let (shared, core) = (Arc::clone(shared), Arc::clone(handle.core()));
+        let body = Turn(Arc::clone(&core), Mutex::new(Some(Box::new(opened))));
+        let task = gate(&shared, "offer", body);
+        Offer { shared, core, task }
+    }
+
+    /// Its version is that of the tasks submitted before this.
+    ///
+    /// # Errors
+    /// As a submission.
+    pub fn begins(&self) -> Result<(), Error> {
+        self.shared.link(Arc::clone(&self.task), &[], Retired::Refused)
+    }
+
+    /// The handle.
+    pub fn handle(&self) -> Handle<D> {
+        Handle::from_core(Arc::clone(&self.core))
+    }
+
+    /// The bytes of a form of the value, as far as that is known.
+    pub fn bytes_as(&self, format: Format) -> usize {
+        let meta = meta(&self.core);
+        D::size_as(&meta, format).unwrap_or(meta.bytes)
+    }
+
+    /// Appends a form of the value to `out`, as [`Portability::pack`](super::Portability) does; how many bytes its parts have.
+    ///
+    /// # Errors
+    /// Where there is no such form, or none that leaves its process.
+    pub fn pack(&self, format: Format, out: &mut Vec<u8>) -> Result<usize, String> {
+        let core = &self.core;
+        let view = core.cell.view(Kind::Shared, &core.base, Viewer::runtime("a value that is sent"));
+        let _view = self.shared.granted(view);
+        // SAFETY: the gate, which is open, is a reading access.
+        let value =
+            unsafe { core.cell.shared() }.ok_or_else(|| format!("{} holds no value", core.base.name()))?;
+        let mut pack = |value: &D| {
+            let packed = D::portability().and_then(|travel| (travel.pack)(value, out));
+            packed.ok_or_else(|| format!("{} has no wire encoding", core.base.name()))
+        };
+        if format == Format::NATIVE || format == value.meta().format {
+            return pack(value);
+        }
+        let mut woken = Vec::new();
+        let replica = core.replica(value, format, &mut woken);
+        woken.into_iter().for_each(|task| self.shared.push_ready(task, None));
+        match replica {
+            Ok(replica) => pack(&replica),
+            // Somebody else is making it: not waited for here.
+            Err(NoReplica::InFlight(_)) => {
+                let made = value.convert(format);
+                pack(&made.ok_or_else(|| core.no_conversion(value.meta().format, format))?)
+            }
+            Err(NoReplica::Impossible(error)) => Err(error.to_string()),
+            Err(NoReplica::Lost(failure)) => Err(failure.to_string()),
+        }
+    }
+}
+
+impl<D: Data> Drop for Offer<D> {
+    fn drop(&mut self) {
+        if self.task.ticket.leave_gate() {
+            self.shared.close_gate(&self.task);
+            self.shared.sleep.rouse_all();
+        }
+    }
+}

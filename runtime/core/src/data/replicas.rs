@@ -1,0 +1,437 @@
+//! One version of a value in other formats: made from it here, or brought from another process that has it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use super::{AnyHandle, Data, Handle, HandleCore, Meta};
+use crate::engine::{ReadyTask, Shared};
+use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::format::Format;
+use crate::task::{Busy, Refusal, Resource};
+
+/// What there is of one version besides a value in the handle's cell.
+pub(super) struct Replicas<D: Data> {
+    forms: Vec<(Format, Replica<D>)>,
+    elsewhere: Option<Arc<Elsewhere<D>>>,
+}
+
+enum Replica<D> {
+    /// A worker is converting; these tasks wait for it.
+    InFlight(Vec<ReadyTask>),
+    /// It has been asked for by this number from where the value is; these tasks wait for it.
+    Asked(u64, Vec<ReadyTask>),
+    Ready(Arc<D>),
+    /// It was asked for, and will not come.
+    Lost(Arc<Failure>),
+}
+
+/// Why a replica cannot be had now.
+pub(crate) enum NoReplica {
+    /// It is being made in this format, or has been asked for.
+    InFlight(Format),
+    /// The data type knows no such conversion, or it failed.
+    Impossible(TaskError),
+    /// It could not be brought.
+    Lost(Arc<Failure>),
+}
+
+impl NoReplica {
+    /// What it means for a task that reads `handle`.
+    pub(crate) fn of(self, handle: &dyn AnyHandle) -> Refusal {
+        match self {
+            NoReplica::InFlight(to) => Refusal::Busy(Busy::new(handle, Resource::Replica(to))),
+            NoReplica::Impossible(error) => Refusal::Failed(error),
+            NoReplica::Lost(failure) => Refusal::Poisoned(failure),
+        }
+    }
+}
+
+/// A version that is in another process, of which only its meta is here. Its forms are brought when tasks read
+/// them. Dropped when the handle's next version is about to be written.
+pub struct Elsewhere<D: Data> {
+    meta: Meta,
+    fetch: Box<dyn Fn(Format, Arrival<D>) + Send + Sync>,
+}
+
+impl<D: Data> Elsewhere<D> {
+    /// `fetch` asks for a form of it ([`Format::NATIVE`]: as it is), and waits for nothing.
+    pub fn new(meta: Meta, fetch: impl Fn(Format, Arrival<D>) + Send + Sync + 'static) -> Self {
+        Elsewhere { meta, fetch: Box::new(fetch) }
+    }
+}
+
+/// Where a form that was asked for is to go. Dropped without an answer, it is lost.
+pub struct Arrival<D: Data> {
+    core: Arc<HandleCore<D>>,
+    shared: Weak<Shared>,
+    number: u64,
+}
+
+impl<D: Data> Default for Replicas<D> {
+    fn default() -> Self {
+        Replicas { forms: Vec::new(), elsewhere: None }
+    }
+}
+
+impl<D: Data> Replicas<D> {
+    fn find(&self, format: Format) -> Option<Result<Arc<D>, NoReplica>> {
+        let (_, replica) = self.forms.iter().find(|(known, _)| *known == format)?;
+        Some(match replica {
+            Replica::Ready(replica) => Ok(Arc::clone(replica)),
+            Replica::InFlight(_) | Replica::Asked(..) => Err(NoReplica::InFlight(format)),
+            Replica::Lost(failure) => Err(NoReplica::Lost(Arc::clone(failure))),
+        })
+    }
+
+    /// Leaves a task until the replica is there; gives it back if nobody is making it.
+    pub(super) fn park(&mut self, format: Format, task: ReadyTask) -> Result<(), ReadyTask> {
+        match self.forms.iter_mut().find(|(known, _)| *known == format) {
+            Some((_, Replica::InFlight(parked) | Replica::Asked(_, parked))) => parked.push(task),
+            _ => return Err(task),
+        }
+        Ok(())
+    }
+}
+
+impl<D: Data> HandleCore<D> {
+    /// `master` in format `to`: converted by the first who asks, then shared until the next write. `woken`
+    /// receives the tasks that were parked on the conversion.
+    pub(crate) fn replica(
+        &self,
+        master: &D,
+        to: Format,
+        woken: &mut Vec<ReadyTask>,
+    ) -> Result<Arc<D>, NoReplica> {
+        {
+            let mut replicas = self.replicas.lock();
+            if let Some(known) = replicas.find(to) {
+                return known;
+            }
+            replicas.forms.push((to, Replica::InFlight(Vec::new())));
+            self.base.has_replicas.store(true, Ordering::Relaxed);
+        }
+        let made = catch_unwind(AssertUnwindSafe(|| master.convert(to)))
+            .map_err(|panic| {
+                format!("converting {} to {to:?} panicked: {}", self.base.name(), panic_message(&*panic))
+            })
+            .and_then(|made| made.ok_or_else(|| self.no_conversion(master.meta().format, to)))
+            .map(Arc::new);
+        let forms = &mut self.replicas.lock().forms;
+        let at = forms.iter().position(|(format, _)| *format == to).expect("in flight since above");
+        let (_, was) = match &made {
+            Ok(replica) => std::mem::replace(&mut forms[at], (to, Replica::Ready(Arc::clone(replica)))),
+            Err(_) => forms.swap_remove(at),
+        };
+        if let Replica::InFlight(parked) = was {
+            woken.extend(parked);
+        }
+        made.map_err(|message| NoReplica::Impossible(message.into()))
+    }
+
+    pub(crate) fn no_conversion(&self, from: Format, to: Format) -> String {
+        format!(
+            "{} is stored in {from:?} and cannot be converted to {to:?}: its data type knows no such conversion",
+            self.base.name()
+        )
+    }
+
+    /// Forgets the replicas: a writer is about to make another version.
+    #[inline]
+    pub(crate) fn drop_replicas(&self) {
+        if self.base.has_replicas.load(Ordering::Relaxed) {
+            // Dropped after the lock is given back: dropping a value is user code.
+            let old = std::mem::take(&mut *self.replicas.lock());
+            self.base.has_replicas.store(false, Ordering::Relaxed);
+            drop(old);
+        }
+    }
+
+    /// The version that has just been made is elsewhere. The replicas of the one before have been forgotten.
+    pub(crate) fn is_elsewhere(&self, elsewhere: Elsewhere<D>) {
+        self.replicas.lock().elsewhere = Some(Arc::new(elsewhere));
+        self.base.has_replicas.store(true, Ordering::Relaxed);
+    }
+
+    /// The meta of a version that is elsewhere.
+    pub(crate) fn meta_elsewhere(&self) -> Option<Meta> {
+        if !self.base.has_replicas.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.replicas.lock().elsewhere.as_ref().map(|elsewhere| elsewhere.meta)
+    }
+
+    /// A form of a version that is elsewhere, which is asked for if need be; `None` if it is not elsewhere. `woken` as
+    /// for [`replica`](Self::replica).
+    pub(crate) fn received(
+        &self,
+        shared: &Arc<Shared>,
+        format: Format,
+        woken: &mut Vec<ReadyTask>,
+    ) -> Option<Result<Arc<D>, NoReplica>> {
+        let mut replicas = self.replicas.lock();
+        let elsewhere = replicas.elsewhere.clone()?;
+        let to = if format == elsewhere.meta.format { Format::NATIVE } else { format };
+        if let Some(known) = replicas.find(to) {
+            return Some(known);
+        }
+        if to != Format::NATIVE
+            && let Some(Ok(whole)) = replicas.find(Format::NATIVE)
+        {
+            drop(replicas);
+            return Some(self.replica(&whole, to, woken));
+        }
+        let number = shared.next_ids(1);
+        replicas.forms.push((to, Replica::Asked(number, Vec::new())));
+        drop(replicas);
+        (elsewhere.fetch)(to, Arrival { core: self.itself(), shared: Arc::downgrade(shared), number });
+        Some(Err(NoReplica::InFlight(to)))
+    }
+}
+
+impl<D: Data> Arrival<D> {
+    /// The handle that it is for.
+    pub fn handle(&self) -> Handle<D> {
+        Handle::from_core(Arc::clone(&self.core))
+    }
+
+    /// It has come, or why it will not.
+    pub fn is(self, form: Result<D, Arc<Failure>>) {
+        self.ends(|| match form {
+            Ok(form) => Replica::Ready(Arc::new(form)),
+            Err(failure) => Replica::Lost(failure),
+        });
+    }
+
+    fn ends(&self, replica: impl FnOnce() -> Replica<D>) {
+        let parked = {
+            let mut replicas = self.core.replicas.lock();
+            // None where the version is gone: those who waited for it were cancelled.
+            let asked = replicas.forms.iter_mut().find_map(|(_, form)| match form {
+                Replica::Asked(number, _) if *number == self.number => Some(form),
+                _ => None,
+            });
+            asked.map(|form| std::mem::replace(form, replica()))
+        };
+        if let (Some(Replica::Asked(_, parked)), Some(shared)) = (parked, self.shared.upgrade()) {
+            parked.into_iter().for_each(|task| shared.push_ready(task, None));
+            shared.sleep.rouse_all();
+        }
+    }
+}
+
+impl<D: Data> Drop for Arrival<D> {
+    fn drop(&mut self) {
+        let failure = || Failure {
+            task: "receive".into(),
+            operands: vec![self.core.base.name()],
+            cause: Cause::Cancelled,
+        };
+        self.ends(|| Replica::Lost(Arc::new(failure())));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::data::Offer;
+    use crate::operand::whole::write_elsewhere;
+    use crate::{Error, Runtime, Submit, TaskRef, read, update, write};
+
+    /// Numbers that are stored in 8 bytes each, or in 4.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Numbers(Format, Vec<f64>);
+
+    const NARROW: Format = Format(1);
+
+    impl Data for Numbers {
+        type Ref<'v> = &'v Numbers;
+        type Mut<'v> = &'v mut Numbers;
+
+        fn view(&self) -> &Numbers {
+            self
+        }
+
+        fn view_mut(&mut self) -> &mut Numbers {
+            self
+        }
+
+        fn meta(&self) -> Meta {
+            Meta { format: self.0, norm: self.1[0], bytes: 8 * self.1.len() }
+        }
+
+        fn convert(&self, to: Format) -> Option<Numbers> {
+            (to == NARROW).then(|| Numbers(to, self.1.iter().map(|&x| f64::from(x as f32)).collect()))
+        }
+    }
+
+    fn runtime() -> Runtime {
+        Runtime::builder().workers(2).build().unwrap()
+    }
+
+    fn numbers() -> Numbers {
+        Numbers(Format::NATIVE, vec![1.0 / 3.0, 2.0])
+    }
+
+    /// A handle whose value is elsewhere, and the requests for it.
+    struct Case {
+        rt: Runtime,
+        x: Handle<Numbers>,
+        asked: Receiver<(Format, Arrival<Numbers>)>,
+        gone: Receiver<()>,
+    }
+
+    struct Gone(Sender<()>);
+
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    fn case() -> Case {
+        let (rt, (ask, asked), (tell, gone)) = (runtime(), channel(), channel());
+        let x = rt.register_empty();
+        let state = Mutex::new(Some((ask, Gone(tell))));
+        let place = move |(place,): (&mut Option<Elsewhere<Numbers>>,)| {
+            let (ask, gone) = state.lock().take().expect("it runs once");
+            let ask = Mutex::new(ask);
+            *place = Some(Elsewhere::new(numbers().meta(), move |format, arrival| {
+                let _ = &gone;
+                ask.lock().send((format, arrival)).unwrap();
+            }));
+        };
+        rt.task("announced").operands((write_elsewhere(&x),)).cpu(place).submit().unwrap();
+        Case { rt, x, asked, gone }
+    }
+
+    impl Case {
+        /// Adds the first number, in a format.
+        fn add(&self, format: Format, sum: &Handle<f64>) -> TaskRef {
+            let add = |(x, sum): (&Numbers, &mut f64)| *sum += x.1[0];
+            self.rt
+                .task("add")
+                .operands((read(&self.x).as_format(format), update(sum)))
+                .cpu(add)
+                .submit()
+                .unwrap()
+        }
+
+        fn sums<const N: usize>(&self) -> [Handle<f64>; N] {
+            std::array::from_fn(|_| self.rt.register(0.0))
+        }
+
+        fn next(&self) -> (Format, Arrival<Numbers>) {
+            self.asked.recv_timeout(Duration::from_secs(60)).expect("somebody asks")
+        }
+    }
+
+    #[test]
+    fn a_form_is_asked_for_once_by_whoever_reads_it_first() {
+        let case = case();
+        let [a, b, c] = case.sums();
+        case.add(NARROW, &a);
+        case.add(NARROW, &b);
+        let (format, arrival) = case.next();
+        assert!(format == NARROW && arrival.handle().name() == case.x.name());
+        // Others run meanwhile, and who only asks for the meta has it.
+        let bytes = case.rt.register(0usize);
+        let look = |(metas, bytes): (&[Meta], &mut usize)| *bytes = metas[0].bytes;
+        case.rt.task("look").operands((crate::metas([&case.x]), update(&bytes))).cpu(look).submit().unwrap();
+        assert_eq!(case.rt.take(bytes).unwrap(), 16);
+        arrival.is(Ok(numbers().convert(NARROW).unwrap()));
+        let third = f64::from(1.0f32 / 3.0);
+        assert_eq!([a, b].map(|sum| case.rt.take(sum).unwrap()), [third; 2]);
+        // The whole is asked for by itself, and serves for what comes later.
+        case.add(Format::NATIVE, &c);
+        let (format, arrival) = case.next();
+        assert_eq!(format, Format::NATIVE);
+        arrival.is(Ok(numbers()));
+        assert_eq!(case.rt.take(c).unwrap(), 1.0 / 3.0);
+        assert!(case.asked.try_recv().is_err());
+        // The next version ends it.
+        let put = |(mut x,): (crate::Slot<'_, Numbers>,)| x.put(Numbers(Format::NATIVE, vec![5.0]));
+        case.rt.task("next").operands((write(&case.x),)).cpu(put).submit().unwrap();
+        assert_eq!(case.rt.read(&case.x).unwrap().1, [5.0]);
+        case.gone.try_recv().expect("nobody asks for it any more");
+    }
+
+    #[test]
+    fn narrow_forms_are_made_from_the_whole_where_it_has_come() {
+        let case = case();
+        let [a, b] = case.sums();
+        case.add(Format::NATIVE, &a);
+        case.next().1.is(Ok(numbers()));
+        assert_eq!(case.rt.take(a).unwrap(), 1.0 / 3.0);
+        case.add(NARROW, &b);
+        assert_eq!(case.rt.take(b).unwrap(), f64::from(1.0f32 / 3.0));
+        assert!(case.asked.try_recv().is_err());
+    }
+
+    #[test]
+    fn what_does_not_come_fails_who_waits_for_it() {
+        let case = case();
+        let [a, b, c] = case.sums();
+        let failure = Failure { task: "potrf".into(), operands: Vec::new(), cause: Cause::Cancelled };
+        case.add(Format::NATIVE, &a);
+        case.next().1.is(Err(Arc::new(failure)));
+        case.add(NARROW, &b);
+        // Dropped without an answer.
+        drop(case.next());
+        for (sum, task) in [(a, "potrf"), (b, "receive")] {
+            match case.rt.take(sum) {
+                Err(Error::Poisoned { failure, .. }) => assert_eq!(failure.task, task),
+                other => panic!("{other:?}"),
+            }
+        }
+        // A writer that fails before it has written ends it, too.
+        let lost = case.rt.task("lost").operands((read(&c), write(&case.x)));
+        lost.cpu(|_| Err("on purpose")).submit().unwrap();
+        case.rt.wait_all().unwrap_err();
+        case.gone.try_recv().expect("nobody asks for it any more");
+    }
+
+    #[test]
+    fn an_offer_holds_its_version_until_it_is_dropped() {
+        let (rt, (told, tell)) = (runtime(), channel());
+        let x = rt.register_empty::<Vec<f64>>();
+        let fill = |value: f64| {
+            let put = move |(mut x,): (crate::Slot<'_, Vec<f64>>,)| x.put(vec![value; 3]);
+            rt.task("fill").operands((write(&x),)).cpu(put).submit().unwrap()
+        };
+        fill(1.5);
+        let offer =
+            Offer::new(rt.shared(), &x, move |version| told.send(version.map(|meta| meta.bytes)).unwrap());
+        offer.begins().unwrap();
+        let next = fill(7.0);
+        let bytes = tell.recv_timeout(Duration::from_secs(60)).expect("it opens");
+        assert_eq!(bytes.unwrap(), 24);
+        let mut packed = Vec::new();
+        assert_eq!(offer.pack(Format::NATIVE, &mut packed).unwrap(), offer.bytes_as(Format::NATIVE));
+        assert_eq!(Vec::<f64>::portability().unwrap().unpack(&packed).unwrap(), [1.5; 3]);
+        assert!(offer.pack(Format(9), &mut packed).unwrap_err().contains("cannot be converted"));
+        assert!(!next.is_done());
+        drop(offer);
+        assert_eq!(*rt.read(&x).unwrap(), [7.0; 3]);
+    }
+
+    #[test]
+    fn an_offer_of_what_failed_says_so_and_holds_nothing() {
+        let (rt, (told, tell)) = (runtime(), channel());
+        let x = rt.register(1.0f64);
+        rt.task("bad").operands((update(&x),)).cpu(|_| Err("no")).submit().unwrap();
+        let offer = Offer::new(rt.shared(), &x, move |version| told.send(version).unwrap());
+        offer.begins().unwrap();
+        let failure = tell.recv_timeout(Duration::from_secs(60)).expect("it is told").unwrap_err();
+        assert_eq!(failure.task, "bad");
+        let put = |(mut x,): (crate::Slot<'_, f64>,)| x.put(2.0);
+        rt.task("fill").operands((write(&x),)).cpu(put).submit().unwrap();
+        assert_eq!(*rt.read(&x).unwrap(), 2.0);
+        drop(offer);
+    }
+}
