@@ -137,7 +137,7 @@ pub trait Submit: Sized {
         from: AccessRights,
         to: AccessRights,
     ) -> Result<(), AccessRights> {
-        handle.core().base().chain.lock().rights.change(from, to)
+        handle.core().base().change_rights(|rights| rights.change(from, to))
     }
 
     /// Poisons a handle outside of any task.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use zellige_runtime::internal::ranks::{Event, Unbounded, trace_start, when_idle};
+use zellige_runtime::device::HostPool;
+use zellige_runtime::internal::ranks::{Event, Unbounded, pool_for, trace_start, when_idle};
 use zellige_runtime::{Canceller, Cause, Error, Failure, Runtime, TaskRef};
 
 use crate::error::{ClusterError, RemoteError};
@@ -100,6 +101,8 @@ pub(crate) struct Progress {
     is_idle: Box<dyn Fn() -> bool + Send + Sync>,
     /// Where tasks that send and receive what was requested are submitted.
     pub(crate) tasks: Unbounded,
+    /// Where values that are received lie: fresh memory costs a page fault for each of its pages.
+    pub(crate) memory: Option<Arc<HostPool>>,
 }
 
 impl Progress {
@@ -126,6 +129,7 @@ impl Progress {
             canceller: runtime.canceller(),
             is_idle: Box::new(when_idle(runtime, look)),
             tasks: Unbounded::of(runtime),
+            memory: pool_for(runtime),
         }
     }
 

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use zellige_runtime::device::HostPool;
 use zellige_runtime::internal::ranks::{
     Arrival, Elsewhere, Event, Offer, WeakHandle, arrives_as, forget, has_memory_nodes, moved, read_whole,
     when_done, write_elsewhere, write_whole,
@@ -192,7 +193,9 @@ fn arrived(inbox: &Inbox, name: &str) -> Result<Vec<u8>, Error> {
 
 /// The value in a message, which is counted.
 fn unpacked<D: Data>(progress: &Progress, message: Vec<u8>, name: &str) -> Result<D, Error> {
+    let served = progress.memory.as_ref().map(HostPool::serve);
     let value: Option<D> = D::portability().and_then(|travel| travel.unpack(value_of(&message)));
+    drop(served);
     let value = value.ok_or_else(|| Error::Config(no_encoding(name)))?;
     progress.has_received(value.meta().bytes);
     BUFFERS.keep(message);

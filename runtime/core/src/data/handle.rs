@@ -31,6 +31,8 @@ pub(crate) struct HandleBase {
     /// Of a slice that a scope has borrowed.
     lending: OnceLock<Arc<Lending>>,
     poisoned: AtomicBool,
+    /// Not all tasks may name it, or not any more: the chain says which.
+    restricted: AtomicBool,
     /// There are replicas in other formats, or the value is elsewhere.
     pub(super) has_replicas: AtomicBool,
     pub(super) version: Version,
@@ -58,6 +60,7 @@ impl HandleBase {
             owner: AtomicU32::new(0),
             chain: sync::Mutex::new(Chain::new(written)),
             poisoned: AtomicBool::new(false),
+            restricted: AtomicBool::new(false),
             has_replicas: AtomicBool::new(false),
             poison: Mutex::new(None),
             commuting: Mutex::default(),
@@ -91,6 +94,20 @@ impl HandleBase {
             self.owner.store(runtime + 1, Ordering::Relaxed);
         }
         free
+    }
+
+    /// Which tasks may name it.
+    #[inline]
+    pub(crate) fn rights(&self) -> AccessRights {
+        if self.restricted.load(Ordering::Acquire) { self.chain.lock().rights } else { AccessRights::Open }
+    }
+
+    /// Changes which tasks may name it.
+    pub(crate) fn change_rights<R>(&self, change: impl FnOnce(&mut AccessRights) -> R) -> R {
+        let mut chain = self.chain.lock();
+        let changed = change(&mut chain.rights);
+        self.restricted.store(chain.rights != AccessRights::Open, Ordering::Release);
+        changed
     }
 
     /// The name given to it, or its number.
@@ -192,7 +209,8 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     }
     /// No more accesses; true if it had been retired before.
     fn retire(&self) -> bool {
-        std::mem::replace(&mut self.base().chain.lock().rights, AccessRights::Gone) == AccessRights::Gone
+        let before = self.base().change_rights(|rights| std::mem::replace(rights, AccessRights::Gone));
+        before == AccessRights::Gone
     }
 }
 

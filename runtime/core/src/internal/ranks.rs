@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use crate::buffer::HostPool;
 use crate::data::{AnyHandle, Data, Handle, HandleCore, Meta};
-use crate::deps::{AccessRights, Mode};
+use crate::deps::Mode;
 use crate::engine::graph::{Graph, Recorder};
 use crate::engine::{Shared, check_access, check_aliases, sort_by_handle};
 use crate::error::{Error, Failure};
@@ -88,6 +89,11 @@ impl Submit for Unbounded {
     fn announce_step(&self, _tasks: usize) {}
 }
 
+/// Memory for values that are received, to be used again; `None` for a runtime whose memory nodes have some.
+pub fn pool_for(rt: &Runtime) -> Option<Arc<HostPool>> {
+    (!has_memory_nodes(rt)).then(|| HostPool::ordinary(None))
+}
+
 /// True for a runtime with memory nodes besides the host's memory.
 pub fn has_memory_nodes(rt: &Runtime) -> bool {
     rt.shared().transfers.is_some()
@@ -167,8 +173,7 @@ pub fn outline<B: Body + ?Sized>(
     check_aliases(name, &accesses)?;
     for access in &accesses {
         let written = written(access.base.id, &|| access.base.name())?;
-        let rights: AccessRights = access.base.chain.lock().rights;
-        check_access(name, access, written, rights)?;
+        check_access(name, access, written, access.base.rights())?;
     }
     Ok(())
 }

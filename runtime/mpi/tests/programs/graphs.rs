@@ -14,12 +14,12 @@ use zellige_runtime::{
     Update, Write, commute, read, update, write,
 };
 
-const WIDE: Format = Format(1);
-const NARROW: Format = Format(2);
+pub const WIDE: Format = Format(1);
+pub const NARROW: Format = Format(2);
 
 /// Words that lose their upper halves in the narrow format.
 #[derive(Clone, Debug, PartialEq)]
-struct Words {
+pub struct Words {
     format: Format,
     bytes: Vec<u8>,
 }
@@ -29,12 +29,12 @@ fn size(format: Format) -> usize {
 }
 
 impl Words {
-    fn new(format: Format, words: impl IntoIterator<Item = u32>) -> Self {
+    pub fn new(format: Format, words: impl IntoIterator<Item = u32>) -> Self {
         let bytes = words.into_iter().flat_map(|word| word.to_le_bytes().into_iter().take(size(format)));
         Words { format, bytes: bytes.collect() }
     }
 
-    fn words(&self) -> impl Iterator<Item = u32> {
+    pub fn words(&self) -> impl Iterator<Item = u32> {
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
         self.bytes.chunks(size(self.format)).map(word)
     }

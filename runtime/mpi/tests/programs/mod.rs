@@ -3,6 +3,7 @@
 pub mod basics;
 pub mod faults;
 pub mod graphs;
+pub mod late;
 
 use zellige_mpi::Cluster;
 
@@ -23,6 +24,9 @@ pub const ALL: &[Program] = programs![
     vectors_are_split_and_joined in basics on 1,
     wrong_calls_are_refused_everywhere in basics on 1,
     long_values_arrive_whole in basics on 2,
+    tasks_that_choose_late_are_sent_what_they_choose in late on 1,
+    a_rank_that_has_ended_sends_what_is_requested in late on 1,
+    a_failure_reaches_tasks_that_choose_late in late on 1,
     a_failure_reaches_every_rank_that_needs_the_result in faults on 2,
     a_panic_in_a_body_is_a_failure_too in faults on 2,
     cancellation_is_everybodys in faults on 1,
