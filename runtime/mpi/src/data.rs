@@ -5,6 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 use zellige_runtime::internal::ranks::{Named, number_of};
+use zellige_runtime::internal::scramble;
 use zellige_runtime::{Data, Error, Format, Handle, Mode};
 
 use crate::journal::{mix, mix_text};
@@ -64,13 +65,13 @@ pub(crate) fn relays(ranks: usize) -> bool {
 }
 
 /// Who sends a form to the next rank: the location of the version, and then those that have got it. The first
-/// of these take turns by the datum's tag: the owners of diagonal tiles are always the first to get a tile of a
-/// factor, and would send most of all.
+/// of these take turns, by a hash of the datum's tag: the owners of diagonal tiles are always the first to get a tile of
+/// a factor, and would send most of all.
 pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize, tag: u64) -> usize {
     let mut same = replicas.iter().filter(|(_, other)| *other == form).map(|&(rank, _)| rank);
     let before = same.clone().count();
     let Some(place) = (before / FAN_OUT).checked_sub(1) else { return location };
-    let turn = (tag % FAN_OUT as u64) as usize;
+    let turn = (scramble(tag) % FAN_OUT as u64) as usize;
     let place = if place < FAN_OUT { (place + turn) % FAN_OUT } else { place };
     same.nth(place).unwrap_or(location)
 }
@@ -301,7 +302,8 @@ mod tests {
     #[test]
     fn values_spread_along_a_tree() {
         let (whole, narrow) = (WHOLE, Format(2));
-        for (tag, first) in [(0, [1, 2, 3, 4]), (3, [4, 1, 2, 3]), (6, [3, 4, 1, 2])] {
+        let mut turns = HashSet::new();
+        for tag in 0..32 {
             let mut replicas: Replicas = vec![(50, narrow)];
             let mut senders = Vec::new();
             for rank in 1..=29 {
@@ -309,11 +311,14 @@ mod tests {
                 replicas.push((rank, whole));
             }
             let each = |rank: usize| std::iter::repeat_n(rank, FAN_OUT);
-            let in_turn = [0].into_iter().chain(first).chain([5, 6]);
+            let turn = senders[FAN_OUT];
+            turns.insert(turn);
+            let in_turn = [0].into_iter().chain(turn..=FAN_OUT).chain(1..turn).chain([5, 6]);
             let wanted: Vec<usize> = in_turn.flat_map(each).chain([7]).collect();
             assert_eq!(senders, wanted);
             assert_eq!(sender(&replicas, narrow, 0, tag), 0);
         }
+        assert_eq!(turns, (1..=FAN_OUT).collect());
         assert!(!relays(5) && relays(6));
     }
 }
