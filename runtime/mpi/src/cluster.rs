@@ -14,9 +14,10 @@ use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Subm
 use crate::data::{Datum, Mover, State, form_of, relays};
 use crate::error::ClusterError;
 use crate::journal::NO_COORDS;
+use crate::late::LATE;
 use crate::progress::{Driver, Progress, Traffic, is_remote};
 use crate::recording::{Placing, Recording, Step};
-use crate::remote::{LATE, WHOLE};
+use crate::remote::WHOLE;
 use crate::transport::Transport;
 use crate::wire::{Key, Message};
 

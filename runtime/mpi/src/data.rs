@@ -9,7 +9,8 @@ use zellige_runtime::internal::scramble;
 use zellige_runtime::{Data, Error, Format, Handle, Mode};
 
 use crate::journal::{mix, mix_text};
-use crate::remote::{LATE, Remote, WHOLE};
+use crate::late::LATE;
+use crate::remote::{Remote, WHOLE};
 use crate::wire::Key;
 
 /// The data of a cluster, by the numbers of their handles.

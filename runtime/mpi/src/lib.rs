@@ -8,6 +8,7 @@ mod data;
 mod distribution;
 mod error;
 mod journal;
+mod late;
 mod local;
 mod planned;
 mod progress;

@@ -15,7 +15,7 @@ use zellige_runtime::{Canceller, Cause, Error, Failure, Runtime, TaskRef};
 
 use crate::error::{ClusterError, RemoteError};
 use crate::journal::Journal;
-use crate::remote::{LATE, Offered};
+use crate::late::{LATE, Offered};
 use crate::transport::{Sender, Transport, Waker};
 use crate::wire::{BEFORE_VALUE, Key, Message, is_same};
 
