@@ -30,7 +30,7 @@ pub(crate) fn offer<D: Data>(
     }
     let told = Arc::clone(progress);
     let offer = Arc::new(Offer::of(rt, handle, move |version| match version {
-        Ok(meta) => told.post(to, Message::Announced(key, meta).encode(told.rank)),
+        Ok(meta) => told.post_now(to, Message::Announced(key, meta).encode(told.rank)),
         Err(failure) => {
             told.withdraws(key, to);
             told.post_failure(to, key, failure);
@@ -77,7 +77,7 @@ pub(crate) fn follow<D: Data>(
 pub(crate) fn request_at_once(progress: &Arc<Progress>, handle: String, key: Key, from: usize) -> Key {
     let (whole, asks) = (Key { format: WHOLE, requested: true, ..key }, Arc::clone(progress));
     let then = move |announced| match announced {
-        Ok(_) => asks.post(from, Message::Request(whole).encode(asks.rank)),
+        Ok(_) => asks.post_now(from, Message::Request(whole).encode(asks.rank)),
         Err(failure) => asks.arrives(whole, Err(failure)),
     };
     progress.listens(key, from, handle, Box::new(then));
@@ -101,7 +101,7 @@ impl Version {
             Err(failure) => arrival.is(Err(failure)),
         };
         self.progress.listens(key, from, name, Box::new(then));
-        self.progress.post(from, Message::Request(key).encode(self.progress.rank));
+        self.progress.post_now(from, Message::Request(key).encode(self.progress.rank));
     }
 }
 
@@ -245,7 +245,7 @@ fn offer_copy<D: Data>(
         let bytes = bytes.ok_or_else(|| no_encoding(&name))?;
         let copy = Copied::<D> { packed, bytes, handle: name.clone(), _type: PhantomData };
         announces.offers(key, to, Arc::new(copy));
-        announces.post(to, Message::Announced(key, meta).encode(announces.rank));
+        announces.post_now(to, Message::Announced(key, meta).encode(announces.rank));
         Ok::<(), String>(())
     });
     let offer = offer.priority(URGENT).coords([key.tag as u32, key.version as u32, to as u32]).submit()?;

@@ -150,6 +150,11 @@ impl Progress {
         state.traffic.sent += 1;
         state.traffic.sent_bytes += bytes as u64;
         drop(state);
+        self.post_now(to, message);
+    }
+
+    /// Sends a message to another rank without the progress thread, if that can be. It may come before earlier ones.
+    pub(crate) fn post_now(&self, to: usize, message: Vec<u8>) {
         let sent = match &self.sender {
             Some(send) => send(to, message),
             None => Err(message),
