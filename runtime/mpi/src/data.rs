@@ -5,7 +5,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 use zellige_runtime::internal::ranks::{Named, number_of};
-use zellige_runtime::internal::scramble;
 use zellige_runtime::{Data, Error, Format, Handle, Mode};
 
 use crate::journal::{mix, mix_text};
@@ -65,15 +64,14 @@ pub(crate) fn relays(ranks: usize) -> bool {
     ranks > FAN_OUT + 1
 }
 
-/// Who sends a form to the next rank: the location of the version, and then those that have got it. The first
-/// of these take turns, by a hash of the datum's tag: the owners of diagonal tiles are always the first to get a tile of
-/// a factor, and would send most of all.
-pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize, tag: u64) -> usize {
+/// Who sends a form to the next rank: the location of the version, and then those that have got it, in their order. Of the
+/// first of these the very first comes last: for tiles of a factor that is the owner of the diagonal tile, whatever the step,
+/// who would send most of all.
+pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize) -> usize {
     let mut same = replicas.iter().filter(|(_, other)| *other == form).map(|&(rank, _)| rank);
     let before = same.clone().count();
     let Some(place) = (before / FAN_OUT).checked_sub(1) else { return location };
-    let turn = (scramble(tag) % FAN_OUT as u64) as usize;
-    let place = if place < FAN_OUT { (place + turn) % FAN_OUT } else { place };
+    let place = if place < FAN_OUT { (place + 1) % FAN_OUT } else { place };
     same.nth(place).unwrap_or(location)
 }
 
@@ -235,7 +233,7 @@ impl Datum {
         }
         let Some(form) = self.form_for(form_of(&self.replicas, to), format) else { return Ok(()) };
         // Forms that are not known yet are for who has the value as it is to make.
-        let from = if form == LATE { location } else { sender(&self.replicas, form, location, self.tag) };
+        let from = if form == LATE { location } else { sender(&self.replicas, form, location) };
         self.replicas.retain(|(rank, _)| *rank != to);
         self.replicas.push((to, form));
         let key = Key { tag: self.tag, version: self.version, format: form, requested: false };
@@ -303,23 +301,16 @@ mod tests {
     #[test]
     fn values_spread_along_a_tree() {
         let (whole, narrow) = (WHOLE, Format(2));
-        let mut turns = HashSet::new();
-        for tag in 0..32 {
-            let mut replicas: Replicas = vec![(50, narrow)];
-            let mut senders = Vec::new();
-            for rank in 1..=29 {
-                senders.push(sender(&replicas, whole, 0, tag));
-                replicas.push((rank, whole));
-            }
-            let each = |rank: usize| std::iter::repeat_n(rank, FAN_OUT);
-            let turn = senders[FAN_OUT];
-            turns.insert(turn);
-            let in_turn = [0].into_iter().chain(turn..=FAN_OUT).chain(1..turn).chain([5, 6]);
-            let wanted: Vec<usize> = in_turn.flat_map(each).chain([7]).collect();
-            assert_eq!(senders, wanted);
-            assert_eq!(sender(&replicas, narrow, 0, tag), 0);
+        let mut replicas: Replicas = vec![(50, narrow)];
+        let mut senders = Vec::new();
+        for rank in 1..=29 {
+            senders.push(sender(&replicas, whole, 0));
+            replicas.push((rank, whole));
         }
-        assert_eq!(turns, (1..=FAN_OUT).collect());
+        let each = |rank: usize| std::iter::repeat_n(rank, FAN_OUT);
+        let wanted: Vec<usize> = [0, 2, 3, 4, 1, 5, 6].into_iter().flat_map(each).chain([7]).collect();
+        assert_eq!(senders, wanted);
+        assert_eq!(sender(&replicas, narrow, 0), 0);
         assert!(!relays(5) && relays(6));
     }
 }
