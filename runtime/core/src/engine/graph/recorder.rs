@@ -48,7 +48,7 @@ pub struct Recorder {
 /// Decides which tasks of a graph that several processes record are recorded by this one.
 pub trait Placement: Send {
     /// A task is being recorded. `None`: it is recorded here; otherwise what stands for one that runs
-    /// elsewhere. What has been recorded before can be cut off ([`cut`](crate::internal::cut)).
+    /// elsewhere. What has been recorded before can be cut off ([`cut`](crate::internal::ranks::cut)).
     ///
     /// # Errors
     /// Whatever keeps the task from being recorded.
