@@ -121,6 +121,10 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let levels = Levels::new(grid);
     let ways = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| ColumnWays::new(nt));
     let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
+    // A rank that needs a tile whole for a diagonal update makes what its products need of that: it is not to be sent both.
+    // Where all need the same, the owner of the diagonal tile is not to be always the first, who sends it on to others.
+    let is_same = |precision: &GemmPrecision| precision.operand_format() == squares.operand_format();
+    let first = !policy.precisions().is_some_and(|all| all.iter().all(is_same));
     let mut last = None;
     for k in 0..nt {
         let below = nt - k - 1;
@@ -142,7 +146,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
             at: (i, k),
             shape: (grid.width(i), grid.width(k)),
         };
-        for j in k + 1..nt {
+        let diagonal = |j: usize| -> Result<(), Error> {
             let syrk = Syrk::<T>::new(panel, j, k, (grid.width(j), grid.width(k)));
             let l = copies.operand(s, &finished(j), squares, levels.trsm(j, k))?;
             let operands = (
@@ -151,9 +155,15 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
                 syrk.scratch(),
             );
             s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
+            Ok(())
+        };
+        if first {
+            (k + 1..nt).try_for_each(diagonal)?;
         }
-        // Behind all SYRKs of the step: a rank that needs a tile whole for one has it then for its products, too.
         for j in k + 1..nt {
+            if !first {
+                diagonal(j)?;
+            }
             for i in j + 1..nt {
                 let query = GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
                 let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
