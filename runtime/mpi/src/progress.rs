@@ -201,7 +201,7 @@ impl Progress {
         if let Some(arrival) = state.early.remove(&key) {
             return Ok((Arc::new(Mutex::new(Some(arrival))), None));
         }
-        if let Some(error) = state.nothing_from(from, &handle()) {
+        if let Some(error) = state.why_not(key, from, &handle()) {
             return Ok((Arc::new(Mutex::new(Some(Err(not_received(handle(), error))))), None));
         }
         drop(state);
@@ -212,7 +212,7 @@ impl Progress {
         let mut state = self.state.lock();
         let arrival = match state.early.remove(&key) {
             Some(arrival) => Some(arrival),
-            None => state.nothing_from(from, &handle()).map(|error| Err(not_received(handle(), error))),
+            None => state.why_not(key, from, &handle()).map(|error| Err(not_received(handle(), error))),
         };
         match arrival {
             Some(arrival) => *inbox.lock() = Some(arrival),
@@ -355,11 +355,9 @@ impl Progress {
     /// `then` gets what this names as soon as it has arrived, or why it will not.
     pub(crate) fn listens(&self, key: Key, from: usize, handle: String, then: Then) {
         let mut state = self.state.lock();
-        let has_left = matches!(state.gone[from], Some(ClusterError::Left { .. }));
         let arrival = match state.early.remove(&key) {
             Some(arrival) => Some(arrival),
-            None if key.requested && has_left && state.broken.is_none() => None,
-            None => state.nothing_from(from, &handle).map(|error| Err(not_received(handle.clone(), error))),
+            None => state.why_not(key, from, &handle).map(|error| Err(not_received(handle.clone(), error))),
         };
         match arrival {
             None => drop(state.expected.insert(key, Expected { from, handle, then })),
@@ -490,6 +488,15 @@ impl State {
         if !known && self.failures.len() < MOST_FAILURES {
             self.failures.push(Arc::clone(failure));
         }
+    }
+
+    /// Why what this names does not come from a rank, if that is so: who has left still sends what is requested.
+    fn why_not(&self, key: Key, from: usize, handle: &str) -> Option<ClusterError> {
+        let has_left = matches!(self.gone[from], Some(ClusterError::Left { .. }));
+        if key.requested && has_left && self.broken.is_none() {
+            return None;
+        }
+        self.nothing_from(from, handle)
     }
 
     /// Why nothing that `what` needs comes from a rank, if that is so.

@@ -5,6 +5,7 @@ use zellige_runtime::{Emulated, Runtime};
 use zellige_test_scale::amount;
 
 use crate::programs::graphs::{Case, bytes_of, run};
+use crate::programs::late::a_rank_that_has_ended_sends_what_is_requested;
 
 /// Ranks whose runtimes have a device with memory of its own.
 fn run_on_devices(ranks: usize, program: impl Fn(&Cluster) -> Traffic + Sync) -> Vec<Traffic> {
@@ -32,6 +33,14 @@ fn devices_with_memory_of_their_own_change_nothing() {
             assert!(wanted.contains(&sent), "seed {seed}, {ranks} ranks: {sent} bytes moved, not {wanted:?}");
         }
     }
+}
+
+#[test]
+fn ranks_with_devices_send_after_their_end_what_is_requested() {
+    run_on_devices(2, |cluster| {
+        a_rank_that_has_ended_sends_what_is_requested(cluster);
+        cluster.traffic()
+    });
 }
 
 #[test]
