@@ -11,7 +11,7 @@ use zellige_runtime::internal::ranks::{
 use zellige_runtime::{Cause, Data, Error, Failure, Format, Handle, Runtime, Submit, TaskError};
 
 use crate::progress::Progress;
-use crate::remote::{URGENT, WHOLE, arrived, no_encoding, unpacked};
+use crate::remote::{URGENT, WHOLE, arrived, no_encoding, submit_after, unpacked};
 use crate::wire::{Key, Message, begin_value};
 
 /// The format that means any that a task may choose when it runs: forms are requested then.
@@ -66,11 +66,7 @@ pub(crate) fn follow<D: Data>(
         })
         .priority(URGENT)
         .coords([key.tag as u32, key.version as u32, from as u32]);
-    match after {
-        Some(event) => task.after(&event).submit()?,
-        None => task.submit()?,
-    };
-    Ok(())
+    submit_after(task, after)
 }
 
 /// Requests the whole value as soon as it is announced; what it is then received as.

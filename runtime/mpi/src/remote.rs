@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use zellige_runtime::device::HostPool;
+use zellige_runtime::internal::Body;
 use zellige_runtime::internal::ranks::{
     Event, WeakHandle, arrives_as, forget, has_memory_nodes, read_whole, when_done, write_whole,
 };
-use zellige_runtime::{Data, Error, Format, Handle, Recorder, Runtime, Slot, Submit};
+use zellige_runtime::{
+    CodeletBuilder, Data, Error, Format, Handle, Recorder, Runtime, Slot, Submit, TaskRef,
+};
 
 use crate::buffers::BUFFERS;
 use crate::late::{self, Version};
@@ -98,11 +101,7 @@ impl<D: Data> Remote for WeakHandle<D> {
             })
             .priority(URGENT)
             .coords([key.tag as u32, key.version as u32, from as u32]);
-        match after {
-            Some(event) => task.after(&event).submit()?,
-            None => task.submit()?,
-        };
-        Ok(())
+        submit_after(task, after)
     }
 
     fn offer(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error> {
@@ -135,6 +134,17 @@ impl<D: Data> Remote for WeakHandle<D> {
         send.priority(URGENT).coords([number, 0, to as u32]).submit()?;
         let receive = receiver.task("receive").operands((arrives_as(&handle, left),)).cpu(|_| ());
         receive.priority(URGENT).coords([number, 0, from as u32]).submit().map(drop)
+    }
+}
+
+/// Submits a task that comes after an event, if there is one.
+pub(crate) fn submit_after<B: Body + 'static>(
+    task: CodeletBuilder<'_, Runtime, B>,
+    event: Option<TaskRef>,
+) -> Result<(), Error> {
+    match event {
+        Some(event) => task.after(&event).submit().map(drop),
+        None => task.submit().map(drop),
     }
 }
 

@@ -3,7 +3,8 @@
 
 mod programs;
 
-use programs::graphs::{Case, bytes_of, run};
+use programs::graphs::{Case, run};
+use programs::moves::bytes_of;
 use zellige_mpi::{Cluster, Mpi};
 use zellige_runtime::{Runtime, Submit, read, update};
 use zellige_test_scale::amount;

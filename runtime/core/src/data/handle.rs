@@ -201,7 +201,7 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     fn is_lost(&self, failure: &Arc<Failure>) {
         self.base().poison(failure);
     }
-    /// A task is going to read it in a format, in which a value that is elsewhere is asked for. Returns tasks that were
+    /// A task is going to read it in a format: a value that is elsewhere is requested in it. Returns tasks that were
     /// parked on what was made instead.
     fn is_wanted(&self, shared: &Arc<Shared>, format: Format) -> Vec<ReadyTask> {
         let (_, _) = (shared, format);

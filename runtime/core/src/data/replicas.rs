@@ -19,16 +19,16 @@ pub(super) struct Replicas<D: Data> {
 enum Replica<D> {
     /// A worker is converting; these tasks wait for it.
     InFlight(Vec<ReadyTask>),
-    /// It has been asked for by this number from where the value is; these tasks wait for it.
-    Asked(u64, Vec<ReadyTask>),
+    /// It has been requested, by this number, from where the value is; these tasks wait for it.
+    Requested(u64, Vec<ReadyTask>),
     Ready(Arc<D>),
-    /// It was asked for, and will not come.
+    /// It was requested, and will not come.
     Lost(Arc<Failure>),
 }
 
 /// Why a replica cannot be had now.
 pub(crate) enum NoReplica {
-    /// It is being made in this format, or has been asked for.
+    /// It is being made in this format, or has been requested.
     InFlight(Format),
     /// The data type knows no such conversion, or it failed.
     Impossible(TaskError),
@@ -51,17 +51,17 @@ impl NoReplica {
 /// them. Dropped when the handle's next version is about to be written.
 pub struct Elsewhere<D: Data> {
     meta: Meta,
-    fetch: Box<dyn Fn(Format, Arrival<D>) + Send + Sync>,
+    request: Box<dyn Fn(Format, Arrival<D>) + Send + Sync>,
 }
 
 impl<D: Data> Elsewhere<D> {
-    /// `fetch` asks for a form of it ([`Format::NATIVE`]: as it is), and waits for nothing.
-    pub fn new(meta: Meta, fetch: impl Fn(Format, Arrival<D>) + Send + Sync + 'static) -> Self {
-        Elsewhere { meta, fetch: Box::new(fetch) }
+    /// `request` requests a form of it ([`Format::NATIVE`]: as it is), and waits for nothing.
+    pub fn new(meta: Meta, request: impl Fn(Format, Arrival<D>) + Send + Sync + 'static) -> Self {
+        Elsewhere { meta, request: Box::new(request) }
     }
 }
 
-/// Where a form that was asked for is to go. Dropped without an answer, it is lost.
+/// Where a form that was requested is to go. Dropped without an answer, it is lost.
 pub struct Arrival<D: Data> {
     core: Arc<HandleCore<D>>,
     shared: Weak<Shared>,
@@ -79,7 +79,7 @@ impl<D: Data> Replicas<D> {
         let (_, replica) = self.forms.iter().find(|(known, _)| *known == format)?;
         Some(match replica {
             Replica::Ready(replica) => Ok(Arc::clone(replica)),
-            Replica::InFlight(_) | Replica::Asked(..) => Err(NoReplica::InFlight(format)),
+            Replica::InFlight(_) | Replica::Requested(..) => Err(NoReplica::InFlight(format)),
             Replica::Lost(failure) => Err(NoReplica::Lost(Arc::clone(failure))),
         })
     }
@@ -87,7 +87,7 @@ impl<D: Data> Replicas<D> {
     /// Leaves a task until the replica is there; gives it back if nobody is making it.
     pub(super) fn park(&mut self, format: Format, task: ReadyTask) -> Result<(), ReadyTask> {
         match self.forms.iter_mut().find(|(known, _)| *known == format) {
-            Some((_, Replica::InFlight(parked) | Replica::Asked(_, parked))) => parked.push(task),
+            Some((_, Replica::InFlight(parked) | Replica::Requested(_, parked))) => parked.push(task),
             _ => return Err(task),
         }
         Ok(())
@@ -161,7 +161,7 @@ impl<D: Data> HandleCore<D> {
         self.replicas.lock().elsewhere.as_ref().map(|elsewhere| elsewhere.meta)
     }
 
-    /// A form of a version that is elsewhere, which is asked for if need be; `None` if it is not elsewhere. `woken` as
+    /// A form of a version that is elsewhere, which is requested if need be; `None` if it is not elsewhere. `woken` as
     /// for [`replica`](Self::replica).
     pub(crate) fn received(
         &self,
@@ -182,9 +182,9 @@ impl<D: Data> HandleCore<D> {
             return Some(self.replica(&whole, to, woken));
         }
         let number = shared.next_ids(1);
-        replicas.forms.push((to, Replica::Asked(number, Vec::new())));
+        replicas.forms.push((to, Replica::Requested(number, Vec::new())));
         drop(replicas);
-        (elsewhere.fetch)(to, Arrival { core: self.itself(), shared: Arc::downgrade(shared), number });
+        (elsewhere.request)(to, Arrival { core: self.itself(), shared: Arc::downgrade(shared), number });
         Some(Err(NoReplica::InFlight(to)))
     }
 }
@@ -208,12 +208,12 @@ impl<D: Data> Arrival<D> {
             let mut replicas = self.core.replicas.lock();
             // None where the version is gone: those who waited for it were cancelled.
             let asked = replicas.forms.iter_mut().find_map(|(_, form)| match form {
-                Replica::Asked(number, _) if *number == self.number => Some(form),
+                Replica::Requested(number, _) if *number == self.number => Some(form),
                 _ => None,
             });
             asked.map(|form| std::mem::replace(form, replica()))
         };
-        if let (Some(Replica::Asked(_, parked)), Some(shared)) = (parked, self.shared.upgrade()) {
+        if let (Some(Replica::Requested(_, parked)), Some(shared)) = (parked, self.shared.upgrade()) {
             parked.into_iter().for_each(|task| shared.push_ready(task, None));
             shared.sleep.rouse_all();
         }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_asked_for_once_by_whoever_reads_it_first() {
+    fn a_form_is_requested_once_by_whoever_reads_it_first() {
         let case = case();
         let [a, b, c] = case.sums();
         case.add(NARROW, &a);
@@ -347,7 +347,7 @@ mod tests {
         arrival.is(Ok(numbers().convert(NARROW).unwrap()));
         let third = f64::from(1.0f32 / 3.0);
         assert_eq!([a, b].map(|sum| case.rt.take(sum).unwrap()), [third; 2]);
-        // The whole is asked for by itself, and serves for what comes later.
+        // The whole is requested by itself, and serves for what comes later.
         case.add(Format::NATIVE, &c);
         let (format, arrival) = case.next();
         assert_eq!(format, Format::NATIVE);
@@ -358,7 +358,7 @@ mod tests {
         let put = |(mut x,): (crate::Slot<'_, Numbers>,)| x.put(Numbers(Format::NATIVE, vec![5.0]));
         case.rt.task("next").operands((write(&case.x),)).cpu(put).submit().unwrap();
         assert_eq!(case.rt.read(&case.x).unwrap().1, [5.0]);
-        case.gone.try_recv().expect("nobody asks for it any more");
+        case.gone.try_recv().expect("nobody requests it any more");
     }
 
     #[test]
@@ -393,7 +393,7 @@ mod tests {
         let lost = case.rt.task("lost").operands((read(&c), write(&case.x)));
         lost.cpu(|_| Err("on purpose")).submit().unwrap();
         case.rt.wait_all().unwrap_err();
-        case.gone.try_recv().expect("nobody asks for it any more");
+        case.gone.try_recv().expect("nobody requests it any more");
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub struct Named {
     pub handle: u64,
     /// How it is accessed.
     pub mode: Mode,
-    /// The format that is asked for, where that is known before the task runs; `None` also for a task that looks at the
+    /// The format that the task wants, where that is known before it runs; `None` also for one that looks at the
     /// meta alone.
     pub format: Option<Format>,
 }

@@ -383,7 +383,7 @@ impl<C: Codelet> TypedBody<C> {
     }
 }
 
-/// Gets hold of all operands, or of none. If one has to be brought from elsewhere, all are asked for at once.
+/// Gets hold of all operands, or of none. If one has to be brought from elsewhere, all are requested at once.
 pub(super) fn acquire<'e, O: Operands>(
     operands: &'e O,
     env: &mut Env<'e>,
@@ -391,13 +391,13 @@ pub(super) fn acquire<'e, O: Operands>(
 ) -> Result<O::Held, Refusal> {
     let acquired = operands.acquire(env, choice);
     if let Err(Refusal::Busy(Busy { resource: Resource::Replica(_), .. })) = &acquired {
-        ask_for_all(operands, env, choice);
+        request_all(operands, env, choice);
     }
     acquired
 }
 
 #[cold]
-fn ask_for_all<O: Operands>(operands: &O, env: &mut Env<'_>, choice: &Choice) {
+fn request_all<O: Operands>(operands: &O, env: &mut Env<'_>, choice: &Choice) {
     let (mut accesses, mut formats) = (Accesses::new(), Formats::new());
     operands.declare(&mut accesses);
     operands.formats(choice, &mut formats);

@@ -4,8 +4,9 @@ use zellige_mpi::{Cluster, Local, Traffic, run_local};
 use zellige_runtime::{Emulated, Runtime};
 use zellige_test_scale::amount;
 
-use crate::programs::graphs::{Case, bytes_of, run};
+use crate::programs::graphs::{Case, run};
 use crate::programs::late::a_rank_that_has_ended_sends_what_is_requested;
+use crate::programs::moves::bytes_of;
 
 /// Ranks whose runtimes have a device with memory of its own.
 fn run_on_devices(ranks: usize, program: impl Fn(&Cluster) -> Traffic + Sync) -> Vec<Traffic> {

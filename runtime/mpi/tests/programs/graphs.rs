@@ -1,8 +1,5 @@
-//! Random graphs against the same tasks one after the other on plain values; and the bytes that go between ranks
-//! against what follows from the owners of the data alone.
+//! Random graphs against the same tasks one after the other on plain values.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use zellige_mpi::{Cluster, Traffic};
@@ -20,8 +17,8 @@ pub const NARROW: Format = Format(2);
 /// Words that lose their upper halves in the narrow format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Words {
-    format: Format,
-    bytes: Vec<u8>,
+    pub format: Format,
+    pub bytes: Vec<u8>,
 }
 
 fn size(format: Format) -> usize {
@@ -43,7 +40,7 @@ impl Words {
         *self = Words::new(self.format, self.words().map(with));
     }
 
-    fn as_format(&self, format: Format) -> Words {
+    pub fn as_format(&self, format: Format) -> Words {
         Words::new(if format == Format::NATIVE { self.format } else { format }, self.words())
     }
 
@@ -126,7 +123,7 @@ impl Rng {
 
 /// How a datum begins.
 #[derive(Clone, Debug)]
-enum Start {
+pub enum Start {
     /// With a value on a rank, modulo how many there are.
     Value(usize, Words),
     /// With a copy of a value on every rank.
@@ -137,26 +134,26 @@ enum Start {
 }
 
 impl Start {
-    fn is_replicated(&self) -> bool {
+    pub fn is_replicated(&self) -> bool {
         matches!(self, Start::Replicated(_))
     }
 }
 
 #[derive(Clone, Debug, Default)]
-struct Job {
+pub struct Job {
     seed: u64,
-    reads: Vec<(usize, Format)>,
+    pub reads: Vec<(usize, Format)>,
     updates: Vec<usize>,
     writes: Vec<(usize, Format, usize)>,
-    commutes: Vec<usize>,
+    pub commutes: Vec<usize>,
     fails: bool,
     /// Chooses the formats of what it reads when it runs.
-    late: bool,
+    pub late: bool,
 }
 
 impl Job {
     /// The data that it reads, and the format in which it wants them.
-    fn seen(&self) -> impl Iterator<Item = (usize, Format)> {
+    pub fn seen(&self) -> impl Iterator<Item = (usize, Format)> {
         let whole = |&datum: &usize| (datum, Format::NATIVE);
         self.reads
             .iter()
@@ -166,7 +163,7 @@ impl Job {
     }
 
     /// The data that it writes, in the order of its operands.
-    fn written(&self) -> impl Iterator<Item = usize> {
+    pub fn written(&self) -> impl Iterator<Item = usize> {
         let writes = self.writes.iter().map(|&(datum, ..)| datum);
         self.updates.iter().copied().chain(writes).chain(self.commutes.iter().copied())
     }
@@ -185,16 +182,22 @@ impl Job {
         (format(hash), Apart { elements, format: format(hash >> 16) })
     }
 
-    /// The data that it reads, in the formats that they are read in; `None`: something is poisoned.
-    fn chosen(&self, now: &[Content]) -> Option<Vec<(usize, Format)>> {
-        let values: Option<Vec<&Words>> = self.seen().map(|(datum, _)| now[datum].value()).collect();
+    /// The data that it reads, in the formats that they are read in; `None`: one of them is poisoned.
+    pub fn formats(&self, now: &[Content]) -> Option<Vec<(usize, Format)>> {
+        let values: Option<Vec<&Words>> = self.reads.iter().map(|&(datum, _)| now[datum].value()).collect();
         let values = values?;
         if !self.late {
             return Some(self.reads.clone());
         }
-        let (most, some) = self.choice(values[..self.reads.len()].iter().map(|words| words.meta()));
+        let (most, some) = self.choice(values.iter().map(|words| words.meta()));
         let at = |at: usize| if some.elements >> at & 1 == 1 { some.format } else { most };
         Some(self.reads.iter().enumerate().map(|(i, &(datum, _))| (datum, at(i))).collect())
+    }
+
+    /// The same; `None`: something that it reads or changes is poisoned.
+    pub fn chosen(&self, now: &[Content]) -> Option<Vec<(usize, Format)>> {
+        let has_all = self.seen().all(|(datum, _)| now[datum].value().is_some());
+        has_all.then(|| self.formats(now)).flatten()
     }
 }
 
@@ -203,7 +206,7 @@ fn made(hash: u64, format: Format, length: usize) -> Words {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub enum Step {
     Submit(Arc<Job>),
     ReadOn(usize, usize),
     Read(usize),
@@ -214,12 +217,12 @@ enum Step {
 #[derive(Debug)]
 pub struct Case {
     seed: u64,
-    starts: Vec<Start>,
-    steps: Vec<Step>,
+    pub starts: Vec<Start>,
+    pub steps: Vec<Step>,
     /// Steps that are a graph and its replays: the first of them, how many the graph has, and how often it
     /// runs.
-    graphs: Vec<(usize, usize, usize)>,
-    contents: Vec<Vec<Content>>,
+    pub graphs: Vec<(usize, usize, usize)>,
+    pub contents: Vec<Vec<Content>>,
 }
 
 impl Case {
@@ -309,14 +312,14 @@ fn job(rng: &mut Rng, starts: &[Start], has_value: &mut [bool]) -> Job {
 
 /// What a datum holds: nothing yet, nothing because a task failed, or a value.
 #[derive(Clone, Debug, PartialEq)]
-enum Content {
+pub enum Content {
     Unwritten,
     Poisoned,
     Value(Words),
 }
 
 impl Content {
-    fn value(&self) -> Option<&Words> {
+    pub fn value(&self) -> Option<&Words> {
         match self {
             Content::Value(words) => Some(words),
             _ => None,
@@ -325,7 +328,7 @@ impl Content {
 }
 
 /// The contents after each step.
-fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
+pub fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
     let begin = |start: &Start| match start {
         Start::Value(_, words) | Start::Replicated(words) => Content::Value(words.clone()),
         _ => Content::Unwritten,
@@ -361,229 +364,6 @@ fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
         all.push(now.clone());
     }
     all
-}
-
-/// What a rank has been sent of one version of a datum that is elsewhere, and what it may request.
-#[derive(Default)]
-struct Moved {
-    /// Sent without a request.
-    sent: HashSet<Format>,
-    /// It knows the meta, and requests forms.
-    late: bool,
-    /// Tasks request these.
-    requested: HashSet<Format>,
-    /// Tasks that fail may have requested these.
-    perhaps: HashSet<Format>,
-}
-
-impl Moved {
-    fn forms(&mut self, fails: bool) -> &mut HashSet<Format> {
-        if fails { &mut self.perhaps } else { &mut self.requested }
-    }
-
-    /// The fewest and the most bytes that are requested: from the whole value narrow forms are made, if it comes
-    /// first.
-    fn bytes_requested(&self, words: &Words) -> (u64, u64) {
-        let bytes = |format: &Format| words.as_format(*format).bytes.len() as u64;
-        let requested: u64 = self.requested.iter().map(bytes).sum();
-        let perhaps: u64 = self.perhaps.difference(&self.requested).map(bytes).sum();
-        let whole = bytes(&Format::NATIVE);
-        let least = match (self.requested.contains(&Format::NATIVE), self.perhaps.contains(&Format::NATIVE)) {
-            (true, _) => whole,
-            (false, true) => requested.min(whole),
-            (false, false) => requested,
-        };
-        (least, requested + perhaps)
-    }
-}
-
-/// The forms that have moved between so many ranks.
-struct Moves<'c> {
-    case: &'c Case,
-    ranks: usize,
-    /// Their runtimes have memory nodes: they request the whole of what is announced.
-    on_devices: bool,
-    usual: Vec<Format>,
-    owner: Vec<Option<usize>>,
-    location: Vec<usize>,
-    version: Vec<usize>,
-    moved: HashMap<(usize, usize, usize), (Moved, Content)>,
-    bytes: u64,
-}
-
-impl Moves<'_> {
-    /// A rank needs the newest version of a datum, in a format or (`None`) in those that a task chooses; `picks`: these, if it
-    /// does. `fails`: the task that needs it may fail before it is read.
-    fn need(
-        &mut self,
-        datum: usize,
-        wanted: Option<Format>,
-        rank: usize,
-        now: &[Content],
-        picks: &[Format],
-        fails: bool,
-    ) {
-        if self.location[datum] == rank || self.case.starts[datum].is_replicated() {
-            return;
-        }
-        let wanted = self.form(datum, wanted);
-        let key = (datum, self.version[datum], rank);
-        let (moved, _) = self.moved.entry(key).or_insert_with(|| (Moved::default(), now[datum].clone()));
-        let of_form = |form| now[datum].value().map_or(0, |words| words.as_format(form).bytes.len() as u64);
-        // The format in which it is stored is the whole.
-        let stored = now[datum].value().map(|words| words.format);
-        let form = |format| if Some(format) == stored { Format::NATIVE } else { format };
-        if moved.sent.contains(&Format::NATIVE) || wanted.is_some_and(|wanted| moved.sent.contains(&wanted)) {
-            return;
-        }
-
-        match wanted {
-            None => {
-                moved.sent.clear();
-                if self.on_devices {
-                    self.bytes += if moved.late { 0 } else { of_form(Format::NATIVE) };
-                } else {
-                    moved.forms(fails).extend(picks.iter().map(|&pick| form(pick)));
-                }
-                moved.late = true;
-            }
-            Some(wanted) if moved.late && wanted != Format::NATIVE => {
-                if !self.on_devices {
-                    moved.forms(fails).insert(form(wanted));
-                }
-            }
-            Some(wanted) => {
-                let form = if moved.sent.is_empty() && !moved.late { wanted } else { Format::NATIVE };
-                moved.sent.insert(form);
-                self.bytes += of_form(form);
-            }
-        }
-    }
-}
-
-/// The fewest and the most bytes of values that move between so many ranks: each version that a rank needs and that lies
-/// elsewhere moves once in each form; nothing narrow once the whole has moved. Where tasks choose formats when they run,
-/// their order decides which comes first.
-pub fn bytes_of(case: &Case, ranks: usize, on_devices: bool) -> RangeInclusive<u64> {
-    let contents = &case.contents;
-    let place = |start: &Start| match start {
-        Start::Value(rank, _) => (Some(*rank), Format::NATIVE),
-        Start::Replicated(_) => (None, Format::NATIVE),
-        Start::Expected(rank) => (*rank, WIDE),
-        Start::Empty(rank) => (*rank, Format::NATIVE),
-    };
-    let (owner, usual): (Vec<_>, Vec<_>) = case.starts.iter().map(place).unzip();
-    let owner: Vec<Option<usize>> = owner.into_iter().map(|owner| owner.map(|rank| rank % ranks)).collect();
-    let location = owner.iter().map(|owner| owner.unwrap_or(0)).collect();
-    let (version, moved) = (vec![0; owner.len()], HashMap::new());
-    let mut moves = Moves { case, ranks, on_devices, usual, owner, location, version, moved, bytes: 0 };
-    let begin: Vec<Content> = oracle(&case.starts, &[Step::Wait]).remove(0);
-    for (number, step) in case.steps.iter().enumerate() {
-        let before = number.checked_sub(1).map_or(&begin, |before| &contents[before]);
-        let begins = |&&(first, length, times): &&(usize, usize, usize)| {
-            (0..times).any(|time| number == first + time * length)
-        };
-        if let Some(&(_, length, _)) = case.graphs.iter().find(begins) {
-            moves.begin_replay(&case.steps[number..number + length], before);
-        }
-        match step {
-            Step::Wait => {}
-            Step::ReadOn(rank, datum) => moves.read(*datum, rank % ranks..rank % ranks + 1, before),
-            Step::Read(datum) => moves.read(*datum, 0..ranks, before),
-            Step::Submit(job) => moves.submit(job, before),
-        }
-    }
-    // Every datum is taken on all ranks in the end.
-    let now = contents.last().unwrap_or(&begin);
-    for (datum, content) in now.iter().enumerate() {
-        if *content != Content::Unwritten {
-            moves.read(datum, 0..ranks, now);
-        }
-    }
-    let requested =
-        moves.moved.values().filter_map(|(moved, content)| Some(moved.bytes_requested(content.value()?)));
-    let (least, most) = requested.fold((0, 0), |sum, bytes| (sum.0 + bytes.0, sum.1 + bytes.1));
-    moves.bytes + least..=moves.bytes + most
-}
-
-impl Moves<'_> {
-    /// The form that is sent to a task which wants this; `None`: what it requests.
-    fn form(&self, datum: usize, wanted: Option<Format>) -> Option<Format> {
-        match wanted {
-            None if self.usual[datum] == Format::NATIVE => Some(Format::NATIVE),
-            Some(wanted) if wanted == self.usual[datum] => Some(Format::NATIVE),
-            wanted => wanted,
-        }
-    }
-
-    fn rank_of(&self, job: &Job, owner: &[Option<usize>]) -> usize {
-        let of_reads = || job.reads.iter().find_map(|&(datum, _)| owner[datum]);
-        job.written().find_map(|datum| owner[datum]).or_else(of_reads).unwrap_or(0)
-    }
-
-    /// The ranks on which it runs.
-    fn ranks_of(&self, job: &Job, rank: usize) -> Range<usize> {
-        let everywhere = job.written().any(|datum| self.case.starts[datum].is_replicated());
-        if everywhere { 0..self.ranks } else { rank..rank + 1 }
-    }
-
-    /// A replay begins: what its tasks read that they have not written is brought, once for all of them.
-    fn begin_replay(&mut self, jobs: &[Step], now: &[Content]) {
-        let (mut owner, mut written) = (self.owner.clone(), HashSet::new());
-        let mut needs: BTreeMap<(usize, usize), Option<Format>> = BTreeMap::new();
-        for step in jobs {
-            let Step::Submit(job) = step else { panic!("{step:?} is no task") };
-            let rank = self.rank_of(job, &owner);
-            for rank in self.ranks_of(job, rank) {
-                for (at, (datum, format)) in job.seen().enumerate() {
-                    let is_late = job.late && at < job.reads.len();
-                    let form = self.form(datum, (!is_late).then_some(format));
-                    if written.contains(&datum) {
-                        continue;
-                    }
-                    let joined = |has: Option<Format>| match (has, form) {
-                        (has, form) if has == form => has,
-                        (Some(Format::NATIVE), _) | (_, Some(Format::NATIVE)) => Some(Format::NATIVE),
-                        (None, _) | (_, None) => None,
-                        _ => Some(Format::NATIVE),
-                    };
-                    needs.entry((datum, rank)).and_modify(|has| *has = joined(*has)).or_insert(form);
-                }
-            }
-            for datum in job.written().filter(|&datum| !self.case.starts[datum].is_replicated()) {
-                owner[datum].get_or_insert(rank);
-                written.insert(datum);
-            }
-        }
-        for ((datum, rank), form) in needs {
-            self.need(datum, form, rank, now, &[], false);
-        }
-    }
-
-    fn read(&mut self, datum: usize, ranks: Range<usize>, now: &[Content]) {
-        ranks.for_each(|rank| self.need(datum, Some(Format::NATIVE), rank, now, &[], false));
-    }
-
-    fn submit(&mut self, job: &Job, now: &[Content]) {
-        let rank = self.rank_of(job, &self.owner);
-        let chosen = job.chosen(now);
-        // Another that commutes may come first and poison what this one needs, too.
-        let may_fail = chosen.is_none() || !job.commutes.is_empty();
-        for rank in self.ranks_of(job, rank) {
-            for (at, &(datum, format)) in job.reads.iter().enumerate() {
-                let picks: Vec<Format> = chosen.iter().map(|chosen| chosen[at].1).collect();
-                let wanted = (!job.late).then_some(format);
-                self.need(datum, wanted, rank, now, &picks, may_fail);
-            }
-            for (datum, _) in job.seen().skip(job.reads.len()) {
-                self.need(datum, Some(Format::NATIVE), rank, now, &[], false);
-            }
-        }
-        for datum in job.written().filter(|&datum| !self.case.starts[datum].is_replicated()) {
-            self.owner[datum].get_or_insert(rank);
-            (self.location[datum], self.version[datum]) = (rank, self.version[datum] + 1);
-        }
-    }
 }
 
 type Operands = (Vec<Read<Words>>, Vec<Update<Words>>, Vec<Write<Words>>, Vec<Commute<Words>>);

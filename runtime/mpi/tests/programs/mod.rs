@@ -4,6 +4,7 @@ pub mod basics;
 pub mod faults;
 pub mod graphs;
 pub mod late;
+pub mod moves;
 
 use zellige_mpi::Cluster;
 
