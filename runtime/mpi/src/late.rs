@@ -94,7 +94,7 @@ impl Version {
         let (key, name) = (Key { format, requested: true, ..self.key }, arrival.handle().name());
         let then = move |arrived| match arrived {
             Ok(message) => receives(&progress, (key, from), message, arrival),
-            Err(failure) => arrival.is(Err(failure)),
+            Err(failure) => arrival.complete(Err(failure)),
         };
         self.progress.listens(key, from, name, Box::new(then));
         self.progress.post_now(from, Message::Request(key).encode(self.progress.rank));
@@ -114,7 +114,7 @@ fn receives<D: Data>(
         let Some((message, arrival)) = arrived.lock().take() else { return Ok(()) };
         let value: D = unpacked(&counts, message, &name)?;
         *moved = value.meta().bytes;
-        arrival.is(Ok(value));
+        arrival.complete(Ok(value));
         Ok::<(), Error>(())
     });
     // A runtime that has ended has nobody who waits for it.

@@ -196,7 +196,7 @@ impl<D: Data> Arrival<D> {
     }
 
     /// It has come, or why it will not.
-    pub fn is(self, form: Result<D, Arc<Failure>>) {
+    pub fn complete(self, form: Result<D, Arc<Failure>>) {
         self.ends(|| match form {
             Ok(form) => Replica::Ready(Arc::new(form)),
             Err(failure) => Replica::Lost(failure),
@@ -344,14 +344,14 @@ mod tests {
         let look = |(metas, bytes): (&[Meta], &mut usize)| *bytes = metas[0].bytes;
         case.rt.task("look").operands((crate::metas([&case.x]), update(&bytes))).cpu(look).submit().unwrap();
         assert_eq!(case.rt.take(bytes).unwrap(), 16);
-        arrival.is(Ok(numbers().convert(NARROW).unwrap()));
+        arrival.complete(Ok(numbers().convert(NARROW).unwrap()));
         let third = f64::from(1.0f32 / 3.0);
         assert_eq!([a, b].map(|sum| case.rt.take(sum).unwrap()), [third; 2]);
         // The whole is requested by itself, and serves for what comes later.
         case.add(Format::NATIVE, &c);
         let (format, arrival) = case.next();
         assert_eq!(format, Format::NATIVE);
-        arrival.is(Ok(numbers()));
+        arrival.complete(Ok(numbers()));
         assert_eq!(case.rt.take(c).unwrap(), 1.0 / 3.0);
         assert!(case.asked.try_recv().is_err());
         // The next version ends it.
@@ -366,7 +366,7 @@ mod tests {
         let case = case();
         let [a, b] = case.sums();
         case.add(Format::NATIVE, &a);
-        case.next().1.is(Ok(numbers()));
+        case.next().1.complete(Ok(numbers()));
         assert_eq!(case.rt.take(a).unwrap(), 1.0 / 3.0);
         case.add(NARROW, &b);
         assert_eq!(case.rt.take(b).unwrap(), f64::from(1.0f32 / 3.0));
@@ -379,7 +379,7 @@ mod tests {
         let [a, b, c] = case.sums();
         let failure = Failure { task: "potrf".into(), operands: Vec::new(), cause: Cause::Cancelled };
         case.add(Format::NATIVE, &a);
-        case.next().1.is(Err(Arc::new(failure)));
+        case.next().1.complete(Err(Arc::new(failure)));
         case.add(NARROW, &b);
         // Dropped without an answer.
         drop(case.next());
