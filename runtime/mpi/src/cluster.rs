@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use zellige_runtime::data::ReadGuard;
-use zellige_runtime::internal::ranks::{Event, WeakHandle, number_of, outline, placed_recorder};
+use zellige_runtime::internal::ranks::{Event, WeakHandle, number_of, placed_recorder};
 use zellige_runtime::internal::{Body, Spec};
 use zellige_runtime::{Data, Error, Format, Handle, Meta, Recorder, Runtime, Submit, TaskRef, Trace};
 
@@ -471,9 +471,7 @@ impl Submit for Cluster {
         let state = &mut *self.state.lock();
         let mut accesses = std::mem::take(&mut state.accesses);
         let (name, coords, body) = spec.parts();
-        let written = |handle, name: &dyn Fn() -> String| state.is_written(handle, name);
-        outline(name, body, written, &mut accesses)?;
-        let place = state.place(self.rank(), name, &accesses)?;
+        let place = state.place(self.rank(), (name, body), &mut accesses, |_| false)?;
         let rank = place.rank;
         state.check_travels(&place, self.ranks(), &accesses)?;
         // From here on all ranks do the same, or none can go on.

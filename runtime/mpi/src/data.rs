@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-use zellige_runtime::internal::ranks::{Named, number_of};
+use zellige_runtime::internal::Body;
+use zellige_runtime::internal::ranks::{Named, number_of, outline};
 use zellige_runtime::{Data, Error, Format, Handle, Mode};
 
-use crate::journal::{mix, mix_text};
+use crate::journal::mix;
 use crate::late::LATE;
 use crate::remote::{Remote, WHOLE};
 use crate::wire::Key;
@@ -132,26 +133,24 @@ impl State {
         self.data.get_mut(&number_of(handle)).ok_or_else(|| not_here(handle.name()))
     }
 
-    /// Whether a handle has a value for the next task that names it.
-    pub(crate) fn is_written(&self, handle: u64, name: &dyn Fn() -> String) -> Result<bool, Error> {
-        match self.data.get(&handle) {
-            Some(datum) => Ok(datum.written),
-            None if self.local.contains(&handle) => Ok(true),
-            None => Err(not_here(name())),
-        }
-    }
-
-    /// Where a task with these accesses runs, seen from rank `me`.
+    /// Where a task runs, seen from rank `me`, and its accesses. `will_be`: whether a datum that has no value yet will
+    /// have one.
     ///
     /// # Errors
-    /// [`Error::Config`] for one that would have to run on all ranks and on one.
-    pub(crate) fn place(&self, me: usize, name: &str, accesses: &[Named]) -> Result<Place, Error> {
-        let (mut hash, mut first, mut is_source, mut stays) = (mix_text(0, name), None, false, false);
+    /// [`Error::Config`] for one that would have to run on all ranks and on one; those of [`outline`].
+    pub(crate) fn place<B: Body + ?Sized>(
+        &self,
+        me: usize,
+        (name, body): (&'static str, &B),
+        accesses: &mut Vec<Named>,
+        will_be: impl Fn(u64) -> bool,
+    ) -> Result<Place, Error> {
+        let (mut hash, mut first, mut is_source, mut stays) = (0, None, false, false);
         let (mut of_writes, mut of_reads, mut everywhere, mut writes_datum) = (None, None, false, false);
-        for access in accesses {
+        let see = |access: &Named, handle: &dyn Fn() -> String| {
             let Some(datum) = self.data.get(&access.handle) else {
                 everywhere |= access.mode.writes() && self.replicated.contains(&access.handle);
-                continue;
+                return if self.local.contains(&access.handle) { Ok(true) } else { Err(not_here(handle())) };
             };
             writes_datum |= access.mode.writes();
             first.get_or_insert(datum.tag);
@@ -163,7 +162,9 @@ impl State {
                 is_source |= datum.location == me;
                 stays |= !datum.travels;
             }
-        }
+            Ok(datum.written || will_be(access.handle))
+        };
+        outline(name, body, see, accesses)?;
         if everywhere && writes_datum {
             return Err(Error::Config(format!(
                 "task {name} writes a replicated value, which all ranks would have to do, and one that a rank \

@@ -3,9 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use zellige_runtime::internal::ranks::{
-    Described, Placement, WeakHandle, cut, number_of, outline, placed_recorder,
-};
+use zellige_runtime::internal::ranks::{Described, Placement, WeakHandle, cut, number_of, placed_recorder};
 use zellige_runtime::internal::{Body, Spec};
 use zellige_runtime::{Data, Error, Format, Graph, Handle, Meta, Recorder, Submit, TaskRef};
 
@@ -122,12 +120,11 @@ impl Submit for PlannedRanks {
         let state = &mut *self.state.borrow_mut();
         let mut accesses = std::mem::take(&mut state.accesses);
         let (name, _, body) = spec.parts();
-        outline(name, body, |handle, name| state.is_written(handle, name), &mut accesses)?;
+        let place = state.place(0, (name, body), &mut accesses, |_| false)?;
         // Nobody chooses: what is requested late counts as the value as it is.
         for access in &mut accesses {
             access.format.get_or_insert(WHOLE);
         }
-        let place = state.place(0, name, &accesses)?;
         state.check_travels(&place, self.ranks(), &accesses)?;
         state.bring_all(self, &accesses, place.rank)?;
         let task = self.recorders[place.rank].submit_spec(spec)?;

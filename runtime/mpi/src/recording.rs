@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zellige_runtime::internal::ranks::{Described, Placement, cut, outline, recorded_mode};
+use zellige_runtime::internal::ranks::{Described, Placement, cut, recorded_mode};
 use zellige_runtime::{Bindings, Error, Format, Mode, Recorder, TaskRef};
 
 use crate::data::{Datum, Replicas, State, form_of, format_of, relays};
@@ -89,11 +89,8 @@ impl Placement for Placing {
         self.progress.check()?;
         let (me, draft, state) = (self.progress.rank, &mut *self.draft.lock(), &mut *self.state.lock());
         let mut accesses = std::mem::take(&mut state.accesses);
-        let written = |handle, name: &dyn Fn() -> String| {
-            Ok(draft.written.contains_key(&handle) || state.is_written(handle, name)?)
-        };
-        outline(task.name, task.body, written, &mut accesses)?;
-        let place = state.place(me, task.name, &accesses)?;
+        let will_be = |handle| draft.written.contains_key(&handle);
+        let place = state.place(me, (task.name, task.body), &mut accesses, will_be)?;
         for access in accesses.iter().filter(|access| access.mode.reads()) {
             let Some(datum) = state.data.get(&access.handle) else { continue };
             for rank in place.ranks(self.progress.ranks) {

@@ -11,7 +11,7 @@ use crate::engine::graph::{Graph, Recorder};
 use crate::engine::{Shared, check_access, check_aliases, sort_by_handle};
 use crate::error::{Error, Failure};
 use crate::format::Format;
-use crate::operand::{Accesses, Declared, Formats};
+use crate::operand::{Accesses, Formats};
 use crate::runtime::Runtime;
 use crate::submit::Submit;
 use crate::task::{Body, Spec, TaskRef};
@@ -142,15 +142,15 @@ pub struct Named {
     pub format: Option<Format>,
 }
 
-/// The accesses of a task that has been described, in the order of its operands.
+/// The accesses of a task that has been described, in the order of its operands. `see` is shown each one and
+/// the name of its handle, and says whether the handle will have had a writer.
 ///
 /// # Errors
-/// Those that a submission would have for its accesses; `written`: whether a handle will have had a writer, and
-/// an error for one that nobody knows.
+/// Those that a submission would have for its accesses, and those of `see`.
 pub fn outline<B: Body + ?Sized>(
     name: &'static str,
     body: &B,
-    written: impl Fn(u64, &dyn Fn() -> String) -> Result<bool, Error>,
+    mut see: impl FnMut(&Named, &dyn Fn() -> String) -> Result<bool, Error>,
     out: &mut Vec<Named>,
 ) -> Result<(), Error> {
     let mut accesses = Accesses::new();
@@ -163,19 +163,15 @@ pub fn outline<B: Body + ?Sized>(
         body.plan(&[], &mut formats);
     }
     out.clear();
-    let named = |(access, format): (&Declared<'_>, Format)| Named {
-        handle: access.base.id,
-        mode: access.mode,
-        format: (!selects && !access.look).then_some(format),
-    };
-    out.extend(accesses.iter().zip(formats).map(named));
-    sort_by_handle(&mut accesses);
-    check_aliases(name, &accesses)?;
-    for access in &accesses {
-        let written = written(access.base.id, &|| access.base.name())?;
+    for (access, &format) in accesses.iter().zip(&formats) {
+        let format = (!selects && !access.look).then_some(format);
+        let named = Named { handle: access.base.id, mode: access.mode, format };
+        let written = see(&named, &|| access.base.name())?;
         check_access(name, access, written, access.base.rights())?;
+        out.push(named);
     }
-    Ok(())
+    sort_by_handle(&mut accesses);
+    check_aliases(name, &accesses)
 }
 
 /// A recorder of the tasks that `placement` says; see [`cut`].
