@@ -106,9 +106,7 @@ impl Placement for Placing {
         for access in accesses.iter().filter(|access| access.mode.writes()) {
             if let Some(datum) = state.data.get_mut(&access.handle) {
                 datum.owner.get_or_insert(place.rank);
-                let version = draft.written.entry(access.handle).or_default();
-                (version.rank, version.times) = (place.rank, version.times + 1);
-                version.brought.clear();
+                draft.is_written(recorder, access.handle, (me, place.rank));
             }
         }
         state.accesses = accesses;
@@ -155,6 +153,23 @@ impl Draft {
         }
         self.written.insert(handle, version);
         Ok(())
+    }
+
+    /// A task on `rank` writes a datum, as `me` records it.
+    fn is_written(&mut self, recorder: &Recorder, handle: u64, (me, rank): (usize, usize)) {
+        let mut version = self.written.remove(&handle).unwrap_or_default();
+        // This rank may have a replica of the version before, and who has offered that writes it only when the replica is
+        // freed: so that has its place here, before tasks of this rank that wait for the one that writes.
+        let frees = rank != me && version.times == 0;
+        (version.rank, version.times) = (rank, version.times + 1);
+        version.brought.clear();
+        if frees {
+            if recorded_mode(recorder, handle).is_some() {
+                self.run(recorder);
+            }
+            self.count(handle, &mut version);
+        }
+        self.written.insert(handle, version);
     }
 
     /// What has been recorded since the last step runs.

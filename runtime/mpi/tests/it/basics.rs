@@ -35,6 +35,7 @@ tests![
     wrong_calls_are_refused_everywhere,
     long_values_arrive_whole,
     tasks_that_choose_late_are_sent_what_they_choose,
+    recorded_writers_get_back_what_they_have_offered,
     a_rank_that_has_ended_sends_what_is_requested,
     a_failure_reaches_tasks_that_choose_late,
     a_failure_reaches_every_rank_that_needs_the_result,

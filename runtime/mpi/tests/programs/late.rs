@@ -45,10 +45,10 @@ fn words(cluster: &Cluster) -> Handle<Words> {
     x
 }
 
-fn fill(cluster: &Cluster, x: &Handle<Words>, length: u32) {
+fn fill(target: &impl Submit, x: &Handle<Words>, length: u32) {
     let fill =
         move |(mut x,): (Slot<'_, Words>,)| x.put(Words::new(WIDE, (0..length).map(|i| (i << 20) + i)));
-    cluster.task("fill").operands((write(x),)).cpu(fill).submit().unwrap();
+    target.task("fill").operands((write(x),)).cpu(fill).submit().unwrap();
 }
 
 pub fn tasks_that_choose_late_are_sent_what_they_choose(cluster: &Cluster) {
@@ -78,6 +78,28 @@ pub fn tasks_that_choose_late_are_sent_what_they_choose(cluster: &Cluster) {
         assert_eq!(cluster.take(sum).unwrap(), wanted);
     }
     assert_eq!(cluster.take(bytes).unwrap(), 4 * LENGTH as usize);
+}
+
+/// A rank frees what another is about to write before it waits for that, in a recording too.
+pub fn recorded_writers_get_back_what_they_have_offered(cluster: &Cluster) {
+    let (x, last) = (words(cluster), cluster.ranks() - 1);
+    let [sum, other] = [last, 0].map(|rank| cluster.register_on(rank, || 0u64).unwrap());
+    cluster.submit(Sum, (read(&x), update(&sum))).unwrap();
+    let graph = cluster.record(|graph| {
+        fill(graph, &x, LENGTH + 1);
+        let count = |(x, count): (&Words, &mut u64)| *count = x.words().count() as u64;
+        graph.task("count").operands((read(&x), update(&other))).cpu(count).submit()?;
+        // The last rank overwrites what it had a form of, and needs what comes from the first for that.
+        let end = |(count, sum, mut x): (&u64, &mut u64, Slot<'_, Words>)| {
+            *sum += count;
+            x.put(Words::new(WIDE, [7]));
+        };
+        graph.task("end").operands((read(&other), update(&sum), write(&x))).cpu(end).submit().map(drop)
+    });
+    cluster.replay(&graph.unwrap()).unwrap();
+    assert_eq!(cluster.take(x).unwrap(), Words::new(WIDE, [7]));
+    let small: u64 = (0..u64::from(LENGTH)).sum();
+    assert_eq!(cluster.take(sum).unwrap(), small + u64::from(LENGTH) + 1);
 }
 
 /// The first rank has nothing to do any more, and another, which comes later, needs a form of what it has.

@@ -26,6 +26,7 @@ pub const ALL: &[Program] = programs![
     wrong_calls_are_refused_everywhere in basics on 1,
     long_values_arrive_whole in basics on 2,
     tasks_that_choose_late_are_sent_what_they_choose in late on 1,
+    recorded_writers_get_back_what_they_have_offered in late on 1,
     a_rank_that_has_ended_sends_what_is_requested in late on 1,
     a_failure_reaches_tasks_that_choose_late in late on 1,
     a_failure_reaches_every_rank_that_needs_the_result in faults on 2,
