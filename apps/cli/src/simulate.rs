@@ -161,7 +161,6 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
 fn refused(rule: &Rule, error: Error) -> anyhow::Error {
     match error {
         Error::NeedsNorms(_) => CommandError::option("--precision", format!("{error} (--norms FILE)")).into(),
-        Error::NormsOnNodes(_) => CommandError::option("--nodes", error).into(),
         Error::OwnersOnNodes => CommandError::option("--sched", error).into(),
         Error::Linalg(zellige_dense::Error::Precision { .. }) => {
             let problem =

@@ -44,7 +44,8 @@ pub struct Request<'a> {
     pub cyclic_block: usize,
     /// Tasks for which a device gathers operands beyond the running one.
     pub ahead: usize,
-    /// Machines like the platform, one rank on each: tiles are theirs as those of a run on so many ranks.
+    /// Machines like the platform, one rank on each: tiles are theirs as those of a run on so many ranks. On several, rules on norms are looked
+    /// up when the graphs are recorded, too: forms are sent that a run has requested.
     pub nodes: usize,
 }
 
@@ -121,12 +122,6 @@ pub enum Error {
          give it norms"
     )]
     NeedsNorms(Rule),
-    /// The rule looks at norms, and there are several nodes.
-    #[error(
-        "rule {0} looks at the norms of finished tiles, which are not simulated on several nodes: take a rule by position, e.g. \
-         hp1:band=2, or one node"
-    )]
-    NormsOnNodes(Rule),
     /// The policy is that of one machine.
     #[error("policy {OWNERS} gives tiles to the devices of one machine: take another on several nodes")]
     OwnersOnNodes,
@@ -163,26 +158,30 @@ pub struct Recorded {
     norms: Norms,
 }
 
+/// The rule as tasks are submitted with it, and the norms that it is asked with later, if it is.
+///
+/// # Errors
+/// A rule that looks at norms without any, sizes that make no tiles.
+fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), Error> {
+    let rule: SharedPolicy = request.rule.clone().into();
+    if rule.when() != When::OperandsReady {
+        return Ok((rule, None));
+    }
+    let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
+    let grid = |len| TileGrid::uniform(len, request.tile);
+    let norms = Stretched::new(known, &grid(request.m)?, &grid(request.n)?);
+    // Conversions, tasks of several products of one precision, and messages are submitted before anything is finished: the answers
+    // are looked up ahead.
+    let ahead = request.both_copies || request.fuse_updates > 1 || request.nodes > 1;
+    Ok(if ahead { (Arc::new(Foreseen { rule, norms }), None) } else { (rule, Some(norms)) })
+}
+
 /// Records the graph of a reconstructor, or of a factor.
 ///
 /// # Errors
 /// A rule that looks at norms without any, sizes that make no tiles, a rule that two copies cannot serve.
 pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
-    let grid = |len| TileGrid::uniform(len, request.tile);
-    let (rows, cols) = (grid(request.m)?, grid(request.n)?);
-    let mut policy: SharedPolicy = request.rule.clone().into();
-    let mut norms = None;
-    if policy.when() == When::OperandsReady {
-        let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
-        let stretched = Stretched::new(known, &rows, &cols);
-        if request.both_copies || request.fuse_updates > 1 {
-            // Conversions, and tasks of several products of one precision, are submitted before anything is finished: the answers are looked
-            // up ahead.
-            policy = Arc::new(Foreseen { rule: policy, norms: stretched });
-        } else {
-            norms = Some(stretched);
-        }
-    }
+    let (policy, norms) = policy(request)?;
     let graph = Graph::record(|g: &Recorder| submit(g, request, &policy, &|_, _, _| Ok(())))?;
     let slots = graph.slots();
     let result = results(request, &slots).map(|(slot, ..)| slot).collect();
@@ -193,12 +192,9 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
 /// Records the graph of each rank of a reconstructor, or of a factor; the slots of each that hold its part of the result.
 ///
 /// # Errors
-/// As [`record`], and a rule that looks at norms.
+/// As [`record`].
 pub fn record_ranks(request: &Request<'_>) -> Result<Vec<(Graph, Vec<usize>)>, Error> {
-    let policy: SharedPolicy = request.rule.clone().into();
-    if policy.when() == When::OperandsReady {
-        return Err(Error::NormsOnNodes(request.rule.clone()));
-    }
+    let (policy, _) = policy(request)?;
     let owner = owners(request.nodes);
     let graphs = PlannedRanks::record(request.nodes, |ranks| {
         submit(ranks, request, &policy, &|tile, i, j| ranks.set_owner(tile, owner(i, j)))

@@ -195,7 +195,7 @@ fn what_is_not_simulated_on_nodes_is_refused() {
     let refused =
         |request: Request<'_>, platform: &Platform| simulate(&request, platform).unwrap_err().to_string();
     let error = refused(request("hp1:operand=1e-2", 0, 2), &platform());
-    assert!(error.contains("hp1:operand") && error.contains("one node"), "{error}");
+    assert!(error.contains("hp1:operand") && error.contains("norms"), "{error}");
     let error = refused(Request { policy: OWNERS.into(), ..request("fp32", 0, 2) }, &platform());
     assert!(error.contains("one machine"), "{error}");
     let error = refused(request("fp32", 0, 2), &Platform { network: None, ..platform() });

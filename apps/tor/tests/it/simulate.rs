@@ -11,7 +11,7 @@ use zellige_tor::pipeline::{self, Options, Silent, TileChoice};
 const DEMO: &str = include_str!("../../systems/demo.toml");
 
 /// With the norms of a run on the same tiles, a simulation gives as many products 16 bits as that run did, in factorisation and
-/// solves, whether codelets choose late or the answers are looked up ahead.
+/// solves, whether codelets choose late or the answers are looked up ahead, on one machine and on several.
 #[test]
 fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
     let text = DEMO.replace("nssp = 16 ", "nssp = 8 ");
@@ -37,7 +37,9 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
         let shares = [result.measured.as_ref().unwrap().gemm_share.low(), result.extras.solve_share.low()];
         let low = (products[0] * shares[0] + products[1] * shares[1]) / (products[0] + products[1]);
         mixed += u32::from(shares.iter().all(|&share| share > 0.05 && share < 0.95));
-        for (both_copies, fuse_updates) in [(false, 1), (true, 1), (false, 4), (true, 3)] {
+        for (both_copies, fuse_updates, nodes) in
+            [(false, 1, 1), (true, 1, 1), (false, 4, 1), (true, 3, 1), (false, 1, 2), (true, 1, 3)]
+        {
             let request = Request {
                 n,
                 m,
@@ -49,7 +51,7 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
                 cyclic_block: 1,
                 policy: "dmdas".into(),
                 ahead: 2,
-                nodes: 1,
+                nodes,
             };
             let simulated = simulate(&request, &platform).unwrap().0.low_share;
             assert!((simulated - low).abs() < 1e-12, "{}: {simulated} and {low}", result.rule);
