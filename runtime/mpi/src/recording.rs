@@ -40,6 +40,9 @@ pub(crate) enum Step {
 struct Draft {
     before: BTreeMap<u64, Replicas>,
     written: BTreeMap<u64, Version>,
+    /// What other ranks' tasks have written that this one may have a replica of. Who has offered that writes it only when the replica
+    /// is freed: so it is before the next step that may wait for anything.
+    to_free: Vec<u64>,
     steps: Vec<Step>,
 }
 
@@ -144,7 +147,8 @@ impl Draft {
                 let is_named = |mode: Mode| mode.writes() || version.times > 0;
                 // What is received comes in its turn, so that no rank waits for room that only messages
                 // behind it make.
-                if me == to || recorded_mode(recorder, handle).is_some_and(is_named) {
+                let has_place = recorded_mode(recorder, handle).is_some_and(is_named);
+                if me == to || has_place || !self.to_free.is_empty() {
                     self.run(recorder);
                 }
                 self.count(handle, &mut version);
@@ -158,23 +162,31 @@ impl Draft {
     /// A task on `rank` writes a datum, as `me` records it.
     fn is_written(&mut self, recorder: &Recorder, handle: u64, (me, rank): (usize, usize)) {
         let mut version = self.written.remove(&handle).unwrap_or_default();
-        // This rank may have a replica of the version before, and who has offered that writes it only when the replica is
-        // freed: so that has its place here, before tasks of this rank that wait for the one that writes.
-        let frees = rank != me && version.times == 0;
-        (version.rank, version.times) = (rank, version.times + 1);
-        version.brought.clear();
-        if frees {
+        if rank != me && version.times == 0 {
+            self.to_free.push(handle);
+        }
+        if rank == me && version.rank != me && version.times > 0 {
+            // The task that overwrites the replica here may wait for one that waits until it is freed.
             if recorded_mode(recorder, handle).is_some() {
                 self.run(recorder);
             }
             self.count(handle, &mut version);
         }
+        (version.rank, version.times) = (rank, version.times + 1);
+        version.brought.clear();
         self.written.insert(handle, version);
     }
 
-    /// What has been recorded since the last step runs.
+    /// What has been recorded since the last step runs, and then what is to be freed is.
     fn run(&mut self, recorder: &Recorder) {
         self.steps.extend(cut(recorder).map(|graph| Step::Run(Bindings::recorded(&graph), graph.len())));
+        for handle in std::mem::take(&mut self.to_free) {
+            // One that is missing is being counted.
+            if let Some(mut version) = self.written.remove(&handle) {
+                self.count(handle, &mut version);
+                self.written.insert(handle, version);
+            }
+        }
     }
 
     /// The writes of a datum since the last step that says them.

@@ -90,11 +90,7 @@ fn bytes_of_factorisation(grid: &TileGrid, ranks: &impl Distribution, narrow: Op
         }
         has.insert(whole);
         let numbers = grid.width(i) * grid.width(k);
-        // A narrow tile has a scale.
-        bytes += match narrow.filter(|_| !whole) {
-            Some(narrow) => narrow * numbers + 4,
-            None => 4 * numbers,
-        } as u64;
+        bytes += (narrow.filter(|_| !whole).unwrap_or(4) * numbers) as u64;
     };
     for k in 0..nt {
         (k + 1..nt).for_each(|i| need((k, k), ranks.owner(i, k), true));

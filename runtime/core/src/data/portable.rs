@@ -170,12 +170,12 @@ impl<D: Portable> Portability<D> {
 fn pack<D: Portable>(value: &D, out: &mut Vec<u8>) -> Option<usize> {
     let header = D::encode_header(&value.header())?;
     let parts = value.parts();
-    let bytes = parts.iter().map(|part| part.len()).sum();
+    let bytes: usize = parts.iter().map(|part| part.len()).sum();
     out.reserve(size_of::<u32>() + header.len() + bytes);
     out.extend(u32::try_from(header.len()).ok()?.to_le_bytes());
     out.extend(header);
     parts.iter().for_each(|part| out.extend_from_slice(part));
-    Some(bytes)
+    Some(value.meta().bytes)
 }
 
 fn unpack<D: Portable>(bytes: &[u8]) -> Option<D> {
@@ -217,7 +217,7 @@ fn duplicate<D: Portable>(value: &D) -> D {
 
 impl<D> Portability<D> {
     /// Appends to `out` what [`unpack`](Portability::unpack) makes the same value of, in another process of
-    /// the same kind of machine; how many bytes its parts have. `None`: values of the type stay in their
+    /// the same kind of machine; its bytes, as its meta has them. `None`: values of the type stay in their
     /// process.
     #[doc(hidden)]
     pub fn pack(&self, value: &D, out: &mut Vec<u8>) -> Option<usize> {

@@ -1,26 +1,33 @@
 //! Random graphs on one to four ranks, threads of this process, of one and two workers.
 
 use zellige_mpi::{Cluster, Local, Traffic, run_local};
-use zellige_runtime::{Emulated, Runtime};
+use zellige_runtime::{Emulated, Runtime, RuntimeBuilder};
 use zellige_test_scale::amount;
 
 use crate::programs::graphs::{Case, run};
 use crate::programs::late::a_rank_that_has_ended_sends_what_is_requested;
 use crate::programs::moves::bytes_of;
 
-/// Ranks whose runtimes have a device with memory of its own.
-fn run_on_devices(ranks: usize, program: impl Fn(&Cluster) -> Traffic + Sync) -> Vec<Traffic> {
-    let program = &program;
+/// Ranks with such runtimes.
+fn run_ranks(
+    ranks: usize,
+    builder: impl Fn() -> RuntimeBuilder + Sync,
+    program: impl Fn(&Cluster) -> Traffic + Sync,
+) -> Vec<Traffic> {
+    let (builder, program) = (&builder, &program);
     std::thread::scope(|scope| {
         let run = |local| {
-            scope.spawn(move || {
-                let builder = Runtime::builder().workers(1).bind(false).device(Emulated::new(1 << 16));
-                program(&Cluster::new(builder.build().unwrap(), local).unwrap())
-            })
+            scope
+                .spawn(move || program(&Cluster::new(builder().bind(false).build().unwrap(), local).unwrap()))
         };
         let threads: Vec<_> = Local::ranks(ranks).into_iter().map(run).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+/// Their runtimes have a device with memory of its own.
+fn run_on_devices(ranks: usize, program: impl Fn(&Cluster) -> Traffic + Sync) -> Vec<Traffic> {
+    run_ranks(ranks, || Runtime::builder().workers(1).device(Emulated::new(1 << 16)), program)
 }
 
 #[test]
@@ -42,6 +49,18 @@ fn ranks_with_devices_send_after_their_end_what_is_requested() {
         a_rank_that_has_ended_sends_what_is_requested(cluster);
         cluster.traffic()
     });
+}
+
+/// Submitting threads wait all the time, each for tasks of its own.
+#[test]
+fn ranks_with_room_for_few_tasks_do_not_block_one_another() {
+    for seed in 3_000_000..3_000_000 + amount(60) as u64 {
+        let case = Case::new(seed);
+        let window = 1 + seed as usize % 4;
+        for ranks in 2..=4 {
+            run_ranks(ranks, || Runtime::builder().workers(1).window(window), |cluster| run(cluster, &case));
+        }
+    }
 }
 
 #[test]
