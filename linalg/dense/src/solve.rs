@@ -144,7 +144,8 @@ fn half<T: TileScalar, S: Submit>(
                     converted: [urgent; 2],
                     last: n.abs_diff(k) == 1,
                 };
-                products.submit(query, &tiles, turn)?;
+                let asked = products.ask(&query)?;
+                products.submit(query, asked, &tiles, turn)?;
             }
         }
     }

@@ -68,8 +68,8 @@ fn one_rank_is_one_machine() {
 }
 
 /// Bytes that each rank sends and receives in a factorisation, by the owners of the tiles alone: each tile of L goes
-/// once to every rank that reads it, in 16 bits where only products do.
-fn by_owners(ranks: usize, products_are_narrow: bool) -> Vec<(u64, u64)> {
+/// once to every rank that reads it, in 16 bits where only products do that are `band` tiles below the diagonal or more.
+fn by_owners(ranks: usize, band: Option<usize>) -> Vec<(u64, u64)> {
     let (owners, nt) = (BlockCyclic::of(ranks), N.div_ceil(TILE));
     let width = |i: usize| if i + 1 < nt { TILE } else { N - i * TILE };
     let mut bytes = vec![(0, 0); ranks];
@@ -79,20 +79,16 @@ fn by_owners(ranks: usize, products_are_narrow: bool) -> Vec<(u64, u64)> {
             // TRSM below the diagonal; else SYRK and products in a row and a column.
             let of_trsm = i == k && (k + 1..nt).any(|below| owners.owner(below, k) == to);
             let of_syrk = i > k && owners.owner(i, i) == to;
-            let of_row = (k + 1..i).any(|j| owners.owner(i, j) == to);
-            let of_column = i > k && (i + 1..nt).any(|below| owners.owner(below, i) == to);
-            let of_products = of_row || of_column;
+            let in_row = (k + 1..i).map(|j| (i, j));
+            let in_column = (i + 1..nt).map(|below| (below, i)).filter(|_| i > k);
+            let products = in_row.chain(in_column).filter(|&(i, j)| owners.owner(i, j) == to);
+            let (narrow, whole): (Vec<_>, Vec<_>) =
+                products.partition(|&(i, j)| band.is_some_and(|band| i - j >= band));
             // A rank that has the whole tile makes the narrow form itself.
-            let bytes_each = match products_are_narrow {
-                _ if of_trsm || of_syrk => 4,
-                narrow if of_products => {
-                    if narrow {
-                        2
-                    } else {
-                        4
-                    }
-                }
-                _ => 0,
+            let bytes_each = match (of_trsm || of_syrk || !whole.is_empty(), narrow.is_empty()) {
+                (true, _) => 4,
+                (false, false) => 2,
+                (false, true) => 0,
             };
             let sent = numbers * bytes_each;
             bytes[from].0 += sent;
@@ -108,18 +104,18 @@ fn moved(report: &Report) -> Vec<(u64, u64)> {
 
 #[test]
 fn bytes_follow_from_the_owners() {
-    for (rule, narrow) in [("fp32", false), ("hp1", true)] {
+    for (rule, band) in [("fp32", None), ("hp1", Some(0)), ("hp1:band=2", Some(2))] {
         for ranks in [2, 3, 4] {
             assert_eq!(
                 moved(&simulated(&request(rule, 0, ranks))),
-                by_owners(ranks, narrow),
+                by_owners(ranks, band),
                 "{rule}, {ranks}"
             );
         }
     }
     // With a tree the values are others' to send.
     let of = |pairs: Vec<(u64, u64)>| pairs.into_iter().map(|(_, received)| received).collect::<Vec<_>>();
-    assert_eq!(of(moved(&simulated(&request("fp32", 0, 6)))), of(by_owners(6, false)));
+    assert_eq!(of(moved(&simulated(&request("fp32", 0, 6)))), of(by_owners(6, None)));
 }
 
 /// What ranks that are threads send and receive, each value and each byte, trees included.

@@ -34,7 +34,7 @@ use codelets::{ColumnWays, Potrf, Syrk};
 pub(crate) use codelets::{Trsm, native_update};
 use copies::{Side, Source};
 use levels::Levels;
-use product::{Products, Tiles, Turn};
+use product::{Asked, Products, Tiles, Turn};
 
 /// A factorisation that has been submitted.
 #[derive(Clone, Debug)]
@@ -121,11 +121,11 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let levels = Levels::new(grid);
     let ways = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| ColumnWays::new(nt));
     let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
-    // A rank that needs a tile whole for a diagonal update makes what its products need of that: it is not to be sent both.
+    // A rank that needs a tile as diagonal updates do makes what its other products need of that: it is not to be sent both.
     // Where all need the same, the owner of the diagonal tile is not to be always the first, who sends it on to others.
     let is_same = |precision: &GemmPrecision| precision.operand_format() == squares.operand_format();
     let first = !policy.precisions().is_some_and(|all| all.iter().all(is_same));
-    let mut last = None;
+    let (mut last, mut others) = (None, Vec::new());
     for k in 0..nt {
         let below = nt - k - 1;
         s.announce_step(below * (below + 1) / 2 + below + 1);
@@ -160,19 +160,28 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
         if first {
             (k + 1..nt).try_for_each(diagonal)?;
         }
+        let query = |i, j| GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
+        let product = |products: &mut Products<'_, T, S>, (i, j): (usize, usize), asked: Asked| {
+            let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
+            // Whoever waits for the tile waits for its second copy.
+            let converted = [levels.trsm(i, k), levels.trsm(j, k)];
+            let turn = Turn { priority: levels.gemm(i, j, k), converted, last: k + 1 == j };
+            products.submit(query(i, j), asked, &tiles, turn)
+        };
         for j in k + 1..nt {
             if !first {
                 diagonal(j)?;
             }
             for i in j + 1..nt {
-                let query = GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
-                let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
-                // Whoever waits for the tile waits for its second copy.
-                let converted = [levels.trsm(i, k), levels.trsm(j, k)];
-                let turn = Turn { priority: levels.gemm(i, j, k), converted, last: k + 1 == j };
-                products.submit(query, &tiles, turn)?;
+                let asked = products.ask(&query(i, j))?;
+                if first && !asked.precision().as_ref().is_some_and(is_same) {
+                    others.push(((i, j), asked));
+                } else {
+                    product(&mut products, (i, j), asked)?;
+                }
             }
         }
+        others.drain(..).try_for_each(|(at, asked)| product(&mut products, at, asked))?;
     }
     Ok(Factorisation { last, counts, ways })
 }

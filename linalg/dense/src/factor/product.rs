@@ -76,14 +76,14 @@ pub(crate) struct Turn {
 
 /// When the precision of a product is known.
 #[derive(Clone)]
-enum Asked {
+pub(crate) enum Asked {
     Now(GemmPrecision),
     /// When its operands are finished; `||A||`.
     Late(Handle<MatrixNorm>),
 }
 
 impl Asked {
-    fn precision(&self) -> Option<GemmPrecision> {
+    pub(crate) fn precision(&self) -> Option<GemmPrecision> {
         match self {
             Asked::Now(precision) => Some(*precision),
             Asked::Late(_) => None,
@@ -127,19 +127,33 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(Products { s, policy, norm, counts, submission, op_b, together, waiting: HashMap::new() })
     }
 
-    /// Submits `C -= A op(B)`, or keeps it for a task that it is to share with those that come next on its tile.
-    pub(crate) fn submit(&mut self, query: GemmQuery, tiles: &Tiles<'_, T>, turn: Turn) -> Result<(), Error> {
+    /// Asks the policy, if it is to be asked now.
+    pub(crate) fn ask(&self, query: &GemmQuery) -> Result<Asked, Error> {
+        if let Some(norm) = &self.norm {
+            return Ok(Asked::Late(norm.clone()));
+        }
+        let precision = self.policy.choose(query)?;
+        check::<T>(precision, query)?;
+        Ok(Asked::Now(precision))
+    }
+
+    /// Submits `C -= A op(B)` in what the policy [says](Products::ask), or keeps it for a task that it is to share with those that
+    /// come next on its tile.
+    pub(crate) fn submit(
+        &mut self,
+        query: GemmQuery,
+        asked: Asked,
+        tiles: &Tiles<'_, T>,
+        turn: Turn,
+    ) -> Result<(), Error> {
         let place =
             Place { query, op_b: self.op_b, shape: tiles.shape(self.op_b), counts: Arc::clone(self.counts) };
-        let (asked, a, b) = match &self.norm {
-            Some(norm) => (Asked::Late(norm.clone()), tiles.a.tile.clone(), tiles.b.tile.clone()),
-            None => {
-                let precision = self.policy.choose(&query)?;
-                check::<T>(precision, &query)?;
+        let (a, b) = match asked {
+            Asked::Late(_) => (tiles.a.tile.clone(), tiles.b.tile.clone()),
+            Asked::Now(precision) => {
                 let copies = &self.submission.copies;
                 let a = copies.operand(self.s, &tiles.a, precision, turn.converted[0])?;
-                let b = copies.operand(self.s, &tiles.b, precision, turn.converted[1])?;
-                (Asked::Now(precision), a, b)
+                (a, copies.operand(self.s, &tiles.b, precision, turn.converted[1])?)
             }
         };
         let product = Ready { place, a, b };
