@@ -80,7 +80,6 @@ impl Moves<'_> {
         if moved.sent.contains(&Format::NATIVE) || wanted.is_some_and(|wanted| moved.sent.contains(&wanted)) {
             return;
         }
-
         match wanted {
             None => {
                 moved.sent.clear();
@@ -199,8 +198,9 @@ impl Moves<'_> {
                 written.insert(datum);
             }
         }
+        // What is announced already its tasks request in their turn, if they do not fail before.
         for ((datum, rank), form) in needs {
-            self.need(datum, form, rank, now, &[], false);
+            self.need(datum, form, rank, now, &[], true);
         }
     }
 
