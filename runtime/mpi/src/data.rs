@@ -133,8 +133,8 @@ impl State {
         self.data.get_mut(&number_of(handle)).ok_or_else(|| not_here(handle.name()))
     }
 
-    /// Where a task runs, seen from rank `me`, and its accesses. `will_be`: whether a datum that has no value yet will
-    /// have one.
+    /// Where a task runs, seen from rank `me`, and its accesses. `will_be`: whether a datum that has no value
+    /// yet will have one.
     ///
     /// # Errors
     /// [`Error::Config`] for one that would have to run on all ranks and on one; those of [`outline`].

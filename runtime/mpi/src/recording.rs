@@ -40,8 +40,8 @@ pub(crate) enum Step {
 struct Draft {
     before: BTreeMap<u64, Replicas>,
     written: BTreeMap<u64, Version>,
-    /// What other ranks' tasks have written that this one may have a replica of. Who has offered that writes it only when the replica
-    /// is freed: so it is before the next step that may wait for anything.
+    /// What other ranks' tasks have written that this one may have a replica of. Who has offered it writes it
+    /// only when the replica is freed: so it is freed before the next step that may wait for anything.
     to_free: Vec<u64>,
     steps: Vec<Step>,
 }

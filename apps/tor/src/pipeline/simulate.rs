@@ -44,8 +44,9 @@ pub struct Request<'a> {
     pub cyclic_block: usize,
     /// Tasks for which a device gathers operands beyond the running one.
     pub ahead: usize,
-    /// Machines like the platform, one rank on each: tiles are theirs as those of a run on so many ranks. On several, rules on norms are looked
-    /// up when the graphs are recorded, too: forms are sent that a run has requested.
+    /// Machines like the platform, one rank on each: tiles are theirs as those of a run on so many ranks. On
+    /// several, rules on norms are looked up when the graphs are recorded, too: the formats are sent that ranks
+    /// request in a run.
     pub nodes: usize,
 }
 
@@ -170,8 +171,8 @@ fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), Er
     let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
     let grid = |len| TileGrid::uniform(len, request.tile);
     let norms = Stretched::new(known, &grid(request.m)?, &grid(request.n)?);
-    // Conversions, tasks of several products of one precision, and messages are submitted before anything is finished: the answers
-    // are looked up ahead.
+    // Conversions, tasks of several products of one precision, and messages are submitted before anything is
+    // finished: the answers are looked up ahead.
     let ahead = request.both_copies || request.fuse_updates > 1 || request.nodes > 1;
     Ok(if ahead { (Arc::new(Foreseen { rule, norms }), None) } else { (rule, Some(norms)) })
 }

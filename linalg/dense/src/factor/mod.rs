@@ -121,8 +121,9 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let levels = Levels::new(grid);
     let ways = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| ColumnWays::new(nt));
     let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
-    // A rank that needs a tile as diagonal updates do makes what its other products need of that: it is not to be sent both.
-    // Where all need the same, the owner of the diagonal tile is not to be always the first, who sends it on to others.
+    // A rank that needs a tile as diagonal updates do makes of it what its other products need: it is not to be
+    // sent both. Where all need the same, the owner of the diagonal tile is not to be always the first, who
+    // sends it on to others.
     let is_same = |precision: &GemmPrecision| precision.operand_format() == squares.operand_format();
     let first = !policy.precisions().is_some_and(|all| all.iter().all(is_same));
     let (mut last, mut others) = (None, Vec::new());

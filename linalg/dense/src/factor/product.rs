@@ -137,8 +137,8 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(Asked::Now(precision))
     }
 
-    /// Submits `C -= A op(B)` in what the policy [says](Products::ask), or keeps it for a task that it is to share with those that
-    /// come next on its tile.
+    /// Submits `C -= A op(B)` in what the policy [says](Products::ask), or keeps it for a task that it is to
+    /// share with those that come next on its tile.
     pub(crate) fn submit(
         &mut self,
         query: GemmQuery,

@@ -127,7 +127,7 @@ fn bytes_follow_from_the_owners_and_mixed_precision_moves_fewer() {
         });
         let owners = BlockCyclic::of(ranks);
         let [whole, narrow] = [None, Some(2)].map(|narrow| bytes_of_factorisation(&grid, &owners, narrow));
-        // Its other question is the norm of the matrix, a number.
+        // Who asks late needs the norm of the matrix, too.
         let norm = 8 * (ranks as u64 - 1);
         assert_eq!(moved, [whole, narrow, narrow + norm], "{ranks} ranks");
         assert!(moved[1] < moved[0], "{moved:?}");
