@@ -133,8 +133,8 @@ impl State {
         self.data.get_mut(&number_of(handle)).ok_or_else(|| not_here(handle.name()))
     }
 
-    /// Where a task runs, seen from rank `me`, and its accesses. `will_be`: whether a datum that has no value
-    /// yet will have one.
+    /// Where a task runs, seen from rank `me`, and its accesses. `will_be_written`: whether a datum that
+    /// has no value yet will have one.
     ///
     /// # Errors
     /// [`Error::Config`] for one that would have to run on all ranks and on one; those of [`outline`].
@@ -143,7 +143,7 @@ impl State {
         me: usize,
         (name, body): (&'static str, &B),
         accesses: &mut Vec<Named>,
-        will_be: impl Fn(u64) -> bool,
+        will_be_written: impl Fn(u64) -> bool,
     ) -> Result<Place, Error> {
         let (mut hash, mut first, mut is_source, mut stays) = (0, None, false, false);
         let (mut of_writes, mut of_reads, mut everywhere, mut writes_datum) = (None, None, false, false);
@@ -162,7 +162,7 @@ impl State {
                 is_source |= datum.location == me;
                 stays |= !datum.travels;
             }
-            Ok(datum.written || will_be(access.handle))
+            Ok(datum.written || will_be_written(access.handle))
         };
         outline(name, body, see, accesses)?;
         if everywhere && writes_datum {

@@ -92,8 +92,8 @@ impl Placement for Placing {
         self.progress.check()?;
         let (me, draft, state) = (self.progress.rank, &mut *self.draft.lock(), &mut *self.state.lock());
         let mut accesses = std::mem::take(&mut state.accesses);
-        let will_be = |handle| draft.written.contains_key(&handle);
-        let place = state.place(me, (task.name, task.body), &mut accesses, will_be)?;
+        let will_be_written = |handle| draft.written.contains_key(&handle);
+        let place = state.place(me, (task.name, task.body), &mut accesses, will_be_written)?;
         for access in accesses.iter().filter(|access| access.mode.reads()) {
             let Some(datum) = state.data.get(&access.handle) else { continue };
             for rank in place.ranks(self.progress.ranks) {

@@ -125,7 +125,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     // sent both. Where all need the same, the owner of the diagonal tile is not to be always the first, who
     // sends it on to others.
     let is_same = |precision: &GemmPrecision| precision.operand_format() == squares.operand_format();
-    let first = !policy.precisions().is_some_and(|all| all.iter().all(is_same));
+    let mixed = !policy.precisions().is_some_and(|all| all.iter().all(is_same));
     let (mut last, mut others) = (None, Vec::new());
     for k in 0..nt {
         let below = nt - k - 1;
@@ -158,7 +158,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
             s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
             Ok(())
         };
-        if first {
+        if mixed {
             (k + 1..nt).try_for_each(diagonal)?;
         }
         let query = |i, j| GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
@@ -170,12 +170,12 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
             products.submit(query(i, j), asked, &tiles, turn)
         };
         for j in k + 1..nt {
-            if !first {
+            if !mixed {
                 diagonal(j)?;
             }
             for i in j + 1..nt {
                 let asked = products.ask(&query(i, j))?;
-                if first && !asked.precision().as_ref().is_some_and(is_same) {
+                if mixed && !asked.precision().as_ref().is_some_and(is_same) {
                     others.push(((i, j), asked));
                 } else {
                     product(&mut products, (i, j), asked)?;

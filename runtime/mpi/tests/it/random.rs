@@ -8,7 +8,7 @@ use crate::programs::graphs::{Case, run};
 use crate::programs::late::a_rank_that_has_ended_sends_what_is_requested;
 use crate::programs::moves::bytes_of;
 
-/// Ranks with such runtimes.
+/// Ranks whose runtimes are built so.
 fn run_ranks(
     ranks: usize,
     builder: impl Fn() -> RuntimeBuilder + Sync,
@@ -25,7 +25,7 @@ fn run_ranks(
     })
 }
 
-/// Their runtimes have a device with memory of its own.
+/// Ranks whose runtimes have a device with memory of its own.
 fn run_on_devices(ranks: usize, program: impl Fn(&Cluster) -> Traffic + Sync) -> Vec<Traffic> {
     run_ranks(ranks, || Runtime::builder().workers(1).device(Emulated::new(1 << 16)), program)
 }
@@ -53,7 +53,7 @@ fn ranks_with_devices_send_after_their_end_what_is_requested() {
 
 /// Submitting threads wait all the time, each for tasks of its own.
 #[test]
-fn ranks_with_room_for_few_tasks_do_not_block_one_another() {
+fn ranks_with_small_windows_do_not_block_one_another() {
     for seed in 3_000_000..3_000_000 + amount(60) as u64 {
         let case = Case::new(seed);
         let window = 1 + seed as usize % 4;
