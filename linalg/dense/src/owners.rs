@@ -64,6 +64,12 @@ impl Policy for Owners {
         Wake::Worker(worker)
     }
 
+    fn sort_again(&self) {
+        for queue in &self.queues {
+            queue.lock().unwrap_or_else(PoisonError::into_inner).sort_again();
+        }
+    }
+
     fn pop(&self, _view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         self.queues[worker].lock().unwrap_or_else(PoisonError::into_inner).pop()
     }

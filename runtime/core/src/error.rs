@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use zellige_trace::BoundsError;
@@ -338,11 +339,25 @@ pub struct DeviceError {
     pub reason: String,
 }
 
-/// The text of a panic's payload.
-pub fn panic_message(payload: &(dyn Any + Send)) -> String {
-    payload
+/// Runs code that may panic.
+///
+/// # Errors
+/// The text of the panic. Its payload is dropped here, so that a destructor that panics ends nothing else.
+#[inline]
+pub fn caught<R>(code: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(message_of)
+}
+
+#[cold]
+fn message_of(payload: Box<dyn Any + Send>) -> String {
+    let message = payload
         .downcast_ref::<&str>()
         .map(|s| (*s).to_string())
         .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
+        .unwrap_or_else(|| "a panic without a message".into());
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        // Its destructor may panic once more, and so on.
+        std::mem::forget(second);
+    }
+    message
 }

@@ -8,7 +8,7 @@ use crate::engine::graph::Graph;
 use crate::runtime::Runtime;
 
 pub use crate::engine::transfer::plan::Times;
-pub use crate::error::panic_message;
+pub use crate::error::caught;
 pub use crate::mutant::mutant;
 pub use crate::operand::{Accesses, Formats, Metas, Wanted};
 pub use crate::sched::by_name as policy_by_name;

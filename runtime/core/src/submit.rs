@@ -433,7 +433,8 @@ impl<S, B> fmt::Debug for CodeletBuilder<'_, S, B> {
 }
 
 impl<S: Submit, B: Body + 'static> CodeletBuilder<'_, S, B> {
-    /// Among ready tasks, higher comes first (where the policy looks at priorities). Default 0.
+    /// Among ready tasks, higher comes first (where the policy looks at priorities). Default 0. Tasks that a
+    /// body has submitted have at least its priority while it waits.
     pub fn priority(mut self, priority: i32) -> Self {
         self.spec.options.priority = priority;
         self

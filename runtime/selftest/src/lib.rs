@@ -38,7 +38,6 @@ pub use accelerator::Accelerator;
 pub use kernels::{SOURCE, run_on_host};
 pub use report::{FuzzCounts, FuzzFailure, FuzzReport};
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,7 +45,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zellige_gpu::Driver;
-use zellige_runtime::internal::panic_message;
+use zellige_runtime::internal::caught;
 
 use case::Case;
 use run::Ran;
@@ -146,16 +145,14 @@ impl Fuzz {
         let (stalled, stall) = channel();
         let (mine, gpus, patience) = (Arc::clone(&case), self.gpus.clone(), self.patience);
         let run = move || {
-            let ran = catch_unwind(AssertUnwindSafe(|| {
+            let ran = caught(|| {
                 let expected = oracle::expect(&mine);
                 run::run(&mine, &expected, gpus, patience, move |text| {
                     // Nobody listens once the case has been given up.
                     let _ = stalled.send(text);
                 })
-            }));
-            let _ = done.send(
-                ran.unwrap_or_else(|panic| Ran::failed(format!("a panic: {}", panic_message(&*panic)))),
-            );
+            });
+            let _ = done.send(ran.unwrap_or_else(|message| Ran::failed(format!("a panic: {message}"))));
         };
         if let Err(error) = thread::Builder::new().name("zellige-fuzz".into()).spawn(run) {
             return (case, Ran::failed(format!("no thread for the case: {error}")));

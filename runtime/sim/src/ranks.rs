@@ -283,6 +283,10 @@ impl Policy for Networked {
         }
     }
 
+    fn sort_again(&self) {
+        self.inner.sort_again();
+    }
+
     fn home(&self, view: &SchedView<'_>, codelet: &str, info: &TaskInfo) -> Option<usize> {
         if matches!(codelet, SEND | RECEIVE) { None } else { self.inner.home(view, codelet, info) }
     }

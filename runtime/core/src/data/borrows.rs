@@ -313,8 +313,8 @@ mod tests {
         let rt = Runtime::builder().workers(1).build().unwrap();
         let handle = rt.register(vec![1.0f64; 4]).named("x");
         let _wrong = granted(handle.core().cell.view(Kind::Exclusive, handle.core().base(), by("other", 77)));
-        let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rt.read(&handle).map(drop)));
-        let said = crate::error::panic_message(&*read.expect_err("a wrong grant that nobody saw"));
+        let read = crate::error::caught(|| rt.read(&handle).map(drop));
+        let said = read.expect_err("a wrong grant that nobody saw");
         assert!(said.contains("a shared view of x, version 1, while other[1, 2] (task 77)"), "{said}");
     }
 }

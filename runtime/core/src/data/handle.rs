@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -17,7 +16,7 @@ use super::{Data, Meta};
 use crate::deps::AccessRights;
 use crate::engine::ReadyTask;
 use crate::engine::{Job, Shared, is_alive};
-use crate::error::{Cause, Failure, panic_message};
+use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::sync;
@@ -298,16 +297,16 @@ impl<D: Data> HandleCore<D> {
     fn add_partials(&self, value: &mut D) {
         let partials = std::mem::take(&mut *self.partials.lock());
         let reduction = self.reduction.get().expect("checked when the tasks were submitted");
-        let combined = catch_unwind(AssertUnwindSafe(|| {
+        let combined = caught(|| {
             for partial in partials.into_iter().flatten() {
                 (reduction.combine)(value, &partial);
                 if crate::mutant::mutant(9) {
                     (reduction.combine)(value, &partial);
                 }
             }
-        }));
-        if let Err(panic) = combined {
-            let cause = Cause::Panic(panic_message(&*panic));
+        });
+        if let Err(message) = combined {
+            let cause = Cause::Panic(message);
             let operands = vec![self.base.name()];
             self.base.poison(&Arc::new(Failure { task: "combining a reduction".into(), operands, cause }));
         }

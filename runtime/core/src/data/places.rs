@@ -3,7 +3,6 @@
 //! The memory manager numbers the places and says who may use which; this is only the table from numbers to
 //! values.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crossbeam_queue::SegQueue;
@@ -16,7 +15,7 @@ use super::{Data, HandleCore, Meta};
 use crate::data::{Carrier, DeviceValue, Known, Seen};
 use crate::device::{DeviceMemory, StreamError};
 use crate::error::DeviceError;
-use crate::error::{TaskError, panic_message};
+use crate::error::{TaskError, caught};
 use crate::format::Format;
 use crate::memory::{BufferId, Datum, Ticket};
 use crate::operand::Pending;
@@ -237,9 +236,8 @@ impl<D: Data> HandleCore<D> {
 
     /// Runs the data type's own code.
     fn guarded<R>(&self, code: impl FnOnce() -> Result<R, CarryError>) -> Result<R, CarryError> {
-        catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| {
-            Err(format!("moving {} panicked: {}", self.base.name(), panic_message(&*panic)).into())
-        })
+        caught(code)
+            .unwrap_or_else(|message| Err(format!("moving {} panicked: {message}", self.base.name()).into()))
     }
 
     fn copy(&self, value: &D, to: Format) -> Result<D, CarryError> {

@@ -1,12 +1,11 @@
 //! One version of a value in other formats: made from it here, or brought from another process that has it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::{AnyHandle, Data, Handle, HandleCore, Meta};
 use crate::engine::{ReadyTask, Shared};
-use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::task::{Busy, Refusal, Resource};
 
@@ -111,10 +110,8 @@ impl<D: Data> HandleCore<D> {
             replicas.forms.push((to, Replica::InFlight(Vec::new())));
             self.base.has_replicas.store(true, Ordering::Relaxed);
         }
-        let made = catch_unwind(AssertUnwindSafe(|| master.convert(to)))
-            .map_err(|panic| {
-                format!("converting {} to {to:?} panicked: {}", self.base.name(), panic_message(&*panic))
-            })
+        let made = caught(|| master.convert(to))
+            .map_err(|message| format!("converting {} to {to:?} panicked: {message}", self.base.name()))
             .and_then(|made| made.ok_or_else(|| self.no_conversion(master.meta().format, to)))
             .map(Arc::new);
         let forms = &mut self.replicas.lock().forms;

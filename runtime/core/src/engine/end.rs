@@ -1,6 +1,5 @@
 //! The end of a task, whoever ran it: its successors are counted down, waiting threads are woken.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +10,7 @@ use super::Shared;
 use super::job::{Job, Work};
 use crate::engine::ReadyTask;
 use crate::engine::ReplaySlot;
-use crate::error::{Cause, Failure};
+use crate::error::{Cause, Failure, caught};
 use crate::operand::Accesses;
 use crate::task::{Group, Role, Successor, Task};
 
@@ -61,9 +60,8 @@ impl Shared {
             transfers.has_used(task, self.home_of(&task.header));
         }
         // Dropping the body drops user values: a panic there must not take the worker along.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {
-            tracing::error!(task = task.header.title(), "dropping a task's body panicked");
-            drop(panic);
+        if let Err(message) = caught(|| task.body.clear()) {
+            tracing::error!(task = task.header.title(), message, "dropping a task's body panicked");
         }
         if task.complete(|successor| self.release(successor, worker, |task| ready.push(task))) {
             self.wake_waiters_of(&task.ticket);

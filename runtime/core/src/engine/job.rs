@@ -21,6 +21,8 @@ pub(crate) trait Job: Sized {
     fn header(&self) -> &Header;
     /// The task's number; a replay's differs from its recording's.
     fn id(&self) -> u64;
+    /// Its priority, or the one that it has inherited where this is higher.
+    fn priority(&self) -> i32;
     fn body(&self) -> &dyn Body;
     /// The handles that stand in for those of the body.
     fn bound(&self) -> Option<Bound<'_>>;
@@ -164,6 +166,10 @@ impl Job for Arc<Task> {
         self.header.id
     }
 
+    fn priority(&self) -> i32 {
+        self.header.priority()
+    }
+
     fn body(&self) -> &dyn Body {
         &self.body
     }
@@ -233,6 +239,10 @@ impl Job for Work {
 
     fn id(&self) -> u64 {
         each!(self, job => job.id())
+    }
+
+    fn priority(&self) -> i32 {
+        each!(self, job => Job::priority(job))
     }
 
     fn body(&self) -> &dyn Body {

@@ -107,6 +107,10 @@ pub trait Policy: Send + Sync + 'static {
         None
     }
 
+    /// Sorts what is queued by [priority](ReadyTask::priority) again: a body began to wait for tasks of lower
+    /// priority than its own, which they have inherited. A policy that does not look at priorities ignores this.
+    fn sort_again(&self) {}
+
     /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
     fn follows(&self) -> bool {
         false

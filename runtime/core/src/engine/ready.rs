@@ -38,12 +38,10 @@ impl ReadyTask {
         &self.0
     }
 
-    /// Higher comes first.
+    /// Its priority; a higher one comes first. A task that a body has submitted has at least that body's
+    /// priority while the body waits, so the answer may [change](super::sched::Policy::sort_again).
     pub fn priority(&self) -> i32 {
-        match &*self.0 {
-            Work::Task(task) => task.header.priority,
-            Work::Replay(task) => task.priority(),
-        }
+        self.0.priority()
     }
 
     /// The codelet's name.

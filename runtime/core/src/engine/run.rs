@@ -69,7 +69,7 @@ impl Shared {
                 Ran::Failed(failure)
             }
             None => {
-                let _entered = enter(job.stands_for());
+                let _entered = enter(job.stands_for(), job.priority());
                 job.body().run(&mut env)
             }
         };
@@ -193,7 +193,8 @@ impl Shared {
             Vec::new()
         } else {
             let _in_batch = in_batch(self);
-            let _entered: Vec<_> = running().map(|((work, _), _)| enter(work.stands_for())).collect();
+            let _entered: Vec<_> =
+                running().map(|((work, _), _)| enter(work.stands_for(), work.priority())).collect();
             run(&members, &mut Site { shared: self, worker, local })
         }
         .into_iter();

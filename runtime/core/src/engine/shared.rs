@@ -1,7 +1,6 @@
 //! What all threads of one runtime share.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -20,7 +19,7 @@ use crate::device::Events;
 use crate::engine::graph::DeviceGraphs;
 use crate::engine::transfer::TransferDriver;
 use crate::engine::{PerNode, Policy, ReadyTask, SchedView, Wake, World};
-use crate::error::{Cause, Error, Failure, panic_message};
+use crate::error::{Cause, Error, Failure, caught};
 use crate::subnormals::Subnormals;
 use crate::task::{Asked, Body, DeviceInfo, Header};
 use crate::topology::CoreInfo;
@@ -359,8 +358,7 @@ impl Shared {
             recorder.task_ready();
         }
         task.work().enters(Stage::Queued);
-        let pushed =
-            catch_unwind(AssertUnwindSafe(|| self.policy.push(&SchedView::new(&**self), task, from)));
+        let pushed = caught(|| self.policy.push(&SchedView::new(&**self), task, from));
         if super::end::is_any_lost() {
             // The policy dropped a task: a worker has to look.
             self.sleep.notify_any();
@@ -369,8 +367,8 @@ impl Shared {
             // What the policy wants to have prefetched.
             self.drain();
         }
-        pushed.unwrap_or_else(|panic| {
-            self.breaks(panic_message(&*panic));
+        pushed.unwrap_or_else(|message| {
+            self.breaks(message);
             Wake::Any
         })
     }

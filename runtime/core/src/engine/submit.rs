@@ -304,7 +304,7 @@ impl Shared {
     ) -> Result<(), Error> {
         let tally = task.header.tally.as_ref();
         if let Some(tally) = tally {
-            tally.add();
+            tally.add(task.header.priority);
         }
         let mut finished = Finished::new();
         let linked = self.link_to_chains(&task, after, retired, &mut finished);

@@ -1,11 +1,10 @@
 //! Values that a body has been granted: they are kept alive, and their views counted, until it ends.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::data::{Data, HandleCore, Kind, Lent, Meta, ValueCell, View};
-use crate::error::panic_message;
+use crate::error::caught;
 use crate::format::Format;
 use crate::task::{Env, Refusal};
 
@@ -132,9 +131,8 @@ pub(super) fn guarded<D: Data, R>(
     what: &str,
     code: impl FnOnce() -> R,
 ) -> Result<R, Refusal> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
-        Refusal::Failed(format!("{what} {} panicked: {}", core.base.name(), panic_message(&*panic)).into())
-    })
+    caught(code)
+        .map_err(|message| Refusal::Failed(format!("{what} {} panicked: {message}", core.base.name()).into()))
 }
 
 /// Takes exclusive hold of a value that must exist, in `format`.

@@ -160,6 +160,10 @@ impl Policy for Heteroprio {
         wake
     }
 
+    fn sort_again(&self) {
+        self.buckets.lock().iter_mut().for_each(|bucket| bucket.tasks.sort_again());
+    }
+
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         let may = |task: &ReadyTask| match self.open.kinds(view).can_run(view, task, worker) {
             true => Verdict::Take,

@@ -51,6 +51,10 @@ impl Policy for Lws {
         wake
     }
 
+    fn sort_again(&self) {
+        self.queues.iter().for_each(|queue| queue.sort_again());
+    }
+
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         let kinds = self.open.kinds(view);
         let pop = |queue: usize| self.queues[queue].pop_by(|tasks| kinds.pop(view, tasks, worker));

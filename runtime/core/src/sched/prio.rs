@@ -25,6 +25,10 @@ impl Policy for Prio {
         wake
     }
 
+    fn sort_again(&self) {
+        self.queue.lock().sort_again();
+    }
+
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         self.open.kinds(view).pop(view, &mut self.queue.lock(), worker)
     }

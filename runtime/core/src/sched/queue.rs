@@ -159,19 +159,40 @@ impl TaskQueue {
         task
     }
 
-    /// Takes the newest task that is `mine`, where that is one of the last few.
+    /// Takes the newest task that is `mine`, where that is one of the last few: of priority 0, else of the
+    /// highest ones.
     pub(super) fn pop_newest(&mut self, mine: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
-        let last = self.plain.len();
-        let at = (last.saturating_sub(LOOKED_AT)..last).rev().find(|&at| mine(&self.plain[at]));
-        if let Some(at) = at {
+        let newest = |list: &VecDeque<ReadyTask>, looks: usize| {
+            let last = list.len();
+            (last.saturating_sub(looks)..last).rev().find(|&at| mine(&list[at]))
+        };
+        if let Some(at) = newest(&self.plain, LOOKED_AT) {
             return Some(self.take(0, at));
         }
-        if self.others_len == 0 || self.others_len > LOOKED_AT {
-            return None;
+        let mut looks = LOOKED_AT;
+        for (&priority, list) in self.others.iter().rev() {
+            if let Some(at) = newest(list, looks) {
+                return Some(self.take(priority, at));
+            }
+            looks = looks.saturating_sub(list.len());
+            if looks == 0 {
+                break;
+            }
         }
-        let others = self.tasks().filter(|(priority, _, task)| *priority != 0 && mine(task));
-        let (priority, at, _) = others.max_by_key(|(_, _, task)| task.id())?;
-        Some(self.take(priority, at))
+        None
+    }
+
+    /// Puts tasks whose priority has changed where they belong, behind those that have been there.
+    pub fn sort_again(&mut self) {
+        if self.tasks().all(|(priority, _, task)| task.priority() == priority) {
+            return;
+        }
+        let TaskQueue { plain, others, .. } = std::mem::take(self);
+        let lists = others.into_iter().rev().chain(std::iter::once((0, plain)));
+        let (stay, change): (Vec<_>, Vec<_>) = lists
+            .flat_map(|(priority, list)| list.into_iter().map(move |task| (priority, task)))
+            .partition(|(priority, task)| task.priority() == *priority);
+        stay.into_iter().chain(change).for_each(|(_, task)| self.push(task));
     }
 
     /// The priority of the task that comes next.
@@ -224,6 +245,12 @@ impl SharedQueue {
 
     fn has_changed(&self, tasks: &TaskQueue) {
         self.first.store(tasks.priority().map_or(EMPTY, i64::from), atomic::Ordering::Relaxed);
+    }
+
+    pub(super) fn sort_again(&self) {
+        let mut tasks = self.tasks.lock();
+        tasks.sort_again();
+        self.has_changed(&tasks);
     }
 
     pub(super) fn is_empty(&self) -> bool {

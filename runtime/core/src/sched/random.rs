@@ -83,6 +83,10 @@ impl Policy for Random {
         Wake::Worker(worker)
     }
 
+    fn sort_again(&self) {
+        self.queues.iter().for_each(|queue| queue.sort_again());
+    }
+
     fn pop(&self, _view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         self.queues[worker].pop_by(TaskQueue::pop)
     }

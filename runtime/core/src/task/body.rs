@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -13,7 +12,7 @@ use super::{
 };
 use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
 use crate::device::Stream;
-use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::operand::Pending;
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
@@ -291,21 +290,20 @@ impl<C: Codelet> TypedBody<C> {
         operands: &'e C::Operands,
         env: &mut Env<'e>,
     ) -> Result<Choice, Refusal> {
-        let guarded = |panic: Box<dyn std::any::Any + Send>| {
-            Refusal::Failed(format!("the deferred selection panicked: {}", panic_message(&*panic)).into())
-        };
+        let panicked =
+            |message: String| Refusal::Failed(format!("the deferred selection panicked: {message}").into());
         if let Some(placement) = env.placement() {
             env.is_called(placement.choice.label, operands);
             return Ok(placement.choice);
         }
-        if !catch_unwind(AssertUnwindSafe(|| codelet.selects())).map_err(guarded)? {
+        if !caught(|| codelet.selects()).map_err(panicked)? {
             env.is_called("", operands);
             return Ok(Choice::default());
         }
         let mut metas = Metas::new();
         operands.metas(env, &mut metas)?;
         env.rewind();
-        let choice = catch_unwind(AssertUnwindSafe(|| codelet.select(&metas))).map_err(guarded)?;
+        let choice = caught(|| codelet.select(&metas)).map_err(panicked)?;
         env.is_called(choice.label, operands);
         Ok(choice)
     }
@@ -410,7 +408,7 @@ fn request_all<O: Operands>(operands: &O, env: &mut Env<'_>, choice: &Choice) {
 }
 
 fn can_execute_with<C: Codelet>(codelet: &C, implementation: usize, device: &DeviceInfo<'_>) -> bool {
-    catch_unwind(AssertUnwindSafe(|| codelet.can_execute_with(implementation, device))).unwrap_or(false)
+    caught(|| codelet.can_execute_with(implementation, device)).unwrap_or(false)
 }
 
 impl<C: Codelet> Body for TypedBody<C> {
@@ -439,13 +437,12 @@ impl<C: Codelet> Body for TypedBody<C> {
     }
 
     fn selects(&self) -> bool {
-        self.payload()
-            .is_some_and(|(codelet, _)| catch_unwind(AssertUnwindSafe(|| codelet.selects())).unwrap_or(true))
+        self.payload().is_some_and(|(codelet, _)| caught(|| codelet.selects()).unwrap_or(true))
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
         let Some((codelet, _)) = self.payload() else { return false };
-        let can = catch_unwind(AssertUnwindSafe(|| codelet.can_execute(device))).unwrap_or(false);
+        let can = caught(|| codelet.can_execute(device)).unwrap_or(false);
         let implementations = C::IMPLEMENTATIONS.len();
         can && (implementations < 2 || (0..implementations).any(|i| can_execute_with(codelet, i, device)))
     }

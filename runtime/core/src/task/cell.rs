@@ -21,6 +21,7 @@ pub(crate) struct Header {
     /// The runtime it was submitted to.
     pub(crate) runtime: u32,
     pub(crate) name: &'static str,
+    /// As it was submitted; see [`priority`](Header::priority).
     pub(crate) priority: i32,
     pub(crate) info: TaskInfo,
     /// Where the task may run, if not anywhere.
@@ -34,6 +35,12 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Its priority, or that of the body which waits for it where this is higher.
+    #[inline]
+    pub(crate) fn priority(&self) -> i32 {
+        self.tally.as_ref().map_or(self.priority, |tally| tally.inherited().max(self.priority))
+    }
+
     /// Name and coordinates, as errors and traces print them.
     pub(crate) fn title(&self) -> String {
         match self.info.coords {

@@ -1,6 +1,5 @@
 //! The surroundings in which a task runs, and what a worker measures of it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, ValueCell, View
 use crate::device::Stream;
 use crate::engine::ReadyTask;
 use crate::engine::Shared;
-use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::memory::BufferId;
 use crate::operand::Operands;
@@ -373,7 +372,7 @@ impl<'e> Env<'e> {
         let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call, stream);
         let range = stream.and_then(|stream| Range::begin(stream, self.header, self.label()));
         let mode = self.shared.subnormals(call.subnormals).enter();
-        let result = catch_unwind(AssertUnwindSafe(|| body(&mut cx)));
+        let result = caught(|| body(&mut cx));
         drop((mode, range));
         if stream.is_some() {
             self.pending = cx.into_pending();
@@ -386,7 +385,7 @@ impl<'e> Env<'e> {
         match result {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Cause::Error(Arc::from(error))),
-            Err(panic) => Err(Cause::Panic(panic_message(&*panic))),
+            Err(message) => Err(Cause::Panic(message)),
         }
     }
 

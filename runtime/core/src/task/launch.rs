@@ -1,6 +1,5 @@
 //! Several tasks in one call of their codelet's function for a device.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +7,7 @@ use super::batch::{Fate, Site, typed};
 use super::{
     Body, Call, Codelet, DeviceMember, Ended, Launched, Member, Placement, Ran, Range, TaskContext, TypedBody,
 };
-use crate::error::{Cause, TaskError, panic_message};
+use crate::error::{Cause, TaskError, caught};
 use crate::operand::Operands;
 use crate::operand::Pending;
 
@@ -81,13 +80,13 @@ fn call<C: Codelet>(
     let batch = batch.collect();
     let range = Range::begin(launched_on, first, first.known_as(choice.label).label);
     let mode = site.shared.subnormals(call.subnormals).enter();
-    let results = catch_unwind(AssertUnwindSafe(|| match together {
+    let results = caught(|| match together {
         Some(together) => together(batch),
         // Another architecture has a function for several.
         None => {
             batch.into_iter().map(|DeviceMember { codelet, views, cx }| one(codelet, views, cx)).collect()
         }
-    }));
+    });
     drop((mode, range));
     let cause = |error: TaskError| Cause::Error(Arc::from(error));
     let mut results = results.map(Vec::into_iter);
@@ -96,7 +95,7 @@ fn call<C: Codelet>(
             Ok(results) => {
                 results.next().unwrap_or_else(|| Err("its batch has no result for it".into())).map_err(cause)
             }
-            Err(panic) => Err(Cause::Panic(panic_message(&**panic))),
+            Err(message) => Err(Cause::Panic(message.clone())),
         };
         (result, cx.into_pending())
     };

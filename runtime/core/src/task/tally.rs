@@ -1,16 +1,19 @@
 //! Counting tasks that are waited for together.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::Shared;
 use crate::error::Failure;
 
 /// Counts tasks that have not completed: those of a group, or those that a body has submitted.
-#[derive(Default)]
 pub(crate) struct Tally {
     open: AtomicUsize,
     failure: OnceLock<Arc<Failure>>,
+    /// Lowest priority of the tasks that have been added since the last [`raise`](Tally::raise).
+    lowest: AtomicI32,
+    /// Priority of the body that waits for the tasks; `i32::MIN` while none does.
+    waiter: AtomicI32,
     /// Of the body in which a group was made: its tasks are that body's, too.
     outer: Option<Arc<Tally>>,
 }
@@ -18,7 +21,13 @@ pub(crate) struct Tally {
 impl Tally {
     /// Of a group that is made in a body with this tally, or in none.
     pub(crate) fn within(outer: Option<Arc<Tally>>) -> Arc<Self> {
-        Arc::new(Tally { outer, ..Tally::default() })
+        Arc::new(Tally {
+            open: AtomicUsize::new(0),
+            failure: OnceLock::new(),
+            lowest: AtomicI32::new(i32::MAX),
+            waiter: AtomicI32::new(i32::MIN),
+            outer,
+        })
     }
 
     /// True if what it counts `other` counts, too.
@@ -27,12 +36,32 @@ impl Tally {
             || self.outer.as_ref().is_some_and(|outer| outer.counts_in(other))
     }
 
-    /// A task is submitted.
-    pub(crate) fn add(&self) {
+    /// A task of this priority is submitted.
+    pub(crate) fn add(&self, priority: i32) {
         self.open.fetch_add(1, Ordering::Relaxed);
-        if let Some(outer) = &self.outer {
-            outer.add();
+        if priority < self.lowest.load(Ordering::Relaxed) {
+            self.lowest.fetch_min(priority, Ordering::Relaxed);
         }
+        if let Some(outer) = &self.outer {
+            outer.add(priority);
+        }
+    }
+
+    /// A body of this priority waits: the tasks inherit it. True if one of them has a lower priority.
+    pub(crate) fn raise(&self, priority: i32) -> bool {
+        self.waiter.store(priority, Ordering::Relaxed);
+        self.lowest.swap(i32::MAX, Ordering::Relaxed) < priority
+    }
+
+    /// The body waits no longer.
+    pub(crate) fn end_raise(&self) {
+        self.waiter.store(i32::MIN, Ordering::Relaxed);
+    }
+
+    /// Priority that each of the tasks has at least; `i32::MIN` while no body waits for them.
+    pub(crate) fn inherited(&self) -> i32 {
+        let outer = self.outer.as_ref().map_or(i32::MIN, |outer| outer.inherited());
+        self.waiter.load(Ordering::Relaxed).max(outer)
     }
 
     /// One has completed, or was refused after all.

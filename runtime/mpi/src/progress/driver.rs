@@ -1,10 +1,9 @@
 //! The thread that moves messages.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zellige_runtime::internal::panic_message;
+use zellige_runtime::internal::caught;
 
 use super::Progress;
 use crate::error::ClusterError;
@@ -37,11 +36,11 @@ impl<T: Transport> Driver<T> {
     /// Moves messages until the rank ends.
     pub(crate) fn run(mut self) {
         let progress = Arc::clone(&self.progress);
-        let why = match catch_unwind(AssertUnwindSafe(|| self.drive())) {
+        let why = match caught(|| self.drive()) {
             // Ranks that cannot go on together may not end together either.
             Ok(Ok(())) => return self.transport.close(progress.check().is_err().then_some(ANSWER)),
             Ok(Err(error)) => error.0,
-            Err(panic) => format!("the progress thread panicked: {}", panic_message(&*panic)),
+            Err(message) => format!("the progress thread panicked: {message}"),
         };
         progress.breaks(ClusterError::Transport { why });
     }

@@ -379,10 +379,6 @@ impl ReplayTask {
         }
     }
 
-    pub(crate) fn priority(&self) -> i32 {
-        self.of_run().graph.0.priorities.get(self.at()).copied().unwrap_or_default()
-    }
-
     /// True if it may not run everywhere.
     pub(crate) fn is_restricted(&self) -> bool {
         self.of_run().graph.0.restricted && self.header().only.is_some()
@@ -491,6 +487,10 @@ impl Job for ReplayTask {
 
     fn id(&self) -> u64 {
         self.of_run().first_id + self.at() as u64
+    }
+
+    fn priority(&self) -> i32 {
+        self.of_run().graph.0.priorities.get(self.at()).copied().unwrap_or_default()
     }
 
     fn body(&self) -> &dyn Body {

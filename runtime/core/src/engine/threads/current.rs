@@ -15,6 +15,8 @@ struct Frame {
     /// Its task; of a replay, the one that stands for the whole: whoever waits for that one waits for the
     /// waiter.
     task: *const Arc<Task>,
+    /// Its priority when it began.
+    priority: i32,
     /// Counts the tasks that the body has submitted, if it has.
     tally: Option<Arc<Tally>>,
 }
@@ -79,9 +81,11 @@ pub(in crate::engine) fn worker_of(shared: &Shared) -> Option<usize> {
     WORKER.get().filter(|(id, _)| *id == shared.id).map(|(_, index)| index)
 }
 
-/// Notes that this thread runs the body of `task`, until the guard is dropped.
-pub(crate) fn enter(task: &Arc<Task>) -> Entered<'_> {
-    RUNNING.with_borrow_mut(|running| running.push(Frame { task: std::ptr::from_ref(task), tally: None }));
+/// Notes that this thread runs a body of this priority, until the guard is dropped. `task`: the body's, or
+/// the one that stands for the whole replay.
+pub(crate) fn enter(task: &Arc<Task>, priority: i32) -> Entered<'_> {
+    let frame = Frame { task: std::ptr::from_ref(task), priority, tally: None };
+    RUNNING.with_borrow_mut(|running| running.push(frame));
     Entered(PhantomData)
 }
 
@@ -123,6 +127,17 @@ fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> 
 /// What counts the tasks that the innermost body of this thread submits; `None` outside of any body.
 pub(in crate::engine) fn tally(shared: &Shared) -> Option<Arc<Tally>> {
     with_tally(shared, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
+}
+
+/// The priority of the innermost body of this thread, or the one that it has inherited where this is higher.
+pub(super) fn priority(shared: &Shared) -> Option<i32> {
+    RUNNING.with_borrow(|running| {
+        let frame = running.last()?;
+        // SAFETY: as in `each_running`: `Entered` borrows the task.
+        let header = unsafe { &(&*frame.task).header };
+        let inherited = header.tally.as_ref().map_or(i32::MIN, |tally| tally.inherited());
+        (header.runtime == shared.id).then_some(inherited.max(frame.priority))
+    })
 }
 
 /// The same, if the body has submitted any.

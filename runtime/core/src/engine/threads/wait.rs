@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use smallvec::SmallVec;
+
 use super::blocked::{Blocked, Manner, Target};
 use super::current;
 use super::worker::STACK;
@@ -12,6 +14,15 @@ use crate::engine::{ReadyTask, SchedView};
 use crate::engine::{Shared, Work};
 use crate::error::{Cause, Error, Failure};
 use crate::task::{Tally, Task, TaskRef, WorkerLocal};
+
+/// Counts of tasks that have inherited the priority of a body, until this is dropped.
+struct Inherited(SmallVec<[Arc<Tally>; 2]>);
+
+impl Drop for Inherited {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|tally| tally.end_raise());
+    }
+}
 
 /// What a waiting body that acts as a worker came to.
 enum Look {
@@ -155,7 +166,10 @@ impl Shared {
             return self.act_for(events, target, done);
         }
         match current::worker_of(self) {
-            Some(worker) => self.wait_in_body(worker, target, manner, &done),
+            Some(worker) => {
+                let _inherited = self.inherit(target);
+                self.wait_in_body(worker, target, manner, &done)
+            }
             None => self.wait_outside(target, manner, &done),
         }
     }
@@ -166,6 +180,22 @@ impl Shared {
             Some(what) => Err(Error::SelfWait { what: what.into() }),
             None => Ok(()),
         }
+    }
+
+    /// While the calling body waits, the tasks that it has submitted and those of the group for which it waits
+    /// have its priority at least. Otherwise it would wait behind tasks of lower priority than its own.
+    fn inherit(&self, target: &Target) -> Inherited {
+        let group = if let Target::Tally(tally) = target { Some(Arc::clone(tally)) } else { None };
+        let own = current::tally_so_far(self);
+        let mut tallies = SmallVec::new();
+        tallies.extend(own.into_iter().chain(group));
+        let inherited = Inherited(tallies);
+        let Some(priority) = current::priority(self) else { return inherited };
+        let raised = inherited.0.iter().fold(false, |raised, tally| raised | tally.raise(priority));
+        if raised {
+            self.policy.sort_again();
+        }
+        inherited
     }
 
     /// Waits on a thread that runs no tasks.

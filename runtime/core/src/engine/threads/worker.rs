@@ -1,7 +1,6 @@
 //! The worker's loop.
 
 use std::hint;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -13,7 +12,7 @@ use super::current;
 use crate::engine::transfer::{Next, TransferDriver};
 use crate::engine::{Job, Ready, Shared, Stage, Work};
 use crate::engine::{ReadyTask, SchedView, Wake};
-use crate::error::{Error, panic_message};
+use crate::error::{Error, caught};
 use crate::task::WorkerLocal;
 
 /// Looks for work so often before a worker announces that it will sleep; and where there are more workers
@@ -57,12 +56,12 @@ pub(in crate::engine) fn work(shared: &Arc<Shared>, index: usize, first: Option<
     // What tasks make may travel.
     let serving = shared.transfers.as_ref().and_then(TransferDriver::serve);
     current::set(shared, index);
-    let ended = catch_unwind(AssertUnwindSafe(|| run_all(shared, index, first)));
+    let ended = caught(|| run_all(shared, index, first));
     // A panic outside of any body ends the thread while it acts.
     if *ended.as_ref().unwrap_or(&true) {
         shared.leave_slot(index);
     }
-    shared.worker_ends(ended.err().map(|panic| panic_message(&*panic)));
+    shared.worker_ends(ended.err());
     drop(serving);
 }
 

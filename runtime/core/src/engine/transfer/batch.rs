@@ -1,7 +1,6 @@
 //! Tasks with their operands that are run in one call: launched as one operation, each with its own working
 //! set and its own end.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use super::{Buffers, TransferDriver};
 use crate::device::Span;
 use crate::device::Stream;
 use crate::engine::{Job, Shared, Work};
-use crate::error::{Cause, panic_message};
+use crate::error::{Cause, caught};
 use crate::task::{Ended, Launched, Placement, WorkerLocal};
 
 /// What became of each task of a batch; `None` if its operands are gone with their device.
@@ -108,11 +107,11 @@ impl Shared {
         let (work, worker) = (placed.task.work(), placed.worker);
         let Launched { mut notes, pending } = launched;
         if ended.failure.is_none() {
-            let left = catch_unwind(AssertUnwindSafe(|| pending.finish()));
+            let left = caught(|| pending.finish());
             let cause = match left {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(Cause::Error(Arc::from(error))),
-                Err(panic) => Some(Cause::Panic(panic_message(&*panic))),
+                Err(message) => Some(Cause::Panic(message)),
             };
             ended.failure = cause.map(|cause| work.describe(cause)).inspect(|failure| work.poison(failure));
             if let (Some(transfers), Some(wrote)) = (&self.transfers, &mut ended.wrote) {

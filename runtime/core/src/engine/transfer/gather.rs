@@ -1,6 +1,5 @@
 //! A task's way through the memory manager: its operands are gathered, it runs, what it wrote is settled.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -16,7 +15,7 @@ use crate::engine::ReadyTask;
 use crate::engine::transfer::plan::{Needs, Plan, Planned};
 use crate::engine::{Job, Ready, Shared, Stage, Work, on_device};
 use crate::error::DeviceError;
-use crate::error::{Cause, Failure, panic_message};
+use crate::error::{Cause, Failure, caught};
 use crate::format::Format;
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket, bytes_of};
 use crate::operand::Mode;
@@ -263,7 +262,7 @@ impl Shared {
 
     /// Runs code outside of any body; a panic there breaks the runtime.
     pub(super) fn unbroken<R>(&self, code: impl FnOnce() -> R) -> Option<R> {
-        catch_unwind(AssertUnwindSafe(code)).map_err(|panic| self.breaks(panic_message(&*panic))).ok()
+        caught(code).map_err(|message| self.breaks(message)).ok()
     }
 
     pub(super) fn landed(self: &Arc<Self>, batch: PlacedBatch, ran: Fates, ended: Result<Span, DeviceError>) {

@@ -1,12 +1,10 @@
 //! What a ready task needs, in which format and how large, where there are devices with memory of their own.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::data::Meta;
-use crate::error::panic_message;
+use crate::error::caught;
 use crate::format::Format;
 use crate::memory::{Access, Datum, Need, NodeId, bytes_of};
 use crate::operand::{Accesses, Formats, Mode};
@@ -113,8 +111,8 @@ impl Plan {
 /// In words, for a choice that panics.
 pub(crate) fn formats_of(body: &dyn Body, metas: &[Meta]) -> Result<(Choice, Formats), String> {
     let mut formats = Formats::new();
-    let choice = catch_unwind(AssertUnwindSafe(|| body.plan(metas, &mut formats)))
-        .map_err(|panic| format!("the deferred selection panicked: {}", panic_message(&*panic)))?;
+    let choice = caught(|| body.plan(metas, &mut formats))
+        .map_err(|message| format!("the deferred selection panicked: {message}"))?;
     Ok((choice, formats))
 }
 

@@ -102,7 +102,7 @@ impl State {
         if !all_are_launched || !matches!(follower.stage, Stage::Waits) {
             return None;
         }
-        self.offers.entry(worker).or_default().push((task.header().priority, Reverse(task.id())));
+        self.offers.entry(worker).or_default().push((task.priority(), Reverse(task.id())));
         follower.stage = Stage::Offered(task);
         Some(worker)
     }

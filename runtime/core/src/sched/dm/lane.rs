@@ -58,6 +58,13 @@ struct Queue {
     spare: VecDeque<(ReadyTask, Load)>,
 }
 
+impl Queue {
+    fn push(&mut self, task: ReadyTask, load: Load, priority: i32) {
+        let Queue { lists, spare } = self;
+        lists.entry(Reverse(priority)).or_insert_with(|| std::mem::take(spare)).push_back((task, load));
+    }
+}
+
 /// What the worker has popped and not ended.
 #[derive(Debug, Default)]
 struct Hand {
@@ -98,13 +105,34 @@ impl Lane {
         self.free_at.load(Ordering::Relaxed).max(now).saturating_add(self.waiting.load(Ordering::Relaxed))
     }
 
-    pub(super) fn push(&self, task: ReadyTask, load: Load, priority: i32) {
+    /// Queues a task, by its priority or with all others.
+    pub(super) fn push(&self, task: ReadyTask, load: Load, by_priority: bool) {
         let mut queue = self.queue.lock();
-        let Queue { lists, spare } = &mut *queue;
-        lists.entry(Reverse(priority)).or_insert_with(|| std::mem::take(spare)).push_back((task, load));
+        let priority = if by_priority { task.priority() } else { 0 };
+        queue.push(task, load, priority);
         self.len.store(self.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // Before anybody can pop it and take its length off again.
         self.waiting.fetch_add(load.length, Ordering::Relaxed);
+    }
+
+    /// Puts tasks whose priority has changed where they belong.
+    pub(super) fn sort_again(&self) {
+        let mut queue = self.queue.lock();
+        let is_sorted = |(key, list): (&Reverse<i32>, &VecDeque<(ReadyTask, Load)>)| {
+            list.iter().all(|(task, _)| task.priority() == key.0)
+        };
+        if queue.lists.iter().all(is_sorted) {
+            return;
+        }
+        let lists = std::mem::take(&mut queue.lists);
+        let (stay, change): (Vec<_>, Vec<_>) = lists
+            .into_iter()
+            .flat_map(|(key, list)| list.into_iter().map(move |queued| (key, queued)))
+            .partition(|(key, (task, _))| task.priority() == key.0);
+        for (_, (task, load)) in stay.into_iter().chain(change) {
+            let priority = task.priority();
+            queue.push(task, load, priority);
+        }
     }
 
     /// Takes the first task; `by_data` asks for the one with the fewest bytes missing on `worker` among those

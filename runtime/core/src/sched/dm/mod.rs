@@ -270,9 +270,14 @@ impl Policy for Dm {
         if self.minds_data() {
             view.prefetch(&task, worker);
         }
-        let priority = if self.flavour == Flavour::Dmdas { task.priority() } else { 0 };
-        self.lanes[worker].push(task, load, priority);
+        self.lanes[worker].push(task, load, self.flavour == Flavour::Dmdas);
         Wake::Worker(worker)
+    }
+
+    fn sort_again(&self) {
+        if self.flavour == Flavour::Dmdas {
+            self.lanes.iter().for_each(|lane| lane.sort_again());
+        }
     }
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {

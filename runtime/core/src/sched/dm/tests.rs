@@ -458,7 +458,7 @@ proptest! {
         let weights = Weights { alpha: 1000 * weights.0, beta: 1000 * weights.1 };
         let policy = Dm::new(Flavour::Dmda, weights, 6);
         for (worker, &length) in busy.iter().enumerate().filter(|(_, length)| **length > 0) {
-            policy.lanes[worker].push(task(100, "t", 0), Load { length, guess: false, explores: false }, 0);
+            policy.lanes[worker].push(task(100, "t", 0), Load { length, guess: false, explores: false }, true);
         }
         mock.takes("t", "cpu", times.0);
         mock.takes("t", "gpu", times.1);

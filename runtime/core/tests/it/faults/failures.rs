@@ -16,6 +16,34 @@ fn a_body_that_writes_nothing_fails() {
     assert!(error.to_string().contains("left x without a value"), "{error}");
 }
 
+/// A value whose destructor panics, with another of its kind, so many times.
+struct Bomb(usize);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if let Some(next) = self.0.checked_sub(1) {
+            std::panic::panic_any(Bomb(next));
+        }
+    }
+}
+
+#[test]
+fn a_panic_whose_payload_panics_costs_one_task() {
+    within_seconds(20, || {
+        for times in [1, 3] {
+            let rt = rt();
+            let (x, y) = (rt.register(1u8).named("x"), rt.register(2u8));
+            let body = move |(_,): (&mut u8,)| std::panic::panic_any(Bomb(times));
+            let task = rt.task("bomb").operands((update(&x),)).cpu(body).submit().unwrap();
+            let error = rt.wait(&task).unwrap_err();
+            assert_eq!(error.to_string(), "task bomb on (x): panicked: a panic without a message");
+            rt.task("next").operands((update(&y),)).cpu(|(y,)| *y += 1).submit().unwrap();
+            assert_eq!(rt.take(y).unwrap(), 3);
+            assert!(rt.wait_all().is_err());
+        }
+    });
+}
+
 #[test]
 fn cancelled_tasks_do_not_run_and_say_so() {
     within_seconds(20, || {

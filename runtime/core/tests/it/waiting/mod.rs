@@ -2,6 +2,7 @@
 
 mod cycles;
 mod guards;
+mod priorities;
 mod recursion;
 mod scopes;
 
