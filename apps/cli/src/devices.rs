@@ -10,6 +10,7 @@ use zellige_bench::with_gpus;
 use zellige_cuda::Gpu;
 use zellige_dense::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
 use zellige_gpu::cuda::{Cuda, libraries};
+use zellige_gpu::source::is_archived;
 use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
 use zellige_runtime::topology::Topology;
 use zellige_runtime::{Runtime, RuntimeBuilder};
@@ -29,7 +30,7 @@ const GPU_POLICY: &str = "dmdas";
 /// Bytes of a copy within a GPU's memory.
 const COPIED: u64 = 1 << 28;
 
-/// Without these no factorisation runs on a GPU. NVRTC is none of them: kernels are shipped as PTX.
+/// Without these no factorisation runs on a GPU.
 const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
 
 /// The GPUs of this machine; see [`Cuda::open`].
@@ -241,15 +242,16 @@ pub fn problems(driver: &dyn Driver, number: u32) -> Vec<String> {
     problems
 }
 
-/// A line for each library that cannot be used.
+/// A line for each library that cannot be used. Every GPU needs kernels, and so NVRTC or an archive of PTX.
 fn missing(needed: &[Library], state: impl Fn(Library) -> LibraryState) -> Vec<String> {
+    let compiler = if is_archived() { None } else { Some(&Library::Nvrtc) };
     let line = |&library: &Library| match state(library) {
         LibraryState::There(_) => None,
         LibraryState::Missing(reason) => {
             Some(GpuError::Missing { library, reason, needed_for: library.needed_for() }.to_string())
         }
     };
-    needed.iter().filter_map(line).collect()
+    needed.iter().chain(compiler).filter_map(line).collect()
 }
 
 /// Why there is no driver to use, and which libraries are missing beside it, a line each.

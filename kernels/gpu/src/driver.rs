@@ -183,6 +183,12 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// See the trait.
     unsafe fn zero(&self, stream: Stream, at: Address, bytes: u64) -> Result<(), GpuError>;
 
+    /// False where kernels are found by their names alone, as a driver without GPUs may do: then they need not be
+    /// compiled.
+    fn needs_images(&self) -> bool {
+        true
+    }
+
     /// Loads kernels (PTX or CUBIN) onto a GPU. They stay until the driver goes.
     fn load(&self, gpu: u32, image: &[u8]) -> Result<Module, GpuError>;
 

@@ -24,7 +24,7 @@ pub struct GpuInfo {
 }
 
 impl GpuInfo {
-    /// The oldest compute capability for which kernels are shipped, and the first with tensor cores.
+    /// The oldest compute capability for which kernels are written, and the first with tensor cores.
     pub const OLDEST: (u32, u32) = (7, 0);
 
     /// The first compute capability with products of such operands, summed so: by tensor cores for bf16 and TF32, and for 8 bits.
@@ -119,7 +119,9 @@ impl Library {
             Library::Cublas => "products and triangular solves on GPUs",
             Library::CublasLt => "fp8 products",
             Library::Cusolver => "factorising tiles on GPUs",
-            Library::Nvrtc => "kernels for architectures that none was shipped for",
+            Library::Nvrtc => {
+                "compiling kernels, where there is no zellige-kernels.ptx.gz (scripts/ptx makes it) beside the command"
+            }
             Library::Nvtx => "ranges in NVIDIA's profilers",
             Library::Nvml => "clock rates and power beside measured rates",
         }

@@ -1,7 +1,7 @@
 //! Kernels for NVIDIA GPUs: their sources, and descriptions of their launches.
 //!
-//! The sources in `kernels/cuda/` include no NVIDIA header. They are embedded here as text, for NVRTC, and as PTX, for machines without
-//! it; `kernels/cuda/README.md` says by which rules they are written and what proves them. Nothing here needs a GPU: a function
+//! The sources in `kernels/cuda/` include no NVIDIA header. They are embedded here as text, for NVRTC; for machines without it there is an
+//! [archive](zellige_gpu::source::ARCHIVE) of their PTX. `kernels/cuda/README.md` says by which rules they are written and what proves them. Nothing here needs a GPU: a function
 //! such as [`pack`] checks its operands and says what is to be launched, [`Loaded`] launches it.
 //!
 //! | functions | what |
@@ -53,4 +53,4 @@ pub use sell::{PARTS, PanelAt, VectorParts, sell_product};
 pub use source::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES, source_with};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use vectors::{Factor, VectorPart, VectorProgram, VectorsAt, vector_task};
-pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, PTX_ARCH, Source};
+pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, Source};

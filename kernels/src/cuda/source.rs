@@ -13,7 +13,6 @@ macro_rules! source {
                 "\n#line 1 \"", $file, ".cu\"\n",
                 include_str!(concat!("../../cuda/", $file, ".cu")),
             ),
-            ptx: include_str!(concat!("../../cuda/ptx/", $name, ".compute_70.ptx")),
             kernels: &[$($kernel),+],
         }
     };

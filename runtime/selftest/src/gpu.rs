@@ -8,9 +8,9 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use zellige_cuda::GpuContext;
+use zellige_gpu::GpuError;
 use zellige_gpu::mock::{Fault as GpuFault, Mock};
 use zellige_gpu::source::{Launch, Loaded};
-use zellige_gpu::{GpuError, Library};
 use zellige_runtime::codelet::DeviceContext;
 use zellige_runtime::codelet::{DeviceMut, DeviceRef, NewValue, OnDevice};
 use zellige_runtime::{Format, TaskContext, TaskError};
@@ -29,9 +29,7 @@ pub(super) fn mock(machine: &Machine) -> Arc<Mock> {
     let builder = Mock::builder()
         .gpus(machine.gpus.iter().flatten().map(|gpu| gpu.number + 1).max().unwrap_or(0))
         .memory(MEMORY)
-        .seed(machine.gpu_seed)
-        // It runs host versions of the kernels, whatever the image: there is nothing to compile.
-        .without(Library::Nvrtc);
+        .seed(machine.gpu_seed);
     let mock = kernels::on_host(builder).build();
     for gpu in machine.gpus.iter().flatten() {
         if let Some(operation) = gpu.fails_at {

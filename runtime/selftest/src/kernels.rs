@@ -21,7 +21,6 @@ use super::words::FORMATS;
 pub const SOURCE: Source = Source {
     name: "fuzz",
     text: include_str!("../cuda/fuzz.cu"),
-    ptx: include_str!("../cuda/ptx/fuzz.compute_70.ptx"),
     kernels: &[BEGIN, LOOK, MIX, ADD, FRESH, CONVERT, NORM],
 };
 

@@ -13,7 +13,6 @@ use zellige_kernels::cuda::{Launch, Source};
 pub const SOURCE: Source = Source {
     name: "covariance",
     text: include_str!("../../cuda/covariance.cu"),
-    ptx: include_str!("../../cuda/ptx/covariance.compute_70.ptx"),
     kernels: &["zellige_covariance_f32", "zellige_covariance_f64"],
 };
 

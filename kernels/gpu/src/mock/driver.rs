@@ -274,10 +274,14 @@ impl Driver for Mock {
         self.put(stream, Call::Zero { at, bytes })
     }
 
+    fn needs_images(&self) -> bool {
+        self.reads.is_some()
+    }
+
     fn load(&self, gpu: u32, image: &[u8]) -> Result<Module, GpuError> {
         self.shared.with(|state| {
             state.usable(gpu)?;
-            if !(self.reads)(image) {
+            if self.reads.is_some_and(|reads| !reads(image)) {
                 return Err(refused(gpu, "cuModuleLoadData", "the image is for none of its kind"));
             }
             state.modules.push(gpu);

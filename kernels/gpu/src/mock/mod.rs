@@ -73,7 +73,7 @@ pub struct Mock {
     links: Option<(f64, f64)>,
     /// `None`: nobody looks at ranges.
     ranges: Option<Mutex<Ranges>>,
-    reads: fn(&[u8]) -> bool,
+    reads: Option<fn(&[u8]) -> bool>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -88,7 +88,7 @@ pub struct MockBuilder {
     libraries_keep: u64,
     links: Option<(f64, f64)>,
     ranges: bool,
-    reads: fn(&[u8]) -> bool,
+    reads: Option<fn(&[u8]) -> bool>,
     twins: Twins,
 }
 
@@ -159,10 +159,11 @@ impl MockBuilder {
         self
     }
 
-    /// Which images of kernels it can read; all unless said.
+    /// The images of kernels that it reads, which are then compiled as for a GPU. Unless said it reads all and
+    /// needs none.
     #[must_use]
     pub fn images(mut self, reads: fn(&[u8]) -> bool) -> MockBuilder {
-        self.reads = reads;
+        self.reads = Some(reads);
         self
     }
 
@@ -268,7 +269,7 @@ impl Mock {
             libraries_keep: 0,
             links: Some(LINKS),
             ranges: false,
-            reads: |_| true,
+            reads: None,
             twins: Twins { twin: Box::new(Reference), kernels: Kernels(HashMap::new()) },
         }
     }

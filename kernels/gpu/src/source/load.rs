@@ -1,18 +1,16 @@
 //! Kernels on one GPU.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::{OPTIONS, Source};
+use super::{OPTIONS, Source, archive};
 use crate::call::Arg;
 use crate::compile::Compiler;
 use crate::driver::{Driver, Kernel, Module, Stream};
 use crate::error::GpuError;
-use crate::info::{Library, LibraryState};
 
 /// One launch: a kernel by name, its geometry, its arguments in order.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,66 +66,44 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Loads every kernel of `sources`, compiled for this GPU where NVRTC is there and knows it, and as the shipped PTX otherwise: also
-    /// where the driver refuses what was compiled, since that of an NVRTC which is newer than the driver it cannot read.
+    /// Loads every kernel of `sources`: compiled by NVRTC for this GPU, or the PTX of an [archive](super::ARCHIVE)
+    /// where NVRTC is missing, does not know the GPU, or compiles what the driver does not read.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's; [`GpuError::Missing`] and [`GpuError::Compile`] where there is no archive either.
     pub fn compiled(driver: &dyn Driver, gpu: u32, sources: &[Source]) -> Result<Self, GpuError> {
         let there = driver.gpus();
         let arch = there.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: there.len() })?.arch();
-        let has_nvrtc = matches!(driver.library(Library::Nvrtc), LibraryState::There(_));
+        if !driver.needs_images() {
+            return Loaded::all(driver, gpu, sources, |source| driver.load(gpu, source.text.as_bytes()));
+        }
         let compiler = OPTIONS.iter().fold(Compiler::new(), |compiler, option| compiler.option(option));
-        Loaded::either(driver, gpu, sources, |source| match has_nvrtc {
-            false => Ok(None),
-            true => match compiler.compile(source.name, source.text, &arch) {
-                Ok(image) => Ok(Some(image)),
-                // An NVRTC that is older than the GPU does not know its architecture; the driver does.
-                Err(error @ (GpuError::Missing { .. } | GpuError::Compile { .. })) => {
-                    tracing::debug!("the shipped PTX of {} is taken: {error}", source.name);
-                    Ok(None)
-                }
-                Err(other) => Err(other),
-            },
-        })
+        let folders = archive::folders();
+        let compiled = |source: &Source| compiler.compile(source.name, source.text, &arch);
+        Loaded::either(driver, gpu, sources, compiled, |source| archive::ptx(source, &folders))
     }
 
-    /// What `compiled` gives for a source, or its PTX where there is nothing or the driver refuses it; then nothing more is compiled.
+    /// Loads what `compiled` gives for each source. Where that fails, or the driver refuses it, `archived` gives
+    /// PTX; after a refusal nothing more is compiled.
     fn either(
         driver: &dyn Driver,
         gpu: u32,
         sources: &[Source],
-        mut compiled: impl FnMut(&Source) -> Result<Option<Vec<u8>>, GpuError>,
+        mut compiled: impl FnMut(&Source) -> Result<Vec<u8>, GpuError>,
+        archived: impl Fn(&Source) -> Result<Vec<u8>, String>,
     ) -> Result<Self, GpuError> {
-        let mut is_refused = false;
+        let mut refused: Option<GpuError> = None;
         Loaded::all(driver, gpu, sources, |source| {
-            let shipped = || driver.load(gpu, source.ptx.as_bytes());
-            let image = if is_refused { None } else { compiled(source)? };
-            let Some(image) = image else { return shipped() };
-            match driver.load(gpu, &image) {
-                Err(error @ GpuError::Failed { sticky: false, .. }) => {
-                    is_refused = true;
-                    tracing::warn!(
-                        "the shipped PTX is taken, since the driver refuses what NVRTC compiled for it (a newer driver or an older NVRTC would do): {error}"
-                    );
-                    shipped()
-                }
-                loaded => loaded,
-            }
+            let image = refused.clone().map_or_else(|| compiled(source), Err);
+            let error = match image.and_then(|image| driver.load(gpu, &image)) {
+                Err(error @ GpuError::Failed { sticky: false, .. }) => refused.insert(error).clone(),
+                Err(error @ (GpuError::Missing { .. } | GpuError::Compile { .. })) => error,
+                loaded => return loaded,
+            };
+            let ptx = archived(source).map_err(|missing| with_reason(error.clone(), &missing))?;
+            tracing::debug!("the archived PTX of {} is taken: {error}", source.name);
+            driver.load(gpu, &ptx)
         })
-    }
-
-    /// Loads every kernel of `sources`. `image` compiles one for this GPU, or gives its shipped PTX.
-    ///
-    /// # Errors
-    /// What `image` and the driver say; the driver's where an image lacks a kernel.
-    pub fn new(
-        driver: &dyn Driver,
-        gpu: u32,
-        sources: &[Source],
-        mut image: impl FnMut(&Source) -> Result<Cow<'static, [u8]>, GpuError>,
-    ) -> Result<Self, GpuError> {
-        Loaded::all(driver, gpu, sources, |source| driver.load(gpu, &image(source)?))
     }
 
     /// Every kernel of `sources`, each from the module that `load` makes of it.
@@ -173,33 +149,65 @@ impl Loaded {
     }
 }
 
+/// The error, with one more reason.
+fn with_reason(error: GpuError, more: &str) -> GpuError {
+    match error {
+        GpuError::Missing { library, reason, needed_for } => {
+            GpuError::Missing { library, reason: format!("{reason}; {more}"), needed_for }
+        }
+        GpuError::Compile { source_name, arch, log } => {
+            GpuError::Compile { source_name, arch, log: format!("{log}\n{more}") }
+        }
+        GpuError::Failed { gpu, call, reason, sticky } => {
+            GpuError::Failed { gpu, call, reason: format!("{reason}; {more}"), sticky }
+        }
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::info::Library;
     use crate::mock::Mock;
 
-    /// A driver that reads PTX alone: one image that it refuses is enough, and what is wrong with PTX is an error.
-    #[test]
-    fn what_the_driver_refuses_of_nvrtc_is_taken_as_ptx() {
-        let reads = |image: &[u8]| image.starts_with(b"//");
+    const ONE: Source = Source { name: "one", text: "", kernels: &["twice"] };
+    const TWO: Source = Source { name: "two", text: "", kernels: &["thrice"] };
+
+    /// A driver that reads PTX alone.
+    fn reads_ptx() -> Mock {
         let builder = Mock::builder().kernel("twice", |_, _, _| Ok(())).kernel("thrice", |_, _, _| Ok(()));
-        let mock = builder.images(reads).build();
-        let one = Source { name: "one", text: "", ptx: "// PTX", kernels: &["twice"] };
-        let two = Source { name: "two", kernels: &["thrice"], ..one };
+        builder.images(|image: &[u8]| image.starts_with(b"//")).build()
+    }
+
+    #[test]
+    fn the_archive_serves_where_the_driver_refuses_what_is_compiled() {
+        let mock = reads_ptx();
         let mut compiled = Vec::new();
         let made = |source: &Source| {
             compiled.push(source.name);
-            Ok(Some(b"a CUBIN".to_vec()))
+            Ok(b"a CUBIN".to_vec())
         };
-        let loaded = Loaded::either(&mock, 0, &[one, two], made).unwrap();
+        let loaded = Loaded::either(&mock, 0, &[ONE, TWO], made, |_| Ok(b"// PTX".to_vec())).unwrap();
+        // One refusal is enough.
         assert_eq!((loaded.kernels.len(), compiled), (2, vec!["one"]));
-        // What is compiled and read is kept.
-        let bad = Source { ptx: "no PTX", ..one };
-        Loaded::either(&mock, 0, &[bad], |_| Ok(Some(b"// read".to_vec()))).unwrap();
-        for nothing in [Ok(None), Ok(Some(b"a CUBIN".to_vec()))] {
-            let error = Loaded::either(&mock, 0, &[bad], |_| nothing.clone()).unwrap_err();
-            assert!(error.to_string().contains("cuModuleLoadData"), "{error}");
-        }
+        let wrong = |_: &Source| Ok(b"no PTX".to_vec());
+        Loaded::either(&mock, 0, &[ONE], |_| Ok(b"// read".to_vec()), wrong).unwrap();
+        let error = Loaded::either(&mock, 0, &[ONE], |_| Ok(b"a CUBIN".to_vec()), wrong).unwrap_err();
+        assert!(error.to_string().contains("cuModuleLoadData"), "{error}");
+    }
+
+    #[test]
+    fn without_nvrtc_there_is_the_archive_and_without_both_a_remedy() {
+        let mock = reads_ptx();
+        let missing = |_: &Source| {
+            let (library, reason) = (Library::Nvrtc, "no libnvrtc.so can be loaded".into());
+            Err(GpuError::Missing { library, reason, needed_for: library.needed_for() })
+        };
+        Loaded::either(&mock, 0, &[ONE, TWO], missing, |_| Ok(b"// PTX".to_vec())).unwrap();
+        let none = |_: &Source| Err("there is no archive".to_string());
+        let error = Loaded::either(&mock, 0, &[ONE], missing, none).unwrap_err().to_string();
+        assert!(error.contains("no libnvrtc.so can be loaded; there is no archive"), "{error}");
     }
 
     #[test]
@@ -208,7 +216,7 @@ mod tests {
             Arc::new(Mock::builder().gpus(2).kernel("twice", |_, _, _| Ok(())).build())
         };
         let (driver, other) = (mock(), mock());
-        let one = Source { name: "one", text: "a text", ptx: "", kernels: &["twice"] };
+        let one = Source { name: "one", text: "a text", kernels: &["twice"] };
         let two = Source { text: "another text", ..one };
         let shared =
             |driver: &Arc<dyn Driver>, gpu, sources: &[Source]| Loaded::shared(driver, gpu, sources).unwrap();
