@@ -76,7 +76,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
         Some(failed) => {
             let failed = &solved[failed];
             let which = failed.name(solved.len() > 1).map_or(String::new(), |name| name + ": ");
-            Err(CommandError::NotConverged(which + &*advice(args, &a, &failed.answer)).into())
+            Err(CommandError::NotConverged(which + &*advice(args, &a, &failed.answer, failed.shift)).into())
         }
     }
 }
@@ -323,46 +323,69 @@ fn text_of(answer: &Answer) -> String {
     )
 }
 
-/// What to do about an answer that is not good enough.
-fn advice(args: &SolveArgs, a: &Csr, answer: &Answer) -> String {
+/// Why a solution is not good enough, and what to do about it; `shift` is that of its system, where there are some.
+fn advice(args: &SolveArgs, a: &Csr, answer: &Answer, shift: Option<f64>) -> String {
     let solution = &answer.solution;
-    let (ratio, steps) = (solution.true_residual / solution.rhs, solution.steps);
-    if args.nullspace.is_none() && args.shifts.is_empty() && system::has_constant_null_space(a) {
+    let ratio = solution.true_residual / solution.rhs;
+    let remedy = remedy(args, a, answer, shift);
+    format!(
+        "the residual is {ratio:.2e} of the right-hand side after {} steps, the requested tolerance is {:.0e}: {remedy}",
+        solution.steps, args.tol
+    )
+}
+
+fn remedy(args: &SolveArgs, a: &Csr, answer: &Answer, shift: Option<f64>) -> String {
+    let solution = &answer.solution;
+    if solution.reason == Reason::OutOfRange {
+        return "the solution has numbers beyond those of float64, or so small that rounding them to subnormal numbers leaves \
+                more than that; scale the right-hand side, and the solution is scaled as well"
+            .into();
+    }
+    if args.nullspace.is_none() && shift.is_none() && system::has_constant_null_space(a) {
+        return "every row of the matrix adds up to zero, so that it is singular; take --nullspace constant"
+            .into();
+    }
+    if let Some(shift) = shift.filter(|_| solution.reason == Reason::BrokenDown) {
         return format!(
-            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: every row of the matrix adds up to \
-             zero, so that it is singular; take --nullspace constant",
-            args.tol
+            "the matrix with the shift {shift} is not positive definite, which --shifts needs; leave this shift out, or \
+             solve for it alone with another --method"
         );
     }
     if args.method.needs_symmetry() && !a.is_symmetric() {
-        return format!(
-            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: the matrix is not symmetric, and \
-             this --method is for symmetric ones; take auto, bicgstab or gmres",
-            args.tol
-        );
+        return "the matrix is not symmetric, and this --method is for symmetric (or Hermitian) ones; take auto, bicgstab or \
+                gmres"
+            .into();
+    }
+    let is_singular =
+        |attempt: &system::Attempt| attempt.result.as_ref().is_err_and(|why| why.contains("singular"));
+    if answer.attempts.iter().any(is_singular) {
+        return "the matrix is singular, and the right-hand side has a part that no solution makes; least squares \
+                (--damping 0) minimise the residual"
+            .into();
     }
     let needs_definite = matches!(args.method, MethodChoice::Cg | MethodChoice::Fcg);
     if needs_definite && solution.reason == Reason::BrokenDown {
-        return format!(
-            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: the matrix is not positive definite, \
-             or its preconditioner is not, which this --method needs; take auto or minres",
-            args.tol
-        );
+        return "the matrix is not positive definite, or its preconditioner is not, which this --method needs; take auto or \
+                minres"
+            .into();
     }
     let floor = answer.attainable / solution.rhs;
     if floor > args.tol {
         return format!(
-            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: rounding an answer as large as this one \
-             to f64 leaves {floor:.1e}, whatever the method; take a --tol above that",
-            args.tol
+            "rounding a solution as large as this one to float64 leaves {floor:.1e}, whatever the method; take a --tol above \
+             that"
         );
     }
-    format!(
-        "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e} ({}): allow more --max-steps, or take \
-         another --method, --precond or a more accurate --operator",
-        args.tol,
-        solution.reason.name(),
-    )
+    match solution.reason {
+        Reason::Steps => {
+            "allow more --max-steps, or take another --method, --precond or a more accurate --operator".into()
+        }
+        Reason::Time => "allow more --max-time, or take another --method or --precond".into(),
+        reason => format!(
+            "{}; more steps do not help: take another --method, --precond or a more accurate --operator",
+            reason.name()
+        ),
+    }
 }
 
 /// Shows steps, residual and rate on a terminal.

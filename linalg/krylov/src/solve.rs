@@ -1,8 +1,12 @@
 //! The loop around every method: true residuals, corrections, and when to stop.
 
 mod outer;
+mod range;
 
+use std::borrow::Cow;
 use std::time::Instant;
+
+use libm::ldexp;
 
 use crate::error::Error;
 use crate::executor::Executor;
@@ -15,6 +19,7 @@ use crate::scalar::Scalar;
 use crate::stop::{Progress, Stop, StoppingCriterion};
 use crate::{Cg, Kept, Method, Setting};
 use outer::{Of, Outer};
+use range::{TimesPower, exponent, is_subnormal, times_power};
 
 /// A system, and what its solution is made with.
 ///
@@ -79,6 +84,9 @@ pub enum Reason {
     Time,
     /// The true residual does not become smaller any more.
     Stagnated,
+    /// The solution is too large for float64, or so small that rounding it to subnormal numbers leaves more than the
+    /// requested tolerance.
+    OutOfRange,
     /// The method cannot go on: the matrix, or the preconditioner, has not the property that it needs.
     BrokenDown,
     /// A number became infinite or none.
@@ -98,6 +106,7 @@ impl Reason {
             Reason::Steps => "steps",
             Reason::Time => "time",
             Reason::Stagnated => "stagnated",
+            Reason::OutOfRange => "out of range",
             Reason::BrokenDown => "breakdown",
             Reason::NotANumber => "not a number",
         }
@@ -151,9 +160,11 @@ pub(super) const BEYOND: f64 = 0.9;
 
 /// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in it.
 ///
-/// Residuals that methods see are multiplied by a power of two where that keeps their norms in range: right-hand sides of any size are solved for,
-/// and nothing is rounded by it. Criteria, logs and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a
-/// residual, the answer is zero.
+/// Where `b` is far from 1, the system is solved for `b` and `x` times a power of two, so that right-hand sides of any size
+/// are solved for. The residual of a solution that has been rounded to subnormal numbers is computed again, and decides
+/// ([`Reason::OutOfRange`]). Residuals that methods see are multiplied by a further power of two where their norms need it.
+/// Criteria, logs and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a residual, the
+/// solution is zero.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -261,15 +272,25 @@ pub fn solve_columns<E: Scalar>(
         return each.map(one).map(|solutions| solutions.map(|one: Vec<Solution>| one[0])).collect();
     }
     let Solve { rt, inner, preconditioner, .. } = *problem;
+    let rows = problem.exact.domain().len();
+    b.iter().try_for_each(|b| check("right-hand side", b, rows))?;
+    x.iter().try_for_each(|x| check("initial guess", x, rows))?;
     let mut method = method.prepare(Setting { rt, a: inner, m: preconditioner, columns: b.len() })?;
-    let ends = [method.residual(), method.correction()];
     let begun = Instant::now();
-    let mut outer = Outer::new(problem, ends, b, x)?;
+    let each = b.iter().zip(&*x);
+    let exponents: Vec<i32> = each.map(|(b, x)| exponent(problem, b, x)).collect::<Result<_, _>>()?;
+    let rhs: Vec<Cow<'_, [E]>> = b.iter().zip(&exponents).map(|(b, e)| times_power(b, *e)).collect();
+    let guesses: Vec<Cow<'_, [E]>> = x.iter().zip(&exponents).map(|(x, e)| times_power(x, *e)).collect();
+    let mut outer = Outer::new(problem, [method.residual(), method.correction()], &rhs, &guesses)?;
+    drop(guesses);
     let kept = method.kept().and(outer.kept);
     let first = outer.measure(Of::Guess, &vec![true; b.len()])?;
-    let column = |(b, first): (&&[E], f64)| Column::new(norm(b), first, kept);
-    let mut columns: Vec<Column> = b.iter().zip(first).map(column).collect();
-    columns.iter().zip(&mut *logs).for_each(|(column, log)| log.true_residual(0, column.first));
+    let column =
+        |((b, first), exponent): ((&Cow<'_, [E]>, f64), &i32)| Column::new(norm(b), first, kept, *exponent);
+    let mut columns: Vec<Column> = rhs.iter().zip(first).zip(&exponents).map(column).collect();
+    let mut logs = TimesPower::each(logs, &exponents);
+    let mut logs: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as &mut dyn Logger).collect();
+    columns.iter().zip(&mut logs).for_each(|(column, log)| log.true_residual(0, column.first));
     loop {
         let elapsed = rt.agree_on(begun.elapsed())?;
         let scales = outer.scales.clone();
@@ -287,23 +308,36 @@ pub fn solve_columns<E: Scalar>(
                 stop.is_late(&Progress { steps: 0, ..column.progress(begun.elapsed()) })
             })
         };
-        let mut rescaled = Rescaled::each(logs, &scales);
+        let mut rescaled = Rescaled::each(&mut logs, &scales);
         let mut told: Vec<&mut dyn Logger> = rescaled.iter_mut().map(|log| log as &mut dyn Logger).collect();
         let ended = method.run(&Limits { columns: &runs, is_late: &is_late }, &mut told)?;
-        outer.absorb(&mut columns, &runs, &ended, logs)?;
+        outer.absorb(&mut columns, &runs, &ended, &mut logs)?;
     }
-    for (c, (x, column)) in x.iter_mut().zip(&columns).enumerate() {
-        match column.is_zero {
-            true => x.fill(E::default()),
-            false => x.copy_from_slice(&outer.best.column(rt, c)?),
-        }
+    let mut rounded = Vec::with_capacity(x.len());
+    for (c, (x, column)) in x.iter_mut().zip(&mut columns).enumerate() {
+        let best = if column.is_zero { vec![E::default(); rows] } else { outer.best.column(rt, c)? };
+        rounded.push(column.round(&best, x));
     }
-    Ok(columns.into_iter().map(|column| column.solution).collect())
+    if rounded.iter().any(Option::is_some) {
+        // What is written decides, and not what it was rounded from.
+        let is_rounded: Vec<bool> = rounded.iter().map(Option::is_some).collect();
+        let written =
+            rounded.into_iter().zip(&rhs).map(|(x, b)| x.unwrap_or_else(|| vec![E::default(); b.len()]));
+        let written: Vec<Cow<'_, [E]>> = written.map(Cow::Owned).collect();
+        let mut outer = Outer::new(problem, [method.residual(), method.correction()], &rhs, &written)?;
+        let residuals = outer.measure(Of::Guess, &is_rounded)?;
+        let each = columns.iter_mut().zip(residuals).zip(is_rounded).filter(|(_, is_rounded)| *is_rounded);
+        each.for_each(|((column, residual), _)| column.judge_rounded(residual));
+    }
+    Ok(columns.into_iter().map(Column::solution).collect())
 }
 
 /// One right-hand side, run after run of a method.
 struct Column {
+    /// Its norms are those of the scaled system.
     solution: Solution,
+    /// The system was multiplied by two to this power.
+    exponent: i32,
     first: f64,
     /// What the true residual has to be.
     goal: f64,
@@ -313,6 +347,8 @@ struct Column {
     mark: f64,
     mark_begun: f64,
     in_vain: InVain,
+    /// Runs without a step, one after the other.
+    idle: usize,
     /// Zero is the answer.
     is_zero: bool,
     is_over: bool,
@@ -324,7 +360,7 @@ struct InVain {
     runs: usize,
     /// Their steps.
     steps: usize,
-    /// The last one ended since it had made all the steps that it may.
+    /// The last one made steps, and ended since it had made all that it may.
     is_restarted: bool,
 }
 
@@ -344,7 +380,7 @@ struct Verdict {
 }
 
 impl Column {
-    fn new(rhs: f64, first: f64, kept: Kept) -> Self {
+    fn new(rhs: f64, first: f64, kept: Kept, exponent: i32) -> Self {
         let solution = Solution {
             reason: Reason::Converged,
             steps: 0,
@@ -357,6 +393,8 @@ impl Column {
         };
         Column {
             solution,
+            exponent,
+            idle: 0,
             first,
             goal: 0.0,
             residual: first,
@@ -370,7 +408,21 @@ impl Column {
 
     /// What criteria go by.
     fn progress(&self, elapsed: std::time::Duration) -> Progress {
-        Progress { steps: self.solution.steps, elapsed, rhs: self.solution.rhs, first: self.first }
+        let original = |norm: f64| ldexp(norm, -self.exponent);
+        let (rhs, first) = (original(self.solution.rhs), original(self.first));
+        Progress { steps: self.solution.steps, elapsed, rhs, first }
+    }
+
+    /// The residual of the scaled system that is small enough.
+    fn goal(&self, stop: &dyn StoppingCriterion, now: &Progress) -> f64 {
+        if self.exponent <= 0 {
+            return ldexp(stop.goal(now).unwrap_or(0.0), self.exponent);
+        }
+        // A small part of a small right-hand side may be no number any more, a part of the scaled one is.
+        let of = |rhs, first| stop.goal(&Progress { rhs, first, ..*now }).unwrap_or(0.0);
+        let (absolute, relative) = (of(0.0, 0.0), of(self.solution.rhs, self.first));
+        let absolute_scaled = ldexp(absolute, self.exponent);
+        if relative > absolute { relative.max(absolute_scaled) } else { absolute_scaled }
     }
 
     /// The next run; none where there is a reason to stop.
@@ -378,11 +430,13 @@ impl Column {
         if self.is_over {
             return None;
         }
-        self.goal = stop.goal(&now).unwrap_or(0.0);
+        self.goal = self.goal(stop, &now);
         if self.solution.rhs == 0.0 && self.goal == 0.0 {
             (self.is_zero, self.solution.true_residual) = (true, 0.0);
         }
-        if let Some(reason) = outcome(self.solution.true_residual, self.goal, stop, &now, self.in_vain) {
+        let is_hopeless = self.in_vain.is_hopeless() || self.idle >= PATIENCE;
+        let scaled = Progress { rhs: self.solution.rhs, ..now };
+        if let Some(reason) = outcome(self.solution.true_residual, self.goal, stop, &scaled, is_hopeless) {
             self.solution.reason = reason;
             self.is_over = true;
             return None;
@@ -402,15 +456,17 @@ impl Column {
         solution.updates += ended.updates;
         solution.iterated_residual = ended.residual / scale;
         // A method that measures otherwise makes progress first where the caller does not see it. NaN is no gain.
+        let is_less = |now: f64, before: f64| now < before && now <= IN_VAIN * before;
         let has_gained =
-            corrected <= IN_VAIN * self.mark || begun.is_some_and(|begun| begun <= IN_VAIN * self.mark_begun);
+            is_less(corrected, self.mark) || begun.is_some_and(|begun| is_less(begun, self.mark_begun));
+        self.idle = if ended.steps == 0 { self.idle + 1 } else { 0 };
         if has_gained {
             self.mark = self.mark.min(corrected);
             self.mark_begun = begun.map_or(self.mark_begun, |begun| self.mark_begun.min(begun));
             self.in_vain = InVain::default();
         } else {
             let InVain { runs, steps, .. } = self.in_vain;
-            let is_restarted = ended.state == State::Limited;
+            let is_restarted = ended.state == State::Limited && ended.steps > 0;
             self.in_vain = InVain { runs: runs + 1, steps: steps + ended.steps, is_restarted };
         }
         // The next run goes on from there even so: from where this one began it would find the same.
@@ -437,6 +493,48 @@ impl Column {
         }
         Verdict { accepted, best }
     }
+
+    /// Writes the solution of the scaled system as one of the original, in `x`. The former as it has been rounded, where it
+    /// was.
+    fn round<E: Scalar>(&mut self, scaled: &[E], x: &mut [E]) -> Option<Vec<E>> {
+        let written = times_power(scaled, -self.exponent);
+        if !E::words(&written).iter().all(|x| x.is_finite()) {
+            // The guess stays.
+            (self.solution.true_residual, self.solution.reason) = (self.first, Reason::OutOfRange);
+            return None;
+        }
+        x.copy_from_slice(&written);
+        if self.solution.reason == Reason::Stagnated && is_subnormal(x) {
+            self.solution.reason = Reason::OutOfRange;
+        }
+        let back = times_power(&written, self.exponent);
+        (*back != *scaled).then(|| back.into_owned())
+    }
+
+    /// Takes the residual of a rounded solution for that of the solution.
+    fn judge_rounded(&mut self, residual: f64) {
+        self.solution.true_residual = residual;
+        let is_converged = residual <= self.goal;
+        if self.solution.reason.is_converged() && !is_converged {
+            self.solution.reason = Reason::OutOfRange;
+        }
+    }
+
+    /// What was found, in norms of the original system.
+    fn solution(self) -> Solution {
+        // No residual is said to be zero that is not.
+        let original = |norm: f64| match ldexp(norm, -self.exponent) {
+            0.0 if norm > 0.0 => f64::from_bits(1),
+            norm => norm,
+        };
+        let Solution { iterated_residual, true_residual, rhs, .. } = self.solution;
+        Solution {
+            iterated_residual: original(iterated_residual),
+            true_residual: original(true_residual),
+            rhs: original(rhs),
+            ..self.solution
+        }
+    }
 }
 
 fn outcome(
@@ -444,7 +542,7 @@ fn outcome(
     goal: f64,
     stop: &dyn StoppingCriterion,
     progress: &Progress,
-    in_vain: InVain,
+    is_hopeless: bool,
 ) -> Option<Reason> {
     if !residual.is_finite() || !progress.rhs.is_finite() {
         // Norms that are too large would be small beside each other.
@@ -455,7 +553,7 @@ fn outcome(
         Some(Reason::Steps)
     } else if stop.is_late(progress) {
         Some(Reason::Time)
-    } else if in_vain.is_hopeless() {
+    } else if is_hopeless {
         Some(Reason::Stagnated)
     } else {
         None

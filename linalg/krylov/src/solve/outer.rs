@@ -1,6 +1,8 @@
 //! The vectors and graphs around a method.
 
-use super::{Column, Solve, Verdict, check};
+use std::borrow::Cow;
+
+use super::{Column, Solve, Verdict};
 use crate::Kept;
 use crate::error::Error;
 use crate::executor::{Executor, Replay};
@@ -51,16 +53,16 @@ impl<'s, E: Scalar> Outer<'s, E> {
     pub(super) fn new(
         problem: &Solve<'s, E>,
         [r, d]: [&MultiVector<E>; 2],
-        b: &[&[E]],
-        x: &[&mut [E]],
+        b: &[Cow<'_, [E]>],
+        x: &[Cow<'_, [E]>],
     ) -> Result<Self, Error> {
         let (rt, space) = (problem.rt, problem.exact.domain());
-        b.iter().try_for_each(|b| check("right-hand side", b, space.len()))?;
-        x.iter().try_for_each(|x| check("initial guess", x, space.len()))?;
         let (columns, scales) = (b.len(), b.iter().map(|b| unit_scale(b)).collect());
-        let guess: Vec<&[E]> = x.iter().map(|x| &**x).collect();
-        let vector = |columns: &[&[E]]| MultiVector::from_columns(rt, space, columns);
-        let (b, best, x) = (vector(b), vector(&guess), vector(&guess));
+        let vector = |columns: &[Cow<'_, [E]>]| {
+            let columns: Vec<&[E]> = columns.iter().map(|column| &**column).collect();
+            MultiVector::from_columns(rt, space, &columns)
+        };
+        let (b, best, x) = (vector(b), vector(x), vector(x));
         let zeros = || MultiVector::zeros(rt, space, columns);
         let (trial, product) = (zeros(), zeros());
         let numbers = NumbersHandle::new(rt, columns, 3);

@@ -118,11 +118,25 @@ pub fn check_matrix(a: &Csr) -> Result<(), Error> {
             return Err(Error::unsolvable("matrix", format!("row {} has an element {value}", i + 1)));
         }
         if value.iter().all(|&value| value == 0.0) {
-            let problem = format!("row {} is all zeros: the matrix is singular", i + 1);
+            let problem = format!(
+                "row {} is all zeros: the matrix is singular; least squares (--damping 0) solve what has a solution",
+                i + 1
+            );
             return Err(Error::unsolvable("matrix", problem));
         }
     }
     Ok(())
+}
+
+/// Refuses vectors with numbers that are not finite.
+///
+/// # Errors
+/// [`Error::Unsolvable`] with the first of them.
+pub fn check_finite(what: &'static str, v: &[f64]) -> Result<(), Error> {
+    match v.iter().position(|v| !v.is_finite()) {
+        Some(at) => Err(Error::unsolvable(what, format!("element {} is {}", at + 1, v[at]))),
+        None => Ok(()),
+    }
 }
 
 /// True if every row adds up to zero, but for rounding: the matrix is singular, and systems with it may have answers for

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use zellige_files::memory::NotEnoughMemory;
 
 use super::candidates::{candidates, method_of, preconditioner_of, wants_matching};
-use super::check::{check_constant, check_matrix, check_options, has_constant_null_space};
+use super::check::{check_constant, check_finite, check_matrix, check_options, has_constant_null_space};
 use super::copies::{Copies, Plan};
 use super::quality::quality;
 use super::scaled::{Scaled, Scales};
@@ -197,6 +197,8 @@ impl<'a> System<'a> {
     /// A right-hand side as methods see it.
     pub(super) fn side(&self, b: &[f64], x: &[f64]) -> Result<Side, Error> {
         self.a.check_vectors(x, b)?;
+        check_finite("right-hand side", b)?;
+        check_finite("initial guess", x)?;
         let (begun, busy) = (Instant::now(), self.copies.busy());
         let (mut b, mut x, mut removed) = (b.to_vec(), x.to_vec(), 0.0);
         if self.options.without_constant {
@@ -263,8 +265,12 @@ impl<'a> System<'a> {
         self.options.stop.iter().map(of_attempt).collect()
     }
 
-    /// True if the best answer is so large that rounding it leaves more than is allowed, and about what it has.
+    /// True if the best answer is so large that rounding it leaves more than is allowed, and about what it has. An
+    /// answer may be large since it is wrong, so that small systems are not judged by it.
     fn is_rounding(&self, side: &Side) -> bool {
+        if self.a.rows() <= SMALL {
+            return false;
+        }
         let Some(found) = side.tried.solution else { return false };
         let (_, attainable) = quality(&self.a, 0.0, &side.b, &side.x, self.rt.runtime().workers());
         attainable > self.goal(&found, side.tried.first) && found.true_residual <= NEAR_ROUNDING * attainable
@@ -471,6 +477,8 @@ pub(super) struct Tried {
 const STEPS_OF_ONE: usize = 2000;
 /// Steps that others leave to a method with complete factors, or a tenth of all if that is less.
 const STEPS_WITH_FACTORS: usize = 20;
+/// Rows for which complete factors cost next to nothing.
+const SMALL: usize = 1000;
 /// How many times what rounding leaves is near it.
 const NEAR_ROUNDING: f64 = 100.0;
 
@@ -526,10 +534,18 @@ impl Tried {
                 Ok(Solution { steps: self.steps, runs: self.runs, kept: self.kept, ..solution })
             }
             None => {
-                let problem = |attempt: &Attempt| {
-                    format!("{}: {}", attempt.method, attempt.result.as_ref().err().map_or("", |e| e))
-                };
-                let mut problems: Vec<_> = self.attempts.iter().map(problem).collect();
+                // What several attempts say is said once.
+                let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+                for attempt in &self.attempts {
+                    let text = attempt.result.as_ref().err().map_or("", |error| error);
+                    match said.iter_mut().find(|(_, other)| *other == text) {
+                        Some((methods, _)) if methods.contains(&&*attempt.method) => {}
+                        Some((methods, _)) => methods.push(&attempt.method),
+                        None => said.push((vec![&attempt.method], text)),
+                    }
+                }
+                let mut problems: Vec<String> =
+                    said.iter().map(|(methods, text)| format!("{}: {text}", methods.join(", "))).collect();
                 if is_constant() {
                     problems.push("every row adds up to zero: take --nullspace constant".into());
                 }

@@ -2,12 +2,33 @@
 
 use std::ops::Range;
 
+use libm::{frexp, ldexp};
+
 use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
 use zellige_krylov::method::grains::norm;
 
 /// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual. So many threads share the rows; the answer is the same.
 pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize) -> (f64, f64) {
+    // Products with a right-hand side far from 1 would be subnormal, or infinite.
+    let power = scale(b, x);
+    let scaled = |v: &[f64]| -> Vec<f64> { v.iter().map(|v| ldexp(*v, power)).collect() };
+    if power != 0 {
+        let (error, attainable) = quality_near_one(a, shift, &scaled(b), &scaled(x), threads);
+        return (error, ldexp(attainable, -power));
+    }
+    quality_near_one(a, shift, b, x, threads)
+}
+
+/// The exponent of the power of two that takes `b` near 1; 0 where it is not far from that.
+fn scale(b: &[f64], x: &[f64]) -> i32 {
+    const FAR: i32 = 600;
+    let exponent = |v: &[f64]| frexp(v.iter().fold(0.0, |most: f64, v| most.max(v.abs()))).1;
+    let of_rhs = exponent(b);
+    if of_rhs.abs() <= FAR { 0 } else { (-of_rhs).min(1000 - exponent(x)) }
+}
+
+fn quality_near_one(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize) -> (f64, f64) {
     let count = if a.elements() < LITTLE { 1 } else { threads };
     let parts = (0..count).map(|part| b.len() * part / count..b.len() * (part + 1) / count);
     let parts: Vec<Range<usize>> = parts.collect();

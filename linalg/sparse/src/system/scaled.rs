@@ -3,7 +3,7 @@
 use libm::{frexp, ldexp};
 use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 use zellige_krylov::method::{
-    Correction, Kept, NumbersHandle, Rescaled, Setting, Steps, Sums, Workspace, times,
+    Correction, Kept, NumbersHandle, Rescaled, Setting, Steps, Sums, Workspace, plus, times,
 };
 use zellige_krylov::{Executor, Logger, Method, MultiVector, Operator, Replay, Space};
 
@@ -65,7 +65,12 @@ impl Scales {
             || format!("a scaled copy of a matrix of {} nonzeros", a.elements()),
             a.memory(),
         )?;
-        let scaled = a.map_values(|i, j, value| self.rows[i] * value * self.columns[j as usize]);
+        let scaled = a.map_values(|i, j, value| {
+            let (row, column) = (self.rows[i], self.columns[j as usize]);
+            let (least, most) = if row < column { (row, column) } else { (column, row) };
+            // In the order in which nothing leaves the range of numbers on the way.
+            if value.abs() >= 1.0 { value * least * most } else { value * most * least }
+        });
         if scaled.iter().all(|(_, value)| value.iter().all(|value| value.is_finite())) {
             return Ok(scaled);
         }
@@ -185,15 +190,20 @@ struct Prepared<'r> {
     /// The residual and the correction as the caller knows them.
     r: MultiVector,
     d: MultiVector,
-    norms: NumbersHandle<f64>,
+    numbers: NumbersHandle<f64>,
     there: Replay<'r>,
     back: Replay<'r>,
     kept: Kept,
 }
 
-/// Norms of the residual, and of what it becomes.
+/// Norms of the residual, and of what it becomes; a factor that keeps the second in range, and its inverse.
 const GIVEN: usize = 0;
 const SCALED: usize = 1;
+const FACTOR: usize = 2;
+const INVERSE: usize = 3;
+
+/// Norms with an exponent (of two) within these have squares in range.
+const IN_RANGE: i32 = 400;
 
 impl<'r> Prepared<'r> {
     fn new(
@@ -203,25 +213,62 @@ impl<'r> Prepared<'r> {
     ) -> Result<Self, Error> {
         let (rt, space) = (setting.rt, setting.space());
         let (r, d) = (setting.zeros(), setting.zeros());
-        let norms = NumbersHandle::new(rt, setting.columns, 2);
+        let numbers = NumbersHandle::new(rt, setting.columns, 4);
         let diagonal = |scales: &[f64]| MultiVector::from_column(rt, space, scales);
         let (rows, columns) = (diagonal(&scales.rows), diagonal(&scales.columns));
         let sums = Sums::new(rt, space, setting.columns, 2);
         let (residual, correction) = (inner.residual(), inner.correction());
         let there = rt.record(|graph| {
-            let steps = Steps::new(rt, graph, space, &norms).with_sums(&sums);
-            let task = steps.task("scale").assign(residual, [times(1.0, &r).scaled_by(&rows)]);
+            let steps = Steps::new(rt, graph, space, &numbers).with_sums(&sums);
+            let task = steps.task("scale").assign(residual, [plus(FACTOR, &r)]);
+            let task = task.assign(residual, [times(1.0, residual).scaled_by(&rows)]);
             task.dot(&r, &r, GIVEN).dot(residual, residual, SCALED).submit()?;
             steps.update_numbers("scale.norms", |sums, s| {
                 s.set_reals([(GIVEN, sums[GIVEN].sqrt()), (SCALED, sums[SCALED].sqrt())]);
             })
         })?;
         let back = rt.record(|graph| {
-            let steps = Steps::new(rt, graph, space, &norms);
-            steps.task("scale").assign(&d, [times(1.0, correction).scaled_by(&columns)]).submit()
+            let steps = Steps::new(rt, graph, space, &numbers);
+            let task = steps.task("scale").assign(&d, [times(1.0, correction).scaled_by(&columns)]);
+            task.assign(&d, [plus(INVERSE, &d)]).submit()
         })?;
         let kept = inner.kept().and(Kept::vectors::<f64>(space, 4));
-        Ok(Prepared { inner, rt, r, d, norms, there, back, kept })
+        Ok(Prepared { inner, rt, r, d, numbers, there, back, kept })
+    }
+}
+
+impl Prepared<'_> {
+    /// Scales the residuals of some columns: the norms before and after, and the factor that keeps the second in range.
+    fn scale(&self, is_open: &[bool]) -> Result<Vec<[f64; 3]>, Error> {
+        let power = |exponent| ldexp(1.0, exponent);
+        let mut factors = vec![1.0; is_open.len()];
+        self.numbers.set_open(self.rt, |c| is_open[c])?;
+        loop {
+            let now = factors.clone();
+            self.numbers.change(self.rt, move |c, mut numbers| {
+                numbers.set_reals([(FACTOR, now[c]), (INVERSE, 1.0 / now[c])]);
+            })?;
+            self.there.run()?;
+            let norms =
+                self.numbers.look(self.rt, |_, numbers| [numbers.real(GIVEN), numbers.real(SCALED)])?;
+            let mut is_done = true;
+            for ((factor, [given, scaled]), _) in
+                factors.iter_mut().zip(&norms).zip(is_open).filter(|(_, is_open)| **is_open)
+            {
+                let better = match *scaled {
+                    scaled if scaled < power(-IN_RANGE) && *given > 0.0 => *factor * power(IN_RANGE),
+                    scaled if scaled > power(IN_RANGE) => *factor * power(-IN_RANGE),
+                    _ => *factor,
+                };
+                let better = better.clamp(power(-1000), power(1000));
+                is_done &= better == *factor;
+                *factor = better;
+            }
+            if is_done {
+                let all = norms.iter().zip(&factors);
+                return Ok(all.map(|([given, scaled], factor)| [*given, *scaled, *factor]).collect());
+            }
+        }
     }
 }
 
@@ -239,11 +286,9 @@ impl Correction for Prepared<'_> {
     }
 
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
-        let rt = self.rt;
-        self.norms.set_open(rt, |c| limits.columns[c].is_some())?;
-        self.there.run()?;
-        let norms = self.norms.look(rt, |_, norms| [norms[GIVEN], norms[SCALED]])?;
-        let ratio = |[given, scaled]: &[f64; 2]| if *given > 0.0 { scaled / given } else { 1.0 };
+        let is_open: Vec<bool> = limits.columns.iter().map(Option::is_some).collect();
+        let norms = self.scale(&is_open)?;
+        let ratio = |[given, scaled, _]: &[f64; 3]| if *given > 0.0 { scaled / given } else { 1.0 };
         let ratios: Vec<f64> = norms.iter().map(ratio).collect();
         let scaled = |(limit, ratio): (&Option<Limit>, &f64)| {
             limit.map(|limit| Limit { goal: limit.goal * ratio, ..limit })
@@ -254,7 +299,8 @@ impl Correction for Prepared<'_> {
         let mut ended = self.inner.run(&Limits { columns: &columns, ..*limits }, &mut logs)?;
         self.back.run()?;
         for (c, ended) in ended.iter_mut().enumerate() {
-            *ended = Ended { residual: ended.residual / ratios[c], begun: Some(norms[c][SCALED]), ..*ended };
+            let [_, scaled, factor] = norms[c];
+            *ended = Ended { residual: ended.residual / ratios[c], begun: Some(scaled / factor), ..*ended };
         }
         Ok(ended)
     }

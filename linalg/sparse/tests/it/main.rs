@@ -5,4 +5,5 @@ mod market;
 mod ranks;
 mod ready;
 mod reference;
+mod scalings;
 mod visible;

@@ -204,7 +204,7 @@ fn memory_is_that_of_all_copies() -> Result<(), Error> {
     let biot = biot(&Biot { elements: Elements([4, 3, 3]), ..Biot::default() })?;
     let ones = vec![1.0; biot.rows()];
     let failed = solve(&rt, &biot, &ones, &mut vec![0.0; biot.rows()], &Options::default(), &mut ())?;
-    assert!(failed.attempts.len() > 1 && failed.bytes.failed_preconditioners > failed.bytes.preconditioner);
+    assert!(failed.attempts.len() > 1 && failed.bytes.failed_preconditioners > 0);
     assert_eq!(failed.bytes.basis, 200 * 8 * biot.rows() as u64);
     Ok(())
 }

@@ -1,0 +1,84 @@
+//! Systems whose right-hand sides are far from 1, times a power of two.
+
+use std::borrow::Cow;
+
+use libm::{frexp, ldexp};
+
+use super::Solve;
+use crate::error::Error;
+use crate::log::Logger;
+use crate::operator::multiply;
+use crate::scalar::Scalar;
+
+/// Right-hand sides with exponents (of two) within these need no scaling: a residual of `1e-16` beside them has digits
+/// that are far from where numbers end.
+const NEAR: i32 = 600;
+/// Vectors may have numbers with this exponent, and sums of a few.
+const LARGE: i32 = 960;
+
+/// The exponent of the power of two by which right-hand side and guess are multiplied: 0 where `b` is near 1. Otherwise the
+/// exponents of the right-hand side and of the solution are about half of the operator's, with opposite signs.
+///
+/// # Errors
+/// Those of a product, by which the size of the operator is estimated.
+pub(super) fn exponent<E: Scalar>(problem: &Solve<'_, E>, b: &[E], guess: &[E]) -> Result<i32, Error> {
+    let Some(of_rhs) = largest(b).filter(|exponent| exponent.abs() > NEAR) else { return Ok(0) };
+    let of_operator = |v: &[E], of_v: i32| -> Result<i32, Error> {
+        let product = multiply(problem.rt, problem.exact, &times_power(v, -of_v))?;
+        // A product that overflows, or vanishes, is one of an operator at the end of the range.
+        Ok(match largest(&product) {
+            Some(exponent) => exponent.clamp(-1000, 1000),
+            None if E::words(&product).iter().all(|word| *word == 0.0) => -1000,
+            None => 1000,
+        })
+    };
+    let wanted = of_operator(b, of_rhs)? / 2 - of_rhs;
+    // A guess far above the solution is no reason to overflow.
+    let Some(of_guess) = largest(guess) else { return Ok(wanted) };
+    Ok(wanted.min(LARGE - of_guess - of_operator(guess, of_guess)?.max(0)))
+}
+
+/// `e` with `2^(e-1) <= |v|_inf < 2^e`; `None` for zero and for numbers that are not finite.
+fn largest<E: Scalar>(v: &[E]) -> Option<i32> {
+    let largest = E::words(v).iter().fold(0.0, |most: f64, word| most.max(word.abs()));
+    let is_finite = E::words(v).iter().all(|word| word.is_finite());
+    (largest > 0.0 && is_finite).then(|| frexp(largest).1)
+}
+
+/// True if the largest number is so small that rounding it to its last bit is rounding to a subnormal number.
+pub(super) fn is_subnormal<E: Scalar>(v: &[E]) -> bool {
+    largest(v).is_some_and(|exponent| exponent < f64::MIN_EXP + f64::MANTISSA_DIGITS as i32)
+}
+
+/// `2^exponent v`, rounded once.
+pub(super) fn times_power<E: Scalar>(v: &[E], exponent: i32) -> Cow<'_, [E]> {
+    if exponent == 0 {
+        return Cow::Borrowed(v);
+    }
+    let mut words: Vec<f64> = E::words(v).iter().map(|word| ldexp(*word, exponent)).collect();
+    Cow::Owned(E::of_words_mut(&mut words).to_vec())
+}
+
+/// A logger that is told of norms which were multiplied by a power of two.
+pub(super) struct TimesPower<'l> {
+    log: &'l mut dyn Logger,
+    exponent: i32,
+}
+
+impl<'l> TimesPower<'l> {
+    /// For each of several loggers, with an exponent of its own.
+    pub(super) fn each(logs: &'l mut [&mut dyn Logger], exponents: &[i32]) -> Vec<TimesPower<'l>> {
+        let each = logs.iter_mut().zip(exponents);
+        each.map(|(log, exponent)| TimesPower { log: &mut **log, exponent: *exponent }).collect()
+    }
+}
+
+impl Logger for TimesPower<'_> {
+    fn step(&mut self, residual: f64) {
+        self.log.step(ldexp(residual, -self.exponent));
+    }
+
+    fn true_residual(&mut self, steps: usize, residual: f64) {
+        self.log.true_residual(steps, ldexp(residual, -self.exponent));
+    }
+}
