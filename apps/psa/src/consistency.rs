@@ -1,9 +1,10 @@
-//! Whether bases and events are what they are taken for, and the likely cause where they are not: order of channels, sign, scale, units, sampling.
+//! Whether bases and events are what they are taken for, and the likely cause where they are not:
+//! order of channels, sign, scale, units, sampling.
 
 use crate::basis::{Basis, Sampling};
 use crate::channels::{CHANNELS, Channel, RINGS, SECTORS, SEGMENTS, Segment};
 
-/// What each channel has collected at the end.
+/// The charge that each channel has collected at the end.
 type Ends = [f64; CHANNELS];
 
 /// The mean of the last tenth of each signal.
@@ -26,8 +27,9 @@ fn collector(ends: &Ends) -> Segment {
     Segment::with_largest(|segment| ends[segment.index()].abs() as f32)
 }
 
-/// Refuses charges of which most have a core's that is far from the sum of the segments': its contact and theirs enclose the crystal, so that the
-/// two are one charge. Noise alone puts them `noise` apart, all together.
+/// Refuses charges of which most have a core's that is far from the sum of the segments': its
+/// contact and theirs enclose the crystal, so that the two are one charge. Noise alone puts them
+/// `noise` apart, all together.
 fn check_core(all: impl Iterator<Item = Ends>, noise: f64) -> Result<(), String> {
     let (mut apart, mut of_first, mut whole, mut product, mut square) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for ends in all {
@@ -56,7 +58,8 @@ fn check_core(all: impl Iterator<Item = Ends>, noise: f64) -> Result<(), String>
     Err(format!("the core's charges are {percent:.0} % off the sums of the segments': {remedy}"))
 }
 
-/// Refuses signals of events, by event, channel and sample, in which the core's charges are not the sums of the segments'.
+/// Refuses signals of events, by event, channel and sample, in which the core's charges are not the
+/// sums of the segments'.
 ///
 /// # Errors
 /// What is wrong, and the likely cause.
@@ -81,8 +84,9 @@ pub(crate) fn check_channels(signals: &[f32], samples: usize, segment: Segment) 
 /// A basis of more points is judged by so many of them.
 const MOST_POINTS: usize = 4096;
 
-/// Refuses a basis of a whole crystal in which the core's charge is not the sum of the segments', charges are not those of the segments that points are said to
-/// lie in, end elsewhere than at 1, or take a time that none takes, and positions that are not those of a crystal in mm.
+/// Refuses a basis of a whole crystal in which the core's charge is not the sum of the segments',
+/// charges are not those of the segments that points are said to lie in, end elsewhere than at 1,
+/// or take a time that none takes, and positions that are not those of a crystal in mm.
 ///
 /// # Errors
 /// What is wrong, and the likely cause.
@@ -184,7 +188,8 @@ fn rise(signal: &[f32]) -> f64 {
     crosses(0.1).zip(crosses(0.9)).map_or(0.0, |(from, to)| to - from)
 }
 
-/// Refuses charges that take less than 2 ns (0.1 mm/ns is the speed of electrons) or more than 20 us.
+/// Refuses charges that take less than 2 ns (0.1 mm/ns is the speed of electrons) or more than 20
+/// us.
 fn check_rise(time: f64, step: f64) -> Result<(), String> {
     if (2.0..=2e4).contains(&time) || time == 0.0 {
         return Ok(());
@@ -227,7 +232,8 @@ fn extent(positions: &[[f32; 3]]) -> f64 {
     (0..3).map(along).fold(0.0, f64::max)
 }
 
-/// Refuses arrays of one segment: a basis whose charges (the hit segment's, of each point) do not end near 1, and positions in metres.
+/// Refuses arrays of one segment: a basis whose charges (the hit segment's, of each point) do not
+/// end near 1, and positions in metres.
 ///
 /// # Errors
 /// What is wrong, and the likely cause.
@@ -265,8 +271,8 @@ pub(crate) fn check_energies(hits: impl Iterator<Item = (f64, f64)>) -> Result<(
     Err(format!("charges of hit segments are {ratio:.4} times the energies (median): {cause}"))
 }
 
-/// Refuses events that are sampled otherwise than the basis, and those in which charges move so much earlier or later that a search with `shifts` samples each way does
-/// not find them.
+/// Refuses events that are sampled otherwise than the basis, and those in which charges move so
+/// much earlier or later that a search with `shifts` samples each way does not find them.
 ///
 /// # Errors
 /// What is different, and what helps.
@@ -295,7 +301,7 @@ pub fn check_sampling(basis: Sampling, events: Sampling, shifts: usize) -> Resul
     Err(format!("charges move after {of_events} samples, in the basis after {of_basis}: {remedy}"))
 }
 
-/// What may have happened to events.
+/// A change that may have happened to events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     Nothing,
@@ -414,7 +420,8 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-/// Compares the first events with one large hit with a basis: as they are, and as if something had happened to them.
+/// Compares the first events with one large hit with a basis: as they are, and as if something had
+/// happened to them.
 #[derive(Debug)]
 pub struct Comparison<'b> {
     basis: &'b Basis,
@@ -441,7 +448,8 @@ impl<'b> Comparison<'b> {
         Comparison { basis, shifts, events: Vec::new(), looked_at: 0 }
     }
 
-    /// Takes the signals of a crystal if they are of use, by channel and sample; whether it has enough.
+    /// Takes the signals of a crystal if they are of use, by channel and sample; whether it has
+    /// enough.
     pub fn add(&mut self, signals: &[f32]) -> bool {
         let samples = self.basis.sampling().samples;
         if self.events.len() == EVENTS || self.looked_at == LOOKED_AT {

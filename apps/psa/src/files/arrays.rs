@@ -1,4 +1,5 @@
-//! Arrays of numbers in files, whatever their type: integers are the numbers that they are. Units that an HDF5 file gives them count.
+//! Arrays of numbers in files, whatever their type: integers are the numbers that they are. Units
+//! that an HDF5 file gives them count.
 
 use std::path::Path;
 
@@ -68,7 +69,8 @@ impl Quantity {
 /// Reads an array of numbers of any type with so many dimensions.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, [`Error::Format`] for one that holds something else, with the byte where it begins.
+/// [`Error::File`] for a file that cannot be read, [`Error::Format`] for one that holds something
+/// else, with the byte where it begins.
 pub fn read(path: &Path, dimensions: usize, quantity: Quantity) -> Result<Array, Error> {
     let array = open(path, dimensions)?;
     let shape = array.sides().to_vec();
@@ -112,7 +114,8 @@ pub(crate) fn finite(array: File, quantity: Quantity) -> Result<Vec<f32>, Error>
     Ok(numbers)
 }
 
-/// Signals of a basis, in parts of the whole charge: `int16` is in fixed point, as this program writes it where two bytes a sample are wanted.
+/// Signals of a basis, in parts of the whole charge: `int16` is in fixed point, as this program
+/// writes it where two bytes a sample are wanted.
 pub(crate) fn charges(array: File) -> Result<Vec<f32>, Error> {
     let whole = if array.kind() == "i2" { FIXED } else { 1.0 };
     let mut charges = finite(array, Quantity::Number)?;

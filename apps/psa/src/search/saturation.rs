@@ -1,4 +1,5 @@
-//! Samples that a digitiser has clipped at the end of its range: where they are, and what is done with their events.
+//! Samples that a digitiser has clipped at the end of its range: where they are, and what is done
+//! with their events.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,10 +9,11 @@ use super::parts::{Charge, Parts, SETTLED};
 use crate::Error;
 use crate::channels::Channel;
 
-/// What is done with an event of which samples are clipped.
+/// A way to treat an event of which samples are clipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Saturated {
-    /// Clipped samples are left out of a fit of points and energies to the others, and taken from it for the search.
+    /// Clipped samples are left out of a fit of points and energies to the others, and taken from
+    /// it for the search.
     #[default]
     Fit,
     /// The event has no hits.
@@ -46,14 +48,17 @@ impl FromStr for Saturated {
 
 /// So many equal samples in a row at the end of a trace's range are a flat top.
 const FLAT: usize = 4;
-/// The range of a digitiser has so many of the smallest steps at least: noise does not reach that far.
+/// The range of a digitiser has so many of the smallest steps at least: noise does not reach that
+/// far.
 const RANGE: f32 = 64.0;
-/// A clipped trace enters its flat top with a step of so many of the smallest steps of its event at least,
+/// A clipped trace enters its flat top with a step of so many of the smallest steps of its event at
+/// least,
 const STEPS: f32 = 8.0;
 /// and of this part of its range. A charge that has settled comes to its end slowly.
 const SHARE: f32 = 0.02;
 
-/// The largest and the smallest value of a trace of an event, where it is flat there and enters it with a step.
+/// The largest and the smallest value of a trace of an event, where it is flat there and enters it
+/// with a step.
 fn flat_tops(trace: &[f32], event: &[f32], samples: usize) -> impl Iterator<Item = f32> {
     [1.0, -1.0].into_iter().filter_map(move |sign| {
         let level = trace.iter().fold(f32::NEG_INFINITY, |most, &x| most.max(sign * x));
@@ -72,14 +77,15 @@ fn flat_tops(trace: &[f32], event: &[f32], samples: usize) -> impl Iterator<Item
     })
 }
 
-/// Puts into `found` which samples of a trace are at a level or beyond it; `begin` is the number of its first one.
+/// Puts into `found` which samples of a trace are at a level or beyond it; `begin` is the number of
+/// its first one.
 fn beyond(trace: &[f32], level: f32, begin: usize, found: &mut Vec<u32>) {
     let is_beyond = |&(_, &x): &(usize, &f32)| x * level.signum() >= level.abs();
     found.extend(trace.iter().enumerate().filter(is_beyond).map(|(at, _)| (begin + at) as u32));
 }
 
-/// The samples of an event that are clipped, as far as it can be seen in this one alone: in traces with noise, which no charge ends without. Traces without
-/// any begin at exactly 0.
+/// The samples of an event that are clipped, as far as it can be seen in this one alone: in traces
+/// with noise, which no charge ends without. Traces without any begin at exactly 0.
 pub fn find(signals: &[f32], samples: usize) -> Vec<u32> {
     let mut found = Vec::new();
     for (number, trace) in signals.chunks_exact(samples.max(1)).enumerate() {
@@ -104,7 +110,8 @@ enum Seen {
 }
 
 impl Levels {
-    /// Of the signals of events with so many channels, by event, channel and sample: flat tops that two events share. Of whole numbers also the ends of 16 bits.
+    /// Of the signals of events with so many channels, by event, channel and sample: flat tops that
+    /// two events share. Of whole numbers also the ends of 16 bits.
     pub fn of(signals: &[f32], channels: usize, samples: usize) -> Levels {
         let mut levels = HashMap::new();
         let samples = samples.max(1);
@@ -156,8 +163,9 @@ pub(super) struct Clipped<'s> {
 const SWEEPS: usize = 3;
 
 impl Clipped<'_> {
-    /// Fits a point to each hit, and an energy where its segment is clipped, by least squares of all samples that are compared and not clipped; clipped
-    /// ones count where the fit is short of them. Then puts the fit in their place where it is beyond them.
+    /// Fits a point to each hit, and an energy where its segment is clipped, by least squares of
+    /// all samples that are compared and not clipped; clipped ones count where the fit is short of
+    /// them. Then puts the fit in their place where it is beyond them.
     pub fn restore(&mut self, parts: &Parts<'_>, hits: &[Charge]) {
         let samples = self.signals.len() / self.channels.len();
         let is_clipped = {
