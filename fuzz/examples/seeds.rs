@@ -184,7 +184,8 @@ fn frames() -> Done {
     write_frame(&mut stream, 2, 78, &payload)?;
     put("geb", "mode3", &stream)?;
     let signals = (0..8).map(|k| k as f32).collect();
-    let traces = Traces { crystal: 1, event: Event { timestamp: 780, hit: Some((segment, 8.0)), signals } };
+    let event = Event { timestamp: 780, hit: Some((segment, 8.0)), signals, saturated: Vec::new() };
+    let traces = Traces { crystal: 1, event };
     traces.put(2, 0.5, &mut payload)?;
     stream.clear();
     write_frame(&mut stream, TRACES, 78, &payload)?;

@@ -4,12 +4,14 @@
 use libfuzzer_sys::fuzz_target;
 use zellige_fuzz::file;
 use zellige_files::array::Array;
-use zellige_psa::files::arrays;
+use zellige_psa::files::archives;
+use zellige_psa::files::arrays::{self, Quantity};
 
 fuzz_target!(|bytes: &[u8]| {
     if bytes.starts_with(b"PK") {
-        let _ = arrays::read(&file("input.npz", bytes), 2);
-        let _ = arrays::read(&file("input.npz", bytes).join("signals"), 3);
+        let _ = arrays::read(&file("input.npz", bytes), 2, Quantity::Number);
+        let _ = arrays::read(&file("input.npz", bytes).join("signals"), 3, Quantity::Number);
+        let _ = archives::read_basis(&file("input.npz", bytes));
         return;
     }
     let path = file("input.npy", bytes);
@@ -18,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(array.reals().map_or(true, |values| values.len() == count));
     }
     for dimensions in 1..=3 {
-        if let Ok(array) = arrays::read(&path, dimensions) {
+        if let Ok(array) = arrays::read(&path, dimensions, Quantity::Number) {
             assert_eq!(array.shape.iter().product::<usize>(), array.numbers.len());
         }
     }

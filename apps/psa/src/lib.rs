@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`channels`] | segments, channels, and which of them are compared |
 //! | [`basis`] | signals of known points |
+//! | [`consistency`] | whether bases and events are what they are taken for |
 //! | [`body`], [`crystal`] | pieces of germanium with contacts, and the one that a text file describes |
 //! | [`grid`], [`fields`] | nodes, and the potentials at them |
 //! | [`drift`] | how fast electrons and holes go, where to, and what contacts see of it |
@@ -42,6 +43,7 @@ pub mod array;
 pub mod basis;
 pub mod body;
 pub mod channels;
+pub mod consistency;
 pub mod crystal;
 pub mod detector;
 pub mod drift;

@@ -17,8 +17,9 @@ use zellige_psa::detector::Detector;
 use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{Events, Spec};
 use zellige_psa::fields::Fields;
+use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::files::basis::{self as folder, Origin, Values};
-use zellige_psa::files::{archives, arrays, events as event_files, fields, gretina, record, write_array};
+use zellige_psa::files::{archives, events as event_files, fields, gretina, record, write_array};
 use zellige_psa::grid::Grid;
 
 /// What this process may take beyond what it has when tests begin (bytes): enough for their threads, and less than any length that a header of these tests invents.
@@ -87,11 +88,11 @@ struct Kind {
 
 const ARRAY: &str = "array.npy";
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind {
         name: "array",
         write: |at| write_array(&at.join(ARRAY), &[3, 2], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]),
-        read: |at| arrays::read(&at.join(ARRAY), 2).map(drop),
+        read: |at| arrays::read(&at.join(ARRAY), 2, Quantity::Number).map(drop),
         record: None,
     },
     Kind {
@@ -128,9 +129,15 @@ const KINDS: [Kind; 8] = [
         name: "archive",
         write: |at| archives::write_events(&at.join("a.npz"), &some_events()),
         read: |at| {
-            arrays::read(&at.join("a.npz/energies"), 2)?;
-            arrays::read(&at.join("a.npz/signals"), 3).map(drop)
+            arrays::read(&at.join("a.npz/energies"), 2, Quantity::Number)?;
+            arrays::read(&at.join("a.npz/signals"), 3, Quantity::Number).map(drop)
         },
+        record: None,
+    },
+    Kind {
+        name: "archive of a basis",
+        write: |at| archives::write_basis(&at.join("b.npz"), &basis_of(SAMPLING)),
+        read: |at| archives::read_basis(&at.join("b.npz")).map(drop),
         record: None,
     },
     Kind {
@@ -342,7 +349,7 @@ fn archives_are_not_unpacked_for_a_wrong_shape() {
     }
     archive.finish().expect("an archive");
     let before = peak();
-    let error = arrays::read(&path, 3).expect_err("one side instead of three").to_string();
+    let error = arrays::read(&path, 3, Quantity::Number).expect_err("one side instead of three").to_string();
     assert!(error.contains("a.npz"), "{error}");
     assert!(peak() - before < 64 << 20, "{} bytes", peak() - before);
 }

@@ -17,13 +17,14 @@ use zellige_runtime::{Runtime, Submit, write};
 use crate::{error, on_runtime};
 
 /// What answers may be flagged with.
-const FLAGS: [Flags; 6] = [
+const FLAGS: [Flags; 7] = [
     Flags::CERTIFIED,
     Flags::FELL_BACK,
     Flags::COARSE_ONLY,
     Flags::TIE,
     Flags::TOO_MANY_SEGMENTS,
     Flags::PAIR,
+    Flags::SATURATED,
 ];
 
 /// Events of a crystal that are searched for at a time, so that they need not all be in memory twice.
@@ -290,7 +291,8 @@ impl Crystal {
         let (now, mut answers) = (Instant::now(), Vec::new());
         let mut flow = self.flow(rt, &self.plan).map_err(said)?;
         for (number, signals) in events.enumerate() {
-            let event = Event { timestamp: 0, hit: None, signals: signals.to_vec() };
+            let (signals, saturated) = (signals.to_vec(), Vec::new());
+            let event = Event { timestamp: 0, hit: None, signals, saturated };
             flow.push(event, now).map_err(|error| format!("event {number}: {error}"))?;
             if flow.on_the_way() >= ON_THE_WAY {
                 flow.wait(now, &mut answers).map_err(said)?;

@@ -178,7 +178,8 @@ fn search(flow: &mut Flow<'_, '_>, events: &Events, channels: ChannelSet) -> Res
         let signals =
             compared.iter().flat_map(|c| &signals[c.index() * samples..][..samples]).copied().collect();
         let hit = Some((segment, events.energies[number]));
-        flow.push(Event { timestamp: events.timestamps[number], hit, signals }, begin)?;
+        let timestamp = events.timestamps[number];
+        flow.push(Event { timestamp, hit, signals, saturated: Vec::new() }, begin)?;
         if flow.on_the_way() >= MOST_PENDING {
             flow.wait(begin, &mut answers)?;
         }

@@ -1,18 +1,47 @@
 //! Arrays in HDF5 files, where the crate is built with the feature `hdf5` (the library in C is needed then).
 //!
-//! `FILE.h5/NAME` is the data set `NAME` of a file (`FILE.h5/GROUP/NAME`, one of a group), and `FILE.h5` the only one that lies outside groups. The
+//! `FILE.h5/NAME` is the data set `NAME` of a file (`FILE.h5/GROUP/NAME`, one of a group), and `FILE.h5` the only one that lies outside groups. Of a table
+//! of waveforms as LEGEND's LH5 files have it (`table{dt,t0,values}`) the name is that of `values`. A file is known by its first bytes, whatever its name. The
 //! library in C was not made for hostile files: damaged ones may end the process.
 
+use std::fs::File as Opened;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{ends, wrong};
 use crate::ReadError;
 
+/// What names of such files end in.
+pub(super) const ENDINGS: [&str; 4] = ["h5", "hdf5", "hdf", "lh5"];
+
+/// What such files begin with. Others have it further on, and another order of sides: those of MATLAB.
+const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
+
+/// The HDF5 file that a path names or leads into.
+pub(super) fn file_of(path: &Path) -> Option<&Path> {
+    let file = path.ancestors().find(|path| path.is_file())?;
+    let begins = || {
+        let mut begin = [0; MAGIC.len()];
+        Opened::open(file).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == MAGIC
+    };
+    (ends(file, &ENDINGS) || begins()).then_some(file)
+}
+
+/// The name of a data set in a file, if a path has one.
+fn name(path: &Path, file: &Path) -> Option<PathBuf> {
+    path.strip_prefix(file).ok().filter(|name| !name.as_os_str().is_empty()).map(Path::to_owned)
+}
+
 /// The bytes that an npy file of the array would have, if the path names one in an HDF5 file.
 pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, ReadError>> {
-    let file = path.ancestors().find(|path| ends(path, &["h5", "hdf5"]) && path.is_file())?;
-    let name = path.strip_prefix(file).ok().filter(|name| !name.as_os_str().is_empty());
-    Some(read(path, file, name.map(Path::to_owned)))
+    let file = file_of(path)?;
+    Some(read(path, file, name(path, file)))
+}
+
+/// The attribute `units` of the data set that a path names; none where it has none, or the path names no data set of an HDF5 file.
+pub fn unit(path: &Path) -> Option<String> {
+    let file = file_of(path)?;
+    unit_of(path, file, name(path, file))
 }
 
 #[cfg(not(feature = "hdf5"))]
@@ -21,17 +50,24 @@ fn read(path: &Path, _: &Path, _: Option<PathBuf>) -> Result<Vec<u8>, ReadError>
     Err(wrong(path, None, problem))
 }
 
+#[cfg(not(feature = "hdf5"))]
+fn unit_of(_: &Path, _: &Path, _: Option<PathBuf>) -> Option<String> {
+    None
+}
+
 #[cfg(feature = "hdf5")]
 pub use with_library::Writer;
 #[cfg(feature = "hdf5")]
-use with_library::read;
+use with_library::{read, unit_of};
 
 #[cfg(feature = "hdf5")]
 mod with_library {
     use std::io;
 
-    use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
-    use hdf5_metno::{Dataset, File, H5Type};
+    use hdf5_metno::types::{
+        FixedAscii, FixedUnicode, FloatSize, IntSize, TypeDescriptor, VarLenAscii, VarLenUnicode,
+    };
+    use hdf5_metno::{Dataset, File, Group, H5Type};
     use npyz::Order;
 
     use super::*;
@@ -41,16 +77,51 @@ mod with_library {
     const MOST_RATIO: u64 = 1032;
 
     pub(super) fn read(path: &Path, file: &Path, name: Option<PathBuf>) -> Result<Vec<u8>, ReadError> {
+        let (set, name) = open(path, file, name)?;
+        let size = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
+        bytes(&set, size).map_err(|problem| wrong(path, None, format!("data set {name:?}: {problem}")))
+    }
+
+    pub(super) fn unit_of(path: &Path, file: &Path, name: Option<PathBuf>) -> Option<String> {
+        let attribute = open(path, file, name).ok()?.0.attr("units").ok()?;
+        let text = attribute.read_scalar::<VarLenUnicode>().map(|text| text.to_string());
+        let text = text.or_else(|_| attribute.read_scalar::<VarLenAscii>().map(|text| text.to_string()));
+        let text = text.or_else(|_| attribute.read_scalar::<FixedAscii<32>>().map(|text| text.to_string()));
+        text.or_else(|_| attribute.read_scalar::<FixedUnicode<32>>().map(|text| text.to_string())).ok()
+    }
+
+    /// A data set, and its name.
+    fn open(path: &Path, file: &Path, name: Option<PathBuf>) -> Result<(Dataset, String), ReadError> {
         let wrong = |problem: String| wrong(path, None, problem);
         let opened = File::open(file).map_err(|e| wrong(format!("no HDF5 file, or a damaged one: {e}")))?;
-        let name = match name.as_deref().map(Path::to_str) {
+        let mut name = match name.as_deref().map(Path::to_str) {
             Some(Some(name)) => name.to_owned(),
             Some(None) => return Err(wrong("a name that is not UTF-8".into())),
             None => only(&opened).map_err(wrong)?,
         };
-        let set = opened.dataset(&name).map_err(|e| wrong(format!("no data set {name:?} in it: {e}")))?;
-        let size = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
-        bytes(&set, size).map_err(|problem| wrong(format!("data set {name:?}: {problem}")))
+        if let Ok(group) = opened.group(&name) {
+            // A table of waveforms.
+            if !group.link_exists("values") {
+                let problem = format!("{name:?} is a group ({}): name a data set of it", members(&group));
+                return Err(wrong(problem));
+            }
+            name += "/values";
+        }
+        match opened.dataset(&name) {
+            Ok(set) => Ok((set, name)),
+            Err(e) => Err(wrong(format!("no data set {name:?} in it, but {}: {e}", members(&opened)))),
+        }
+    }
+
+    /// Names of what a group holds, some of many.
+    fn members(group: &Group) -> String {
+        const NAMED: usize = 20;
+        let mut names = group.member_names().unwrap_or_default();
+        if names.len() > NAMED {
+            names.truncate(NAMED);
+            names.push("...".into());
+        }
+        names.join(", ")
     }
 
     /// The only data set outside groups.
@@ -60,6 +131,9 @@ mod with_library {
             sets.iter().map(|set| set.name().trim_start_matches('/').to_owned()).collect();
         match &names[..] {
             [name] => Ok(name.clone()),
+            [] => {
+                Err(format!("no data set outside groups ({}): name one as FILE.h5/GROUP/NAME", members(file)))
+            }
             _ => Err(format!("{} data sets ({}): name one as FILE.h5/NAME", names.len(), names.join(", "))),
         }
     }
@@ -73,12 +147,17 @@ mod with_library {
         match kind.map_err(|e| e.to_string())? {
             TypeDescriptor::Float(FloatSize::U4) => as_npy::<f32>(set, &sides),
             TypeDescriptor::Float(FloatSize::U8) => as_npy::<f64>(set, &sides),
+            TypeDescriptor::Integer(IntSize::U1) => as_npy::<i8>(set, &sides),
             TypeDescriptor::Integer(IntSize::U2) => as_npy::<i16>(set, &sides),
+            TypeDescriptor::Integer(IntSize::U4) => as_npy::<i32>(set, &sides),
+            TypeDescriptor::Integer(IntSize::U8) => as_npy::<i64>(set, &sides),
             TypeDescriptor::Unsigned(IntSize::U1) => as_npy::<u8>(set, &sides),
+            TypeDescriptor::Unsigned(IntSize::U2) => as_npy::<u16>(set, &sides),
+            TypeDescriptor::Unsigned(IntSize::U4) => as_npy::<u32>(set, &sides),
             TypeDescriptor::Unsigned(IntSize::U8) => as_npy::<u64>(set, &sides),
-            other => {
-                Err(format!("elements of type {other}: float32, float64, int16, uint8 and uint64 are known"))
-            }
+            other => Err(format!(
+                "elements of type {other}: float32, float64 and integers are known, convert them to these"
+            )),
         }
     }
 
@@ -141,5 +220,39 @@ mod tests {
         let narrow = Array::open(&path.join("run").join("narrow")).expect("in a group");
         assert_eq!(narrow.values::<i16>().expect("values"), [16_384, -8192]);
         assert_eq!(Array::open(&path).expect("the only one").reals().expect("values"), [1.5, 2.5]);
+    }
+
+    /// A table of waveforms as legend-lh5io writes it, integers of every width, in a file without an ending.
+    #[test]
+    fn waveforms_of_lh5_integers_and_units_are_read_whatever_the_name() {
+        let place = tempfile::tempdir().expect("a folder");
+        let path = place.path().join("run42");
+        let file = hdf5_metno::File::create(&path).expect("a file");
+        let table = file.create_group("ch1").expect("a group").create_group("waveform").expect("a group");
+        let put = |name: &str, unit: &str| {
+            let set = table.new_dataset::<i32>().shape([2]).create(name).expect("a data set");
+            set.write_raw(&[70_000i32, -3]).expect("written");
+            let unit: hdf5_metno::types::VarLenUnicode = unit.parse().expect("text");
+            let units = set.new_attr::<hdf5_metno::types::VarLenUnicode>().create("units").expect("one");
+            units.write_scalar(&unit).expect("written");
+        };
+        put("values", "keV");
+        put("dt", "us");
+        file.close().expect("whole");
+        let waveform = path.join("ch1/waveform");
+        assert!(super::super::is_array(&waveform) && super::super::is_array(&path));
+        let array = Array::open(&waveform).expect("the values of a table");
+        assert_eq!(array.kind(), "i4");
+        assert_eq!(array.reals().expect("values"), [70_000.0, -3.0]);
+        assert_eq!(unit(&waveform).as_deref(), Some("keV"));
+        assert_eq!(unit(&waveform.join("dt")).as_deref(), Some("us"));
+        for (path, words) in [
+            (path.clone(), "no data set outside groups (ch1)"),
+            (path.join("ch1"), "(waveform)"),
+            (path.join("x"), "but ch1"),
+        ] {
+            let error = Array::open(&path).err().expect("no array").to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

@@ -32,9 +32,10 @@ pub trait Number: AutoSerialize + Serialize + Deserialize + Copy {}
 
 impl<T: AutoSerialize + Serialize + Deserialize + Copy> Number for T {}
 
-/// Whether a path names an array by its ending, or by that of the file that it lies in.
+/// Whether a path names an array by its ending, by that of the file that it lies in, or by the first bytes of an HDF5 file.
 pub fn is_array(path: &Path) -> bool {
-    ends(path, &["npy"]) || path.ancestors().any(|path| ends(path, &["npz", "h5", "hdf5"]))
+    let is_container = |path: &Path| ends(path, &["npz"]) || ends(path, &hdf5::ENDINGS);
+    ends(path, &["npy"]) || path.ancestors().any(is_container) || hdf5::file_of(path).is_some()
 }
 
 /// Whether a name has one of these endings.

@@ -169,7 +169,8 @@ fn overwrites(output: &Named, input: &Path) -> bool {
 
 /// Folders that are read hold arrays and parameters; reports may lie beside them.
 fn is_array(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ["npy", "npz", "toml", "h5", "hdf5"].iter().any(|e| ending == *e))
+    path.extension()
+        .is_some_and(|ending| ["npy", "npz", "toml", "h5", "hdf5", "hdf", "lh5"].iter().any(|e| ending == *e))
 }
 
 /// Whether two names are of one file or folder, by device and inode, or would be. Writing to one device twice loses nothing.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
-use zellige_psa::files::arrays;
+use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::pipeline::compare::{Agreement, Truth, compare};
 use zellige_psa::pipeline::results::Results;
 use zellige_psa::{files, report};
@@ -40,7 +40,7 @@ fn truth(path: &Path) -> anyhow::Result<Truth> {
     if path.is_dir() {
         return Ok(Truth::of_events(&files::events::read(path)?));
     }
-    let places = arrays::read(path, 2)?;
+    let places = arrays::read(path, 2, Quantity::Length)?;
     if places.shape[1] != 3 {
         return Err(CommandError::option("--truth", "an array of events x 3 is needed").into());
     }

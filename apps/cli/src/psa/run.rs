@@ -12,6 +12,7 @@ use zellige_files::observe::Observer;
 use zellige_psa::array::Array;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::CHANNELS;
+use zellige_psa::consistency::{Comparison, check_sampling};
 use zellige_psa::events::Events;
 use zellige_psa::files;
 use zellige_psa::files::channel_map::ChannelMap;
@@ -19,8 +20,9 @@ use zellige_psa::files::traces::{EventFile, Needs};
 use zellige_psa::pipeline::results::{EventResult, Results};
 use zellige_psa::report::{self, Shown};
 use zellige_psa::search::crosstalk::CrossTalk;
+use zellige_psa::search::saturation::{Levels, Saturated};
 use zellige_psa::search::{
-    Answer, Batching, Event, Files, Flow, Found, Input, Method, PairPlan, Place, Plan, Rules, Searcher,
+    Answer, Batching, Event, Files, Flags, Flow, Found, Input, Method, PairPlan, Place, Plan, Rules, Searcher,
 };
 use zellige_runtime::Trace;
 
@@ -113,16 +115,28 @@ fn arrays(
     let files = Files { basis, positions, events, energies };
     let window = args.rules.window.map(usize::from);
     let input = Input::read(&files, args.segment, args.rules.channels, window)?;
+    let is_clipped = |number: usize| input.saturated.binary_search(&number).is_ok();
+    if let (Saturated::Refuse, Some(first)) = (args.rules.saturated, input.saturated.first()) {
+        let (count, of) = (input.saturated.len(), args.events.display());
+        let problem = format!("{count} events of {of} have clipped samples, event {first} is the first");
+        return Err(CommandError::option("--saturated refuse", problem).into());
+    }
     let session = processes.session(args.outputs.traced(devices.runtime(&args.execution)))?;
     let rt = session.runtime();
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
+    let clipped = saturated(input.saturated.len(), input.events.len(), args.rules.saturated, true);
+    clipped.into_iter().for_each(|clipped| progress.warn(&clipped));
     let part = processes.part(input.events.len());
     progress.stage("searching", part.len() as u64);
     let mut searcher = Searcher::new(rt, plan, batching);
     searcher.host(input.segment, &input.basis)?;
     let begin = Instant::now();
+    let skips = args.rules.saturated == Saturated::Skip;
     for (hit, samples) in input.hits().skip(part.start).take(part.len()) {
+        if skips && is_clipped(hit.number) {
+            continue;
+        }
         searcher.push(hit, samples, Instant::now())?;
         progress.advance(hit.number as u64);
     }
@@ -130,10 +144,27 @@ fn arrays(
     drop(progress);
     let event = |(number, found): (usize, Found)| {
         let (energy, position) = (input.events.energies()[number], input.basis.positions()[found.index]);
+        let flags = found.flags.with_if(is_clipped(number), Flags::SATURATED);
+        let found = Found { flags, ..found };
         EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
     };
     let events = found.into_iter().map(event).collect();
     searched(args, devices, &session, Results { events }, input.events.len(), begin)
+}
+
+/// By so many samples --align moves an event.
+const ALIGNED: usize = 3;
+
+/// What is said of events with clipped samples; whether their energies were known before.
+fn saturated(clipped: usize, events: usize, what: Saturated, is_known: bool) -> Option<String> {
+    let of_them = match what {
+        Saturated::Fit if is_known => "these are compared as they are, with the energies that are given",
+        Saturated::Fit => "energies and positions of these are fits of the other samples",
+        Saturated::Skip => "these have no hits",
+        Saturated::Refuse => return None,
+    };
+    let flag = "samples that are clipped at the end of their range (flag `saturated`, --saturated)";
+    (clipped > 0).then(|| format!("{clipped} of {events} events have {flag}: {of_them}"))
 }
 
 /// How many events are on their way at most.
@@ -149,6 +180,8 @@ fn folders(
 ) -> anyhow::Result<Search> {
     let basis = files::read_basis(&args.basis)?;
     let mut source = Source::open(args, basis.sampling())?;
+    let shifts = if args.rules.align { ALIGNED } else { 0 }.max(args.rules.shifts.into());
+    source.check(args, basis.sampling(), shifts)?;
     let part = source.part(processes)?;
     let rules = rules(&args.rules, plan, basis.sampling().samples)?;
     let array = args.array.as_deref().map(Array::read).transpose()?;
@@ -162,6 +195,7 @@ fn folders(
     let progress = Progress::new();
     progress.stage("searching", source.total());
     let mut flow = Flow::new(rt, plan, batching, &basis, rules)?;
+    let mut comparison = Comparison::new(&basis, shifts);
     let begin = Instant::now();
     let mut answers = Vec::new();
     let mut number = part.start;
@@ -172,6 +206,9 @@ fn folders(
         if args.outputs.has_report() && args.show.contains(&number) {
             shown.push(Shown { number, signals: event.signals.clone() });
         }
+        if event.hit.is_none() {
+            comparison.add(&event.signals);
+        }
         flow.push(event, begin).with_context(|| format!("event {number} of {}", args.events.display()))?;
         if flow.on_the_way() >= ON_THE_WAY {
             flow.wait(begin, &mut answers).map_err(failed)?;
@@ -181,6 +218,13 @@ fn folders(
         progress.advance(source.done());
     }
     flow.finish(begin, &mut answers).map_err(failed)?;
+    // What is asked about the events is no part of the search's time.
+    let asked = Instant::now();
+    let clipped = answers.iter().filter(|answer| answer.saturated > 0).count();
+    let doubts =
+        [flow.doubt(), comparison.doubt(), saturated(clipped, answers.len(), args.rules.saturated, false)];
+    doubts.into_iter().flatten().for_each(|doubt| progress.warn(&doubt));
+    let begin = begin + asked.elapsed();
     drop(progress);
     let hits = |answer: &Answer| {
         let (number, timestamp) = (part.start + answer.number as usize, answer.timestamp);
@@ -200,8 +244,8 @@ fn folders(
 
 /// Where the events of a whole crystal come from.
 enum Source {
-    /// A folder or an array, and how many of its events were taken.
-    Folder(Box<Events>, usize),
+    /// A folder or an array, how many of its events were taken, and where they are clipped.
+    Folder(Box<Events>, usize, Levels),
     /// Frames, with the map of their channels where they are those of digitisers.
     File(Box<EventFile>, Option<ChannelMap>),
 }
@@ -222,7 +266,8 @@ impl Source {
                 true => files::events::read_signals(&args.events, sampling)?,
                 false => files::events::read(&args.events)?,
             };
-            return Ok(Source::Folder(Box::new(events), 0));
+            let levels = Levels::of(&events.signals, CHANNELS, events.sampling.samples);
+            return Ok(Source::Folder(Box::new(events), 0, levels));
         }
         let needs = EventFile::needs(&args.events)?;
         let map = args.channel_map.as_deref().map(ChannelMap::read).transpose()?;
@@ -238,13 +283,22 @@ impl Source {
         }
     }
 
+    /// Refuses events that are sampled otherwise than the basis, where it is known how they are sampled.
+    fn check(&self, args: &PsaRunArgs, basis: Sampling, shifts: usize) -> Result<(), CommandError> {
+        match self {
+            Source::Folder(events, ..) => check_sampling(basis, events.sampling, shifts)
+                .map_err(|problem| CommandError::option(args.events.display(), problem)),
+            Source::File(..) => Ok(()),
+        }
+    }
+
     /// The events that this process searches for; those of a folder come from the first of them on.
     ///
     /// # Errors
     /// A file, of which nobody knows how many events it has, for several processes.
     fn part(&mut self, processes: &Processes) -> Result<Range<usize>, CommandError> {
         match self {
-            Source::Folder(events, taken) => {
+            Source::Folder(events, taken, _) => {
                 let part = processes.part(events.count());
                 *taken = part.start;
                 Ok(part)
@@ -261,7 +315,7 @@ impl Source {
     /// How many events there are, where that is known.
     fn count(&self) -> Option<usize> {
         match self {
-            Source::Folder(events, _) => Some(events.count()),
+            Source::Folder(events, ..) => Some(events.count()),
             Source::File(..) => None,
         }
     }
@@ -269,27 +323,28 @@ impl Source {
     /// Steps of the whole: events, or bytes.
     fn total(&self) -> u64 {
         match self {
-            Source::Folder(events, _) => events.count() as u64,
+            Source::Folder(events, ..) => events.count() as u64,
             Source::File(file, _) => file.progress()[1],
         }
     }
 
     fn done(&self) -> u64 {
         match self {
-            Source::Folder(_, taken) => *taken as u64,
+            Source::Folder(_, taken, _) => *taken as u64,
             Source::File(file, _) => file.progress()[0],
         }
     }
 
     fn next(&mut self, samples: usize) -> Result<Option<Event>, zellige_psa::Error> {
         match self {
-            Source::Folder(events, taken) => {
+            Source::Folder(events, taken, levels) => {
                 let length = CHANNELS * events.sampling.samples;
                 let signals = events.signals.chunks_exact(length).nth(*taken);
                 let event = signals.map(|signals| Event {
                     timestamp: events.timestamps[*taken],
                     hit: None,
                     signals: signals.to_vec(),
+                    saturated: levels.find(signals, events.sampling.samples),
                 });
                 *taken += 1;
                 Ok(event)
@@ -343,6 +398,7 @@ pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rule
         pairs: args.pairs.map(pairs),
         cross_talk: args.cross_talk.as_deref().map(CrossTalk::read).transpose()?,
         trapping: args.trapping,
+        saturated: args.saturated,
     })
 }
 

@@ -53,11 +53,15 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 18, out);
         let span = events.timestamps.last().map_or(0, |last| last + 1000);
         let (mut payload, mut done) = (Vec::new(), 0);
+        let mut clipped = Clipped::default();
         for round in 0..u64::from(args.repeat) {
             for event in 0..events.count() {
                 let (mut traces, channels) = traces(&events, event, args.channels, window);
                 traces.crystal = args.crystal;
-                traces.put(channels, args.unit, &mut payload).map_err(io::Error::other)?;
+                let count = traces.put(channels, args.unit, &mut payload).map_err(io::Error::other)?;
+                if count > 0 && round == 0 {
+                    clipped.add(count, &traces.event.signals);
+                }
                 let timestamp = events.timestamps[event] + round * span;
                 write_frame(&mut out, KIND, timestamp / 10, &payload)?;
             }
@@ -65,6 +69,7 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
             Observer::advance(&progress, done);
             interrupt::check().map_err(io::Error::other)?;
         }
+        clipped.warn(args.unit, &progress);
         out.flush()
     };
     args.output.write(body)?;
@@ -72,6 +77,38 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
     match args.output.is_stdout() {
         true => Ok(()),
         false => out::print(&format!("{total} frames\nwritten: {}\n", args.output.display())),
+    }
+}
+
+/// Samples that do not fit their unit.
+#[derive(Default)]
+struct Clipped {
+    samples: usize,
+    events: usize,
+    /// keV
+    largest: f32,
+}
+
+impl Clipped {
+    fn add(&mut self, samples: usize, signals: &[f32]) {
+        self.samples += samples;
+        self.events += 1;
+        self.largest = signals.iter().fold(self.largest, |most, x| most.max(x.abs()));
+    }
+
+    fn warn(&self, unit: f32, observer: &dyn Observer) {
+        let Clipped { samples, events, largest } = self;
+        let most = unit * f32::from(i16::MAX);
+        // Two digits are enough for a unit.
+        let needed = f64::from(*largest) / f64::from(i16::MAX);
+        let digit = 10f64.powf(needed.log10().floor() - 1.0);
+        let needed = (needed / digit).ceil() * digit;
+        if *samples > 0 {
+            observer.warn(&format!(
+                "{samples} samples of {events} events do not fit 16 bits at --unit {unit} ({most:.1} keV at most, the largest has {largest:.1}): they are \
+                 clipped; take --unit {needed:.2e} or more"
+            ));
+        }
     }
 }
 
@@ -84,7 +121,8 @@ fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Tra
         set => (Some((events.segments[event], events.energies[event])), set.of(events.segments[event])),
     };
     let signals = channels.iter().flat_map(|channel| &signals[channel.index() * samples..][..window]);
-    let event = Event { timestamp: events.timestamps[event], hit, signals: signals.copied().collect() };
+    let (signals, saturated) = (signals.copied().collect(), Vec::new());
+    let event = Event { timestamp: events.timestamps[event], hit, signals, saturated };
     (Traces { crystal: 0, event }, channels.len())
 }
 
@@ -96,7 +134,7 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let plan = plan(&args.search);
     plan.check()?;
     let devices = super::devices(&args.execution, &plan)?;
-    let (basis, _) = files::basis::read(&args.basis)?;
+    let basis = files::read_basis(&args.basis)?;
     let step = basis.sampling().step;
     let latency = Duration::from_secs_f64(args.latency / 1000.0);
     let batching = Batching { size: args.batch.into(), patience: latency / 4 };
@@ -195,8 +233,12 @@ fn text(summary: &Summary, args: &PsaStream) -> String {
         summary.late,
         args.latency
     );
-    let odd =
-        [(summary.shed, "left out"), (summary.broken, "broken"), (summary.foreign, "frames of other kinds")];
+    let odd = [
+        (summary.shed, "left out"),
+        (summary.broken, "broken"),
+        (summary.foreign, "frames of other kinds"),
+        (summary.saturated, "events with clipped samples (saturated)"),
+    ];
     for (count, what) in odd.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("{what}: {count}\n");
     }

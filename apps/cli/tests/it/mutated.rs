@@ -106,6 +106,8 @@ fn broken_files_are_answered_or_refused() {
     fs::write(here.join("hits.json"), format!("{{\"results\": [{{\"events\": [{hit}]}}]}}")).unwrap();
     ok(here, &["psa", "simulate", "-o", "basis", "--grid", "5", "--step", "12", "--samples", "40"]);
     ok(here, &["psa", "events", "--basis", "basis", "-n", "8", "-o", "events"]);
+    let basis = zellige_psa::files::read_basis(&here.join("basis")).unwrap();
+    zellige_psa::files::archives::write_basis(&here.join("basis.npz"), &basis).unwrap();
     ok(here, &["psa", "frames", "events", "--channels", "neighbours", "-o", "e.geb"]);
     copy("../runtime/sim/src/platform/shipped/v100x4.toml", "platform.toml");
     fs::write(here.join("options.toml"), "json = \"-\"\n").unwrap();
@@ -151,6 +153,8 @@ fn broken_files_are_answered_or_refused() {
         ("basis/basis.toml", "psa run --basis basis --events events"),
         ("basis/signals.npy", "psa run --basis basis --events events"),
         ("events/signals.npy", "psa run --basis basis --events events"),
+        ("events/timestamps.npy", "psa run --basis basis.npz --events events"),
+        ("basis.npz", "psa run --basis basis.npz --events events/signals.npy"),
         ("e.geb", "psa stream e.geb --basis basis -o /dev/null"),
         ("share.txt", "psa run --basis basis --events events --cross-talk share.txt"),
         ("platform.toml", "simulate cholesky --n 1000 --tile 250 --platform platform.toml"),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::common::{ok, result, results, run};
 use serde_json::Value;
+use zellige_files::array::{self, Array};
 use zellige_test_data::data;
 
 fn files(folder: &Path, segment: &str, set: &str) -> Vec<String> {
@@ -128,4 +129,76 @@ fn frames_of_other_channels_are_no_answer() {
     };
     stream("neighbours").expect(2).says("event 0 is broken").says("--channels");
     stream("hit-core").expect(0);
+}
+
+/// Events that are clipped, in other units, of the other polarity, late: each is said, and with what helps.
+#[test]
+fn events_that_are_not_what_they_seem_are_said() {
+    let here = tempfile::tempdir().unwrap();
+    let path = here.path();
+    let said = |line: &str| run(path, &line.split(' ').collect::<Vec<_>>());
+    for line in [
+        "psa simulate -o basis --grid 5 --step 8",
+        "psa events --basis basis -n 40 --noise 2 -o events",
+        "psa simulate -o later --grid 5 --step 8 --before 7",
+        "psa simulate -o slower --grid 5 --step 8 --sample-step 16",
+    ] {
+        said(line).expect(0);
+    }
+    said("psa frames events --channels all --unit 0.02 -o clipped.geb")
+        .expect(0)
+        .says("do not fit 16 bits at --unit 0.02 (655.3 keV at most")
+        .says("take --unit 1.");
+    let ran = said("psa frames events --channels all --unit 0.2 -o whole.geb").expect(0);
+    assert_eq!(ran.stderr, "");
+    // Energies come back nearly as they were, with a flag; the truth of each event is in energies.npy.
+    let energies = Array::open(&path.join("events/energies.npy")).unwrap().reals().unwrap();
+    let ran = said("psa run --basis basis --events clipped.geb --json -");
+    let ran = ran.expect(0).says("40 events have samples that are clipped");
+    let hits = result(&ran.stdout)["events"].as_array().unwrap().clone();
+    let mut clipped = 0;
+    for hit in &hits {
+        let truth = energies[hit["event"].as_u64().unwrap() as usize];
+        let is_flagged = hit["flags"].as_array().unwrap().iter().any(|flag| flag == "saturated");
+        clipped += usize::from(is_flagged);
+        assert!(is_flagged || truth < 690.0, "{truth}: {hit}");
+        assert!(!is_flagged || (hit["energy"].as_f64().unwrap() / truth - 1.0).abs() < 0.3, "{truth}: {hit}");
+    }
+    assert!(clipped > 5, "{clipped}");
+    let skipped = said("psa run --basis basis --events clipped.geb --saturated skip --json -");
+    assert_eq!(result(&skipped.stdout)["events"].as_array().unwrap().len(), hits.len() - clipped);
+    said("psa run --basis basis --events clipped.geb --saturated refuse")
+        .expect(2)
+        .says("event ")
+        .says("are clipped");
+    let stream = said("psa stream clipped.geb --basis basis -o hits.geb --json -");
+    assert_eq!(result(&stream.stdout)["saturated"], clipped);
+    let ran = said("psa run --basis basis --events whole.geb").expect(0);
+    assert_eq!(ran.stderr, "");
+
+    let signals = Array::open(&path.join("events/signals.npy")).unwrap();
+    let sides = signals.sides().to_vec();
+    let signals = signals.finite().unwrap();
+    let write = |name: &str, change: &dyn Fn(f32) -> f32| {
+        array::write(&path.join(name), &sides, signals.iter().map(|&x| change(x))).unwrap();
+    };
+    write("mev.npy", &|x| x / 1000.0);
+    write("turned.npy", &|x| -x);
+    write("top.npy", &|x| x.min(700.0));
+    let codes = signals.iter().map(|x| (x / 0.1).round().clamp(-8192.0, 8191.0) as i16);
+    array::write(&path.join("codes.npy"), &sides, codes).unwrap();
+    for (events, words) in [
+        ("mev.npy", "none of 40 events has a hit"),
+        ("mev.npy", "multiplied by 1000"),
+        ("turned.npy", "the other polarity"),
+        ("top.npy", "events have samples that are clipped"),
+        ("codes.npy", "events have samples that are clipped"),
+    ] {
+        said(&format!("psa run --basis basis --events {events}")).expect(0).says(words);
+    }
+    said("psa run --basis later --events events").expect(2).says("in the basis after 7").says("--shifts 5");
+    said("psa run --basis later --events events --shifts 5").expect(0);
+    said("psa run --basis later --events whole.geb").expect(0).says("5 samples earlier");
+    said("psa stream whole.geb --basis later -o late.geb").expect(0).says("5 samples earlier");
+    said("psa run --basis slower --events events").expect(2).says("--sample-step 10");
 }

@@ -5,11 +5,12 @@
 
 use std::path::Path;
 
-use zellige_files::array::{Array, npz};
+use zellige_files::array::npz;
 
+use super::arrays::{self, Quantity};
 use super::{not_written, segments};
 use crate::Error;
-use crate::basis::{Basis, FIXED, Sampling};
+use crate::basis::{Basis, Sampling};
 use crate::channels::{CHANNELS, Segment};
 use crate::events::Events;
 
@@ -51,41 +52,65 @@ pub fn write_basis(path: &Path, basis: &Basis) -> Result<(), Error> {
     npz::Writer::write(path, |to| put_basis!(to, basis)).map_err(|error| not_written(path, error))
 }
 
-/// Reads the basis of an archive: `signals` (points x 37 x samples; `float32` or `float64` where 1 is the whole charge, `int16` where 16384 is),
-/// `positions` (mm, points x 3), `segments` (0 to 35, points, `uint8`) and `sampling` (ns between samples, samples before charges move).
+/// Reads the basis of an archive or an HDF5 file, or of a group of one: `signals` (points x 37 x samples; 1 is the whole charge, in `int16` 16384 is),
+/// `positions` (mm, points x 3), `segments` (0 to 35, points) and `sampling` (ns between samples, samples before charges move). Where `signals` is a table of
+/// waveforms (LH5), its `dt` and `t0` take the place of `sampling`: charges move at time 0.
 ///
 /// # Errors
 /// [`Error::File`]; [`Error::Format`] for an array that is missing, has another shape or type, or holds what is no number.
 pub fn read_basis(path: &Path) -> Result<Basis, Error> {
-    let sampling = Array::open(&path.join("sampling"))?.sized(&["f8", "f4", "i8"], &[2])?.reals()?;
-    let signals = Array::open(&path.join("signals"))?.of(&["f4", "f8", "i2"], 3)?;
+    let signals = arrays::open(&path.join("signals"), 3)?;
     let (points, samples) = (signals.sides()[0], signals.sides()[2]);
     let wrong = |problem: String| Error::Format { path: path.to_owned(), offset: None, problem };
     if signals.sides()[1] != CHANNELS {
         return Err(wrong(format!("signals of {} channels: a crystal has {CHANNELS}", signals.sides()[1])));
     }
-    let (step, before) = (sampling[0], sampling[1]);
-    if !(step > 0.0 && step <= 1e6 && before >= 0.0 && before.fract() == 0.0 && before < samples as f64) {
+    let (step, before) = sampling(path)?;
+    if !(step > 0.0 && step <= 1e9 && before >= 0.0 && before.fract() == 0.0 && before < samples as f64) {
         return Err(wrong(format!(
             "sampling = [{step}, {before}]: ns between samples, and how many of {samples} come before charges move"
         )));
     }
-    let whole = if signals.kind() == "i2" { FIXED } else { 1.0 };
-    let values = signals.reals()?.into_iter().map(|value| value as f32 / whole).collect::<Vec<f32>>();
-    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-        return Err(wrong(format!(
-            "signal {} of point {} holds what is no number",
-            at / samples % CHANNELS,
-            at / samples / CHANNELS
-        )));
-    }
-    let positions = Array::open(&path.join("positions"))?.sized(&["f4", "f8"], &[points, 3])?.reals()?;
-    if !positions.iter().all(|x| x.is_finite() && x.abs() < 1e4) {
+    let values = arrays::charges(signals)?;
+    let positions = arrays::sized(&path.join("positions"), &[points, 3])?;
+    let positions = arrays::reals(positions, Quantity::Length)?;
+    if !positions.iter().all(|x| x.is_finite() && x.abs() < 1e7) {
         return Err(wrong("positions hold what is no place in mm".into()));
     }
     let positions = positions.as_chunks().0.iter().map(|p: &[f64; 3]| p.map(|x| x as f32)).collect();
-    let segments = segments(Array::open(&path.join("segments"))?.sized(&["u1"], &[points])?)?;
+    let segments = segments(arrays::sized(&path.join("segments"), &[points])?)?;
     Basis::new(Sampling { samples, step, before: before as usize }, positions, segments, values)
+}
+
+/// Time between samples (ns), and samples before charges move.
+fn sampling(path: &Path) -> Result<(f64, f64), Error> {
+    let path_of_sampling = path.join("sampling");
+    let missing = match arrays::sized(&path_of_sampling, &[2]) {
+        Ok(array) => {
+            let unit = arrays::reals(array, Quantity::Time)?;
+            let before = arrays::read(&path_of_sampling, 1, Quantity::Number)?.numbers[1];
+            return Ok((unit[0], before));
+        }
+        Err(error) => error,
+    };
+    let of_waveforms = |name: &str| {
+        let path = path.join("signals").join(name);
+        let times = arrays::read(&path, 1, Quantity::Time)?.numbers;
+        match times.first() {
+            Some(&first) if times.iter().all(|&time| time == first) => Ok(first),
+            _ => {
+                let problem =
+                    "all points of a basis are sampled alike: one time for all is needed".to_owned();
+                Err(Error::Format { path, offset: None, problem })
+            }
+        }
+    };
+    // An archive has no tables.
+    let Ok(step) = of_waveforms("dt") else { return Err(missing) };
+    let before = -of_waveforms("t0")? / step;
+    // Times may be float32.
+    let whole = before.round();
+    Ok((f64::from(step as f32), if (before - whole).abs() < 1e-3 { whole.max(0.0) } else { before }))
 }
 
 /// Writes the arrays of events into an archive: `signals` (keV, events x 37 x samples), `energies` (keV), `positions` (mm) and `segments` by event

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use zellige_files::array::Array;
 
+use super::arrays::{self, Quantity};
 use super::{make_folder, segments, unseal, write_array, write_whole};
 use crate::Error;
 use crate::basis::{Basis, Sampling};
@@ -116,22 +116,22 @@ pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
     let (file, origin) = parameters(folder)?;
     let sampling = Sampling { samples: file.samples, step: file.step, before: file.before };
     let path = folder.join("positions.npy");
-    let positions = Array::open(&path)?.sized(&["f4"], &[file.points, 3])?.finite()?;
+    let positions = arrays::finite(arrays::sized(&path, &[file.points, 3])?, Quantity::Length)?;
     let positions = positions.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect();
     let path = folder.join("segments.npy");
-    let segments = segments(Array::open(&path)?.sized(&["u1"], &[file.points])?)?;
+    let segments = segments(arrays::sized(&path, &[file.points])?)?;
     let path = folder.join("signals.npy");
-    let array = Array::open(&path)?.sized(&["f4", "i2"], &[file.points, CHANNELS, file.samples])?;
-    let values = match array.kind() {
-        "f4" => array.finite()?,
-        _ => array.values::<i16>()?.into_iter().map(|value| f32::from(value) / file.whole as f32).collect(),
-    };
+    let array = arrays::sized(&path, &[file.points, CHANNELS, file.samples])?;
+    let mut values = arrays::finite(array, Quantity::Number)?;
+    if file.whole != 1.0 {
+        values.iter_mut().for_each(|value| *value /= file.whole as f32);
+    }
     let basis = Basis::new(sampling, positions, segments, values)?;
     if !file.sensitivities {
         return Ok((basis, origin));
     }
     let path = folder.join("sensitivities.npy");
-    let sensitivities = Array::open(&path)?.sized(&["f4"], &[file.points, 2])?.finite()?;
+    let sensitivities = arrays::finite(arrays::sized(&path, &[file.points, 2])?, Quantity::Length)?;
     let pairs = sensitivities.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
     Ok((basis.with_sensitivities(pairs)?, origin))
 }

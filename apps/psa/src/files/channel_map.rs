@@ -168,6 +168,7 @@ impl ChannelMap {
     pub fn event(&self, frame: &Frame, samples: usize) -> Result<Event, Error> {
         let wrong = |problem: String| Error::Stream { offset: frame.offset, problem };
         let (mut signals, mut seen) = (vec![0.0; CHANNELS * samples], [false; CHANNELS]);
+        let mut saturated = Vec::new();
         for trace in mode3::traces(frame)? {
             let Some(source) = self.sources.get(&[trace.board(), trace.module(), trace.channel()]) else {
                 continue;
@@ -179,13 +180,21 @@ impl ChannelMap {
             let out = &mut signals[contact.index() * samples..][..samples];
             self.put(&trace, source, out)
                 .map_err(|problem| wrong(format!("{}: {problem}", contact_name(contact))))?;
+            let first = (self.begin as f64 + source.late).floor() as usize;
+            // One between two samples is clipped where one of these is.
+            let ends = |pair: &[i16]| pair.iter().any(|sample| [i16::MIN, i16::MAX].contains(sample));
+            let pairs = trace.samples()[first..].windows(2).take(samples).enumerate();
+            let begin = contact.index() * samples;
+            saturated.extend(pairs.filter(|(_, pair)| ends(pair)).map(|(at, _)| (begin + at) as u32));
         }
         match seen.iter().position(|seen| !seen).and_then(Channel::from_index) {
             Some(contact) => Err(wrong(format!(
                 "no trace of {}: all {CHANNELS} contacts are needed",
                 contact_name(contact)
             ))),
-            None => Ok(Event { timestamp: frame.timestamp.saturating_mul(10), hit: None, signals }),
+            None => {
+                Ok(Event { timestamp: frame.timestamp.saturating_mul(10), hit: None, signals, saturated })
+            }
         }
     }
 

@@ -6,10 +6,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use zellige_files::array::Array;
 
+use super::arrays::{self, Quantity};
 use super::{make_folder, segments, unseal, write_array, write_whole};
 use crate::Error;
 use crate::basis::Sampling;
-use crate::channels::{CHANNELS, SEGMENTS};
+use crate::channels::CHANNELS;
+use crate::consistency::{check_events, check_sampling};
 use crate::detector::Detector;
 use crate::drift::Trapping;
 use crate::electronics::Electronics;
@@ -90,14 +92,13 @@ pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -
     write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))
 }
 
-/// Reads the signals of events (keV, events x 37 x samples, the core last) from an array of `float32` or `float64`, in the sampling of a basis. Nothing is known of
+/// Reads the signals of events (keV, events x 37 x samples, the core last) from an array of numbers, in the sampling of a basis. Nothing is known of
 /// their hits, and their times are 0.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something else, and where the core's charges are not the
-/// sums of the segments', as with channels in another order.
+/// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something else, and as [`check_events`].
 pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
-    let array = Array::open(path)?.of(&["f4", "f8"], 3)?;
+    let array = arrays::open(path, 3)?;
     let count = array.sides()[0];
     let wrong = |problem| Error::Format { path: path.to_owned(), offset: None, problem };
     let Sampling { samples, step, before } = sampling;
@@ -108,8 +109,14 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
             array.sides(),
         )));
     }
-    let signals = array.finite()?;
-    check_charges(&signals, samples).map_err(wrong)?;
+    if let Ok(steps) = arrays::read(&path.join("dt"), 1, Quantity::Time)
+        && let Some(&other) = steps.numbers.iter().find(|other| (*other / step - 1.0).abs() > 1e-6)
+    {
+        let of_events = Sampling { step: other, ..sampling };
+        check_sampling(sampling, of_events, 0).map_err(wrong)?;
+    }
+    let signals = arrays::finite(array, Quantity::Energy)?;
+    check_events(&signals, samples).map_err(wrong)?;
     Ok(Events {
         sampling,
         hits: 0,
@@ -121,40 +128,11 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
     })
 }
 
-/// Refuses signals of whose events most have a core's charge that is far from the sum of the segments': its contact and theirs enclose the crystal, so
-/// that the two are one charge.
-fn check_charges(signals: &[f32], samples: usize) -> Result<(), String> {
-    let last = samples.div_ceil(10).max(1);
-    let charge = |signal: &[f32]| {
-        let end = &signal[samples.saturating_sub(last)..];
-        end.iter().map(|&value| f64::from(value)).sum::<f64>() / last as f64
-    };
-    let (mut apart, mut whole, mut product, mut square) = (0.0, 0.0, 0.0, 0.0);
-    for event in signals.chunks_exact((CHANNELS * samples).max(1)) {
-        let (segments, core) = event.split_at(SEGMENTS * samples);
-        let (sum, core) = (segments.chunks_exact(samples).map(charge).sum::<f64>(), charge(core));
-        let larger = core.abs().max(sum.abs());
-        apart += (core - sum).abs();
-        whole += larger;
-        product += core * sum;
-        square += larger * larger;
-    }
-    // Noise, cross-talk and charges that still drift make some percent.
-    if apart <= 0.5 * whole {
-        return Ok(());
-    }
-    let remedy = match product < -0.5 * square {
-        true => "turn the sign of one of them: both rise for a positive energy",
-        false => "channels are the segments 0 to 35 (6 sector + ring), then the core, in one unit (keV)",
-    };
-    let percent = 100.0 * apart / whole;
-    Err(format!("the core's charges are {percent:.0} % off the sums of the segments': {remedy}"))
-}
-
 /// Reads events from a folder.
 ///
 /// # Errors
-/// [`Error::Text`] for a folder that is not complete, [`Error::Format`] with the byte for arrays that do not fit each other.
+/// [`Error::Text`] for a folder that is not complete, [`Error::Format`] with the byte for arrays that do not fit each other, and as
+/// [`check_events`].
 pub fn read(folder: &Path) -> Result<Events, Error> {
     let path = folder.join("events.toml");
     let missing = "no such file: the folder holds no events, or ones that were not written to their end";
@@ -165,15 +143,14 @@ pub fn read(folder: &Path) -> Result<Events, Error> {
         return Err(Error::Text { path, line: None, problem });
     }
     let (events, hits) = (file.events, file.hits);
-    let path = folder.join("positions.npy");
-    let positions = Array::open(&path)?.sized(&["f4"], &[events, hits, 3])?.finite()?;
-    let path = folder.join("signals.npy");
-    let signals = Array::open(&path)?.sized(&["f4"], &[events, CHANNELS, file.samples])?.finite()?;
-    let array = |name: &str, kind: &str, sides: &[usize]| -> Result<Array, Error> {
-        Ok(Array::open(&folder.join(name))?.sized(&[kind], sides)?)
-    };
-    let energies = array("energies.npy", "f8", &[events, hits])?.values()?;
-    let segments = segments(array("segments.npy", "u1", &[events, hits])?)?;
+    let array = |name: &str, sides: &[usize]| arrays::sized(&folder.join(name), sides);
+    let positions = arrays::finite(array("positions.npy", &[events, hits, 3])?, Quantity::Length)?;
+    let signals = arrays::finite(array("signals.npy", &[events, CHANNELS, file.samples])?, Quantity::Energy)?;
+    let wrong = |problem| Error::Format { path: folder.join("signals.npy"), offset: None, problem };
+    check_events(&signals, file.samples).map_err(wrong)?;
+    let energies = arrays::reals(array("energies.npy", &[events, hits])?, Quantity::Energy)?;
+    let segments = segments(array("segments.npy", &[events, hits])?)?;
+    let timestamps = times(array("timestamps.npy", &[events])?)?;
     Ok(Events {
         sampling: Sampling { samples: file.samples, step: file.step, before: file.before },
         hits,
@@ -181,6 +158,22 @@ pub fn read(folder: &Path) -> Result<Events, Error> {
         energies,
         positions: positions.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect(),
         segments,
-        timestamps: array("timestamps.npy", "u8", &[events])?.values()?,
+        timestamps,
     })
+}
+
+/// Times in whole ns, of any type of numbers.
+fn times(array: Array) -> Result<Vec<u64>, Error> {
+    if array.kind() == "u8" {
+        return Ok(array.values()?);
+    }
+    let path = array.path().to_owned();
+    let times = array.reals()?;
+    match times.iter().position(|time| !(*time >= 0.0 && time.is_finite())) {
+        None => Ok(times.into_iter().map(|time| time as u64).collect()),
+        Some(at) => {
+            let problem = format!("time {at} is {} ns: times count from 0 on", times[at]);
+            Err(Error::Format { path, offset: None, problem })
+        }
+    }
 }

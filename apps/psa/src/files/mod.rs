@@ -31,22 +31,30 @@ use std::io::{self, BufWriter, Read};
 use std::path::Path;
 
 use zellige_files::WriteError;
-use zellige_files::array::{self, Array, Number};
+use zellige_files::array::{self, Array, Number, is_array};
 
 use crate::Error;
 use crate::basis::Basis;
-use crate::channels::Segment;
+use crate::channels::{SEGMENTS, Segment};
+use crate::consistency::check_basis;
 
-/// Reads the basis of a crystal: a folder of [`basis`], an archive (npz) of [`archives`], a file of [`gretina`] or of [`record`].
+/// Reads the basis of a crystal: a folder of [`basis`], an archive (npz) or HDF5 file of [`archives`], a file of [`gretina`] or of [`record`].
 ///
 /// # Errors
-/// As the reader of the format; [`Error::Format`] for a file of none of them, by name where it is one of AGATA's.
+/// As the reader of the format; [`Error::Format`] for a file of none of them, by name where it is one of AGATA's, and as
+/// [`check_basis`].
 pub fn read_basis(path: &Path) -> Result<Basis, Error> {
+    let basis = read_any(path)?;
+    let wrong = |problem| Error::Format { path: path.to_owned(), offset: None, problem };
+    check_basis(&basis).map_err(wrong).map(|()| basis)
+}
+
+fn read_any(path: &Path) -> Result<Basis, Error> {
     if path.is_dir() {
         return basis::read(path).map(|(basis, _)| basis);
     }
     refuse_foreign(path)?;
-    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
+    if is_array(path) && !path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
         return archives::read_basis(path);
     }
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
@@ -60,8 +68,8 @@ pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     if size > 0 && size.is_multiple_of(record::RECORD as u64) {
         return record::read(path);
     }
-    let problem = "no basis that is known: a folder of `psa simulate`, an archive (.npz) with signals, positions, segments and sampling, a basis of \
-                   GRETINA, or zellige records";
+    let problem = "no basis that is known: a folder of `psa simulate`, an archive (.npz) or HDF5 file with signals, positions, segments and sampling, \
+                   a basis of GRETINA, or zellige records";
     Err(Error::Format { path: path.to_owned(), offset: Some(0), problem: problem.into() })
 }
 
@@ -122,20 +130,25 @@ pub fn write_array<T: Number>(
     array::write(path, sides, values).map_err(|error| not_written(path, error))
 }
 
-/// Reads numbers of segments.
+/// Reads numbers of segments, of any type of numbers.
 ///
 /// # Errors
 /// [`Error::File`], or [`Error::Format`] with the byte of one that does not exist.
 pub(crate) fn segments(array: Array) -> Result<Vec<Segment>, Error> {
     let (begin, path) = (array.begin(), array.path().to_owned());
-    let segment = |(at, number): (usize, u8)| {
-        Segment::from_index(number.into()).ok_or_else(|| Error::Format {
-            path: path.clone(),
-            offset: Some(begin + at as u64),
-            problem: format!("segment {number}: there are 0 to 35"),
+    let width = array.kind().get(1..).and_then(|width| width.parse().ok()).unwrap_or(1u64);
+    let numbers = array.reals()?;
+    let from_one = || numbers.iter().all(|&number| (1.0..=SEGMENTS as f64).contains(&number));
+    let segment = |(at, &number): (usize, &f64)| {
+        let segment = (number >= 0.0 && number.fract() == 0.0).then_some(number as usize);
+        segment.and_then(Segment::from_index).ok_or_else(|| {
+            let remedy = if from_one() { ", these are counted from 1: subtract 1" } else { "" };
+            let offset = Some(begin + width * at as u64);
+            let problem = format!("segment {number}: there are 0 to 35{remedy}");
+            Error::Format { path: path.clone(), offset, problem }
         })
     };
-    array.values::<u8>()?.into_iter().enumerate().map(segment).collect()
+    numbers.iter().enumerate().map(segment).collect()
 }
 
 /// Makes a folder for results, or takes one that is there; the folder that it lies in must exist.

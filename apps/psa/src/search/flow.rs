@@ -7,9 +7,10 @@ use std::time::Instant;
 use zellige_runtime::Runtime;
 
 use super::course::{Course, Request, all_channels, moves};
-use super::found::Found;
+use super::found::{Flags, Found};
 use super::pairs::{Pairs, Two};
-use super::parts::{Charge, Parts, Rules};
+use super::parts::{Charge, Parts, Rules, charges};
+use super::saturation::{self, Clipped, Saturated};
 use super::searcher::{Batching, Hit, SearchRule, Searcher};
 use crate::Error;
 use crate::basis::Basis;
@@ -24,6 +25,8 @@ pub struct Event {
     pub hit: Option<(Segment, f64)>,
     /// Signals (keV) by channel and sample, positive where charge is collected: of the channels that are compared where the hit is known, else of all.
     pub signals: Vec<f32>,
+    /// Which of these samples are known to be clipped. Others are found by the flat tops of their traces ([`saturation::find`]).
+    pub saturated: Vec<u32>,
 }
 
 /// Where the hits of an event are.
@@ -37,6 +40,8 @@ pub struct Answer {
     pub places: Vec<Place>,
     /// By how many samples the event was moved for it: later where positive.
     pub shift: f64,
+    /// How many of its samples are clipped.
+    pub saturated: usize,
 }
 
 /// One hit of an event.
@@ -67,6 +72,18 @@ pub struct Flow<'rt, 'b> {
     /// Events on their way, and how many were before the first of them.
     events: VecDeque<OnTheWay>,
     passed: u64,
+    seen: Seen,
+}
+
+/// What was seen of the charges of whole crystals.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    events: u64,
+    /// Those of the events that have hits.
+    with_hits: u64,
+    /// The largest charge of a segment, and the smallest (keV).
+    most: f64,
+    least: f64,
 }
 
 /// An event on its way.
@@ -75,6 +92,9 @@ struct OnTheWay {
     /// One for each place that it is moved to; the best one alone while it is searched for pairs.
     courses: Vec<Course>,
     searches_pairs: bool,
+    /// Clipped samples, and a bit for each channel that has some.
+    saturated: usize,
+    clipped: u64,
 }
 
 impl OnTheWay {
@@ -115,7 +135,17 @@ impl<'rt, 'b> Flow<'rt, 'b> {
             }
             searcher.host(segment, basis)
         })?;
-        Ok(Flow { searcher, pairs, parts, events: VecDeque::new(), passed: 0 })
+        Ok(Flow { searcher, pairs, parts, events: VecDeque::new(), passed: 0, seen: Seen::default() })
+    }
+
+    /// The basis.
+    pub fn basis(&self) -> &'b Basis {
+        self.parts.basis()
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        self.parts.rules()
     }
 
     /// How many events are on their way.
@@ -129,21 +159,29 @@ impl<'rt, 'b> Flow<'rt, 'b> {
     /// [`Error::Shape`] for signals that are shorter than the window or not those of all channels; [`Error::Parameter`] for hits in a segment
     /// without points, energies that are not above 0 and samples that are not finite; the runtime's. An event that is refused has no answer.
     pub fn push(&mut self, event: Event, now: Instant) -> Result<(), Error> {
-        let mut courses = self.courses(event.hit, event.signals)?;
+        let timestamp = event.timestamp;
+        let Prepared { signals, channels, hits, saturated } = self.prepared(event)?;
+        let samples = signals.len() / channels.len();
+        let bit = |&at: &u32| 1 << channels[at as usize / samples].index();
+        let clipped = saturated.iter().map(bit).fold(0, |bits: u64, bit: u64| bits | bit);
+        let course = |shift| Course::new(&self.parts, signals.clone(), channels.clone(), hits.clone(), shift);
+        let mut courses: Vec<_> = moves(self.parts.rules().shifts).into_iter().map(course).collect();
         let number = self.passed + self.events.len() as u64;
         for (variant, course) in courses.iter_mut().enumerate() {
             for request in course.begin(&self.parts) {
                 self.searcher.push(hit(number, variant, &request), &request.samples, now)?;
             }
         }
-        self.events.push_back(OnTheWay { timestamp: event.timestamp, courses, searches_pairs: false });
+        let saturated = saturated.len();
+        self.events.push_back(OnTheWay { timestamp, courses, searches_pairs: false, saturated, clipped });
         Ok(())
     }
 
     /// Adds an event of which nothing is searched for: it has an answer without hits at its place.
     pub fn pass(&mut self, timestamp: u64) {
         let nothing = Course::new(&self.parts, Arc::new([]), all_channels(), Vec::new(), 0);
-        self.events.push_back(OnTheWay { timestamp, courses: vec![nothing], searches_pairs: false });
+        let (courses, searches_pairs) = (vec![nothing], false);
+        self.events.push_back(OnTheWay { timestamp, courses, searches_pairs, saturated: 0, clipped: 0 });
     }
 
     /// Lets batches go that have waited for too long; appends answers that are there.
@@ -191,26 +229,96 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(())
     }
 
-    /// The ways of an event, one for each place that it is moved to.
-    fn courses(&self, hit: Option<Charge>, signals: Vec<f32>) -> Result<Vec<Course>, Error> {
-        let (signals, channels, hits) = match hit {
-            None => self.whole(signals)?,
-            Some(hit) => self.known(hit, signals)?,
+    /// What is searched for in an event.
+    fn prepared(&mut self, event: Event) -> Result<Prepared, Error> {
+        let known = event.saturated;
+        let mut prepared = match event.hit {
+            None => self.whole(event.signals)?,
+            Some(hit) => self.known(hit, event.signals)?,
         };
-        let course = |shift| Course::new(&self.parts, signals.clone(), channels.clone(), hits.clone(), shift);
-        Ok(moves(self.parts.rules().shifts).into_iter().map(course).collect())
+        let samples = prepared.signals.len() / prepared.channels.len();
+        let mut saturated = saturation::find(&prepared.signals, samples);
+        if saturated.is_empty() && known.is_empty() {
+            return Ok(prepared);
+        }
+        saturated.extend(known.into_iter().filter(|&at| (at as usize) < prepared.signals.len()));
+        saturated.sort_unstable();
+        saturated.dedup();
+        match self.parts.rules().saturated {
+            Saturated::Fit => {
+                let Prepared { signals, channels, hits, .. } = &mut prepared;
+                let mut restored = signals.to_vec();
+                let is_known = event.hit.is_some();
+                let mut clipped = Clipped { signals: &mut restored, channels, samples: &saturated, is_known };
+                clipped.restore(&self.parts, hits);
+                if !is_known {
+                    *hits = self.parts.hits(charges(&restored))?;
+                }
+                *signals = restored.into();
+            }
+            Saturated::Skip => prepared.hits.clear(),
+            Saturated::Refuse => {
+                let count = saturated.len();
+                let problem = format!(
+                    "{count} samples are clipped at the end of their range: fit leaves them out, skip leaves out the event"
+                );
+                return Err(Error::Parameter { name: "saturated", problem });
+            }
+        }
+        Ok(Prepared { saturated, ..prepared })
     }
 
     /// The signals of a whole crystal, and the hits in it.
-    fn whole(&self, mut signals: Vec<f32>) -> Result<Prepared, Error> {
+    fn whole(&mut self, mut signals: Vec<f32>) -> Result<Prepared, Error> {
         let rules = self.parts.rules();
         check(&signals, CHANNELS, rules.window)?;
         if let Some(cross_talk) = &rules.cross_talk {
             let samples = signals.len() / CHANNELS;
             cross_talk.correct(&mut signals[..SEGMENTS * samples], samples)?;
         }
-        let hits = self.parts.hits(&signals)?;
-        Ok((signals.into(), all_channels(), hits))
+        let hits = self.parts.hits(charges(&signals))?;
+        self.seen.events += 1;
+        self.seen.with_hits += u64::from(!hits.is_empty());
+        for (_, charge) in charges(&signals) {
+            self.seen.most = self.seen.most.max(charge);
+            self.seen.least = self.seen.least.min(charge);
+        }
+        Ok(Prepared { signals: signals.into(), channels: all_channels(), hits, saturated: Vec::new() })
+    }
+
+    /// Why hardly any event of a crystal has had a hit, if that is so, or why energies are those of nothing.
+    pub fn doubt(&self) -> Option<String> {
+        /// Charges beyond this are none of gamma rays (keV).
+        const MOST: f64 = 1e5;
+        let Seen { events, with_hits, most, least } = self.seen;
+        let threshold = self.parts.rules().threshold;
+        let few = 10 * with_hits < events;
+        let counted = match with_hits {
+            0 => format!("none of {events} events has a hit"),
+            _ => format!("{with_hits} of {events} events have hits"),
+        };
+        if few && -least > 2.0 * most && -least >= threshold {
+            return Some(format!(
+                "{counted}: charges go down to {least:.6} keV and up to {most:.6} keV. This is the other polarity: multiply signals by -1"
+            ));
+        }
+        if events > 0 && with_hits == 0 {
+            let remedy = match 1000.0 * most {
+                kilo if kilo >= threshold && kilo < MOST => {
+                    "signals in MeV have to be multiplied by 1000, signals of small charges need a lower --threshold"
+                }
+                _ => {
+                    "a lower --threshold finds smaller ones; signals are in keV, and those of other units have to be multiplied"
+                }
+            };
+            let what = "the largest charge of a segment is";
+            return Some(format!(
+                "{counted}: {what} {most:.6} keV, --threshold is {threshold} keV; {remedy}"
+            ));
+        }
+        (most > MOST).then(|| {
+            format!("a segment has collected {most:.3e} keV, more than any gamma ray has: signals are in keV, divide those in eV by 1000")
+        })
     }
 
     /// The signals of a hit that somebody else has found.
@@ -223,7 +331,8 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         if !(energy.is_finite() && energy > 0.0) {
             return wrong(format!("an energy of {energy} keV: one above 0 is needed"));
         }
-        Ok((signals.into(), channels.to_vec(), vec![(segment, energy)]))
+        let (channels, hits) = (channels.to_vec(), vec![(segment, energy)]);
+        Ok(Prepared { signals: signals.into(), channels, hits, saturated: Vec::new() })
     }
 
     fn answered(&mut self, found: Vec<(usize, Found)>, now: Instant) -> Result<(), Error> {
@@ -263,23 +372,33 @@ impl<'rt, 'b> Flow<'rt, 'b> {
     /// Lets the first events go as far as they are done.
     fn leave(&mut self, answers: &mut Vec<Answer>) {
         while let Some(mut event) = self.events.pop_front_if(|event| event.is_answered()) {
-            let timestamp = event.timestamp;
+            let OnTheWay { timestamp, saturated, clipped, .. } = event;
             let (places, shift) = event.best().end();
             let place = |((segment, energy), found): ((Segment, f64), Found)| {
                 let point = |index| self.parts.point(segment, index);
-                let found = Found { index: point(found.index), second: found.second.map(point), ..found };
+                let compared = self.parts.channels(segment).unwrap_or_default();
+                let is_clipped = compared.iter().any(|channel| clipped >> channel.index() & 1 == 1);
+                let flags = found.flags.with_if(is_clipped, Flags::SATURATED);
+                let found =
+                    Found { index: point(found.index), second: found.second.map(point), flags, ..found };
                 let energy = self.parts.whole(energy, found.index);
                 Place { segment, energy, found, position: self.parts.position(found.index) }
             };
             let places = places.into_iter().map(place).collect();
-            answers.push(Answer { number: self.passed, timestamp, places, shift });
+            answers.push(Answer { number: self.passed, timestamp, places, shift, saturated });
             self.passed += 1;
         }
     }
 }
 
-/// Signals, their channels and the hits that are to be found.
-type Prepared = (Arc<[f32]>, Vec<Channel>, Vec<Charge>);
+/// What is searched for in an event.
+struct Prepared {
+    signals: Arc<[f32]>,
+    channels: Vec<Channel>,
+    hits: Vec<Charge>,
+    /// Which samples are clipped.
+    saturated: Vec<u32>,
+}
 
 fn check(signals: &[f32], channels: usize, window: usize) -> Result<(), Error> {
     let len = signals.len();
@@ -317,7 +436,7 @@ mod tests {
     use super::*;
     use crate::basis::Sampling;
     use crate::channels::ChannelSet;
-    use crate::search::{Flags, Method, PairPlan, Plan};
+    use crate::search::{Method, PairPlan, Plan};
 
     const SAMPLES: usize = 24;
 
@@ -372,7 +491,8 @@ mod tests {
             let mut flow = Flow::new(&rt, plan, batching, basis, rules.clone()).expect("a crystal");
             let (now, mut of_run) = (Instant::now(), Vec::new());
             for (i, signals) in events.iter().enumerate() {
-                let event = Event { timestamp: 10 * i as u64, hit: None, signals: signals.clone() };
+                let timestamp = 10 * i as u64;
+                let event = Event { timestamp, hit: None, signals: signals.clone(), saturated: Vec::new() };
                 flow.push(event, now).expect("an event");
                 flow.poll(now, &mut of_run).expect("answers");
             }
@@ -447,11 +567,12 @@ mod tests {
             (Some((hit, 100.0)), vec![0.0; CHANNELS * SAMPLES]),
             (Some((hit, f64::NAN)), vec![0.0; 10 * SAMPLES]),
         ] {
-            flow.push(Event { timestamp: 0, hit, signals }, now).expect_err("no event");
+            flow.push(Event { timestamp: 0, hit, signals, saturated: Vec::new() }, now)
+                .expect_err("no event");
         }
         flow.pass(5);
-        flow.push(Event { timestamp: 9, hit: Some((hit, 100.0)), signals: vec![0.0; 10 * SAMPLES] }, now)
-            .expect("an event");
+        let (hit, signals) = (Some((hit, 100.0)), vec![0.0; 10 * SAMPLES]);
+        flow.push(Event { timestamp: 9, hit, signals, saturated: Vec::new() }, now).expect("an event");
         let mut answers = Vec::new();
         flow.finish(now, &mut answers).expect("answers");
         let hits: Vec<_> = answers.iter().map(|answer| (answer.timestamp, answer.places.len())).collect();
@@ -514,7 +635,8 @@ mod tests {
         for signals in &whole {
             let of = |channel: &Channel| &signals[channel.index() * SAMPLES..][..SAMPLES];
             let signals = ChannelSet::All.of(hit).iter().flat_map(of).copied().collect();
-            flow.push(Event { timestamp: 0, hit: Some((hit, 300.0)), signals }, now).expect("an event");
+            let hit = Some((hit, 300.0));
+            flow.push(Event { timestamp: 0, hit, signals, saturated: Vec::new() }, now).expect("an event");
         }
         flow.finish(now, &mut answers).expect("answers");
         let found: Vec<usize> = answers.iter().map(|answer| answer.places[0].found.index).collect();

@@ -17,6 +17,8 @@ impl Flags {
     pub const TOO_MANY_SEGMENTS: Flags = Flags(1 << 4);
     /// It is one of two hits in its segment.
     pub const PAIR: Flags = Flags(1 << 5);
+    /// Samples that were compared are clipped: energy and position come from the others.
+    pub const SATURATED: Flags = Flags(1 << 6);
 
     /// With those of `other`.
     #[must_use]
@@ -49,6 +51,7 @@ impl Flags {
             (Flags::TIE, "tie"),
             (Flags::TOO_MANY_SEGMENTS, "too-many-segments"),
             (Flags::PAIR, "pair"),
+            (Flags::SATURATED, "saturated"),
         ];
         all.into_iter().filter(|&(flag, _)| self.has(flag)).map(|(_, word)| word).collect()
     }

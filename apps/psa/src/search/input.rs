@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use super::saturation::{self, Levels};
 use super::{Events, Hit};
 use crate::Error;
 use crate::basis::SegmentBasis;
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
-use crate::files::arrays::{self, Array};
+use crate::consistency::{check_channels, check_energies, check_events, check_segment};
+use crate::files::arrays::{self, Array, Quantity};
 
 /// Which files.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,8 @@ pub struct Input {
     pub basis: SegmentBasis,
     /// Its events.
     pub events: Events,
+    /// Which of them have clipped samples.
+    pub saturated: Vec<usize>,
 }
 
 impl Input {
@@ -45,10 +49,13 @@ impl Input {
         channels: ChannelSet,
         window: Option<usize>,
     ) -> Result<Input, Error> {
-        let basis = arrays::read(&files.basis, 3)?;
-        let positions = arrays::read(&files.positions, 2)?;
-        let events = arrays::read(&files.events, 3)?;
-        let energies = arrays::read(&files.energies, 1)?;
+        let basis = arrays::open(&files.basis, 3)?;
+        let shape = basis.sides().to_vec();
+        let numbers = arrays::charges(basis)?.into_iter().map(f64::from).collect();
+        let basis = Array { shape, numbers };
+        let positions = arrays::read(&files.positions, 2, Quantity::Length)?;
+        let events = arrays::read(&files.events, 3, Quantity::Energy)?;
+        let energies = arrays::read(&files.energies, 1, Quantity::Energy)?;
         let [points, in_file, samples] = sides(&basis);
         let [_, of_events, of_each] = sides(&events);
         if (of_events, of_each) != (in_file, samples) {
@@ -61,9 +68,6 @@ impl Input {
                 format!("an array of shape {:?}; {points} points have {points} x 3", positions.shape);
             return Err(bad(&files.positions, problem));
         }
-        if basis.numbers.iter().any(|x| !x.is_finite()) {
-            return Err(bad(&files.basis, "a sample is not a finite number".into()));
-        }
         let window = window.unwrap_or(samples);
         if window == 0 || window > samples {
             let problem = format!("{window}: the signals of this basis have {samples} samples");
@@ -71,10 +75,29 @@ impl Input {
         }
         let kept = kept(segment, channels, in_file);
         let place = |at: &[f64; 3]| at.map(|x| x as f32);
-        let positions = positions.numbers.as_chunks().0.iter().map(place).collect();
+        let positions: Vec<[f32; 3]> = positions.numbers.as_chunks().0.iter().map(place).collect();
+        if in_file == CHANNELS {
+            let whole = |array: &Array| array.numbers.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+            check_channels(&whole(&basis), samples, segment).map_err(|e| bad(&files.basis, e))?;
+            check_events(&whole(&events), samples).map_err(|e| bad(&files.events, e))?;
+        }
+        let own = |array: &Array| -> Vec<f32> { picked(array, &kept[..kept.len().min(1)], samples) };
+        let signals = own(&basis);
+        check_segment(signals.chunks_exact(samples), &positions).map_err(|e| bad(&files.basis, e))?;
+        let charges = own(&events);
+        let charges = charges.chunks_exact(samples).map(|signal| f64::from(signal[samples - 1]));
+        let pairs = charges.zip(energies.numbers.iter().copied());
+        check_energies(pairs).map_err(|e| bad(&files.events, e))?;
+        let compared = picked(&events, &kept, samples);
+        let levels = Levels::of(&compared, kept.len(), samples);
+        let is_clipped = |signals: &[f32]| {
+            !(levels.find(signals, samples).is_empty() && saturation::find(signals, samples).is_empty())
+        };
+        let each = compared.chunks_exact((kept.len() * samples).max(1)).enumerate();
+        let saturated = each.filter(|(_, signals)| is_clipped(signals)).map(|(event, _)| event).collect();
         let basis = SegmentBasis::new(kept.len(), window, positions, picked(&basis, &kept, window))?;
         let events = Events::new(kept.len(), window, &energies.numbers, &picked(&events, &kept, window))?;
-        Ok(Input { segment, basis, events })
+        Ok(Input { segment, basis, events, saturated })
     }
 
     /// Its events as hits, each the only one of its event.

@@ -12,6 +12,7 @@
 //! | [`PairSearch`] | two hits in one segment |
 //! | [`crosstalk`] | cross-talk between segments |
 //! | [`Found`] | an answer |
+//! | [`saturation`] | clipped samples |
 //! | [`Proof`], [`Bound`] | what a screen's sums prove |
 
 mod batches;
@@ -36,6 +37,7 @@ mod prepared;
 mod proof;
 mod queue;
 mod reference;
+pub mod saturation;
 mod searcher;
 mod tasks;
 

@@ -6,13 +6,14 @@ use super::THOUSAND;
 use super::crosstalk::CrossTalk;
 use super::engine::Map;
 use super::pair::PairPlan;
+use super::saturation::Saturated;
 use crate::Error;
 use crate::basis::{Basis, SegmentBasis};
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use crate::drift::Trapping;
 
 /// How many of the last samples say what a segment has collected.
-const SETTLED: usize = 4;
+pub(super) const SETTLED: usize = 4;
 
 /// What is done with the events of a crystal.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub struct Rules {
     pub cross_talk: Option<CrossTalk>,
     /// How far charges come in the crystal: the energies of hits are made whole by what is lost on the way from where they are. None: they are as collected.
     pub trapping: Option<Trapping>,
+    /// What is done with events of which samples are clipped.
+    pub saturated: Saturated,
 }
 
 impl Default for Rules {
@@ -61,6 +64,7 @@ impl Rules {
         pairs: None,
         cross_talk: None,
         trapping: None,
+        saturated: Saturated::Fit,
     };
 
     /// # Errors
@@ -101,6 +105,16 @@ impl Rules {
 
 /// A hit as signals say it: the segment and what it has collected (keV).
 pub(super) type Charge = (Segment, f64);
+
+/// What each segment has collected of a crystal's signals (keV), by its last samples.
+pub(super) fn charges(signals: &[f32]) -> impl Iterator<Item = Charge> + '_ {
+    let samples = signals.len() / CHANNELS;
+    let settled = SETTLED.min(samples);
+    Segment::all().map(move |segment| {
+        let signal = &signals[segment.index() * samples..][samples - settled..samples];
+        (segment, signal.iter().map(|&x| f64::from(x)).sum::<f64>() / settled as f64)
+    })
+}
 
 /// A crystal's basis, by segments.
 pub(super) struct Parts<'b> {
@@ -162,6 +176,26 @@ impl<'b> Parts<'b> {
         self.segments[&segment].points[index]
     }
 
+    /// How many points a segment has.
+    pub fn points(&self, segment: Segment) -> usize {
+        self.segments.get(&segment).map_or(0, |part| part.points.len())
+    }
+
+    /// The signal of a point of the crystal.
+    pub fn signal(&self, point: usize, channel: Channel) -> &[f32] {
+        self.basis.signal(point, channel)
+    }
+
+    /// Samples of a signal of the basis.
+    pub fn samples(&self) -> usize {
+        self.basis.sampling().samples
+    }
+
+    /// The basis.
+    pub fn basis(&self) -> &'b Basis {
+        self.basis
+    }
+
     /// Where a point of the crystal is (mm).
     pub fn position(&self, point: usize) -> [f32; 3] {
         self.basis.positions()[point]
@@ -173,19 +207,12 @@ impl<'b> Parts<'b> {
         lost.map_or(energy, |(trapping, points)| energy / (1.0 - trapping.lost(points[point])))
     }
 
-    /// The hits of a crystal's signals (keV), the largest energy first: segments whose last samples are at the threshold or above.
+    /// The hits of the charges of segments, the largest energy first: those at the threshold or above.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a hit in a segment without points.
-    pub fn hits(&self, signals: &[f32]) -> Result<Vec<Charge>, Error> {
-        let samples = signals.len() / CHANNELS;
-        let settled = SETTLED.min(samples);
-        let energy = |segment: Segment| {
-            let signal = &signals[segment.index() * samples..][samples - settled..samples];
-            signal.iter().map(|&x| f64::from(x)).sum::<f64>() / settled as f64
-        };
-        let energies = Segment::all().map(|segment| (segment, energy(segment)));
-        let mut hits: Vec<Charge> = energies.filter(|&(_, energy)| energy >= self.rules.threshold).collect();
+    pub fn hits(&self, charges: impl Iterator<Item = Charge>) -> Result<Vec<Charge>, Error> {
+        let mut hits: Vec<Charge> = charges.filter(|&(_, energy)| energy >= self.rules.threshold).collect();
         if let Some((segment, _)) = hits.iter().find(|(segment, _)| !self.segments.contains_key(segment)) {
             let problem = format!("a hit in segment {}, of which the basis has no point", segment.index());
             return Err(Error::Parameter { name: "event", problem });

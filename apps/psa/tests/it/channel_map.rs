@@ -7,7 +7,7 @@ use zellige_psa::channels::CHANNELS;
 use zellige_psa::files::channel_map::ChannelMap;
 use zellige_psa::files::geb::{Frame, mode3, write_frame};
 use zellige_psa::files::traces::{EventFile, Needs};
-use zellige_psa::files::{archives, read_basis, refuse_foreign};
+use zellige_psa::files::{archives, gretina, read_basis, refuse_foreign};
 
 use crate::common::of_gretina;
 
@@ -127,10 +127,12 @@ fn bases_of_other_programs() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("gretina.dat"), of_gretina()).unwrap();
-    let basis = read_basis(&at("gretina.dat")).unwrap();
+    // Its signals are no charges, only numbers that say where they stand.
+    says(read_basis(&at("gretina.dat")).unwrap_err(), &["gretina.dat: the core's charges"]);
+    let (basis, _) = gretina::read(&at("gretina.dat")).unwrap();
     assert_eq!(basis.positions().len(), 2);
     archives::write_basis(&at("basis.npz"), &basis).unwrap();
-    let back = read_basis(&at("basis.npz")).unwrap();
+    let back = archives::read_basis(&at("basis.npz")).unwrap();
     assert_eq!((back.values(), back.sampling()), (basis.values(), basis.sampling()));
     for (name, content, parts) in [
         ("run.adf", &b"anything"[..], &["ADF file of AGATA", "numpy"][..]),

@@ -213,7 +213,8 @@ fn what_is_caught_on_the_way_is_given_back() {
         let mut flow = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &basis, rules).expect("a flow");
         let (now, mut answers) = (Instant::now(), Vec::new());
         for signals in events.signals.chunks(CHANNELS * SAMPLING.samples) {
-            flow.push(Event { timestamp: 0, hit: None, signals: signals.to_vec() }, now).expect("an event");
+            let event = Event { timestamp: 0, hit: None, signals: signals.to_vec(), saturated: Vec::new() };
+            flow.push(event, now).expect("an event");
         }
         flow.finish(now, &mut answers).expect("answers");
         let mut energies: Vec<f64> = answers.iter().map(|answer| answer.places[0].energy).collect();

@@ -10,9 +10,10 @@ use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Events, Spec};
+use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::files::basis::{Origin, Values};
 use zellige_psa::files::{
-    archives, arrays, basis as folder, events as event_files, fields as field_files, gretina, record,
+    archives, basis as folder, events as event_files, fields as field_files, gretina, read_basis, record,
 };
 use zellige_psa::observe::Silent;
 use zellige_psa::{Error, detector::Detector};
@@ -288,7 +289,7 @@ fn arrays_come_back_from_archives() {
     let place = tempfile::tempdir().expect("a folder");
     let (path, basis) = (place.path().join("b.npz"), small_basis(SAMPLING));
     archives::write_basis(&path, &basis).expect("written");
-    let array = |name: &str, dimensions| arrays::read(&path.join(name), dimensions);
+    let array = |name: &str, dimensions| arrays::read(&path.join(name), dimensions, Quantity::Number);
     let signals = array("signals", 3).expect("signals");
     assert_eq!(signals.shape, [3, CHANNELS, SAMPLING.samples]);
     assert!(signals.numbers.iter().zip(basis.values()).all(|(a, &b)| *a == f64::from(b)));
@@ -296,7 +297,7 @@ fn arrays_come_back_from_archives() {
     assert!(std::fs::metadata(&path).expect("a file").len() < 4 * basis.values().len() as u64, "compressed");
     for (name, words) in [("", "FILE.npz/NAME"), ("noise", "positions, segments, sampling, signals")] {
         let path = if name.is_empty() { path.clone() } else { path.join(name) };
-        let error = arrays::read(&path, 3).expect_err(name).to_string();
+        let error = arrays::read(&path, 3, Quantity::Number).expect_err(name).to_string();
         assert!(error.contains(words), "{error}");
     }
     std::fs::write(&path, b"PK").expect("written");
@@ -309,7 +310,7 @@ fn arrays_come_back_from_hdf5() {
     let place = tempfile::tempdir().expect("a folder");
     let (path, basis) = (place.path().join("b.h5"), small_basis(SAMPLING));
     archives::write_basis_hdf5(&path, &basis).expect("written");
-    let array = |name: &str, dimensions| arrays::read(&path.join(name), dimensions);
+    let array = |name: &str, dimensions| arrays::read(&path.join(name), dimensions, Quantity::Number);
     let signals = array("signals", 3).expect("signals");
     assert_eq!(signals.shape, [3, CHANNELS, SAMPLING.samples]);
     assert!(signals.numbers.iter().zip(basis.values()).all(|(a, &b)| *a == f64::from(b)));
@@ -320,13 +321,15 @@ fn arrays_come_back_from_hdf5() {
     let made = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
     let of_events = place.path().join("e.hdf5");
     archives::write_events_hdf5(&of_events, &made).expect("written");
-    assert_eq!(arrays::read(&of_events.join("energies"), 2).expect("energies").numbers, made.energies);
+    assert_eq!(
+        arrays::read(&of_events.join("energies"), 2, Quantity::Number).expect("energies").numbers,
+        made.energies
+    );
     for (path, words) in [
         (path.clone(), "FILE.h5/NAME"),
-        (path.join("noise"), "no data set \"noise\""),
-        (path.join("segments"), "elements of type"),
+        (path.join("noise"), "no data set \"noise\" in it, but positions, sampling, segments, signals"),
     ] {
-        let error = arrays::read(&path, 1).expect_err(words).to_string();
+        let error = arrays::read(&path, 1, Quantity::Number).expect_err(words).to_string();
         assert!(error.contains(words), "{error}");
     }
     let bytes = std::fs::read(&path).expect("read");
@@ -337,13 +340,77 @@ fn arrays_come_back_from_hdf5() {
     }
 }
 
+/// A basis and events as legend-lh5io writes them (`fixtures/legend.py`): int64 segments, m, MeV, and times of waveforms in us.
+#[cfg(feature = "hdf5")]
+#[test]
+fn files_of_legend_are_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/legend.lh5");
+    let basis = read_basis(&path.join("basis")).expect("a basis");
+    assert_eq!(basis.sampling(), Sampling { samples: 12, step: 10.0, before: 2 });
+    assert_eq!(basis.positions()[2], [5.0, -25.0, 30.0]);
+    assert_eq!(basis.segments().iter().map(|s| s.index()).collect::<Vec<_>>(), [0, 7, 14, 35]);
+    let hit = basis.signal(2, basis.segments()[2].into());
+    assert_eq!((hit[2], hit[5], hit[11]), (0.0, 0.5, 1.0));
+    let events = path.join("events");
+    let read = event_files::read_signals(&events, basis.sampling()).expect("events");
+    assert_eq!((read.count(), read.signals[11]), (4, 1332.0));
+    let other = Sampling { step: 16.0, ..basis.sampling() };
+    let error = event_files::read_signals(&events, other).expect_err("another step").to_string();
+    assert!(error.contains("samples every 10 ns, those of the basis every 16 ns"), "{error}");
+    for (name, words) in [
+        ("vectors", "\"vectors\" is a group (cumulative_length, flattened_data)"),
+        ("", "no data set outside groups (basis, events, vectors)"),
+    ] {
+        let path = if name.is_empty() { path.clone() } else { path.join(name) };
+        let error = arrays::read(&path, 2, Quantity::Number).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    // Whatever a file is called.
+    let place = tempfile::tempdir().expect("a folder");
+    for name in ["b.hdf", "b.lh5", "b.dat", "b"] {
+        std::fs::copy(&path, place.path().join(name)).expect("copied");
+        let again = read_basis(&place.path().join(name).join("basis")).expect(name);
+        assert_eq!(again.values(), basis.values(), "{name}");
+    }
+    let whole = std::fs::read(&path).expect("read");
+    for cut in [8, 100, 2000, whole.len() / 2] {
+        let path = place.path().join("cut.lh5");
+        std::fs::write(&path, &whole[..cut]).expect("written");
+        let error = read_basis(&path.join("basis")).expect_err("cut off").to_string();
+        assert!(error.contains("cut.lh5"), "{error}");
+    }
+}
+
+/// Numbers of any type are what they are; only a basis is in fixed point.
+#[test]
+fn types_of_numbers_change_nothing() {
+    let place = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, sides: &[usize], numbers: &[i64]| {
+        let path = place.path().join(name);
+        zellige_files::array::write(&path, sides, numbers.iter().copied()).expect("written");
+    };
+    let basis = small_basis(SAMPLING);
+    folder::write(place.path(), &basis, &origin(), Values::Float32).expect("written");
+    write("segments.npy", &[3], &[0, 7, 14]);
+    write("positions.npy", &[3, 3], &[12, -3, 80, 1, 2, 3, 4, 5, 6]);
+    let (back, _) = folder::read(place.path()).expect("read");
+    assert_eq!((back.segments(), back.positions()[0]), (basis.segments(), [12.0, -3.0, 80.0]));
+    for (numbers, words) in
+        [([1, 36, 8], "counted from 1"), ([0, 36, 8], "there are 0 to 35"), ([-1, 0, 0], "segment -1")]
+    {
+        write("segments.npy", &[3], &numbers);
+        let error = folder::read(place.path()).expect_err(words);
+        assert!(error.to_string().contains(words) && byte(&error).is_some(), "{error}");
+    }
+}
+
 #[cfg(not(feature = "hdf5"))]
 #[test]
 fn hdf5_is_refused_where_nobody_can_read_it() {
     let place = tempfile::tempdir().expect("a folder");
     let path = place.path().join("b.h5");
     std::fs::write(&path, b"\x89HDF\r\n\x1a\n").expect("written");
-    let error = arrays::read(&path.join("signals"), 3).expect_err("no library").to_string();
+    let error = arrays::read(&path.join("signals"), 3, Quantity::Number).expect_err("no library").to_string();
     assert!(error.contains("the feature `hdf5`"), "{error}");
 }
 
@@ -368,7 +435,7 @@ fn archives_of_numpy_are_read() {
     let path = place.path().join("a.npz");
     std::fs::write(&path, [local, central, end].concat()).expect("written");
     for path in [path.clone(), path.join("arr_0")] {
-        let array = arrays::read(&path, 2).expect("an array");
+        let array = arrays::read(&path, 2, Quantity::Number).expect("an array");
         assert_eq!((array.shape, array.numbers), (vec![1, 2], vec![1.5, -2.0]));
     }
 }

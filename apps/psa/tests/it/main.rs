@@ -3,6 +3,7 @@
 mod analytic;
 mod channel_map;
 mod common;
+mod consistency;
 mod crystal;
 mod files;
 mod geb;

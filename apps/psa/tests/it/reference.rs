@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use serde_json::Value;
+use zellige_psa::basis::FIXED;
 use zellige_psa::basis::SegmentBasis;
-use zellige_psa::files::arrays;
+use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::search::{Events, Flags, Found, Method, Plan, Precision, Prepared, Screen, Table};
 use zellige_test_data::data;
 
@@ -27,7 +28,8 @@ fn masked(values: &[f64], channels: usize, samples: usize, mask: &str) -> Vec<f3
 
 fn case(folder: &Path, segment: &str, set: &'static str, mask: &'static str) -> Case {
     let path = |name: &str| folder.join(format!("{segment}_{name}"));
-    let read = |name: &str, dimensions| arrays::read(&path(name), dimensions).expect("an array");
+    let read =
+        |name: &str, dimensions| arrays::read(&path(name), dimensions, Quantity::Number).expect("an array");
     let basis = read("basis_i16.npy", 3);
     let positions = read("pos_f32.npy", 2);
     let events = read(&format!("{set}_keV_f32.npy"), 3);
@@ -39,7 +41,8 @@ fn case(folder: &Path, segment: &str, set: &'static str, mask: &'static str) -> 
     let kept = if mask == "all" { channels } else { 2 };
     let positions =
         positions.numbers.as_chunks().0.iter().map(|at: &[f64; 3]| at.map(|x| x as f32)).collect();
-    let values = masked(&basis.numbers, channels, samples, mask);
+    let mut values = masked(&basis.numbers, channels, samples, mask);
+    values.iter_mut().for_each(|value| *value /= FIXED);
     let basis = SegmentBasis::new(kept, samples, positions, values).expect("sizes that fit");
     let events = masked(&events.numbers, channels, samples, mask);
     let events = Events::new(kept, samples, &energies.numbers, &events).expect("events");

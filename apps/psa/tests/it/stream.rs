@@ -56,7 +56,8 @@ fn frames(basis: &Basis, count: usize) -> Vec<u8> {
         let segment = basis.segments()[point];
         let channels = ChannelSet::HitCore.of(segment);
         let signals = channels.iter().flat_map(|&c| basis.signal(point, c)).map(|b| b * 500.0).collect();
-        let event = Event { timestamp: 400 * i as u64, hit: Some((segment, 500.0)), signals };
+        let hit = Some((segment, 500.0));
+        let event = Event { timestamp: 400 * i as u64, hit, signals, saturated: Vec::new() };
         Traces { crystal: i as i32, event }.put(2, 0.05, &mut payload).expect("traces");
         write_frame(&mut bytes, KIND, 40 * i as u64, &payload).expect("memory");
     }

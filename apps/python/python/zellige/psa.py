@@ -44,7 +44,7 @@ class Hits:
         compared last and whose figures of merit are up to 2 % larger.
     flags : dict of ndarray of bool
         ``certified`` (proven to be the answer of a full search in float64), ``tie`` (another point has the
-        same figure of merit), ``fell-back``, ``coarse-only``, ``too-many-segments``, ``pair``.
+        same figure of merit), ``fell-back``, ``coarse-only``, ``too-many-segments``, ``pair``, ``saturated``.
     """
 
     index: _np.ndarray

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use zellige_psa::channels::{ChannelSet, Segment};
 use zellige_psa::drift::Trapping;
+use zellige_psa::search::saturation::Saturated;
 use zellige_psa::search::{Precision, Screen, Table};
 
 use crate::args::ExecutionArgs;
@@ -26,8 +27,9 @@ With folders, whole crystals: a segment that has collected --threshold or more h
 signals of the others are subtracted, four times at most.
 
 The basis of a whole crystal is a folder of `psa simulate`, a basis of GRETINA (it begins \"GRETA basis signals\"), zellige records (`psa simulate
---record`) or an archive (FILE.npz) with signals (points x 37 x samples), positions (mm), segments (0 to 35) and sampling (ns between samples,
-samples before charges move). Its events are a folder of `psa events`, an array (events x 37 x samples, keV, float32, sampled as the basis is), or
+--record`) or an archive (FILE.npz, FILE.h5, a group of one: FILE.lh5/GROUP) with signals (points x 37 x samples), positions (mm), segments (0 to 35) and
+sampling (ns between samples, samples before charges move; dt and t0 where signals are a table of waveforms). Its events are a folder of `psa events`, an
+array (events x 37 x samples, keV, sampled as the basis is), or
 GEB frames: those of `psa frames --channels all`, or traces of digitisers (mode 3) with --channel-map FILE. Its keys:
   step = 10.0         ns between samples, as in the basis
   baseline = 20       so many samples at the beginning of a trace are averaged and taken from it
@@ -39,9 +41,9 @@ GEB frames: those of `psa frames --channels all`, or traces of digitisers (mode 
   polarity = -1       1 where collected charge raises the trace, -1 where it lowers it
   t0 = 12.5           so much later is this channel than the others (ns); 0 where it is left out
 
-With --positions and --energies, hits of one segment, from arrays: the basis by point, channel and sample (float32 or float64, where 1 is the whole charge, or int16, where 16384 is), positions by point
+With --positions and --energies, hits of one segment, from arrays: the basis by point, channel and sample (1 is the whole charge, in int16 16384 is), positions by point
 (mm), events by event, channel and sample (keV), energies (keV). Arrays are npy files or those of an archive (FILE.npz/NAME; FILE.h5/NAME in a
-build with the feature hdf5). With 37 channels they are those of a crystal, 36 segments and the core; with fewer
+build with the feature hdf5); numbers have any type, and are what they are in all but an int16 basis. With 37 channels they are those of a crystal, 36 segments and the core; with fewer
 the first is the hit segment's and the last the core's, positive where charge is collected.
 
 Examples
@@ -180,6 +182,12 @@ pub struct PsaRules {
     /// Remove cross-talk first: lines `seen gate coefficient`, segments from 0 (folders).
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub cross_talk: Option<Input>,
+    /// Events with samples that are clipped: fit, skip, refuse.
+    ///
+    /// They are flagged and counted. fit: clipped samples are left out of a fit of point and energy to the others, and replaced by it (with arrays of
+    /// one segment they are only flagged). skip: no hits.
+    #[arg(long, value_name = "WHAT", default_value = "fit", hide_short_help = true)]
+    pub saturated: Saturated,
     /// Correct energies for charge trapping: mean path of holes[, electrons] (mm; folders).
     #[arg(long, value_name = "MM[,MM]", hide_short_help = true)]
     pub trapping: Option<Trapping>,

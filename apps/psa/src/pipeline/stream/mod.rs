@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::Error;
+use crate::consistency::Comparison;
 use crate::files::geb::Frame;
 use crate::observe::Observer;
 use crate::search::{Answer, Flow};
@@ -82,6 +83,8 @@ pub struct Summary {
     pub broken: u64,
     /// Frames that were no events.
     pub foreign: u64,
+    /// Events with clipped samples.
+    pub saturated: u64,
     /// Answers that took longer than the bound.
     pub late: u64,
     /// Half of the answers took less, from the end of a frame's reading to the writing of its hits (ms).
@@ -128,6 +131,8 @@ pub fn run(
     let counts = Arc::new(Counts::default());
     let acknowledger = source.acknowledger();
     let begin = Instant::now();
+    let rules = flow.rules();
+    let comparison = Some(Comparison::new(flow.basis(), if rules.align { usize::MAX } else { rules.shifts }));
     let mut pump = Pump {
         output,
         flow,
@@ -139,6 +144,7 @@ pub fn run(
         summary: Summary::default(),
         safe: None,
         acknowledge: &|frames| acknowledger.send(frames),
+        comparison,
     };
     // On its own: where tasks fail, nobody waits for a sender that may say nothing any more.
     let (shared, overload) = (Arc::clone(&counts), options.overload);
@@ -212,6 +218,8 @@ struct Pump<'a, 'o, 'rt, 'b> {
     /// Where the input stands behind the last event that is answered.
     safe: Option<Mark>,
     acknowledge: &'a dyn Fn(u64),
+    /// Until enough events have come.
+    comparison: Option<Comparison<'b>>,
 }
 
 impl Pump<'_, '_, '_, '_> {
@@ -245,6 +253,8 @@ impl Pump<'_, '_, '_, '_> {
             }
         };
         self.settle()?;
+        self.compare();
+        self.flow.doubt().into_iter().for_each(|doubt| self.observer.warn(&doubt));
         ended
     }
 
@@ -252,6 +262,9 @@ impl Pump<'_, '_, '_, '_> {
         let (crystal, refused) = match traces {
             Ok(Traces { crystal, event }) => {
                 let timestamp = event.timestamp;
+                if event.hit.is_none() && self.comparison.as_mut().is_some_and(|c| c.add(&event.signals)) {
+                    self.compare();
+                }
                 match self.flow.push(event, arrived) {
                     Ok(()) => (crystal, None),
                     Err(Error::Runtime(e)) => return Err(e.into()),
@@ -275,6 +288,12 @@ impl Pump<'_, '_, '_, '_> {
         Ok(())
     }
 
+    /// Says what seems to have happened to the events, once.
+    fn compare(&mut self) {
+        let doubt = self.comparison.take().and_then(|comparison| comparison.doubt());
+        doubt.into_iter().for_each(|doubt| self.observer.warn(&doubt));
+    }
+
     /// Everything that came is answered, and safe.
     fn settle(&mut self) -> Result<(), Error> {
         self.flow.finish(Instant::now(), &mut self.answers)?;
@@ -292,6 +311,7 @@ impl Pump<'_, '_, '_, '_> {
             self.summary.late += u64::from(took > self.options.latency);
             self.summary.events += 1;
             self.summary.hits += answer.places.len() as u64;
+            self.summary.saturated += u64::from(answer.saturated > 0);
             self.safe = Some(event.end);
         }
         self.observer.advance(self.summary.events);

@@ -168,6 +168,9 @@ fn check(path: &Path, part: &Path, earlier: &Journal, input: &str) -> Result<(),
     Ok(())
 }
 
+/// The bit of a record's errors that says that samples are clipped.
+const SATURATED: i32 = 2;
+
 /// An answer as a record; of more hits than that has room for, those with most energy.
 fn decomposed(answer: &Answer, crystal: i32, is_broken: bool, step: f64) -> mode2::Decomposed {
     let point = |place: &Place| mode2::Point {
@@ -182,7 +185,7 @@ fn decomposed(answer: &Answer, crystal: i32, is_broken: bool, step: f64) -> mode
         timestamp: answer.timestamp / 10,
         t0: (answer.shift * step) as f32,
         chi2: answer.places.iter().map(|place| place.found.fom).sum::<f64>() as f32,
-        error: i32::from(is_broken),
+        error: i32::from(is_broken) | if answer.saturated > 0 { SATURATED } else { 0 },
         points: answer.places.iter().take(mode2::MOST_POINTS).map(point).collect(),
         ..Default::default()
     }

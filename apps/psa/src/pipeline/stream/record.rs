@@ -72,17 +72,19 @@ impl Traces {
                 Some((segment, f64::from(energy)))
             }
         };
-        let samples = samples.as_chunks().0.iter();
-        let signals = samples.map(|&sample| f32::from(i16::from_le_bytes(sample)) * unit).collect();
-        let event = Event { timestamp: frame.timestamp.saturating_mul(10), hit, signals };
+        let steps = || samples.as_chunks().0.iter().map(|&sample| i16::from_le_bytes(sample));
+        let signals = steps().map(|sample| f32::from(sample) * unit).collect();
+        let ends = steps().enumerate().filter(|(_, sample)| [i16::MIN, i16::MAX].contains(sample));
+        let saturated = ends.map(|(at, _)| at as u32).collect();
+        let event = Event { timestamp: frame.timestamp.saturating_mul(10), hit, signals, saturated };
         Ok(Traces { crystal: i32::from_le_bytes(word(4)), event })
     }
 
-    /// Puts it into a payload, in the place of what was there, with samples in units of `unit` (keV); what does not fit 16 bits is cut off.
+    /// Puts it into a payload, in the place of what was there, with samples in units of `unit` (keV); how many do not fit 16 bits and are clipped.
     ///
     /// # Errors
     /// [`Error::Shape`] for signals that are no channels of one length; [`Error::Parameter`] for a unit that is not above 0.
-    pub fn put(&self, channels: usize, unit: f32, payload: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn put(&self, channels: usize, unit: f32, payload: &mut Vec<u8>) -> Result<usize, Error> {
         let signals = &self.event.signals;
         let samples = signals.len().checked_div(channels).unwrap_or(0);
         let sizes = u16::try_from(channels).ok().zip(u16::try_from(samples).ok());
@@ -109,8 +111,13 @@ impl Traces {
         [count, length, 0].iter().for_each(|size| put(&size.to_le_bytes()));
         put(&(energy as f32).to_le_bytes());
         put(&unit.to_le_bytes());
-        signals.iter().for_each(|&x| put(&((x / unit).round() as i16).to_le_bytes()));
-        Ok(())
+        let mut clipped = 0;
+        for &x in signals {
+            let steps = (x / unit).round();
+            clipped += usize::from(!(f32::from(i16::MIN)..=f32::from(i16::MAX)).contains(&steps));
+            put(&(steps as i16).to_le_bytes());
+        }
+        Ok(clipped)
     }
 }
 
@@ -122,7 +129,7 @@ mod tests {
 
     fn traces(hit: Option<(Segment, f64)>, channels: usize) -> Traces {
         let signals = (0..channels * 5).map(|i| i as f32 * 0.5 - 3.0).collect();
-        Traces { crystal: 7, event: Event { timestamp: 120, hit, signals } }
+        Traces { crystal: 7, event: Event { timestamp: 120, hit, signals, saturated: Vec::new() } }
     }
 
     fn frame(traces: &Traces, channels: usize) -> Frame {
@@ -142,6 +149,11 @@ mod tests {
         let problem = Traces::of(&wrong).expect_err("no segment").to_string();
         assert!(problem.contains("byte 124") && problem.contains("36"), "{problem}");
         assert!(traces(hit, 2).put(3, 0.5, &mut Vec::new()).is_err());
+        // Of -3, -2.5, ... 1.5 keV, those beyond 16 bits are clipped, counted and known afterwards.
+        let (unit, mut payload) = (2.0 / 32_768.0, Vec::new());
+        assert_eq!(traces(hit, 2).put(2, unit, &mut payload).expect("traces"), 2);
+        let clipped = Traces::of(&Frame { kind: KIND, timestamp: 0, payload, offset: 0 }).expect("traces");
+        assert_eq!(clipped.event.saturated, [0, 1, 2], "-2 keV is the end of the range");
         assert!(traces(hit, 2).put(2, 0.0, &mut Vec::new()).is_err());
     }
 

@@ -1,0 +1,316 @@
+//! Samples that a digitiser has clipped at the end of its range: where they are, and what is done
+//! with their events.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+use super::parts::{Charge, Parts, SETTLED};
+use crate::Error;
+use crate::channels::Channel;
+
+/// A way to treat an event of which samples are clipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Saturated {
+    /// Clipped samples are left out of a fit of points and energies to the others, and taken from
+    /// it for the search.
+    #[default]
+    Fit,
+    /// The event has no hits.
+    Skip,
+    /// The event is an error.
+    Refuse,
+}
+
+impl fmt::Display for Saturated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Saturated::Fit => "fit",
+            Saturated::Skip => "skip",
+            Saturated::Refuse => "refuse",
+        })
+    }
+}
+
+impl FromStr for Saturated {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        [Saturated::Fit, Saturated::Skip, Saturated::Refuse]
+            .into_iter()
+            .find(|what| what.to_string() == name)
+            .ok_or_else(|| Error::Parameter {
+                name: "saturated",
+                problem: format!("'{name}': take fit, skip or refuse"),
+            })
+    }
+}
+
+/// So many equal samples in a row at the end of a trace's range are a flat top.
+const FLAT: usize = 4;
+/// The range of a digitiser has so many of the smallest steps at least: noise does not reach that
+/// far.
+const RANGE: f32 = 64.0;
+/// A clipped trace enters its flat top with a step of so many of the smallest steps of its event at
+/// least,
+const STEPS: f32 = 8.0;
+/// and of this part of its range. A charge that has settled comes to its end slowly.
+const SHARE: f32 = 0.02;
+
+/// The largest and the smallest value of a trace of an event, where it is flat there and enters it
+/// with a step.
+fn flat_tops(trace: &[f32], event: &[f32], samples: usize) -> impl Iterator<Item = f32> {
+    [1.0, -1.0].into_iter().filter_map(move |sign| {
+        let level = trace.iter().fold(f32::NEG_INFINITY, |most, &x| most.max(sign * x));
+        let first = trace.windows(FLAT).position(|run| run.iter().all(|&x| sign * x == level))?;
+        if first == 0 || level <= 0.0 {
+            return None;
+        }
+        let least = trace.iter().fold(f32::INFINITY, |least, &x| least.min(sign * x));
+        let steps =
+            |trace: &[f32]| trace.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect::<Vec<_>>();
+        let all = event.chunks_exact(samples).flat_map(steps).filter(|&step| step > 0.0);
+        let smallest = all.fold(f32::INFINITY, f32::min);
+        let entry = steps(&trace[first.saturating_sub(2)..=first]).into_iter().fold(0.0, f32::max);
+        let is_end = level >= RANGE * smallest && entry >= STEPS * smallest;
+        (is_end && entry >= SHARE * (level - least)).then_some(sign * level)
+    })
+}
+
+/// Puts into `found` which samples of a trace are at a level or beyond it; `begin` is the number of
+/// its first one.
+fn beyond(trace: &[f32], level: f32, begin: usize, found: &mut Vec<u32>) {
+    let is_beyond = |&(_, &x): &(usize, &f32)| x * level.signum() >= level.abs();
+    found.extend(trace.iter().enumerate().filter(is_beyond).map(|(at, _)| (begin + at) as u32));
+}
+
+/// The samples of an event that are clipped, as far as it can be seen in this one alone: in traces
+/// with noise, which no charge ends without. Traces without any begin at exactly 0.
+pub fn find(signals: &[f32], samples: usize) -> Vec<u32> {
+    let mut found = Vec::new();
+    for (number, trace) in signals.chunks_exact(samples.max(1)).enumerate() {
+        if trace[0] == 0.0 {
+            continue;
+        }
+        for level in flat_tops(trace, signals, samples) {
+            beyond(trace, level, number * samples, &mut found);
+        }
+    }
+    found
+}
+
+/// Values at which traces of several events are clipped.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Levels(HashMap<u32, Seen>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    In(usize),
+    InSeveral,
+}
+
+impl Levels {
+    /// Of the signals of events with so many channels, by event, channel and sample: flat tops that
+    /// two events share. Of whole numbers also the ends of 16 bits.
+    pub fn of(signals: &[f32], channels: usize, samples: usize) -> Levels {
+        let mut levels = HashMap::new();
+        let samples = samples.max(1);
+        for (number, event) in signals.chunks_exact(channels.max(1) * samples).enumerate() {
+            for level in event.chunks_exact(samples).flat_map(|trace| flat_tops(trace, event, samples)) {
+                let seen = levels.entry(level.to_bits()).or_insert(Seen::In(number));
+                if *seen != Seen::In(number) {
+                    *seen = Seen::InSeveral;
+                }
+            }
+        }
+        levels.retain(|_, seen| *seen == Seen::InSeveral);
+        if signals.iter().all(|x| x.fract() == 0.0) {
+            let most = signals.iter().fold(0.0f32, |most, &x| most.max(x));
+            let ends = if most > i16::MAX.into() { [65_535.0, 65_535.0] } else { [-32_768.0, 32_767.0] };
+            levels.extend(ends.map(|end: f32| (end.to_bits(), Seen::InSeveral)));
+        }
+        Levels(levels)
+    }
+
+    /// The samples of an event that are at such a value.
+    pub fn find(&self, signals: &[f32], samples: usize) -> Vec<u32> {
+        let mut found = Vec::new();
+        if self.0.is_empty() {
+            return found;
+        }
+        for (number, trace) in signals.chunks_exact(samples.max(1)).enumerate() {
+            let most = trace.iter().fold(0.0f32, |most, &x| most.max(x));
+            let least = trace.iter().fold(0.0f32, |least, &x| least.min(x));
+            for level in [most, least].into_iter().filter(|level| self.0.contains_key(&level.to_bits())) {
+                beyond(trace, level, number * samples, &mut found);
+            }
+        }
+        found
+    }
+}
+
+/// An event whose clipped samples are replaced.
+pub(super) struct Clipped<'s> {
+    pub signals: &'s mut [f32],
+    pub channels: &'s [Channel],
+    /// Which samples are clipped, in order.
+    pub samples: &'s [u32],
+    /// Whether somebody else has found out the energies.
+    pub is_known: bool,
+}
+
+/// Sweeps through the hits of an event.
+const SWEEPS: usize = 3;
+
+impl Clipped<'_> {
+    /// Fits a point to each hit, and an energy where its segment is clipped, by least squares of
+    /// all samples that are compared and not clipped; clipped ones count where the fit is short of
+    /// them. Then puts the fit in their place where it is beyond them.
+    pub fn restore(&mut self, parts: &Parts<'_>, hits: &[Charge]) {
+        let samples = self.signals.len() / self.channels.len();
+        let is_clipped = {
+            let mut is_clipped = vec![false; self.signals.len()];
+            self.samples.iter().for_each(|&at| is_clipped[at as usize] = true);
+            is_clipped
+        };
+        let collected = hits;
+        let mut hits = hits.to_vec();
+        let mut at: Vec<usize> = hits.iter().map(|&(segment, _)| parts.begin(segment)).collect();
+        for _ in 0..if hits.len() > 1 { SWEEPS } else { hits.len() } {
+            for hit in 0..hits.len() {
+                // What was clipped is a bound from below.
+                let mut beside = hits.clone();
+                beside[hit] = collected[hit];
+                (hits[hit].1, at[hit]) = self.fitted(parts, &beside, &at, hit, &is_clipped);
+            }
+        }
+        let mut model = vec![0.0; samples];
+        for (place, &channel) in self.channels.iter().enumerate() {
+            let range = place * samples..(place + 1) * samples;
+            if !is_clipped[range.clone()].contains(&true) {
+                continue;
+            }
+            model.fill(0.0);
+            parts.add(hits.iter().zip(at.iter().copied()), channel, &mut model);
+            // A charge stays where it has come to.
+            let known = parts.samples().min(samples);
+            let last = model[known - 1];
+            model[known..].fill(last);
+            let trace = self.signals[range.clone()].iter_mut().zip(&is_clipped[range]).zip(&model);
+            for ((x, _), &model) in trace.filter(|((_, is_clipped), _)| **is_clipped) {
+                let model = model as f32;
+                *x = if *x < 0.0 { x.min(model) } else { x.max(model) };
+            }
+        }
+    }
+
+    /// The energy and the point of a hit, beside the others.
+    fn fitted(
+        &self,
+        parts: &Parts<'_>,
+        hits: &[Charge],
+        at: &[usize],
+        hit: usize,
+        is_clipped: &[bool],
+    ) -> (f64, usize) {
+        let ((segment, energy), window) = (hits[hit], parts.rules().window);
+        let samples = self.signals.len() / self.channels.len();
+        let compared = parts.channels(segment).unwrap_or_default();
+        let (mut left, mut clipped) = (Vec::new(), Vec::new());
+        let mut is_open = false;
+        for &channel in compared {
+            let place = self.channels.iter().position(|&other| other == channel);
+            let begin = place.expect("a channel that is compared") * samples;
+            let mut others = vec![0.0; window];
+            let all = hits.iter().zip(at.iter().copied()).enumerate();
+            parts.add(all.filter(|&(other, _)| other != hit).map(|(_, other)| other), channel, &mut others);
+            let signal = self.signals[begin..][..window].iter().zip(&others);
+            left.extend(signal.map(|(&x, other)| f64::from(x) - other));
+            clipped.extend_from_slice(&is_clipped[begin..][..window]);
+            let settled = begin + samples.saturating_sub(SETTLED)..begin + samples;
+            is_open |= channel == segment.into() && is_clipped[settled].contains(&true);
+        }
+        let is_open = is_open && !self.is_known;
+        let mut best = (f64::INFINITY, energy, at[hit]);
+        for point in 0..parts.points(segment) {
+            let known = parts.point(segment, point);
+            let signals = compared.iter().flat_map(|&channel| &parts.signal(known, channel)[..window]);
+            let terms =
+                || left.iter().zip(signals.clone()).zip(&clipped).map(|((&v, &b), &c)| (v, f64::from(b), c));
+            let energy = match is_open {
+                true => {
+                    let open = terms().filter(|&(.., clipped)| !clipped);
+                    let sums = open.fold((0.0, 0.0), |(vb, bb), (v, b, _)| (vb + v * b, bb + b * b));
+                    if sums.1 > 0.0 { (sums.0 / sums.1).max(energy) } else { energy }
+                }
+                false => energy,
+            };
+            let square = terms().fold(0.0, |sum, (v, b, clipped)| {
+                let apart = v - energy * b;
+                let counts = !clipped || apart * v.signum() > 0.0;
+                sum + if counts { apart * apart } else { 0.0 }
+            });
+            if square < best.0 {
+                best = (square, energy, point);
+            }
+        }
+        (best.1, best.2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channels::CHANNELS;
+
+    fn rise(height: f32, clip: f32, noise: &[f32]) -> Vec<f32> {
+        let of = |t: usize| if t < 2 { 0.0 } else { height * (1.0 - (-(t as f32 - 2.0) / 4.0).exp()) };
+        (0..40).map(|t| (of(t) + noise[t % noise.len()]).min(clip)).collect()
+    }
+
+    #[test]
+    fn clipped_samples_are_found_and_settled_ones_are_not() {
+        let noise = [0.7, -1.1, 0.2, 1.9, -0.4];
+        let found = find(&rise(900.0, 500.0, &noise), 40);
+        assert_eq!((found.len(), found.first(), found.last()), (34, Some(&6), Some(&39)));
+        assert!(find(&rise(900.0, 5000.0, &noise), 40).is_empty());
+        // Settled in steps of a digitiser, with and without a little noise.
+        for noise in [&[0.0][..], &[0.1, 0.0]] {
+            let stepped: Vec<f32> =
+                rise(900.0, 5000.0, noise).iter().map(|x| (x / 0.4).round() * 0.4).collect();
+            assert!(find(&stepped, 40).is_empty());
+            assert_eq!(flat_tops(&stepped, &stepped, 40).count(), 0);
+        }
+        let turned: Vec<f32> = rise(900.0, 500.0, &noise).iter().map(|x| -x).collect();
+        assert_eq!(find(&turned, 40).len(), 34);
+    }
+
+    #[test]
+    fn levels_are_those_that_several_events_share() {
+        let event = |height: f32| {
+            let mut event = vec![0.0; CHANNELS * 40];
+            event[..40].copy_from_slice(&rise(height, 500.0, &[0.0]));
+            event[40..80].copy_from_slice(&rise(height / 100.0, 500.0, &[0.0]));
+            event
+        };
+        let all = [event(900.0), event(700.0), event(300.0)].concat();
+        let levels = Levels::of(&all, CHANNELS, 40);
+        let counts = all.chunks(CHANNELS * 40).map(|event| levels.find(event, 40).len());
+        assert_eq!(counts.collect::<Vec<_>>(), [34, 32, 0]);
+        assert!(Levels::of(&all[..CHANNELS * 40], CHANNELS, 40).find(&all, 40).is_empty(), "one event alone");
+        // Whole numbers end where 16 bits do, were it one sample.
+        let mut whole = vec![0.0; CHANNELS * 40];
+        (whole[5], whole[50]) = (32_767.0, -32_768.0);
+        assert_eq!(Levels::of(&whole, CHANNELS, 40).find(&whole, 40), [5, 50]);
+        whole[5] = 65_535.0;
+        assert_eq!(Levels::of(&whole, CHANNELS, 40).find(&whole, 40), [5]);
+    }
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for what in [Saturated::Fit, Saturated::Skip, Saturated::Refuse] {
+            assert_eq!(what.to_string().parse::<Saturated>().expect("its own name"), what);
+        }
+        assert!("drop".parse::<Saturated>().is_err());
+    }
+}
