@@ -18,7 +18,11 @@ mod tor;
 mod trace;
 mod vector;
 
-use clap::{Parser, Subcommand};
+use std::any::TypeId;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, Command, CommandFactory, Parser, Subcommand};
 use zellige_dense::Submission;
 use zellige_runtime::sched::POLICIES;
 
@@ -175,6 +179,38 @@ pub enum Verb {
     Man(ManArgs),
 }
 
+/// The command. A word after an option with a value is that value even where it begins with a minus: `--mass -0.1`
+/// and `--shifts -0.001,0` are accepted or refused by the option's own check.
+pub fn command() -> Command {
+    with_negative_values(Cli::command())
+}
+
+fn with_negative_values(command: Command) -> Command {
+    command.mut_args(with_negative_value).mut_subcommands(with_negative_values)
+}
+
+fn with_negative_value(option: Arg) -> Arg {
+    // A missing name of a file is seen better than a file called `--json` would be.
+    let is_name = [
+        TypeId::of::<Input>(),
+        TypeId::of::<Output>(),
+        TypeId::of::<OutputFile>(),
+        TypeId::of::<OutputFolder>(),
+        TypeId::of::<VectorSource>(),
+        TypeId::of::<PathBuf>(),
+        TypeId::of::<OsString>(),
+        TypeId::of::<String>(),
+    ];
+    let values = option.get_value_parser();
+    let is_word = values.possible_values().is_some() || is_name.iter().any(|name| values.type_id() == *name);
+    match option.get_num_args().is_some_and(|count| count.min_values() == 0) {
+        _ if option.is_positional() || !option.get_action().takes_values() || is_word => option,
+        // What follows may be another option.
+        true => option.allow_negative_numbers(true),
+        false => option.allow_hyphen_values(true),
+    }
+}
+
 fn policy_names() -> clap::builder::PossibleValuesParser {
     possible(&POLICIES)
 }
@@ -201,7 +237,7 @@ fn possible(policies: &[(&'static str, &'static str)]) -> clap::builder::Possibl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use clap::error::ErrorKind;
     use std::collections::BTreeMap;
 
     #[test]
@@ -241,6 +277,70 @@ mod tests {
         let mut all = BTreeMap::new();
         visit(&Cli::command(), "", &mut all);
         all
+    }
+
+    /// A negative number after any option of numbers is that option's to judge.
+    #[test]
+    fn options_take_negative_numbers() {
+        fn visit(command: &Command, words: &[&str], seen: &mut usize) {
+            let numbers = [
+                TypeId::of::<f64>(),
+                TypeId::of::<f32>(),
+                TypeId::of::<u8>(),
+                TypeId::of::<u16>(),
+                TypeId::of::<u32>(),
+                TypeId::of::<u64>(),
+                TypeId::of::<usize>(),
+                TypeId::of::<i32>(),
+                TypeId::of::<[f64; 2]>(),
+                TypeId::of::<[f64; 3]>(),
+                TypeId::of::<MemorySize>(),
+            ];
+            let is_number = |option: &&Arg| {
+                let values = option.get_value_parser();
+                option.get_action().takes_values() && numbers.iter().any(|number| values.type_id() == *number)
+            };
+            for option in command.get_arguments().filter(is_number) {
+                let long = option.get_long().map(|long| format!("--{long}"));
+                let short = option.get_short().map(|short| format!("-{short}"));
+                // What follows an option whose value may be left out is a value where it is a plain number.
+                let is_needed = option.get_num_args().is_none_or(|count| count.min_values() > 0);
+                let values = &["-0.1", "-2", "-.5", "-1e-3", "-1,2", "-1GB"][..if is_needed { 6 } else { 2 }];
+                let names = long.iter().chain(&short);
+                for (name, value) in names.flat_map(|name| values.iter().map(move |value| (name, *value))) {
+                    let line = [words, &[name, value]].concat();
+                    let parsed = super::command().try_get_matches_from(&line);
+                    let kind = parsed.err().map(|error| error.kind());
+                    assert_ne!(kind, Some(ErrorKind::UnknownArgument), "{line:?}");
+                    *seen += 1;
+                }
+            }
+            for verb in command.get_subcommands() {
+                visit(verb, &[words, &[verb.get_name()]].concat(), seen);
+            }
+        }
+        let mut seen = 0;
+        visit(&Cli::command(), &["zellige"], &mut seen);
+        assert!(seen > 500, "{seen}");
+        let said =
+            |line: &str| super::command().try_get_matches_from(line.split(' ')).err().map(|e| e.to_string());
+        for line in [
+            "zellige lqcd multishift a.lat --shifts -0.001,0",
+            "zellige solve a.mtx --shifts -1,0",
+            "zellige psa track h.json -o g --beta -0.1 --source -1,-2,-3",
+            "zellige tor run s.toml --target -1,-2 --target -3,4",
+        ] {
+            assert_eq!(said(line), None);
+        }
+        // What follows a number that is missing is named; a file that is missing still is.
+        for (line, words) in [
+            ("zellige lqcd invert a.lat --mass --json x", "invalid value '--json' for '--mass <MASS>'"),
+            ("zellige lqcd invert a.lat --json --mass 1", "a value is required for '--json"),
+            ("zellige bench tasks --workers -1", "-1 is not in"),
+        ] {
+            let said = said(line).unwrap_or_default();
+            assert!(said.contains(words), "{line}: {said}");
+        }
     }
 
     /// What was once called otherwise in some verbs, and its one name.

@@ -33,14 +33,14 @@ mod vectors;
 
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 
 use args::{Cli, Verb};
 
 fn main() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     arenas::limit();
-    let mut command = Cli::command();
+    let mut command = args::command();
     let words = match args::expand(&command, std::env::args_os().collect()) {
         Ok(words) => words,
         Err(error) => {

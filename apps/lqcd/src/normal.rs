@@ -39,6 +39,16 @@ impl Normal {
         Normal { mass, there: to(parity.other()), back: to(parity), between: Default::default() }
     }
 
+    /// The mass term, `4 m^2`.
+    pub fn mass_term(mass: f64) -> f64 {
+        4.0 * mass * mass
+    }
+
+    /// Whether squares of products with such a term are numbers: those of norms.
+    pub(crate) fn is_in_range(term: f64) -> bool {
+        (term * term).is_finite()
+    }
+
     /// The mass.
     pub fn mass(&self) -> f64 {
         self.mass
@@ -91,7 +101,7 @@ impl Operator<C64> for Normal {
         let zeros = || MultiVector::stored(steps.executor(), self.domain(), columns, storage);
         let between = self.between[at].of(columns, zeros);
         self.there.apply(steps, x, &between, 1.0, None)?;
-        self.back.apply(steps, &between, y, -1.0, Some((4.0 * self.mass * self.mass, x)))
+        self.back.apply(steps, &between, y, -1.0, Some((Normal::mass_term(self.mass), x)))
     }
 }
 

@@ -10,7 +10,7 @@ use zellige_runtime::Runtime;
 
 use super::invert::{Options, unit};
 use super::results::{MultishiftResult, Seconds, ShiftResult};
-use super::solver::{Solver, heavy_quark_residual};
+use super::solver::{Solver, heavy_quark_residual, residual};
 use super::watch::Watched;
 use crate::error::Error;
 use crate::gauge::Gauge;
@@ -49,6 +49,11 @@ pub fn multishift(
         shifts.iter().find(|one| !(one.shift >= 0.0 && one.tolerance > 0.0 && one.tolerance.is_finite()))
     {
         let problem = format!("{shift} to {tolerance}: a shift from 0 on and a tolerance above 0 are needed");
+        return Err(Error::parameter("shifts", problem));
+    }
+    let term = Normal::mass_term(options.mass);
+    if let Some(Shift { shift, .. }) = shifts.iter().find(|one| !Normal::is_in_range(term + one.shift)) {
+        let problem = format!("{shift:e}: norms of products with it are out of the range of float64");
         return Err(Error::parameter("shifts", problem));
     }
     let begun = Instant::now();
@@ -103,7 +108,7 @@ pub fn multishift(
             iterations: solution.steps,
             iterated_residual: solution.iterated_residual / solution.rhs,
             true_residual: solution.true_residual / solution.rhs,
-            heavy_quark_residual: heavy_quark_residual(rt, &exact, &b, z)?,
+            heavy_quark_residual: heavy_quark_residual(&residual(rt, &exact, &b, z)?, z),
             reliable_updates: solution.updates,
             applications: solution.steps + solution.updates + solution.runs + 1,
         });

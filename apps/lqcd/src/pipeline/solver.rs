@@ -212,23 +212,26 @@ impl Solver {
     }
 }
 
-/// The heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity, of `r = b - A z`; a site where `z` is zero counts 1.
-pub(crate) fn heavy_quark_residual(
-    rt: &Runtime,
-    a: &dyn Operator<C64>,
-    b: &[C64],
-    z: &[C64],
-) -> Result<f64, Error> {
+/// The residual `r = b - A z`.
+pub(crate) fn residual(rt: &Runtime, a: &dyn Operator<C64>, b: &[C64], z: &[C64]) -> Result<Vec<C64>, Error> {
     let product = multiply(rt, a, z)?;
-    let square = |site: &[C64]| site.iter().map(C64::norm_sqr).sum::<f64>();
-    let mut sum = 0.0;
-    let sites = b.chunks_exact(COLOURS).zip(product.chunks_exact(COLOURS)).zip(z.chunks_exact(COLOURS));
-    for ((b, product), z) in sites {
-        let r: f64 = b.iter().zip(product).map(|(b, product)| (b - product).norm_sqr()).sum();
-        let z = square(z);
-        sum += if z > 0.0 { r / z } else { 1.0 };
-    }
-    Ok((sum * COLOURS as f64 / b.len() as f64).sqrt())
+    Ok(b.iter().zip(product).map(|(b, product)| b - product).collect())
+}
+
+/// The heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity; a site where `z` is zero counts 1.
+pub(crate) fn heavy_quark_residual(r: &[C64], z: &[C64]) -> f64 {
+    let sites = r.chunks_exact(COLOURS).zip(z.chunks_exact(COLOURS));
+    // Squares of what heavy quarks are far from their source would underflow.
+    let of_site = |(r, z): (&[C64], &[C64])| match norm(z) {
+        0.0 => 1.0,
+        z => (norm(r) / z).powi(2),
+    };
+    (sites.map(of_site).sum::<f64>() * COLOURS as f64 / r.len() as f64).sqrt()
+}
+
+/// The norm of a vector whose squares may be out of range.
+pub(crate) fn norm(vector: &[C64]) -> f64 {
+    vector.iter().map(|z| z.norm()).fold(0.0, f64::hypot)
 }
 
 /// Applies the operator between parities to columns, now.
