@@ -18,11 +18,9 @@ mod tor;
 mod trace;
 mod vector;
 
-use std::any::TypeId;
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{Arg, Command, CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use zellige_dense::Submission;
 use zellige_runtime::sched::POLICIES;
 
@@ -179,36 +177,33 @@ pub enum Verb {
     Man(ManArgs),
 }
 
-/// The command. A word after an option with a value is that value even where it begins with a minus: `--mass -0.1`
-/// and `--shifts -0.001,0` are accepted or refused by the option's own check.
-pub fn command() -> Command {
-    with_negative_values(Cli::command())
-}
-
-fn with_negative_values(command: Command) -> Command {
-    command.mut_args(with_negative_value).mut_subcommands(with_negative_values)
-}
-
-fn with_negative_value(option: Arg) -> Arg {
-    // A missing name of a file is seen better than a file called `--json` would be.
-    let is_name = [
-        TypeId::of::<Input>(),
-        TypeId::of::<Output>(),
-        TypeId::of::<OutputFile>(),
-        TypeId::of::<OutputFolder>(),
-        TypeId::of::<VectorSource>(),
-        TypeId::of::<PathBuf>(),
-        TypeId::of::<OsString>(),
-        TypeId::of::<String>(),
-    ];
-    let values = option.get_value_parser();
-    let is_word = values.possible_values().is_some() || is_name.iter().any(|name| values.type_id() == *name);
-    match option.get_num_args().is_some_and(|count| count.min_values() == 0) {
-        _ if option.is_positional() || !option.get_action().takes_values() || is_word => option,
-        // What follows may be another option.
-        true => option.allow_negative_numbers(true),
-        false => option.allow_hyphen_values(true),
+/// The words of the command line, a negative number joined to the option before it: `--mass=-0.1` and `--shifts=-0.001,0` are accepted or refused by
+/// the option's own check, where `--mass -0.1` would be an option that nobody knows.
+pub fn join_negative_numbers(words: Vec<OsString>) -> Vec<OsString> {
+    let is_number = |word: &str| {
+        let rest = word.strip_prefix('-').unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+            || word.parse::<f64>().is_ok_and(f64::is_sign_negative)
+    };
+    let mut joined: Vec<OsString> = Vec::with_capacity(words.len());
+    let mut is_over = false;
+    for word in words {
+        is_over |= word == "--";
+        let option = joined.last().and_then(|last| last.to_str()).filter(|last| {
+            let (is_long, is_short) = (last.starts_with("--"), last.starts_with('-') && last.len() == 2);
+            !is_over && (is_long && !last.contains('=') || is_short && !is_number(last))
+        });
+        match (option, word.to_str().filter(|word| is_number(word))) {
+            (Some(option), Some(number)) => {
+                let equals = if option.starts_with("--") { "=" } else { "" };
+                let whole = format!("{option}{equals}{number}");
+                joined.pop();
+                joined.push(whole.into());
+            }
+            _ => joined.push(word),
+        }
     }
+    joined
 }
 
 fn policy_names() -> clap::builder::PossibleValuesParser {
@@ -238,6 +233,8 @@ fn possible(policies: &[(&'static str, &'static str)]) -> clap::builder::Possibl
 mod tests {
     use super::*;
     use clap::error::ErrorKind;
+    use clap::{Arg, Command, CommandFactory};
+    use std::any::TypeId;
     use std::collections::BTreeMap;
 
     #[test]
@@ -282,7 +279,7 @@ mod tests {
     /// A negative number after any option of numbers is that option's to judge.
     #[test]
     fn options_take_negative_numbers() {
-        fn visit(command: &Command, words: &[&str], seen: &mut usize) {
+        fn visit(verb: &Command, seen: &mut usize) {
             let numbers = [
                 TypeId::of::<f64>(),
                 TypeId::of::<f32>(),
@@ -300,42 +297,53 @@ mod tests {
                 let values = option.get_value_parser();
                 option.get_action().takes_values() && numbers.iter().any(|number| values.type_id() == *number)
             };
-            for option in command.get_arguments().filter(is_number) {
+            for option in verb.get_arguments().filter(is_number) {
                 let long = option.get_long().map(|long| format!("--{long}"));
                 let short = option.get_short().map(|short| format!("-{short}"));
-                // What follows an option whose value may be left out is a value where it is a plain number.
-                let is_needed = option.get_num_args().is_none_or(|count| count.min_values() > 0);
-                let values = &["-0.1", "-2", "-.5", "-1e-3", "-1,2", "-1GB"][..if is_needed { 6 } else { 2 }];
-                let names = long.iter().chain(&short);
-                for (name, value) in names.flat_map(|name| values.iter().map(move |value| (name, *value))) {
-                    let line = [words, &[name, value]].concat();
-                    let parsed = super::command().try_get_matches_from(&line);
-                    let kind = parsed.err().map(|error| error.kind());
-                    assert_ne!(kind, Some(ErrorKind::UnknownArgument), "{line:?}");
-                    *seen += 1;
+                for name in long.iter().chain(&short) {
+                    for value in ["-0.1", "-2", "-.5", "-1e-3", "-inf", "-1,2", "-1GB"] {
+                        let words =
+                            join_negative_numbers(["zellige", name, value].map(OsString::from).into());
+                        let kind = verb.clone().try_get_matches_from(words).err().map(|error| error.kind());
+                        assert_ne!(
+                            kind,
+                            Some(ErrorKind::UnknownArgument),
+                            "{} {name} {value}",
+                            verb.get_name()
+                        );
+                        *seen += 1;
+                    }
                 }
             }
-            for verb in command.get_subcommands() {
-                visit(verb, &[words, &[verb.get_name()]].concat(), seen);
-            }
+            verb.get_subcommands().for_each(|verb| visit(verb, seen));
         }
         let mut seen = 0;
-        visit(&Cli::command(), &["zellige"], &mut seen);
+        visit(&Cli::command(), &mut seen);
         assert!(seen > 500, "{seen}");
+        let joined = |line: &str| join_negative_numbers(line.split(' ').map(OsString::from).collect());
         let said =
-            |line: &str| super::command().try_get_matches_from(line.split(' ')).err().map(|e| e.to_string());
+            |line: &str| Cli::command().try_get_matches_from(joined(line)).err().map(|e| e.to_string());
         for line in [
             "zellige lqcd multishift a.lat --shifts -0.001,0",
             "zellige solve a.mtx --shifts -1,0",
             "zellige psa track h.json -o g --beta -0.1 --source -1,-2,-3",
+            "zellige psa run --basis b --events e --pairs --align",
             "zellige tor run s.toml --target -1,-2 --target -3,4",
         ] {
             assert_eq!(said(line), None);
         }
-        // What follows a number that is missing is named; a file that is missing still is.
+        // Nothing else is joined.
+        for line in [
+            "zellige solve --json - -1",
+            "zellige solve a -1",
+            "zellige x=1 -1",
+            "zellige --a=b -1",
+            "zellige -- --a -1",
+        ] {
+            assert_eq!(joined(line).len(), line.split(' ').count(), "{line}");
+        }
         for (line, words) in [
-            ("zellige lqcd invert a.lat --mass --json x", "invalid value '--json' for '--mass <MASS>'"),
-            ("zellige lqcd invert a.lat --json --mass 1", "a value is required for '--json"),
+            ("zellige lqcd invert a.lat --mass --json x", "a value is required for '--mass <MASS>'"),
             ("zellige bench tasks --workers -1", "-1 is not in"),
         ] {
             let said = said(line).unwrap_or_default();

@@ -33,15 +33,15 @@ mod vectors;
 
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use args::{Cli, Verb};
 
 fn main() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     arenas::limit();
-    let mut command = args::command();
-    let words = match args::expand(&command, std::env::args_os().collect()) {
+    let mut command = Cli::command();
+    let words = match args::expand(&command, args::join_negative_numbers(std::env::args_os().collect())) {
         Ok(words) => words,
         Err(error) => {
             out::error(&error.to_string());

@@ -44,11 +44,6 @@ impl Normal {
         4.0 * mass * mass
     }
 
-    /// Whether squares of products with such a term are numbers: those of norms.
-    pub(crate) fn is_in_range(term: f64) -> bool {
-        (term * term).is_finite()
-    }
-
     /// The mass.
     pub fn mass(&self) -> f64 {
         self.mass

@@ -137,8 +137,8 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd invert a.lat --mass 0", "--mass");
     refused("lqcd invert a.lat --mass -0.1", "--mass");
     refused("lqcd multishift a.lat --mass -1e-3 --shifts 0", "--mass");
-    refused("lqcd invert a.lat --mass 1e200", "out of the range of float64");
-    refused("lqcd multishift a.lat --mass 5e76 --shifts 1e160", "out of the range of float64");
+    refused("lqcd invert a.lat --mass 1e200", "the range of norms in float64");
+    refused("lqcd multishift a.lat --mass 5e76 --shifts 1e160", "the range of norms in float64");
     refused("lqcd invert a.lat --heavy-quark-tol -1", "--heavy-quark-tol");
     refused("lqcd invert a.lat --tol 0", "--tol");
     refused("lqcd invert a.lat --source point:0,0,4,0", "--source");

@@ -60,7 +60,7 @@ fn name(first: &[u8], length: u64) -> Option<String> {
 
 /// Links without a header.
 fn bare(first: &[u8], length: u64) -> Option<String> {
-    if length == 0 || length % SITE != 0 || first.iter().all(|byte| *byte == 0) {
+    if length == 0 || !length.is_multiple_of(SITE) || first.iter().all(|byte| *byte == 0) {
         return None;
     }
     let are_links = |mut numbers: Box<dyn Iterator<Item = f64> + '_>| {

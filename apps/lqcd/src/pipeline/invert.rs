@@ -119,13 +119,7 @@ impl Options {
         if !(self.mass > 0.0 && self.mass.is_finite()) {
             return Err(Error::parameter("mass", format!("{}: a number above 0 is needed", self.mass)));
         }
-        if !Normal::is_in_range(Normal::mass_term(self.mass)) {
-            let problem = format!(
-                "{:e}: norms of products with 4 m^2 are out of the range of float64: at most 5e76 is possible",
-                self.mass
-            );
-            return Err(Error::parameter("mass", problem));
-        }
+        self.solver.check_range("mass", self.mass, Normal::mass_term(self.mass))?;
         if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
             return Err(Error::parameter("tol", format!("{}: a number above 0 is needed", self.tolerance)));
         }
@@ -325,6 +319,7 @@ fn correlator(
 mod tests {
     use zellige_files::observe::Silent;
 
+    use super::super::solver::Mixed;
     use super::*;
     use crate::testing::random_gauge;
 
@@ -417,6 +412,17 @@ mod tests {
                 assert!(found.converged, "{method} {mass}: {found:?}");
                 let own = 3.0 / mass / mass / 4.0;
                 assert!((found.correlator[0] - own).abs() < 1e-12 * own, "{method} {mass}: {found:?}");
+            }
+            if method == Method::Cg {
+                for precision in ["double-half", "double-int20", "double-int30", "double-single"] {
+                    let precision: Mixed = precision.parse().expect("formats");
+                    let solver = Solver { precision, ..Solver::default() };
+                    let options = Options { mass: 4e18, solver, ..Options::default() };
+                    assert!(invert(&rt, &u, &options, &Silent)?.0.converged, "{precision}");
+                    let error =
+                        invert(&rt, &u, &Options { mass: 1e19, ..options }, &Silent).expect_err("mass");
+                    assert!(error.to_string().contains("float32"), "{error}");
+                }
             }
             let solver = Solver { method, ..Solver::default() };
             let (tiny, _) =

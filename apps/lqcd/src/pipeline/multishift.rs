@@ -51,10 +51,10 @@ pub fn multishift(
         let problem = format!("{shift} to {tolerance}: a shift from 0 on and a tolerance above 0 are needed");
         return Err(Error::parameter("shifts", problem));
     }
-    let term = Normal::mass_term(options.mass);
-    if let Some(Shift { shift, .. }) = shifts.iter().find(|one| !Normal::is_in_range(term + one.shift)) {
-        let problem = format!("{shift:e}: norms of products with it are out of the range of float64");
-        return Err(Error::parameter("shifts", problem));
+    for one in shifts {
+        let term = Normal::mass_term(options.mass) + one.shift;
+        options.solver.check_range("shifts", one.shift, term)?;
+        refinement.check_range("shifts", one.shift, term)?;
     }
     let begun = Instant::now();
     let mut links = u.clone();

@@ -156,6 +156,24 @@ impl Solver {
         self.precision.with_gauge(self.gauge)
     }
 
+    /// Refuses a parameter with which products of a `term` times a vector, and their norms, would be out of the range of the formats.
+    pub(crate) fn check_range(&self, name: &'static str, value: f64, term: f64) -> Result<(), Error> {
+        let (most, range) = match self.formats() {
+            Mixed::Double => (f64::MAX.sqrt(), "norms in float64"),
+            _ => (
+                f64::from(f32::MAX) / 4.0,
+                "float32, which these formats are scaled by: --precision double has a larger one",
+            ),
+        };
+        if term <= most {
+            return Ok(());
+        }
+        let problem = format!(
+            "{value:e}: the operator has {term:.0e} on its diagonal, {most:.0e} is within the range of {range}"
+        );
+        Err(Error::parameter(name, problem))
+    }
+
     /// Steps of the method in one of the recorded ones, and applications in a step.
     pub(crate) fn steps(&self) -> usize {
         if self.method == Method::Cg { 1 } else { L }

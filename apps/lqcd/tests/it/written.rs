@@ -189,7 +189,7 @@ pub fn arrays(u: &Gauge, order: ByteOrder) -> [(Vec<usize>, Vec<u8>); 3] {
     let [nx, ny, nz, nt] = u.geometry().extents();
     let link = |at: [usize; 4], mu: usize| doubles(u.link(u.geometry().site(at), mu), order);
     let mut made = [vec![], vec![], vec![]];
-    let sites = || (0..nx * ny * nz * nt);
+    let sites = || 0..nx * ny * nz * nt;
     // x fastest, and z fastest.
     let by_x = |k: usize| [k % nx, k / nx % ny, k / (nx * ny) % nz, k / (nx * ny * nz)];
     let by_z = |k: usize| [k / (nz * ny) % nx, k / nz % ny, k % nz, k / (nz * ny * nx)];
