@@ -37,12 +37,14 @@ fn put_basis(kind: u8, name: &str, bytes: &[u8]) -> Done {
 
 /// Gauge fields: what a target itself has for a valid file, and beginnings of raw ones.
 fn lattices() -> Done {
-    for target in ["milc", "nersc", "lime"] {
+    for target in ["milc", "nersc", "lime", "openqcd", "lattice_npy"] {
         put(target, "valid", b"\x01")?;
     }
     put("milc", "raw", b"\0\x87N\0\0")?;
     put("nersc", "raw", b"\0BEGIN_HEADER\nDATATYPE = 4D_SU3_GAUGE\nDIMENSION_1 = 4\nEND_HEADER\n")?;
-    put("lime", "raw", b"\0\x45\x67\x89\xab\0\x01\0\0")
+    put("lime", "raw", b"\0\x45\x67\x89\xab\0\x01\0\0")?;
+    put("openqcd", "raw", b"\0\x04\0\0\0\x04\0\0\0\x04\0\0\0\x04\0\0\0\0\0\0\0\0\0\x08\x40")?;
+    put("lattice_npy", "raw", b"\0\x93NUMPY\x01\0")
 }
 
 fn texts() -> Done {

@@ -18,6 +18,8 @@ mod tor;
 mod trace;
 mod vector;
 
+use std::ffi::OsString;
+
 use clap::{Parser, Subcommand};
 use zellige_dense::Submission;
 use zellige_runtime::sched::POLICIES;
@@ -175,6 +177,35 @@ pub enum Verb {
     Man(ManArgs),
 }
 
+/// The words of the command line, a negative number joined to the option before it: `--mass=-0.1` and `--shifts=-0.001,0` are accepted or refused by
+/// the option's own check, where `--mass -0.1` would be an option that nobody knows.
+pub fn join_negative_numbers(words: Vec<OsString>) -> Vec<OsString> {
+    let is_number = |word: &str| {
+        let rest = word.strip_prefix('-').unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+            || word.parse::<f64>().is_ok_and(f64::is_sign_negative)
+    };
+    let mut joined: Vec<OsString> = Vec::with_capacity(words.len());
+    let mut is_over = false;
+    for word in words {
+        is_over |= word == "--";
+        let option = joined.last().and_then(|last| last.to_str()).filter(|last| {
+            let (is_long, is_short) = (last.starts_with("--"), last.starts_with('-') && last.len() == 2);
+            !is_over && (is_long && !last.contains('=') || is_short && !is_number(last))
+        });
+        match (option, word.to_str().filter(|word| is_number(word))) {
+            (Some(option), Some(number)) => {
+                let equals = if option.starts_with("--") { "=" } else { "" };
+                let whole = format!("{option}{equals}{number}");
+                joined.pop();
+                joined.push(whole.into());
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
+}
+
 fn policy_names() -> clap::builder::PossibleValuesParser {
     possible(&POLICIES)
 }
@@ -201,7 +232,9 @@ fn possible(policies: &[(&'static str, &'static str)]) -> clap::builder::Possibl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+    use clap::{Arg, Command, CommandFactory};
+    use std::any::TypeId;
     use std::collections::BTreeMap;
 
     #[test]
@@ -241,6 +274,81 @@ mod tests {
         let mut all = BTreeMap::new();
         visit(&Cli::command(), "", &mut all);
         all
+    }
+
+    /// A negative number after any option of numbers is that option's to judge.
+    #[test]
+    fn options_take_negative_numbers() {
+        fn visit(verb: &Command, seen: &mut usize) {
+            let numbers = [
+                TypeId::of::<f64>(),
+                TypeId::of::<f32>(),
+                TypeId::of::<u8>(),
+                TypeId::of::<u16>(),
+                TypeId::of::<u32>(),
+                TypeId::of::<u64>(),
+                TypeId::of::<usize>(),
+                TypeId::of::<i32>(),
+                TypeId::of::<[f64; 2]>(),
+                TypeId::of::<[f64; 3]>(),
+                TypeId::of::<MemorySize>(),
+            ];
+            let is_number = |option: &&Arg| {
+                let values = option.get_value_parser();
+                option.get_action().takes_values() && numbers.iter().any(|number| values.type_id() == *number)
+            };
+            for option in verb.get_arguments().filter(is_number) {
+                let long = option.get_long().map(|long| format!("--{long}"));
+                let short = option.get_short().map(|short| format!("-{short}"));
+                for name in long.iter().chain(&short) {
+                    for value in ["-0.1", "-2", "-.5", "-1e-3", "-inf", "-1,2", "-1GB"] {
+                        let words =
+                            join_negative_numbers(["zellige", name, value].map(OsString::from).into());
+                        let kind = verb.clone().try_get_matches_from(words).err().map(|error| error.kind());
+                        assert_ne!(
+                            kind,
+                            Some(ErrorKind::UnknownArgument),
+                            "{} {name} {value}",
+                            verb.get_name()
+                        );
+                        *seen += 1;
+                    }
+                }
+            }
+            verb.get_subcommands().for_each(|verb| visit(verb, seen));
+        }
+        let mut seen = 0;
+        visit(&Cli::command(), &mut seen);
+        assert!(seen > 500, "{seen}");
+        let joined = |line: &str| join_negative_numbers(line.split(' ').map(OsString::from).collect());
+        let said =
+            |line: &str| Cli::command().try_get_matches_from(joined(line)).err().map(|e| e.to_string());
+        for line in [
+            "zellige lqcd multishift a.lat --shifts -0.001,0",
+            "zellige solve a.mtx --shifts -1,0",
+            "zellige psa track h.json -o g --beta -0.1 --source -1,-2,-3",
+            "zellige psa run --basis b --events e --pairs --align",
+            "zellige tor run s.toml --target -1,-2 --target -3,4",
+        ] {
+            assert_eq!(said(line), None);
+        }
+        // Nothing else is joined.
+        for line in [
+            "zellige solve --json - -1",
+            "zellige solve a -1",
+            "zellige x=1 -1",
+            "zellige --a=b -1",
+            "zellige -- --a -1",
+        ] {
+            assert_eq!(joined(line).len(), line.split(' ').count(), "{line}");
+        }
+        for (line, words) in [
+            ("zellige lqcd invert a.lat --mass --json x", "a value is required for '--mass <MASS>'"),
+            ("zellige bench tasks --workers -1", "-1 is not in"),
+        ] {
+            let said = said(line).unwrap_or_default();
+            assert!(said.contains(words), "{line}: {said}");
+        }
     }
 
     /// What was once called otherwise in some verbs, and its one name.

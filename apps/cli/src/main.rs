@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     arenas::limit();
     let mut command = Cli::command();
-    let words = match args::expand(&command, std::env::args_os().collect()) {
+    let words = match args::expand(&command, args::join_negative_numbers(std::env::args_os().collect())) {
         Ok(words) => words,
         Err(error) => {
             out::error(&error.to_string());

@@ -39,6 +39,11 @@ impl Normal {
         Normal { mass, there: to(parity.other()), back: to(parity), between: Default::default() }
     }
 
+    /// The mass term, `4 m^2`.
+    pub fn mass_term(mass: f64) -> f64 {
+        4.0 * mass * mass
+    }
+
     /// The mass.
     pub fn mass(&self) -> f64 {
         self.mass
@@ -91,7 +96,7 @@ impl Operator<C64> for Normal {
         let zeros = || MultiVector::stored(steps.executor(), self.domain(), columns, storage);
         let between = self.between[at].of(columns, zeros);
         self.there.apply(steps, x, &between, 1.0, None)?;
-        self.back.apply(steps, &between, y, -1.0, Some((4.0 * self.mass * self.mass, x)))
+        self.back.apply(steps, &between, y, -1.0, Some((Normal::mass_term(self.mass), x)))
     }
 }
 

@@ -22,7 +22,8 @@ Examples
   zellige lqcd generate --size 16x16x16x16 --beta 6.0 --trajectories 100 --report plaquettes.html -o field.lat";
 
 const INFO_EXAMPLES: &str = "\
-Reads MILC (version 5, both byte orders), NERSC archives, and SciDAC and ILDG files. Checksums are checked, and that every link is in SU(3).
+Reads MILC (version 5, both byte orders), NERSC archives, SciDAC and ILDG files, openQCD's exported configurations, and npy arrays of
+shape (4, T, Z, Y, X, 3, 3) or (T, Z, Y, X, 4, 3, 3), known by their first bytes. Checksums are checked, and that every link is in SU(3).
 
 Example
   zellige lqcd info small.lat --json -";
@@ -63,7 +64,8 @@ squares of the propagator's elements in each time slice. Propagators are not wri
     formats!(),
     "
 With --device cuda conjugate gradients in double stay on a GPU from the first step to the last, with the bits of
-the CPU; vectors in other formats are for CPU workers. Exit code 5: a residual is above --tol.
+the CPU; vectors in other formats are for CPU workers. Exit code 5: a residual is above --tol, or above
+--heavy-quark-tol.
 
 Examples
   zellige lqcd invert small.lat --mass 0.05
@@ -319,7 +321,7 @@ pub struct LqcdMultishift {
     #[command(flatten)]
     pub system: LqcdSystem,
     /// Shifts sigma, 0 or more, that are added to 4 m^2 - D D.
-    #[arg(long, value_name = "SIGMA,..", value_delimiter = ',', allow_hyphen_values = true, required = true)]
+    #[arg(long, value_name = "SIGMA,..", value_delimiter = ',', required = true)]
     pub shifts: Vec<f64>,
     /// A tolerance for each shift, in place of --tol.
     #[arg(long, value_name = "TOL,..", value_delimiter = ',', conflicts_with = "tol")]

@@ -116,7 +116,7 @@ pub struct SimulateCommon {
     #[arg(long, value_name = "N[,N...]", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub nodes: Vec<u16>,
     /// Memory of each device, e.g. 4GB [default: the platform's].
-    #[arg(long, value_name = "BYTES", value_parser = gigabytes, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", value_parser = gigabytes)]
     pub device_memory: Option<f64>,
     /// Scheduling policy; owners: block-cyclic over the devices.
     #[arg(long, value_name = "P", default_value = "dmdas", value_parser = simulated_policy_names())]

@@ -108,7 +108,6 @@ pub struct SolveArgs {
         long,
         value_name = "SIGMA,..",
         value_delimiter = ',',
-        allow_hyphen_values = true,
         conflicts_with = "x0",
         hide_short_help = true
     )]

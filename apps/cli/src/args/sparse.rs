@@ -70,7 +70,7 @@ pub struct MatrixGenerate {
     #[arg(long, value_name = "DECADES", value_parser = decades)]
     pub spread: Option<f64>,
     /// Length of the time step of transport and biot.
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS")]
     pub step: Option<f64>,
     /// Of the random fields.
     #[arg(long, value_name = "S", default_value_t = 1)]

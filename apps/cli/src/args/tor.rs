@@ -99,7 +99,7 @@ pub struct SystemArgs {
     #[arg(long)]
     pub strict: bool,
     /// Direction to reconstruct (arcsec), instead of those in SYSTEM; may be repeated.
-    #[arg(long = "target", value_name = "X,Y", value_parser = target, allow_hyphen_values = true)]
+    #[arg(long = "target", value_name = "X,Y", value_parser = target)]
     pub targets: Vec<[f64; 2]>,
     /// Map of the sub-apertures that measure, instead of SYSTEM's rule: text of 0 and 1, .fits or .npy.
     ///

@@ -2,7 +2,7 @@
 
 use zellige_app::text::digits;
 use zellige_lqcd::pipeline::results::InvertResult;
-use zellige_lqcd::pipeline::{Mixed, Options, invert};
+use zellige_lqcd::pipeline::{Method, Mixed, Options, invert};
 use zellige_lqcd::{files, report};
 
 use super::{failed, options};
@@ -42,13 +42,22 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     if result.converged {
         return Ok(());
     }
-    let worst_of = |residuals: &[f64]| residuals.iter().copied().fold(0.0, f64::max);
+    // NaN is worse than any number.
+    let worse = |a: f64, b: f64| if a >= b || a.is_nan() { a } else { b };
+    let worst_of = |residuals: &[f64]| residuals.iter().copied().fold(0.0, worse);
     let worst = worst_of(&result.true_residual);
+    let most_made = result.iterations.iter().max().copied().unwrap_or(0);
+    // More steps help where there were too few.
+    let more = |option: &str| match (most_made >= args.system.max_steps, args.method) {
+        (true, _) => format!("allow more --max-steps, or take a larger {option}"),
+        (false, Method::Cg) => format!("it becomes no smaller: take a larger {option}"),
+        (false, Method::BiCgStab) => format!("it becomes no smaller: take --method cg, or a larger {option}"),
+    };
     if let Some(goal) = result.heavy_quark_tolerance.filter(|_| worst <= result.tolerance) {
         return Err(CommandError::NotConverged(format!(
-            "the heavy-quark residual is {:.2e} after {} iterations, {goal:.0e} was requested: allow more --max-steps, or take a larger --heavy-quark-tol",
+            "the heavy-quark residual is {:.2e} after {most_made} iterations, {goal:.0e} was requested: {}",
             worst_of(&result.heavy_quark_residual),
-            result.iterations.iter().max().copied().unwrap_or(0),
+            more("--heavy-quark-tol"),
         ))
         .into());
     }
@@ -56,11 +65,10 @@ pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let is_narrow = ["half", "int20"].contains(&&*result.precision);
     let remedy = match is_narrow {
         true => format!("take --precision double-{}", result.precision),
-        false => "allow more --max-steps, or take a larger --tol".into(),
+        false => more("--tol"),
     };
     Err(CommandError::NotConverged(format!(
-        "the residual is {worst:.2e} of the source after {} iterations, the requested tolerance is {:.0e}: {remedy}",
-        result.iterations.iter().max().copied().unwrap_or(0),
+        "the residual is {worst:.2e} of the source after {most_made} iterations, the requested tolerance is {:.0e}: {remedy}",
         result.tolerance
     ))
     .into())

@@ -34,12 +34,17 @@ pub fn run(args: &LqcdMultishift) -> anyhow::Result<()> {
     let [result] = results;
     match result.shifts.iter().find(|shift| !shift.converged) {
         None => Ok(()),
-        Some(shift) => Err(CommandError::NotConverged(format!(
-            "shift {}: the residual is {:.2e} of the source after {} shared iterations and {} of its own, the requested tolerance is {:.0e}: allow \
-             more --max-steps, or take a larger tolerance",
-            shift.shift, shift.true_residual, result.iterations, shift.iterations, shift.tolerance
-        ))
-        .into()),
+        Some(shift) => {
+            let remedy = match result.iterations + shift.iterations >= args.system.max_steps {
+                true => "allow more --max-steps, or take a larger tolerance",
+                false => "it becomes no smaller: take a larger tolerance",
+            };
+            Err(CommandError::NotConverged(format!(
+                "shift {}: the residual is {:.2e} of the source after {} shared iterations and {} of its own, the requested tolerance is {:.0e}: {remedy}",
+                shift.shift, shift.true_residual, result.iterations, shift.iterations, shift.tolerance
+            ))
+            .into())
+        }
     }
 }
 

@@ -110,6 +110,7 @@ fn endless_files_are_refused() {
         "tor run small.toml --precision script:/dev/zero",
         "simulate cholesky --n 1000 --tile 100 --precision hp1:operand=1e-2 --norms /dev/zero",
         "psa track /dev/zero --array /dev/zero -o gammas",
+        "lqcd info /dev/zero",
     ] {
         let words: Vec<&str> = line.split(' ').collect();
         let ran = run(path, &words);

@@ -135,6 +135,11 @@ fn what_cannot_be_is_refused_by_name() {
     refused("lqcd generate --size 4 --beta nan -o b.lat", "--beta");
     refused("lqcd generate --size 4 -o a.lat --json a.lat", "a.lat");
     refused("lqcd invert a.lat --mass 0", "--mass");
+    refused("lqcd invert a.lat --mass -0.1", "--mass");
+    refused("lqcd multishift a.lat --mass -1e-3 --shifts 0", "--mass");
+    refused("lqcd invert a.lat --mass 1e200", "the range of norms in float64");
+    refused("lqcd multishift a.lat --mass 5e76 --shifts 1e160", "the range of norms in float64");
+    refused("lqcd invert a.lat --heavy-quark-tol -1", "--heavy-quark-tol");
     refused("lqcd invert a.lat --tol 0", "--tol");
     refused("lqcd invert a.lat --source point:0,0,4,0", "--source");
     refused("lqcd invert a.lat --action wilson", "hisq");
@@ -155,6 +160,23 @@ fn what_cannot_be_is_refused_by_name() {
         .expect(5)
         .says("--max-steps");
     assert!(fs::read_to_string(here.join("r.json")).unwrap().contains("\"converged\": false"));
+    // Both tolerances are met, though the residual can get no smaller while sites far away are solved for.
+    for mass in ["3", "100"] {
+        let line = ["lqcd", "invert", "a.lat", "--mass", mass, "--tol", "1e-12", "--heavy-quark-tol", "1e-8"];
+        let found = result(&ok(here, &[&line[..], &["--json", "-"]].concat()));
+        assert!(
+            found["heavy_quark_residual"].as_array().unwrap().iter().all(|one| one.as_f64() <= Some(1e-8))
+        );
+    }
+    // What no more steps would help.
+    for line in [
+        "lqcd invert a.lat --mass 0.1 --tol 1e-40",
+        "lqcd invert a.lat --mass 3 --heavy-quark-tol 1e-40",
+        "lqcd multishift a.lat --mass 0.1 --shifts 0 --tol 1e-40",
+    ] {
+        let ran = run(here, &line.split(' ').collect::<Vec<_>>()).expect(5).says("it becomes no smaller");
+        assert!(!ran.stderr.contains("--max-steps"), "{ran:#?}");
+    }
     run(here, &["lqcd", "info", "none.lat"]).expect(2).says("none.lat");
     assert_eq!(left(here), ["a.lat", "broken.lat", "r.json", "short.lat"].map(PathBuf::from));
 }

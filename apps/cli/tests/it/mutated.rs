@@ -86,6 +86,30 @@ fn survives(folder: &Path, line: &str, most: u64, what: &str) {
     assert!(peak <= most, "{line}, {what}: {peak} bytes, {most} at most: {ran:#?}");
 }
 
+/// Unit matrices on 4^4 sites: openQCD's file, an array of PyQUDA's, and an archive file without an order of bytes.
+fn lattices() -> [(&'static str, Vec<u8>); 3] {
+    // Of 18 numbers the real parts of the diagonal are 1.
+    let numbers = || (0..4 * 256 * 18).map(|k| if k % 18 % 8 == 0 { 1.0f32 } else { 0.0 });
+    let doubles: Vec<u8> = numbers().flat_map(|x| f64::from(x).to_le_bytes()).collect();
+    let singles: Vec<u8> = numbers().flat_map(f32::to_le_bytes).collect();
+    let header = "{'descr': '<c16', 'fortran_order': False, 'shape': (4, 4, 4, 4, 4, 3, 3), }\n";
+    let words = [4u32; 4].into_iter().flat_map(u32::to_le_bytes);
+    let sum = 1.0f32.to_bits().wrapping_mul(3072);
+    let archive = format!(
+        "BEGIN_HEADER\nDATATYPE = 4D_SU3_GAUGE_3x3\nDIMENSION_1 = 4\nDIMENSION_2 = 4\nDIMENSION_3 = 4\nDIMENSION_4 = 4\n\
+         CHECKSUM = {sum:x}\nFLOATING_POINT = IEEE32\nEND_HEADER\n"
+    );
+    [
+        ("a.oqcd", [words.chain(3.0f64.to_le_bytes()).collect(), doubles.clone()].concat()),
+        (
+            "links.npy",
+            [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &doubles]
+                .concat(),
+        ),
+        ("a.nersc", [archive.into_bytes(), singles].concat()),
+    ]
+}
+
 #[test]
 fn broken_files_are_answered_or_refused() {
     let folder = folder(2);
@@ -96,6 +120,7 @@ fn broken_files_are_answered_or_refused() {
     ok(here, &["matrix", "convert", "a.mtx", "a.mtx.gz"]);
     ok(here, &["solve", "a.mtx", "-o", "b.npy"]);
     ok(here, &["tor", "build", "small.toml", "-o", "R.fits"]);
+    ok(here, &["lqcd", "generate", "--size", "4", "--trajectories", "1", "-o", "a.ildg"]);
     for name in ["basis_i16", "pos_f32", "events0_keV_f32", "events0_energy_keV_f64"] {
         copy(&format!("psa/tests/fixtures/seg00_{name}.npy"), &format!("{name}.npy"));
     }
@@ -109,6 +134,9 @@ fn broken_files_are_answered_or_refused() {
     let basis = zellige_psa::files::read_basis(&here.join("basis")).unwrap();
     zellige_psa::files::archives::write_basis(&here.join("basis.npz"), &basis).unwrap();
     ok(here, &["psa", "frames", "events", "--channels", "neighbours", "-o", "e.geb"]);
+    for (name, bytes) in lattices() {
+        fs::write(here.join(name), bytes).unwrap();
+    }
     copy("../runtime/sim/src/platform/shipped/v100x4.toml", "platform.toml");
     fs::write(here.join("options.toml"), "json = \"-\"\n").unwrap();
     fs::write(here.join("share.txt"), "0 1 -0.0015\n3 5 0.0005\n").unwrap();
@@ -164,6 +192,10 @@ fn broken_files_are_answered_or_refused() {
         ),
         ("rule.rhai", "tor info small.toml --precision script:rule.rhai"),
         ("options.toml", "matrix info a.mtx --config options.toml"),
+        ("a.oqcd", "lqcd info a.oqcd"),
+        ("links.npy", "lqcd info links.npy"),
+        ("a.nersc", "lqcd info a.nersc"),
+        ("a.ildg", "lqcd info a.ildg"),
     ];
     let mut random = ChaCha8Rng::seed_from_u64(19);
     for (file, line) in seeds {

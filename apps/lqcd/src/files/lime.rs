@@ -143,7 +143,7 @@ impl Sums {
     }
 }
 
-/// Writes a gauge field as ILDG has it, in float64, with SciDAC's checksums.
+/// Writes a gauge field as ILDG has it, in float64, with the records and checksums that SciDAC's library writes beside it.
 ///
 /// # Errors
 /// [`Error::File`] where the file cannot be written; there is then what was there before.
@@ -178,8 +178,20 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result
     let about = format!("{HEAD}<title>{escaped}</title>");
     let layout = Layout { order: ByteOrder::Big, precision: 64, rows: 3 };
 
-    record(out, FIRST, "ildg-format", format.as_bytes())?;
+    // Messages and records are those of QIO: readers of SciDAC files need the private ones, readers of ILDG files the format.
+    let file = format!(
+        "{HEAD}<scidacFile><version>1.1</version><spacetime>4</spacetime><dims>{x} {y} {z} {t} </dims><volfmt>0</volfmt></scidacFile>"
+    );
+    let kind = format!(
+        "{HEAD}<scidacRecord><version>1.1</version><recordtype>0</recordtype><datatype>USQCD_D3_ColorMatrix</datatype>\
+         <precision>D</precision><colors>3</colors><typesize>{}</typesize><datacount>4</datacount></scidacRecord>",
+        layout.bytes_of_link()
+    );
+    record(out, FIRST, "scidac-private-file-xml", file.as_bytes())?;
+    record(out, LAST, "scidac-file-xml", format!("{HEAD}<title>gauge field</title>").as_bytes())?;
+    record(out, FIRST, "scidac-private-record-xml", kind.as_bytes())?;
     record(out, 0, "scidac-record-xml", about.as_bytes())?;
+    record(out, 0, "ildg-format", format.as_bytes())?;
     record_head(out, 0, "ildg-binary-data", layout.bytes(geometry))?;
     let mut sums = Sums::default();
     // A site has 576 bytes: nothing has to be filled up.

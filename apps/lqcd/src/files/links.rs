@@ -22,7 +22,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    fn bytes_of_link(self) -> usize {
+    /// Bytes of a link.
+    pub fn bytes_of_link(self) -> usize {
         self.rows * COLOURS * 2 * self.precision as usize / 8
     }
 
@@ -81,26 +82,44 @@ pub(super) fn read(
         source.fill(&mut bytes, "the links")?;
         look(&bytes);
         for (direction, stored) in bytes.chunks_exact(layout.bytes_of_link()).enumerate() {
-            let link = layout.decode(stored);
-            let off = deviation(&link);
-            // What is not a number is not in SU(3) either.
-            if off > TOLERANCE || off.is_nan() {
-                let swapped = deviation(&Layout { order: layout.order.other(), ..layout }.decode(stored));
-                let why = match swapped <= TOLERANCE {
-                    true => "in the other byte order it is: the data are swapped, the header is not",
-                    false => "the file is damaged, or no gauge field of SU(3)",
-                };
-                let problem = format!(
-                    "the link of site {at:?} in direction {} is not unitary with determinant 1 (off by {off:.1e}): {why}",
-                    NAMES[direction]
-                );
-                let offset = begin + (direction * layout.bytes_of_link()) as u64;
-                return Err(Error::format(&source.path, Some(offset), problem));
-            }
-            *gauge.link_mut(geometry.site(at), direction) = link;
+            let offset = begin + (direction * layout.bytes_of_link()) as u64;
+            *gauge.link_mut(geometry.site(at), direction) =
+                link(source, layout, stored, offset, (at, direction))?;
         }
     }
     Ok(gauge)
+}
+
+/// A link from its bytes at an offset, if it is in SU(3).
+pub(super) fn link(
+    source: &Source,
+    layout: Layout,
+    stored: &[u8],
+    offset: u64,
+    place: ([usize; DIRECTIONS], usize),
+) -> Result<Matrix, Error> {
+    let link = layout.decode(stored);
+    if let Some(problem) = problem(&link, place) {
+        let swapped = deviation(&Layout { order: layout.order.other(), ..layout }.decode(stored));
+        let why = match swapped <= TOLERANCE {
+            true => "in the other byte order it is: the data are swapped, the header is not",
+            false => "the file is damaged, or no gauge field of SU(3)",
+        };
+        return Err(Error::format(&source.path, Some(offset), format!("{problem}: {why}")));
+    }
+    Ok(link)
+}
+
+/// What is wrong with a link that is not in SU(3).
+pub(super) fn problem(link: &Matrix, (at, direction): ([usize; DIRECTIONS], usize)) -> Option<String> {
+    let off = deviation(link);
+    // What is not a number is not in SU(3) either.
+    (off > TOLERANCE || off.is_nan()).then(|| {
+        let name = NAMES[direction];
+        format!(
+            "the link of site {at:?} in direction {name} is not unitary with determinant 1 (off by {off:.1e})"
+        )
+    })
 }
 
 /// The coordinates of a site by its place in a file.

@@ -49,13 +49,7 @@ impl Sums {
 }
 
 /// Reads what follows the first word.
-pub(super) fn read(mut source: Source, first: [u8; 4]) -> Result<Lattice, Error> {
-    let order = [ByteOrder::Little, ByteOrder::Big].into_iter().find(|order| order.u32(first) == MAGIC);
-    let Some(order) = order else {
-        return Err(source.wrong_all(
-            "no gauge field that is known: MILC version 5, NERSC, SciDAC and ILDG files begin otherwise",
-        ));
-    };
+pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Error> {
     let header: [u8; 92] = source.array("the header of a MILC file")?;
     let word = |at: usize| order.u32(header[at - 4..at].try_into().expect("four bytes"));
     let geometry = links::geometry(&source, [4, 8, 12, 16].map(|at| u64::from(word(at))))?;

@@ -5,19 +5,24 @@
 //! | [`milc`] | MILC, version 5: reader and writer |
 //! | [`nersc`] | NERSC archive, two or three rows of each matrix: reader |
 //! | [`lime`] | SciDAC and ILDG, records in a LIME container: reader, and writer of ILDG |
+//! | [`openqcd`] | openQCD's exported configurations: reader |
+//! | [`array`] | NumPy's npy, arrays of links as PyQUDA has them in memory, or in the order of ILDG: reader |
 //!
-//! [`read`] knows them by their first bytes, [`write`](write()) chooses by the name's ending. All store sites with `x` fastest, then `y`, `z` and `t`, and for each site a matrix for each direction,
-//! row by row. A reader refuses a wrong checksum, links that are not in SU(3), data that end too early or are in another byte order than the
+//! [`read`] knows them by their first bytes, [`write`](write()) chooses by the name's ending. MILC, NERSC and LIME files store sites with `x` fastest, then `y`, `z` and `t`, and for each site a matrix for each
+//! direction, row by row. A reader refuses a wrong checksum, links that are not in SU(3), data that end too early or are in another byte order than the
 //! header says; it takes no memory before it knows that the file is as long as its header says, and then twice to three times the
 //! bytes of the file.
 
+pub mod array;
 pub mod lime;
 mod links;
 pub mod milc;
 pub mod nersc;
+pub mod openqcd;
+mod unread;
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -69,7 +74,7 @@ impl ByteOrder {
 pub struct Lattice {
     /// The links as they are stored: in SU(3) to the accuracy of the file.
     pub gauge: Gauge,
-    /// The format: `milc`, `nersc`, `scidac` or `ildg`.
+    /// The format: `milc`, `nersc`, `scidac`, `ildg`, `openqcd` or `npy`.
     pub format: &'static str,
     /// The order of bytes.
     pub byte_order: ByteOrder,
@@ -87,11 +92,17 @@ pub struct Lattice {
 /// [`Error::File`] for one that cannot be read, [`Error::Format`] for one that does not hold what its format promises.
 pub fn read(path: &Path) -> Result<Lattice, Error> {
     let mut source = Source::open(path)?;
-    let first = source.array::<4>("a gauge field: MILC, NERSC, SciDAC or ILDG")?;
-    match &first {
-        b"BEGI" => nersc::read(source),
+    let first = source.array::<4>("a gauge field")?;
+    let milc = [ByteOrder::Little, ByteOrder::Big].into_iter().find(|order| order.u32(first) == milc::MAGIC);
+    match (&first, milc) {
+        (_, Some(order)) => milc::read(source, order),
+        (b"BEGI", _) => nersc::read(source),
+        (b"\x93NUM", _) => array::read(source),
         _ if u32::from_be_bytes(first) == lime::MAGIC => lime::read(source),
-        _ => milc::read(source, first),
+        _ => match openqcd::header(&mut source)? {
+            Some(header) => openqcd::read(source, header),
+            None => Err(unread::refuse(source)),
+        },
     }
 }
 
@@ -176,6 +187,22 @@ impl Source {
         }
         let mut bytes = vec![0; count];
         self.fill(&mut bytes, wanted)?;
+        Ok(bytes)
+    }
+
+    /// Goes back to a place.
+    fn back_to(&mut self, offset: u64) -> Result<(), Error> {
+        let moved = self.stream.seek(SeekFrom::Start(offset));
+        moved.map_err(|error| Error::file(&self.path, "cannot be read", error))?;
+        self.offset = offset;
+        Ok(())
+    }
+
+    /// As many of the first bytes as there are, `most` at most; the source is at the beginning afterwards.
+    fn beginning(&mut self, most: usize) -> Result<Vec<u8>, Error> {
+        self.back_to(0)?;
+        let bytes = self.bytes(self.left().min(most as u64) as usize, "the file")?;
+        self.back_to(0)?;
         Ok(bytes)
     }
 

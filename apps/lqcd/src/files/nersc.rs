@@ -1,8 +1,8 @@
 //! The format of the NERSC archive: lines of text, and after them the matrices.
 //!
 //! The header is `BEGIN_HEADER`, lines `KEY = VALUE`, `END_HEADER`. `DATATYPE` is `4D_SU3_GAUGE` (two rows of each matrix, the third follows) or
-//! `4D_SU3_GAUGE_3x3`; `FLOATING_POINT` is `IEEE32BIG`, `IEEE32LITTLE`, `IEEE64BIG` or `IEEE64LITTLE`; `CHECKSUM` is the sum of all 32-bit
-//! words; `PLAQUETTE` and `LINK_TRACE` are compared as far as they have digits.
+//! `4D_SU3_GAUGE_3x3`; `FLOATING_POINT` is `IEEE32BIG`, `IEEE32LITTLE`, `IEEE64BIG` or `IEEE64LITTLE`; without an order of bytes
+//! it is that in which the checksum is right. `CHECKSUM` is the sum of all 32-bit words; `PLAQUETTE` and `LINK_TRACE` are compared as far as they have digits.
 
 use std::collections::BTreeMap;
 
@@ -37,10 +37,12 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         }
     };
     let (precision, order) = match needed("FLOATING_POINT")? {
-        "IEEE32" | "IEEE32BIG" => (32, ByteOrder::Big),
-        "IEEE32LITTLE" => (32, ByteOrder::Little),
-        "IEEE64" | "IEEE64BIG" => (64, ByteOrder::Big),
-        "IEEE64LITTLE" => (64, ByteOrder::Little),
+        "IEEE32" => (32, None),
+        "IEEE32BIG" => (32, Some(ByteOrder::Big)),
+        "IEEE32LITTLE" => (32, Some(ByteOrder::Little)),
+        "IEEE64" => (64, None),
+        "IEEE64BIG" => (64, Some(ByteOrder::Big)),
+        "IEEE64LITTLE" => (64, Some(ByteOrder::Little)),
         other => {
             let problem = format!("FLOATING_POINT = {other}: IEEE32 or IEEE64, BIG or LITTLE, are read");
             return Err(source.wrong(problem));
@@ -50,12 +52,16 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
     let named = u32::from_str_radix(named.trim_start_matches("0x"), 16)
         .map_err(|_| source.wrong(format!("CHECKSUM = {named}: a hexadecimal number is needed")))?;
     let geometry = links::geometry(&source, extents)?;
-    let layout = Layout { order, precision, rows };
-    source.expect_left(layout.bytes(geometry), "this lattice")?;
+    let layout = |order| Layout { order, precision, rows };
+    let bytes = layout(ByteOrder::Big).bytes(geometry);
+    source.expect_left(bytes, "this lattice")?;
+    let order = match order {
+        Some(order) => order,
+        None => order_by_checksum(&mut source, bytes, named)?,
+    };
     let mut sum = 0u32;
-    let gauge = links::read(&mut source, geometry, layout, |site| {
-        let words = site.chunks_exact(4).map(|four| order.u32(four.try_into().expect("four bytes")));
-        sum = words.fold(sum, u32::wrapping_add);
+    let gauge = links::read(&mut source, geometry, layout(order), |site| {
+        sum = sum.wrapping_add(sum_of(site, order))
     })?;
     if sum != named {
         let problem =
@@ -73,7 +79,7 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         }
     }
     let told = ["ENSEMBLE_ID", "ENSEMBLE_LABEL", "SEQUENCE_NUMBER", "CREATOR", "CREATION_DATE"];
-    let words = told.into_iter().filter_map(text).collect::<Vec<_>>();
+    let words = told.into_iter().filter_map(text).filter(|word| !word.is_empty()).collect::<Vec<_>>();
     Ok(Lattice {
         gauge,
         format: "nersc",
@@ -82,6 +88,37 @@ pub(super) fn read(mut source: Source) -> Result<Lattice, Error> {
         checksum: Some(format!("{sum:x}")),
         description: words.join(", "),
     })
+}
+
+/// The sum of the words of some data.
+fn sum_of(bytes: &[u8], order: ByteOrder) -> u32 {
+    let words = bytes.chunks_exact(4).map(|four| order.u32(four.try_into().expect("four bytes")));
+    words.fold(0, u32::wrapping_add)
+}
+
+/// The order of bytes in which the data have the checksum that the header names; the source is where it was afterwards.
+fn order_by_checksum(source: &mut Source, bytes: u64, named: u32) -> Result<ByteOrder, Error> {
+    let (begin, orders) = (source.offset, [ByteOrder::Big, ByteOrder::Little]);
+    let (mut sums, mut left) = ([0u32; 2], bytes);
+    let mut buffer = vec![0; 1 << 16];
+    while left > 0 {
+        // Both are multiples of a word.
+        let part = &mut buffer[..left.min(1 << 16) as usize];
+        source.fill(part, "the links")?;
+        for (sum, order) in sums.iter_mut().zip(orders) {
+            *sum = sum.wrapping_add(sum_of(part, order));
+        }
+        left -= part.len() as u64;
+    }
+    source.back_to(begin)?;
+    match orders.into_iter().zip(sums).find(|(_, sum)| *sum == named) {
+        Some((order, _)) => Ok(order),
+        None => Err(source.wrong_all(format!(
+            "FLOATING_POINT says no order of bytes, and the checksum of the data is {:x} (big-endian) or {:x} (little-endian), the header has {named:x}: \
+             the file is damaged",
+            sums[0], sums[1]
+        ))),
+    }
 }
 
 /// The keys of a header; the first bytes of its first line have been read.

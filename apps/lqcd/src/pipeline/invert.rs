@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use zellige_files::observe::Observer;
 use zellige_krylov::{
-    History, Logger, MultiVector, Operator, Solution, Solve, Stop, StoppingCriterion, solve_columns,
+    History, Logger, MultiVector, Operator, Solution, Solve, Stop, StoppingCriterion, solve, solve_columns,
 };
 use zellige_runtime::Runtime;
 
 use super::results::{InvertResult, Plaquettes, Seconds};
-use super::solver::{Method, Solver, dslash_now, heavy_quark_residual};
+use super::solver::{Method, Solver, dslash_now, heavy_quark_residual, norm, residual};
 use super::watch::Watched;
 use crate::dslash::Boundary;
 use crate::error::Error;
@@ -109,10 +109,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether a solution meets the tolerances.
+    fn are_met(&self, solution: &Solution, heavy: f64) -> bool {
+        solution.true_residual <= self.tolerance * solution.rhs
+            && self.heavy_quark.is_none_or(|goal| heavy <= goal)
+    }
+
     pub(super) fn check(&self, geometry: Geometry) -> Result<(), Error> {
         if !(self.mass > 0.0 && self.mass.is_finite()) {
             return Err(Error::parameter("mass", format!("{}: a number above 0 is needed", self.mass)));
         }
+        self.solver.check_range("mass", self.mass, Normal::mass_term(self.mass))?;
         if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
             return Err(Error::parameter("tol", format!("{}: a number above 0 is needed", self.tolerance)));
         }
@@ -127,6 +134,11 @@ impl Options {
         Ok(())
     }
 }
+
+/// A correction that leaves more of the heavy-quark residual, and reaches no other site, is in vain ...
+const GAIN: f64 = 0.99;
+/// ... and after so many one after the other no more are computed.
+const PATIENCE: usize = 3;
 
 /// The propagator `M^-1 b` of `M = 2 m + D` from a point, for each colour, its correlator, and the residuals on the way.
 ///
@@ -183,8 +195,7 @@ pub fn invert(
         heavy_quark_tolerance: options.heavy_quark,
         method: options.solver.name(&a),
         precision: options.solver.formats().to_string(),
-        converged: solutions.iter().all(|solution| solution.reason.is_converged())
-            && options.heavy_quark.is_none_or(|goal| of_heavy.iter().all(|heavy| *heavy <= goal)),
+        converged: solutions.iter().zip(&of_heavy).all(|(solution, heavy)| options.are_met(solution, *heavy)),
         links_by_svd,
         iterations: solutions.iter().map(|solution| steps * solution.steps).collect(),
         iterated_residual: solutions
@@ -205,7 +216,7 @@ pub fn invert(
     Ok((result, histories.into_iter().map(|watched| watched.history).collect()))
 }
 
-/// Solves for each right-hand side, and on with smaller tolerances until the heavy-quark residuals are small enough, too; these residuals.
+/// Solves for each right-hand side, and then for corrections until the heavy-quark residuals are small enough, too; these residuals.
 fn solved(
     rt: &Runtime,
     [exact, inner]: [&dyn Operator<C64>; 2],
@@ -216,43 +227,58 @@ fn solved(
 ) -> Result<(Vec<Solution>, Vec<f64>), Error> {
     let problem = Solve { inner, ..Solve::new(rt, exact) };
     let most_steps = options.most_steps.div_ceil(options.solver.steps());
-    let mut found: Vec<(Solution, f64)> = Vec::new();
-    let mut goals = vec![options.tolerance; b.len()];
-    let mut open = vec![true; b.len()];
-    while open.contains(&true) {
-        let chosen = || (0..b.len()).filter(|&k| open[k]);
-        let made = |k: usize| found.get(k).map_or(0, |(solution, _)| solution.steps);
-        let stops: Vec<[Stop; 2]> =
-            chosen().map(|k| [Stop::RelativeToRhs(goals[k]), Stop::Steps(most_steps - made(k))]).collect();
-        let stops: Vec<&[Stop]> = stops.iter().map(|stop| &stop[..]).collect();
-        let stops: Vec<&dyn StoppingCriterion> = stops.iter().map(|stop| stop as _).collect();
-        let sides: Vec<&[C64]> = chosen().map(|k| &b[k][..]).collect();
-        let chosen_of = |(column, open): (_, &bool)| open.then_some(column);
-        let mut x: Vec<&mut [C64]> =
-            z.iter_mut().map(Vec::as_mut_slice).zip(&open).filter_map(chosen_of).collect();
-        let logs = histories.iter_mut().zip(&open).filter(|(_, open)| **open);
-        let mut logs: Vec<&mut dyn Logger> = logs.map(|(log, _)| log as &mut dyn Logger).collect();
-        let method = options.solver.method(exact, sides.len());
-        let solutions = solve_columns(&problem, &*method, &sides, &mut x, &stops, &mut logs)?;
-        for (k, new) in chosen().collect::<Vec<_>>().into_iter().zip(solutions) {
-            let heavy = heavy_quark_residual(rt, exact, &b[k], &z[k])?;
-            match found.get_mut(k) {
-                None => found.push((new, heavy)),
-                Some((old, old_heavy)) => {
-                    let (steps, updates, runs) =
-                        (old.steps + new.steps, old.updates + new.updates, old.runs + new.runs);
-                    (*old, *old_heavy) = (Solution { steps, updates, runs, ..new }, heavy);
-                }
+    let method = options.solver.method(exact, b.len());
+    let stop = [Stop::RelativeToRhs(options.tolerance), Stop::Steps(most_steps)];
+    let stops = vec![&stop as &[Stop]; b.len()];
+    let stops: Vec<&dyn StoppingCriterion> = stops.iter().map(|stop| stop as _).collect();
+    let sides: Vec<&[C64]> = b.iter().map(Vec::as_slice).collect();
+    let mut x: Vec<&mut [C64]> = z.iter_mut().map(Vec::as_mut_slice).collect();
+    let mut logs: Vec<&mut dyn Logger> = histories.iter_mut().map(|log| log as &mut dyn Logger).collect();
+    let mut solutions = solve_columns(&problem, &*method, &sides, &mut x, &stops, &mut logs)?;
+    let mut of_heavy = Vec::with_capacity(b.len());
+    for (((b, z), solution), history) in b.iter().zip(z).zip(&mut solutions).zip(histories) {
+        let mut r = residual(rt, exact, b, z)?;
+        let mut heavy = heavy_quark_residual(&r, z);
+        let (mut least, mut in_vain) = (heavy, 0);
+        while let Some(goal) = options.heavy_quark
+            && solution.reason.is_converged()
+            && heavy > goal
+            && solution.steps < most_steps
+            && in_vain < PATIENCE
+        {
+            // The norm of the residual is that of the sites near the source, where it may be as small as it can be while sites far
+            // away are not solved for yet. Against its own residual a correction is as accurate as before.
+            history.go_on();
+            let steps = Stop::Steps(most_steps - solution.steps);
+            let stop = [Stop::RelativeToRhs((0.5 * goal / heavy).min(0.1)), steps];
+            let mut next = vec![C64::default(); r.len()];
+            let new = solve(&problem, &*options.solver.method(exact, 1), &r, &mut next, &stop[..], history)?;
+            next.iter_mut().zip(&*z).for_each(|(next, z)| *next += z);
+            let left = residual(rt, exact, b, &next)?;
+            if new.steps == 0 || norm(&left) > options.tolerance * solution.rhs {
+                break;
             }
-            histories[k].go_on();
-            let wanted = options.heavy_quark.unwrap_or(f64::INFINITY);
-            // Where the residual gets no smaller, neither does this one.
-            open[k] = heavy > wanted && new.reason.is_converged() && found[k].0.steps < most_steps;
-            // Both residuals fall together, but for sites far from the source.
-            goals[k] *= (0.5 * wanted / heavy).min(0.1);
+            r = left;
+            heavy = heavy_quark_residual(&r, &next);
+            // A site that is reached for the first time may have more than it had as a zero.
+            let has_gained = heavy <= GAIN * least || zeros(&next) < zeros(z);
+            in_vain = if has_gained { 0 } else { in_vain + 1 };
+            least = least.min(heavy);
+            z.copy_from_slice(&next);
+            solution.steps += new.steps;
+            solution.updates += new.updates;
+            solution.runs += new.runs;
+            solution.iterated_residual = new.iterated_residual;
+            solution.true_residual = norm(&r);
         }
+        of_heavy.push(heavy);
     }
-    Ok(found.into_iter().unzip())
+    Ok((solutions, of_heavy))
+}
+
+/// Sites where a vector is zero.
+fn zeros(z: &[C64]) -> usize {
+    z.chunks_exact(COLOURS).filter(|site| site.iter().all(|z| *z == C64::default())).count()
 }
 
 /// A vector of zeros and a one.
@@ -281,7 +307,8 @@ fn correlator(
         let there = there.column(rt, column)?;
         for t in 0..nt {
             let range = t * slice..(t + 1) * slice;
-            let own = 4.0 * a.mass() * a.mass() * square(&z[range.clone()]);
+            // The square of a heavy quark's `z` would underflow where that of the propagator does not.
+            let own = z[range.clone()].iter().map(|z| (2.0 * a.mass() * z).norm_sqr()).sum::<f64>();
             sums[(t + nt - first) % nt] += own + square(&there[range]);
         }
     }
@@ -292,6 +319,7 @@ fn correlator(
 mod tests {
     use zellige_files::observe::Silent;
 
+    use super::super::solver::Mixed;
     use super::*;
     use crate::testing::random_gauge;
 
@@ -351,11 +379,60 @@ mod tests {
             assert!(history.checks.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{:?}", history.checks);
             assert_eq!(history.checks.last().map(|check| check.0), Some(after.iterations[k]));
         }
+        // Heavier still: the residual at the source is below its rounding errors long before every site is reached.
+        // Of a residual in which products are 4 m^2 times as large as the propagator's no more than their rounding errors can be reached.
+        for (mass, goal) in [(3.0, 1e-10), (30.0, 1e-10), (1e3, 1e-7)] {
+            let heavy = Options { mass, tolerance: 1e-12, heavy_quark: Some(goal), ..plain };
+            let (found, _) = invert(&rt, &u, &heavy, &Silent)?;
+            assert!(found.converged, "{mass}: {found:?}");
+            assert!(found.heavy_quark_residual.iter().all(|heavy| *heavy <= goal), "{mass}: {found:?}");
+            assert!(found.true_residual.iter().all(|residual| *residual <= 1e-12), "{mass}: {found:?}");
+        }
+        for mass in [1e10, 1e40, 5e76] {
+            let beyond = Options { mass, tolerance: 1e-12, heavy_quark: Some(1e-8), ..plain };
+            assert!(!invert(&rt, &u, &beyond, &Silent)?.0.converged, "{mass}");
+        }
         // What no answer in float64 has, and what takes more steps than there are.
         let never = Options { heavy_quark: Some(1e-30), ..plain };
         assert!(!invert(&rt, &u, &never, &Silent)?.0.converged);
         let (few, _) = invert(&rt, &u, &Options { most_steps: before.iterations[0], ..never }, &Silent)?;
         assert!(!few.converged && few.iterations[0] == before.iterations[0]);
+        Ok(())
+    }
+
+    /// Of a mass beside which `D` is nothing the propagator is `b / 2 m` to rounding, and the first time slice has its square.
+    #[test]
+    fn propagators_of_any_mass_are_in_range() -> Result<(), Error> {
+        let (rt, u) = (Runtime::builder().workers(2).build()?, random_gauge(Geometry::new([4, 4, 4, 4])?, 1));
+        // Powers of the operator, which polynomials have, are in range of smaller masses alone.
+        for (method, masses) in [(Method::Cg, &[1e10, 1e40, 5e76][..]), (Method::BiCgStab, &[1e10])] {
+            for &mass in masses {
+                let solver = Solver { method, ..Solver::default() };
+                let (found, _) = invert(&rt, &u, &Options { mass, solver, ..Options::default() }, &Silent)?;
+                assert!(found.converged, "{method} {mass}: {found:?}");
+                let own = 3.0 / mass / mass / 4.0;
+                assert!((found.correlator[0] - own).abs() < 1e-12 * own, "{method} {mass}: {found:?}");
+            }
+            if method == Method::Cg {
+                for precision in ["double-half", "double-int20", "double-int30", "double-single"] {
+                    let precision: Mixed = precision.parse().expect("formats");
+                    let solver = Solver { precision, ..Solver::default() };
+                    let options = Options { mass: 4e18, solver, ..Options::default() };
+                    assert!(invert(&rt, &u, &options, &Silent)?.0.converged, "{precision}");
+                    let error =
+                        invert(&rt, &u, &Options { mass: 1e19, ..options }, &Silent).expect_err("mass");
+                    assert!(error.to_string().contains("float32"), "{error}");
+                }
+            }
+            let solver = Solver { method, ..Solver::default() };
+            let (tiny, _) =
+                invert(&rt, &u, &Options { mass: 1e-200, solver, ..Options::default() }, &Silent)?;
+            let (small, _) =
+                invert(&rt, &u, &Options { mass: 1e-10, solver, ..Options::default() }, &Silent)?;
+            assert!(tiny.converged && small.converged);
+            let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-6 * b;
+            assert!(tiny.correlator.iter().zip(&small.correlator).all(near), "{tiny:?} {small:?}");
+        }
         Ok(())
     }
 
@@ -366,6 +443,9 @@ mod tests {
         let beyond = "point:0,0,4,0".parse().expect("a source");
         for (options, name) in [
             (Options { mass: 0.0, ..options }, "mass"),
+            (Options { mass: -0.1, ..options }, "mass"),
+            (Options { mass: 1e77, ..options }, "mass"),
+            (Options { mass: 1e200, ..options }, "mass"),
             (Options { tolerance: f64::NAN, ..options }, "tol"),
             (Options { heavy_quark: Some(0.0), ..options }, "heavy-quark-tol"),
             (Options { source: beyond, ..options }, "source"),

@@ -10,7 +10,7 @@ use zellige_runtime::Runtime;
 
 use super::invert::{Options, unit};
 use super::results::{MultishiftResult, Seconds, ShiftResult};
-use super::solver::{Solver, heavy_quark_residual};
+use super::solver::{Solver, heavy_quark_residual, residual};
 use super::watch::Watched;
 use crate::error::Error;
 use crate::gauge::Gauge;
@@ -50,6 +50,11 @@ pub fn multishift(
     {
         let problem = format!("{shift} to {tolerance}: a shift from 0 on and a tolerance above 0 are needed");
         return Err(Error::parameter("shifts", problem));
+    }
+    for one in shifts {
+        let term = Normal::mass_term(options.mass) + one.shift;
+        options.solver.check_range("shifts", one.shift, term)?;
+        refinement.check_range("shifts", one.shift, term)?;
     }
     let begun = Instant::now();
     let mut links = u.clone();
@@ -103,7 +108,7 @@ pub fn multishift(
             iterations: solution.steps,
             iterated_residual: solution.iterated_residual / solution.rhs,
             true_residual: solution.true_residual / solution.rhs,
-            heavy_quark_residual: heavy_quark_residual(rt, &exact, &b, z)?,
+            heavy_quark_residual: heavy_quark_residual(&residual(rt, &exact, &b, z)?, z),
             reliable_updates: solution.updates,
             applications: solution.steps + solution.updates + solution.runs + 1,
         });

@@ -54,7 +54,7 @@ impl FieldResult {
 /// A result of `zellige lqcd info`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InfoResult {
-    /// `milc`, `nersc`, `scidac` or `ildg`.
+    /// `milc`, `nersc`, `scidac`, `ildg`, `openqcd` or `npy`.
     pub format: &'static str,
     /// `little` or `big`.
     pub byte_order: &'static str,

@@ -156,6 +156,24 @@ impl Solver {
         self.precision.with_gauge(self.gauge)
     }
 
+    /// Refuses a parameter with which products of a `term` times a vector, and their norms, would be out of the range of the formats.
+    pub(crate) fn check_range(&self, name: &'static str, value: f64, term: f64) -> Result<(), Error> {
+        let (most, range) = match self.formats() {
+            Mixed::Double => (f64::MAX.sqrt(), "norms in float64"),
+            _ => (
+                f64::from(f32::MAX) / 4.0,
+                "float32, which these formats are scaled by: --precision double has a larger one",
+            ),
+        };
+        if term <= most {
+            return Ok(());
+        }
+        let problem = format!(
+            "{value:e}: the operator has {term:.0e} on its diagonal, {most:.0e} is within the range of {range}"
+        );
+        Err(Error::parameter(name, problem))
+    }
+
     /// Steps of the method in one of the recorded ones, and applications in a step.
     pub(crate) fn steps(&self) -> usize {
         if self.method == Method::Cg { 1 } else { L }
@@ -212,23 +230,26 @@ impl Solver {
     }
 }
 
-/// The heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity, of `r = b - A z`; a site where `z` is zero counts 1.
-pub(crate) fn heavy_quark_residual(
-    rt: &Runtime,
-    a: &dyn Operator<C64>,
-    b: &[C64],
-    z: &[C64],
-) -> Result<f64, Error> {
+/// The residual `r = b - A z`.
+pub(crate) fn residual(rt: &Runtime, a: &dyn Operator<C64>, b: &[C64], z: &[C64]) -> Result<Vec<C64>, Error> {
     let product = multiply(rt, a, z)?;
-    let square = |site: &[C64]| site.iter().map(C64::norm_sqr).sum::<f64>();
-    let mut sum = 0.0;
-    let sites = b.chunks_exact(COLOURS).zip(product.chunks_exact(COLOURS)).zip(z.chunks_exact(COLOURS));
-    for ((b, product), z) in sites {
-        let r: f64 = b.iter().zip(product).map(|(b, product)| (b - product).norm_sqr()).sum();
-        let z = square(z);
-        sum += if z > 0.0 { r / z } else { 1.0 };
-    }
-    Ok((sum * COLOURS as f64 / b.len() as f64).sqrt())
+    Ok(b.iter().zip(product).map(|(b, product)| b - product).collect())
+}
+
+/// The heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity; a site where `z` is zero counts 1.
+pub(crate) fn heavy_quark_residual(r: &[C64], z: &[C64]) -> f64 {
+    let sites = r.chunks_exact(COLOURS).zip(z.chunks_exact(COLOURS));
+    // Squares of what heavy quarks are far from their source would underflow.
+    let of_site = |(r, z): (&[C64], &[C64])| match norm(z) {
+        0.0 => 1.0,
+        z => (norm(r) / z).powi(2),
+    };
+    (sites.map(of_site).sum::<f64>() * COLOURS as f64 / r.len() as f64).sqrt()
+}
+
+/// The norm of a vector whose squares may be out of range.
+pub(crate) fn norm(vector: &[C64]) -> f64 {
+    vector.iter().map(|z| z.norm()).fold(0.0, f64::hypot)
 }
 
 /// Applies the operator between parities to columns, now.

@@ -6,7 +6,7 @@ use tempfile::tempdir;
 use zellige_lqcd::files::{self, ByteOrder, Lattice, lime, milc};
 use zellige_lqcd::{Error, Gauge, Geometry};
 
-use crate::written::{field, ildg, nersc, record, scidac, sites};
+use crate::written::{arrays, field, ildg, nersc, npy, openqcd, record, scidac, sites, smooth};
 
 fn read(bytes: &[u8]) -> Result<Lattice, Error> {
     let folder = tempdir().expect("a folder");
@@ -57,8 +57,53 @@ fn ildg_files_are_written_in_double_precision() -> Result<(), Error> {
     let bytes = std::fs::read(&path).expect("there");
     let mut data = record("ildg-binary-data", &sites(&u, 3, 64, ByteOrder::Big).concat());
     assert_eq!(bytes.windows(data.len()).filter(|part| *part == data).count(), 1, "the record of the links");
-    // The first record begins a message, the last one ends it.
-    assert_eq!((bytes[6], bytes.len() % 8), (0x80, 0));
+    // Records and the beginnings and ends of their messages are those that SciDAC's library writes.
+    let (mut at, mut records) = (0, Vec::new());
+    while let Some(head) = bytes.get(at..at + 144) {
+        let name = head[16..].split(|byte| *byte == 0).next().expect("a name");
+        let length = u64::from_be_bytes(head[8..16].try_into().expect("eight bytes")) as usize;
+        records.push((String::from_utf8_lossy(name).into_owned(), head[6], at + 144..at + 144 + length));
+        at += 144 + length.next_multiple_of(8);
+    }
+    assert_eq!(at, bytes.len());
+    let named: Vec<(&str, u8)> = records.iter().map(|(name, flags, _)| (&**name, *flags)).collect();
+    assert_eq!(
+        named,
+        [
+            ("scidac-private-file-xml", 0x80),
+            ("scidac-file-xml", 0x40),
+            ("scidac-private-record-xml", 0x80),
+            ("scidac-record-xml", 0),
+            ("ildg-format", 0),
+            ("ildg-binary-data", 0),
+            ("scidac-checksum", 0x40),
+        ]
+    );
+    for (record, words) in [
+        (
+            0,
+            &[
+                "<spacetime>4</spacetime>",
+                "<dims>4 4 6 4 </dims>",
+                "<volfmt>0</volfmt>",
+                "<version>1.1</version>",
+            ][..],
+        ),
+        (
+            2,
+            &[
+                "<precision>D</precision>",
+                "<colors>3</colors>",
+                "<typesize>144</typesize>",
+                "<datacount>4</datacount>",
+                "<recordtype>0</recordtype>",
+                "<datatype>USQCD_D3_ColorMatrix</datatype>",
+            ],
+        ),
+    ] {
+        let text = String::from_utf8_lossy(&bytes[records[record].2.clone()]);
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
     let last = bytes.windows(15).position(|part| part == b"scidac-checksum").expect("a record");
     assert_eq!(bytes[last - 10], 0x40);
     damage(
@@ -108,6 +153,108 @@ fn milc_files_in_both_orders() -> Result<(), Error> {
     Ok(())
 }
 
+#[test]
+fn openqcd_files() -> Result<(), Error> {
+    for (u, is_pyqudas) in [(field(), false), (field(), true), (smooth(), true)] {
+        let bytes = openqcd(&u, is_pyqudas);
+        let back = read(&bytes)?;
+        assert_eq!((back.format, back.precision, back.byte_order), ("openqcd", 64, ByteOrder::Little));
+        assert_eq!(apart(&back.gauge, &u), 0.0);
+        assert_eq!(back.description.contains("t, z, y, x"), is_pyqudas);
+        let mut small = bytes.clone();
+        small[16 + 5] ^= 1;
+        refused(&small, "the file is damaged, or its field has other boundaries");
+        let mut large = bytes.clone();
+        large[24 + 7] ^= 0x40;
+        refused(&large, "is not unitary");
+        refused(&bytes[..bytes.len() - 1], "truncated");
+        refused(&bytes[..50], "truncated");
+        refused(&[&*bytes, b"more"].concat(), "another lattice");
+        let mut open = bytes.clone();
+        open[24..24 + 144].fill(0);
+        refused(&open, "open boundary conditions");
+        let mut odd = bytes.clone();
+        odd[0] = 5;
+        refused(&odd, "each extent has to be even");
+    }
+    Ok(())
+}
+
+/// Arrays in each order and type; where a shape allows two orders, the plaquette says which it is.
+#[test]
+fn npy_files() -> Result<(), Error> {
+    let u = smooth();
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let sign = if order == ByteOrder::Big { ">" } else { "<" };
+        for ((sides, values), name) in
+            arrays(&u, order).into_iter().zip(["(4, T, Z, Y, X,", "(T, Z, Y, X, 4", "(T, X, Y, Z, 4"])
+        {
+            let bytes = npy(&format!("{sign}c16"), &sides, &values);
+            let back = read(&bytes)?;
+            assert_eq!((back.format, back.precision, back.byte_order), ("npy", 64, order));
+            assert!(back.description.contains(name), "{}", back.description);
+            assert_eq!(apart(&back.gauge, &u), 0.0);
+            let narrow: Vec<u8> = values
+                .chunks_exact(8)
+                .map(|eight| eight.try_into().expect("eight bytes"))
+                .flat_map(|eight| match order {
+                    ByteOrder::Big => (f64::from_be_bytes(eight) as f32).to_be_bytes(),
+                    ByteOrder::Little => (f64::from_le_bytes(eight) as f32).to_le_bytes(),
+                })
+                .collect();
+            let back = read(&npy(&format!("{sign}c8"), &sides, &narrow))?;
+            assert_eq!(back.precision, 32);
+            assert!(apart(&back.gauge, &u) < 6e-8);
+            refused(&bytes[..bytes.len() - 1], "cut off");
+            let mut large = bytes.clone();
+            let last = large.len() - if order == ByteOrder::Big { 8 } else { 1 };
+            large[last] ^= 0x40;
+            refused(&large, "is not unitary");
+            refused(&npy("<f8", &sides, &values[..values.len() / 2]), "complex128 or complex64");
+        }
+    }
+    // No plaquette says how a random field lies: the shape does, and PyQUDA's order comes first.
+    let u = field();
+    let [(sides, values), ..] = arrays(&u, ByteOrder::Little);
+    assert_eq!(apart(&read(&npy("<c16", &sides, &values))?.gauge, &u), 0.0);
+    refused(&npy("<c16", &[4, 4, 4, 4, 3, 3], &[0; 16 * 2304]), "gauge fields are (4, T, Z, Y, X, 3, 3)");
+    refused(&npy("<c16", &[4, 5, 4, 4, 4, 3, 3], &[0; 16 * 11520]), "even");
+    Ok(())
+}
+
+/// What is not read is named, with what helps.
+#[test]
+fn files_of_others_are_named() {
+    let u = field();
+    let mut kyu = Vec::new();
+    for mu in 0..4 {
+        for (row, column, part) in (0..18).map(|k| (k / 6, k / 2 % 3, k % 2)) {
+            for site in 0..u.geometry().sites() {
+                let z = u.link(site as u32, mu)[column][row];
+                kyu.extend([z.re, z.im][part].to_be_bytes());
+            }
+        }
+    }
+    refused(&kyu, "readKYUGauge");
+    refused(&sites(&u, 3, 64, ByteOrder::Little).concat(), "without a header");
+    refused(&sites(&u, 3, 32, ByteOrder::Big).concat(), "without a header");
+    for (first, words) in [
+        (&b"\x80\x04\x95rest"[..], "a Python pickle"),
+        (b"PK\x03\x04rest", "npz"),
+        (b"\x89HDF\r\n\x1a\n", "HDF5"),
+        (b"\x1f\x8b\x08rest", "gzip"),
+        (b"BZh9rest", "bzip2"),
+        (b"\xda\xe7\0\0rest", "of version 1 to 4"),
+        (b"\0\0\xd1\x2arest", "of 1996"),
+        (b"\x71\x62\x64\x34rest", "Fermilab"),
+        (b"ENSEMBLE_ID = x\n", "MILC version 5, NERSC, SciDAC and ILDG, openQCD and npy"),
+        (&[0; 576], "MILC version 5"),
+    ] {
+        refused(first, words);
+    }
+    refused(b"", "truncated");
+}
+
 /// A header that promises a lattice of any size takes no memory.
 #[test]
 fn large_promises_are_refused() {
@@ -148,6 +295,23 @@ fn nersc_files() -> Result<(), Error> {
         [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
     };
     refused(&text("IEEE32BIG", "IEEE32LITTLE"), "the data are swapped");
+    // Without an order of bytes the checksum says it, as in PyQUDA's files and those of the archive.
+    for (rows, bits, order) in [
+        (2, 32, ByteOrder::Big),
+        (2, 32, ByteOrder::Little),
+        (3, 64, ByteOrder::Little),
+        (3, 64, ByteOrder::Big),
+    ] {
+        let mut bytes = nersc(&u, rows, bits, order);
+        let end: &[u8] = if order == ByteOrder::Big { b"BIG\n" } else { b"LITTLE\n" };
+        let at = bytes.windows(end.len()).position(|word| word == end).expect("an order");
+        bytes.splice(at..at + end.len() - 1, []);
+        let back = read(&bytes)?;
+        assert_eq!((back.byte_order, back.precision), (order, bits));
+        assert!(apart(&back.gauge, &u) < 2e-7);
+        *bytes.last_mut().expect("bytes") ^= 1;
+        refused(&bytes, "FLOATING_POINT says no order of bytes");
+    }
     refused(&text("4D_SU3_GAUGE", "4D_SU2_GAUGE"), "are read");
     refused(&text("CHECKSUM", "checksum"), "has no CHECKSUM");
     refused(&text("DIMENSION_1 = 4", "DIMENSION_1 = x"), "a number is needed");

@@ -16,6 +16,20 @@ pub fn field() -> Gauge {
     Gauge::from_fn(Geometry::new([4, 4, 6, 4]).expect("a lattice"), |_, _| from_numbers(&mut next))
 }
 
+/// A small field of a large plaquette, which links in another order do not have.
+pub fn smooth() -> Gauge {
+    let (mut state, mut at) = (1u64, 0);
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        at = (at + 1) % 18;
+        // The real parts of the diagonal are the numbers 0, 8 and 16.
+        let one = if at % 8 == 1 { 1.0 } else { 0.0 };
+        one + 0.3 * ((state >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+    };
+    let near_one = Gauge::from_fn(field().geometry(), |_, _| from_numbers(&mut next));
+    near_one.transformed(field().of_direction(0))
+}
+
 /// The bytes of each site, in the order of files.
 pub fn sites(u: &Gauge, rows: usize, bits: u32, order: ByteOrder) -> Vec<Vec<u8>> {
     let [nx, ny, nz, nt] = u.geometry().extents();
@@ -123,4 +137,66 @@ pub fn scidac(u: &Gauge) -> Vec<u8> {
         checksums(&data),
     ]
     .concat()
+}
+
+/// Bytes of a link in float64.
+fn doubles(link: &[[Complex<f64>; 3]; 3], order: ByteOrder) -> Vec<u8> {
+    let bytes = |x: f64| if order == ByteOrder::Big { x.to_be_bytes() } else { x.to_le_bytes() };
+    link.iter().flatten().flat_map(|z| [z.re, z.im]).flat_map(bytes).collect()
+}
+
+/// A file of openQCD, or with extents as PyQUDA writes them.
+pub fn openqcd(u: &Gauge, is_pyqudas: bool) -> Vec<u8> {
+    let [nx, ny, nz, nt] = u.geometry().extents();
+    let extents = if is_pyqudas { [nt, nz, ny, nx] } else { [nt, nx, ny, nz] };
+    let mut bytes: Vec<u8> = extents.iter().flat_map(|extent| (*extent as u32).to_le_bytes()).collect();
+    bytes.extend((3.0 * plaquettes(u).mean()).to_le_bytes());
+    let link = |[x, y, z, t]: [usize; 4], mu: usize| {
+        *u.link(u.geometry().site([x % nx, y % ny, z % nz, t % nt]), mu)
+    };
+    for t in 0..nt {
+        for x in 0..nx {
+            for y in 0..ny {
+                for z in (0..nz).filter(|z| (x + y + z + t) % 2 == 1) {
+                    let before = [
+                        [x, y, z, t + nt - 1],
+                        [x + nx - 1, y, z, t],
+                        [x, y + ny - 1, z, t],
+                        [x, y, z + nz - 1, t],
+                    ];
+                    for (before, mu) in before.into_iter().zip([3, 0, 1, 2]) {
+                        bytes.extend(doubles(&link([x, y, z, t], mu), ByteOrder::Little));
+                        bytes.extend(doubles(&link(before, mu), ByteOrder::Little));
+                    }
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// An npy file with these sides and elements.
+pub fn npy(kind: &str, sides: &[usize], values: &[u8]) -> Vec<u8> {
+    let sides: Vec<String> = sides.iter().map(usize::to_string).collect();
+    let header =
+        format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({}), }}\n", sides.join(", "));
+    let length = (header.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), values].concat()
+}
+
+/// Links as an array of PyQUDA's has them, of ILDG's data, and of openQCD's fields, with the sides.
+pub fn arrays(u: &Gauge, order: ByteOrder) -> [(Vec<usize>, Vec<u8>); 3] {
+    let [nx, ny, nz, nt] = u.geometry().extents();
+    let link = |at: [usize; 4], mu: usize| doubles(u.link(u.geometry().site(at), mu), order);
+    let mut made = [vec![], vec![], vec![]];
+    let sites = || 0..nx * ny * nz * nt;
+    // x fastest, and z fastest.
+    let by_x = |k: usize| [k % nx, k / nx % ny, k / (nx * ny) % nz, k / (nx * ny * nz)];
+    let by_z = |k: usize| [k / (nz * ny) % nx, k / nz % ny, k % nz, k / (nz * ny * nx)];
+    (0..4).for_each(|mu| sites().for_each(|k| made[0].extend(link(by_x(k), mu))));
+    sites().for_each(|k| (0..4).for_each(|mu| made[1].extend(link(by_x(k), mu))));
+    sites().for_each(|k| [3, 0, 1, 2].into_iter().for_each(|mu| made[2].extend(link(by_z(k), mu))));
+    let sides = [vec![4, nt, nz, ny, nx, 3, 3], vec![nt, nz, ny, nx, 4, 3, 3], vec![nt, nx, ny, nz, 4, 3, 3]];
+    let mut both = sides.into_iter().zip(made);
+    std::array::from_fn(|_| both.next().expect("three"))
 }

@@ -45,7 +45,7 @@ pub struct PsaSimulate {
     #[arg(long, value_name = "MM", default_value_t = 2.0)]
     pub step: f64,
     /// Voltage of the core, instead of the file's (V).
-    #[arg(long, value_name = "V", allow_negative_numbers = true)]
+    #[arg(long, value_name = "V")]
     pub bias: Option<f64>,
     /// Samples of a signal.
     ///
@@ -90,10 +90,10 @@ pub struct Electronics {
     #[arg(long, value_name = "NS")]
     pub tau: Option<f64>,
     /// Proportional cross-talk between segments, e.g. -0.0015.
-    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE")]
     pub cross_talk: Option<f64>,
     /// Differential cross-talk between segments (ns).
-    #[arg(long, value_name = "NS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NS")]
     pub differential_cross_talk: Option<f64>,
 }
 

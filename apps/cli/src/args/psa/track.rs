@@ -77,13 +77,13 @@ pub struct Geometry {
     #[arg(long, value_name = "MM", default_value_t = 235.0)]
     pub sphere: f64,
     /// Position of the source (mm).
-    #[arg(long, value_name = "X,Y,Z", default_value = "0,0,0", value_parser = vector, allow_hyphen_values = true)]
+    #[arg(long, value_name = "X,Y,Z", default_value = "0,0,0", value_parser = vector)]
     pub source: [f64; 3],
     /// Velocity of the source (v/c).
     #[arg(long, value_name = "B", default_value_t = 0.0)]
     pub beta: f64,
     /// Direction of the source.
-    #[arg(long, value_name = "X,Y,Z", default_value = "0,0,1", value_parser = vector, allow_hyphen_values = true, hide_short_help = true)]
+    #[arg(long, value_name = "X,Y,Z", default_value = "0,0,1", value_parser = vector, hide_short_help = true)]
     pub beam_axis: [f64; 3],
 }
 
