@@ -162,7 +162,7 @@ fn refused(rule: &Rule, error: Error) -> anyhow::Error {
     match error {
         Error::NeedsNorms(_) => CommandError::option("--precision", format!("{error} (--norms FILE)")).into(),
         Error::OwnersOnNodes => CommandError::option("--sched", error).into(),
-        Error::Linalg(zellige_dense::Error::Precision { .. }) => {
+        Error::Linalg(zellige_dense::Error::Elements { .. } | zellige_dense::Error::Precision { .. }) => {
             let problem =
                 format!("{rule}: simulations have float32 tiles alone: take fp32, or a rule below it");
             CommandError::option("--precision", problem).into()

@@ -30,7 +30,7 @@ pub struct Variant {
     pub plan: Plan,
     /// What is published of it with hit segment and core.
     pub hit_core: Published,
-    /// What is published of it where the channels are not named; the prototype's figures say they were the neighbours, too.
+    /// What is published of it where neither events nor channels are named (Table 5.1); the prototype's figures are near them with the neighbours.
     pub neighbours: Published,
 }
 

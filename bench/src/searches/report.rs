@@ -16,7 +16,7 @@ pub fn of_searches(crystal: &str, rows: &[Row], runs: &[Run], variants: &[Varian
     let mut page = Page::new(&format!("{crystal}: searches compared"));
     let words = "Where in a crystal gamma rays gave their energy: fast searches compared with the one that compares every point in fp32.";
     page.section(crystal, words, "");
-    let words = "Events whose point is that of the full search (thesis, Tables 5.1 and 5.3): bars are means over seeds and noises, circles what is published.";
+    let words = "Events whose point is that of the full search of the same events: bars are means over seeds and noises. Circles are the thesis' of other events: of 5342 measured ones for hit segment and core (Tables 5.2 and 5.3); Table 5.1, beside neighbours, names neither events nor channels.";
     page.section("The same point", words, &by_channels(rows, |row| row.same.mean, |row| row.published[0]));
     let words = "Events whose point lies within 5 mm of the full search's.";
     page.section("Within 5 mm", words, &by_channels(rows, |row| row.near.mean, |row| row.published[1]));

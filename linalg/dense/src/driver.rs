@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use zellige_kernels::GemmPrecision;
-use zellige_krylov::{Gmres, Logger, Solution, Solve, Stop, StoppingCriterion, solve_columns};
+use zellige_kernels::{GemmPrecision, StorageFormat};
+use zellige_krylov::{Gmres, Logger, Reason, Solution, Solve, Stop, StoppingCriterion, solve_columns};
 use zellige_runtime::Runtime;
 
-use crate::error::Error;
+use crate::error::{Error, SOLUTION};
 use crate::factor::cholesky;
 use crate::grid::TileGrid;
 use crate::operators::{FactorOperator, SymmetricOperator};
 use crate::policy::{Rule, SharedPolicy};
-use crate::refine::{RefineUntil, Refinement, refine, widened};
+use crate::refine::{RefineEnd, RefineUntil, Refinement, Residual, refine_by, widened};
+use crate::scalar::TileScalar;
+use crate::scale::{exponent, norm, times_power};
 use crate::solve::solve;
 use crate::tiled::{Generator, RectTiled, SymmetricTiled, generator};
 
@@ -19,7 +21,12 @@ use crate::tiled::{Generator, RectTiled, SymmetricTiled, generator};
 const TILE: usize = 256;
 
 /// The Cholesky factorisation `A = L L^T` of a symmetric positive definite matrix, with the precision of each tile product chosen by a [`Rule`], as LAPACK's
-/// `potrf` and `potrs` are for one precision.
+/// `potrf` and `potrs` are for one precision. The rule `fp64` has a factor in float64, all others have one in float32.
+///
+/// Matrices and right-hand sides may have any finite numbers of float64: rows and columns are multiplied by powers of two, which round nothing, so that
+/// diagonal elements are in \[1, 4), and so is each right-hand side. What is factored is `S A S`, whose norms a rule goes by; badly scaled rows
+/// and columns of `A = D C D` count for nothing where `C` is well-conditioned. Beside the largest element of a scaled right-hand side, `solve` in single
+/// precision takes elements below 1e-38 for zero; refinement comes to them. Residuals are those of `A` and `B` as they are given.
 ///
 /// ```
 /// use zellige_dense::Cholesky;
@@ -37,21 +44,53 @@ const TILE: usize = 256;
 pub struct Cholesky<'r> {
     rt: &'r Runtime,
     n: usize,
-    /// Column by column.
+    /// `S A S`, column by column.
     a: Arc<[f64]>,
-    l: SymmetricTiled<f32>,
+    /// `S` has these powers of two on its diagonal.
+    s: Vec<i32>,
+    l: Factor,
     policy: SharedPolicy,
     shares: Vec<(GemmPrecision, f64)>,
+}
+
+/// `L`, with the elements that the rule asks for.
+enum Factor {
+    Single(SymmetricTiled<f32>),
+    Double(SymmetricTiled<f64>),
+}
+
+/// `B`, and `S B` with each column multiplied by a power of two of its own.
+struct RightHandSides<'b> {
+    given: &'b [f64],
+    columns: usize,
+    /// Column by column.
+    scaled: Arc<[f64]>,
+    /// The exponents of these powers.
+    powers: Vec<i32>,
 }
 
 impl<'r> Cholesky<'r> {
     /// Factors an `n x n` matrix, column by column, whose lower triangle is read. Waits for the factor.
     ///
     /// # Errors
-    /// [`Error::Shape`] for another number of elements, [`Error::Rule`] for a rule that is none, [`Error::NotPositiveDefinite`] with the row where the
-    /// factorisation, in this precision, finds that the matrix is not.
+    /// [`Error::Shape`] for another number of elements, [`Error::NotFinite`] for one that is not finite, [`Error::Rule`] for a rule that is none,
+    /// [`Error::NotPositiveDefinite`] with the row where the factorisation, in this precision, finds that the matrix is not.
     pub fn factor(rt: &'r Runtime, n: usize, a: &[f64], rule: &str) -> Result<Self, Error> {
-        Self::factor_shifted(rt, n, a, rule, 0.0)
+        Self::new(rt, (n, TILE), a, rule, 0.0)
+    }
+
+    /// As [`factor`](Cholesky::factor), in tiles of `tile` rows, of which a rule needs three along a side to have an effect; 256 elsewhere.
+    ///
+    /// # Errors
+    /// As [`factor`](Cholesky::factor); [`Error::Grid`] for tiles without rows.
+    pub fn factor_tiled(
+        rt: &'r Runtime,
+        n: usize,
+        a: &[f64],
+        rule: &str,
+        tile: usize,
+    ) -> Result<Self, Error> {
+        Self::new(rt, (n, tile), a, rule, 0.0)
     }
 
     /// Factors the matrix with its diagonal multiplied by `1 + shift`, for one that is so ill-conditioned that it is not positive definite in this precision
@@ -67,9 +106,25 @@ impl<'r> Cholesky<'r> {
         rule: &str,
         shift: f64,
     ) -> Result<Self, Error> {
-        check("matrix", a.len(), n * n)?;
-        let policy: SharedPolicy = rule.parse::<Rule>()?.into();
-        let a: Arc<[f64]> = a.into();
+        Self::new(rt, (n, TILE), a, rule, shift)
+    }
+
+    fn new(
+        rt: &'r Runtime,
+        (n, tile): (usize, usize),
+        a: &[f64],
+        rule: &str,
+        shift: f64,
+    ) -> Result<Self, Error> {
+        check("matrix", a.len(), n.saturating_mul(n))?;
+        let rule: Rule = rule.parse()?;
+        for (j, column) in a.chunks_exact(n.max(1)).enumerate() {
+            check_finite("matrix", j, &column[j..], j)?;
+        }
+        // Symmetric scaling to a diagonal of like numbers has close to the least condition number of all (van der Sluis 1969).
+        let s: Vec<i32> = a.iter().step_by(n + 1).map(|a| -(exponent(*a) >> 1)).collect();
+        let element = |(at, a): (usize, &f64)| times_power(*a, s[at % n] + s[at / n]);
+        let a: Arc<[f64]> = a.iter().enumerate().map(element).collect();
         let shifted: Arc<[f64]> = match shift {
             0.0 => Arc::clone(&a),
             _ => {
@@ -77,12 +132,27 @@ impl<'r> Cholesky<'r> {
                 a.iter().enumerate().map(|(at, a)| a * of_diagonal(at)).collect()
             }
         };
-        let fill = block::<f32>(&shifted, n, |x| x as f32);
-        let l = SymmetricTiled::generate(rt, TileGrid::uniform(n, TILE)?, &fill)?;
-        let factor = cholesky(rt, &l, &policy)?;
-        factor.wait(rt)?;
-        let shares = factor.counts().shares();
-        Ok(Cholesky { rt, n, a, l, policy, shares })
+        let (element, policy) = (rule.element(), SharedPolicy::from(rule));
+        let grid = TileGrid::uniform(n, tile)?;
+        let made = match element {
+            StorageFormat::F64 => {
+                let l = SymmetricTiled::generate(rt, grid, &block::<f64>(&shifted, n))?;
+                factored(rt, &l, &policy).map(|shares| (Factor::Double(l), shares))
+            }
+            _ => {
+                let l = SymmetricTiled::generate(rt, grid, &block::<f32>(&shifted, n))?;
+                factored(rt, &l, &policy).map(|shares| (Factor::Single(l), shares))
+            }
+        };
+        let (l, shares) = made.map_err(|error| match error {
+            // The pivot of the matrix that was given.
+            Error::NotPositiveDefinite(lost) => {
+                let value = times_power(lost.value, -2 * s[lost.row]);
+                Error::NotPositiveDefinite(crate::NotPositiveDefinite { value, ..lost })
+            }
+            other => other,
+        })?;
+        Ok(Cholesky { rt, n, a, s, l, policy, shares })
     }
 
     /// Rows of the matrix.
@@ -98,24 +168,58 @@ impl<'r> Cholesky<'r> {
     /// `A^-1 B`, as accurate as the factor: `b` has `n` elements for each column, column by column, and so has the answer.
     ///
     /// # Errors
-    /// [`Error::Shape`] for elements that are no whole columns; what went wrong in a task.
+    /// [`Error::Shape`] for elements that are no whole columns, [`Error::NotFinite`] for one that is not finite, or whose solution is beyond the range
+    /// of float64; what went wrong in a task.
     pub fn solve(&self, b: &[f64]) -> Result<Vec<f64>, Error> {
-        let x = self.solved(b)?.gather(self.rt)?;
-        Ok(turned(&x, self.columns(b)?, |x| f64::from(*x)))
+        let b = self.right_hand_sides(b)?;
+        let y = match &self.l {
+            Factor::Single(l) => turned(&self.solved(l, &b)?.gather(self.rt)?, b.columns),
+            Factor::Double(l) => turned(&self.solved(l, &b)?.gather(self.rt)?, b.columns),
+        };
+        self.solution(&b, &y)
     }
 
-    /// `A^-1 B` by iterative refinement in float64, until the residual is `tolerance` beside `B` (in the Frobenius norm), or no longer halved by a step;
-    /// and what refinement came to. It needs a condition number below the inverse of the factor's unit roundoff: some 1e7 in single precision, 1e3 in half.
+    /// `A^-1 B` by iterative refinement in float64, until each column's residual is `tolerance` beside it (`||b - A x||_2 <= tolerance ||b||_2`), or no
+    /// longer halved by a step; and what refinement came to, with the residual of the column that has the largest. It is in hand where
+    /// [`end`](Refinement::end) is [`RefineEnd::Converged`], and not otherwise. It needs a condition number below the
+    /// inverse of the factor's unit roundoff: some 1e7 in single precision, 1e3 in half.
+    ///
+    /// Where numbers of the solution are subnormal, the residual is that of the numbers as they are.
     ///
     /// # Errors
     /// As [`solve`](Cholesky::solve).
     pub fn refine(&self, b: &[f64], tolerance: f64) -> Result<(Vec<f64>, Refinement), Error> {
-        let x = widened(self.rt, &self.solved(b)?)?;
-        let (a, b_rows) = (block::<f64>(&self.a, self.n, |x| x), rows::<f64>(b, self.n, |x| x));
+        let b = self.right_hand_sides(b)?;
+        match &self.l {
+            Factor::Single(l) => self.refined(l, &b, tolerance),
+            Factor::Double(l) => self.refined(l, &b, tolerance),
+        }
+    }
+
+    fn refined<T: TileScalar>(
+        &self,
+        l: &SymmetricTiled<T>,
+        b: &RightHandSides<'_>,
+        tolerance: f64,
+    ) -> Result<(Vec<f64>, Refinement), Error> {
+        let y = widened(self.rt, &self.solved(l, b)?)?;
+        let (a, rows) = (block::<f64>(&self.a, self.n), rows::<f64>(&b.scaled, self.n));
         let until = RefineUntil { steps: MOST_STEPS, tolerance };
-        let refinement = refine(self.rt, (&self.l, &self.policy), (&a, &b_rows), &x, until)?;
-        let x = x.gather(self.rt)?;
-        Ok((turned(&x, self.columns(b)?, |x| *x), refinement))
+        let measured = |r: &RectTiled<f64>| {
+            let of_columns = self.residuals(b, &turned(&r.gather(self.rt)?, b.columns));
+            Ok(Some(of_columns.into_iter().fold(0.0, |most, r| if r <= most { most } else { r })))
+        };
+        let mut refinement = refine_by(self.rt, (l, &self.policy), (&a, &rows), &y, until, &measured)?;
+        let y = turned(&y.gather(self.rt)?, b.columns);
+        let x = self.solution(b, &y)?;
+        if let Some(rounded) = self.rounded(b, &x, &y) {
+            refinement.residual =
+                self.residuals(b, &self.residual(b, rounded)?).into_iter().fold(0.0, f64::max);
+            if refinement.residual > tolerance && refinement.end == RefineEnd::Converged {
+                refinement.end = RefineEnd::Stagnated;
+            }
+        }
+        Ok((x, refinement))
     }
 
     /// `A^-1 B` by iterative refinement in float64 whose corrections are found by GMRES with the factor as preconditioner (GMRES-IR: Carson and Higham 2018),
@@ -138,42 +242,149 @@ impl<'r> Cholesky<'r> {
     /// ```
     ///
     /// # Errors
-    /// As [`solve`](Cholesky::solve); [`Error::Krylov`] for right-hand sides with numbers that are not finite.
+    /// As [`solve`](Cholesky::solve).
     pub fn refine_gmres(&self, b: &[f64], tolerance: f64) -> Result<(Vec<f64>, Vec<Solution>), Error> {
-        let columns = self.columns(b)?;
-        if columns == 0 {
+        let b = self.right_hand_sides(b)?;
+        if b.columns == 0 {
             return Ok((Vec::new(), Vec::new()));
         }
-        let a = SymmetricOperator::new(self.l.grid(), &block::<f64>(&self.a, self.n, |x| x))?;
-        let m = FactorOperator::new(&self.l, &self.policy)?;
+        match &self.l {
+            Factor::Single(l) => self.refined_by_gmres(l, &b, tolerance),
+            Factor::Double(l) => self.refined_by_gmres(l, &b, tolerance),
+        }
+    }
+
+    fn refined_by_gmres<T: TileScalar>(
+        &self,
+        l: &SymmetricTiled<T>,
+        b: &RightHandSides<'_>,
+        tolerance: f64,
+    ) -> Result<(Vec<f64>, Vec<Solution>), Error> {
+        let a = SymmetricOperator::new(l.grid(), &block::<f64>(&self.a, self.n))?;
+        let m = FactorOperator::new(l, &self.policy)?;
         let problem =
             Solve { preconditioner: Some(&m), reduction: INNER_REDUCTION, ..Solve::new(self.rt, &a) };
         // Flexible: the factor is applied in its own precision, and what that rounds is no error then.
         let gmres = Gmres { restart: RESTART.min(self.n), flexible: true, ..Gmres::default() };
-        let stop = &[Stop::RelativeToRhs(tolerance), Stop::Steps(MOST_INNER_STEPS)][..];
-        let (mut x, mut logs) = (vec![0.0; b.len()], vec![(); columns]);
-        let mut of_column: Vec<&mut [f64]> = x.chunks_exact_mut(self.n).collect();
-        let b: Vec<&[f64]> = b.chunks_exact(self.n).collect();
-        let stops = vec![&stop as &dyn StoppingCriterion; columns];
-        let mut logs: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as _).collect();
-        let found = solve_columns(&problem, &gmres, &b, &mut of_column, &stops, &mut logs)?;
+        let (mut y, mut goals) = (vec![0.0; b.given.len()], vec![tolerance; b.columns]);
+        let columns: Vec<&[f64]> = b.scaled.chunks_exact(self.n).collect();
+        let mut found: Vec<Solution> = Vec::new();
+        let mut residuals = Vec::new();
+        for _ in 0..MOST_ROUNDS {
+            let stops: Vec<[Stop; 2]> = goals
+                .iter()
+                .map(|goal| [Stop::RelativeToRhs(*goal), Stop::Steps(MOST_INNER_STEPS)])
+                .collect();
+            let stops: Vec<&[Stop]> = stops.iter().map(|stop| &stop[..]).collect();
+            let stops: Vec<&dyn StoppingCriterion> = stops.iter().map(|stop| stop as _).collect();
+            let mut logs = vec![(); b.columns];
+            let mut logs: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as _).collect();
+            let mut of_column: Vec<&mut [f64]> = y.chunks_exact_mut(self.n).collect();
+            let now = solve_columns(&problem, &gmres, &columns, &mut of_column, &stops, &mut logs)?;
+            let sum = |(now, was): (Solution, &Solution)| Solution {
+                steps: was.steps + now.steps,
+                updates: was.updates + now.updates,
+                runs: was.runs + now.runs,
+                ..now
+            };
+            found = if found.is_empty() { now } else { now.into_iter().zip(&found).map(sum).collect() };
+            // Criteria go by `S A S`: rows of `A` that are larger than others may have to go on.
+            residuals = self.residuals(b, &self.residual(b, y.clone())?);
+            let mut is_open = false;
+            for ((found, residual), goal) in found.iter().zip(&residuals).zip(&mut goals) {
+                if found.reason.is_converged() && *residual > tolerance && residual.is_finite() {
+                    (*goal, is_open) = (*goal * (0.5 * tolerance / residual), true);
+                }
+            }
+            if !is_open {
+                break;
+            }
+        }
+        let x = self.solution(b, &y)?;
+        if let Some(rounded) = self.rounded(b, &x, &y) {
+            residuals = self.residuals(b, &self.residual(b, rounded)?);
+        }
+        for ((found, residual), b) in found.iter_mut().zip(residuals).zip(b.given.chunks_exact(self.n)) {
+            let (size, e) = norm(b.iter().map(|b| (*b, 0)));
+            found.iterated_residual =
+                times_power(found.iterated_residual / found.rhs.max(f64::MIN_POSITIVE) * size, e);
+            (found.rhs, found.true_residual) = (times_power(size, e), times_power(residual * size, e));
+            found.reason = match found.reason {
+                _ if residual <= tolerance => Reason::Converged,
+                Reason::Converged => Reason::Stagnated,
+                other => other,
+            };
+        }
         Ok((x, found))
     }
 
-    fn columns(&self, b: &[f64]) -> Result<usize, Error> {
+    fn right_hand_sides<'b>(&self, b: &'b [f64]) -> Result<RightHandSides<'b>, Error> {
         let columns = b.len().checked_div(self.n).unwrap_or(0);
         check("right-hand sides", b.len(), columns * self.n)?;
-        Ok(columns)
+        let (mut scaled, mut powers) = (Vec::with_capacity(b.len()), Vec::with_capacity(columns));
+        for (k, column) in b.chunks_exact(self.n.max(1)).enumerate() {
+            check_finite("right-hand sides", 0, column, k)?;
+            let each = column.iter().zip(&self.s);
+            let sizes = each.clone().filter(|(b, _)| **b != 0.0).map(|(b, s)| exponent(*b) + s);
+            let power = -sizes.max().unwrap_or(0);
+            scaled.extend(each.map(|(b, s)| times_power(*b, s + power)));
+            powers.push(power);
+        }
+        Ok(RightHandSides { given: b, columns, scaled: scaled.into(), powers })
     }
 
-    /// `X A = B`, with the right-hand sides as rows.
-    fn solved(&self, b: &[f64]) -> Result<RectTiled<f32>, Error> {
-        let columns = self.columns(b)?;
-        let rows = rows::<f32>(b, self.n, |x| x as f32);
-        let grid = TileGrid::uniform(columns, TILE)?;
-        let x = RectTiled::generate(self.rt, "B", grid, self.l.grid().clone(), &rows)?;
-        solve(self.rt, &self.l, &x, &self.policy)?.wait(self.rt)?;
+    /// `Y S A S = B^T`, with the right-hand sides as rows.
+    fn solved<T: TileScalar>(
+        &self,
+        l: &SymmetricTiled<T>,
+        b: &RightHandSides<'_>,
+    ) -> Result<RectTiled<T>, Error> {
+        let (rows, grid) = (rows::<T>(&b.scaled, self.n), TileGrid::uniform(b.columns, TILE)?);
+        let x = RectTiled::generate(self.rt, "B", grid, l.grid().clone(), &rows)?;
+        solve(self.rt, l, &x, &self.policy)?.wait(self.rt)?;
         Ok(x)
+    }
+
+    /// `X` of the scaled system's `Y`, both column by column.
+    fn solution(&self, b: &RightHandSides<'_>, y: &[f64]) -> Result<Vec<f64>, Error> {
+        let x: Vec<f64> = self.by_columns(b, y).map(|(y, s, power)| times_power(y, s - power)).collect();
+        for (k, column) in x.chunks_exact(self.n.max(1)).enumerate() {
+            check_finite(SOLUTION, 0, column, k)?;
+        }
+        Ok(x)
+    }
+
+    /// The scaled system's `Y` of `X`, where it is not that from which `X` was made: subnormal numbers are rounded.
+    fn rounded(&self, b: &RightHandSides<'_>, x: &[f64], y: &[f64]) -> Option<Vec<f64>> {
+        let rounded: Vec<f64> =
+            self.by_columns(b, x).map(|(x, s, power)| times_power(x, power - s)).collect();
+        (rounded != y).then_some(rounded)
+    }
+
+    /// `B^T - Y S A S`, column by column.
+    fn residual(&self, b: &RightHandSides<'_>, y: Vec<f64>) -> Result<Vec<f64>, Error> {
+        let (a, rows_of_b) = (block::<f64>(&self.a, self.n), rows::<f64>(&b.scaled, self.n));
+        let (y, grid) = (rows::<f64>(&y.into(), self.n), TileGrid::uniform(b.columns, TILE)?);
+        let y = RectTiled::generate(self.rt, "X", grid, TileGrid::uniform(self.n, TILE)?, &y)?;
+        let residual = Residual::new(self.rt, &a, &rows_of_b, &y, &|_| Ok(None))?;
+        Ok(turned(&residual.r.gather(self.rt)?, b.columns))
+    }
+
+    /// `||b - A x||_2 / ||b||_2` of each column, of the scaled system's residual, column by column.
+    fn residuals(&self, b: &RightHandSides<'_>, r: &[f64]) -> Vec<f64> {
+        let columns = r.chunks_exact(self.n.max(1)).zip(b.given.chunks_exact(self.n.max(1))).zip(&b.powers);
+        let relative = |((r, b), power): ((&[f64], &[f64]), &i32)| {
+            let (r, of_r) = norm(r.iter().zip(&self.s).map(|(r, s)| (*r, -s - power)));
+            let (b, of_b) = norm(b.iter().map(|b| (*b, 0)));
+            if r == 0.0 { 0.0 } else { times_power(r / b, of_r - of_b) }
+        };
+        columns.map(relative).collect()
+    }
+
+    /// Numbers column by column, with the exponents of their rows and of their columns.
+    fn by_columns(&self, b: &RightHandSides<'_>, v: &[f64]) -> impl Iterator<Item = (f64, i32, i32)> {
+        let columns = v.chunks_exact(self.n.max(1)).zip(&b.powers);
+        columns.flat_map(|(v, power)| v.iter().zip(&self.s).map(|(v, s)| (*v, *s, *power)))
     }
 }
 
@@ -184,6 +395,19 @@ const MOST_STEPS: usize = 60;
 const INNER_REDUCTION: f64 = 1e-4;
 const RESTART: usize = 60;
 const MOST_INNER_STEPS: usize = 2000;
+/// Times that GMRES goes on as the residual of the scaled system was small enough and that of the given one was not.
+const MOST_ROUNDS: usize = 4;
+
+/// Factors in place, and waits; the share of tile products in each precision.
+fn factored<T: TileScalar>(
+    rt: &Runtime,
+    l: &SymmetricTiled<T>,
+    policy: &SharedPolicy,
+) -> Result<Vec<(GemmPrecision, f64)>, Error> {
+    let factor = cholesky(rt, l, policy)?;
+    factor.wait(rt)?;
+    Ok(factor.counts().shares())
+}
 
 fn check(what: &'static str, found: usize, wanted: usize) -> Result<(), Error> {
     if found == wanted {
@@ -192,33 +416,41 @@ fn check(what: &'static str, found: usize, wanted: usize) -> Result<(), Error> {
     Err(Error::Shape { what, got: format!("{found} elements"), want: format!("{wanted}") })
 }
 
+/// Refuses numbers that are not finite, in a column from row `first` on.
+fn check_finite(what: &'static str, first: usize, numbers: &[f64], column: usize) -> Result<(), Error> {
+    match numbers.iter().position(|x| !x.is_finite()) {
+        Some(at) => Err(Error::NotFinite { what, row: first + at, column, value: numbers[at] }),
+        None => Ok(()),
+    }
+}
+
 /// Blocks of a symmetric matrix whose lower triangle is given.
-fn block<T: crate::TileScalar>(a: &Arc<[f64]>, n: usize, convert: fn(f64) -> T) -> Generator<T> {
+fn block<T: TileScalar>(a: &Arc<[f64]>, n: usize) -> Generator<T> {
     let a = Arc::clone(a);
     generator(move |rows, columns, out: &mut [T], ld: usize| {
         for (c, j) in columns.enumerate() {
             for (r, i) in rows.clone().enumerate() {
-                out[r + c * ld] = convert(a[i.max(j) + i.min(j) * n]);
+                out[r + c * ld] = T::from_f64(a[i.max(j) + i.min(j) * n]);
             }
         }
     })
 }
 
 /// Right-hand sides as rows.
-fn rows<T: crate::TileScalar>(b: &[f64], n: usize, convert: fn(f64) -> T) -> Generator<T> {
-    let b: Arc<[f64]> = b.into();
+fn rows<T: TileScalar>(b: &Arc<[f64]>, n: usize) -> Generator<T> {
+    let b = Arc::clone(b);
     generator(move |rows, columns, out: &mut [T], ld: usize| {
         for (c, j) in columns.enumerate() {
             for (r, i) in rows.clone().enumerate() {
-                out[r + c * ld] = convert(b[j + i * n]);
+                out[r + c * ld] = T::from_f64(b[j + i * n]);
             }
         }
     })
 }
 
 /// The rows of a matrix, given column by column, one after the other.
-fn turned<T>(x: &[T], rows: usize, convert: impl Fn(&T) -> f64) -> Vec<f64> {
-    (0..rows).flat_map(|i| x.iter().skip(i).step_by(rows)).map(convert).collect()
+fn turned<T: TileScalar>(x: &[T], rows: usize) -> Vec<f64> {
+    (0..rows).flat_map(|i| x.iter().skip(i).step_by(rows)).map(|x| x.to_f64()).collect()
 }
 
 #[cfg(test)]

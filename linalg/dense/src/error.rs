@@ -29,6 +29,17 @@ fn pivot_text(value: f64) -> String {
     if value.is_nan() { "no positive pivot".into() } else { format!("pivot {value:e}") }
 }
 
+/// The array of [`Error::NotFinite`] that is not given.
+pub(crate) const SOLUTION: &str = "solution";
+
+fn beyond(what: &str) -> &'static str {
+    if what == SOLUTION {
+        ": it is beyond the range of float64; divide the right-hand side by a power of two"
+    } else {
+        ""
+    }
+}
+
 /// An error of this crate.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -96,6 +107,28 @@ pub enum Error {
         got: PanelPrecision,
         /// How the tiles are stored.
         have: StorageFormat,
+    },
+    /// A rule names a precision that tiles of this element type do not have.
+    #[error(
+        "precision rule {policy} is not one of {have} tiles: use fp64 alone on fp64 tiles, anything else on fp32 tiles"
+    )]
+    Elements {
+        /// The rule.
+        policy: String,
+        /// How the tiles are stored.
+        have: StorageFormat,
+    },
+    /// A number that is not finite, in what was given or in a solution.
+    #[error("{what}: row {row}, column {column} (from 0) is {value}{}", beyond(what))]
+    NotFinite {
+        /// The array.
+        what: &'static str,
+        /// Row of the number, from 0.
+        row: usize,
+        /// Its column, from 0.
+        column: usize,
+        /// NaN or an infinity.
+        value: f64,
     },
     /// A policy asked for a product that tiles of this element type do not have.
     #[error(

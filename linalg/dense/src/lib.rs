@@ -71,6 +71,7 @@ mod policy;
 mod refine;
 pub mod residual;
 mod scalar;
+mod scale;
 mod solve;
 pub mod tasks;
 mod tile;
@@ -93,9 +94,10 @@ pub use policy::{
 };
 #[cfg(feature = "script")]
 pub use policy::{Script, ScriptError};
-pub use refine::{RefineEnd, RefineUntil, Refinement, refine, widened};
+pub use refine::{RefineEnd, RefineUntil, Refinement, refine, refine_bytes, widened};
 pub use residual::{BackwardError, backward_error};
 pub use scalar::TileScalar;
+pub use scale::unit_scale;
 pub use solve::{Solution, solve, solve_with};
 pub use tile::{MatrixNorm, Tile, TileHeader};
 pub use tiled::{Generator, RectTiled, SymmetricTiled, from_dense, generator};

@@ -11,7 +11,9 @@ use zellige_runtime::{Slot, Submit, TaskError, read, scratch, write};
 use crate::error::Error;
 use crate::grid::TileGrid;
 use crate::policy::SharedPolicy;
-use crate::refine::{Block, pairs, unit_scale};
+use crate::refine::{Block, pairs};
+use crate::scalar::TileScalar;
+use crate::scale::unit_scale;
 use crate::solve::solve;
 use crate::tile::Tile;
 use crate::tiled::{Generator, RectTiled, SymmetricTiled};
@@ -124,47 +126,47 @@ impl Operator for SymmetricOperator {
     }
 }
 
-/// The inverse of a matrix by its Cholesky factor in single precision and below, as an operator: a preconditioner for the matrix in float64.
+/// The inverse of a matrix by its Cholesky factor, as an operator: a preconditioner for the matrix in float64.
 ///
-/// Vectors are multiplied by a power of two before they are narrowed to float32, so that their size does not matter. Where the policy goes by norms, they
+/// Vectors are multiplied by a power of two before they are narrowed to the factor's format, so that their size does not matter. Where the policy goes by norms, they
 /// are those of all columns: rounding errors of a column may be others than alone.
-pub struct FactorOperator<'l> {
+pub struct FactorOperator<'l, T: TileScalar = f32> {
     space: Space,
-    l: &'l SymmetricTiled<f32>,
+    l: &'l SymmetricTiled<T>,
     policy: &'l SharedPolicy,
-    workspace: Workspace<Workspaces>,
+    workspace: Workspace<Workspaces<T>>,
 }
 
 /// What it keeps for a number of columns.
-struct Workspaces {
+struct Workspaces<T: TileScalar> {
     numbers: NumbersHandle<f64>,
     sums: Sums<f64>,
     scaled: MultiVector,
-    d: RectTiled<f32>,
+    d: RectTiled<T>,
 }
 
 /// What each column is multiplied by, and its inverse.
 const SCALE: usize = 0;
 const INVERSE: usize = 1;
 
-impl<'l> FactorOperator<'l> {
+impl<'l, T: TileScalar> FactorOperator<'l, T> {
     /// By the factor that [`cholesky`](crate::cholesky) leaves, with products in the precisions that a policy says.
     ///
     /// # Errors
     /// [`Error::Grid`] for a factor without rows.
-    pub fn new(l: &'l SymmetricTiled<f32>, policy: &'l SharedPolicy) -> Result<Self, Error> {
+    pub fn new(l: &'l SymmetricTiled<T>, policy: &'l SharedPolicy) -> Result<Self, Error> {
         Ok(FactorOperator { space: space(l.grid())?, l, policy, workspace: Workspace::default() })
     }
 }
 
-impl Operator for FactorOperator<'_> {
+impl<T: TileScalar> Operator for FactorOperator<'_, T> {
     fn domain(&self) -> &Space {
         &self.space
     }
 
     fn bytes(&self) -> u64 {
         let n = self.space.len() as u64;
-        2 * 4 * (n * (n + 1) / 2)
+        2 * size_of::<T>() as u64 * (n * (n + 1) / 2)
     }
 
     fn memory(&self) -> u64 {
@@ -172,7 +174,7 @@ impl Operator for FactorOperator<'_> {
     }
 
     fn accuracy(&self) -> f64 {
-        f64::from(f32::EPSILON) / 2.0
+        T::FORMAT.unit_roundoff()
     }
 
     fn apply(&self, steps: &Steps<'_>, x: &MultiVector, y: &MultiVector) -> Result<(), KrylovError> {
@@ -206,7 +208,7 @@ impl Operator for FactorOperator<'_> {
                 .task("widen")
                 .operands((read(tile), y.update(j)))
                 .cpu(move |(d, y)| -> Result<(), TaskError> {
-                    y.iter_mut().zip(d.as_slice()?).for_each(|(y, d)| *y = f64::from(*d));
+                    y.iter_mut().zip(d.as_slice()?).for_each(|(y, d)| *y = d.to_f64());
                     Ok(())
                 })
                 .coords([j as u32])
@@ -221,11 +223,11 @@ impl Operator for FactorOperator<'_> {
     }
 }
 
-/// A part of a vector as a tile in float32, with its norm.
-fn narrowed(x: &[f64], columns: usize, d: &mut Slot<'_, Tile<f32>>) -> Result<(), TaskError> {
+/// A part of a vector as a tile in the factor's format, with its norm.
+fn narrowed<T: TileScalar>(x: &[f64], columns: usize, d: &mut Slot<'_, Tile<T>>) -> Result<(), TaskError> {
     let source = rows_of(x, columns)?;
     let mut tile = Tile::zeros(source.rows(), source.cols());
-    tile.as_mut_slice()?.iter_mut().zip(x).for_each(|(to, from)| *to = *from as f32);
+    tile.as_mut_slice()?.iter_mut().zip(x).for_each(|(to, from)| *to = T::from_f64(*from));
     tile.set_norm(frobenius_norm(source));
     d.put(tile);
     Ok(())

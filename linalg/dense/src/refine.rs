@@ -1,9 +1,9 @@
 //! Iterative refinement of `X A = B`: residuals in `f64`, corrections from a factor in any precision.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use zellige_kernels::formats::widen;
 use zellige_kernels::{MatRef, Op, gemm};
 use zellige_runtime::{
     Codelet, Cpu, Handle, List, Operands, Read, ReadList, Scratch, Session, Slot, Submit, Subnormals,
@@ -12,7 +12,11 @@ use zellige_runtime::{
 
 use crate::SUBNORMALS;
 use crate::error::Error;
+use crate::format::format_of;
+use crate::grid::TileGrid;
 use crate::policy::SharedPolicy;
+use crate::scalar::TileScalar;
+use crate::scale::unit_scale;
 use crate::solve::solve;
 use crate::tile::{MatrixNorm, Tile};
 use crate::tiled::{Generator, RectTiled, SymmetricTiled, mirror};
@@ -52,10 +56,10 @@ pub struct Refinement {
 ///
 /// # Errors
 /// [`Error::Runtime`] if a handle has been taken or never been filled.
-pub fn widened<S: Submit>(s: &S, x: &RectTiled<f32>) -> Result<RectTiled<f64>, Error> {
+pub fn widened<T: TileScalar, S: Submit>(s: &S, x: &RectTiled<T>) -> Result<RectTiled<f64>, Error> {
     let wide = RectTiled::new(s, "X", x.row_grid().clone(), x.col_grid().clone());
     for (from, to) in x.handles().iter().zip(wide.handles()) {
-        s.submit(Widen, (read(from).as_format(crate::format::F32), write(to)))?;
+        s.submit(Widen(PhantomData), (read(from).as_format(format_of(T::FORMAT)), write(to)))?;
     }
     Ok(wide)
 }
@@ -63,18 +67,43 @@ pub fn widened<S: Submit>(s: &S, x: &RectTiled<f32>) -> Result<RectTiled<f64>, E
 /// Iterative refinement, `X += solve(B - X A)` step by step.
 ///
 /// Residuals are computed in `f64` from `A` and `B` themselves, block by block: `a` is asked for every block on and below
-/// the diagonal once per residual, none is kept. They are multiplied by a power of two before they are narrowed to `f32`, whose range they leave
-/// as they become small. A correction is solved for with `l`, the factor of `A`, on tiles cut as `x` is.
+/// the diagonal once per residual, none is kept. They are multiplied by a power of two before they are narrowed to the factor's format, whose range they
+/// leave as they become small. Entries of `A`, `B` and `X` are taken as they are: products have to be in the range of `f64`
+/// ([`Cholesky`](crate::Cholesky) scales its systems before). A correction is solved for with `l`, the factor of `A`, on tiles cut as `x` is.
 /// The largest intermediate is the residual in `f64`, one tile per column of tiles, as tall as `X`.
 ///
 /// # Errors
 /// As [`solve`], and whatever failed first.
-pub fn refine<S: Session>(
+pub fn refine<T: TileScalar, S: Session>(
     rt: &S,
-    (l, policy): (&SymmetricTiled<f32>, &SharedPolicy),
+    factor: (&SymmetricTiled<T>, &SharedPolicy),
+    system: (&Generator<f64>, &Generator<f64>),
+    x: &RectTiled<f64>,
+    until: RefineUntil,
+) -> Result<Refinement, Error> {
+    refine_by(rt, factor, system, x, until, &|_| Ok(None))
+}
+
+/// Bytes of the operands of that task of [`refine`] which has the most, for `rows` right-hand sides: two columns of tiles of `X` and of the residual, in
+/// `f64`. A runtime with less host memory refuses it.
+pub fn refine_bytes(rows: usize, grid: &TileGrid) -> u64 {
+    let mut widths: Vec<usize> = (0..grid.tiles()).map(|j| grid.width(j)).collect();
+    widths.sort_unstable();
+    let two = widths.iter().rev().take(2).sum::<usize>();
+    (2 * size_of::<f64>() * rows * two) as u64
+}
+
+/// The relative residual of a caller's own, of `B - X A`; `None` for that in the Frobenius norm.
+pub(crate) type Measured<'m> = &'m dyn Fn(&RectTiled<f64>) -> Result<Option<f64>, Error>;
+
+/// [`refine`] until the residual as `measured` is small enough. It goes on while a step halves this or the Frobenius norm.
+pub(crate) fn refine_by<T: TileScalar, S: Session>(
+    rt: &S,
+    (l, policy): (&SymmetricTiled<T>, &SharedPolicy),
     (a, b): (&Generator<f64>, &Generator<f64>),
     x: &RectTiled<f64>,
     until: RefineUntil,
+    measured: Measured<'_>,
 ) -> Result<Refinement, Error> {
     if l.grid().edges() != x.col_grid().edges() {
         return Err(Error::Shape {
@@ -83,24 +112,25 @@ pub fn refine<S: Session>(
             want: format!("A with edges {:?}", l.grid().edges()),
         });
     }
-    let (mut before, mut now) = (Vec::new(), Residual::new(rt, a, b, x)?);
+    let residual = || Residual::new(rt, a, b, x, measured);
+    let (mut before, mut now) = (Vec::new(), residual()?);
     loop {
         let end = match () {
             () if now.relative <= until.tolerance => RefineEnd::Converged,
             () if before.len() >= until.steps => RefineEnd::Steps,
             () => {
-                let was = now.relative;
-                before.push(was);
+                let was = [now.relative, now.frobenius];
+                before.push(now.relative);
                 let correction = now.solved(rt, l, policy, x)?;
                 correction.add(rt, 1.0, x)?;
-                now = Residual::new(rt, a, b, x)?;
-                if now.relative <= 0.5 * was {
+                now = residual()?;
+                if now.relative <= 0.5 * was[0] || now.frobenius <= 0.5 * was[1] {
                     continue;
                 }
                 // NaN is more than anything.
-                if now.relative.is_nan() || now.relative > was {
+                if now.relative.is_nan() || now.relative > was[0] {
                     correction.add(rt, -1.0, x)?;
-                    now = Residual::new(rt, a, b, x)?;
+                    now = residual()?;
                 }
                 if now.relative <= until.tolerance { RefineEnd::Converged } else { RefineEnd::Stagnated }
             }
@@ -110,22 +140,25 @@ pub fn refine<S: Session>(
 }
 
 /// `B - X A`.
-struct Residual {
-    r: RectTiled<f64>,
+pub(crate) struct Residual {
+    pub(crate) r: RectTiled<f64>,
     norm: Handle<MatrixNorm>,
-    /// Its norm beside that of `B`.
-    relative: f64,
+    /// Its norm beside that of `B`, as refinement goes by it.
+    pub(crate) relative: f64,
+    /// The same in the Frobenius norm.
+    frobenius: f64,
 }
 
 impl Residual {
-    fn new<S: Session>(
+    pub(crate) fn new<S: Session>(
         rt: &S,
         a: &Generator<f64>,
         b: &Generator<f64>,
         x: &RectTiled<f64>,
+        measured: Measured<'_>,
     ) -> Result<Residual, Error> {
         let (m, grid) = (x.row_grid().len(), x.col_grid());
-        let whole = crate::TileGrid::uniform(m, m.max(1))?;
+        let whole = TileGrid::uniform(m, m.max(1))?;
         let r = RectTiled::<f64>::new(rt, "R", whole, grid.clone());
         // The column of the residual beside that of X.
         if m > 0 {
@@ -146,21 +179,23 @@ impl Residual {
         }
         let norm = r.norm(rt)?;
         let (of_r, of_b) = (rt.read(&norm)?.0, rt.read(&right_hand_side)?.0);
-        Ok(Residual { r, norm, relative: if of_r == 0.0 { 0.0 } else { of_r / of_b } })
+        let frobenius = if of_r == 0.0 { 0.0 } else { of_r / of_b };
+        let relative = measured(&r)?.unwrap_or(frobenius);
+        Ok(Residual { r, norm, relative, frobenius })
     }
 
     /// What `X` lacks, by the factor.
-    fn solved<S: Session>(
+    fn solved<T: TileScalar, S: Session>(
         self,
         rt: &S,
-        l: &SymmetricTiled<f32>,
+        l: &SymmetricTiled<T>,
         policy: &SharedPolicy,
         x: &RectTiled<f64>,
-    ) -> Result<Correction, Error> {
-        let d = RectTiled::<f32>::new(rt, "D", x.row_grid().clone(), x.col_grid().clone());
+    ) -> Result<Correction<T>, Error> {
+        let d = RectTiled::<T>::new(rt, "D", x.row_grid().clone(), x.col_grid().clone());
         for i in 0..x.row_grid().tiles() {
             for j in 0..x.col_grid().tiles() {
-                let cut = Cut { rows: x.row_grid().range(i) };
+                let cut = Cut { rows: x.row_grid().range(i), element: PhantomData };
                 rt.submit(cut, (read(self.r.tile(0, j)), read(&self.norm), write(d.tile(i, j))))?;
             }
         }
@@ -170,27 +205,18 @@ impl Residual {
 }
 
 /// What is added to `X`, multiplied by a power of two that the norm of the residual says.
-struct Correction {
-    d: RectTiled<f32>,
+struct Correction<T: TileScalar> {
+    d: RectTiled<T>,
     norm: Handle<MatrixNorm>,
 }
 
-impl Correction {
+impl<T: TileScalar> Correction<T> {
     /// `X += sign D`.
     fn add<S: Submit>(&self, rt: &S, sign: f64, x: &RectTiled<f64>) -> Result<(), Error> {
         for (d, x) in self.d.handles().iter().zip(x.handles()) {
-            rt.submit(Correct { sign }, (read(d), read(&self.norm), update(x)))?;
+            rt.submit(Correct { sign, element: PhantomData }, (read(d), read(&self.norm), update(x)))?;
         }
         Ok(())
-    }
-}
-
-/// The power of two that takes what has this norm to a norm of about 1.
-pub(crate) fn unit_scale(norm: f64) -> f64 {
-    if norm > 0.0 && norm.is_finite() {
-        2f64.powi(-(norm.log2().ceil() as i32).clamp(-1000, 1000))
-    } else {
-        1.0
     }
 }
 
@@ -330,13 +356,14 @@ impl Codelet for Measure {
     }
 }
 
-/// Some rows of the residual, scaled and rounded to `f32`, with the norm that they had before they were rounded.
-struct Cut {
+/// Some rows of the residual, scaled and rounded to the factor's format, with the norm that they had before they were rounded.
+struct Cut<T> {
     rows: Range<usize>,
+    element: PhantomData<T>,
 }
 
-impl Codelet for Cut {
-    type Operands = (Read<Tile<f64>>, Read<MatrixNorm>, Write<Tile<f32>>);
+impl<T: TileScalar> Codelet for Cut<T> {
+    type Operands = (Read<Tile<f64>>, Read<MatrixNorm>, Write<Tile<T>>);
     const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
@@ -345,7 +372,7 @@ impl Codelet for Cut {
 
     fn cpu(
         &self,
-        (r, norm, mut d): (&Tile<f64>, &MatrixNorm, Slot<'_, Tile<f32>>),
+        (r, norm, mut d): (&Tile<f64>, &MatrixNorm, Slot<'_, Tile<T>>),
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let source = r.mat()?.sub(self.rows.start, 0, self.rows.len(), r.cols());
@@ -353,7 +380,7 @@ impl Codelet for Cut {
         let mut to = tile.mat_mut()?;
         for j in 0..source.cols() {
             let column = to.col_mut(j).iter_mut().zip(source.col(j));
-            column.for_each(|(to, from)| *to = (scale * from) as f32);
+            column.for_each(|(to, from)| *to = T::from_f64(scale * from));
         }
         tile.set_norm(scale * zellige_kernels::formats::frobenius_norm(source));
         d.put(tile);
@@ -361,10 +388,10 @@ impl Codelet for Cut {
     }
 }
 
-struct Widen;
+struct Widen<T>(PhantomData<T>);
 
-impl Codelet for Widen {
-    type Operands = (Read<Tile<f32>>, Write<Tile<f64>>);
+impl<T: TileScalar> Codelet for Widen<T> {
+    type Operands = (Read<Tile<T>>, Write<Tile<f64>>);
     const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
@@ -373,11 +400,11 @@ impl Codelet for Widen {
 
     fn cpu(
         &self,
-        (x, mut wide): (&Tile<f32>, Slot<'_, Tile<f64>>),
+        (x, mut wide): (&Tile<T>, Slot<'_, Tile<f64>>),
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let mut tile = Tile::zeros(x.rows(), x.cols());
-        widen(x.mat()?, tile.mat_mut()?)?;
+        tile.as_mut_slice()?.iter_mut().zip(x.as_slice()?).for_each(|(to, from)| *to = from.to_f64());
         tile.measure()?;
         wide.put(tile);
         Ok(())
@@ -385,12 +412,13 @@ impl Codelet for Widen {
 }
 
 /// `X += sign D`.
-struct Correct {
+struct Correct<T> {
     sign: f64,
+    element: PhantomData<T>,
 }
 
-impl Codelet for Correct {
-    type Operands = (Read<Tile<f32>>, Read<MatrixNorm>, Update<Tile<f64>>);
+impl<T: TileScalar> Codelet for Correct<T> {
+    type Operands = (Read<Tile<T>>, Read<MatrixNorm>, Update<Tile<f64>>);
     const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
@@ -399,12 +427,12 @@ impl Codelet for Correct {
 
     fn cpu(
         &self,
-        (d, norm, x): (&Tile<f32>, &MatrixNorm, &mut Tile<f64>),
+        (d, norm, x): (&Tile<T>, &MatrixNorm, &mut Tile<f64>),
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let scale = self.sign * unit_scale(norm.0);
         for (x, &d) in x.as_mut_slice()?.iter_mut().zip(d.as_slice()?) {
-            *x += f64::from(d) / scale;
+            *x += d.to_f64() / scale;
         }
         x.measure()?;
         Ok(())

@@ -7,6 +7,7 @@ use zellige_kernels::{MatMut, MatRef, Op, gemm};
 use zellige_runtime::{Data, Handle, Session, reads, scratch, update, write};
 
 use crate::error::Error;
+use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 use crate::tiled::{Generator, SymmetricTiled, mirror};
@@ -39,6 +40,25 @@ pub fn backward_error<T: TileScalar, S: Session>(
     a: &Generator<f64>,
 ) -> Result<BackwardError, Error> {
     if l.n() <= EXACT_UP_TO { exact(rt, l, a) } else { estimated(rt, l, a) }
+}
+
+/// Bytes of the operands of that task of [`backward_error`] which has the most: it reads two rows of tiles of `L`, or a row, or a column. A runtime with
+/// less host memory refuses it.
+pub fn operand_bytes<T: TileScalar>(grid: &TileGrid) -> u64 {
+    let (nt, n) = (grid.tiles(), grid.len());
+    let row = |i: usize, j: usize| grid.width(i) * grid.range(j).end;
+    let all = |most: &dyn Fn(usize, usize) -> usize| {
+        (0..nt).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| most(i, j)).max().unwrap_or(0) as u64
+    };
+    let element = size_of::<T>();
+    match n <= EXACT_UP_TO {
+        true => all(&|i, j| element * (row(i, j) + if i == j { 0 } else { row(j, j) })),
+        false => all(&|i, j| {
+            let column = element * grid.width(j) * (n - grid.range(j).start);
+            let vectors = VECTORS * size_of::<f64>() * (grid.width(i) + grid.range(i).end);
+            column.max(element * row(i, i) + vectors)
+        }),
+    }
 }
 
 /// [`backward_error`] with every entry, whatever the order.

@@ -7,7 +7,7 @@ use zellige_runtime::{Runtime, Submit, TaskRef, read};
 
 use crate::error::Error;
 use crate::factor::copies::{Side, Source};
-use crate::factor::product::{Products, Tiles, Turn};
+use crate::factor::product::{Products, Tiles, Turn, check_policy};
 use crate::factor::{GemmCounts, Submission, Trsm, native_update, panel};
 use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
@@ -46,7 +46,7 @@ impl Solution {
 /// `norm_l_ik` is the norm of the finished tile of `X`, `norm_l_jk` that of the tile of `L`.
 ///
 /// # Errors
-/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Precision`], [`Error::Panel`],
+/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Elements`], [`Error::Precision`], [`Error::Panel`],
 /// [`Error::Policy`] and [`Error::Runtime`] as [`cholesky`](crate::cholesky).
 pub fn solve<T: TileScalar, S: Submit>(
     s: &S,
@@ -71,6 +71,7 @@ pub fn solve_with<T: TileScalar, S: Submit>(
     between: impl FnOnce(&RectTiled<T>) -> Result<(), Error>,
 ) -> Result<Solution, Error> {
     submission.copies.check_policy(policy)?;
+    check_policy::<T>(policy)?;
     if l.grid().edges() != b.col_grid().edges() {
         return Err(Error::Shape {
             what: "solving X A = B",

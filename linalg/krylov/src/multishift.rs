@@ -56,7 +56,7 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
     shifted(problem, shifts, b, &vec![&stop as &dyn StoppingCriterion; shifts.len()], logs, None)
 }
 
-/// As [`solve_shifted`], with reliable updates (Clark et al. 2022, section V): the residual of the smallest shift is replaced by the true one, and all directions
+/// As [`solve_shifted`], with reliable updates of the residual of the smallest shift (as in Clark et al. 2022, section 3.2, whose shared steps end otherwise): the residual of the smallest shift is replaced by the true one, and all directions
 /// are made orthogonal to it. Residuals and directions may be narrow; solutions are in float64. What follows for each shift has updates as well.
 ///
 /// ```

@@ -92,7 +92,7 @@ Examples
 
 const REPRODUCE_EXAMPLES: &str = "\
 What Clark et al. 2022 (Maximizing the Bang Per Bit) show, done on this gauge field and set beside what they publish of theirs, which is larger
-  fig1    conjugate gradients in double, and in double-half with and without what keeps them stable
+  fig1    conjugate gradients in double, and in double-half with and without what keeps them stable (on small fields with --action naive)
   fig2    deviations of the operator in its formats
   fig4    BiCGStab(4) in five precisions: residuals (--report)
   table2  iterations and times of the same

@@ -2,8 +2,8 @@
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
-use zellige_lqcd::pipeline::reproduce;
 use zellige_lqcd::pipeline::results::{Deviations, ReproduceResult, ReproducedShifts, ReproducedSolve};
+use zellige_lqcd::pipeline::{remarks, reproduce};
 use zellige_lqcd::{files, report};
 
 use super::{failed, options};
@@ -38,23 +38,29 @@ fn text(result: &ReproduceResult) -> String {
     if !result.deviations.is_empty() {
         text += &deviations(&result.deviations);
     }
+    for remark in remarks(result) {
+        text += &format!("{remark}\n");
+    }
     text
 }
 
 fn solves(solves: &[ReproducedSolve]) -> String {
-    let names = ["solve", "iterations", "residual", "converged", "s", "published iterations", "s"];
-    let mut table = Table::new(&names.map(|name| (name, Side::Right)));
+    let mut names = vec!["solve", "iterations", "residual", "converged", "s"];
+    if solves.iter().any(|one| one.published.is_some()) {
+        names.extend(["published iterations", "s"]);
+    }
+    let mut table = Table::new(&names.iter().map(|name| (*name, Side::Right)).collect::<Vec<_>>());
     for one in solves {
-        let published = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        table.row([
+        let published =
+            one.published.map(|published| [published.iterations.to_string(), digits(published.seconds)]);
+        let found = [
             one.name.clone(),
             one.found.iterations[0].to_string(),
             format!("{:.2e}", one.found.true_residual[0]),
             if one.found.converged { "yes" } else { "no" }.to_owned(),
             digits(one.found.seconds.solve),
-            published(one.published.map(|published| published.iterations.to_string())),
-            published(one.published.map(|published| digits(published.seconds))),
-        ]);
+        ];
+        table.row(found.into_iter().chain(published.into_iter().flatten()));
     }
     table.render(out::colours(&std::io::stdout()))
 }

@@ -80,7 +80,10 @@ fn text(rows: &[Row]) -> String {
         let events = members.clone().next().map_or(0, |row| row.events);
         format!("{channels}, noise {noise} keV, {events} events\n{}", of_group(members))
     };
-    groups.iter().map(table).collect::<Vec<_>>().join("\n")
+    let tables = groups.iter().map(table).collect::<Vec<_>>().join("\n");
+    let published = "published: thesis, of other events. Hit segment and core: 5342 measured events (Tables 5.2 and 5.3). \
+                     Neighbours: Table 5.1, which names neither its events nor its channels.";
+    format!("{tables}\n{published}\n")
 }
 
 fn of_group<'a>(rows: impl Iterator<Item = &'a Row>) -> String {

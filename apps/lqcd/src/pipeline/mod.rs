@@ -11,5 +11,5 @@ mod watch;
 pub use dslash::dslash;
 pub use invert::{Options, Source, invert};
 pub use multishift::{Shift, multishift};
-pub use reproduce::{Published, reproduce};
+pub use reproduce::{Published, remarks, reproduce};
 pub use solver::{Method, Mixed, Solver};

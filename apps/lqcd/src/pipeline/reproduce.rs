@@ -175,6 +175,36 @@ pub fn reproduce(
     Ok((result, histories))
 }
 
+/// What the publication shows its figure or table on, and what an answer here does not show of it: a sentence each.
+pub fn remarks(result: &ReproduceResult) -> Vec<String> {
+    let Ok(what) = result.published.parse() else { return Vec::new() };
+    let setting = match what {
+        Published::Fig1 => {
+            "Published of the staggered operator on 16^4 sites at beta 5.6 with mass 0.001, as a figure without numbers."
+        }
+        Published::Fig2 => "Published of the HISQ operator on 36^3 x 72 sites at beta 6.3.",
+        Published::Fig4 | Published::Table2 => {
+            "Published iterations and seconds are of the HISQ operator on 36^3 x 72 sites at beta 6.3 with mass 0.001, on GPUs (QUDA): not of this \
+             field, mass, tolerance and machine."
+        }
+        Published::Table3 => {
+            "Published iterations are of the HISQ operator on 36^3 x 72 sites at beta 6.3 with mass 0.001, and of shifts that are not named."
+        }
+    };
+    let mut remarks = vec![setting.to_owned()];
+    if let (Published::Fig1, [_, bare, stable]) = (what, &result.solves[..])
+        && bare.found.converged
+        && bare.found.iterations[0] <= stable.found.iterations[0]
+    {
+        remarks.push(
+            "This field does not show what the figure does: the stabilised solve takes no fewer iterations. Take --action naive, a field of beta 5.6 or a \
+             larger one, with which the solve with reliable updates alone does not converge."
+                .to_owned(),
+        );
+    }
+    remarks
+}
+
 fn in_formats(method: Method, precision: &str) -> Solver {
     let precision = precision.parse().expect("one of the formats above");
     Solver { method, precision, ..Solver::default() }

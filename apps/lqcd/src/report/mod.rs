@@ -5,6 +5,7 @@ use zellige_app::residuals::Run;
 use zellige_app::svg::{Chart, Scale, positive, range, short};
 use zellige_krylov::History;
 
+use crate::pipeline::remarks;
 use crate::pipeline::results::{
     Deviations, GenerateResult, InvertResult, MultishiftResult, Plaquettes, ReproduceResult,
 };
@@ -90,7 +91,8 @@ pub fn of_shifts(lattice: &str, result: &MultishiftResult, histories: &[History]
 /// The page of a figure or table of Clark et al. 2022; `histories` are those of its solves.
 pub fn of_reproduced(lattice: &str, result: &ReproduceResult, histories: &[History]) -> Page {
     let mut page = Page::new(&format!("{lattice}: {}", result.published));
-    let words = format!("{} of Clark et al. 2022 on another field.", result.published);
+    let remarks = remarks(result).join(" ");
+    let words = format!("{} of Clark et al. 2022 on another field. {remarks}", result.published);
     page.section(lattice, &words, "");
     let mut facts = vec![
         ("lattice", extents(result.lattice)),
@@ -100,10 +102,11 @@ pub fn of_reproduced(lattice: &str, result: &ReproduceResult, histories: &[Histo
     if !result.solves.is_empty() {
         facts.push(("solves", listed(&result.solves, |one| one.name.clone())));
         facts.push(("iterations", listed(&result.solves, |one| one.found.iterations[0].to_string())));
-        let published = listed(&result.solves, |one| {
-            one.published.map_or_else(|| "-".to_owned(), |published| published.iterations.to_string())
-        });
-        facts.push(("published iterations", published));
+        let published = || result.solves.iter().map(|one| one.published);
+        if published().all(|one| one.is_some()) {
+            let iterations = published().flatten().map(|one| one.iterations.to_string());
+            facts.push(("published iterations", iterations.collect::<Vec<_>>().join(", ")));
+        }
         let converged = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
         facts.push(("converged", listed(&result.solves, |one| converged(one.found.converged))));
     }

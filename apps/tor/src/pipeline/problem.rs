@@ -8,7 +8,7 @@ use crate::covariance::{Covariance, Kind, Scalar};
 use crate::params::{Input, System};
 use std::ops::Range;
 use std::sync::Arc;
-use zellige_dense::{Generator, GpuGenerator, TileGrid, TileScalar, generator};
+use zellige_dense::{Generator, GpuGenerator, TileGrid, TileScalar, generator, unit_scale};
 use zellige_runtime::{Handle, Submit};
 
 /// A number that tiles are made of and covariances can be written as.
@@ -37,7 +37,7 @@ impl Problem {
     pub(super) fn of(plan: Plan, input: &Input, options: &Options) -> Result<Self, Error> {
         let system = with_targets(input, options);
         let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
-        let scale = power_of_two_for(largest_variance(&cov)?);
+        let scale = unit_scale(largest_variance(&cov)?);
         let rows = stacked(cov.truth_slopes(), cov.targets(), plan.grid.max_width(), options.tile.step())?;
         let input = Input { system, ..input.clone() };
         Ok(Problem { input, plan, cov, scale, rows })
@@ -142,15 +142,6 @@ fn largest_variance(cov: &Covariance) -> Result<f64, Error> {
     Ok(largest)
 }
 
-/// The power of two that brings `x` into \[1, 2); 1 where there is none.
-fn power_of_two_for(x: f64) -> f64 {
-    if !(x.is_finite() && x > 0.0) {
-        return 1.0;
-    }
-    // Rounding of the logarithm may miss by one at the very edge, which does no harm.
-    2.0f64.powi(-(x.log2().floor().clamp(-1000.0, 1000.0) as i32))
-}
-
 /// Rows of all targets, each target in the fewest equal parts of at most `most`, all but the last multiples of `step`.
 fn stacked(m: usize, targets: usize, most: usize, step: usize) -> Result<TileGrid, Error> {
     let parts = m.div_ceil(most.max(1)).max(1);
@@ -167,17 +158,6 @@ fn stacked(m: usize, targets: usize, most: usize, step: usize) -> Result<TileGri
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn scale_brings_any_unit_to_one() {
-        for x in [1.0, 76.0, 2.35e-11, 3e6, 0.999_999] {
-            let y = x * power_of_two_for(x);
-            assert!((1.0..2.0).contains(&y), "{x}: {y}");
-        }
-        for x in [0.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(power_of_two_for(x), 1.0);
-        }
-    }
 
     #[test]
     fn rows_of_a_target_are_cut_equally() {

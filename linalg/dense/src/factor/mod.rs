@@ -90,7 +90,8 @@ pub(crate) fn panel<T: TileScalar>(policy: &SharedPolicy) -> Result<PanelPrecisi
 /// Results depend on the matrix, its tiles and the policy's answers, and on nothing else.
 ///
 /// # Errors
-/// [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at submission, [`Error::Panel`], [`Error::Runtime`]; some tasks have
+/// [`Error::Elements`] for a rule of other tiles, before anything is submitted; [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at
+/// submission, [`Error::Panel`], [`Error::Runtime`]; some tasks have
 /// been submitted then, so fill the matrix again before using it. What goes wrong later comes from
 /// [`Factorisation::wait`].
 pub fn cholesky<T: TileScalar, S: Submit>(
@@ -113,6 +114,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
 ) -> Result<Factorisation, Error> {
     let copies = &submission.copies;
     copies.check_policy(policy)?;
+    product::check_policy::<T>(policy)?;
     let panel = panel::<T>(policy)?;
     let squares = panel.gemm(T::FULL);
     let (nt, grid) = (a.tiles(), a.grid());

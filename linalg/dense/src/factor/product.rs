@@ -291,6 +291,16 @@ pub(super) fn is_of<T: TileScalar>(precision: GemmPrecision) -> bool {
     precision == T::FULL || T::FULL == GemmPrecision::Sp && precision != GemmPrecision::Dp
 }
 
+/// Refuses a policy that names a precision which tiles of `T` do not have, also where there is no product that it would be asked for.
+pub(crate) fn check_policy<T: TileScalar>(policy: &SharedPolicy) -> Result<(), Error> {
+    match policy.precisions() {
+        Some(all) if !all.iter().all(|&precision| is_of::<T>(precision)) => {
+            Err(Error::Elements { policy: policy.describe(), have: T::FORMAT })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses precisions that tiles of `T` do not have.
 pub(super) fn check<T: TileScalar>(precision: GemmPrecision, query: &GemmQuery) -> Result<(), Error> {
     if is_of::<T>(precision) {

@@ -10,5 +10,6 @@ mod fuse_updates;
 mod gmres;
 mod gpu;
 mod owners;
+mod scales;
 mod script;
 mod solve;

@@ -4,7 +4,8 @@
 //! keep, and the smallest none. [`Adaptation`] says which element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the
 //! thesis does, [`TiledMatrix`] for fast products (and [`auto`] the way that is fastest; a [`StoragePolicy`] chooses formats block by block), and [`error_bound`] says what that costs at most.
 //!
-//! After Molina, "Adaptive precision sparse linear algebra" (thesis, 2024), chapters 3 and 4; Graillat, Jézéquel, Mary and Molina, "Adaptive
+//! After Molina, "Mixed precision for High Performance Computing, application to low energy gamma radiation measurements" (thesis, 2024), chapters
+//! 3 and 4; Graillat, Jézéquel, Mary and Molina, "Adaptive
 //! precision sparse matrix-vector product and its application to Krylov solvers", SIAM J. Sci. Comput. (2024).
 
 mod accuracy;

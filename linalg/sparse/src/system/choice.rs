@@ -352,7 +352,7 @@ pub enum ScalingChoice {
     Auto,
     /// Nothing.
     None,
-    /// Rows (thesis, section 3.6): `D^-1 A`; symmetric matrices are not any more.
+    /// Rows (thesis, chapter 3, section 5.2, but by powers of two): `D^-1 A`; symmetric matrices are not any more.
     Rows,
     /// Rows and columns by the same numbers: symmetric matrices stay so.
     Both,

@@ -21,7 +21,7 @@ pub struct Scales {
 }
 
 impl Scales {
-    /// The inverse of each row's largest magnitude (thesis, section 3.6), as a power of two.
+    /// The inverse of each row's largest magnitude (thesis, chapter 3, section 5.2), rounded to a power of two, which the thesis does not do.
     pub fn of_rows(a: &Csr) -> Scales {
         let rows = largest(a).map(|largest| ldexp(1.0, -exponent(largest))).collect();
         Scales { rows, columns: vec![1.0; a.columns()] }
