@@ -6,13 +6,18 @@
 use std::path::{Path, PathBuf};
 
 use super::{ends, wrong};
-use crate::ReadError;
+use crate::{ReadError, foreign};
 
 /// The bytes that an npy file of the array would have, if the path names one in an HDF5 file.
 pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, ReadError>> {
-    let file = path.ancestors().find(|path| ends(path, &["h5", "hdf5"]) && path.is_file())?;
+    let file = path.ancestors().find(|path| is_file(path))?;
     let name = path.strip_prefix(file).ok().filter(|name| !name.as_os_str().is_empty());
     Some(read(path, file, name.map(Path::to_owned)))
+}
+
+/// Whether this is a file in HDF5, by its first bytes; one without any is taken at its name.
+pub(super) fn is_file(path: &Path) -> bool {
+    foreign::begins(path, foreign::HDF5) || ends(path, &["h5", "hdf5"]) && path.is_file()
 }
 
 #[cfg(not(feature = "hdf5"))]
@@ -73,11 +78,17 @@ mod with_library {
         match kind.map_err(|e| e.to_string())? {
             TypeDescriptor::Float(FloatSize::U4) => as_npy::<f32>(set, &sides),
             TypeDescriptor::Float(FloatSize::U8) => as_npy::<f64>(set, &sides),
+            TypeDescriptor::Integer(IntSize::U1) => as_npy::<i8>(set, &sides),
             TypeDescriptor::Integer(IntSize::U2) => as_npy::<i16>(set, &sides),
+            TypeDescriptor::Integer(IntSize::U4) => as_npy::<i32>(set, &sides),
+            TypeDescriptor::Integer(IntSize::U8) => as_npy::<i64>(set, &sides),
             TypeDescriptor::Unsigned(IntSize::U1) => as_npy::<u8>(set, &sides),
+            TypeDescriptor::Unsigned(IntSize::U2) => as_npy::<u16>(set, &sides),
+            TypeDescriptor::Unsigned(IntSize::U4) => as_npy::<u32>(set, &sides),
             TypeDescriptor::Unsigned(IntSize::U8) => as_npy::<u64>(set, &sides),
+            TypeDescriptor::Boolean => as_npy::<bool>(set, &sides),
             other => {
-                Err(format!("elements of type {other}: float32, float64, int16, uint8 and uint64 are known"))
+                Err(format!("elements of type {other}: float32, float64, integers and truth values are read"))
             }
         }
     }
