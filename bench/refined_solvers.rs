@@ -7,8 +7,8 @@
 use std::path::Path;
 
 use zellige_runtime::Runtime;
-use zellige_sparse::krylov::Stop;
 use zellige_sparse::files;
+use zellige_sparse::krylov::Stop;
 use zellige_sparse::system::{Answer, MethodChoice, Options, PreconditionerChoice, ScalingChoice, solve};
 
 type Failure = Box<dyn std::error::Error>;

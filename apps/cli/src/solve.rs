@@ -13,8 +13,8 @@ use zellige_solve::pipeline::results::{
 };
 use zellige_solve::{pipeline, report};
 use zellige_sparse::Csr;
-use zellige_sparse::krylov::{Reason, Stop};
 use zellige_sparse::files::{self, Vectors};
+use zellige_sparse::krylov::{Reason, Stop};
 use zellige_sparse::system::{
     self, Answer, Inner, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System,
 };

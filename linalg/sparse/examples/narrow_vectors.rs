@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zellige_runtime::Runtime;
+use zellige_sparse::files::read_real;
 use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
 use zellige_sparse::krylov::{
     Cg, Error, Packed, ReliableUpdates, Solve, Space, Stabilisation, Stop, Trigger, Updates, solve,
 };
-use zellige_sparse::files::read_real;
 use zellige_sparse::precondition::Ilu;
 use zellige_sparse::{Csr, Stored, adaptive::Adaptation};
 

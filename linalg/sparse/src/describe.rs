@@ -98,8 +98,9 @@ fn magnitudes(a: &Csr) -> Csr {
 
 /// Whether `a_ij` is `a_ji`: that is so where conjugating it is transposing it.
 fn is_complex_symmetric(a: &Csr) -> bool {
-    let conjugate =
-        a.clone().map_elements(|i, j, value| Some(if (i + j as usize).is_multiple_of(2) { value } else { -value }));
+    let conjugate = a
+        .clone()
+        .map_elements(|i, j, value| Some(if (i + j as usize).is_multiple_of(2) { value } else { -value }));
     conjugate.transposed() == *a
 }
 
@@ -144,7 +145,12 @@ mod tests {
         // [4, 3 + 4i; 3 - 4i, 0], and its complex symmetric sister.
         let of = |sign: f64| {
             let place = |i: u32, j: u32, re: f64, im: f64| {
-                [(2 * i, 2 * j, re), (2 * i + 1, 2 * j + 1, re), (2 * i, 2 * j + 1, -im), (2 * i + 1, 2 * j, im)]
+                [
+                    (2 * i, 2 * j, re),
+                    (2 * i + 1, 2 * j + 1, re),
+                    (2 * i, 2 * j + 1, -im),
+                    (2 * i + 1, 2 * j, im),
+                ]
             };
             let diagonal = [(0, 0, 4.0), (1, 1, 4.0)];
             let all = [&diagonal[..], &place(0, 1, 3.0, 4.0), &place(1, 0, 3.0, sign * 4.0)].concat();

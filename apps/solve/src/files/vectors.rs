@@ -77,7 +77,12 @@ mod tests {
             let path = folder.path().join(name);
             for complex in [false, true] {
                 let written = Vectors { columns: vectors[..count].to_vec(), complex };
-                write_vectors_to(&mut File::create(&path).expect("a file"), &path, &written.columns, complex)?;
+                write_vectors_to(
+                    &mut File::create(&path).expect("a file"),
+                    &path,
+                    &written.columns,
+                    complex,
+                )?;
                 let read = read_vectors(&path, None)?;
                 assert_eq!(read.complex, complex, "{name}");
                 assert_eq!(bits(read), bits(written), "{name}");
