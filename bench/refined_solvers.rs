@@ -7,8 +7,8 @@
 use std::path::Path;
 
 use zellige_runtime::Runtime;
+use zellige_sparse::files;
 use zellige_sparse::krylov::Stop;
-use zellige_sparse::market;
 use zellige_sparse::system::{Answer, MethodChoice, Options, PreconditionerChoice, ScalingChoice, solve};
 
 type Failure = Box<dyn std::error::Error>;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Failure> {
     println!("| --- | --- | --- |{}", " --- |".repeat(METHODS.len()));
     for file in files {
         let path = Path::new(&file);
-        let a = market::read(path)?.matrix.without_zeros();
+        let a = files::read_real(path)?.without_zeros();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let b = vec![1.0; a.rows()];
         for copy in COPIES {

@@ -20,7 +20,7 @@ use zellige_bench::{cpu_of_process, median, write_rows, write_vector};
 use zellige_runtime::Runtime;
 use zellige_sparse::generate::{Elasticity, Flow, elasticity, flow};
 use zellige_sparse::system::{Answer, Options, solve};
-use zellige_sparse::{Csr, market};
+use zellige_sparse::{Csr, files};
 
 /// Methods and preconditioners of PETSc: for symmetric matrices, and for others.
 const SYMMETRIC: [[&str; 2]; 4] = [["cg", "icc"], ["cg", "jacobi"], ["cg", "gamg"], ["gmres", "ilu"]];
@@ -85,7 +85,7 @@ impl<'f> System<'f> {
         let a = match matrix {
             "flow" => flow(&Flow::default())?,
             "elasticity" => elasticity(&Elasticity::default())?,
-            file => market::read(Path::new(file))?.matrix.without_zeros(),
+            file => files::read_real(Path::new(file))?.without_zeros(),
         };
         let mut b = vec![1.0; a.rows()];
         if is_product {

@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 pub mod array;
+pub mod foreign;
 pub mod memory;
 pub mod observe;
 mod temporary;

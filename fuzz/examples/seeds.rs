@@ -60,6 +60,13 @@ fn texts() -> Done {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(format!("{head} real general\n2 2 1\n1 2 3\n").as_bytes())?;
     put("market", "gzip", gzip.finish()?)?;
+    put("market", "vector", "%%MatrixMarket vector coordinate real\n3 1\n2 1.5\n")?;
+    let header = format!("{:72}key\n3 1 1 1\nRSA 2 2 2 0\n(3I2) (2I2) (2F5.1)\n", "title");
+    put("market", "boeing", format!("{header} 1 2 3\n 1 2\n  4.0 -1.0\n"))?;
+    let words = [1_211_216i32, 2, 2, 2, 1, 1, 0, 1].map(i32::to_be_bytes).concat();
+    let numbers = [4.0f64, -1.0].map(f64::to_be_bytes).concat();
+    put("market", "petsc", [&words[..], &numbers].concat())?;
+    put("market", "columns", "b,c\n1,2\n3,4e5\n")?;
 
     let fixture = |name: &str| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps");

@@ -1,11 +1,11 @@
-//! Matrix Market: matrices, plain and compressed, and vectors.
+//! Matrices and vectors of every format, plain and compressed.
 #![no_main]
 
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use zellige_fuzz::file;
-use zellige_sparse::market;
+use zellige_sparse::{files, market};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(read) = market::read_from(&mut &*bytes, Path::new("input.mtx")) {
@@ -17,8 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let path = file("input.mtx", bytes);
-    let _ = market::read(&path);
-    let _ = market::read_vectors(&path, None);
-    let _ = market::read_as_real(&path);
-    let _ = market::read_vectors_as_real(&path, None);
+    let _ = files::read(&path);
+    let _ = files::read_vectors(&path, None);
+    let _ = files::read_vectors(&path, Some(3));
 });

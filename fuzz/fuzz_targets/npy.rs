@@ -25,7 +25,6 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = zellige_tor::files::npy::read(&path);
-    for complex in [false, true] {
-        let _ = zellige_solve::files::read_vectors(&path, None, complex);
-    }
+    let _ = zellige_sparse::files::read(&path);
+    let _ = zellige_sparse::files::read_vectors(&path, None);
 });

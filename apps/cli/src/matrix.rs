@@ -6,7 +6,7 @@ use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
 use zellige_sparse::market::{self, Symmetry};
-use zellige_sparse::{Csr, Description, describe};
+use zellige_sparse::{Csr, Description, describe, describe_complex, files};
 
 use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OutputFile, Problem};
 use crate::exit::CommandError;
@@ -26,7 +26,8 @@ pub fn run(verb: &MatrixVerb) -> anyhow::Result<()> {
 }
 
 fn info(args: &MatrixInfo) -> anyhow::Result<()> {
-    let description = describe(&market::read(&args.matrix)?.matrix);
+    let files::Matrix { csr, complex } = files::read(&args.matrix)?;
+    let description = if complex { describe_complex(&csr) } else { describe(&csr) };
     let figures = MatrixResult::from(&description);
     write_json(args.json.as_ref(), &[&figures])?;
     if is_stdout(args.json.as_ref()) {
@@ -37,18 +38,21 @@ fn info(args: &MatrixInfo) -> anyhow::Result<()> {
 
 fn text(d: &Description) -> String {
     let mean = d.nonzeros.0 as f64 / d.shape.0.max(1) as f64;
+    let kind = if d.complex { "complex, " } else { "" };
     let symmetry = match d.symmetric {
+        _ if d.complex && d.hermitian => "Hermitian",
         (_, true) => "symmetric",
         (true, false) => "not symmetric, but its pattern is",
         (false, false) => "not symmetric",
     };
+    let doubled = if d.complex { ", as the real matrix of twice the size" } else { "" };
     let text = format!(
-        "size          {} x {}, {symmetry}\n\
+        "size          {} x {}, {kind}{symmetry}\n\
          nonzeros      {}, {} of them zero; {} to {} a row, {mean:.1} on average\n\
          bandwidth     {}; {} zeros on the diagonal\n\
          magnitudes    {:.3e} to {:.3e}\n\
          row sums      {:.3e} to {:.3e} of magnitudes\n\
-         by rows       {} in fp64\n",
+         by rows       {} in fp64{doubled}\n",
         d.shape.0,
         d.shape.1,
         d.nonzeros.0,
@@ -143,7 +147,7 @@ fn comment(args: &MatrixGenerate) -> String {
 }
 
 fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
-    let read = market::read(&args.matrix)?.matrix;
+    let read = files::read_real(&args.matrix)?;
     let matrix = if args.keep_zeros { read } else { read.without_zeros() };
     write(&args.output, &matrix, "")?;
     let elements = matrix.elements();

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use zellige_app::text::{bytes, digits};
 use zellige_files::observe::Observer;
 use zellige_runtime::Trace;
-use zellige_solve::files::{read_vectors, write_csv, write_vectors_to};
+use zellige_solve::files::{write_csv, write_vectors_to};
 use zellige_solve::pipeline::least_squares::{self, Fitted};
 use zellige_solve::pipeline::results::{
     Attempt, LeastSquaresResult, RankUse, SolveOutput, SolveResult, Solved,
 };
 use zellige_solve::{pipeline, report};
 use zellige_sparse::Csr;
+use zellige_sparse::files::{self, Vectors};
 use zellige_sparse::krylov::{Reason, Stop};
-use zellige_sparse::market::{self, Field};
 use zellige_sparse::system::{
     self, Answer, Inner, MethodChoice, Options, PreconditionerChoice, ScalingChoice, System,
 };
@@ -36,13 +36,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let processes = Processes::find()?;
     // Products have kernels of their own: no library is needed.
     let devices = Devices::open(&args.execution, &Needs::default())?;
-    let file = market::read_as_real(&args.matrix)?;
-    let (a, complex) = (file.matrix, file.field == Field::Complex);
-    if complex {
-        only_for_real(args)?;
-    }
-    let numbers = |real: usize| if complex { real / 2 } else { real };
-    let b = vectors::all(&args.rhs, numbers(a.rows()), complex)?;
+    let Problem { a, b, x0, complex } = problem(args)?;
     if args.damping.is_some() || a.rows() != a.columns() {
         return least_squares(args, &a, &b, complex, &devices, &processes);
     }
@@ -59,8 +53,6 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let mut watch = Watch::new((args.max_steps * b.len() * args.shifts.len().max(1)) as u64);
     let step = move |residual| watch.step(residual);
     let (x, solved) = if args.shifts.is_empty() {
-        let x0 = args.x0.as_ref().map(|path| read_vectors(path, Some(numbers(a.columns())), complex));
-        let x0 = x0.transpose()?;
         pipeline::solve(&system, &b, x0, step)
     } else {
         pipeline::solve_shifted(&system, &b, &args.shifts, step)
@@ -94,12 +86,35 @@ fn rank_uses(session: &Session) -> anyhow::Result<Vec<RankUse>> {
     Ok(if said.len() > 1 { uses.collect() } else { Vec::new() })
 }
 
+/// What is to be solved; where a part is complex, the real system of twice the size.
+struct Problem {
+    a: Csr,
+    b: Vec<Vec<f64>>,
+    x0: Option<Vec<Vec<f64>>>,
+    complex: bool,
+}
+
+fn problem(args: &SolveArgs) -> anyhow::Result<Problem> {
+    let files::Matrix { csr: a, complex } = files::read(&args.matrix)?;
+    let numbers = |real: usize| if complex { real / 2 } else { real };
+    let b = vectors::all(&args.rhs, numbers(a.rows()), complex)?;
+    let x0 = args.x0.as_ref().map(|path| files::read_vectors(path, Some(numbers(a.columns()))));
+    let x0 = x0.transpose()?;
+    let is_real = |vectors: &Vectors| !vectors.complex;
+    if !complex && is_real(&b) && x0.as_ref().is_none_or(is_real) {
+        return Ok(Problem { a, b: b.columns, x0: x0.map(|x0| x0.columns), complex });
+    }
+    only_for_real(args)?;
+    let a = if complex { a } else { a.as_complex()? };
+    Ok(Problem { a, b: b.into_complex(), x0: x0.map(Vectors::into_complex), complex: true })
+}
+
 /// Options that would mean something else for the real system that stands for a complex one.
 fn only_for_real(args: &SolveArgs) -> Result<(), CommandError> {
     let given = [("--nullspace", args.nullspace.is_some()), ("--x-for", args.x_for.is_some())];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
-        Some((option, _)) => Err(CommandError::option(option, "for real matrices only; this one is complex")),
+        Some((option, _)) => Err(CommandError::option(option, "for real systems only; this one is complex")),
     }
 }
 

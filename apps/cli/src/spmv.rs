@@ -6,7 +6,7 @@ use zellige_bench::spmv::results::SpmvResult;
 use zellige_bench::spmv::{Row, Survey, report};
 use zellige_files::observe::Observer;
 use zellige_kernels::packed::Rounding;
-use zellige_sparse::market;
+use zellige_sparse::files;
 
 use crate::args::{Round, SpmvArgs};
 use crate::devices;
@@ -20,7 +20,7 @@ use crate::vectors;
 /// # Errors
 /// A file that is no matrix, options without meaning together, an output that cannot be written.
 pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
-    let matrix = market::read(&args.matrix)?.matrix.without_zeros();
+    let matrix = files::read_real(&args.matrix)?.without_zeros();
     let x = vectors::one("--x-for", &args.x_for, matrix.columns())?;
     let criteria: Vec<&str> = args.criterion.iter().map(String::as_str).collect();
     let sets: Vec<_> = args.sets.iter().map(|set| set.0).collect();

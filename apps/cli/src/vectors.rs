@@ -2,18 +2,18 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_solve::files::read_vectors;
+use zellige_sparse::files::{Vectors, read_vectors};
 
 use crate::args::VectorSource;
 use crate::exit::CommandError;
 
-/// All columns of a source; those that are made have so many elements. Complex ones have real and imaginary parts in turn.
+/// All columns of a source; those that are made have so many elements, complex ones where `complex` says so.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn all(from: &VectorSource, elements: usize, complex: bool) -> anyhow::Result<Vec<Vec<f64>>> {
+pub fn all(from: &VectorSource, elements: usize, complex: bool) -> anyhow::Result<Vectors> {
     let each = if complex { 2 } else { 1 };
-    Ok(match from {
+    let columns = match from {
         VectorSource::Ones => {
             vec![(0..elements).flat_map(|_| [1.0, 0.0].into_iter().take(each)).collect()]
         }
@@ -21,8 +21,9 @@ pub fn all(from: &VectorSource, elements: usize, complex: bool) -> anyhow::Resul
             let mut random = ChaCha8Rng::seed_from_u64(*seed);
             vec![(0..each * elements).map(|_| random.random_range(-1.0..1.0)).collect()]
         }
-        VectorSource::File(path) => read_vectors(path, Some(elements), complex)?,
-    })
+        VectorSource::File(path) => return Ok(read_vectors(path, Some(elements))?),
+    };
+    Ok(Vectors { columns, complex })
 }
 
 /// The one column of an option's source.
@@ -30,7 +31,10 @@ pub fn all(from: &VectorSource, elements: usize, complex: bool) -> anyhow::Resul
 /// # Errors
 /// A file that cannot be read, and [`CommandError::Option`] for one with several columns.
 pub fn one(option: &'static str, from: &VectorSource, elements: usize) -> anyhow::Result<Vec<f64>> {
-    let mut all = all(from, elements, false)?;
+    let Vectors { columns: mut all, complex } = all(from, elements, false)?;
+    if complex {
+        return Err(CommandError::option(option, "complex numbers where real ones are needed").into());
+    }
     match all.pop() {
         Some(vector) if all.is_empty() => Ok(vector),
         _ => Err(CommandError::option(option, "a file with one column is needed").into()),

@@ -4,27 +4,17 @@
 //! of waveforms as LEGEND's LH5 files have it (`table{dt,t0,values}`) the name is that of `values`. A file is known by its first bytes, whatever its name. The
 //! library in C was not made for hostile files: damaged ones may end the process.
 
-use std::fs::File as Opened;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{ends, wrong};
-use crate::ReadError;
+use crate::{ReadError, foreign};
 
 /// What names of such files end in.
 pub(super) const ENDINGS: [&str; 4] = ["h5", "hdf5", "hdf", "lh5"];
 
-/// What such files begin with. Others have it further on, and another order of sides: those of MATLAB.
-const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
-
 /// The HDF5 file that a path names or leads into.
-pub(super) fn file_of(path: &Path) -> Option<&Path> {
-    let file = path.ancestors().find(|path| path.is_file())?;
-    let begins = || {
-        let mut begin = [0; MAGIC.len()];
-        Opened::open(file).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == MAGIC
-    };
-    (ends(file, &ENDINGS) || begins()).then_some(file)
+fn file_of(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| is_file(path))
 }
 
 /// The name of a data set in a file, if a path has one.
@@ -42,6 +32,11 @@ pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, ReadError>> {
 pub fn unit(path: &Path) -> Option<String> {
     let file = file_of(path)?;
     unit_of(path, file, name(path, file))
+}
+
+/// Whether this is a file in HDF5, by its first bytes; one without any is taken at its name.
+pub(super) fn is_file(path: &Path) -> bool {
+    foreign::begins(path, foreign::HDF5) || ends(path, &ENDINGS) && path.is_file()
 }
 
 #[cfg(not(feature = "hdf5"))]
@@ -155,9 +150,16 @@ mod with_library {
             TypeDescriptor::Unsigned(IntSize::U2) => as_npy::<u16>(set, &sides),
             TypeDescriptor::Unsigned(IntSize::U4) => as_npy::<u32>(set, &sides),
             TypeDescriptor::Unsigned(IntSize::U8) => as_npy::<u64>(set, &sides),
+<<<<<<< HEAD
             other => Err(format!(
                 "elements of type {other}: float32, float64 and integers are known, convert them to these"
             )),
+=======
+            TypeDescriptor::Boolean => as_npy::<bool>(set, &sides),
+            other => {
+                Err(format!("elements of type {other}: float32, float64, integers and truth values are read"))
+            }
+>>>>>>> h-readers2
         }
     }
 

@@ -1,4 +1,4 @@
-//! Arrays of numbers in files: NumPy's npy, archives of them (`FILE.npz/NAME`), and HDF5 (`FILE.h5/NAME`).
+//! Arrays of numbers in files: NumPy's npy, archives of them (`FILE.npz/NAME`), HDF5 (`FILE.h5/NAME`), and columns of text.
 //!
 //! Wherever an array is read, its path may name any of these. Values come in C order, whatever the order of the file and its bytes. No header is
 //! trusted with an allocation: a file has to have as many bytes as it promises.
@@ -18,24 +18,29 @@
 pub mod hdf5;
 mod npy;
 pub mod npz;
+pub mod text;
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use half::f16;
 use npyz::{AutoSerialize, DType, Deserialize, NpyFile, Order, Serialize, WriterBuilder};
+use num_complex::Complex;
 
-use crate::{ReadError, WriteError, write_whole};
+use crate::{ReadError, WriteError, foreign, write_whole};
 
 /// A number that arrays hold.
 pub trait Number: AutoSerialize + Serialize + Deserialize + Copy {}
 
 impl<T: AutoSerialize + Serialize + Deserialize + Copy> Number for T {}
 
-/// Whether a path names an array by its ending, by that of the file that it lies in, or by the first bytes of an HDF5 file.
+/// Whether a path names an array: a file by its first bytes or its ending, or an array in such a file.
 pub fn is_array(path: &Path) -> bool {
-    let is_container = |path: &Path| ends(path, &["npz"]) || ends(path, &hdf5::ENDINGS);
-    ends(path, &["npy"]) || path.ancestors().any(is_container) || hdf5::file_of(path).is_some()
+    let is_archive = |path: &Path| npz::is_archive(path) || hdf5::is_file(path);
+    ends(path, &["npy"])
+        || foreign::begins(path, foreign::NPY)
+        || path.ancestors().any(|path| ends(path, &["npz"]) || ends(path, &hdf5::ENDINGS) || is_archive(path))
 }
 
 /// Whether a name has one of these endings.
@@ -87,6 +92,15 @@ impl<T: Read + Seek + Send> Bytes for T {}
 
 type Npy = NpyFile<BufReader<Box<dyn Bytes>>>;
 
+/// Real parts of numbers and, of complex ones, imaginary parts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Numbers {
+    /// Real parts.
+    pub re: Vec<f64>,
+    /// As many imaginary parts; none where the type has none.
+    pub im: Option<Vec<f64>>,
+}
+
 /// An array that is open, its size checked against that of its file.
 pub struct Array {
     path: PathBuf,
@@ -105,6 +119,19 @@ const MOST_HEAD: u64 = 4096;
 /// What is said of a path with this problem.
 fn wrong(path: &Path, offset: Option<u64>, problem: impl Into<String>) -> ReadError {
     ReadError::Content { path: path.to_owned(), offset, problem: problem.into() }
+}
+
+/// What is said of a file that is no array of numbers.
+fn no_array(path: &Path, head: &[u8]) -> ReadError {
+    if let Some(problem) = npy::refused(head) {
+        return wrong(path, None, problem);
+    }
+    match foreign::name(head) {
+        Some((what, command)) => {
+            wrong(path, None, format!("{what}, not an array: convert it with `{command}`"))
+        }
+        None => wrong(path, Some(0), npy::NO_ARRAY),
+    }
 }
 
 fn cannot(path: &Path) -> impl Fn(io::Error) -> ReadError + '_ {
@@ -144,15 +171,23 @@ impl Array {
     fn of_bytes(path: &Path, bytes: Box<dyn Bytes>, size: u64) -> Result<Array, ReadError> {
         let mut file = BufReader::with_capacity(1 << 20, bytes);
         let begin = npy::begin(&mut file, size).map_err(cannot(path))?;
-        let begin = begin.ok_or_else(|| wrong(path, Some(0), npy::NO_ARRAY))?;
-        let npy = NpyFile::new(file)
-            .map_err(|e| wrong(path, Some(10), format!("no header of an npy file: {e}")))?;
+        let head = foreign::head(&mut file).map_err(cannot(path))?;
+        file.rewind().map_err(cannot(path))?;
+        let begin = begin.ok_or_else(|| no_array(path, &head))?;
+        let no_header = |e| match npy::refused(&head) {
+            Some(problem) => wrong(path, None, problem),
+            None => wrong(path, Some(10), format!("no header of an npy file: {e}")),
+        };
+        let npy = NpyFile::new(file).map_err(no_header)?;
         let DType::Plain(kind) = npy.dtype() else {
             let problem = format!("elements of type {}, not numbers of one type", npy.dtype().descr());
             return Err(wrong(path, None, problem));
         };
+        if kind.uses_pickled_array() {
+            return Err(wrong(path, None, npy::unread("O").unwrap_or_default()));
+        }
         let elements = npy.shape().iter().try_fold(1u64, |product, &side| product.checked_mul(side));
-        let width = kind.size_field();
+        let width = kind.num_bytes().map_or(u64::MAX, |width| width as u64);
         let end = elements.and_then(|n| n.checked_mul(width)).and_then(|bytes| bytes.checked_add(begin));
         if end != Some(size) {
             let end = end.map_or_else(|| "nowhere".into(), |end| format!("at byte {end}"));
@@ -174,9 +209,15 @@ impl Array {
     /// [`ReadError::Content`].
     pub fn of(self, known: &[&str], dimensions: usize) -> Result<Array, ReadError> {
         if !known.contains(&&*self.kind) {
+            let is_complex = |kind: &str| kind.starts_with('c');
+            if is_complex(&self.kind) && !known.iter().any(|kind| is_complex(kind)) {
+                let problem = "complex numbers where real ones are needed: save `a.real` where imaginary parts are zero";
+                return Err(wrong(&self.path, None, problem));
+            }
             let known: Vec<String> = known.iter().map(|kind| name(kind)).collect();
-            let problem =
-                format!("elements of type {}: convert them to {}", name(&self.kind), known.join(" or "));
+            let problem = npy::unread(&self.kind).unwrap_or_else(|| {
+                format!("elements of type {}: convert them to {}", name(&self.kind), known.join(" or "))
+            });
             return Err(wrong(&self.path, None, problem));
         }
         if self.sides.len() == dimensions {
@@ -227,6 +268,14 @@ impl Array {
     /// # Errors
     /// [`ReadError::File`]; [`ReadError::Content`] for what cannot be unpacked.
     pub fn values<T: Number>(self) -> Result<Vec<T>, ReadError> {
+        let sides = self.sides.clone();
+        let (order, values) = self.stored()?;
+        let is_by_columns = order == Order::Fortran && sides.len() > 1;
+        Ok(if is_by_columns { by_rows(&values, &sides) } else { values })
+    }
+
+    /// Its values in the order of the file.
+    fn stored<T: Deserialize>(self) -> Result<(Order, Vec<T>), ReadError> {
         let npy = match self.is_packed {
             true => {
                 let member = npz::member(&self.path, u64::MAX)
@@ -236,12 +285,10 @@ impl Array {
             }
             false => self.npy,
         };
-        let is_by_columns = npy.order() == Order::Fortran && self.sides.len() > 1;
-        let values = npy.into_vec().map_err(cannot(&self.path))?;
-        Ok(if is_by_columns { by_rows(&values, &self.sides) } else { values })
+        Ok((npy.order(), npy.into_vec().map_err(cannot(&self.path))?))
     }
 
-    /// Its values as `float64`, in C order: those of `float32` and `float64`, and integers.
+    /// Its values as `float64`, in C order: those of `float16`, `float32` and `float64`, integers, and truth values as 0 and 1.
     ///
     /// # Errors
     /// As [`values`](Array::values); [`ReadError::Content`] for another type.
@@ -251,6 +298,8 @@ impl Array {
         }
         match &*self.kind {
             "f8" => self.values(),
+            "f2" => widened(self, |value: f16| value.into()),
+            "b1" => widened(self, |value: bool| value.into()),
             "i1" => widened(self, |value: i8| value.into()),
             "u1" => widened(self, |value: u8| value.into()),
             "i2" => widened(self, |value: i16| value.into()),
@@ -264,6 +313,72 @@ impl Array {
                 widened(self.of(&["f4", "f8"], dimensions)?, |value: f32| value.into())
             }
         }
+    }
+
+    /// Its values as those of [`reals`](Array::reals), or complex ones.
+    ///
+    /// # Errors
+    /// As [`reals`](Array::reals).
+    pub fn numbers(self) -> Result<Numbers, ReadError> {
+        let split = |values: Vec<Complex<f64>>| Numbers {
+            re: values.iter().map(|z| z.re).collect(),
+            im: Some(values.iter().map(|z| z.im).collect()),
+        };
+        Ok(match &*self.kind {
+            "c8" => split(
+                self.values::<Complex<f32>>()?
+                    .iter()
+                    .map(|z| Complex::new(z.re.into(), z.im.into()))
+                    .collect(),
+            ),
+            kind if kind.starts_with('c') => {
+                let dimensions = self.sides.len();
+                split(self.of(&["c8", "c16"], dimensions)?.values()?)
+            }
+            _ => Numbers { re: self.reals()?, im: None },
+        })
+    }
+
+    /// Its integers, in C order.
+    ///
+    /// # Errors
+    /// As [`values`](Array::values); [`ReadError::Content`] for another type, and for what is beyond `int64`.
+    pub fn integers(self) -> Result<Vec<i64>, ReadError> {
+        fn widened<T: Number + Into<i64>>(array: Array) -> Result<Vec<i64>, ReadError> {
+            Ok(array.values::<T>()?.into_iter().map(Into::into).collect())
+        }
+        let path = self.path.clone();
+        match &*self.kind {
+            "i1" => widened::<i8>(self),
+            "u1" => widened::<u8>(self),
+            "i2" => widened::<i16>(self),
+            "u2" => widened::<u16>(self),
+            "i4" => widened::<i32>(self),
+            "u4" => widened::<u32>(self),
+            "u8" => {
+                let values = self.values::<u64>()?.into_iter().map(i64::try_from);
+                values.collect::<Result<_, _>>().map_err(|_| wrong(&path, None, "an integer beyond int64"))
+            }
+            _ => {
+                let dimensions = self.sides.len();
+                self.of(&["i4", "i8"], dimensions)?.values()
+            }
+        }
+    }
+
+    /// Its text, where it holds one, of letters of ASCII.
+    ///
+    /// # Errors
+    /// As [`values`](Array::values); [`ReadError::Content`] for anything else.
+    pub fn text(self) -> Result<String, ReadError> {
+        let path = self.path.clone();
+        let letters = match (self.sides.is_empty(), self.kind.split_at_checked(1)) {
+            (true, Some(("S", _))) => self.stored::<Vec<u8>>()?.1.concat(),
+            (true, Some(("U", _))) => self.stored::<String>()?.1.concat().into_bytes(),
+            _ => return Err(wrong(&path, None, "one text is needed")),
+        };
+        let letters = String::from_utf8(letters).map_err(|_| wrong(&path, None, "text of other letters"))?;
+        Ok(letters.trim_end_matches('\0').to_owned())
     }
 
     /// Its values of `float32` or `float64` as `float32`, in C order, which have to be numbers.
@@ -354,11 +469,83 @@ mod tests {
             (open().of(&["i2", "f4"], 1).err(), ""),
             (open().finite().err(), "elements of type int16: convert them to float32 or float64"),
             (open().reals().err(), ""),
+            (open().numbers().err(), ""),
+            (open().text().err(), "one text is needed"),
             (open().sized(&["i2"], &[3]).err(), "[2] where [3] belongs"),
         ] {
             let said = error.map_or_else(String::new, |error| error.to_string());
             assert!(said.contains(words) && said.is_empty() == words.is_empty(), "{words}: {said}");
         }
+    }
+
+    #[test]
+    fn every_type_of_numbers_is_read() {
+        fn read<T: Number>(values: &[T]) -> Array {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("a.npy");
+            write(&path, &[values.len()], values.iter().copied()).expect("written");
+            Array::open(&path).expect("an array")
+        }
+        let halves = [f16::from_f32(0.5), f16::from_f32(-65_504.0), f16::from_bits(1)];
+        assert_eq!(read(&halves).reals().expect("values"), [0.5, -65_504.0, 2f64.powi(-24)]);
+        assert_eq!(read(&[true, false]).reals().expect("values"), [1.0, 0.0]);
+        assert_eq!(read(&[3u32]).numbers().expect("values"), Numbers { re: vec![3.0], im: None });
+        let z = [Complex::new(1.0f32, -2.0), Complex::new(0.0, 0.5)];
+        let numbers = Numbers { re: vec![1.0, 0.0], im: Some(vec![-2.0, 0.5]) };
+        assert_eq!(read(&z).numbers().expect("values"), numbers);
+        let real = read(&z).reals().expect_err("complex").to_string();
+        assert!(real.contains("complex numbers where real ones are needed"), "{real}");
+        assert_eq!(read(&[-7i8, 7]).integers().expect("values"), [-7, 7]);
+        assert!(read(&[u64::MAX]).integers().is_err() && read(&[1.0]).integers().is_err());
+    }
+
+    #[test]
+    fn types_that_are_no_numbers_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.npy");
+        let said = |descr: &str, shape: &str, values: &[u8]| {
+            let header = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
+            let length = (header.len() as u16).to_le_bytes();
+            let bytes = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), values].concat();
+            std::fs::write(&path, bytes).expect("written");
+            Array::open(&path)
+        };
+        for (descr, width, says) in [
+            ("'<V2'", 2, "ml_dtypes"),
+            ("'|V2'", 2, "ml_dtypes"),
+            ("'|V1'", 1, "ml_dtypes"),
+            ("'<V1'", 1, "ml_dtypes"),
+            ("'<f1'", 1, "ml_dtypes"),
+            ("'|O'", 5, "scipy.sparse.save_npz"),
+            ("'<U3'", 12, "astype('float64')"),
+            ("'<M8[ns]'", 8, "dates"),
+            ("[('a', '<f8')]", 8, "records"),
+        ] {
+            let opened = said(descr, "(1,)", &vec![0; width]);
+            let error = opened.and_then(Array::reals).expect_err(descr).to_string();
+            assert!(error.contains(says) && error.contains("a.npy"), "{descr}: {error}");
+        }
+        assert_eq!(said("'|S3'", "()", b"csr").and_then(Array::text).expect("text"), "csr");
+        let wide = said("'<U3'", "()", b"c\0\0\0s\0\0\0c\0\0\0").and_then(Array::text);
+        assert_eq!(wide.expect("text"), "csc");
+        std::fs::write(&path, b"MATLAB 5.0 MAT-file, Platform: GLNXA64").expect("written");
+        let error = Array::open(&path).err().expect("another format").to_string();
+        assert!(error.contains("MATLAB file (version 5)") && error.contains("loadmat"), "{error}");
+    }
+
+    #[test]
+    fn archives_are_known_by_their_first_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.dat");
+        npz::Writer::write(&path, |to| to.put("x", &[2], &[1.0, 2.0])).expect("written");
+        assert!(is_array(&path) && is_array(&path.join("x")));
+        assert_eq!(Array::open(&path.join("x")).and_then(Array::reals).expect("values"), [1.0, 2.0]);
+        assert_eq!(npz::names(&path).expect("an archive"), ["x"]);
+        let mut other = zip::ZipWriter::new(File::create(&path).expect("a file"));
+        other.start_file("a.mtx", zip::write::SimpleFileOptions::default()).expect("an entry");
+        other.finish().expect("written");
+        let error = Array::open(&path).err().expect("no array in it").to_string();
+        assert!(error.contains("without an array") && error.contains("unzip a.dat"), "{error}");
     }
 
     #[test]

@@ -34,6 +34,37 @@ pub(super) fn begin(reader: &mut (impl Read + Seek), size: u64) -> io::Result<Op
     Ok((is_flat(text) && numbers_fit(text)).then_some(fixed + length))
 }
 
+/// What is wrong with a header of npy that [`begin`] or the reader refuses, where it says so.
+pub(super) fn refused(head: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(head.strip_prefix(b"\x93NUMPY")?);
+    let descr = text.split_once("'descr':")?.1.trim_start();
+    if descr.starts_with('[') {
+        return Some("an array of records, not of numbers of one type: save one field, `a['NAME']`".into());
+    }
+    let kind = descr.strip_prefix('\'')?.split_once('\'')?.0;
+    unread(kind.trim_start_matches(['<', '>', '|', '=']))
+}
+
+/// Why elements of this type are no numbers, and what to save instead; none for numbers.
+pub(super) fn unread(kind: &str) -> Option<String> {
+    let (letter, width) = kind.split_at_checked(1)?;
+    Some(match (letter, width) {
+        ("V", "1" | "2") | ("f", "1") => format!(
+            "elements of type {kind}, of which nobody can tell what they were: NumPy saves bfloat16, float8 and int4 of ml_dtypes so; \
+             save `a.astype('float32')`"
+        ),
+        ("V", _) => {
+            format!("elements of type {kind}, plain bytes: save `a.view('float32')` or what they are")
+        }
+        ("O", _) => "a Python object, not an array of numbers: save a sparse matrix with \
+                     scipy.sparse.save_npz(FILE, A), a list of lists as numpy.asarray(a, dtype=float)"
+            .into(),
+        ("U" | "S", _) => "text, not numbers: save `a.astype('float64')`".into(),
+        ("M" | "m", _) => "dates or times, not numbers: save `a.astype('int64')`".into(),
+        _ => return None,
+    })
+}
+
 /// Whether a header has no more brackets than an array of numbers needs.
 fn is_flat(header: &[u8]) -> bool {
     let count = |bracket: u8| header.iter().filter(|&&byte| byte == bracket).count();

@@ -11,7 +11,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::{Number, cannot, ends, wrong};
-use crate::{ReadError, WriteError, write_whole};
+use crate::{ReadError, WriteError, foreign, write_whole};
 
 /// What deflating makes of a byte at most.
 const MOST_RATIO: u64 = 1032;
@@ -26,7 +26,6 @@ pub(super) struct Member {
 
 /// The first `most` bytes of the array that a path names, if it names one in an archive.
 pub(super) fn member(path: &Path, most: u64) -> Option<Result<Member, ReadError>> {
-    let is_archive = |path: &Path| ends(path, &["npz"]) && path.is_file();
     match path.parent() {
         _ if is_archive(path) => Some(read(path, path, None, most)),
         Some(archive) if is_archive(archive) => Some(read(path, archive, path.file_name()?.to_str(), most)),
@@ -34,14 +33,49 @@ pub(super) fn member(path: &Path, most: u64) -> Option<Result<Member, ReadError>
     }
 }
 
+/// Whether a file is an archive, by its first bytes; one without any is taken at its name.
+pub(super) fn is_archive(path: &Path) -> bool {
+    foreign::begins(path, foreign::ZIP) || ends(path, &["npz"]) && path.is_file()
+}
+
+/// The names of the arrays of an archive.
+///
+/// # Errors
+/// [`ReadError::File`] where it cannot be read, [`ReadError::Content`] where it is no archive of arrays.
+pub fn names(archive: &Path) -> Result<Vec<String>, ReadError> {
+    names_in(archive, &opened(archive, archive)?)
+}
+
+fn opened(path: &Path, archive: &Path) -> Result<ZipArchive<BufReader<File>>, ReadError> {
+    let file = File::open(archive).map_err(cannot(path))?;
+    let no_archive = |e: zip::result::ZipError| wrong(path, Some(0), format!("no npz file: {e}"));
+    ZipArchive::new(BufReader::new(file)).map_err(no_archive)
+}
+
+fn names_in(path: &Path, zip: &ZipArchive<BufReader<File>>) -> Result<Vec<String>, ReadError> {
+    let all = || zip.file_names().flatten();
+    let names: Vec<String> = all().filter_map(|name| name.strip_suffix(".npy").map(str::to_owned)).collect();
+    if names.is_empty() && all().next().is_some() {
+        let some: Vec<_> = all().take(3).collect();
+        let problem = format!(
+            "a zip archive without an array of NumPy in it ({}): unpack it with `unzip {}`",
+            some.join(", "),
+            archive_name(path)
+        );
+        return Err(wrong(path, None, problem));
+    }
+    Ok(names)
+}
+
+fn archive_name(path: &Path) -> std::path::Display<'_> {
+    path.file_name().map_or(path, Path::new).display()
+}
+
 fn read(path: &Path, archive: &Path, name: Option<&str>, most: u64) -> Result<Member, ReadError> {
     let wrong = |offset, problem: String| wrong(path, offset, problem);
-    let file = File::open(archive).map_err(cannot(path))?;
-    let size = file.metadata().map_err(cannot(path))?.len();
-    let no_archive = |e: zip::result::ZipError| wrong(Some(0), format!("no npz file: {e}"));
-    let mut zip = ZipArchive::new(BufReader::new(file)).map_err(no_archive)?;
-    let names =
-        zip.file_names().flatten().map(|name| name.trim_end_matches(".npy").to_owned()).collect::<Vec<_>>();
+    let mut zip = opened(path, archive)?;
+    let size = archive.metadata().map_err(cannot(path))?.len();
+    let names = names_in(path, &zip)?;
     let name = match (name, &names[..]) {
         (Some(name), _) => name.to_owned(),
         (None, [name]) => name.clone(),

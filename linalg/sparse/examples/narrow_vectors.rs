@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zellige_runtime::Runtime;
+use zellige_sparse::files::read_real;
 use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
 use zellige_sparse::krylov::{
     Cg, Error, Packed, ReliableUpdates, Solve, Space, Stabilisation, Stop, Trigger, Updates, solve,
 };
-use zellige_sparse::market::read;
 use zellige_sparse::precondition::Ilu;
 use zellige_sparse::{Csr, Stored, adaptive::Adaptation};
 
 fn main() -> Result<(), Error> {
     let a = match std::env::args().nth(1) {
         Some(option) if option == "--buffers" => return buffers(),
-        Some(path) => read(Path::new(&path))?.matrix,
+        Some(path) => read_real(Path::new(&path))?,
         None => elasticity(&Elasticity { elements: Elements([12; 3]), ..Elasticity::default() })?,
     };
     let (rt, space) = (Runtime::new()?, Space::new(a.rows(), a.bytes()));

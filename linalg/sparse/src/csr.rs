@@ -172,6 +172,27 @@ impl Csr {
         gather.finish(self.rows()).expect("what was a matrix is one")
     }
 
+    /// The real matrix of twice the size that stands for this one as a complex matrix (see [`market`](crate::market)).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where it is too large.
+    pub fn as_complex(&self) -> Result<Csr, Error> {
+        check_size(2 * self.rows(), 2 * self.columns)?;
+        let mut gather = Gather::new(2 * self.rows());
+        let each = |element: &mut dyn FnMut(u32, u32, f64)| {
+            for (i, (column, value)) in self.iter().enumerate() {
+                for part in 0..2 {
+                    let of_row = column.iter().zip(value);
+                    of_row.for_each(|(&j, &value)| element(2 * i as u32 + part, 2 * j + part, value));
+                }
+            }
+        };
+        each(&mut |i, _, _| gather.count(i));
+        gather.allocate();
+        each(&mut |i, j, value| gather.put(i, j, value));
+        gather.finish(2 * self.columns)
+    }
+
     /// True if every `a_ij` is `a_ji`, to the bit.
     pub fn is_symmetric(&self) -> bool {
         if self.rows() != self.columns {

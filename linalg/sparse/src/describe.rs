@@ -13,8 +13,12 @@ pub struct Description {
     pub row_nonzeros: (usize, usize),
     /// The largest distance of an element from the diagonal.
     pub bandwidth: usize,
+    /// Whether elements are complex.
+    pub complex: bool,
     /// Whether every `a_ij` has an `a_ji`, and whether they are equal.
     pub symmetric: (bool, bool),
+    /// Whether every `a_ij` is the complex conjugate of `a_ji`; for a real matrix, whether it is symmetric.
+    pub hermitian: bool,
     /// Rows whose diagonal element is zero or not stored; those of a matrix that is not square are not counted.
     pub zero_diagonals: usize,
     /// The smallest and the largest magnitude that is not zero; zeros where there is none.
@@ -44,13 +48,60 @@ pub fn describe(a: &Csr) -> Description {
         nonzeros: (a.elements(), values().filter(|&value| value == 0.0).count()),
         row_nonzeros: (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0)),
         bandwidth: a.iter().enumerate().map(distance).max().unwrap_or(0),
+        complex: false,
         symmetric: symmetry(a),
+        hermitian: a.is_symmetric(),
         zero_diagonals: if is_square { (0..a.rows()).filter(|&i| a.get(i, i) == 0.0).count() } else { 0 },
         magnitudes: (least(&mut nonzero()), nonzero().fold(0.0, f64::max)),
         decades: decades(nonzero()),
         norm_inf: (a.norm_inf(), least(&mut sums())),
         bytes: a.bytes(),
     }
+}
+
+/// Describes the complex matrix that a real one of twice the size stands for (see [`market`](crate::market)); bytes are those of the real one.
+///
+/// # Panics
+/// For a matrix with an odd number of rows or columns.
+pub fn describe_complex(a: &Csr) -> Description {
+    assert!(a.rows().is_multiple_of(2) && a.columns().is_multiple_of(2), "blocks of two rows and columns");
+    let (magnitudes, symmetric) = (magnitudes(a), is_complex_symmetric(a));
+    let d = describe(&magnitudes);
+    let is_symmetric = d.symmetric.0 && symmetric;
+    Description {
+        complex: true,
+        symmetric: (d.symmetric.0, is_symmetric),
+        hermitian: a.is_symmetric(),
+        bytes: a.bytes(),
+        ..d
+    }
+}
+
+/// The magnitude of each element of the complex matrix.
+fn magnitudes(a: &Csr) -> Csr {
+    let (mut starts, mut column, mut value) = (vec![0], Vec::new(), Vec::new());
+    for (row, values) in a.iter().step_by(2) {
+        let begin = column.len();
+        for (&j, &part) in row.iter().zip(values) {
+            if column.len() > begin && column.last() == Some(&(j / 2)) {
+                let last = value.len() - 1;
+                value[last] = f64::hypot(value[last], part);
+            } else {
+                column.push(j / 2);
+                value.push(part.abs());
+            }
+        }
+        starts.push(column.len());
+    }
+    Csr::new(a.columns() / 2, starts, column, value).expect("what was a matrix is one")
+}
+
+/// Whether `a_ij` is `a_ji`: that is so where conjugating it is transposing it.
+fn is_complex_symmetric(a: &Csr) -> bool {
+    let conjugate = a
+        .clone()
+        .map_elements(|i, j, value| Some(if (i + j as usize).is_multiple_of(2) { value } else { -value }));
+    conjugate.transposed() == *a
 }
 
 fn symmetry(a: &Csr) -> (bool, bool) {
@@ -85,7 +136,31 @@ mod tests {
         assert_eq!((d.symmetric, d.zero_diagonals), ((true, false), 2));
         assert_eq!((d.magnitudes, d.norm_inf), ((0.05, 2.0), (2.05, 0.0)));
         assert_eq!(d.decades, [(-2, 2), (-1, 0), (0, 1)]);
+        assert!(!d.complex && !d.hermitian);
         let empty = describe(&Csr::from_triplets(0, 2, &[]).unwrap());
         assert_eq!((empty.magnitudes, empty.decades.len(), empty.symmetric), ((0.0, 0.0), 0, (false, false)));
+    }
+    #[test]
+    fn complex_matrices_are_described_as_such() {
+        // [4, 3 + 4i; 3 - 4i, 0], and its complex symmetric sister.
+        let of = |sign: f64| {
+            let place = |i: u32, j: u32, re: f64, im: f64| {
+                [
+                    (2 * i, 2 * j, re),
+                    (2 * i + 1, 2 * j + 1, re),
+                    (2 * i, 2 * j + 1, -im),
+                    (2 * i + 1, 2 * j, im),
+                ]
+            };
+            let diagonal = [(0, 0, 4.0), (1, 1, 4.0)];
+            let all = [&diagonal[..], &place(0, 1, 3.0, 4.0), &place(1, 0, 3.0, sign * 4.0)].concat();
+            describe_complex(&Csr::from_triplets(4, 4, &all).unwrap())
+        };
+        let (hermitian, symmetric) = (of(-1.0), of(1.0));
+        assert_eq!((hermitian.symmetric, hermitian.hermitian), ((true, false), true));
+        assert_eq!((symmetric.symmetric, symmetric.hermitian), ((true, true), false));
+        assert_eq!((hermitian.shape, hermitian.nonzeros, hermitian.zero_diagonals), ((2, 2), (3, 0), 1));
+        assert_eq!((hermitian.magnitudes, hermitian.norm_inf), ((4.0, 5.0), (9.0, 5.0)));
+        assert!(hermitian.complex && hermitian.bandwidth == 1);
     }
 }

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`csr`] | matrices by rows, in `f64` |
+//! | [`files`] | matrices and vectors in files of any format that is read |
 //! | [`market`] | Matrix Market files |
 //! | [`generate`] | matrices of flow, elasticity, consolidation, transport and Stokes problems |
 //! | [`adaptive`] | which element is stored in which format, the layout of the thesis, error bounds |
@@ -56,6 +57,7 @@ mod describe;
 #[cfg(test)]
 mod direct;
 pub mod exact;
+pub mod files;
 pub mod generate;
 pub mod market;
 pub mod matching;
@@ -66,7 +68,7 @@ mod stored;
 pub mod system;
 
 pub use csr::Csr;
-pub use describe::{Description, describe};
+pub use describe::{Description, describe, describe_complex};
 pub use stored::{Stored, best_edge};
 pub use zellige_krylov as krylov;
 pub use zellige_krylov::Error;

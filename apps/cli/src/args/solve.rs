@@ -20,7 +20,8 @@ Preconditioners (--precond)
 With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
 A matrix that is not square, or --damping, is a least-squares problem: LSMR (Fong and Saunders 2011), without preconditioner or copies. It ends where the
 residual is --tol of |b| + |A| |x|, or where A^T r is --tol of |A| |r|.
-A complex matrix is solved as the real one of twice the size, with 2 x 2 blocks for its elements; b and x are complex then.
+A complex matrix is solved as the real one of twice the size, with 2 x 2 blocks for its elements; b and x are complex then. So is a real
+matrix with a complex right-hand side or initial guess.
 
 The method may multiply with a copy (--operator) whose nonzeros are stored as accurately as their magnitude requires: a set of formats, what magnitudes are
 compared with (nw: the matrix, cw: their row, cw-exact: their row times the vector --x-for) and the accuracy of products. Residuals are always those of the matrix in the file.
@@ -53,13 +54,17 @@ Examples
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{DEVICES}"))]
 pub struct SolveArgs {
-    /// Matrix Market file, compressed or not.
-    #[arg(value_name = "A.mtx[.gz]")]
+    /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
+    ///
+    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense npy, FILE.npz/NAME and
+    /// FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and Rutherford-Boeing. Text and PETSc's may be compressed with
+    /// gzip.
+    #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// Right-hand side: a file, ones, or random:SEED.
     ///
-    /// Matrix Market or .npy; each column is solved for. random: uniform in [-1, 1), of a complex matrix both
-    /// parts.
+    /// Matrix Market, .npy, FILE.npz/NAME, a Vec of PETSc, or numbers in columns as text (csv); each column is
+    /// solved for. random: uniform in [-1, 1), of a complex matrix both parts.
     #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub rhs: VectorSource,
     /// Initial guess, a file with as many columns [default: zeros].

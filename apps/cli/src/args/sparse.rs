@@ -43,15 +43,19 @@ pub enum MatrixVerb {
     /// Make a matrix of a finite volume or finite element problem, of any size.
     #[command(after_long_help = GENERATE_EXAMPLES)]
     Generate(MatrixGenerate),
-    /// Read a Matrix Market file and write it again: sorted, duplicates added, one half where it is symmetric.
+    /// Read a matrix and write it as a Matrix Market file: sorted, duplicates added, one half where it is symmetric.
     Convert(MatrixConvert),
 }
 
 /// `matrix info`.
 #[derive(Debug, Args)]
 pub struct MatrixInfo {
-    /// Matrix Market file, compressed or not.
-    #[arg(value_name = "A.mtx[.gz]")]
+    /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
+    ///
+    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense npy, FILE.npz/NAME and
+    /// FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and Rutherford-Boeing. Text and PETSc's may be compressed with
+    /// gzip.
+    #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// Write the results as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
@@ -83,8 +87,12 @@ pub struct MatrixGenerate {
 /// `matrix convert`.
 #[derive(Debug, Args)]
 pub struct MatrixConvert {
-    /// Matrix Market file, compressed or not.
-    #[arg(value_name = "A.mtx[.gz]")]
+    /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
+    ///
+    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense npy, FILE.npz/NAME and
+    /// FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and Rutherford-Boeing. Text and PETSc's may be compressed with
+    /// gzip.
+    #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// The file to write; compressed if its name ends in .gz.
     #[arg(value_name = "B.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
@@ -130,8 +138,8 @@ fn decades(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 #[command(after_long_help = SPMV_EXAMPLES)]
 pub struct SpmvArgs {
-    /// Matrix Market file, compressed or not; explicit zeros are dropped.
-    #[arg(value_name = "A.mtx[.gz]")]
+    /// File of a matrix, in any format of docs/reference/files.md; explicit zeros are dropped.
+    #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// Format sets: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, the fastest.
     ///

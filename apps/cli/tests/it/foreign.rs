@@ -114,3 +114,42 @@ assert np.abs(npz["signals"] - wanted).max() < 1e-5
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("ROOT file"), "{}", refused.stderr);
 }
+
+/// Sparse matrices as SciPy saves them: every format, type of index and type of number.
+#[test]
+fn scipy_saves_matrices_that_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let has = python(
+        here,
+        "scipy",
+        r#"
+import numpy as np, scipy.sparse as sp
+rng = np.random.default_rng(3)
+kinds = [np.float32, np.float64, np.int8, np.int64, np.uint16, np.bool_]
+for k, (form, index) in enumerate((f, i) for f in ["csr", "csc", "coo", "bsr", "dia"] for i in [np.int32, np.int64]):
+    dense = (rng.integers(0, 5, (6, 4)) * (rng.random((6, 4)) < 0.5)).astype(kinds[k % len(kinds)])
+    made = (sp.coo_array if hasattr(sp, "coo_array") and k % 3 else sp.coo_matrix)(dense)
+    a = made.tobsr(blocksize=(3, 2)) if form == "bsr" else made.asformat(form)
+    for name in ["indices", "indptr", "offsets", "row", "col"]:
+        if hasattr(a, name):
+            setattr(a, name, getattr(a, name).astype(index))
+    sp.save_npz(f"{k}.npz", a, compressed=k % 2 == 0)
+    rows = [f"{i + 1} {j + 1} {dense[i, j]:.0f}" for i, j in np.argwhere(dense).tolist()]
+    open(f"{k}.txt", "w").write("\n".join([f"6 4 {len(rows)}"] + rows) + "\n")
+    np.save("dense.npy", np.asfortranarray(dense))
+"#,
+        &[],
+    );
+    if !has {
+        return;
+    }
+    std::fs::rename(here.join("dense.npy"), here.join("10.npz")).unwrap();
+    std::fs::copy(here.join("9.txt"), here.join("10.txt")).unwrap();
+    for k in 0..11 {
+        ok(here, &["matrix", "convert", &format!("{k}.npz"), "b.mtx"]);
+        let written = std::fs::read_to_string(here.join("b.mtx")).unwrap();
+        let body = written.split_once('\n').unwrap().1.replace("e0\n", "\n");
+        assert_eq!(body, std::fs::read_to_string(here.join(format!("{k}.txt"))).unwrap(), "{k}");
+    }
+}

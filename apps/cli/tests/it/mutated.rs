@@ -126,6 +126,20 @@ fn broken_files_are_answered_or_refused() {
     }
     copy("tor/tests/fixtures/small-sys.txt", "sys-params.txt");
     copy("tor/tests/fixtures/small-atm.txt", "atm-params.txt");
+    let title = format!("{:72}key\n             3             1             1             1\n", "title");
+    let sizes = "RSA                        2             2             2             0\n(3I2)           (2I2)           (2F5.1)\n";
+    fs::write(here.join("a.rb"), format!("{title}{sizes} 1 2 3\n 1 2\n  4.0 -1.0\n")).unwrap();
+    let words = [1_211_216i32, 2, 2, 2, 1, 1, 0, 1].map(i32::to_be_bytes).concat();
+    let vector = [1_211_214i32, 2].map(i32::to_be_bytes).concat();
+    let numbers = [4.0f64, -1.0].map(f64::to_be_bytes).concat();
+    fs::write(here.join("a.petsc"), [&words[..], &numbers, &vector, &numbers].concat()).unwrap();
+    zellige_files::array::write(&here.join("a.npy"), &[3, 3], [2.0, 0.0, 1.0, 0.0, 2.0, 0.0, 1.0, 0.0, 2.0])
+        .unwrap();
+    zellige_files::array::npz::Writer::write(&here.join("a.npz"), |to| {
+        to.put("a", &[2, 2], &[1.0, 0.0, 0.0, 2.0])
+    })
+    .unwrap();
+    fs::write(here.join("b.csv"), "b,c\n1,2\n3,4\n").unwrap();
     fs::write(here.join("array"), "0 0 0 0 0 0 0 100\n").unwrap();
     let hit = r#"{"event": 1, "timestamp": 5, "index": 0, "fom": 0, "position": [2, 1, 20], "energy": 250}"#;
     fs::write(here.join("hits.json"), format!("{{\"results\": [{{\"events\": [{hit}]}}]}}")).unwrap();
@@ -168,6 +182,11 @@ fn broken_files_are_answered_or_refused() {
         ("a.mtx", "solve a.mtx --max-steps 20"),
         ("a.mtx.gz", "matrix info a.mtx.gz"),
         ("b.npy", "solve a.mtx -b b.npy --max-steps 20"),
+        ("a.rb", "matrix info a.rb"),
+        ("a.petsc", "solve a.petsc -b a.petsc --max-steps 20"),
+        ("a.npy", "solve a.npy --max-steps 20"),
+        ("a.npz", "matrix info a.npz"),
+        ("b.csv", "solve a.npz -b b.csv --max-steps 20"),
         ("small.toml", "tor info small.toml"),
         ("sys-params.txt", "tor info sys-params.txt --atm atm-params.txt"),
         ("atm-params.txt", "tor info sys-params.txt --atm atm-params.txt"),

@@ -155,7 +155,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
             "short.npy: columns of 3 numbers where the matrix needs 512",
         ),
         (&["solve", "a.mtx", "-b", "b.txt"], 2, "numpy.save"),
-        (&["solve", "a.npz"], 2, "scipy.io.mmwrite"),
+        (&["solve", "a.npz"], 2, "no npz file"),
         (&["solve", "a.mtx", "--method", "lu"], 2, "it is a preconditioner"),
         (
             &["solve", "indefinite.mtx", "-b", "random:2", "--method", "cg", "--precond", "none"],
@@ -324,11 +324,54 @@ fn complex_systems_have_complex_answers() {
     for option in [&["--nullspace", "constant"], &["--x-for", "ones"]] {
         let ran = run(here, &[&["solve", "a.mtx"], &option[..]].concat());
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-        assert!(ran.stderr.contains("real matrices only"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("real systems only"), "{}", ran.stderr);
     }
-    for words in [&["matrix", "info", "a.mtx"][..], &["spmv", "a.mtx"]] {
+    let described = crate::common::result(&ok(here, &["matrix", "info", "h.mtx", "--json", "-"]));
+    assert_eq!((&described["complex"], &described["hermitian"]), (&true.into(), &true.into()));
+    assert_eq!((&described["rows"], &described["symmetric"]), (&5.into(), &false.into()));
+    assert!(ok(here, &["matrix", "info", "h.mtx"]).contains("5 x 5, complex, Hermitian"));
+    for words in [&["matrix", "convert", "a.mtx", "c.mtx"][..], &["spmv", "a.mtx"]] {
         let ran = run(here, words);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         assert!(ran.stderr.contains("complex matrix"), "{}", ran.stderr);
     }
+}
+
+/// NumPy solves it: a complex right-hand side, or initial guess, with a real matrix.
+#[test]
+fn a_complex_right_hand_side_of_a_real_matrix_has_a_complex_answer() {
+    let folder = folder(2);
+    let here = folder.path();
+    let head = "%%MatrixMarket matrix";
+    std::fs::write(
+        here.join("a.mtx"),
+        format!("{head} coordinate real general\n2 2 3\n1 1 2\n1 2 1\n2 2 4\n"),
+    )
+    .unwrap();
+    // b = (1 + 2i, -4i): x = ((1 + 3i) / 2, -i).
+    std::fs::write(here.join("b.txt"), "(1+2j)\n-4j\n").unwrap();
+    let words = ["solve", "a.mtx", "-b", "b.txt", "-o", "x.mtx", "--tol", "1e-14", "--json", "-"];
+    let found = crate::common::result(&ok(here, &words));
+    assert_eq!((&found["complex"], &found["rows"]), (&true.into(), &4.into()));
+    let x = pairs(&here.join("x.mtx"));
+    for (x, wanted) in x.iter().zip([(0.5, 1.5), (0.0, -1.0)]) {
+        assert!((x.0 - wanted.0).hypot(x.1 - wanted.1) < 1e-13, "{x:?} {wanted:?}");
+    }
+    let again = ["solve", "a.mtx", "-b", "b.txt", "--x0", "x.mtx", "--tol", "1e-13", "--json", "-"];
+    assert_eq!(crate::common::result(&ok(here, &again))["iterations"], 0);
+    // A real right-hand side, with a guess that is complex.
+    std::fs::write(here.join("c.csv"), "b\n1\n2\n").unwrap();
+    ok(here, &["solve", "a.mtx", "-b", "c.csv", "--x0", "x.mtx", "-o", "y.npy"]);
+    assert!(std::fs::read(here.join("y.npy")).unwrap().windows(3).any(|part| part == b"c16"));
+    let ran = run(here, &["spmv", "a.mtx", "--x-for", "b.txt"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("real ones are needed"), "{ran:#?}");
+    // The same matrix as a dense array: its zero is no nonzero.
+    zellige_files::array::write(&here.join("a.bin"), &[2, 2], [2.0f32, 1.0, 0.0, 4.0]).unwrap();
+    let described = crate::common::result(&ok(here, &["matrix", "info", "a.bin", "--json", "-"]));
+    assert_eq!((&described["nonzeros"], &described["zeros"]), (&3.into(), &0.into()));
+    ok(here, &["matrix", "convert", "a.bin", "c.mtx"]);
+    assert_eq!(
+        std::fs::read_to_string(here.join("c.mtx")).unwrap(),
+        format!("{head} coordinate real general\n2 2 3\n1 1 2e0\n1 2 1e0\n2 2 4e0\n")
+    );
 }

@@ -1,4 +1,4 @@
-//! Vectors in files, residuals as CSV.
+//! Vectors that are written, residuals as CSV.
 
 mod vectors;
 
@@ -8,7 +8,7 @@ use zellige_sparse::krylov::History;
 
 use crate::pipeline::results::Solved;
 
-pub use vectors::{read_vectors, write_vectors_to};
+pub use vectors::write_vectors_to;
 
 /// Writes a line for each step; for several right-hand sides with their number.
 ///

@@ -60,7 +60,7 @@ pub struct SolveResult {
     pub iterations: usize,
     /// How often the method was started from a true residual.
     pub runs: usize,
-    /// Whether the file has a complex matrix, which is solved as the real one of twice the size.
+    /// Whether the matrix or a vector is complex; the system is solved as the real one of twice the size.
     pub complex: bool,
     /// Rows of the (real) matrix.
     pub rows: usize,
@@ -110,7 +110,7 @@ pub struct LeastSquaresResult {
     pub reason: &'static str,
     /// `lsmr`.
     pub method: &'static str,
-    /// Whether the file has a complex matrix, which is solved as the real one of twice the size.
+    /// Whether the matrix or a vector is complex; the system is solved as the real one of twice the size.
     pub complex: bool,
     /// Rows of the (real) matrix.
     pub rows: usize,
@@ -327,10 +327,14 @@ pub struct MatrixResult {
     pub row_nonzeros: [usize; 2],
     /// Largest distance of an element from the diagonal.
     pub bandwidth: usize,
+    /// Whether elements are complex.
+    pub complex: bool,
     /// Whether the pattern is symmetric.
     pub symmetric_pattern: bool,
     /// Whether the values are, too.
     pub symmetric: bool,
+    /// Whether elements are the complex conjugates of those across the diagonal; of a real matrix the same as symmetric.
+    pub hermitian: bool,
     /// Zeros on the diagonal.
     pub zero_diagonals: usize,
     /// Least and largest magnitude.
@@ -341,7 +345,7 @@ pub struct MatrixResult {
     pub norm_inf: f64,
     /// Least sum of magnitudes of a row.
     pub least_row_sum: f64,
-    /// By rows in fp64.
+    /// By rows in fp64; of a complex matrix, as the real one of twice the size.
     pub bytes: u64,
 }
 
@@ -354,8 +358,10 @@ impl From<&Description> for MatrixResult {
             zeros: d.nonzeros.1,
             row_nonzeros: d.row_nonzeros.into(),
             bandwidth: d.bandwidth,
+            complex: d.complex,
             symmetric_pattern: d.symmetric.0,
             symmetric: d.symmetric.1,
+            hermitian: d.hermitian,
             zero_diagonals: d.zero_diagonals,
             magnitudes: d.magnitudes.into(),
             decades: d.decades.clone(),

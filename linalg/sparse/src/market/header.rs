@@ -16,6 +16,8 @@ pub enum Field {
     Real,
     /// Whole numbers.
     Integer,
+    /// Whole numbers that are not negative.
+    Unsigned,
     /// Nothing is said: each is 1.
     Pattern,
     /// Real and imaginary parts.
@@ -37,7 +39,7 @@ pub enum Symmetry {
 
 impl Symmetry {
     /// Real and imaginary part of `a_ji`, given those of `a_ij`; nothing where files leave out nothing.
-    pub(super) fn mirrored(self, re: f64, im: f64) -> Option<(f64, f64)> {
+    pub(crate) fn mirrored(self, re: f64, im: f64) -> Option<(f64, f64)> {
         match self {
             Symmetry::General => None,
             Symmetry::Symmetric => Some((re, im)),
@@ -47,7 +49,7 @@ impl Symmetry {
     }
 
     /// Why an element cannot be on the diagonal.
-    pub(super) fn off_diagonal(self, re: f64, im: f64) -> Option<&'static str> {
+    pub(crate) fn off_diagonal(self, re: f64, im: f64) -> Option<&'static str> {
         match self {
             Symmetry::Skew if re != 0.0 || im != 0.0 => {
                 Some("an element of a skew-symmetric matrix, whose diagonal is zero")
@@ -70,16 +72,28 @@ impl Symmetry {
     }
 }
 
+/// A first line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Header {
+    /// Whether it is of one column, which nothing numbers.
+    pub(super) is_vector: bool,
+    pub(super) format: Format,
+    pub(super) field: Field,
+    pub(super) symmetry: Symmetry,
+}
+
 /// What a first line says, or what is wrong with it.
-pub(super) fn parse(line: &[u8]) -> Result<(Format, Field, Symmetry), String> {
-    let line = String::from_utf8_lossy(line).to_ascii_lowercase();
-    let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let [banner, object, format, field, symmetry] = words[..] else {
-        return Err(beginning(&words));
+pub(super) fn parse(line: &[u8]) -> Result<Header, String> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let text = String::from_utf8_lossy(line).to_ascii_lowercase();
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let (object, format, field, symmetry) = match words[..] {
+        ["%%matrixmarket", "matrix", format, field, symmetry] => ("matrix", format, field, symmetry),
+        // Writers of vectors say nothing of symmetry, or that there is none.
+        ["%%matrixmarket", "vector", format, field] => ("vector", format, field, "general"),
+        ["%%matrixmarket", "vector", format, field, "general"] => ("vector", format, field, "general"),
+        _ => return Err(beginning(line)),
     };
-    if banner != "%%matrixmarket" || object != "matrix" {
-        return Err(beginning(&words));
-    }
     let format = match format {
         "coordinate" => Format::Coordinate,
         "array" => Format::Array,
@@ -88,10 +102,15 @@ pub(super) fn parse(line: &[u8]) -> Result<(Format, Field, Symmetry), String> {
     let field = match field {
         "real" | "double" => Field::Real,
         "integer" => Field::Integer,
+        "unsigned-integer" => Field::Unsigned,
         "pattern" if format == Format::Coordinate => Field::Pattern,
         "pattern" => return Err("an array of a pattern has no elements".into()),
         "complex" => Field::Complex,
-        other => return Err(format!("field {other:?}: real, integer, pattern and complex can be read")),
+        other => {
+            return Err(format!(
+                "field {other:?}: real, integer, unsigned-integer, pattern and complex can be read"
+            ));
+        }
     };
     let symmetry = match symmetry {
         "general" => Symmetry::General,
@@ -105,15 +124,17 @@ pub(super) fn parse(line: &[u8]) -> Result<(Format, Field, Symmetry), String> {
             ));
         }
     };
-    Ok((format, field, symmetry))
+    Ok(Header { is_vector: object == "vector", format, field, symmetry })
 }
 
-fn beginning(words: &[&str]) -> String {
-    if words.first().is_some_and(|word| word.to_uppercase().starts_with("PK\u{3}\u{4}")) {
-        return "an archive, as scipy.sparse.save_npz writes, where a Matrix Market file is needed: scipy.io.mmwrite writes those".into();
+fn beginning(line: &[u8]) -> String {
+    const WANTED: &str = "\"%%MatrixMarket matrix coordinate real general\" or the like, and is in no other format that is read";
+    let is_text = std::str::from_utf8(line)
+        .is_ok_and(|text| !text.chars().any(|letter| letter.is_control() && !letter.is_whitespace()));
+    if !is_text {
+        return format!("no text: the file does not begin with {WANTED}");
     }
-    let seen: String = words.join(" ").chars().take(60).collect();
-    format!(
-        "the file begins with {seen:?} instead of \"%%MatrixMarket matrix coordinate real general\" or the like"
-    )
+    let text = String::from_utf8_lossy(line);
+    let seen: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
+    format!("the file begins with {seen:?} instead of {WANTED}")
 }

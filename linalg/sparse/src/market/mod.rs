@@ -6,18 +6,20 @@
 //! | read | |
 //! |---|---|
 //! | format | `coordinate`, `array` (all elements, by columns) |
-//! | field | `real`, `double`, `integer`, `pattern` (each element is 1); `complex` by [`read_as_real`] |
+//! | field | `real`, `double`, `integer`, `unsigned-integer`, `pattern` (each element is 1), `complex` |
 //! | symmetry | `general`, `symmetric`, `hermitian`, `skew-symmetric`: the other half is filled in |
 //!
 //! A complex matrix is read as the real one of twice the size in which the block `[a, -b; b, a]` stands for `a + ib`, and a complex vector as its real and imaginary
 //! parts in turn: products, norms and solutions are the same numbers, a Hermitian matrix is a symmetric one, a positive definite matrix stays one.
 //!
-//! Elements at one place are added. Blank lines and comments may be anywhere, lines may be of any length, keywords in any case.
+//! A `vector` (`%%MatrixMarket vector FORMAT FIELD`) is a matrix of one column whose sizes and places have no number for it. Elements at one place are added, zeros of
+//! an array are none. Blank lines and comments may be anywhere, lines may be of any length, keywords in any case.
 
 mod header;
 mod read;
 mod write;
 
 pub use header::{Field, Format, Symmetry};
-pub use read::{Market, read, read_as_real, read_from, read_vectors, read_vectors_as_real};
+pub use read::{Market, read_from};
+pub(crate) use read::{NOT_REAL, read_source};
 pub use write::write_to;

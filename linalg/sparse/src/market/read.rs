@@ -1,25 +1,15 @@
 //! Reading, line by line: memory for the elements as they come, then for the matrix, and nothing else.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
-
-use super::header::{self, Field, Format, Symmetry};
+use super::header::{self, Field, Format, Header, Symmetry};
 use crate::Error;
 use crate::csr::{Csr, Gather, check_size};
+use crate::files::{Source, spread, too_many_rows};
 
-/// How many rows a file without a nonzero may have: more take memory that nothing in the file answers for.
-const ROWS_OF_NOTHING: usize = 1 << 20;
-/// And how many more for each nonzero.
-const ROWS_PER_NONZERO: usize = 8;
 /// Bytes of the shortest line of an element: `1 1`, or one digit in an array, and its end.
 const SHORTEST_LINE: u64 = 2;
-/// More bytes than gzip makes of one.
-const GZIP_FACTOR: u64 = 1100;
-/// The two bytes that files of gzip begin with.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Lines that are no comments and longer than this hold no matrix.
 const LONGEST_LINE: usize = 4096;
 /// How much of a wrong line an error shows.
@@ -38,94 +28,22 @@ pub struct Market {
     pub symmetry: Symmetry,
 }
 
-/// Reads a file, compressed or not.
+/// What is said of a complex matrix that cannot be one.
+pub(crate) const NOT_REAL: &str = "a complex matrix where a real one is needed: `zellige solve` and `zellige matrix info` take complex ones";
+
+/// Reads a matrix from anything, compressed or not; `name` is what errors call it. A complex one is the real one of twice the size (see the
+/// [module](crate::market)).
 ///
 /// # Errors
-/// [`Error::Content`] with the line where the file breaks its format, or holds a complex matrix; [`Error::File`] for one that cannot be read.
-pub fn read(path: &Path) -> Result<Market, Error> {
-    read_file(path, Wanted { rows: None, complex: false })
-}
-
-/// Reads a file, compressed or not; a complex matrix as the real one of twice the size (see the [module](crate::market)).
-///
-/// # Errors
-/// As [`read`], but for complex matrices.
-pub fn read_as_real(path: &Path) -> Result<Market, Error> {
-    read_file(path, Wanted { rows: None, complex: true })
-}
-
-/// What the reader of a file can do with.
-#[derive(Clone, Copy)]
-struct Wanted {
-    /// Rows that the matrix has to have; none where any will do.
-    rows: Option<usize>,
-    /// Whether it may be complex.
-    complex: bool,
-}
-
-fn read_file(path: &Path, wanted: Wanted) -> Result<Market, Error> {
-    let file = File::open(path).map_err(|e| Error::file(path, "cannot open the matrix", e))?;
-    let length = file.metadata().map_or(u64::MAX, |meta| if meta.is_file() { meta.len() } else { u64::MAX });
-    read_sized(&mut BufReader::with_capacity(1 << 18, file), path, length, wanted)
-}
-
-/// Reads a matrix from anything; `name` is what errors call it.
-///
-/// # Errors
-/// As [`read`].
+/// [`Error::Content`] with the line where the file breaks its format; [`Error::File`] for what cannot be read.
 pub fn read_from(source: &mut dyn BufRead, name: &Path) -> Result<Market, Error> {
-    read_sized(source, name, u64::MAX, Wanted { rows: None, complex: false })
+    read_source(Source::new(Box::new(source), name, u64::MAX)?, name, None)
 }
 
-/// Columns that files of vectors may have.
-const MOST_VECTORS: usize = 1 << 16;
-
-/// Reads vectors: the columns of a matrix, with so many rows where that is known.
-///
-/// # Errors
-/// As [`read`], and for a matrix with more columns than anybody solves for, or with other rows.
-pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, Error> {
-    columns_of(path, read_file(path, Wanted { rows, complex: false })?.matrix)
-}
-
-/// Reads complex vectors, or real ones for complex ones, with so many rows where that is known: of each vector real and imaginary parts in turn.
-///
-/// # Errors
-/// As [`read_vectors`].
-pub fn read_vectors_as_real(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, Error> {
-    let Market { matrix, field, .. } = read_file(path, Wanted { rows, complex: true })?;
-    let columns = columns_of(path, matrix)?;
-    Ok(match field {
-        // The first column of each block.
-        Field::Complex => columns.into_iter().step_by(2).collect(),
-        _ => columns.iter().map(|x| x.iter().flat_map(|&re| [re, 0.0]).collect()).collect(),
-    })
-}
-
-fn columns_of(path: &Path, matrix: Csr) -> Result<Vec<Vec<f64>>, Error> {
-    let (rows, columns) = (matrix.rows(), matrix.columns());
-    // A file without elements may claim any size.
-    if columns > MOST_VECTORS {
-        let problem = format!("{columns} columns where a file of vectors has {MOST_VECTORS} at most");
-        return Err(Error::Content { file: path.to_owned(), line: None, problem });
-    }
-    let what = || format!("{}: {columns} vectors of {rows} numbers", path.display());
-    Error::if_too_large(what, (8 * columns as u64).saturating_mul(rows as u64))?;
-    let mut vectors = vec![vec![0.0; rows]; columns];
-    for (i, (column, value)) in matrix.iter().enumerate() {
-        column.iter().zip(value).for_each(|(&j, &value)| vectors[j as usize][i] = value);
-    }
-    Ok(vectors)
-}
-
-fn read_sized(source: &mut dyn BufRead, name: &Path, length: u64, wanted: Wanted) -> Result<Market, Error> {
-    let begin = source.fill_buf().map_err(|e| Error::file(name, "cannot read the matrix", e))?;
-    if begin.starts_with(&GZIP) {
-        let mut plain = BufReader::with_capacity(1 << 18, MultiGzDecoder::new(source));
-        let length = length.saturating_mul(GZIP_FACTOR);
-        return Lines { source: &mut plain, name, length, wanted, number: 0, line: Vec::new() }.market();
-    }
-    Lines { source, name, length, wanted, number: 0, line: Vec::new() }.market()
+/// Reads a matrix, with so many rows where that is known.
+pub(crate) fn read_source(source: Source<'_>, name: &Path, rows: Option<usize>) -> Result<Market, Error> {
+    let length = source.length;
+    Lines { source: &mut *source.reader(), name, length, rows, number: 0, line: Vec::new() }.market()
 }
 
 /// The lines of a file.
@@ -134,7 +52,8 @@ struct Lines<'a> {
     name: &'a Path,
     /// Bytes that the text may have.
     length: u64,
-    wanted: Wanted,
+    /// Rows that the matrix has to have; none where any will do.
+    rows: Option<usize>,
     number: u64,
     line: Vec<u8>,
 }
@@ -204,18 +123,14 @@ impl Lines<'_> {
         if !self.bring()? {
             return Err(self.error("the file is empty"));
         }
-        let (format, field, symmetry) = header::parse(&self.line).map_err(|problem| self.error(problem))?;
-        if field == Field::Complex && !self.wanted.complex {
-            return Err(self.error(
-                "a complex matrix where a real one is needed: `zellige solve` solves complex systems",
-            ));
-        }
+        let header = header::parse(&self.line).map_err(|problem| self.error(problem))?;
+        let Header { format, field, symmetry, .. } = header;
         if !self.bring_content()? {
             return Err(self.error("the file ends before the line with its sizes"));
         }
         let matrix = match format {
-            Format::Coordinate => self.coordinate(field, symmetry)?,
-            Format::Array => self.array(field, symmetry)?,
+            Format::Coordinate => self.coordinate(header)?,
+            Format::Array => self.array(header)?,
         };
         if self.bring_content()? {
             return Err(self.broken("the end of the file: there are more nonzeros than its sizes say"));
@@ -223,15 +138,16 @@ impl Lines<'_> {
         Ok(Market { matrix, format, field, symmetry })
     }
 
-    /// The whole numbers of a line of sizes.
-    fn sizes<const N: usize>(&self, wanted: &str) -> Result<[usize; N], Error> {
-        let mut words = self.line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let mut sizes = [0; N];
-        for size in &mut sizes {
-            *size = words.next().and_then(whole).ok_or_else(|| self.broken(wanted))?;
+    /// The whole numbers of a line of sizes; of a vector, one column need not be said.
+    fn sizes<const N: usize>(&self, is_vector: bool, wanted: &str) -> Result<[usize; N], Error> {
+        let mut found: Vec<usize> =
+            self.words().take(N + 1).map(whole).collect::<Option<_>>().ok_or_else(|| self.broken(wanted))?;
+        if is_vector && found.len() == N - 1 {
+            found.insert(1, 1);
         }
-        if words.next().is_some() {
-            return Err(self.broken(wanted));
+        let sizes: [usize; N] = found.try_into().map_err(|_| self.broken(wanted))?;
+        if is_vector && sizes[1] != 1 {
+            return Err(self.error(format!("a vector of {} columns", sizes[1])));
         }
         check_size(sizes[0], sizes[1]).map_err(|error| self.error(error.to_string()))?;
         Ok(sizes)
@@ -260,14 +176,11 @@ impl Lines<'_> {
                 self.error(format!("{elements} nonzeros are more than the file can hold: it is cut off"))
             );
         }
-        if let Some(wanted) = self.wanted.rows.filter(|&wanted| wanted != rows) {
+        if let Some(wanted) = self.rows.filter(|&wanted| wanted != rows) {
             return Err(self.error(format!("{rows} rows where the matrix has {wanted}")));
         }
-        let most = ROWS_OF_NOTHING.saturating_add(elements.saturating_mul(ROWS_PER_NONZERO));
-        if self.wanted.rows.is_none() && rows > most {
-            return Err(
-                self.error(format!("{rows} rows for {elements} nonzeros: nearly all rows would be empty"))
-            );
+        if let Some(problem) = too_many_rows(rows, elements).filter(|_| self.rows.is_none()) {
+            return Err(self.error(problem));
         }
         // As the file names them, then by rows.
         let halves = if symmetry == Symmetry::General { 1 } else { 2 };
@@ -277,14 +190,18 @@ impl Lines<'_> {
         Ok(())
     }
 
-    fn coordinate(&mut self, field: Field, symmetry: Symmetry) -> Result<Csr, Error> {
-        let [rows, columns, elements] = self.sizes("the line of sizes: rows, columns, nonzeros")?;
+    fn coordinate(&mut self, header: Header) -> Result<Csr, Error> {
+        let Header { is_vector, field, symmetry, .. } = header;
+        // A vector whose sizes name its column names it with each element, too.
+        let is_bare = is_vector && self.words().count() == 2;
+        let wanted = "the line of sizes: rows, columns, nonzeros";
+        let [rows, columns, elements] = self.sizes(is_vector, wanted)?;
         let sides = self.real_sides((rows, columns), field)?;
         self.check_sizes((rows, columns), elements, (field, symmetry))?;
         let mut found = Found::with_room(elements, field).ok_or_else(|| self.no_memory(elements))?;
         for seen in 0..elements {
             self.expect_content(seen, elements)?;
-            let (i, j, (re, im)) = self.element(field, (rows, columns))?;
+            let (i, j, (re, im)) = self.element(field, (rows, columns), is_bare)?;
             if let Some(wanted) = symmetry.off_diagonal(re, im).filter(|_| i == j) {
                 return Err(self.broken(wanted));
             }
@@ -307,8 +224,9 @@ impl Lines<'_> {
         gather.finish(columns).map_err(|error| self.error(error.to_string()))
     }
 
-    fn array(&mut self, field: Field, symmetry: Symmetry) -> Result<Csr, Error> {
-        let [rows, columns] = self.sizes("the line of sizes: rows, columns")?;
+    fn array(&mut self, header: Header) -> Result<Csr, Error> {
+        let Header { is_vector, field, symmetry, .. } = header;
+        let [rows, columns] = self.sizes(is_vector, "the line of sizes: rows, columns")?;
         let first = |j: usize| match symmetry {
             Symmetry::General => 0,
             Symmetry::Symmetric | Symmetry::Hermitian => j,
@@ -323,16 +241,21 @@ impl Lines<'_> {
         let sides = self.real_sides((rows, columns), field)?;
         self.check_sizes((rows, columns), elements, (field, symmetry))?;
         let mut found = Found::with_room(elements, field).ok_or_else(|| self.no_memory(elements))?;
-        for (i, j) in (0..columns).flat_map(|j| (first(j)..rows).map(move |i| (i, j))) {
-            self.expect_content(found.value.len(), elements)?;
+        let places = (0..columns).flat_map(|j| (first(j)..rows).map(move |i| (i, j)));
+        for (seen, (i, j)) in places.enumerate() {
+            self.expect_content(seen, elements)?;
             let mut words = self.words();
             let (Some((re, im)), None) = (value(&mut words, field), words.next()) else {
-                return Err(self.broken(wanted_value(field)));
+                return Err(self.no_element(0, field, wanted_value(field)));
             };
             if let Some(wanted) = symmetry.off_diagonal(re, im).filter(|_| i == j) {
                 return Err(self.broken(wanted));
             }
-            found.push(i as u32, j as u32, re, im);
+            // That of a vector keeps its sign.
+            let is_zero = re == 0.0 && im == 0.0 && re.is_sign_positive() && im.is_sign_positive();
+            if !is_zero {
+                found.push(i as u32, j as u32, re, im);
+            }
         }
         self.gathered(&found, sides, symmetry)
     }
@@ -357,10 +280,12 @@ impl Lines<'_> {
         &self,
         field: Field,
         (rows, columns): (usize, usize),
+        is_bare: bool,
     ) -> Result<(u32, u32, (f64, f64)), Error> {
         let wanted = match field {
+            _ if is_bare => "a row and its number",
             Field::Pattern => "row and column",
-            Field::Integer => "row, column and a whole number",
+            Field::Integer | Field::Unsigned => "row, column and a whole number",
             Field::Real => "row, column and a finite number",
             Field::Complex => "row, column and two finite numbers",
         };
@@ -374,11 +299,38 @@ impl Lines<'_> {
                         .broken(&format!("an element of a matrix of {rows} x {columns}, numbered from 1"))),
                 }
             };
-        let (i, j) = (index(rows)?, index(columns)?);
+        let (i, j) = (index(rows)?, if is_bare { 0 } else { index(columns)? });
         match (value(&mut words, field), words.next()) {
             (Some(value), None) => Ok((i, j, value)),
-            _ => Err(self.broken(wanted)),
+            _ => Err(self.no_element(if is_bare { 1 } else { 2 }, field, wanted)),
         }
+    }
+
+    /// An error of a line whose values stand behind so many places: it names the word that is none, and where it stands.
+    fn no_element(&self, places: usize, field: Field, wanted: &str) -> Error {
+        let is_number = |word: &&[u8]| number(word, field).is_some();
+        let Some(word) = self.words().skip(places).find(|word| !is_number(word)) else {
+            return self.broken(wanted);
+        };
+        let text = String::from_utf8_lossy(word);
+        if matches!(field, Field::Integer | Field::Unsigned) {
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(&text);
+            if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                let range = if field == Field::Unsigned { "0 to 2^64 - 1" } else { "-2^63 to 2^63 - 1" };
+                let shown: String = text.chars().take(SHOWN).collect();
+                return self.error(format!(
+                    "{shown} is outside of the integers {range}: say `real` in the first line for numbers of this size"
+                ));
+            }
+        }
+        let column = word.as_ptr() as usize - self.line.as_ptr() as usize + 1;
+        let shown: String = text.chars().take(SHOWN).collect();
+        let Error::Content { file, line, problem } = self.broken(wanted) else { return self.broken(wanted) };
+        let problem = match places == 0 && self.words().count() == 1 {
+            true => problem,
+            false => format!("{problem}: {shown:?} in column {column}"),
+        };
+        Error::Content { file, line, problem }
     }
 }
 
@@ -412,23 +364,9 @@ impl Found {
 
     /// Every element of the real matrix, with those that the file leaves out.
     fn each(&self, symmetry: Symmetry, mut element: impl FnMut(u32, u32, f64)) {
-        let mut block = |i: u32, j: u32, re: f64, im: f64| {
-            if self.imaginary.is_none() {
-                return element(i, j, re);
-            }
-            element(2 * i, 2 * j, re);
-            element(2 * i + 1, 2 * j + 1, re);
-            if im != 0.0 {
-                element(2 * i, 2 * j + 1, -im);
-                element(2 * i + 1, 2 * j, im);
-            }
-        };
-        for (at, (&(i, j), &re)) in self.place.iter().zip(&self.value).enumerate() {
+        for (at, (&place, &re)) in self.place.iter().zip(&self.value).enumerate() {
             let im = self.imaginary.as_ref().map_or(0.0, |imaginary| imaginary[at]);
-            block(i, j, re, im);
-            if let Some((re, im)) = symmetry.mirrored(re, im).filter(|_| i != j) {
-                block(j, i, re, im);
-            }
+            spread(self.imaginary.is_some(), symmetry, place, (re, im), &mut element);
         }
     }
 }
@@ -439,7 +377,7 @@ fn value<'l>(words: &mut impl Iterator<Item = &'l [u8]>, field: Field) -> Option
     Some(match field {
         Field::Pattern => (1.0, 0.0),
         Field::Complex => (part()?, part()?),
-        Field::Real | Field::Integer => (part()?, 0.0),
+        Field::Real | Field::Integer | Field::Unsigned => (part()?, 0.0),
     })
 }
 
@@ -450,6 +388,7 @@ fn whole(word: &[u8]) -> Option<usize> {
 fn wanted_value(field: Field) -> &'static str {
     match field {
         Field::Integer => "a whole number",
+        Field::Unsigned => "a whole number from 0 on",
         Field::Complex => "two finite numbers",
         Field::Real | Field::Pattern => "a finite number",
     }
@@ -460,6 +399,7 @@ fn number(word: &[u8], field: Field) -> Option<f64> {
     let text = std::str::from_utf8(word).ok()?;
     let value: f64 = match field {
         Field::Integer => text.parse::<i64>().ok()? as f64,
+        Field::Unsigned => text.parse::<u64>().ok()? as f64,
         _ => match text.parse() {
             Ok(value) => value,
             Err(_) => text.replace(['d', 'D'], "e").parse().ok()?,

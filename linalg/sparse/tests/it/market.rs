@@ -9,6 +9,7 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use zellige_sparse::files::{self, Matrix, Vectors};
 use zellige_sparse::market::{self, Format, Market, Symmetry};
 use zellige_sparse::{Csr, Error};
 
@@ -60,11 +61,11 @@ fn what_is_broken_is_named_with_its_line() {
     let cases = [
         (String::new(), 1, "empty"),
         ("1 2 3\n".into(), 1, "%%MatrixMarket"),
-        ("%%MatrixMarket matrix coordinate complex general\n".into(), 1, "complex"),
         ("%%MatrixMarket matrix coordinate real lower\n".into(), 1, "symmetric"),
-        ("%%MatrixMarket vector coordinate real general\n".into(), 1, "%%MatrixMarket"),
+        ("%%MatrixMarket vector coordinate real symmetric\n".into(), 1, "%%MatrixMarket"),
+        ("%%MatrixMarket vector array real\n2 3\n1\n2\n".into(), 2, "3 columns"),
+        ("\u{1}\u{2}%%\n".into(), 1, "no text"),
         ("%%MatrixMarket matrix array pattern general\n".into(), 1, "pattern"),
-        ("%%MatrixMarket matrix array complex general\n1 1\n1 0\n".into(), 1, "zellige solve"),
         (general.into(), 2, "sizes"),
         (format!("{general}2 2\n"), 2, "rows, columns, nonzeros"),
         (format!("{general}2 2 1 1\n"), 2, "rows, columns, nonzeros"),
@@ -86,6 +87,18 @@ fn what_is_broken_is_named_with_its_line() {
         (format!("{array}1 1\n1 2\n"), 3, "finite"),
         (format!("{array}4294967295 4294967295\n"), 2, ""),
         ("%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 1.5\n".into(), 3, "whole"),
+        (format!("{general}2 2 1\n1 1 x\n"), 3, "\"x\" in column 5"),
+        (
+            "%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 9223372036854775808\n".into(),
+            3,
+            "outside of the integers -2^63",
+        ),
+        (
+            "%%MatrixMarket matrix array unsigned-integer general\n1 1\n18446744073709551616\n".into(),
+            3,
+            "outside of the integers 0 to 2^64 - 1",
+        ),
+        ("%%MatrixMarket matrix coordinate unsigned-integer general\n1 1 1\n1 1 -1\n".into(), 3, "outside"),
         ("%%MatrixMarket matrix coordinate real skew-symmetric\n1 1 1\n1 1 2\n".into(), 3, "diagonal"),
         (format!("{general}1 1 2\n1 1 1e308\n1 1 1e308\n"), 4, "inf"),
     ];
@@ -107,9 +120,9 @@ fn sizes_that_the_file_cannot_hold_are_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cut.mtx");
     std::fs::write(&path, "%%MatrixMarket matrix coordinate real general\n9 9 999999999\n1 1 1\n").unwrap();
-    let error = market::read(&path).unwrap_err().to_string();
+    let error = files::read(&path).unwrap_err().to_string();
     assert!(error.contains("cut.mtx:2:") && error.contains("999999999 nonzeros"), "{error}");
-    let missing = market::read(&folder.path().join("none.mtx")).unwrap_err().to_string();
+    let missing = files::read(&folder.path().join("none.mtx")).unwrap_err().to_string();
     assert!(missing.contains("none.mtx") && missing.contains("open"), "{missing}");
 }
 
@@ -123,8 +136,8 @@ fn compressed_files_and_vectors() {
         market::write_to(&mut bytes, &path, &a, Symmetry::Symmetric, "two\nlines").unwrap();
         assert_eq!(bytes.starts_with(b"%%"), name == "a.mtx");
         std::fs::write(&path, &bytes).unwrap();
-        let back = market::read(&path).unwrap();
-        assert_eq!((&back.matrix, back.symmetry), (&a, Symmetry::Symmetric));
+        assert_eq!(files::read(&path).unwrap(), Matrix { csr: a.clone(), complex: false });
+        assert_eq!(read(&bytes).unwrap().symmetry, Symmetry::Symmetric);
     }
     let refused = market::write_to(&mut Vec::new(), Path::new("b.mtx"), &a, Symmetry::Skew, "").unwrap_err();
     assert!(refused.to_string().contains("skew-symmetric"), "{refused}");
@@ -144,7 +157,7 @@ fn compressed_files_and_vectors() {
 
     let path = folder.path().join("v.mtx");
     std::fs::write(&path, "%%MatrixMarket matrix array real general\n3 1\n1\n-1e-1\n0\n").unwrap();
-    assert_eq!(market::read_vectors(&path, None).unwrap(), [[1.0, -0.1, 0.0]]);
+    assert_eq!(files::read_vectors(&path, None).unwrap().columns, [[1.0, -0.1, 0.0]]);
 }
 
 /// A whole file, and one that is spoilt somewhere.
@@ -248,10 +261,7 @@ type Dense = Vec<Vec<(f64, f64)>>;
 
 /// What stands for a file's complex matrix, as the blocks of it say.
 fn complex(text: &str) -> Result<(Market, Dense), Error> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.mtx");
-    std::fs::write(&path, text).unwrap();
-    let market = market::read_as_real(&path)?;
+    let market = read(text.as_bytes())?;
     let (rows, columns) = (market.matrix.rows(), market.matrix.columns());
     let mut dense = vec![vec![0.0; columns]; rows];
     elements(&market.matrix).into_iter().for_each(|(i, j, value)| dense[i][j] = value);
@@ -293,21 +303,41 @@ fn a_complex_matrix_is_a_real_one_of_blocks() {
 }
 
 #[test]
-fn a_real_matrix_is_read_as_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.mtx");
-    std::fs::write(&path, "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 4\n").unwrap();
-    assert_eq!(market::read_as_real(&path).unwrap(), market::read(&path).unwrap());
-}
-
-#[test]
 fn complex_vectors_have_their_parts_in_turn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.mtx");
     std::fs::write(&path, "%%MatrixMarket matrix array complex general\n2 2\n1 2\n3 0\n0 -5\n6 7\n").unwrap();
-    let vectors = market::read_vectors_as_real(&path, Some(2)).unwrap();
-    assert_eq!(vectors, [[1.0, 2.0, 3.0, 0.0], [0.0, -5.0, 6.0, 7.0]]);
-    assert!(market::read_vectors_as_real(&path, Some(3)).unwrap_err().to_string().contains("3"));
+    let columns = vec![vec![1.0, 2.0, 3.0, 0.0], vec![0.0, -5.0, 6.0, 7.0]];
+    assert_eq!(files::read_vectors(&path, Some(2)).unwrap(), Vectors { columns, complex: true });
+    assert!(files::read_vectors(&path, Some(3)).unwrap_err().to_string().contains("3"));
+    assert!(files::read_real(&path).unwrap_err().to_string().contains("zellige solve"));
     std::fs::write(&path, "%%MatrixMarket matrix array real general\n2 1\n1\n3\n").unwrap();
-    assert_eq!(market::read_vectors_as_real(&path, None).unwrap(), [[1.0, 0.0, 3.0, 0.0]]);
+    let real = files::read_vectors(&path, None).unwrap();
+    assert_eq!(real.into_complex(), [[1.0, 0.0, 3.0, 0.0]]);
+}
+
+#[test]
+fn vectors_and_unsigned_integers_are_read() {
+    for text in [
+        "%%MatrixMarket vector coordinate real\n3 2\n1 1.5\n3 -2\n",
+        "%%MatrixMarket vector coordinate real general\n3 1 2\n1 1 1.5\n3 1 -2\n",
+        "%%MatrixMarket vector array real general\n3\n1.5\n0\n-2\n",
+        "\u{feff}%%MatrixMarket vector array real\n3 1\n1.5\n0\n-2\n",
+    ] {
+        let vector = read(text.as_bytes()).unwrap().matrix;
+        assert_eq!((vector.rows(), vector.columns()), (3, 1), "{text}");
+        assert_eq!(elements(&vector), [(0, 0, 1.5), (2, 0, -2.0)], "{text}");
+    }
+    let text = "%%MatrixMarket matrix coordinate unsigned-integer general\n1 1 1\n1 1 18446744073709551615\n";
+    assert_eq!(elements(&read(text.as_bytes()).unwrap().matrix), [(0, 0, 2f64.powi(64))]);
+}
+
+#[test]
+fn zeros_of_an_array_are_no_elements() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.mtx");
+    std::fs::write(&path, "%%MatrixMarket matrix array real general\n2 2\n1\n0\n-0.0\n2\n").unwrap();
+    assert_eq!(elements(&files::read_real(&path).unwrap()), [(0, 0, 1.0), (1, 1, 2.0)]);
+    std::fs::write(&path, "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 0\n").unwrap();
+    assert_eq!(elements(&files::read_real(&path).unwrap()), [(0, 1, 0.0)]);
 }

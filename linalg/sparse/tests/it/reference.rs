@@ -7,7 +7,7 @@ use serde_json::Value;
 use zellige_kernels::packed::{PackedFormat, Rounding};
 use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, ThesisMatrix};
 use zellige_sparse::exact::{BackwardError, ExactProduct};
-use zellige_sparse::{Csr, market};
+use zellige_sparse::{Csr, files};
 use zellige_test_data::data;
 use zellige_test_scale::every;
 
@@ -15,7 +15,7 @@ use zellige_test_scale::every;
 fn load(matrix: &Path, reference: &Path, name: &str) -> (Csr, Value) {
     let reference = std::fs::read(reference).unwrap();
     let mut reference: Value = serde_json::from_slice(&reference).unwrap();
-    let matrix = market::read(matrix).unwrap().matrix.without_zeros();
+    let matrix = files::read_real(matrix).unwrap().without_zeros();
     (matrix, reference[name].take())
 }
 

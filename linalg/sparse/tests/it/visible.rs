@@ -6,7 +6,7 @@ use serde_json::Value;
 use zellige_runtime::Runtime;
 use zellige_sparse::exact::ExactProduct;
 use zellige_sparse::system::{Options, solve};
-use zellige_sparse::{Csr, market};
+use zellige_sparse::{Csr, files};
 use zellige_test_data::data;
 
 fn norm(x: &[f64]) -> f64 {
@@ -18,7 +18,7 @@ fn norm(x: &[f64]) -> f64 {
 fn defaults_solve_real_systems() {
     for name in ["memplus", "bcsstk16", "norne_flow", "elas3d_small", "biot_small"] {
         let Some(path) = data(&format!("sparse/{name}.mtx.gz")) else { return };
-        let a = market::read(&path).unwrap().matrix.without_zeros();
+        let a = files::read_real(&path).unwrap().without_zeros();
         let mut b = vec![1.0; a.rows()];
         if name == "biot_small" {
             let x: Vec<f64> = (0..a.columns()).map(|j| ((j * 7919) % 1000) as f64 / 500.0 - 1.0).collect();
@@ -46,7 +46,7 @@ fn defaults_solve_generated_systems() {
     let expected = std::fs::read(folder.join("expected.json")).unwrap();
     let expected: Value = serde_json::from_slice(&expected).unwrap();
     for name in ["flow", "elastic", "circuit"] {
-        let a = market::read(&folder.join(format!("{name}.mtx.gz"))).unwrap().matrix.without_zeros();
+        let a = files::read_real(&folder.join(format!("{name}.mtx.gz"))).unwrap().without_zeros();
         let x = solved(name, &a, &vec![1.0; a.rows()]);
         let of = |key: &str| expected[name][key].as_f64().unwrap();
         // What a residual of 1e-10 says of the solution, where the condition leaves it anything to say.
