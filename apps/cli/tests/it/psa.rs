@@ -199,6 +199,8 @@ fn events_that_are_not_what_they_seem_are_said() {
     said("psa run --basis later --events events").expect(2).says("in the basis after 7").says("--shifts 5");
     said("psa run --basis later --events events --shifts 5").expect(0);
     said("psa run --basis later --events whole.geb").expect(0).says("samples earlier than in the basis");
-    said("psa stream whole.geb --basis later -o late.geb").expect(0).says("samples earlier than in the basis");
+    said("psa stream whole.geb --basis later -o late.geb")
+        .expect(0)
+        .says("samples earlier than in the basis");
     said("psa run --basis slower --events events").expect(2).says("--sample-step 10");
 }
