@@ -162,7 +162,7 @@ fn events_that_are_not_what_they_seem_are_said() {
         let is_flagged = hit["flags"].as_array().unwrap().iter().any(|flag| flag == "saturated");
         clipped += usize::from(is_flagged);
         assert!(is_flagged || truth < 690.0, "{truth}: {hit}");
-        assert!(!is_flagged || (hit["energy"].as_f64().unwrap() / truth - 1.0).abs() < 0.3, "{truth}: {hit}");
+        assert!(!is_flagged || (hit["energy"].as_f64().unwrap() / truth - 1.0).abs() < 0.4, "{truth}: {hit}");
     }
     assert!(clipped > 5, "{clipped}");
     let skipped = said("psa run --basis basis --events clipped.geb --saturated skip --json -");
@@ -198,7 +198,9 @@ fn events_that_are_not_what_they_seem_are_said() {
     }
     said("psa run --basis later --events events").expect(2).says("in the basis after 7").says("--shifts 5");
     said("psa run --basis later --events events --shifts 5").expect(0);
-    said("psa run --basis later --events whole.geb").expect(0).says("5 samples earlier");
-    said("psa stream whole.geb --basis later -o late.geb").expect(0).says("5 samples earlier");
+    said("psa run --basis later --events whole.geb").expect(0).says("samples earlier than in the basis");
+    said("psa stream whole.geb --basis later -o late.geb")
+        .expect(0)
+        .says("samples earlier than in the basis");
     said("psa run --basis slower --events events").expect(2).says("--sample-step 10");
 }

@@ -47,7 +47,7 @@ impl FromStr for Saturated {
 }
 
 /// So many equal samples in a row at the end of a trace's range are a flat top.
-const FLAT: usize = 4;
+const FLAT: usize = 6;
 /// The range of a digitiser has so many of the smallest steps at least: noise does not reach that
 /// far.
 const RANGE: f32 = 64.0;
@@ -111,15 +111,23 @@ enum Seen {
 
 impl Levels {
     /// Of the signals of events with so many channels, by event, channel and sample: flat tops that
-    /// two events share. Of whole numbers also the ends of 16 bits.
+    /// two events share, and that no sample of their channels exceeds. Of whole numbers also the
+    /// ends of 16 bits.
     pub fn of(signals: &[f32], channels: usize, samples: usize) -> Levels {
         let mut levels = HashMap::new();
-        let samples = samples.max(1);
-        for (number, event) in signals.chunks_exact(channels.max(1) * samples).enumerate() {
-            for level in event.chunks_exact(samples).flat_map(|trace| flat_tops(trace, event, samples)) {
-                let seen = levels.entry(level.to_bits()).or_insert(Seen::In(number));
-                if *seen != Seen::In(number) {
-                    *seen = Seen::InSeveral;
+        let (samples, channels) = (samples.max(1), channels.max(1));
+        let mut ends = vec![[0.0f32; 2]; channels];
+        for (number, trace) in signals.chunks_exact(samples).enumerate() {
+            let [least, most] = &mut ends[number % channels];
+            trace.iter().for_each(|&x| (*least, *most) = (least.min(x), most.max(x)));
+        }
+        for (number, event) in signals.chunks_exact(channels * samples).enumerate() {
+            for (trace, ends) in event.chunks_exact(samples).zip(&ends) {
+                for level in flat_tops(trace, event, samples).filter(|level| ends.contains(level)) {
+                    let seen = levels.entry(level.to_bits()).or_insert(Seen::In(number));
+                    if *seen != Seen::In(number) {
+                        *seen = Seen::InSeveral;
+                    }
                 }
             }
         }
