@@ -1,5 +1,7 @@
 //! Powers of the difference of two samples: exact ones, one for any exponent, tables, and two that are no more than a few instructions.
 
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
 use super::lanes::{Lanes, Portable};
 use super::{GPU_NUMBERS, LANES};
 
@@ -181,17 +183,30 @@ impl Power for Square {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeTable {
     units: f32,
-    table: Vec<f32>,
+    table: Arc<[f32]>,
 }
+
+/// The tables that somebody has, by the bits of their exponent and unit.
+type Tables = Vec<((u64, u32), Weak<[f32]>)>;
+static TABLES: Mutex<Tables> = Mutex::new(Vec::new());
 
 impl WholeTable {
     /// Elements, of 4 bytes each: 2 MB.
     pub const LEN: usize = 1 << 19;
 
-    /// For differences of which 1 is `units` units.
+    /// For differences of which 1 is `units` units. All that exist at a time for the same numbers have one table.
     pub fn new(p: f64, units: f32) -> Self {
-        let scale = f64::from(units).powf(-p);
-        WholeTable { units, table: (0..Self::LEN).map(|i| ((i as f64).powf(p) * scale) as f32).collect() }
+        let key = (p.to_bits(), units.to_bits());
+        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.retain(|(_, table)| table.strong_count() > 0);
+        let known = tables.iter().find(|(other, _)| *other == key).and_then(|(_, table)| table.upgrade());
+        let table = known.unwrap_or_else(|| {
+            let scale = f64::from(units).powf(-p);
+            let table: Arc<[f32]> = (0..Self::LEN).map(|i| ((i as f64).powf(p) * scale) as f32).collect();
+            tables.push((key, Arc::downgrade(&table)));
+            table
+        });
+        WholeTable { units, table }
     }
 }
 
@@ -232,5 +247,22 @@ impl Power for LogTable {
         let (low, high) = (l.look_up(&self.table, place), l.look_up(&self.table, next));
         let rest = l.mul(l.number_of(l.and(x, (1 << REST) - 1)), l.splat(1.0 / (1 << REST) as f32));
         l.mul_add(rest, l.sub(high, low), low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_made_once_for_all_that_use_it() {
+        let (first, second) = (WholeTable::new(0.37, 1000.0), WholeTable::new(0.37, 1000.0));
+        assert!(Arc::ptr_eq(&first.table, &second.table));
+        for other in [WholeTable::new(0.37, 500.0), WholeTable::new(0.38, 1000.0)] {
+            assert!(!Arc::ptr_eq(&first.table, &other.table) && first != other);
+        }
+        let weak = Arc::downgrade(&first.table);
+        drop((first, second));
+        assert_eq!(weak.strong_count(), 0);
     }
 }

@@ -132,15 +132,22 @@ impl Block {
         self.header.scale
     }
 
+    /// The scale of its samples in another format.
+    pub(super) fn scale_in(&self, format: SampleFormat) -> f32 {
+        match format {
+            SampleFormat::F32 | SampleFormat::Bf16 => 1.0,
+            SampleFormat::F16 => THOUSAND as f32,
+            SampleFormat::I16 => STEPS.min(f32::from(i16::MAX) / self.header.most.max(f32::MIN_POSITIVE)),
+        }
+    }
+
     /// Its samples in another format; from `f32` only.
     pub fn to_format(&self, format: SampleFormat) -> Option<Block> {
         let Samples::Single(from) = &self.samples else { return None };
-        let scale = match format {
-            SampleFormat::F32 => return Some(self.clone()),
-            SampleFormat::F16 => THOUSAND as f32,
-            SampleFormat::Bf16 => 1.0,
-            SampleFormat::I16 => STEPS.min(f32::from(i16::MAX) / self.header.most.max(f32::MIN_POSITIVE)),
-        };
+        if format == SampleFormat::F32 {
+            return Some(self.clone());
+        }
+        let scale = self.scale_in(format);
         let samples = match format {
             SampleFormat::I16 => {
                 let mut to = Buffer::unfilled(from.len());

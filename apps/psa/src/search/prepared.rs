@@ -42,14 +42,12 @@ impl Prepared {
         let block = Block::new(basis)?;
         let proof = plan.proves().then(|| Proof::new(plan.p, block.shape()));
         let in_format = |stage| block.to_format(plan.format(stage)).expect("a block in f32 has every format");
-        let blocks = [Stage::First, Stage::Last].map(in_format);
-        Ok(Prepared {
-            plan: *plan,
-            metrics: Metrics::default(),
-            map: Map::new(basis.positions()),
-            blocks,
-            proof,
-        })
+        let (stages, metrics) = ([Stage::First, Stage::Last], Metrics::default());
+        let blocks = stages.map(in_format);
+        for (stage, block) in stages.into_iter().zip(&blocks) {
+            metrics.of(plan, stage, block.scale());
+        }
+        Ok(Prepared { plan: *plan, metrics, map: Map::new(basis.positions()), blocks, proof })
     }
 
     /// The answer for each event; `coarse_only` says of which only coarse points are compared, where a method has such (empty: of none).

@@ -11,7 +11,7 @@ use super::batches::{Answered, Batches};
 use super::block::{Block, SampleFormat};
 use super::engine::Map;
 use super::found::{Found, NUMBERS};
-use super::plan::{Metrics, Plan, Stage};
+use super::plan::{Metrics, Plan, Stage, Table};
 use super::proof::Proof;
 use super::queue::{EnergyClass, Key, Queue};
 use super::tasks::SearchBatch;
@@ -136,7 +136,14 @@ impl<'rt> Searcher<'rt> {
                 Some(same) => Planned { plan, metrics: same.metrics.clone(), proof: same.proof.clone() },
                 None => {
                     let proof = plan.proves().then(|| Arc::new(Proof::new(plan.p, shape)));
-                    Planned { plan, metrics: Arc::default(), proof }
+                    let metrics = Metrics::default();
+                    // Tables are made before the first event comes, and not in its time.
+                    if plan.table != Table::None {
+                        for stage in [Stage::First, Stage::Last] {
+                            metrics.of(&plan, stage, block.scale_in(plan.format(stage)));
+                        }
+                    }
+                    Planned { plan, metrics: Arc::new(metrics), proof }
                 }
             };
             plans.insert(class, planned);
