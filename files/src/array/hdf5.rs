@@ -150,16 +150,10 @@ mod with_library {
             TypeDescriptor::Unsigned(IntSize::U2) => as_npy::<u16>(set, &sides),
             TypeDescriptor::Unsigned(IntSize::U4) => as_npy::<u32>(set, &sides),
             TypeDescriptor::Unsigned(IntSize::U8) => as_npy::<u64>(set, &sides),
-<<<<<<< HEAD
-            other => Err(format!(
-                "elements of type {other}: float32, float64 and integers are known, convert them to these"
-            )),
-=======
             TypeDescriptor::Boolean => as_npy::<bool>(set, &sides),
             other => {
                 Err(format!("elements of type {other}: float32, float64, integers and truth values are read"))
             }
->>>>>>> h-readers2
         }
     }
 
