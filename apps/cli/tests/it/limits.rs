@@ -140,10 +140,10 @@ fn a_limit_on_sizes_of_files_is_an_error() {
 /// A stage that is last is checked first, and the amount that is named is enough.
 #[test]
 fn too_little_host_memory_for_a_later_stage_is_refused_before_the_first() {
-    let folder = folder(12);
+    let folder = folder(5);
     let path = folder.path();
     let run = |more: &str| {
-        let line = format!("tor run small.toml --tile 24 --workers 2 {more}");
+        let line = format!("tor run small.toml --tile 8 --workers 2 {more}");
         collect(
             zellige(path)
                 .args(line.split_whitespace())
@@ -158,7 +158,7 @@ fn too_little_host_memory_for_a_later_stage_is_refused_before_the_first() {
         ("--precision fp32", "fp32: backward error"),
         ("--precision fp32 --precision fp64", "fp64: backward error"),
     ] {
-        let refused = run(&format!("{rules} --host-memory 8KB")).expect(1).says(stage).says("--tile");
+        let refused = run(&format!("{rules} --host-memory 1KB")).expect(1).says(stage).says("--tile");
         assert!(!refused.stdout.contains("fp32"), "{refused:?}");
         let (_, enough) = refused.stderr.split_once("give --host-memory ").unwrap();
         let enough = enough.split_whitespace().next().unwrap();
