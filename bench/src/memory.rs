@@ -7,7 +7,7 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use zellige_dense::residual::{BackwardError, estimated};
-use zellige_dense::{Error, Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
+use zellige_dense::{Error, PrecisionPolicy, Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
 use zellige_files::observe::Observer;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_runtime::trace::TaskEvent;
@@ -278,6 +278,24 @@ impl MemoryBench {
         Ok(numbers as f64 * 4.0)
     }
 
+    /// Refuses a host that cannot hold the operands of a product which no device would run either, before anything is factored.
+    fn check_host(&self) -> Result<(), Error> {
+        let (grid, capacity) = (self.grid()?, self.host_capacity()?);
+        let Some(capacity) = capacity.filter(|_| self.devices == 0 && grid.tiles() > 2) else {
+            return Ok(());
+        };
+        let operands = self.rule.precisions().into_iter().flatten().map(|p| p.operand_format().bytes());
+        // The first three tile columns are whole, but for the last column of three.
+        let (whole, last) = (grid.width(0), grid.width(2));
+        let (product, others) = (whole * last, whole * last + whole * whole);
+        let bytes = (4 * product + operands.min().unwrap_or(4) * others) as u64;
+        if bytes <= capacity {
+            return Ok(());
+        }
+        let (task, node) = ("gemm[2, 1, 0]".to_owned(), "host".to_owned());
+        Err(zellige_runtime::Error::TooLarge { task, operands: 3, bytes, node, capacity }.into())
+    }
+
     /// Factors the matrix on CPU cores alone, then under each of these policies.
     ///
     /// # Errors
@@ -288,6 +306,7 @@ impl MemoryBench {
         observer: &dyn Observer,
         watch: Watch<'_>,
     ) -> Result<(Reference, Vec<MemoryRun>), crate::Error> {
+        self.check_host()?;
         let total = policies.len() as u64 + 1;
         observer.stage("in host memory", total);
         let reference = self.reference(watch)?;

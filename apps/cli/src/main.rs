@@ -40,6 +40,7 @@ use args::{Cli, Verb};
 fn main() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     arenas::limit();
+    interrupt::block_file_size_signal();
     let mut command = Cli::command();
     let words = match args::expand(&command, args::join_negative_numbers(std::env::args_os().collect())) {
         Ok(words) => words,

@@ -88,10 +88,23 @@ def test_tiles_have_a_row_at_least():
     np.testing.assert_allclose(zellige.cholesky(np.diag([2.0, 4, 8]), tile=1).solve(np.ones(3)), [0.5, 0.25, 0.125])
 
 
-def test_factors_in_float64_are_refused():
-    for n in [10, 800]:
-        with pytest.raises(zellige.Error, match="rule fp64: factors are in float32 here.*refine"):
-            zellige.cholesky(np.eye(n), "fp64")
+def test_factors_in_float64():
+    for n in [10, 200, 600]:
+        a, b = positive_definite(n), np.ones((n, 2))
+        x = zellige.cholesky(a, "fp64").solve(b)
+        assert np.linalg.norm(b - a @ x) <= 1e-15 * n**0.5 * np.linalg.norm(b)
+    with pytest.raises(zellige.Error, match="in float64: row 3 .*diagonal.*solve"):
+        zellige.cholesky(np.diag([1.0, 1, 1, -1]), "fp64", tile=1)
+
+
+@pytest.mark.parametrize("rule", ["fp32", "fp64", "hp1:operand=0.1"])
+@pytest.mark.parametrize("size", [1e-300, 1e-60, 1e38, 1e300])
+def test_matrices_and_right_hand_sides_of_any_size(rule, size):
+    n, a = 300, positive_definite(300)
+    b = a @ RNG.standard_normal((n, 3))
+    for columns in [np.array([1, 1e-200, 1e-100]) if size > 1 else np.array([1e-290, 1, 1e-8])]:
+        x = zellige.cholesky(a * size, rule, tile=64).refine(b * columns, 1e-13)
+        np.testing.assert_allclose((x / columns) * size, np.linalg.solve(a, b), rtol=1e-9, atol=1e-11)
 
 
 def test_a_matrix_that_is_not_positive_definite_is_said():
@@ -100,7 +113,7 @@ def test_a_matrix_that_is_not_positive_definite_is_said():
     assert "use more precision" not in str(caught.value)
     with pytest.raises(zellige.Error, match="use more precision for the products"):
         zellige.cholesky(np.diag([1.0, 1, 1, -1]), "hp1", tile=1)
-    with pytest.raises(zellige.Error, match="row 3 .* no rule has more"):
+    with pytest.raises(zellige.Error, match="row 3 .* take the rule fp64"):
         zellige.cholesky(np.diag([1.0, 1, 1, -1]), "fp32", tile=1)
 
 

@@ -85,4 +85,9 @@ fn what_cannot_be_is_refused() {
     // Less than the operands of a product, and nobody else to run it.
     let little = ["bench", "memory", "--n", "96", "--tile", "32", "--workers", "0", "--memory-share", "20%"];
     run(folder.path(), &little).expect(1).says("at once").says("emulated");
+    let host = ["bench", "memory", "--n", "96", "--tile", "32", "--devices", "0", "--host-memory", "20%"];
+    run(folder.path(), &host)
+        .expect(1)
+        .says("needs 12288 bytes for its operands (3) at once, and")
+        .says("host, has 4915");
 }

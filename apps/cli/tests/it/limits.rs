@@ -11,9 +11,14 @@ use zellige_test_scale::every;
 
 /// Runs a line with so many MB of address space. Threads of workers have 16 MB each of it, whatever they use.
 fn with_space(folder: &Path, megabytes: u32, line: &str) -> Ran {
+    with_limit(folder, &format!("-v {megabytes}000"), line)
+}
+
+/// Runs a line under one of the shell's limits.
+fn with_limit(folder: &Path, limit: &str, line: &str) -> Ran {
     let command = zellige(folder);
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(format!("ulimit -v {megabytes}000; exec \"$0\" {line}"));
+    shell.arg("-c").arg(format!("ulimit {limit}; exec \"$0\" {line}"));
     shell.arg(command.get_program()).current_dir(folder).stdin(Stdio::null());
     let child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     collect(child, Duration::from_secs(120))
@@ -106,6 +111,59 @@ fn too_little_memory_is_an_error_and_no_abort() {
         assert!(least > 0, "{line} needs more than 400 MB");
     }
     assert!(refused > 0 && answered > 0, "{refused} refused, {answered} answered");
+}
+
+/// A file may grow no further: an error with its name, as where the disk is full, and nothing half-written.
+#[test]
+fn a_limit_on_sizes_of_files_is_an_error() {
+    let folder = folder(5);
+    let path = folder.path();
+    let begun = left(path);
+    for (line, file) in [
+        ("matrix generate flow --size 10x10x10 -o m.mtx", "m.mtx"),
+        ("matrix generate flow --size 30x30x30 -o m.mtx.gz", "m.mtx.gz"),
+        ("lqcd generate --size 4 --beta 5.7 --trajectories 1 -o g.lat", "g.lat"),
+        ("tor run small.toml -o r.fits", "r.fits"),
+    ] {
+        with_limit(path, "-f 4", line).expect(1).says(file).says("File too large");
+        assert_eq!(left(path), begun, "{line}");
+    }
+    // A swap file that cannot grow leaves values in memory: the answer is that without a limit.
+    let line =
+        "tor run small.toml --tile 8 --workers 2 --precision fp32 --host-memory 96KiB --swap . --json -";
+    let (free, limited) = (with_limit(path, "-f unlimited", line), with_limit(path, "-f 4", line));
+    let strehl = |ran: &Ran| find(&serde_json::from_str(&ran.stdout).unwrap(), "strehl_moao").cloned();
+    let (free, limited) = (free.expect(0), limited.expect(0));
+    assert!(strehl(&free).is_some() && strehl(&free) == strehl(&limited));
+}
+
+/// A stage that is last is checked first, and the amount that is named is enough.
+#[test]
+fn too_little_host_memory_for_a_later_stage_is_refused_before_the_first() {
+    let folder = folder(5);
+    let path = folder.path();
+    let run = |more: &str| {
+        let line = format!("tor run small.toml --tile 8 --workers 2 {more}");
+        collect(
+            zellige(path)
+                .args(line.split_whitespace())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+            Duration::from_secs(120),
+        )
+    };
+    for (rules, stage) in [
+        ("--precision fp32", "fp32: backward error"),
+        ("--precision fp32 --precision fp64", "fp64: backward error"),
+    ] {
+        let refused = run(&format!("{rules} --host-memory 1KB")).expect(1).says(stage).says("--tile");
+        assert!(!refused.stdout.contains("fp32"), "{refused:?}");
+        let (_, enough) = refused.stderr.split_once("give --host-memory ").unwrap();
+        let enough = enough.split_whitespace().next().unwrap();
+        run(&format!("{rules} --host-memory {enough}")).expect(0);
+    }
 }
 
 /// What `tor info` announces is what `tor run` takes, if not to the byte.

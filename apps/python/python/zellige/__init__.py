@@ -267,7 +267,7 @@ class Cholesky:
         """Says that a rule has lowered nothing: without a word, results would be taken for the rule's."""
         low, shares, tile = self._rule.split(",")[0].split(":")[0].strip(), self.shares, self._factor.tile
         # A matrix of two rows has no products, whatever the tiles are.
-        if low == "fp32" or low in shares or self._rows < 3:
+        if low in ("fp32", "fp64") or low in shares or self._rows < 3:
             return
         if shares:
             problem = (f"its condition held for no product of tiles, all were in {' or '.join(shares)}: take another "
@@ -299,7 +299,7 @@ class Cholesky:
         return x[:, 0] if is_vector else x
 
     def refine(self, b: Any, tol: float = 1e-12) -> _np.ndarray:
-        """``A^-1 b`` by iterative refinement in float64, to a relative residual of `tol`.
+        """``A^-1 b`` by iterative refinement in float64, to a relative residual of `tol` of each column.
 
         Raises
         ------
@@ -309,8 +309,8 @@ class Cholesky:
         b, is_vector = self._right_hand_sides(b)
         x, residual, steps = self._factor.refine(b, tol)
         if not residual <= tol:
-            raise Error(f"the residual is {residual:.1e} after {steps} steps of refinement, not {tol:.1e}: "
-                        "take a rule with more precision")
+            remedy = "take a larger tol" if self._rule == "fp64" else "take a rule with more precision"
+            raise Error(f"the residual is {residual:.1e} after {steps} steps of refinement, not {tol:.1e}: {remedy}")
         return x[:, 0] if is_vector else x
 
 
@@ -328,7 +328,9 @@ def cholesky(a: Any, rule: str = "fp32", tile: int | None = None) -> Cholesky:
         Both triangles; the lower one is what is factored.
     rule : str
         Precision of the tile products: ``fp32``, ``hp1``, ``hp1:band=2``, ``hp1:operand=1e-2,else=x3``, ...
-        Factors are in float32: ``fp64`` is refused, `Cholesky.refine` has answers in float64.
+        Factors are in float32, with ``fp64`` in float64; `Cholesky.refine` has answers in float64 in any case. Rows
+        and columns are multiplied by powers of two before, so that matrices and right-hand sides of any size, and of
+        rows and columns of any sizes, are solved for.
     tile : int, optional
         Rows of a tile; 256 by default. A rule is about products of tiles, which there are from three tiles along a
         side on: a matrix of 512 rows or fewer needs smaller ones.

@@ -20,6 +20,19 @@ pub enum Error {
     /// The system does not fit the memory.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
+    /// A task of a later stage would find too little of the host's memory.
+    #[error(
+        "{stage} needs {bytes} bytes of tiles in the host's memory at once, and it may hold {capacity}: give --host-memory {bytes}B or more, or take \
+         smaller tiles (--tile)"
+    )]
+    HostMemory {
+        /// The rule and the stage.
+        stage: String,
+        /// Bytes of the operands of one task.
+        bytes: u64,
+        /// Bytes that values may take there.
+        capacity: u64,
+    },
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,

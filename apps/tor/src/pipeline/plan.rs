@@ -7,7 +7,7 @@ use crate::params::{Input, MirrorModel, System};
 use crate::pipeline::info::{Info, info};
 use crate::pipeline::ranks::share;
 use std::fmt;
-use zellige_dense::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid};
+use zellige_dense::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid, refine_bytes, residual};
 use zellige_files::memory::{Bytes, MemoryPlan};
 use zellige_kernels::StorageFormat;
 use zellige_runtime::WORKER_BYTES;
@@ -309,7 +309,72 @@ fn advice(grid: &TileGrid, rules: &[Rule]) -> Vec<String> {
     advice
 }
 
+/// What tasks of a stage need of the host's memory at once.
+struct StageNeed {
+    stage: String,
+    bytes: u64,
+}
+
 impl Plan {
+    /// Checks that every task of every stage can have its operands in the host's memory, which holds `capacity` bytes: before the first of them computes.
+    /// `rows` are the edges of the stacked rows of all targets. Where GPUs take products, the runtime says which of these fit.
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`] with the stage that needs the most.
+    pub(super) fn check_host(
+        &self,
+        rows: &TileGrid,
+        options: &Options,
+        capacity: Option<u64>,
+        with_gpus: bool,
+    ) -> Result<(), Error> {
+        let Some(capacity) = capacity else { return Ok(()) };
+        let needs = self.rules.iter().flat_map(|rule| self.stage_needs(rule, rows, options, with_gpus));
+        match needs.max_by_key(|need| need.bytes) {
+            Some(StageNeed { stage, bytes }) if bytes > capacity => {
+                Err(Error::HostMemory { stage, bytes, capacity })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn stage_needs(
+        &self,
+        rule: &Rule,
+        rows: &TileGrid,
+        options: &Options,
+        with_gpus: bool,
+    ) -> Vec<StageNeed> {
+        let grid = &self.grid;
+        let is_double = rule.element() == StorageFormat::F64;
+        let master = if is_double { 8 } else { 4 };
+        let mut needs = Vec::new();
+        let mut add =
+            |stage: &str, bytes: u64| needs.push(StageNeed { stage: format!("{rule}: {stage}"), bytes });
+        let mut widths: Vec<usize> = (0..grid.tiles()).map(|j| grid.width(j)).collect();
+        widths.sort_unstable_by(|a, b| b.cmp(a));
+        add("covariances", master * (widths[0] * widths[0].max(rows.max_width())) as u64);
+        if !with_gpus {
+            // Each two of three tile columns make a tile of a product, of which at least the smallest is not narrowed.
+            if let &[a, b, c, ..] = &widths[..] {
+                let narrow =
+                    rule.precisions().into_iter().flatten().map(|p| p.operand_format().bytes() as u64);
+                let operand = narrow.min().unwrap_or(master);
+                let smallest = (master - operand.min(master)) * (b * c) as u64;
+                add("factorisation", operand * (a * b + a * c + b * c) as u64 + smallest);
+            }
+            add("solve", master * (widths[0] * (widths[0] + rows.max_width())) as u64);
+        }
+        if options.refine > 0 && !is_double {
+            add("refinement", refine_bytes(rows.len(), grid));
+        }
+        if options.judge {
+            let of = if is_double { residual::operand_bytes::<f64> } else { residual::operand_bytes::<f32> };
+            add("backward error", of(grid));
+        }
+        needs
+    }
+
     /// Tiles along one side.
     pub fn tiles(&self) -> usize {
         self.grid.tiles()

@@ -33,8 +33,15 @@ pub(super) fn run<S: Session>(
     for line in &problem.plan.advice {
         observer.warn(line);
     }
-    observer.advance(1);
     let rt = s.runtime();
+    let host = rt.memory().first().and_then(|host| host.capacity);
+    problem.plan.check_host(
+        &problem.rows,
+        options,
+        host,
+        rt.devices().any(|device| device.kind == "cuda"),
+    )?;
+    observer.advance(1);
     let dx = match dx {
         _ if !options.judge => None,
         None => Some(command_matrix(rt, problem.system(), problem.cov.geometry(), observer)?),

@@ -176,6 +176,9 @@ impl RuntimeBuilder {
     /// page cache where the file system allows that. Once it cannot grow (the disk is full, say), values stay
     /// in host memory beyond the limit, and the log says so; if it cannot be read, values that are only there
     /// are lost, by name. `folder` should be on a local disk: on a `tmpfs` it is memory again.
+    ///
+    /// A limit on sizes of files (`ulimit -f`) counts as a full disk where the program ignores or blocks the signal SIGXFSZ, as the command `zellige` and
+    /// CPython do; elsewhere the system ends the process. A library leaves signals to the program.
     #[must_use]
     pub fn swap(mut self, folder: impl Into<PathBuf>) -> Self {
         self.swap = SwapChoice::Folder(folder.into());
