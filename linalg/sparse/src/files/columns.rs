@@ -149,7 +149,7 @@ fn columns_of(path: &Path, Matrix { csr, complex }: Matrix) -> Result<Vectors, E
     let mut vectors = vec![vec![0.0; rows]; columns];
     for (i, (column, value)) in csr.iter().enumerate() {
         // Of each block of a complex matrix the first column.
-        let of_vectors = column.iter().zip(value).filter(|&(&j, _)| j as usize % each == 0);
+        let of_vectors = column.iter().zip(value).filter(|&(&j, _)| (j as usize).is_multiple_of(each));
         of_vectors.for_each(|(&j, &value)| vectors[j as usize / each][i] = value);
     }
     Ok(Vectors { columns: vectors, complex })

@@ -150,9 +150,12 @@ impl<'a> Source<'a> {
         let within = if self.is_packed { ", compressed with gzip" } else { "" };
         if let Some((what, command)) = foreign::name(&self.head) {
             let command = command.replace("FILE", &name);
-            let what = format!("{what}{within}, which is not read");
-            let then = if what.contains("archive") { ", and read the file in it" } else { "" };
-            return Err(wrong(path, format!("{what}: convert it with `{command}`{then}")));
+            let is_packed = what.contains("compressed") || what.contains("archive");
+            let verb = if is_packed { "unpack" } else { "convert" };
+            return Err(wrong(
+                path,
+                format!("{what}{within}, which is not read: {verb} it with `{command}`"),
+            ));
         }
         if self.is_packed && matches!(self.kind(), Kind::Array | Kind::Archive) {
             let problem =
@@ -204,7 +207,7 @@ fn dense(path: &Path) -> Result<Matrix, Error> {
     )?;
     let numbers = array.numbers()?;
     gathered(path, (rows, columns), numbers.im.is_some(), Symmetry::General, &|element| {
-        each_dense(&numbers, columns, |i, j, re, im| element(i, j, re, im));
+        each_dense(&numbers, columns, &mut *element);
     })
 }
 

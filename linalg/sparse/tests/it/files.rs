@@ -120,13 +120,15 @@ fn archives_of_scipy_are_read_in_every_format() {
     assert_eq!(files::read_vectors(path, Some(4)).unwrap().columns, [[0.0, 1.5, 0.0, -2.0]]);
 }
 
+/// An array of integers, and its name.
+type Named<'a> = (&'a str, &'a [i64]);
+
 #[test]
 fn damaged_archives_of_scipy_are_refused() {
     let place = Place::new();
     let values = (&[3][..], &[1.0, 2.0, 3.0][..]);
-    let (shape, large): ((&str, &[i64]), (&str, &[i64])) =
-        (("shape", &[2, 3]), ("shape", &[2_000_000_000, 3]));
-    let cases: [(&str, &[(&str, &[i64])], &str); 9] = [
+    let (shape, large): (Named<'_>, Named<'_>) = (("shape", &[2, 3]), ("shape", &[2_000_000_000, 3]));
+    let cases: [(&str, &[Named<'_>], &str); 9] = [
         ("csr", &[shape, ("indptr", &[0, 2, 4]), ("indices", &[0, 2, 2])], "indptr"),
         ("csr", &[shape, ("indptr", &[0, 3, 2]), ("indices", &[0, 2, 2])], "indptr"),
         ("csr", &[shape, ("indptr", &[0, 3]), ("indices", &[0, 2, 2])], "indptr"),
