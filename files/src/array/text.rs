@@ -107,7 +107,7 @@ fn value(word: &str) -> Option<(f64, Option<f64>)> {
     let is_between = |&(at, c): &(usize, char)| {
         at > 0 && matches!(c, '+' | '-') && !word[..at].ends_with(['e', 'E', 'd', 'D'])
     };
-    let Some((at, _)) = word.char_indices().filter(is_between).last() else {
+    let Some((at, _)) = word.char_indices().rfind(is_between) else {
         return Some((0.0, Some(real(word)?)));
     };
     // `numpy.savetxt` writes 1+-2j.
