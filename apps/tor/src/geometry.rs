@@ -244,7 +244,8 @@ pub struct Projection {
 impl Projection {
     /// Projection of a star's sensor on a layer at `altitude` \[m\].
     ///
-    /// Rotation and magnification act on the positions only; the size of a projected sub-aperture is `pitch * scale`.
+    /// Rotation and magnification act on points. Of a star without `slopes_turn` only centres are projected with them: the size of its
+    /// projected sub-apertures is `pitch * scale`, and their edges stay parallel to the axes.
     pub fn new(star: &GuideStar, altitude: f64) -> Self {
         let scale = 1.0 - altitude * star.inverse_altitude;
         let (sin, cos) = if star.rotation == 0.0 { (0.0, 1.0) } else { star.rotation.to_radians().sin_cos() };
@@ -278,6 +279,7 @@ pub fn truth_star(nssp: usize, target: [f64; 2]) -> GuideStar {
         pupil_shift: [0.0; 2],
         rotation: 0.0,
         magnification: 1.0,
+        slopes_turn: false,
         magnitude: None,
         launcher: None,
     }

@@ -51,7 +51,13 @@ pub fn of_sensor(
         NoiseModel::Photometric(p) => match star.kind {
             StarKind::Ngs => vec![natural(p, star, atmosphere.r0(), grid.pitch); grid.len()],
             StarKind::Lgs => {
-                let launcher = launcher(system.diameter, star);
+                let mut launcher = launcher(system.diameter, star);
+                if star.slopes_turn {
+                    // Slopes lie along the axes of the turned sensor: there the launcher stands turned back.
+                    let (sin, cos) = star.rotation.to_radians().sin_cos();
+                    let [x, y] = launcher;
+                    launcher = [cos * x + sin * y, cos * y - sin * x];
+                }
                 (0..grid.len())
                     .map(|i| laser(p, launcher, atmosphere.r0(), grid.pitch, grid.centre(i)))
                     .collect()

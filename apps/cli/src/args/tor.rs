@@ -101,7 +101,7 @@ pub struct SystemArgs {
     /// Direction to reconstruct (arcsec), instead of those in SYSTEM; may be repeated.
     #[arg(long = "target", value_name = "X,Y", value_parser = target)]
     pub targets: Vec<[f64; 2]>,
-    /// Map of the sub-apertures that measure, instead of SYSTEM's rule: text of 0 and 1, .fits or .npy.
+    /// Map of the sub-apertures that measure, instead of SYSTEM's rule: text of 0 and 1, .fits or .npy (also bool).
     ///
     /// Rows from the lowest y on. All sensors of more than one sub-aperture share it.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
@@ -241,10 +241,14 @@ pub enum Order {
 /// `tor eval`.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// Reconstructor to evaluate (.fits or .npy).
+    /// Reconstructor to evaluate (.fits, FILE.fits/NAME, .npy, FILE.npz/NAME): truth-sensor slopes or commands x measurements.
+    ///
+    /// An image of a FITS file by its name or number (the primary one is 0); without one the first of two dimensions or
+    /// more. Commands are in the unit of --dm. What is the other way round is transposed and said; AOT's (commands, 2,
+    /// sub-apertures) are x slopes, then y slopes.
     #[arg(long, value_name = "R.fits")]
     pub rec: Input,
-    /// Command matrix of the mirror [default: that of the system's model].
+    /// Command matrix of the mirror, actuators x truth-sensor slopes [default: that of the system's model].
     #[arg(long, value_name = "Dx.fits")]
     pub dm: Option<Input>,
     /// Order of the slopes in the files [default: from their headers, else xxyy].

@@ -140,6 +140,12 @@ fn broken_files_are_answered_or_refused() {
     })
     .unwrap();
     fs::write(here.join("b.csv"), "b,c\n1,2\n3,4\n").unwrap();
+    let circle = fs::read_to_string(fixtures.join("tor/tests/fixtures/circle.yaml")).unwrap();
+    fs::write(
+        here.join("circle.yaml"),
+        circle.replace("[7]", "&a [7]").replace("L0: 28", "<<: {L0: 28}\n  a: *a"),
+    )
+    .unwrap();
     fs::write(here.join("array"), "0 0 0 0 0 0 0 100\n").unwrap();
     let hit = r#"{"event": 1, "timestamp": 5, "index": 0, "fom": 0, "position": [2, 1, 20], "energy": 250}"#;
     fs::write(here.join("hits.json"), format!("{{\"results\": [{{\"events\": [{hit}]}}]}}")).unwrap();
@@ -190,7 +196,9 @@ fn broken_files_are_answered_or_refused() {
         ("small.toml", "tor info small.toml"),
         ("sys-params.txt", "tor info sys-params.txt --atm atm-params.txt"),
         ("atm-params.txt", "tor info sys-params.txt --atm atm-params.txt"),
+        ("circle.yaml", "tor info circle.yaml"),
         ("R.fits", "tor eval small.toml --rec R.fits"),
+        ("R.fits", "tor eval small.toml --rec R.fits/R"),
         ("basis_i16.npy", search),
         ("events0_energy_keV_f64.npy", search),
         ("array", "psa track hits.json --array array -o gammas"),

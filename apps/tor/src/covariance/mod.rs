@@ -73,8 +73,10 @@ struct View {
     grid: SubApertures,
     inverse_altitude: f64,
     projections: Vec<Projection>,
-    /// Projected sub-apertures share their edges: no rotation, no magnification.
+    /// Projected sub-apertures share their edges: no rotation, no magnification, or that of whole sub-apertures.
     lattice: bool,
+    /// Edges are parallel to the axes, and as long as those in the pupil.
+    upright: bool,
 }
 
 /// Most memory for offset tables; sensor pairs beyond it are evaluated entry by entry.
@@ -120,11 +122,15 @@ impl Covariance {
         let geometry = Geometry::new(&system)?;
         // An empty layer changes nothing and costs as much as a full one.
         let layers: Vec<_> = atmosphere.layers.iter().filter(|l| l.cn2 > 0.0).collect();
-        let view = |star: &GuideStar, grid: &SubApertures| View {
-            grid: grid.clone(),
-            inverse_altitude: star.inverse_altitude,
-            projections: layers.iter().map(|l| Projection::new(star, l.altitude)).collect(),
-            lattice: star.rotation == 0.0 && star.magnification == 1.0,
+        let view = |star: &GuideStar, grid: &SubApertures| {
+            let upright = star.rotation == 0.0 && star.magnification == 1.0;
+            View {
+                grid: grid.clone(),
+                inverse_altitude: star.inverse_altitude,
+                projections: layers.iter().map(|l| Projection::new(star, l.altitude)).collect(),
+                lattice: upright || star.slopes_turn,
+                upright,
+            }
         };
         let mut views: Vec<View> =
             system.stars.iter().zip(geometry.sensors()).map(|(s, g)| view(s, g)).collect();

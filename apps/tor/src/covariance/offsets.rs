@@ -20,7 +20,7 @@ pub(super) struct OffsetTable {
 
 impl OffsetTable {
     pub(super) fn applies(a: &View, b: &View) -> bool {
-        a.lattice && b.lattice && a.grid.nssp == b.grid.nssp && a.inverse_altitude == b.inverse_altitude
+        a.upright && b.upright && a.grid.nssp == b.grid.nssp && a.inverse_altitude == b.inverse_altitude
     }
 
     /// Offset of view `a` against view `b` on every layer.

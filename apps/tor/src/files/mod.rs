@@ -16,18 +16,15 @@ use std::io::{BufWriter, Read};
 use std::path::Path;
 use zellige_files::array::is_array;
 
-/// Reads a map of sub-apertures, 0 and 1 by row (the lowest y first) and column: text with a line per row, FITS, npy, `FILE.npz/NAME` or
+/// Reads a map of sub-apertures, 0 and 1 by row (the lowest y first) and column: text with a line per row, FITS (`FILE.fits/NAME`), npy, `FILE.npz/NAME` or
 /// `FILE.h5/NAME`.
 ///
 /// # Errors
 /// The file cannot be read, or is no such map.
 pub fn read_map(path: &Path) -> Result<CellMap, Error> {
     let map = if is_array(path) {
-        rows_of(&npy::read(path)?)
-    } else if path
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("fits") || e.eq_ignore_ascii_case("fit"))
-    {
+        rows_of(&npy::read_mask(path)?)
+    } else if fits::is_fits(path) {
         rows_of(&fits::read_matrix(path, None)?)
     } else {
         let cannot = |e| Error::io(path, "cannot read the map", e);

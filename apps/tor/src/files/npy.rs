@@ -39,12 +39,37 @@ fn write<T: Number>(path: &Path, matrix: &Matrix, convert: impl Fn(f64) -> T) ->
     written.map_err(|error| Error::io(path, error.problem, error.source))
 }
 
-/// Reads a two-dimensional array of `float32` or `float64`: npy, `FILE.npz/NAME` or `FILE.h5/NAME`.
+/// Reads a two-dimensional array of `float32` or `float64` (or one of AOT's, (rows, 2, half the columns)): npy, `FILE.npz/NAME` or `FILE.h5/NAME`.
 ///
 /// # Errors
 /// The file cannot be read, is no array, is shorter or longer than its header says, or holds something else.
 pub fn read(path: &Path) -> Result<Matrix, Error> {
-    let array = Array::open(path)?.of(&["f4", "f8"], 2)?;
+    let array = Array::open(path)?;
+    // Control matrices of AOT: commands, x and y, sub-apertures.
+    if let [rows, 2, cells] = *array.sides() {
+        let array = array.of(&["f4", "f8"], 3)?;
+        return Ok(Matrix::from_vec(2 * cells, rows, array.reals()?)?.transposed());
+    }
+    of(array, &["f4", "f8"])
+}
+
+/// As [`read`], of flags and integers too: masks.
+///
+/// # Errors
+/// See [`read`].
+pub fn read_mask(path: &Path) -> Result<Matrix, Error> {
+    let array = Array::open(path)?;
+    if array.kind() == "b1" {
+        let array = array.of(&["b1"], 2)?;
+        let (rows, cols) = (array.sides()[0], array.sides()[1]);
+        let flags = array.values::<bool>()?.into_iter().map(|flag| f64::from(u8::from(flag))).collect();
+        return Ok(Matrix::from_vec(cols, rows, flags)?.transposed());
+    }
+    of(array, &["f4", "f8", "b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+}
+
+fn of(array: Array, kinds: &[&str]) -> Result<Matrix, Error> {
+    let array = array.of(kinds, 2)?;
     let (rows, cols) = (array.sides()[0], array.sides()[1]);
     Ok(Matrix::from_vec(cols, rows, array.reals()?)?.transposed())
 }

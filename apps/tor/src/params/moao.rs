@@ -246,6 +246,7 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
             pupil_shift: [shift_x[i], shift_y[i]],
             rotation: rotation[i],
             magnification: 1.0,
+            slopes_turn: false,
             magnitude: magnitudes[i],
             launcher: None,
         })
@@ -278,7 +279,11 @@ pub fn parse_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warn
     let r0 = c.scalar(PROFILE[1])?;
     let mut columns = Vec::with_capacity(3);
     for entry in &PROFILE[2..] {
-        let values = c.vector(*entry, MAX_LAYERS)?;
+        let mut values = c.vector(*entry, MAX_LAYERS)?;
+        if values.len() == 1 && *entry == PROFILE[4] {
+            // One outer scale for all layers.
+            values.resize(count, values[0]);
+        }
         if columns.is_empty() {
             // Said before anything else that may be wrong: a fit gone astray shows here first.
             check::strengths(&values, &c.place)?;

@@ -8,6 +8,7 @@
 mod check;
 mod compass;
 mod entries;
+mod foreign;
 mod moao;
 mod own;
 mod tomoao;
@@ -71,6 +72,9 @@ pub struct GuideStar {
     pub rotation: f64,
     /// Magnification of the pupil.
     pub magnification: f64,
+    /// Whether rotation and magnification are those of whole sub-apertures, whose slopes then lie along turned axes (pyTomoAO, COMPASS's
+    /// simulation), or of the positions alone (MOAO).
+    pub slopes_turn: bool,
     /// Magnitude of a natural star (photometric noise needs it).
     pub magnitude: Option<f64>,
     /// Where the laser is launched, `[x, y]` in m. `None`: at the pupil edge in the direction of the star.
@@ -188,14 +192,16 @@ impl CellMap {
         Ok(CellMap { across, cells })
     }
 
-    /// As [`CellMap::new`], from numbers that are 0 or 1.
+    /// As [`CellMap::new`], from numbers that are 0 or 1, or 0 or 255.
     ///
     /// # Errors
     /// As [`CellMap::new`]; also for another number.
     pub fn from_numbers(rows: &[Vec<f64>]) -> Result<Self, String> {
+        let is_of_bytes = rows.iter().flatten().all(|x| [0.0, 255.0].contains(x));
         let flag = |x: &f64| match x {
             0.0 => Ok(false),
             1.0 => Ok(true),
+            255.0 if is_of_bytes => Ok(true),
             other => Err(format!("{other} in a map of 0 and 1")),
         };
         let rows: Result<Vec<Vec<bool>>, String> =
@@ -402,23 +408,26 @@ pub fn parse(
     profile: Option<(&Path, &str)>,
     mode: Mode,
 ) -> Result<Input, Error> {
-    let (system, inside, mut warnings) = match Format::of(system_path) {
-        Format::Toml => parse_toml(system_path, system_text)?,
-        Format::Yaml => parse_yaml(system_path, system_text)?,
-        Format::Compass => parse_compass(system_path, system_text)?,
+    // What a reader refuses may be a file of another program: then that is what is said.
+    let known = |path, text| move |error| foreign::named(path, text).unwrap_or(error);
+    let read = match Format::of(system_path) {
+        Format::Toml => parse_toml(system_path, system_text),
+        Format::Yaml => parse_yaml(system_path, system_text),
+        Format::Compass => parse_compass(system_path, system_text),
         Format::Moao => {
-            let (system, warnings) = parse_system(system_path, system_text, mode)?;
-            (system, None, warnings)
+            parse_system(system_path, system_text, mode).map(|(system, warnings)| (system, None, warnings))
         }
     };
+    let (system, inside, mut warnings) = read.map_err(known(system_path, system_text))?;
     let atmosphere = match (profile, inside) {
         (Some((path, text)), _) => {
-            let (mut atmosphere, more) = match Format::of(path) {
-                Format::Toml => own::parse_toml_atmosphere(path, text)?,
-                Format::Yaml => yaml::parse_yaml_atmosphere(path, text)?,
-                Format::Moao => parse_atmosphere(path, text)?,
-                Format::Compass => return Err(compass::not_a_profile(path)),
+            let read = match Format::of(path) {
+                Format::Toml => own::parse_toml_atmosphere(path, text),
+                Format::Yaml => yaml::parse_yaml_atmosphere(path, text),
+                Format::Moao => parse_atmosphere(path, text),
+                Format::Compass => Err(compass::not_a_profile(path)),
             };
+            let (mut atmosphere, more) = read.map_err(known(path, text))?;
             warnings.extend(more);
             atmosphere.slant(system.zenith_angle);
             atmosphere
@@ -506,6 +515,9 @@ fn read_text(path: &Path) -> Result<String, Error> {
             path,
             format!("longer than {MAX_FILE} bytes: this is not a parameter file"),
         ));
+    }
+    if let Some(error) = foreign::named_bytes(path, &bytes) {
+        return Err(error);
     }
     String::from_utf8(bytes).map_err(|_| Error::content(path, "not UTF-8 text: this is not a parameter file"))
 }

@@ -88,6 +88,8 @@ struct Star {
     rotation: f64,
     #[serde(default = "one")]
     magnification: f64,
+    #[serde(default)]
+    slopes_turn: bool,
     magnitude: Option<f64>,
     launcher: Option<[f64; 2]>,
 }
@@ -124,17 +126,27 @@ struct Noise {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Profile {
-    cn2: Vec<f64>,
-    altitude: Vec<f64>,
-    outer_scale: OuterScale,
+    cn2: EachLayer,
+    altitude: EachLayer,
+    outer_scale: EachLayer,
     r0: Option<f64>,
 }
 
+/// A value for each layer, or one for all.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum OuterScale {
+enum EachLayer {
     Same(f64),
     Each(Vec<f64>),
+}
+
+impl EachLayer {
+    fn list(self, count: usize) -> Vec<f64> {
+        match self {
+            EachLayer::Same(value) => vec![value; count],
+            EachLayer::Each(list) => list,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -237,6 +249,7 @@ fn understand(raw: File, place: &Place) -> Result<(System, Option<Atmosphere>, V
             pupil_shift: s.pupil_shift,
             rotation: s.rotation,
             magnification: s.magnification,
+            slopes_turn: s.slopes_turn,
             magnitude: s.magnitude,
             launcher: s.launcher,
         });
@@ -297,12 +310,13 @@ pub(super) fn atmosphere_from_table(
 }
 
 fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
-    let count = p.cn2.len();
-    let outer = match p.outer_scale {
-        OuterScale::Same(l0) => vec![l0; count],
-        OuterScale::Each(list) => list,
+    // Strengths and altitudes tell layers apart: a list of them says how many there are.
+    let count = match (&p.cn2, &p.altitude) {
+        (EachLayer::Each(list), _) | (_, EachLayer::Each(list)) => list.len(),
+        _ => 1,
     };
-    for (key, len) in [("altitude", p.altitude.len()), ("outer_scale", outer.len())] {
+    let [cn2, altitude, outer] = [p.cn2, p.altitude, p.outer_scale].map(|list| list.list(count));
+    for (key, len) in [("altitude", altitude.len()), ("outer_scale", outer.len())] {
         if len != count {
             return Err(place.error(
                 &format!("atmosphere.{key}"),
@@ -312,7 +326,7 @@ fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
         }
     }
     let layers =
-        (0..count).map(|i| Layer { altitude: p.altitude[i], cn2: p.cn2[i], outer_scale: outer[i] }).collect();
+        (0..count).map(|i| Layer { altitude: altitude[i], cn2: cn2[i], outer_scale: outer[i] }).collect();
     let mut atmosphere = Atmosphere { layers };
     check::atmosphere(&atmosphere, place)?;
     if let Some(r0) = p.r0 {

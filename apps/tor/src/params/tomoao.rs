@@ -2,12 +2,15 @@
 //!
 //! | here | there |
 //! | --- | --- |
-//! | telescope, sensors | `lgs_wfs_parameters`: `D`, `nLenslet`, `validLLMap`, `wfsLensletsRotation` (rad), `wfsLensletsOffset` (of the diameter) |
+//! | telescope, sensors | `lgs_wfs_parameters`: `D`, `nLenslet`, `validLLMap`, `wfsLensletsRotation` (rad; slopes turn too), `wfsLensletsOffset` (of the diameter padded by two lenslets on each side, `D (nLenslet + 4) / nLenslet`) |
 //! | stars | `lgs_asterism`: `nLGS` at `radiusAst` (arcsec) and equal angles from x on, `baseLGSHeight` (m) |
 //! | mirror | `dm_parameters`: `validActuators`, `nActuators`, `dmCrossCoupling`; `dmPitch` has to be that of the lenslets, `dmHeights` 0 |
 //! | turbulence | `atmosphere_parameters`: `altitude` (km), `fractionnalR0`, `r0` and `wavelength` (m), `L0` (m), `zenithAngleInDeg` |
-//! | noise | `noise_parameters`: 1 / `iNoiseVar` in rad^2 of angle |
+//! | noise | `noise_parameters`: `alpha` times the mean variance of a slope, or 1 / `iNoiseVar` in rad^2 of angle |
 //! | targets | `tomography_parameters`: a square of `nFitSrc` x `nFitSrc` directions, `fovOptimization` arcsec wide |
+//!
+//! This is how pyTomoAO 2.0.0 computes. It reads `iNoiseVar` in no version: its noise is [`ALPHA`] times the mean variance of a slope unless a caller
+//! says another factor, which the key `alpha`, ours alone, stands for. Version 1.0.1 multiplies the rotation by 180 / pi.
 //!
 //! The zenith angle is applied as there: distances grow with the airmass, `r0` shrinks with its power 3/5. Pixels, field stop, wind and the
 //! wavelength of the laser have no part in the covariances.
@@ -18,8 +21,18 @@ use super::{
     AngleUnit, Atmosphere, CellMap, GuideStar, Layer, MAX_STARS, MirrorModel, NoiseModel, StarKind, System,
     Valid, Warning,
 };
+use crate::turbulence::structure_function;
 use crate::{ARCSEC_PER_RADIAN, Error};
 use std::path::Path;
+
+/// What pyTomoAO multiplies the mean variance of a slope with for its noise, by default: 2.0.0.
+const ALPHA: f64 = 10.0;
+
+/// The same of 1.0.1.
+const OLDER_ALPHA: f64 = 0.1;
+
+/// Lenslets by which pyTomoAO pads a sensor, on both sides together.
+const PADDING: usize = 4;
 
 /// Wavelength at which the strengths of layers are counted, in m.
 const REFERENCE: f64 = 500e-9;
@@ -34,7 +47,8 @@ pub(super) fn read(file: &Path, root: &Node) -> Result<(System, Option<Atmospher
     let mut reader = Reader { root, place: Place::new(file, "") };
     let zenith_angle = reader.number("atmosphere_parameters.zenithAngleInDeg", "telescope.zenith_angle")?;
     let mut system = reader.system(zenith_angle)?;
-    let mut warnings = check::system(&system, &reader.place)?;
+    check::system(&system, &reader.place)?;
+    let mut warnings = reader.registration(&system);
     if !system.stars.is_empty() {
         let message = "0: laser stars are taken to measure tip and tilt, as pyTomoAO takes them";
         warnings.push(reader.place.warning("sensors.lgs_cst", message));
@@ -42,7 +56,33 @@ pub(super) fn read(file: &Path, root: &Node) -> Result<(System, Option<Atmospher
     let mut atmosphere = reader.atmosphere()?;
     atmosphere.slant(zenith_angle);
     system.slant();
+    let (variance, message) = reader.noise(slope_variance(&system, &atmosphere))?;
+    system.noise = NoiseModel::Uniform { variance };
+    warnings.extend(check::system(&system, &reader.place)?);
+    warnings.extend(message.map(|message| reader.place.warning("noise.variance", message)));
     Ok((system, Some(atmosphere), warnings))
+}
+
+/// Diameter in m of a sensor with the lenslets around it that pyTomoAO adds: its unit of offsets.
+fn padded(diameter: f64, nssp: usize) -> f64 {
+    diameter * (nssp + PADDING) as f64 / nssp.max(1) as f64
+}
+
+/// Variance in arcsec^2 of pyTomoAO's slopes from turbulence, the same for all: phases at three points of an edge count 1/4, 1/2, 1/4.
+fn slope_variance(system: &System, atmosphere: &Atmosphere) -> f64 {
+    let pitch = system.diameter / system.nssp.max(1) as f64;
+    let inverse_altitude = system.stars.first().map_or(0.0, |star| star.inverse_altitude);
+    let of_layer = |layer: &Layer| {
+        let side = pitch * (1.0 - layer.altitude * inverse_altitude).max(0.0);
+        let phase = |x: f64, y: f64| structure_function(x.hypot(y), layer.cn2, layer.outer_scale);
+        // Points of two edges by how far they are apart along the edge, and how many pairs of weights are.
+        let pairs = [(0.0, 3.0 / 8.0), (0.5, 1.0 / 2.0), (1.0, 1.0 / 8.0)];
+        let pair =
+            |(along, weight): (f64, f64)| weight * (phase(side, along * side) - phase(0.0, along * side));
+        pairs.map(pair).iter().sum::<f64>()
+    };
+    let to_slope = REFERENCE / (std::f64::consts::TAU * pitch) * ARCSEC_PER_RADIAN;
+    to_slope * to_slope * atmosphere.layers.iter().map(of_layer).sum::<f64>()
 }
 
 impl<'t> Reader<'t> {
@@ -52,7 +92,79 @@ impl<'t> Reader<'t> {
         let table = self.root.get(section)?;
         let node = table.get(name);
         self.place.set(key, path, node.map_or(table.line, |node| node.line));
-        node
+        node.filter(|node| !node.is_null())
+    }
+
+    /// The number of an entry that need not be there.
+    fn optional(&mut self, path: &str, key: &str) -> Result<Option<f64>, Error> {
+        match self.find(path, key) {
+            None => Ok(None),
+            Some(node) => Ok(Some(node.number().ok_or_else(|| self.wrong(path, key, "a number"))?)),
+        }
+    }
+
+    /// Variance of the noise in arcsec^2, and what is to be said of it; pyTomoAO's slopes have the mean variance `slopes`.
+    fn noise(&mut self, slopes: f64) -> Result<(f64, Option<String>), Error> {
+        let key = "noise.variance";
+        let inverse = self.optional("noise_parameters.iNoiseVar", key)?;
+        let positive = |path: &str, given: f64| match given > 0.0 {
+            true => Ok(given),
+            false => Err(self.place.error(key, format!("{path} is {given}"), "give a number above 0")),
+        };
+        let levels = format!(
+            "{ALPHA} times the mean variance of a slope, {:.4e} arcsec^2 ({OLDER_ALPHA} times in 1.0.1, {:.4e})",
+            ALPHA * slopes,
+            OLDER_ALPHA * slopes
+        );
+        let written = match inverse {
+            Some(inverse) => {
+                let inverse = positive("noise_parameters.iNoiseVar", inverse)?;
+                Some(ARCSEC_PER_RADIAN * ARCSEC_PER_RADIAN / inverse)
+            }
+            None => None,
+        };
+        if let Some(alpha) = self.optional("noise_parameters.alpha", key)? {
+            let fits = alpha >= 0.0;
+            let wrong = || self.place.error(key, format!("alpha is {alpha}"), "give a factor from 0 on");
+            return if fits { Ok((alpha * slopes, None)) } else { Err(wrong()) };
+        }
+        Ok(match written {
+            Some(variance) => (
+                variance,
+                Some(format!(
+                    "1 / iNoiseVar is used, {variance:.4e} arcsec^2; pyTomoAO never reads it, its noise is {levels}: for that noise give \
+                     noise_parameters an alpha of {ALPHA} (or {OLDER_ALPHA})"
+                )),
+            ),
+            None => (
+                ALPHA * slopes,
+                Some(format!(
+                    "not given: the noise of pyTomoAO 2.0.0, {levels}; another factor is alpha in noise_parameters"
+                )),
+            ),
+        })
+    }
+
+    /// What is to be said of turned and shifted sensors, which versions and printed units read otherwise.
+    fn registration(&self, system: &System) -> Vec<Warning> {
+        let mut said = Vec::new();
+        let turned = system.stars.iter().map(|star| star.rotation).find(|turn| *turn != 0.0);
+        if let Some(turn) = turned {
+            let message = format!(
+                "in radians as in pyTomoAO 2.0.0 (the first turned sensor by {turn:.4} degrees); 1.0.1 multiplies them by 180 / pi"
+            );
+            said.push(self.place.warning("guide_star.rotation", message));
+        }
+        let shifted = system.stars.iter().map(|star| star.pupil_shift).find(|shift| *shift != [0.0; 2]);
+        if let Some([x, y]) = shifted {
+            let message = format!(
+                "in parts of the padded diameter {:.4} m as pyTomoAO 2.0.0 computes, not in sub-apertures as it prints (the first shifted sensor \
+                 by {x:.4} m, {y:.4} m)",
+                padded(system.diameter, system.nssp)
+            );
+            said.push(self.place.warning("guide_star.pupil_shift", message));
+        }
+        said
     }
 
     fn wrong(&self, path: &str, key: &str, wanted: &str) -> Error {
@@ -106,6 +218,7 @@ impl<'t> Reader<'t> {
         };
         let radius = self.number("lgs_asterism.radiusAst", "guide_star.x")?;
         let height = self.number("lgs_asterism.baseLGSHeight", "guide_star.altitude")?;
+        let unit = padded(diameter, nssp);
         let star = |i: usize| {
             let (sin, cos) = (std::f64::consts::TAU * i as f64 / count as f64).sin_cos();
             GuideStar {
@@ -114,15 +227,14 @@ impl<'t> Reader<'t> {
                 inverse_altitude: 1.0 / height,
                 nssp,
                 // There the offset is taken from the positions.
-                pupil_shift: [-shifts[0][i] * diameter, -shifts[1][i] * diameter],
+                pupil_shift: [-shifts[0][i] * unit, -shifts[1][i] * unit],
                 rotation: turns[i].to_degrees(),
                 magnification: 1.0,
+                slopes_turn: true,
                 magnitude: None,
                 launcher: None,
             }
         };
-        let inverse_variance = self.number("noise_parameters.iNoiseVar", "noise.variance")?;
-        let variance = ARCSEC_PER_RADIAN * ARCSEC_PER_RADIAN / inverse_variance;
         Ok(System {
             diameter,
             // Unknown there: the maps of lenslets and actuators say which of them see light.
@@ -134,7 +246,8 @@ impl<'t> Reader<'t> {
             stars: (0..count).map(star).collect(),
             targets: self.targets()?,
             lgs_cst: 0.0,
-            noise: NoiseModel::Uniform { variance },
+            // Known when the turbulence is.
+            noise: NoiseModel::Uniform { variance: 0.0 },
             wavelength: 1.65e-6,
             units: AngleUnit::Arcsec,
         })
@@ -176,7 +289,8 @@ impl<'t> Reader<'t> {
         let across = self.count("tomography_parameters.nFitSrc", "imaging.targets", 64)?;
         let width = self.number("tomography_parameters.fovOptimization", "imaging.targets")?;
         let at = |k: usize| if across > 1 { width * (k as f64 / (across - 1) as f64 - 0.5) } else { 0.0 };
-        Ok((0..across * across).map(|k| [at(k % across), at(k / across)]).collect())
+        // y fastest, as there.
+        Ok((0..across * across).map(|k| [at(k / across), at(k % across)]).collect())
     }
 
     fn atmosphere(&mut self) -> Result<Atmosphere, Error> {

@@ -4,6 +4,7 @@ use super::check::Place;
 use super::{Atmosphere, System, Warning, own, tomoao};
 use crate::Error;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Deepest nesting of lists and tables.
@@ -13,13 +14,13 @@ const DEEPEST: usize = 16;
 const MOST_VALUES: usize = 1 << 20;
 
 /// A value and its line, counted from 1.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) line: usize,
     pub(super) value: Value,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Value {
     Null,
     Flag(bool),
@@ -38,8 +39,28 @@ impl Node {
         }
     }
 
+    /// A number; also in quotes, and a flag as 0 or 1: PyYAML makes a text of `1e14`, and NumPy numbers of both.
     pub(super) fn number(&self) -> Option<f64> {
-        if let Value::Number(number) = self.value { Some(number) } else { None }
+        match &self.value {
+            Value::Number(number) => Some(*number),
+            Value::Flag(flag) => Some(f64::from(u8::from(*flag))),
+            Value::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing stands there.
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self.value, Value::Null)
+    }
+
+    /// Values in it, itself included.
+    fn size(&self) -> usize {
+        1 + match &self.value {
+            Value::List(list) => list.iter().map(Node::size).sum(),
+            Value::Table(entries) => entries.iter().map(|(_, node)| node.size()).sum(),
+            _ => 0,
+        }
     }
 
     /// The numbers of a list, or a number alone.
@@ -62,7 +83,7 @@ impl Node {
 /// Reads a YAML file: pyTomoAO's where it has `lgs_wfs_parameters`, otherwise one with the keys of [`super::parse_toml`].
 ///
 /// # Errors
-/// Not YAML, or with anchors or tags; what the two readers refuse.
+/// Not YAML, or with tags; what the two readers refuse.
 pub fn parse_yaml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
     let root = tree(file, text)?;
     if root.get("lgs_wfs_parameters").is_some() {
@@ -92,6 +113,7 @@ fn refuse(file: &Path, line: usize, problem: impl Into<String>) -> Error {
 struct Open {
     line: usize,
     table: bool,
+    anchor: usize,
     nodes: Vec<Node>,
     keys: Vec<String>,
     key: Option<String>,
@@ -101,14 +123,15 @@ struct Open {
 fn tree(file: &Path, text: &str) -> Result<Node, Error> {
     let mut open: Vec<Open> = Vec::new();
     let (mut root, mut values) = (None, 0);
+    let mut anchors: HashMap<usize, Node> = HashMap::new();
     for event in Parser::new_from_str(text) {
         let (event, span): (Event, Span) = event.map_err(|e| refuse(file, e.marker().line(), e.info()))?;
         let line = span.start.line();
         let refuse = |problem: String| refuse(file, line, problem);
-        let node = match event {
+        let (node, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                if anchor != 0 || tag.is_some() {
-                    return Err(refuse("an anchor or a tag".into()));
+                if tag.is_some() {
+                    return Err(refuse("a tag".into()));
                 }
                 if let Some(last) = open.last_mut().filter(|last| last.table && last.key.is_none()) {
                     if last.keys.iter().any(|key| *key == text) {
@@ -117,14 +140,12 @@ fn tree(file: &Path, text: &str) -> Result<Node, Error> {
                     last.key = Some(text.into_owned());
                     continue;
                 }
-                Node { line, value: scalar(&text, style).map_err(refuse)? }
+                (Node { line, value: scalar(&text, style) }, anchor)
             }
-            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag)
-                if anchor != 0 || tag.is_some() =>
-            {
-                return Err(refuse("an anchor or a tag".into()));
+            Event::SequenceStart(_, Some(_)) | Event::MappingStart(_, Some(_)) => {
+                return Err(refuse("a tag".into()));
             }
-            Event::SequenceStart(..) | Event::MappingStart(..) => {
+            Event::SequenceStart(anchor, None) | Event::MappingStart(anchor, None) => {
                 if open.len() == DEEPEST {
                     return Err(refuse(format!("nested more than {DEEPEST} deep")));
                 }
@@ -132,21 +153,37 @@ fn tree(file: &Path, text: &str) -> Result<Node, Error> {
                     return Err(refuse("a list or table as a key".into()));
                 }
                 let table = matches!(event, Event::MappingStart(..));
-                open.push(Open { line, table, nodes: Vec::new(), keys: Vec::new(), key: None });
+                open.push(Open { line, table, anchor, nodes: Vec::new(), keys: Vec::new(), key: None });
                 continue;
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(done) = open.pop() else { continue };
                 let value = if done.table {
-                    Value::Table(done.keys.into_iter().zip(done.nodes).collect())
+                    merged(done.keys.into_iter().zip(done.nodes).collect()).map_err(refuse)?
                 } else {
                     Value::List(done.nodes)
                 };
-                Node { line: done.line, value }
+                (Node { line: done.line, value }, done.anchor)
             }
-            Event::Alias(_) => return Err(refuse("an alias".into())),
+            Event::Alias(anchor) => {
+                if open.last().is_some_and(|last| last.table && last.key.is_none()) {
+                    return Err(refuse("an alias as a key".into()));
+                }
+                let node =
+                    anchors.get(&anchor).ok_or_else(|| refuse("an alias of what is not closed".into()))?;
+                // Aliases of aliases grow fast: their values count before they are copied.
+                values += node.size();
+                if values > MOST_VALUES {
+                    return Err(refuse(format!("more than {MOST_VALUES} values")));
+                }
+                (node.clone(), 0)
+            }
             _ => continue,
         };
+        if anchor != 0 {
+            values += node.size();
+            anchors.insert(anchor, node.clone());
+        }
         values += 1;
         if values > MOST_VALUES {
             return Err(refuse(format!("more than {MOST_VALUES} values")));
@@ -163,11 +200,29 @@ fn tree(file: &Path, text: &str) -> Result<Node, Error> {
     root.ok_or_else(|| refuse(file, 1, "nothing in it"))
 }
 
-fn scalar(text: &str, style: ScalarStyle) -> Result<Value, String> {
-    if style != ScalarStyle::Plain {
-        return Ok(Value::Text(text.into()));
+/// A table with the entries that `<<` takes from others, where it has none of that name.
+fn merged(mut entries: Vec<(String, Node)>) -> Result<Value, String> {
+    let Some(at) = entries.iter().position(|(key, _)| key == "<<") else { return Ok(Value::Table(entries)) };
+    let sources = match entries.remove(at).1.value {
+        Value::List(list) => list.into_iter().map(|node| node.value).collect(),
+        one => vec![one],
+    };
+    for source in sources {
+        let Value::Table(more) = source else { return Err("'<<' of what is no table".into()) };
+        for (key, node) in more {
+            if entries.iter().all(|(known, _)| *known != key) {
+                entries.push((key, node));
+            }
+        }
     }
-    Ok(match text {
+    Ok(Value::Table(entries))
+}
+
+fn scalar(text: &str, style: ScalarStyle) -> Value {
+    if style != ScalarStyle::Plain {
+        return Value::Text(text.into());
+    }
+    match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Flag(true),
         "false" | "False" | "FALSE" => Value::Flag(false),
@@ -178,7 +233,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Result<Value, String> {
             }
         }
         _ => Value::Text(text.into()),
-    })
+    }
 }
 
 /// The tree as a table of TOML, and where its entries stand.

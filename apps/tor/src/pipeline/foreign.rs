@@ -2,6 +2,7 @@
 
 use super::devices::{DeviceUse, devices};
 use super::judge::{command_matrix, doubt, judge};
+use super::orders;
 use super::plan::{evaluation_bytes, image_bytes, memory_of_workers, with_targets};
 use super::results::TargetResult;
 use super::{Error, Observer, Options};
@@ -22,7 +23,7 @@ use zellige_runtime::Runtime;
 /// Where a reconstructor comes from.
 #[derive(Debug, Clone, Default)]
 pub struct Foreign {
-    /// FITS, or npy for a name ending in `.npy`: `m x n`. Of several targets: HDUs `R0`, `R1`, ...
+    /// FITS, or npy for a name ending in `.npy`: `m x n`, or commands `x n`, or one of them transposed. Of several targets: HDUs `R0`, `R1`, ...
     pub reconstructor: PathBuf,
     /// Command matrix, actuators x m, volts per arcsec (FITS or npy); by default that of the system's own mirror.
     pub command_matrix: Option<PathBuf>,
@@ -107,14 +108,24 @@ pub fn evaluate(
     warnings.iter().for_each(|text| observer.warn(text));
     let name = foreign.reconstructor.display().to_string();
     for t in 0..cov.targets() {
-        let (r, doubt_of_target) =
-            reconstructor(&foreign.reconstructor, t, &system.targets, geometry, order)?;
-        if let Some(text) = doubt_of_target {
+        let (file, of_commands, doubts) =
+            reconstructor(&foreign.reconstructor, t, &system.targets, geometry, &dx)?;
+        for text in doubts {
             observer.warn(&text);
             warnings.push(text);
         }
+        let mut r = reorder_columns(&file, geometry.blocks(), order, SlopeOrder::Xxyy)?;
+        if !of_commands {
+            r = reorder_rows(&r, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?;
+        }
         let (result, image) = judge(rt, &system, &cov, t, &Arc::new(r), &dx, options.exact, observer)?;
-        if let Some(text) = doubt(&name, &result, &image) {
+        let mut said = Vec::new();
+        if result.relative_error > orders::USELESS {
+            let advice = orders::advice(rt, &cov, t, &file, !of_commands, result.relative_error, observer)?;
+            said.push(format!("{name}, target ({}, {}): {advice}", result.x, result.y));
+        }
+        said.extend(doubt(&name, &result, &image));
+        for text in said {
             observer.warn(&text);
             warnings.push(text);
         }
@@ -234,42 +245,57 @@ fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix
     }
 }
 
-/// The reconstructor of a target, its slopes in our order; and what is to be doubted of it.
+/// The reconstructor of a target, its slopes in the file's order; whether it was made of commands, whose rows are then in ours; and what is to be
+/// said of it.
 fn reconstructor(
     path: &Path,
     target: usize,
     targets: &[[f64; 2]],
     geometry: &Geometry,
-    order: SlopeOrder,
-) -> Result<(Matrix, Option<String>), TorError> {
-    let (r, doubt) = match (is_array(path), targets.len()) {
+    dx: &Matrix,
+) -> Result<(Matrix, bool, Vec<String>), TorError> {
+    let is_one = is_array(path) || fits::names_image(path);
+    let (r, doubt) = match (is_one, targets.len()) {
         (false, _) => of_target(path, target, targets)?,
-        (true, 1) => (npy::read(path)?, None),
+        (true, 1) => (if is_array(path) { npy::read(path)? } else { fits::read_matrix(path, None)? }, None),
         (true, count) => {
             let problem = format!(
-                "an npy file holds one reconstructor, the system has {count} targets: choose one with --target X,Y"
+                "this is one reconstructor, the system has {count} targets: choose one with --target X,Y"
             );
             return Err(TorError::content(path, problem));
         }
     };
-    let r = finite(path, r)?;
-    let (m, n) = (geometry.truth_slopes(), geometry.measurements());
-    if (r.rows(), r.cols()) != (m, n) {
-        let hint = if (r.rows(), r.cols()) == (n, m) { "; it looks transposed" } else { "" };
-        return Err(TorError::content(
+    let mut r = finite(path, r)?;
+    let (m, n, commands) = (geometry.truth_slopes(), geometry.measurements(), dx.rows());
+    let mut said: Vec<String> = doubt.into_iter().collect();
+    let name = path.display();
+    let found = (r.rows(), r.cols());
+    if found != (m, n) && found != (commands, n) && [(n, m), (n, commands)].contains(&found) {
+        said.push(format!(
+            "{name}: {} x {} is read transposed: measurements are rows in it",
+            found.0, found.1
+        ));
+        r = r.transposed();
+    }
+    match (r.rows(), r.cols()) {
+        shape if shape == (m, n) => Ok((r, false, said)),
+        shape if shape == (commands, n) => {
+            said.push(format!(
+                "{name}: read as {commands} commands x {n} measurements, in the unit of the mirror's command matrix (--dm, else the system's \
+                 mirror); slopes are those that its commands make"
+            ));
+            // What commands do to slopes is the inverse of what makes commands of slopes; modes that were filtered stay away.
+            let slopes = dm::pseudo_inverse(dx, 1e-4)?.dx;
+            Ok((slopes.times(&r)?, true, said))
+        }
+        (rows, cols) => Err(TorError::content(
             path,
             format!(
-                "the reconstructor is {} x {}, this system needs {m} x {n} (truth-sensor slopes x measurements){hint}",
-                r.rows(),
-                r.cols()
+                "the reconstructor is {rows} x {cols}, this system needs {m} x {n} (truth-sensor slopes x measurements) or {commands} x {n} \
+                 (commands x measurements; --dm says the mirror's)"
             ),
-        ));
+        )),
     }
-    if order == SlopeOrder::Xxyy {
-        return Ok((r, doubt));
-    }
-    let columns = reorder_columns(&r, geometry.blocks(), order, SlopeOrder::Xxyy)?;
-    Ok((reorder_rows(&columns, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?, doubt))
 }
 
 fn check_mirror(path: &Path, dx: &Matrix, actuators: usize, m: usize) -> Result<(), TorError> {

@@ -19,6 +19,7 @@ pub mod info;
 mod judge;
 pub mod memory;
 pub mod norms;
+mod orders;
 mod peak;
 mod plan;
 mod problem;

@@ -137,7 +137,11 @@ fn refusals_of_yaml_name_key_and_line() {
         ("oblique.yaml", "nssp: 8", "nsssp: 8", &["a.yaml", "nsssp"]),
         ("oblique.yaml", "nssp: 8", "nssp: 1000", &["a.yaml:4:", "sensors.nssp", "256"]),
         ("oblique.yaml", "nssp: 8", "nssp: 8\n  nssp: 9", &["a.yaml:5:", "given twice"]),
-        ("oblique.yaml", "nssp: 8", "nssp: &a 8", &["a.yaml:4:", "an anchor"]),
+        ("oblique.yaml", "nssp: 8", "nssp: !!int 8", &["a.yaml:4:", "a tag"]),
+        ("oblique.yaml", "nssp: 8", "nssp: *a", &["a.yaml"]),
+        ("oblique.yaml", "nssp: 8", "nssp: '8'", &["a.yaml", "invalid type"]),
+        ("circle.yaml", "iNoiseVar: 5e13", "alpha: -1", &["a.yaml:", "alpha is -1"]),
+        ("circle.yaml", "iNoiseVar: 5e13", "iNoiseVar: 0", &["iNoiseVar is 0", "above 0"]),
         ("oblique.yaml", "nssp: 8", "nssp: [8", &["a.yaml"]),
         ("oblique.yaml", "zenith_angle: 40.0", "zenith_angle: 89", &["a.yaml:2:", "telescope.zenith_angle"]),
         ("oblique.yaml", "illumination: 0.55", "illumination: 1.55", &["a.yaml:6:", "sensors.illumination"]),
@@ -164,6 +168,192 @@ fn refusals_of_yaml_name_key_and_line() {
     let deep = "[".repeat(100_000);
     refused(parse_yaml(Path::new("a.yaml"), &deep), &["a.yaml"]);
     refused(parse_yaml(Path::new("a.yaml"), ""), &["a.yaml:1:", "nothing in it"]);
+}
+
+/// Against pyTomoAO 2.0.0 itself (`pytomoao.py` made the numbers).
+#[test]
+fn agreement_with_pytomoao() {
+    let theirs: Value = serde_json::from_str(&text("pytomoao.json")).unwrap();
+    let list = |key: &str| -> Vec<f64> { theirs[key].as_array().unwrap().iter().map(number).collect() };
+    let pairs = |key: &str| -> Vec<[f64; 2]> {
+        theirs[key].as_array().unwrap().iter().map(|pair| [number(&pair[0]), number(&pair[1])]).collect()
+    };
+    let mut input = yaml("circle.yaml", "iNoiseVar: 5e13", "alpha: 10").unwrap();
+    let system = &input.system;
+    close("r0", input.atmosphere.r0(), number(&theirs["r0"]), 1e-12);
+    for (layer, altitude) in input.atmosphere.layers.iter().zip(list("altitudes")) {
+        close("altitude", layer.altitude, altitude, 1e-12);
+    }
+    close(
+        "altitude of stars",
+        1.0 / system.stars[0].inverse_altitude,
+        number(&theirs["star_altitude"]),
+        1e-12,
+    );
+    // Theirs are tangents: 2e-6 at 17 arcsec with their own radian.
+    let near = |what: &str, ours: [f64; 2], theirs: [f64; 2]| {
+        assert!(ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 3e-5), "{what}: {ours:?} {theirs:?}");
+    };
+    pairs("stars").iter().zip(&system.stars).for_each(|(b, star)| near("star", star.direction, *b));
+    pairs("targets").iter().zip(&system.targets).for_each(|(b, target)| near("target", *target, *b));
+    let padded = number(&theirs["padded_diameter"]);
+    close("offset", -system.stars[0].pupil_shift[0], 0.01 * padded, 1e-12);
+    let NoiseModel::Uniform { variance } = system.noise else { panic!("uniform noise") };
+    close("noise", variance, number(&theirs["noise"]), 1e-5);
+    // Their radian is not 206265 arcsec, and directions are tangents: their Bessel function is good to 4e-8 of the phases' variance.
+    input.system.noise = NoiseModel::Uniform { variance: 0.0 };
+    let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
+    let count = theirs["subapertures"].as_u64().unwrap() as usize;
+    assert_eq!((cov.truth_slopes(), cov.measurements()), (2 * count, 2 * count * system_stars(&input)));
+    assert_eq!(list("reconstructor")[1], cov.measurements() as f64);
+    let cmm = cov.matrix(Kind::Cmm).unwrap();
+    close("norm of Cmm", cmm.norm(), number(&theirs["norm_middles"]), 1e-5);
+    close("trace of Cmm", cmm.trace(), number(&theirs["trace_middles"]), 1e-5);
+    // Phases that are averaged along an edge: 4 % of the norm.
+    close("their slopes", number(&theirs["norm_averaged"]) / cmm.norm(), 0.962, 1e-3);
+    let largest = cmm.max_abs();
+    let entries = |key: &str, ours: &zellige_tor::Matrix| {
+        for entry in theirs[key].as_array().unwrap() {
+            let [i, j] = [0, 1].map(|k| entry[k].as_u64().unwrap() as usize);
+            let difference = (ours[(i, j)] - number(&entry[2])).abs();
+            assert!(difference < 1e-5 * largest, "{key} ({i}, {j}): {} {}", ours[(i, j)], entry[2]);
+        }
+    };
+    entries("entries_middles", &cmm);
+    for (target, norm) in list("norm_cross_middles").iter().enumerate() {
+        close("norm of Ctm", cov.matrix(Kind::Ctm(target)).unwrap().norm(), *norm, 1e-5);
+    }
+    entries("cross_middles", &cov.matrix(Kind::Ctm(1)).unwrap());
+}
+
+fn system_stars(input: &Input) -> usize {
+    input.system.stars.len()
+}
+
+/// What PyYAML and pyTomoAO take for the same.
+#[test]
+fn other_spellings_of_yaml() {
+    let plain = read(&file("circle.yaml"), None, Mode::Strict).unwrap();
+    let same = |input: Input| {
+        assert_eq!(input.system, plain.system);
+        assert_eq!(input.atmosphere, plain.atmosphere);
+        input
+    };
+    for (find, replacement) in [
+        ("iNoiseVar: 5e13", "iNoiseVar: '5e13'"),
+        ("[1, 1, 0, 0, 1, 1]", "[true, true, false, False, TRUE, 1]"),
+        ("altitude: [0.5, 9]", "altitude: ['0.5', 9.0]"),
+        ("L0: 28", "L0: &outer 28\n  spare: *outer"),
+        ("    - [1, 1, 0, 0, 1, 1]\n    - [1, 1, 0, 0, 1, 1]", "    - &row [1, 1, 0, 0, 1, 1]\n    - *row"),
+        ("  windDirection: [10, 90]", "  <<: {L0: 77, windDirection: [10, 90]}"),
+        ("lgs_asterism:\n  radiusAst", "lgs_asterism: &stars\n  radiusAst"),
+    ] {
+        same(yaml("circle.yaml", find, replacement).unwrap());
+    }
+    let level = |input: &Input| {
+        let NoiseModel::Uniform { variance } = input.system.noise else { panic!("uniform noise") };
+        variance
+    };
+    let said = |input: &Input, words: &str| {
+        assert!(input.warnings.iter().any(|w| w.message.contains(words)), "{words}: {:?}", input.warnings);
+    };
+    said(&plain, "pyTomoAO never reads it, its noise is 10 times the mean variance of a slope, 2.7668e-1");
+    said(&plain, "0.1 times in 1.0.1, 2.7668e-3");
+    said(&plain, "1.0.1 multiplies them by 180 / pi");
+    said(&plain, "padded diameter 8.3333 m");
+    // Without a noise it is the package's own.
+    let ten = level(&yaml("circle.yaml", "iNoiseVar: 5e13", "alpha: 10").unwrap());
+    for replacement in
+        ["", "noise_parameters:\n", "noise_parameters: null\n", "noise_parameters: {iNoiseVar: null}\n"]
+    {
+        let input = yaml("circle.yaml", "noise_parameters:\n  iNoiseVar: 5e13\n", replacement).unwrap();
+        assert_eq!(level(&input), ten);
+        said(&input, "not given: the noise of pyTomoAO 2.0.0, 10 times");
+    }
+    let older = yaml("circle.yaml", "iNoiseVar: 5e13", "iNoiseVar: 5e13\n  alpha: '0.1'").unwrap();
+    close("a hundredth", level(&older), ten / 100.0, 1e-12);
+    assert!(older.warnings.iter().all(|w| !w.message.contains("never reads")));
+    let without = "  wfsLensletsRotation: [0, 0.05, 0]\n  wfsLensletsOffset:\n    - [0.01, 0, -0.02]\n    - [0.0, 0.015, 0.0]\n";
+    let input = yaml("circle.yaml", without, "  wfsLensletsRotation: null\n  wfsLensletsOffset:\n").unwrap();
+    assert!(input.system.stars.iter().all(|star| star.rotation == 0.0 && star.pupil_shift == [0.0; 2]));
+    // Aliases of aliases of aliases end before memory does.
+    let mut bomb = String::from("a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]\n");
+    for k in 1..12 {
+        let row = vec![format!("*a{}", k - 1); 8].join(", ");
+        bomb.push_str(&format!("a{k}: &a{k} [{row}]\n"));
+    }
+    refused(parse_yaml(Path::new("a.yaml"), &bomb), &["a.yaml:", "more than 1048576 values"]);
+    // One outer scale for all layers of a text profile.
+    let profile = "Nlayer\n2\nr0\n0.2146\ncn2\n9 4\nh in m\n100 7000\nL0\n25\n";
+    let (atmosphere, _) = zellige_tor::params::parse_atmosphere(Path::new("p.txt"), profile).unwrap();
+    assert_eq!(atmosphere.layers[1].outer_scale, 25.0);
+}
+
+#[test]
+fn systems_of_other_programs_are_named() {
+    for (name, content, words) in [
+        (
+            "conf.yaml",
+            "simName: sh\nloopTime: 0.002\nAtmosphere:\n  scrnNum: 1\n  scrnHeights: [0]\n  r0: 0.16\nTelescope:\n  telDiam: 8.\nWFS:\n  0:\n    GSPosition: [0, 0]\n    nxSubaps: 8\n",
+            &["conf.yaml", "a configuration of soapy", "telDiam"][..],
+        ),
+        (
+            "scao.yml",
+            "main:\n  class: 'SimulParams'\n  pixel_pupil: 160\n  pixel_pitch: 0.05\natmo:\n  class: 'AtmoEvolution'\n  L0: 40\n",
+            &["scao.yml", "a simulation of SPECULA", "pixel_pitch"],
+        ),
+        (
+            "parameters.py",
+            "def initializeParameterFile():\n    param = dict()\n    param['r0'] = 0.13\n    param['windSpeed'] = [10]\n    param['diameter'] = 8\n    param['nSubaperture'] = 20\n    return param\n",
+            &["parameters.py", "parameters of OOPAO", "nSubaperture"],
+        ),
+        (
+            "run.ini",
+            "[telescope]\nTelescopeDiameter = 8.\nObscurationRatio = 0.14\n\n[atmosphere]\nSeeing = 0.6\n\n[sources_science]\nZenith = [0.0]\n",
+            &["run.ini", "parameters of TIPTOP", "TelescopeDiameter"],
+        ),
+    ] {
+        refused(parse(Path::new(name), content, None, Mode::Lenient), words);
+        refused(
+            parse(
+                &file("oblique.yaml"),
+                &text("oblique.yaml"),
+                Some((Path::new(name), content)),
+                Mode::Lenient,
+            ),
+            &words[..2],
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, card, words) in
+        [("aot.fits", "AOT-VERS= '2.0.0'", "an AOT file"), ("x.yaml", "BITPIX  = 8", "a FITS file")]
+    {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("{:<80}{card:<80}{:<80}", "SIMPLE  =                    T", "END"))
+            .unwrap();
+        refused(read(&path, None, Mode::Lenient), &[name, words, "tor eval"]);
+    }
+}
+
+/// Sensors that turn whole: the same sky seen by a telescope that is turned with all of its stars.
+#[test]
+fn slopes_turn_with_their_sensor() {
+    let (mut system, atmosphere) = crate::common::laser_and_star();
+    let straight = Covariance::new(&system, &atmosphere).unwrap().matrix(Kind::Cmm).unwrap();
+    let (sin, cos) = 25f64.to_radians().sin_cos();
+    for star in &mut system.stars {
+        let [x, y] = star.direction;
+        star.direction = [cos * x - sin * y, sin * x + cos * y];
+        (star.rotation, star.slopes_turn) = (25.0, true);
+    }
+    let turned = Covariance::new(&system, &atmosphere).unwrap().matrix(Kind::Cmm).unwrap();
+    let difference = |a: &zellige_tor::Matrix| {
+        straight.data().iter().zip(a.data()).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
+    };
+    assert!(difference(&turned) < 1e-10, "{:e}", difference(&turned));
+    system.stars.iter_mut().for_each(|star| star.slopes_turn = false);
+    let positions = Covariance::new(&system, &atmosphere).unwrap().matrix(Kind::Cmm).unwrap();
+    assert!(difference(&positions) > 1e-3);
 }
 
 #[test]
@@ -202,6 +392,20 @@ fn maps_and_thresholds() {
     let path = folder.path().join("map.txt");
     std::fs::write(&path, format!("# valid\n{}\n", dense.join("\n"))).unwrap();
     let from_file = zellige_tor::files::read_map(&path).unwrap();
+    // Masks of flags and of integers.
+    let cells = || (0..256).map(|k| holds(k % 16, k / 16));
+    let mask = folder.path().join("map.npy");
+    let write = |values: &mut dyn Iterator<Item = i64>| {
+        zellige_files::array::write(&mask, &[16, 16], values).unwrap()
+    };
+    zellige_files::array::write(&mask, &[16, 16], cells()).unwrap();
+    assert_eq!(zellige_tor::files::read_map(&mask).unwrap(), from_file);
+    write(&mut cells().map(i64::from));
+    assert_eq!(zellige_tor::files::read_map(&mask).unwrap(), from_file);
+    write(&mut cells().map(|cell| 255 * i64::from(cell)));
+    assert_eq!(zellige_tor::files::read_map(&mask).unwrap(), from_file);
+    write(&mut cells().enumerate().map(|(k, cell)| i64::from(cell) + i64::from(k == 7)));
+    refused(zellige_tor::files::read_map(&mask), &["map.npy", "map of 0 and 1"]);
     for given in
         [format!("valid = \"\"\"\n{}\n\"\"\"", lines.join("\n")), format!("valid = [{}]", rows.join(","))]
     {
@@ -309,9 +513,10 @@ proptest! {
 
     /// Whatever is changed in a file, reading it ends without a panic.
     #[test]
-    fn changed_files_are_read_or_refused(which in 0usize..3, at in 0.0f64..1.0, cut in 0usize..40, put in "[-+*/.,:()\\[\\]{}\"'#=a0 \n]{0,8}") {
+    fn changed_files_are_read_or_refused(which in 0usize..3, at in 0.0f64..1.0, cut in 0usize..40, put in "[-+*/.,:()\\[\\]{}\"'#=&<!a0 \n]{0,8}") {
         let name = ["oblique.yaml", "circle.yaml", "ltao.py"][which];
-        let original = text(name);
+        // With anchors, aliases and merged tables in it.
+        let original = text(name).replace("nActuators: [7]", "nActuators: &a [7]").replace("L0: 28", "<<: {L0: 28}\n  a: *a");
         let mut begin = (at * original.len() as f64) as usize;
         while !original.is_char_boundary(begin) { begin -= 1; }
         let mut end = (begin + cut).min(original.len());

@@ -292,8 +292,12 @@ fn foreign_files_that_do_not_fit_are_refused() {
         evaluate(&rt, &input, &Options { exact: false, ..Options::default() }, &foreign, &Silent)
     };
     let zeros = zellige_tor::Matrix::zeros;
-    let message = judge(&zeros(n, m), None).unwrap_err().to_string();
-    assert!(message.contains("r.npy") && message.contains("transposed"), "{message}");
+    let judged = judge(&zeros(n, m), None).unwrap();
+    assert!(
+        judged.warnings[0].contains("r.npy") && judged.warnings[0].contains("transposed"),
+        "{:?}",
+        judged.warnings
+    );
     let message = judge(&zeros(m, n - 2), None).unwrap_err().to_string();
     assert!(message.contains(&format!("needs {m} x {n}")), "{message}");
     let mut broken = zeros(m, n);
@@ -307,6 +311,163 @@ fn foreign_files_that_do_not_fit_are_refused() {
     // A reconstructor of zeros leaves everything: no correction at all.
     let judged = judge(&zeros(m, n), None).unwrap();
     common::close("relative error", judged.targets[0].relative_error, 1.0, 1e-12);
+}
+
+/// A reconstructor in the orders, signs and units of other programs: too much is left, and the reading that fits is named.
+#[test]
+fn useless_reconstructors_are_explained() {
+    let (system, atmosphere) = common::laser_and_star();
+    let input = Input { system, atmosphere, warnings: Vec::new() };
+    let cov = zellige_tor::Covariance::new(&input.system, &input.atmosphere).unwrap();
+    let exact = zellige_tor::reference::reconstruct(&cov, 0).unwrap();
+    let (m, n) = (exact.rows(), exact.cols());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.npy");
+    let rt = runtime(2);
+    let judge = |matrix: &zellige_tor::Matrix| {
+        npy::write_f64(&path, matrix).unwrap();
+        let foreign = Foreign { reconstructor: path.clone(), ..Foreign::default() };
+        let options = Options { exact: false, ..Options::default() };
+        evaluate(&rt, &input, &options, &foreign, &Silent).unwrap()
+    };
+    let fine = judge(&exact);
+    assert_eq!(fine.warnings, [] as [String; 0]);
+    let share = format!("would leave {:.2} %", 100.0 * fine.targets[0].relative_error);
+    // `from[k]` is our slope that stands at place k of the file; sensors have 52 sub-apertures each.
+    let cells = &cov.geometry().truth().cells;
+    let mut columns: Vec<usize> = (0..52).collect();
+    columns.sort_by_key(|&i| (cells[i][0], cells[i][1]));
+    let in_order = |order: &dyn Fn(usize) -> usize| {
+        let from = |k: usize| k / 104 * 104 + order(k % 104);
+        zellige_tor::Matrix::from_fn(m, n, |i, j| exact[(from(i), from(j))])
+    };
+    let scaled = |factor: f64| zellige_tor::Matrix::from_fn(m, n, |i, j| factor * exact[(i, j)]);
+    for (matrix, words) in [
+        (
+            in_order(&|k| k / 2 + 52 * (k % 2)),
+            &["x and y of each sub-aperture together", "--slope-order xyxy reads it so"][..],
+        ),
+        (
+            in_order(&|k| (k + 52) % 104),
+            &["all y slopes of a sensor before its x slopes", "nothing was applied"],
+        ),
+        (
+            in_order(&|k| k / 2 + 52 * (1 - k % 2)),
+            &["y and x of each sub-aperture together", "nothing was applied"],
+        ),
+        (in_order(&|k| k / 52 * 52 + columns[k % 52]), &["with sub-apertures counted column by column it"]),
+        (
+            in_order(&|k| columns[k / 2] + 52 * (k % 2)),
+            &["x and y of each sub-aperture together, sub-apertures counted column by column"],
+        ),
+        (scaled(-1.0), &["with the other sign it"]),
+        (scaled(206_265.0), &["with all numbers divided by 206265 (radians and arcsec) it"]),
+        (
+            scaled(1.0 / 206_265.0),
+            &["with all numbers times 206265 (radians and arcsec) it", "nearly as much as"],
+        ),
+        (scaled(17.5), &["with all numbers times 5.7143e-2 (pixels, a gain, a calibration?) it"]),
+    ] {
+        let judged = judge(&matrix);
+        let warning = &judged.warnings[0];
+        let common =
+            ["r.npy, target (0, 0): it leaves", "order of sub-apertures", "the sign and the unit", &share];
+        for word in words.iter().chain(&common) {
+            assert!(warning.contains(word), "'{warning}' does not say '{word}'");
+        }
+        // Nothing is applied.
+        assert!(judged.targets[0].relative_error > 0.95, "{}", judged.targets[0].relative_error);
+    }
+    // Columns alone.
+    let from = |k: usize| k / 104 * 104 + (k + 52) % 104;
+    let judged = judge(&zellige_tor::Matrix::from_fn(m, n, |i, j| exact[(i, from(j))]));
+    assert!(judged.warnings[0].contains("x slopes in the columns alone"), "{:?}", judged.warnings);
+    let by_axis = |k: usize| k % 104 / 52 * 104 + k / 104 * 52 + k % 52;
+    let judged = judge(&zellige_tor::Matrix::from_fn(m, n, |i, j| exact[(i, by_axis(j))]));
+    assert!(
+        judged.warnings[0].contains("with x slopes of all sensors before all y slopes it"),
+        "{:?}",
+        judged.warnings
+    );
+    // The option itself may be the wrong one.
+    npy::write_f64(&path, &exact).unwrap();
+    let order = Some(SlopeOrder::Xyxy);
+    let foreign = Foreign { reconstructor: path.clone(), order, ..Foreign::default() };
+    let judged = evaluate(&rt, &input, &Options::default(), &foreign, &Silent).unwrap();
+    let words = "with x slopes of a sensor before its y slopes it would leave";
+    assert!(judged.warnings[0].contains(words), "{:?}", judged.warnings);
+    // What is no reconstructor at all.
+    let judged = judge(&zellige_tor::Matrix::from_fn(m, n, |i, j| ((i * 37 + j * 101) % 17) as f64 - 8.0));
+    assert!(judged.warnings[0].contains("None of the orders"), "{:?}", judged.warnings);
+}
+
+/// Matrices of commands, the other way round, and in files of other shapes.
+#[test]
+fn commands_are_judged_through_the_mirror() {
+    let (system, atmosphere) = common::laser_and_star();
+    let input = Input { system, atmosphere, warnings: Vec::new() };
+    let cov = zellige_tor::Covariance::new(&input.system, &input.atmosphere).unwrap();
+    let exact = zellige_tor::reference::reconstruct(&cov, 0).unwrap();
+    let dx = zellige_tor::dm::command_matrix(&input.system, cov.geometry()).unwrap().dx;
+    let commands = dx.times(&exact).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let rt = runtime(2);
+    let judge = |name: &str, dm: Option<&str>| {
+        let foreign = Foreign { reconstructor: at(name), command_matrix: dm.map(at), order: None };
+        evaluate(&rt, &input, &Options::default(), &foreign, &Silent).map_err(|error| error.to_string())
+    };
+    npy::write_f64(&at("r.npy"), &exact).unwrap();
+    npy::write_f64(&at("c.npy"), &commands).unwrap();
+    npy::write_f64(&at("t.npy"), &commands.transposed()).unwrap();
+    npy::write_f64(&at("dx.npy"), &dx).unwrap();
+    let want = judge("r.npy", None).unwrap();
+    for (name, dm, word) in [
+        ("c.npy", None, "commands x 208"),
+        ("c.npy", Some("dx.npy"), "commands x 208"),
+        ("t.npy", None, "read transposed"),
+    ] {
+        let judged = judge(name, dm).unwrap();
+        assert!(judged.warnings[0].contains(word), "{:?}", judged.warnings);
+        // Commands are the same: so is what is left on the mirror.
+        common::close("exact Strehl", judged.strehl_exact.unwrap(), want.strehl_exact.unwrap(), 1e-8);
+        common::close("Strehl", judged.strehl_moao, want.strehl_moao, 1e-8);
+    }
+    let minus = zellige_tor::Matrix::from_fn(commands.rows(), commands.cols(), |i, j| -commands[(i, j)]);
+    npy::write_f64(&at("minus.npy"), &minus).unwrap();
+    assert!(judge("minus.npy", None).unwrap().warnings[1].contains("with the other sign it"));
+    // A stub of two zeros before a matrix without a name, as SPECULA writes; an image of AOT's shape behind.
+    let (rows, cols) = (exact.rows(), exact.cols());
+    let by_rows = exact.transposed();
+    let image = |name: &'static str, shape: Vec<usize>, values| fits::Hdu {
+        name,
+        pixels: fits::Pixels::F64 { shape, values },
+        axes: &[],
+        cards: Vec::new(),
+    };
+    fits::write(
+        &at("f.fits"),
+        &[
+            image("STUB", vec![2], &[0.0, 0.0]),
+            image("R", vec![rows, cols], by_rows.data()),
+            image("TURNED", vec![cols, rows], exact.data()),
+        ],
+        &[],
+    )
+    .unwrap();
+    let strehl = |name: &str| judge(name, None).unwrap().strehl_moao;
+    for name in ["f.fits", "f.fits/R", "f.fits/1", "f.fits/TURNED"] {
+        assert_eq!(strehl(name), want.strehl_moao, "{name}");
+    }
+    let message = judge("f.fits/X", None).unwrap_err();
+    assert!(message.contains("no image called X") && message.contains("STUB"), "{message}");
+    assert!(judge("f.fits/17", None).unwrap_err().contains("17"));
+    let shape = vec![rows, 2, cols / 2];
+    fits::write(&at("aot.fits"), &[image("R", shape, by_rows.data())], &[]).unwrap();
+    assert_eq!(strehl("aot.fits"), want.strehl_moao);
+    zellige_files::array::write(&at("aot.npy"), &[rows, 2, cols / 2], by_rows.data().iter().copied())
+        .unwrap();
+    assert_eq!(strehl("aot.npy"), want.strehl_moao);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 mod read;
 mod write;
 
-pub use read::{Image, KeyValue, read, read_matrix};
+pub use read::{Image, KeyValue, is_fits, names_image, read, read_matrix};
 pub use write::{Card, CardValue, Column, Hdu, Pixels, Table, write};
 
 use crate::files::SlopeOrder;

@@ -58,32 +58,83 @@ impl Image {
         }
     }
 
-    /// As a matrix: `NAXIS2` rows, `NAXIS1` columns.
+    /// As a matrix: `NAXIS2` rows, `NAXIS1` columns. Control matrices of AOT, (commands, 2, sub-apertures), have all x slopes in a row, then
+    /// all y slopes.
     ///
     /// # Errors
     /// An image that is not two-dimensional; `path` is named.
     pub fn into_matrix(self, path: &Path) -> Result<Matrix, Error> {
-        let [rows, cols] = self.shape[..] else {
-            return Err(Error::content(
-                path,
-                format!("an image of shape {:?}; a matrix needs two dimensions", self.shape),
-            ));
+        let (rows, cols) = match self.shape[..] {
+            [rows, 2, cells] => (rows, 2 * cells),
+            [rows, cols] => (rows, cols),
+            _ => {
+                let problem = format!("an image of shape {:?}; a matrix needs two dimensions", self.shape);
+                return Err(Error::content(path, problem));
+            }
         };
         Ok(Matrix::from_vec(cols, rows, self.values)?.transposed())
     }
 }
 
-/// Reads one image of a FITS file: the one called `name`, or without a name the first that holds data.
+/// Whether a path names a FITS file by its ending, or an image in one: `FILE.fits/NAME`.
+pub fn is_fits(path: &Path) -> bool {
+    path.ancestors().any(|path| {
+        path.extension().is_some_and(|e| ["fits", "fit"].iter().any(|known| e.eq_ignore_ascii_case(known)))
+    })
+}
+
+/// Whether a path names an image in a FITS file.
+pub fn names_image(path: &Path) -> bool {
+    file_and_name(path).1.is_some()
+}
+
+/// The file of a path and the image that the rest of it names: `FILE.fits/NAME`, `FILE.fits/2`.
+fn file_and_name(path: &Path) -> (&Path, Option<&str>) {
+    let inside =
+        |file: &Path| path.strip_prefix(file).ok().and_then(Path::to_str).filter(|name| !name.is_empty());
+    match path.ancestors().find(|file| file.is_file()) {
+        Some(file) => (file, inside(file)),
+        None => (path, None),
+    }
+}
+
+/// Reads one image of a FITS file: the one called `name` or of that number (the primary one is 0), which the path may say as well
+/// (`FILE.fits/NAME`); without a name the first of two dimensions or more, else the first that holds data: some programs begin with a stub.
 ///
 /// # Errors
 /// The file cannot be read, is not FITS, is shorter than its header says, or has no such image.
 pub fn read(path: &Path, name: Option<&str>) -> Result<Image, Error> {
+    let (path, inside) = file_and_name(path);
+    match inside.or(name) {
+        Some(name) => match open(path, Wanted::Named(name)) {
+            Err(missing) => match name.parse() {
+                Ok(number) => open(path, Wanted::Number(number)),
+                Err(_) => Err(missing),
+            },
+            found => found,
+        },
+        None => open(path, Wanted::Matrix).or_else(|_| open(path, Wanted::Any)),
+    }
+}
+
+/// Which image is looked for.
+#[derive(Clone, Copy)]
+enum Wanted<'n> {
+    Named(&'n str),
+    Number(usize),
+    /// Of two dimensions or more.
+    Matrix,
+    /// With data.
+    Any,
+}
+
+fn open(path: &Path, wanted: Wanted<'_>) -> Result<Image, Error> {
     let cannot = |e| Error::io(path, "cannot read the FITS file", e);
     let file = File::open(path).map_err(cannot)?;
     let size = file.metadata().map_err(cannot)?.len();
     let mut fits = Fits::from_reader(BufReader::with_capacity(1 << 20, file));
     // The parser asserts things about headers that a damaged file need not satisfy.
-    let guarded = catch_unwind(AssertUnwindSafe(|| scan(path, &mut fits, size, name)));
+    let guarded = catch_unwind(AssertUnwindSafe(|| scan(path, &mut fits, size, wanted)));
     guarded.unwrap_or_else(|_| Err(Error::content(path, "not a FITS file, or its header is damaged")))
 }
 
@@ -99,13 +150,13 @@ fn scan(
     path: &Path,
     fits: &mut Fits<BufReader<File>>,
     size: u64,
-    name: Option<&str>,
+    wanted: Wanted<'_>,
 ) -> Result<Image, Error> {
     let mut seen = Vec::new();
     loop {
         let hdu = match fits.next() {
             None => break,
-            Some(Err(_)) if !seen.is_empty() && name.is_none() => break,
+            Some(Err(_)) if !seen.is_empty() && matches!(wanted, Wanted::Matrix | Wanted::Any) => break,
             Some(Err(e)) => {
                 return Err(Error::content(path, format!("not a FITS file, or its header is damaged: {e}")));
             }
@@ -135,11 +186,13 @@ fn scan(
                 ),
             ));
         }
-        let wanted = match name {
-            Some(n) => found.as_deref() == Some(n),
-            None => count.is_some_and(|c| c > 0),
+        let is_wanted = match wanted {
+            Wanted::Named(name) => found.as_deref() == Some(name),
+            Wanted::Number(number) => number == seen.len(),
+            Wanted::Matrix => axes.len() > 1 && count.is_some_and(|c| c > 0),
+            Wanted::Any => count.is_some_and(|c| c > 0),
         };
-        if !wanted {
+        if !is_wanted {
             seen.push(found.unwrap_or_else(|| format!("an image of {axes:?}")));
             continue;
         }
@@ -170,9 +223,10 @@ fn scan(
     }
     Err(Error::content(
         path,
-        match name {
-            Some(n) => format!("no image called {n}; it holds: {}", seen.join(", ")),
-            None => "no image with data".into(),
+        match wanted {
+            Wanted::Named(name) => format!("no image called {name}; it holds: {}", seen.join(", ")),
+            Wanted::Number(number) => format!("no image number {number}; it holds: {}", seen.join(", ")),
+            Wanted::Matrix | Wanted::Any => "no image with data".into(),
         },
     ))
 }

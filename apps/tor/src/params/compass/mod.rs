@@ -10,7 +10,9 @@
 //! | targets | `p_targets` or `p_target`: `xpos`, `ypos`, `Lambda` |
 //!
 //! Conventions are COMPASS's: `zenithangle` stretches the altitudes of the layers, `r0` and `gsalt` are those along the line of sight;
-//! a star without laser power of `zerop` photons / m^2 / s at magnitude 0. What it does not say is assumed with a warning.
+//! a star without laser power of `zerop` photons / m^2 / s at magnitude 0;
+//! `thetaML` and `G` turn and stretch the phase that a sensor sees, so that its slopes turn as well (its raytracing; the `thetaML` of its
+//! covariance generator, in degrees and of positions alone, is always 0 there). What it does not say is assumed with a warning.
 
 mod python;
 
@@ -289,6 +291,7 @@ impl Reader<'_> {
                 pupil_shift: [0.0; 2],
                 rotation: self.number_or(sensor, "thetaML", &key("rotation"), 0.0)?.to_degrees(),
                 magnification: self.number_or(sensor, "G", &key("magnification"), 1.0)?,
+                slopes_turn: true,
                 magnitude: None,
                 launcher: None,
             };

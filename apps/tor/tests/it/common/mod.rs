@@ -32,6 +32,7 @@ pub fn star(kind: StarKind, x: f64, y: f64, nssp: usize) -> GuideStar {
         pupil_shift: [0.0; 2],
         rotation: 0.0,
         magnification: 1.0,
+        slopes_turn: false,
         magnitude: (kind == StarKind::Ngs).then_some(13.0),
         launcher: None,
     }
