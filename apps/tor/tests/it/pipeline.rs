@@ -440,7 +440,7 @@ fn commands_are_judged_through_the_mirror() {
     let (rows, cols) = (exact.rows(), exact.cols());
     let by_rows = exact.transposed();
     let image = |name: &'static str, shape: Vec<usize>, values| fits::Hdu {
-        name,
+        name: name.to_string(),
         pixels: fits::Pixels::F64 { shape, values },
         axes: &[],
         cards: Vec::new(),
