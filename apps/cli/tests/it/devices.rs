@@ -3,9 +3,13 @@
 //! The libraries are those of the tests of `kernels/gpu` (`tests/mock/mock.c`). Without a C compiler what needs them prints a line instead.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use crate::common::{Ran, collect, finish, folder, left, result, results, zellige};
 use serde_json::Value;
@@ -13,8 +17,21 @@ use serde_json::Value;
 /// All that linear algebra on GPUs needs.
 const ALL: [&str; 4] = ["cuda", "cublas", "cublasLt", "cusolver"];
 
-/// Puts these libraries into a folder; false if there is no C compiler.
+/// Puts an archive of kernels into a folder, which a machine without NVRTC needs.
+fn archive(folder: &Path) {
+    use zellige_kernels::cuda::{DISTANCE_SOURCES, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
+    let all = [SOURCES, SELL_SOURCES, SPARSE_SOURCES, SITE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
+    let others = [&zellige_tor::covariance::device::SOURCE, &zellige_selftest::SOURCE];
+    let mut file = GzEncoder::new(Vec::new(), Compression::fast());
+    for source in all.chain(others) {
+        write!(file, "{}.version 8.8\n", source.ptx_header()).unwrap();
+    }
+    fs::write(folder.join(zellige_gpu::source::ARCHIVE), file.finish().unwrap()).unwrap();
+}
+
+/// Puts these libraries, and an archive of kernels, into a folder; false if there is no C compiler.
 fn libraries(folder: &Path, names: &[&str]) -> bool {
+    archive(folder);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/gpu/tests/mock/mock.c");
     names.iter().all(|name| {
         let mut compiler = Command::new("cc");
@@ -41,6 +58,7 @@ fn with(names: &[&str], arguments: &[&str], variables: &[(&str, &str)]) -> Optio
     }
     let mut command = zellige(folder.path());
     command.env_remove("CUDA_VISIBLE_DEVICES").env("LD_LIBRARY_PATH", there.path());
+    command.arg("--cuda-libs").arg(there.path());
     let ran = finish(command.envs(variables.iter().copied()).args(arguments));
     assert!(left(folder.path()).is_empty(), "{ran:#?}");
     Some(ran)
@@ -153,6 +171,7 @@ fn an_interrupted_benchmark_keeps_its_figures() {
     let sizes = vec!["900"; 300].join(",");
     let mut command = zellige(folder.path());
     command.env_remove("CUDA_VISIBLE_DEVICES").env("LD_LIBRARY_PATH", there.path());
+    command.arg("--cuda-libs").arg(there.path());
     command.env("MOCK_MEMORY", "268435456").args(["bench", "gpu", "--repeats", "1", "--tile", "64"]);
     command.args(["--routines", "16"]);
     command.args(["--n", &sizes, "--json", "gpu.json"]).stdout(Stdio::piped()).stderr(Stdio::piped());

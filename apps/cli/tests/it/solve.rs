@@ -154,7 +154,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
             2,
             "short.npy: columns of 3 numbers where the matrix needs 512",
         ),
-        (&["solve", "a.mtx", "-b", "b.txt"], 2, "numpy.save"),
+        (&["solve", "a.mtx", "-b", "b.txt"], 2, "b.txt: columns of 2 numbers where the matrix needs 512"),
         (&["solve", "a.npz"], 2, "no npz file"),
         (&["solve", "a.mtx", "--method", "lu"], 2, "it is a preconditioner"),
         (
@@ -251,7 +251,7 @@ fn matrices_that_are_not_square_are_least_squares() {
 /// The pairs of numbers of a Matrix Market array.
 fn pairs(path: &std::path::Path) -> Vec<[f64; 2]> {
     let text = std::fs::read_to_string(path).unwrap();
-    assert!(text.starts_with("%%MatrixMarket matrix array complex general\n5 1\n"), "{text}");
+    assert!(text.starts_with("%%MatrixMarket matrix array complex general\n"), "{text}");
     let pair = |line: &str| {
         let mut parts = line.split(' ').map(|part| part.parse().unwrap());
         [parts.next().unwrap(), parts.next().unwrap()]

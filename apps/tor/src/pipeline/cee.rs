@@ -22,6 +22,13 @@ pub(super) fn panel_width(n: usize) -> usize {
     }
 }
 
+/// Bytes of the operands of the task that needs the most, of `n` measurements and `m` slopes of a target.
+pub(super) fn operand_bytes(n: usize, m: usize) -> u64 {
+    let widest = panel_width(n).min(n);
+    let two = (2 * widest).min(n);
+    8 * (m * two).max(m * widest + m * m).max(2 * m * m) as u64
+}
+
 /// `Cee = Ctt + sum_J [ E_J R_J^T - R_J Ctm_J^T ]`, `E = R Cmm - Ctm`, over panels `J` of columns; the terms are added in the order
 /// of the panels whatever the order they are computed in.
 pub(super) fn cee(

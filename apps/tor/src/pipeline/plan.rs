@@ -371,6 +371,7 @@ impl Plan {
         if options.judge {
             let of = if is_double { residual::operand_bytes::<f64> } else { residual::operand_bytes::<f32> };
             add("backward error", of(grid));
+            add("error covariance", cee::operand_bytes(self.info.measurements, self.info.truth_slopes));
         }
         needs
     }
