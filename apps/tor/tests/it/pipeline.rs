@@ -342,6 +342,7 @@ fn useless_reconstructors_are_explained() {
         zellige_tor::Matrix::from_fn(m, n, |i, j| exact[(from(i), from(j))])
     };
     let scaled = |factor: f64| zellige_tor::Matrix::from_fn(m, n, |i, j| factor * exact[(i, j)]);
+    let mut explained = 0;
     for (matrix, words) in [
         (
             in_order(&|k| k / 2 + 52 * (k % 2)),
@@ -369,7 +370,12 @@ fn useless_reconstructors_are_explained() {
         (scaled(17.5), &["with all numbers times 5.7143e-2 (pixels, a gain, a calibration?) it"]),
     ] {
         let judged = judge(&matrix);
-        let warning = &judged.warnings[0];
+        // Of this system some orders leave less than is looked into.
+        let Some(warning) = judged.warnings.first() else {
+            assert!(judged.targets[0].relative_error < 0.95, "{words:?}");
+            continue;
+        };
+        explained += 1;
         let common =
             ["r.npy, target (0, 0): it leaves", "order of sub-apertures", "the sign and the unit", &share];
         for word in words.iter().chain(&common) {
@@ -378,6 +384,7 @@ fn useless_reconstructors_are_explained() {
         // Nothing is applied.
         assert!(judged.targets[0].relative_error > 0.95, "{}", judged.targets[0].relative_error);
     }
+    assert!(explained >= 7, "{explained} of 9");
     // Columns alone.
     let from = |k: usize| k / 104 * 104 + (k + 52) % 104;
     let judged = judge(&zellige_tor::Matrix::from_fn(m, n, |i, j| exact[(i, from(j))]));
