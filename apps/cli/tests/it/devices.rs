@@ -58,8 +58,8 @@ fn with(names: &[&str], arguments: &[&str], variables: &[(&str, &str)]) -> Optio
     }
     let mut command = zellige(folder.path());
     command.env_remove("CUDA_VISIBLE_DEVICES").env("LD_LIBRARY_PATH", there.path());
-    command.arg("--cuda-libs").arg(there.path());
-    let ran = finish(command.envs(variables.iter().copied()).args(arguments));
+    command.envs(variables.iter().copied()).args(arguments).arg("--cuda-libs").arg(there.path());
+    let ran = finish(&mut command);
     assert!(left(folder.path()).is_empty(), "{ran:#?}");
     Some(ran)
 }
@@ -171,9 +171,9 @@ fn an_interrupted_benchmark_keeps_its_figures() {
     let sizes = vec!["900"; 300].join(",");
     let mut command = zellige(folder.path());
     command.env_remove("CUDA_VISIBLE_DEVICES").env("LD_LIBRARY_PATH", there.path());
-    command.arg("--cuda-libs").arg(there.path());
     command.env("MOCK_MEMORY", "268435456").args(["bench", "gpu", "--repeats", "1", "--tile", "64"]);
     command.args(["--routines", "16"]);
+    command.arg("--cuda-libs").arg(there.path());
     command.args(["--n", &sizes, "--json", "gpu.json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let path = folder.path().join("gpu.json");
