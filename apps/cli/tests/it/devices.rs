@@ -24,7 +24,7 @@ fn archive(folder: &Path) {
     let others = [&zellige_tor::covariance::device::SOURCE, &zellige_selftest::SOURCE];
     let mut file = GzEncoder::new(Vec::new(), Compression::fast());
     for source in all.chain(others) {
-        write!(file, "{}.version 8.8\n", source.ptx_header()).unwrap();
+        writeln!(file, "{}.version 8.8", source.ptx_header()).unwrap();
     }
     fs::write(folder.join(zellige_gpu::source::ARCHIVE), file.finish().unwrap()).unwrap();
 }
