@@ -6,7 +6,7 @@
 //! | [`nersc`] | NERSC archive, two or three rows of each matrix: reader |
 //! | [`lime`] | SciDAC and ILDG, records in a LIME container: reader, and writer of ILDG |
 //! | [`openqcd`] | openQCD's exported configurations: reader |
-//! | [`array`] | NumPy's npy, arrays of links as PyQUDA has them in memory, or in the order of ILDG: reader |
+//! | [`mod@array`] | NumPy's npy, arrays of links as PyQUDA has them in memory, or in the order of ILDG: reader |
 //!
 //! [`read`] knows them by their first bytes, [`write`](write()) chooses by the name's ending. MILC, NERSC and LIME files store sites with `x` fastest, then `y`, `z` and `t`, and for each site a matrix for each
 //! direction, row by row. A reader refuses a wrong checksum, links that are not in SU(3), data that end too early or are in another byte order than the

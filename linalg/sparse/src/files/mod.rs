@@ -2,14 +2,14 @@
 //!
 //! | format | matrices | vectors |
 //! |---|---|---|
-//! | Matrix Market, plain or gzip ([`market`](crate::market)) | all | columns, also `%%MatrixMarket vector` |
+//! | Matrix Market, plain or gzip ([`market`]) | all | columns, also `%%MatrixMarket vector` |
 //! | archives of `scipy.sparse.save_npz` | csr, csc, coo, bsr, dia | columns; `coo_array` of one dimension |
-//! | arrays: npy, `FILE.npz/NAME`, HDF5 ([`array`]) | two dimensions | one or two dimensions |
+//! | arrays: npy, `FILE.npz/NAME`, HDF5 ([`mod@array`]) | two dimensions | one or two dimensions |
 //! | PETSc's binary format, plain or gzip | sparse, and dense in its native form | every Vec of the file |
 //! | Harwell-Boeing and Rutherford-Boeing, plain or gzip | assembled ones | their full right-hand sides |
 //! | text: numbers in columns ([`text`](zellige_files::array::text)) | | columns |
 //!
-//! A complex matrix is read as the real one of twice the size, as [`market`](crate::market) says. Zeros of what is stored densely (arrays, blocks of bsr, diagonals
+//! A complex matrix is read as the real one of twice the size, as [`market`] says. Zeros of what is stored densely (arrays, blocks of bsr, diagonals
 //! of dia) are no elements. Elements at one place are added. What is known and not read is named with a command that converts it.
 
 mod boeing;

@@ -39,7 +39,7 @@ impl ReadyTask {
     }
 
     /// Its priority; a higher one comes first. A task that a body has submitted has at least that body's
-    /// priority while the body waits, so the answer may [change](super::sched::Policy::sort_again).
+    /// priority while the body waits, so the answer may [change](crate::sched::Policy::sort_again).
     pub fn priority(&self) -> i32 {
         self.0.priority()
     }
