@@ -22,7 +22,7 @@ const LAST_WORD: Duration = Duration::from_millis(200);
 /// Has a write beyond the limit on sizes of files (`ulimit -f`) fail as one to a full disk does: the signal that would end the process without a word is
 /// blocked in this thread and in those that it starts. Processes that it starts do not inherit that.
 pub fn block_file_size_signal() {
-    // Where it cannot be blocked, everything else still works.
+    // If it cannot be blocked, everything else still works.
     let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
 }
 

@@ -86,7 +86,7 @@ fn rank_uses(session: &Session) -> anyhow::Result<Vec<RankUse>> {
     Ok(if said.len() > 1 { uses.collect() } else { Vec::new() })
 }
 
-/// What is to be solved; where a part is complex, the real system of twice the size.
+/// The system to solve; if a part is complex, the real system of twice the size.
 struct Problem {
     a: Csr,
     b: Vec<Vec<f64>>,

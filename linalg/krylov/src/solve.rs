@@ -160,7 +160,7 @@ pub(super) const BEYOND: f64 = 0.9;
 
 /// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in it.
 ///
-/// Where `b` is far from 1, the system is solved for `b` and `x` times a power of two, so that right-hand sides of any size
+/// If `b` is far from 1, the system is solved for `b` and `x` times a power of two, so that right-hand sides of any size
 /// are solved for. The residual of a solution that has been rounded to subnormal numbers is computed again, and decides
 /// ([`Reason::OutOfRange`]). Residuals that methods see are multiplied by a further power of two where their norms need it.
 /// Criteria, logs and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a residual, the
@@ -319,7 +319,7 @@ pub fn solve_columns<E: Scalar>(
         rounded.push(column.round(&best, x));
     }
     if rounded.iter().any(Option::is_some) {
-        // What is written decides, and not what it was rounded from.
+        // The solution as it is written decides, after rounding.
         let is_rounded: Vec<bool> = rounded.iter().map(Option::is_some).collect();
         let written =
             rounded.into_iter().zip(&rhs).map(|(x, b)| x.unwrap_or_else(|| vec![E::default(); b.len()]));
@@ -520,7 +520,7 @@ impl Column {
         }
     }
 
-    /// What was found, in norms of the original system.
+    /// The solution, with norms of the original system.
     fn solution(self) -> Solution {
         // No residual is said to be zero that is not.
         let original = |norm: f64| match ldexp(norm, -self.exponent) {

@@ -155,7 +155,7 @@ fn arrays(
 /// By so many samples --align moves an event.
 const ALIGNED: usize = 3;
 
-/// What is said of events with clipped samples; whether their energies were known before.
+/// The note on events with clipped samples; it says if their energies were known before.
 fn saturated(clipped: usize, events: usize, what: Saturated, is_known: bool) -> Option<String> {
     let of_them = match what {
         Saturated::Fit if is_known => "these are compared as they are, with the energies that are given",
@@ -218,7 +218,7 @@ fn folders(
         progress.advance(source.done());
     }
     flow.finish(begin, &mut answers).map_err(failed)?;
-    // What is asked about the events is no part of the search's time.
+    // Checks of the events do not count to the search's time.
     let asked = Instant::now();
     let clipped = answers.iter().filter(|answer| answer.saturated > 0).count();
     let doubts =

@@ -168,7 +168,7 @@ fn what_cannot_be_is_refused_by_name() {
             found["heavy_quark_residual"].as_array().unwrap().iter().all(|one| one.as_f64() <= Some(1e-8))
         );
     }
-    // What no more steps would help.
+    // More steps would not help here.
     for line in [
         "lqcd invert a.lat --mass 0.1 --tol 1e-40",
         "lqcd invert a.lat --mass 3 --heavy-quark-tol 1e-40",

@@ -534,7 +534,7 @@ impl Tried {
                 Ok(Solution { steps: self.steps, runs: self.runs, kept: self.kept, ..solution })
             }
             None => {
-                // What several attempts say is said once.
+                // A text that several attempts share appears once.
                 let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
                 for attempt in &self.attempts {
                     let text = attempt.result.as_ref().err().map_or("", |error| error);
