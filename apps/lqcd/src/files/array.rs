@@ -21,7 +21,7 @@ use crate::geometry::{COLOURS, DIRECTIONS, Geometry, T};
 use crate::observables::plaquettes;
 use crate::su3::{C64, Matrix, ZERO};
 
-/// Factor by which the plaquette of one order has to exceed those of the others to decide for it.
+/// Margin by which the plaquette of one order has to exceed those of the others to decide for it.
 const LARGER: f64 = 0.1;
 
 /// Elements of a link.
