@@ -106,6 +106,11 @@ impl<'t> Reader<'t> {
     /// Variance of the noise in arcsec^2, and what is to be said of it; pyTomoAO's slopes have the mean variance `slopes`.
     fn noise(&mut self, slopes: f64) -> Result<(f64, Option<String>), Error> {
         let key = "noise.variance";
+        if let Some(alpha) = self.optional("noise_parameters.alpha", key)? {
+            let fits = alpha >= 0.0;
+            let wrong = || self.place.error(key, format!("alpha is {alpha}"), "give a factor from 0 on");
+            return if fits { Ok((alpha * slopes, None)) } else { Err(wrong()) };
+        }
         let inverse = self.optional("noise_parameters.iNoiseVar", key)?;
         let positive = |path: &str, given: f64| match given > 0.0 {
             true => Ok(given),
@@ -123,11 +128,6 @@ impl<'t> Reader<'t> {
             }
             None => None,
         };
-        if let Some(alpha) = self.optional("noise_parameters.alpha", key)? {
-            let fits = alpha >= 0.0;
-            let wrong = || self.place.error(key, format!("alpha is {alpha}"), "give a factor from 0 on");
-            return if fits { Ok((alpha * slopes, None)) } else { Err(wrong()) };
-        }
         Ok(match written {
             Some(variance) => (
                 variance,

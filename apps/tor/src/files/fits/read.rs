@@ -113,7 +113,7 @@ pub fn read(path: &Path, name: Option<&str>) -> Result<Image, Error> {
             },
             found => found,
         },
-        None => open(path, Wanted::Matrix).or_else(|_| open(path, Wanted::Any)),
+        None => open(path, Wanted::Matrix),
     }
 }
 
@@ -122,10 +122,8 @@ pub fn read(path: &Path, name: Option<&str>) -> Result<Image, Error> {
 enum Wanted<'n> {
     Named(&'n str),
     Number(usize),
-    /// Of two dimensions or more.
+    /// Of two dimensions or more; else the first with data.
     Matrix,
-    /// With data.
-    Any,
 }
 
 fn open(path: &Path, wanted: Wanted<'_>) -> Result<Image, Error> {
@@ -152,11 +150,11 @@ fn scan(
     size: u64,
     wanted: Wanted<'_>,
 ) -> Result<Image, Error> {
-    let mut seen = Vec::new();
+    let (mut seen, mut flat) = (Vec::new(), None);
     loop {
         let hdu = match fits.next() {
             None => break,
-            Some(Err(_)) if !seen.is_empty() && matches!(wanted, Wanted::Matrix | Wanted::Any) => break,
+            Some(Err(_)) if !seen.is_empty() && matches!(wanted, Wanted::Matrix) => break,
             Some(Err(e)) => {
                 return Err(Error::content(path, format!("not a FITS file, or its header is damaged: {e}")));
             }
@@ -190,9 +188,11 @@ fn scan(
             Wanted::Named(name) => found.as_deref() == Some(name),
             Wanted::Number(number) => number == seen.len(),
             Wanted::Matrix => axes.len() > 1 && count.is_some_and(|c| c > 0),
-            Wanted::Any => count.is_some_and(|c| c > 0),
         };
         if !is_wanted {
+            if count.is_some_and(|c| c > 0) {
+                flat.get_or_insert(seen.len());
+            }
             seen.push(found.unwrap_or_else(|| format!("an image of {axes:?}")));
             continue;
         }
@@ -221,12 +221,15 @@ fn scan(
         }
         return Ok(Image { values, ..image });
     }
+    if let (Wanted::Matrix, Some(number)) = (wanted, flat) {
+        return open(path, Wanted::Number(number));
+    }
     Err(Error::content(
         path,
         match wanted {
             Wanted::Named(name) => format!("no image called {name}; it holds: {}", seen.join(", ")),
             Wanted::Number(number) => format!("no image number {number}; it holds: {}", seen.join(", ")),
-            Wanted::Matrix | Wanted::Any => "no image with data".into(),
+            Wanted::Matrix => "no image with data".into(),
         },
     ))
 }
