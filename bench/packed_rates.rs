@@ -1,7 +1,8 @@
-//! How fast elements of each format are decoded, and how much longer products with several vectors take than with one:
-//! `cargo run --release -p zellige-bench --example packed_rates`.
+//! How fast elements of each format are decoded, and how much longer products with several vectors
+//! take than with one: `cargo run --release -p zellige-bench --example packed_rates`.
 //!
-//! CPU time of the calling thread, so that others on the machine cost little; everything in turn, medians of 41 rounds.
+//! CPU time of the calling thread, so that others on the machine cost little; everything in turn,
+//! medians of 41 rounds.
 
 use std::hint::black_box;
 
@@ -38,7 +39,8 @@ fn main() {
     }
 }
 
-/// Products with four tiles of rows of so many elements in blocks, whose columns lie around the diagonal as those of a grid do.
+/// Products with four tiles of rows of so many elements in blocks, whose columns lie around the
+/// diagonal as those of a grid do.
 fn several(edge: usize, row: usize, format: PackedFormat) {
     let (rows, columns) = (4 * tile_rows(edge), 4000);
     let panel = panel(edge, row, format, columns);

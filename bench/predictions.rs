@@ -1,15 +1,20 @@
-//! Predictions beside measurements: calibrates tiles on this machine, predicts Cholesky factorisations in virtual time, then runs them.
+//! Predictions beside measurements: calibrates tiles on this machine, predicts Cholesky
+//! factorisations in virtual time, then runs them.
 //!
-//! `predictions [--n 4096,6144,8192] [--tile 256,512] [--workers 1,2] [--policy all] [--repeats 3] [--json FILE]`
+//! `predictions [--n 4096,6144,8192] [--tile 256,512] [--workers 1,2] [--policy all] [--repeats 3]
+//! [--json FILE]`
 //!
-//! Models are measured on matrices of the same tiles with as many workers, since workers share caches, memory and clock. A run
-//! stands between two calibrations, and its prediction is the mean of what either of them predicts: the speed of a virtual machine drifts
-//! within seconds, and a calibration before the run alone would compare two speeds of the machine. Policies that go by models have those
-//! of the calibration before. Cases take turns, repetition by repetition; the run with the median of predicted / measured counts.
+//! Models are measured on matrices of the same tiles with as many workers, since workers share
+//! caches, memory and clock. A run stands between two calibrations, and its prediction is the mean
+//! of what either of them predicts: the speed of a virtual machine drifts within seconds, and a
+//! calibration before the run alone would compare two speeds of the machine. Policies that go by
+//! models have those of the calibration before. Cases take turns, repetition by repetition; the run
+//! with the median of predicted / measured counts.
 //!
-//! Two columns tell a wrong prediction from a machine that others use. `given` is the CPU time of the process / (time x workers): the
-//! ratio cannot be better than that where workers are never idle. `by cpu` is the predicted time of all bodies / the CPU time
-//! of the process, which others hardly disturb.
+//! Two columns tell a wrong prediction from a machine that others use. `given` is the CPU time of
+//! the process / (time x workers): the ratio cannot be better than that where workers are never
+//! idle. `by cpu` is the predicted time of all bodies / the CPU time of the process, which others
+//! hardly disturb.
 
 use std::process::ExitCode;
 use std::sync::Arc;

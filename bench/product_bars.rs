@@ -1,12 +1,16 @@
-//! What products in tiles cost beside `f64` and beside the memory:
-//! `cargo run --release -p zellige-bench --example product_bars -- elasticity|flow [threads] [sets] [eps] [criteria] [edges]`; the
-//! set `auto` is what [`zellige_sparse::adaptive::auto`] takes. After `csr=FILE` the matrix is written for the peers, and nothing is measured. Words that may stand anywhere:
-//! `seed=N` for another matrix of the kind, `bytes` to say only what ways store, `peers=FOLDER` for the programs made of `bench/peers/mkl_spmv.c` and
-//! `petsc_spmv.c` (`scripts/bench-peers` builds them).
+//! What products in tiles cost beside `f64` and beside the memory: `cargo run --release -p
+//! zellige-bench --example product_bars -- elasticity|flow [threads] [sets] [eps] [criteria]
+//! [edges]`; the set `auto` is what [`zellige_sparse::adaptive::auto`] takes. After `csr=FILE` the
+//! matrix is written for the peers, and nothing is measured. Words that may stand anywhere:
+//! `seed=N` for another matrix of the kind, `bytes` to say only what ways store, `peers=FOLDER` for
+//! the programs made of `bench/peers/mkl_spmv.c` and `petsc_spmv.c` (`scripts/bench-peers` builds
+//! them).
 //!
-//! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an array; medians of 21 pairs. A peer is a process of its own that
-//! sleeps until it is asked for one product: those too are made in turn with ours. `cpu`: times by the clock of each thread, for one thread on a machine where others
-//! run (threads of two do not run at once there, so that neither takes memory from the other).
+//! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an
+//! array; medians of 21 pairs. A peer is a process of its own that sleeps until it is asked for one
+//! product: those too are made in turn with ours. `cpu`: times by the clock of each thread, for one
+//! thread on a machine where others run (threads of two do not run at once there, so that neither
+//! takes memory from the other).
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};

@@ -1,8 +1,12 @@
-//! Iterative refinement around Krylov methods whose products are in adaptive precision (Molina, thesis 2024, section 3.5.4, tables 3.3 and 3.4; figures
-//! 3.8 to 3.10 are histories of the same runs): `cargo run --release -p zellige-bench --example refined_solvers -- [steps=4000] [workers=2] FILE...`.
+//! Iterative refinement around Krylov methods whose products are in adaptive precision (Molina,
+//! thesis 2024, section 3.5.4, tables 3.3 and 3.4; figures 3.8 to 3.10 are histories of the same
+//! runs): `cargo run --release -p zellige-bench --example refined_solvers -- [steps=4000]
+//! [workers=2] FILE...`.
 //!
-//! Systems are `D^-1 A x = D^-1 b` with `b` of ones, without a preconditioner; rows and columns are scaled for conjugate gradients, which keeps symmetry.
-//! Prints a table in Markdown: steps, seconds, of these in products, and the normwise backward error; without these two where nothing is gained.
+//! Systems are `D^-1 A x = D^-1 b` with `b` of ones, without a preconditioner; rows and columns are
+//! scaled for conjugate gradients, which keeps symmetry. Prints a table in Markdown: steps,
+//! seconds, of these in products, and the normwise backward error; without these two where nothing
+//! is gained.
 
 use std::path::Path;
 

@@ -1,9 +1,10 @@
 //! What searches of one segment cost and how often they agree with one in `f64`:
 //! `cargo run --release -p zellige-bench --example search_bars -- FOLDER [repeats] [made events]`.
 //!
-//! The folder has a segment's basis and events as npy files (`seg14_basis_i16.npy`, ...). Times are CPU time of one thread per event; every way is timed in turn,
-//! again and again, and medians count. Made events are points of the basis with energies from 15 keV to 5 MeV (log-uniform) and 2.5 keV of noise
-//! in each sample.
+//! The folder has a segment's basis and events as npy files (`seg14_basis_i16.npy`, ...). Times are
+//! CPU time of one thread per event; every way is timed in turn, again and again, and medians
+//! count. Made events are points of the basis with energies from 15 keV to 5 MeV (log-uniform) and
+//! 2.5 keV of noise in each sample.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -90,7 +91,8 @@ fn plans() -> Vec<(&'static str, Plan)> {
     ]
 }
 
-/// The scalar loops of production codes: a power from the C library, or a table of 2 MB at whole thousandths.
+/// The scalar loops of production codes: a power from the C library, or a table of 2 MB at whole
+/// thousandths.
 fn scalar(basis: &SegmentBasis, events: &Events, power: impl Fn(f32) -> f32) -> Vec<usize> {
     let best = |event: usize| {
         let v: Vec<f32> = events.samples(event).iter().map(|&v| v as f32).collect();
@@ -154,7 +156,8 @@ fn table(basis: &SegmentBasis, events: &Events, repeats: usize) -> Result<(), Er
     Ok(())
 }
 
-/// How often screens agree with the full search in `f32`, and that with the one in `f64`, on many events.
+/// How often screens agree with the full search in `f32`, and that with the one in `f64`, on many
+/// events.
 fn agreement(basis: &SegmentBasis, count: usize) -> Result<(), Error> {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let noise = Normal::new(0.0, 2.5).expect("a deviation above 0");

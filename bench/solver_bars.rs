@@ -1,14 +1,19 @@
-//! Systems solved to a true residual of 1e-10 by `zellige solve` and by PETSc, in turn:
-//! `cargo run --release -p zellige-bench --example solver_bars -- [workers=1,2] [repeats=3] [peer=PROGRAM] [method=M] [precond=P] [inner=I] [of=FOLDER] [SYSTEM...]`,
-//! with the words of `zellige solve`. A system is a Matrix Market file, `flow` or `elasticity` (as `zellige matrix generate` makes them), and
-//! `:product` after it for `b = A x` with a random `x` instead of ones. The peer is `bench/peers/petsc_ksp.c`, whose first lines say what it needs;
-//! `mpirun` starts as many processes of it as there are workers.
+//! Systems solved to a true residual of 1e-10 by `zellige solve` and by PETSc, in turn: `cargo run
+//! --release -p zellige-bench --example solver_bars -- [workers=1,2] [repeats=3] [peer=PROGRAM]
+//! [method=M] [precond=P] [inner=I] [of=FOLDER] [SYSTEM...]`, with the words of `zellige solve`. A
+//! system is a Matrix Market file, `flow` or `elasticity` (as `zellige matrix generate` makes
+//! them), and `:product` after it for `b = A x` with a random `x` instead of ones. The peer is
+//! `bench/peers/petsc_ksp.c`, whose first lines say what it needs; `mpirun` starts as many
+//! processes of it as there are workers.
 //!
-//! Without systems `elasticity` and `flow:product` are run; `of=FOLDER` adds the five files of the documentation that lie there, as the documentation has them.
+//! Without systems `elasticity` and `flow:product` are run; `of=FOLDER` adds the five files of the
+//! documentation that lie there, as the documentation has them.
 //!
-//! Times are of setting up and solving together: medians, and the least, by the clock on the wall; and the least of CPU time, of all threads or
-//! processes, which is what is left to compare where others use the machine too. What waits in a loop counts: with more than one worker it is
-//! no measure. Each method of PETSc that reaches the goal has a row. `ours` runs what the row says: by default what `zellige solve` chooses.
+//! Times are of setting up and solving together: medians, and the least, by the clock on the wall;
+//! and the least of CPU time, of all threads or processes, which is what is left to compare where
+//! others use the machine too. What waits in a loop counts: with more than one worker it is no
+//! measure. Each method of PETSc that reaches the goal has a row. `ours` runs what the row says: by
+//! default what `zellige solve` chooses.
 
 use std::fmt;
 use std::path::Path;
@@ -28,7 +33,8 @@ const GENERAL: [[&str; 2]; 4] = [["gmres", "ilu"], ["bcgs", "ilu"], ["gmres", "j
 /// The systems of the documentation.
 const FILES: [(&str, &str); 5] =
     [("bcsstk16", ""), ("memplus", ""), ("biot_small", ":product"), ("norne_flow", ""), ("elas3d_small", "")];
-/// With a right-hand side of ones no method in `f64` comes to the goal for the flow: its answer is too large.
+/// With a right-hand side of ones no method in `f64` comes to the goal for the flow: its answer is
+/// too large.
 const GENERATED: [&str; 2] = ["elasticity", "flow:product"];
 /// What counts as solved.
 const GOAL: f64 = 1e-10;

@@ -1,5 +1,5 @@
-//! Rates of the tile kernels with one thread, and their ratio to GEMM on the same tile, measured in turn in one run; then
-//! the conversions against a copy of the same bytes.
+//! Rates of the tile kernels with one thread, and their ratio to GEMM on the same tile, measured in
+//! turn in one run; then the conversions against a copy of the same bytes.
 //!
 //! `cargo run --release -p zellige-bench --example tile_rates`
 
@@ -21,7 +21,8 @@ use zellige_kernels::{
 
 type Outcome = Result<(), KernelError>;
 
-/// One thing to measure: its flops or bytes per call, and a function that times one call of the kernel alone.
+/// One thing to measure: its flops or bytes per call, and a function that times one call of the
+/// kernel alone.
 struct Entry<'a> {
     name: &'a str,
     work: f64,
@@ -63,8 +64,8 @@ fn measure(entries: &mut [Entry<'_>]) -> Result<Vec<f64>, KernelError> {
         .collect())
 }
 
-/// A tile at the start of a page, where tiled matrices have theirs: a large `Vec` starts 16 bytes behind one, and some kernels
-/// are up to 5 % slower there.
+/// A tile at the start of a page, where tiled matrices have theirs: a large `Vec` starts 16 bytes
+/// behind one, and some kernels are up to 5 % slower there.
 struct Tile<T> {
     memory: Vec<T>,
     start: usize,
@@ -97,13 +98,15 @@ impl<T: Scalar> Tile<T> {
     }
 }
 
-/// Bytes of the tiles that a pass goes through: a factorisation's tiles are not in the second-level cache either.
+/// Bytes of the tiles that a pass goes through: a factorisation's tiles are not in the second-level
+/// cache either.
 const BYTES: usize = 48 << 20;
 
 /// A kernel on tile `c`, with two tiles of a column of the matrix and a factored diagonal tile.
 type OnTile<'a, T> = &'a dyn Fn(MatRef<'_, T>, MatRef<'_, T>, MatRef<'_, T>, MatMut<'_, T>) -> Outcome;
 
-/// Each kernel goes over all tiles of a set in turn, on fresh values; ratios are medians of those within a round.
+/// Each kernel goes over all tiles of a set in turn, on fresh values; ratios are medians of those
+/// within a round.
 fn kernels<T: Scalar>(n: usize) -> Result<(), KernelError> {
     let rounds = 11;
     let spd = Tile::<T>::new(n, |i, j| if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 });

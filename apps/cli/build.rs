@@ -22,7 +22,8 @@ fn main() {
     println!("cargo::rustc-env=ZELLIGE_VERSION={version} ({of}features: {features})");
 }
 
-/// The commit of the repository that this package lies in; none where there is no repository, or no git.
+/// The commit of the repository that this package lies in; none where there is no repository, or no
+/// git.
 fn commit() -> Option<String> {
     println!("cargo::rerun-if-changed=build.rs");
     let git = |arguments: &[&str]| {

@@ -1,6 +1,8 @@
-//! Wall time per empty task, beside what the machine needs at least: a rayon scope that knows no data.
+//! Wall time per empty task, beside what the machine needs at least: a rayon scope that knows no
+//! data.
 //!
-//! `cargo bench -p zellige-bench --bench tasks`; the CPU time per task, all threads together, is `zellige bench tasks`.
+//! `cargo bench -p zellige-bench --bench tasks`; the CPU time per task, all threads together, is
+//! `zellige bench tasks`.
 
 use std::time::Duration;
 

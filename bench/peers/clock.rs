@@ -1,4 +1,5 @@
-//! The clocks of the peer programs and the line each measurement prints: `peer case workers us_cpu us_wall`.
+//! The clocks of the peer programs and the line each measurement prints: `peer case workers us_cpu
+//! us_wall`.
 
 use rustix::time::{ClockId, clock_gettime};
 

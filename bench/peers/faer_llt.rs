@@ -1,7 +1,8 @@
 //! faer: its own Cholesky factorisation. Usage: `peer_faer_llt n f32|f64 [workers]`.
 //!
-//! Prints `faer cholesky format n - workers gflops gflops_per_cpu_s - -`, with n^3 / 3 operations. More than one worker needs the
-//! feature `faer-rayon` of this crate: faer's parallelism is off elsewhere, so that results do not hang on a number of threads.
+//! Prints `faer cholesky format n - workers gflops gflops_per_cpu_s - -`, with n^3 / 3 operations.
+//! More than one worker needs the feature `faer-rayon` of this crate: faer's parallelism is off
+//! elsewhere, so that results do not hang on a number of threads.
 
 mod clock;
 
@@ -26,7 +27,8 @@ fn par(workers: usize) -> Option<Par> {
     }
 }
 
-/// Time of the second of two factorisations. A factor off by more than `tolerance` of the largest entry is an error.
+/// Time of the second of two factorisations. A factor off by more than `tolerance` of the largest
+/// entry is an error.
 fn measure<T: RealField + Copy>(
     n: usize,
     par: Par,

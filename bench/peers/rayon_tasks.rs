@@ -1,9 +1,10 @@
 //! rayon: CPU time of one empty task. Usage: `peer_rayon_tasks [workers] [tasks]`.
 //!
-//! The submitting thread is one of the workers. `independent` spawns from one thread into a scope; in `chain` each task spawns
-//! the next. rayon knows no data: for `graph3` and `cholesky_empty` the edges are derived here from the accesses (last writer,
-//! readers since) and a task that brings a successor's count to zero spawns it. Building and one run are counted; `replay` is a
-//! second run of the graph of `graph3`.
+//! The submitting thread is one of the workers. `independent` spawns from one thread into a scope;
+//! in `chain` each task spawns the next. rayon knows no data: for `graph3` and `cholesky_empty` the
+//! edges are derived here from the accesses (last writer, readers since) and a task that brings a
+//! successor's count to zero spawns it. Building and one run are counted; `replay` is a second run
+//! of the graph of `graph3`.
 
 mod clock;
 
@@ -82,7 +83,8 @@ impl Graph {
         leaves.load(Ordering::Relaxed)
     }
 
-    /// The body of task `i` (empty, but for the count of tasks without successors) and the release of its successors.
+    /// The body of task `i` (empty, but for the count of tasks without successors) and the release
+    /// of its successors.
     fn finish<'s>(&'s self, s: &Scope<'s>, i: usize, leaves: &'s AtomicUsize) {
         let successors = &self.nodes[i].successors;
         if successors.is_empty() {

@@ -66,29 +66,32 @@ pub struct CholeskyFigures {
 
 /// What was measured. Rates count `n^3 / 3` flop for a factorisation.
 ///
-/// Each ratio is the median over the runs of two figures that were measured one right after the other. The `_cpu` ones are
-/// per second of CPU time of the whole process (submitting thread included): what other processes take away on a shared
-/// machine is left out, and so is the time in which workers sleep.
+/// Each ratio is the median over the runs of two figures that were measured one right after the
+/// other. The `_cpu` ones are per second of CPU time of the whole process (submitting thread
+/// included): what other processes take away on a shared machine is left out, and so is the time in
+/// which workers sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CholeskyRate {
     /// Time of a factorisation, from the first submission to the last task, in seconds.
     pub seconds: f64,
     /// Rate of a factorisation by the wall clock [Gflop/s].
     pub gflops: f64,
-    /// Rate of products `C -= A B^T` of the same tiles, on as many threads at once, by the wall clock [Gflop/s]. The tiles
-    /// lie in memory as those of the factorisation do: as many as its matrix has, each `C` once around.
+    /// Rate of products `C -= A B^T` of the same tiles, on as many threads at once, by the wall
+    /// clock [Gflop/s]. The tiles lie in memory as those of the factorisation do: as many as its
+    /// matrix has, each `C` once around.
     pub gemm_gflops_same_tile: f64,
     /// `gflops / gemm_gflops_same_tile`.
     pub ratio: f64,
     /// `ratio` by CPU time.
     pub ratio_cpu: f64,
-    /// Time inside the tasks' bodies / (workers x time from the first body to the last), in runs of their own with the trace
-    /// on: 1 minus what waiting, scheduling and acquiring operands take.
+    /// Time inside the tasks' bodies / (workers x time from the first body to the last), in runs of
+    /// their own with the trace on: 1 minus what waiting, scheduling and acquiring operands take.
     pub kernel_share: f64,
-    /// CPU time of the same kernels on the same tiles, called in a plain loop on one thread, / CPU time of the factorisation.
+    /// CPU time of the same kernels on the same tiles, called in a plain loop on one thread, / CPU
+    /// time of the factorisation.
     pub kernel_share_cpu: f64,
-    /// Makespan / bound of the traced runs, bodies as long as they were: 1 is a schedule that cannot be improved; see
-    /// [`Report::over_bound`](zellige_runtime::trace::Report::over_bound).
+    /// Makespan / bound of the traced runs, bodies as long as they were: 1 is a schedule that
+    /// cannot be improved; see [`Report::over_bound`](zellige_runtime::trace::Report::over_bound).
     pub makespan_over_bound: f64,
 }
 
@@ -167,14 +170,16 @@ fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> 
     })
 }
 
-/// One turn of everything that is compared: rates of products [flop/s], times of factorisations (seconds).
+/// One turn of everything that is compared: rates of products [flop/s], times of factorisations
+/// (seconds).
 struct Round {
     same_tile: Cost,
     factorisation: Cost,
     kernels: Cost,
 }
 
-/// Medians over runs with the trace on: the share of the workers' time that is spent in bodies, and makespan / bound.
+/// Medians over runs with the trace on: the share of the workers' time that is spent in bodies, and
+/// makespan / bound.
 fn traced_runs<T: TileScalar>(
     rt: &Runtime,
     grid: &TileGrid,
@@ -206,7 +211,8 @@ impl<T: TileScalar> Plain<T> {
         Plain(sizes.map(Buffer::zeroed).collect())
     }
 
-    /// Generates and factors the matrix with the kernels of [`cholesky`], one after the other; the cost of factoring.
+    /// Generates and factors the matrix with the kernels of [`cholesky`], one after the other; the
+    /// cost of factoring.
     fn factor(&mut self, grid: &TileGrid, fill: &Generator<T>) -> Result<Cost, Error> {
         let nt = grid.tiles();
         let place = |i: usize, j: usize| j * nt - j * (j + 1) / 2 + i;
@@ -247,16 +253,19 @@ impl<T: TileScalar> Plain<T> {
     }
 }
 
-/// Tiles that a thread goes around in the cache: operands change from product to product, as they do in a factorisation.
+/// Tiles that a thread goes around in the cache: operands change from product to product, as they
+/// do in a factorisation.
 const RING: usize = 4;
 
-/// Rates of `C -= A B^T` on square tiles, flop per second of all threads together: by the wall clock, and per second of CPU
-/// time. Each thread goes around `ring` tiles of its own, for about `span` seconds.
+/// Rates of `C -= A B^T` on square tiles, flop per second of all threads together: by the wall
+/// clock, and per second of CPU time. Each thread goes around `ring` tiles of its own, for about
+/// `span` seconds.
 fn tile_product<T: TileScalar>(tile: usize, threads: usize, ring: usize, span: f64) -> Cost {
     let flops = 2.0 * (tile as f64).powi(3);
     let start = std::sync::Barrier::new(threads.max(1));
     let work = || {
-        // Aligned as the tiles of a factorisation are: in a `Vec` the product is 1 % slower, which would flatter the ratio.
+        // Aligned as the tiles of a factorisation are: in a `Vec` the product is 1 % slower, which
+        // would flatter the ratio.
         let make = |seed: usize| -> Buffer<T> {
             let mut values = Buffer::zeroed(tile * tile);
             for (i, x) in values.iter_mut().enumerate() {

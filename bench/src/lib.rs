@@ -1,5 +1,5 @@
-//! Measurements: what `zellige bench`, `zellige spmv`, `zellige psa benchmark` and `zellige machine calibrate` do, and what programs that are compared
-//! with peers (`peers/`) share.
+//! Measurements: what `zellige bench`, `zellige spmv`, `zellige psa benchmark` and `zellige machine
+//! calibrate` do, and what programs that are compared with peers (`peers/`) share.
 //!
 //! | module | what is measured |
 //! |---|---|
@@ -36,14 +36,16 @@ use zellige_sparse::Csr;
 
 pub use error::Error;
 
-/// Arranges that the tasks of a runtime are cancelled when the user wants that, until what it returns is dropped.
+/// Arranges that the tasks of a runtime are cancelled when the user wants that, until what it
+/// returns is dropped.
 pub type Watch<'w> = &'w dyn Fn(Canceller) -> Box<dyn Any>;
 
 /// The links between GPUs are measured: any rate says that there may be one (bytes per second).
 pub const PEERS: f64 = 1e10;
 
-/// What every runtime of the command begins with: subnormal numbers are taken for zero in all bodies. Covariances, signals and residuals end
-/// in them, they carry no information there, and they cost up to a hundred times as much as other numbers.
+/// What every runtime of the command begins with: subnormal numbers are taken for zero in all
+/// bodies. Covariances, signals and residuals end in them, they carry no information there, and
+/// they cost up to a hundred times as much as other numbers.
 pub fn builder() -> RuntimeBuilder {
     Runtime::builder().subnormals(Subnormals::Flush)
 }
@@ -81,7 +83,8 @@ pub fn test_matrix<T: TileScalar>(n: usize) -> Generator<T> {
     })
 }
 
-/// Writes a matrix as the peers read it: rows and nonzeros (`u64`), row starts and columns (`u32`), values (`f64`).
+/// Writes a matrix as the peers read it: rows and nonzeros (`u64`), row starts and columns (`u32`),
+/// values (`f64`).
 ///
 /// # Errors
 /// Those of the file.

@@ -1,4 +1,5 @@
-//! What a factorisation moves when devices, or the host, hold a fraction of its matrix, compared with what it has to move.
+//! What a factorisation moves when devices, or the host, hold a fraction of its matrix, compared
+//! with what it has to move.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,8 +29,8 @@ pub struct MemoryBench {
     pub workers: usize,
     /// Emulated devices; there may be none where the host is limited.
     pub devices: usize,
-    /// What all devices hold together, as a share of the bytes of the lower triangle's tiles: what is beyond it has to be elsewhere
-    /// at every moment, wherever the schedule puts it.
+    /// What all devices hold together, as a share of the bytes of the lower triangle's tiles: what
+    /// is beyond it has to be elsewhere at every moment, wherever the schedule puts it.
     pub share: f64,
     /// Rate of each device's link to the host, each way (bytes per second).
     pub bandwidth: f64,
@@ -59,7 +60,8 @@ pub struct Reference {
 /// What one policy did.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryRun {
-    /// Time from the first submission to the last task, in seconds: on emulated devices, which share the CPU's cores.
+    /// Time from the first submission to the last task, in seconds: on emulated devices, which
+    /// share the CPU's cores.
     pub seconds: f64,
     /// The devices' share of the floating-point operations.
     pub device_share: f64,
@@ -223,8 +225,9 @@ fn figures_of<S: Serializer>(nodes: &[NodeUse], to: S) -> Result<S::Ok, S::Error
     to.collect_seq(nodes.iter().map(NodeFigures::from))
 }
 
-/// What must go to and from devices, however large they are (bytes): a tile that tasks on a device name goes there once, and what they
-/// wrote leaves it once, each in the narrowest form that serves.
+/// What must go to and from devices, however large they are (bytes): a tile that tasks on a device
+/// name goes there once, and what they wrote leaves it once, each in the narrowest form that
+/// serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Traffic {
     /// Bytes that go to devices.
@@ -235,13 +238,16 @@ pub struct Traffic {
     pub stores: u64,
 }
 
-/// The least that a device with `capacity` bytes of memory loads for `flops` operations of a Cholesky factorisation, in bytes:
-/// `w flops / sqrt(2 M)` for `M = capacity / w` numbers of `w` bytes, lower-order terms left out.
+/// The least that a device with `capacity` bytes of memory loads for `flops` operations of a
+/// Cholesky factorisation, in bytes: `w flops / sqrt(2 M)` for `M = capacity / w` numbers of `w`
+/// bytes, lower-order terms left out.
 ///
-/// A multiply-add is two operations, and at most `sqrt(M / 2)` of them can be done per number that is loaded (Beaumont,
-/// Eyraud-Dubois, Vérité and Langou, I/O-optimal algorithms for symmetric linear algebra kernels, SPAA 2022, who reach it): with
-/// `n^3 / 6` multiply-adds it is their `n^3 / (3 sqrt(2) sqrt(M))` for a whole factorisation. The bounds known before,
-/// among them that of Olivry et al. (PLDI 2020), are `sqrt(2)` times smaller. Since it counts multiply-adds, whichever they are, it holds for the part that one device does.
+/// A multiply-add is two operations, and at most `sqrt(M / 2)` of them can be done per number that
+/// is loaded (Beaumont, Eyraud-Dubois, Vérité and Langou, I/O-optimal algorithms for symmetric
+/// linear algebra kernels, SPAA 2022, who reach it): with `n^3 / 6` multiply-adds it is their `n^3
+/// / (3 sqrt(2) sqrt(M))` for a whole factorisation. The bounds known before, among them that of
+/// Olivry et al. (PLDI 2020), are `sqrt(2)` times smaller. Since it counts multiply-adds, whichever
+/// they are, it holds for the part that one device does.
 pub fn load_bound(flops: f64, capacity: u64, bytes_per_number: u64) -> f64 {
     let width = bytes_per_number as f64;
     width * flops / (2.0 * capacity as f64 / width).sqrt()
@@ -252,8 +258,8 @@ impl MemoryBench {
         TileGrid::uniform(self.n, self.tile)
     }
 
-    /// Bytes of each device's memory: an equal part of [`share`](MemoryBench::share) of the tiles on and below the diagonal, as they are
-    /// stored (4 bytes a number, diagonal tiles whole).
+    /// Bytes of each device's memory: an equal part of [`share`](MemoryBench::share) of the tiles
+    /// on and below the diagonal, as they are stored (4 bytes a number, diagonal tiles whole).
     ///
     /// # Errors
     /// [`Error::Grid`] for a tile size of 0.
@@ -278,7 +284,8 @@ impl MemoryBench {
         Ok(numbers as f64 * 4.0)
     }
 
-    /// Refuses a host that cannot hold the operands of a product which no device would run either, before anything is factored.
+    /// Refuses a host that cannot hold the operands of a product which no device would run either,
+    /// before anything is factored.
     fn check_host(&self) -> Result<(), Error> {
         let (grid, capacity) = (self.grid()?, self.host_capacity()?);
         let Some(capacity) = capacity.filter(|_| self.devices == 0 && grid.tiles() > 2) else {
@@ -299,7 +306,8 @@ impl MemoryBench {
     /// Factors the matrix on CPU cores alone, then under each of these policies.
     ///
     /// # Errors
-    /// As [`reference`](MemoryBench::reference) and [`run`](MemoryBench::run); [`Cancelled`](crate::Error::Cancelled).
+    /// As [`reference`](MemoryBench::reference) and [`run`](MemoryBench::run);
+    /// [`Cancelled`](crate::Error::Cancelled).
     pub fn compare(
         &self,
         policies: &[&str],
@@ -335,10 +343,12 @@ impl MemoryBench {
         Ok(Reference { tiles, seconds, error })
     }
 
-    /// Factors the matrix under a policy, from the host's memory and back to it. `watch` is given the means to cancel it.
+    /// Factors the matrix under a policy, from the host's memory and back to it. `watch` is given
+    /// the means to cancel it.
     ///
     /// # Errors
-    /// As [`MemoryBench::reference`]; an unknown policy; a tile that fits nowhere; a factor that is not the reference's, bit by bit.
+    /// As [`MemoryBench::reference`]; an unknown policy; a tile that fits nowhere; a factor that is
+    /// not the reference's, bit by bit.
     pub fn run<G>(
         &self,
         policy: &str,
@@ -514,7 +524,8 @@ fn traffic<'a>(
     of_all: &BTreeMap<At, u64>,
 ) -> Traffic {
     let written = narrowest(tasks.clone());
-    // What is only read has to come in the widest form that is asked for; a tile that is changed may come in any form that it has had.
+    // What is only read has to come in the widest form that is asked for; a tile that is changed
+    // may come in any form that it has had.
     let mut loaded: BTreeMap<At, u64> = BTreeMap::new();
     for task in tasks {
         let Some((reads, _)) = tiles(task) else { continue };

@@ -10,7 +10,8 @@ use zellige_runtime::{Bindings, Error, Graph, Handle, Recorder, Runtime, Submit,
 
 use crate::{cpu_of_process, median};
 
-/// Process CPU time per task (us): submission, dependencies, scheduling, execution and completion, all threads together.
+/// Process CPU time per task (us): submission, dependencies, scheduling, execution and completion,
+/// all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TaskCosts {
     /// No operands.
@@ -103,8 +104,9 @@ impl TaskBench {
     }
 }
 
-/// What a worker spends on a task besides its body, `rounds` times: an empty Cholesky graph that was submitted beforehand, on a
-/// runtime with models as calibrated runs have them; wall-clock time x workers / tasks.
+/// What a worker spends on a task besides its body, `rounds` times: an empty Cholesky graph that
+/// was submitted beforehand, on a runtime with models as calibrated runs have them; wall-clock time
+/// x workers / tasks.
 ///
 /// # Errors
 /// Those of building a runtime and of submissions.
@@ -124,7 +126,8 @@ pub fn task_overhead(workers: usize, policy: &str, rounds: usize) -> Result<Vec<
     (0..rounds).map(|_| round()).collect()
 }
 
-/// CPU time per task (us) of replays; the first, which makes the counters that the others use again, does not count.
+/// CPU time per task (us) of replays; the first, which makes the counters that the others use
+/// again, does not count.
 fn time_replay(rt: &Runtime, graph: Graph) -> Result<f64, Error> {
     const REPLAYS: usize = 4;
     let bind = Bindings::recorded(&graph);
@@ -138,7 +141,8 @@ fn time_replay(rt: &Runtime, graph: Graph) -> Result<f64, Error> {
     Ok((cpu_of_process() - start) * 1e6 / (REPLAYS * graph.len()) as f64)
 }
 
-/// Tasks that read two tiles and update one, on a grid: what a product of tiled matrices looks like.
+/// Tasks that read two tiles and update one, on a grid: what a product of tiled matrices looks
+/// like.
 fn empty_products<S: Submit>(s: &S, pool: &[Handle<f32>], tasks: usize) -> Result<(), Error> {
     (0..tasks).try_for_each(|i| {
         let operands = (read(&pool[(i / 32) % 32]), read(&pool[32 + i % 32]), update(&pool[64 + i % 960]));
@@ -160,7 +164,8 @@ fn empty_cholesky<S: Submit>(s: &S, tiles: &[Handle<f32>]) -> Result<(), Error> 
             let operands = (read(tile(k, k)), update(tile(i, k)));
             s.task("trsm").operands(operands).cpu(|(_, _)| ()).priority(3 * left - 1).submit()?;
         }
-        // By rows: trsm of row i releases row i, so that a replay walks its tasks in the order in which they lie.
+        // By rows: trsm of row i releases row i, so that a replay walks its tasks in the order in
+        // which they lie.
         for i in k + 1..TILES {
             for j in k + 1..i {
                 let operands = (read(tile(i, k)), read(tile(j, k)), update(tile(i, j)));

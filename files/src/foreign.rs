@@ -43,7 +43,8 @@ macro_rules! python {
     };
 }
 
-/// What a file is that is not read, with a command that converts it; none for what is not known here.
+/// What a file is that is not read, with a command that converts it; none for what is not known
+/// here.
 ///
 /// ```
 /// let (what, command) = zellige_files::foreign::name(b"BZh91AY&SY...").expect("bzip2");
@@ -95,7 +96,8 @@ fn is_pickle(head: &[u8]) -> bool {
     matches!(head, [0x80, 2..=5, 0x95 | b'c' | b'}' | b']' | 0x8c, ..])
 }
 
-/// A header of five numbers: type, rows, columns, whether it is complex, length of the name; then the name.
+/// A header of five numbers: type, rows, columns, whether it is complex, length of the name; then
+/// the name.
 fn is_matlab_4(head: &[u8]) -> bool {
     let is = |order: usize| {
         let number = |at: usize| {

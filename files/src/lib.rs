@@ -1,4 +1,5 @@
-//! Files that are whole or not there, arrays of numbers in files, memory that is planned, and who watches work that takes a while.
+//! Files that are whole or not there, arrays of numbers in files, memory that is planned, and who
+//! watches work that takes a while.
 //!
 //! ```
 //! use std::io::Write;
@@ -189,7 +190,8 @@ impl Destination {
     }
 }
 
-/// The content of a file that has at most so many bytes: more are not read, so that a device without an end is refused, too.
+/// The content of a file that has at most so many bytes: more are not read, so that a device
+/// without an end is refused, too.
 ///
 /// # Errors
 /// The system's; [`io::ErrorKind::InvalidData`] for a longer file.
@@ -215,7 +217,8 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("no text: {error}")))
 }
 
-/// Whether a name is that of an open file, which its owner goes on using: replaced, it would be lost.
+/// Whether a name is that of an open file, which its owner goes on using: replaced, it would be
+/// lost.
 fn is_descriptor(path: &Path) -> bool {
     let streams = ["/dev/stdin", "/dev/stdout", "/dev/stderr"].map(Path::new);
     path.starts_with("/dev/fd") || path.starts_with("/proc") || streams.contains(&path)
@@ -229,11 +232,12 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Writes a file through `body` and puts it in place only if everything worked. A file that is replaced keeps its permissions, a link
-/// stays; a device or a pipe gets the bytes as they come.
+/// Writes a file through `body` and puts it in place only if everything worked. A file that is
+/// replaced keeps its permissions, a link stays; a device or a pipe gets the bytes as they come.
 ///
 /// # Errors
-/// The folder does not exist or is not writable, or the disk is full; those of `body`. Nothing is left behind.
+/// The folder does not exist or is not writable, or the disk is full; those of `body`. Nothing is
+/// left behind.
 pub fn write_whole(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -241,7 +245,8 @@ pub fn write_whole(
     Destination::new(path)?.write(body)
 }
 
-/// The same for a `body` that opens files by their names: it gets the one to write to, which is there and empty.
+/// The same for a `body` that opens files by their names: it gets the one to write to, which is
+/// there and empty.
 ///
 /// # Errors
 /// As [`write_whole`]; a device or a pipe.

@@ -1,5 +1,5 @@
-//! Memory that is planned before any of it is allocated: what takes how many bytes, and how many there are.
-//! And the most that this process has used (Linux; elsewhere nothing is known).
+//! Memory that is planned before any of it is allocated: what takes how many bytes, and how many
+//! there are. And the most that this process has used (Linux; elsewhere nothing is known).
 //!
 //! ```
 //! use zellige_files::memory::MemoryPlan;
@@ -125,8 +125,8 @@ fn kilobytes(text: &str, key: &str) -> Option<u64> {
 
 /// Begins a new peak, where the kernel allows it.
 pub fn reset_peak() {
-    // "5" resets the high-water mark only (proc(5)). Without permission the peak is that of the whole
-    // process.
+    // "5" resets the high-water mark only (proc(5)). Without permission the peak is that of the
+    // whole process.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 

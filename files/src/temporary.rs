@@ -1,4 +1,5 @@
-//! What a process that ends in the middle of writing would leave: temporary files and folders that nothing is in yet.
+//! What a process that ends in the middle of writing would leave: temporary files and folders that
+//! nothing is in yet.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,9 +21,11 @@ fn unfinished() -> MutexGuard<'static, Unfinished> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all files that are being written and all folders that [`make_folder`] made and that are still empty; no file is begun afterwards.
+/// Removes all files that are being written and all folders that [`make_folder`] made and that are
+/// still empty; no file is begun afterwards.
 ///
-/// For a process that ends now, from any thread: a writer that goes on meanwhile finishes its file or gets an error.
+/// For a process that ends now, from any thread: a writer that goes on meanwhile finishes its file
+/// or gets an error.
 pub fn abandon() {
     let mut unfinished = unfinished();
     unfinished.has_ended = true;
@@ -36,7 +39,8 @@ pub fn abandon() {
     }
 }
 
-/// Has [`abandon`] remove this file, which its owner gives its name later, until it is [kept](keep).
+/// Has [`abandon`] remove this file, which its owner gives its name later, until it is
+/// [kept](keep).
 ///
 /// # Errors
 /// The process is ending.
@@ -86,7 +90,8 @@ impl Temporary {
         unfinished.may_begin()?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".zellige-").suffix(".part");
-        // Temporary files are private by default; this one becomes the result and shall have ordinary permissions.
+        // Temporary files are private by default; this one becomes the result and shall have
+        // ordinary permissions.
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! A process that ends in the middle of writing. In a process of its own: nothing is written after it.
+//! A process that ends in the middle of writing. In a process of its own: nothing is written after
+//! it.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! Writes the first inputs of each target into `corpus/`, by the project's own writers: `cargo run --release
-//! --example seeds` in this folder.
+//! Writes the first inputs of each target into `corpus/`, by the project's own writers: `cargo run
+//! --release --example seeds` in this folder.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! Text of crystals: accepted ones are written so that they are read back; of arrays of crystals; and the three files of greta_siggen.
+//! Text of crystals: accepted ones are written so that they are read back; of arrays of crystals;
+//! and the three files of greta_siggen.
 #![no_main]
 
 use std::path::Path;

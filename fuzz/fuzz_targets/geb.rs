@@ -1,5 +1,5 @@
-//! Streams of GEB frames, and what is in them: decomposed events (mode 2), raw traces (mode 3), traces of a
-//! stream.
+//! Streams of GEB frames, and what is in them: decomposed events (mode 2), raw traces (mode 3),
+//! traces of a stream.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

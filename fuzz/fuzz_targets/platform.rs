@@ -1,4 +1,5 @@
-//! Platforms in TOML: accepted ones have times for tasks, and are written so that they are read back.
+//! Platforms in TOML: accepted ones have times for tasks, and are written so that they are read
+//! back.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

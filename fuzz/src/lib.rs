@@ -20,7 +20,8 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The text of an input; none for bytes that are no text, which readers of text refuse before they begin.
+/// The text of an input; none for bytes that are no text, which readers of text refuse before they
+/// begin.
 pub fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
@@ -35,8 +36,10 @@ pub fn allow_panics_of(owner: &'static str) {
     }));
 }
 
-/// A gauge field file, for inputs that reach what lies behind checks of lengths and of links. The first byte says whether the others are the file, or changes
-/// of a `valid` one: groups of four bytes, where, in 24 bits, and what is there then. A place beyond its end cuts it, at the place modulo its length.
+/// A gauge field file, for inputs that reach what lies behind checks of lengths and of links. The
+/// first byte says whether the others are the file, or changes of a `valid` one: groups of four
+/// bytes, where, in 24 bits, and what is there then. A place beyond its end cuts it, at the place
+/// modulo its length.
 pub fn changed(bytes: &[u8], valid: &[u8]) -> Option<Vec<u8>> {
     let (kind, bytes) = bytes.split_first()?;
     if kind % 2 == 0 {

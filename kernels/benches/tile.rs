@@ -1,5 +1,5 @@
-//! Criterion benches of the tile kernels and conversions; the ratios to GEMM and to a copy are printed by the example
-//! `tile_rates`, which measures them in turn in one run.
+//! Criterion benches of the tile kernels and conversions; the ratios to GEMM and to a copy are
+//! printed by the example `tile_rates`, which measures them in turn in one run.
 
 use std::hint::black_box;
 use std::time::Duration;

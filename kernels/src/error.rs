@@ -2,8 +2,8 @@
 
 /// Why a kernel refused its operands, or could not finish.
 ///
-/// Nothing is written to the output when an operand is refused; [`NotPositive`](KernelError::NotPositive) is the only
-/// error that comes after work was done.
+/// Nothing is written to the output when an operand is refused;
+/// [`NotPositive`](KernelError::NotPositive) is the only error that comes after work was done.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {

@@ -1,4 +1,5 @@
-//! Scalar formulas of iterative methods as small programs: one text for a CPU task and for a CUDA thread.
+//! Scalar formulas of iterative methods as small programs: one text for a CPU task and for a CUDA
+//! thread.
 //!
 //! A method keeps its scalars as words: how it stands first (what all methods have), then its own.
 
@@ -43,7 +44,8 @@ pub fn begin(words: &mut [f64], norm: f64) {
     judge(words);
 }
 
-/// One more step and the norm of its residual: the method ends where that is small enough or not finite, or where the step was the last one.
+/// One more step and the norm of its residual: the method ends where that is small enough or not
+/// finite, or where the step was the last one.
 pub fn step(words: &mut [f64], norm: f64) {
     let step = words[word::STEPS] as usize;
     words[word::HISTORY + step % REMEMBERED] = norm;
@@ -72,7 +74,8 @@ fn judge(words: &mut [f64]) {
     }
 }
 
-/// An operation. Its result is the value with the operation's place; operands are the places of earlier ones.
+/// An operation. Its result is the value with the operation's place; operands are the places of
+/// earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
     /// A constant.

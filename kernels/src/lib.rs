@@ -1,7 +1,9 @@
-//! What runs inside a task: number formats, the Level-3 kernels of one tile, and tile products in lower precision.
+//! What runs inside a task: number formats, the Level-3 kernels of one tile, and tile products in
+//! lower precision.
 //!
-//! Every function runs on the calling thread, knows nothing of tasks, and takes the scratch memory it needs from its caller.
-//! Matrices are column-major views with a leading dimension, [`MatRef`] and [`MatMut`].
+//! Every function runs on the calling thread, knows nothing of tasks, and takes the scratch memory
+//! it needs from its caller. Matrices are column-major views with a leading dimension, [`MatRef`]
+//! and [`MatMut`].
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -16,8 +18,8 @@
 //! | [`vectors`] | inner products and updates of vectors |
 //! | [`cuda`] | the same on NVIDIA GPUs: sources, and descriptions of launches |
 //!
-//! Bad operands are an `Err` that names the kernel and the operand ([`KernelError`]); only indexing a view outside its shape
-//! panics, as indexing a slice does.
+//! Bad operands are an `Err` that names the kernel and the operand ([`KernelError`]); only indexing
+//! a view outside its shape panics, as indexing a slice does.
 //!
 //! ```
 //! use zellige_kernels::{MatMut, MatRef, Op, potrf_lower, syrk_lower, trsm_right_lower};
@@ -57,8 +59,9 @@
 //! # Ok::<(), zellige_kernels::KernelError>(())
 //! ```
 //!
-//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd`, `packed::x86`, `distance::x86`,
-//! `sell::x86` and `sites::x86` (instructions by name) and the one launch of `cuda`.
+//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`,
+//! `formats::simd`, `packed::x86`, `distance::x86`, `sell::x86` and `sites::x86` (instructions by
+//! name) and the one launch of `cuda`.
 #![deny(missing_docs, unsafe_code, unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 

@@ -1,8 +1,10 @@
-//! Column-major matrix views. The module that may split one borrowed slice into views whose elements interleave.
+//! Column-major matrix views. The module that may split one borrowed slice into views whose
+//! elements interleave.
 //!
-//! Element `(i, j)` lies at `i + j * ld`. Invariant of both view types: for `rows > 0` and `cols > 0` the
-//! `(cols - 1) * ld + rows` elements from `ptr` lie in one slice borrowed for `'a`, and `ld >= rows`; a [`MatMut`] is the
-//! only view through which its own elements (not the gaps between its columns) can be reached.
+//! Element `(i, j)` lies at `i + j * ld`. Invariant of both view types: for `rows > 0` and `cols >
+//! 0` the `(cols - 1) * ld + rows` elements from `ptr` lie in one slice borrowed for `'a`, and
+//! `ld >= rows`; a [`MatMut`] is the only view through which its own elements (not the gaps between
+//! its columns) can be reached.
 
 use core::{fmt, marker::PhantomData};
 
@@ -26,7 +28,8 @@ pub struct MatMut<'a, T> {
     life: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: a MatRef gives out nothing but `&T`, so it moves and is shared between threads like `&[T]`.
+// SAFETY: a MatRef gives out nothing but `&T`, so it moves and is shared between threads like
+// `&[T]`.
 unsafe impl<T: Sync> Send for MatRef<'_, T> {}
 // SAFETY: a shared MatRef gives out nothing but `&T`, as a shared `&[T]` does.
 unsafe impl<T: Sync> Sync for MatRef<'_, T> {}
@@ -42,7 +45,8 @@ impl<T> Clone for MatRef<'_, T> {
 }
 impl<T> Copy for MatRef<'_, T> {}
 
-/// Elements that a `rows x cols` matrix with leading dimension `ld` spans, `None` when that overflows or `ld < rows`.
+/// Elements that a `rows x cols` matrix with leading dimension `ld` spans, `None` when that
+/// overflows or `ld < rows`.
 fn span(rows: usize, cols: usize, ld: usize) -> Option<usize> {
     if ld < rows {
         return None;
@@ -118,7 +122,8 @@ impl<'a, T> MatRef<'a, T> {
         if self.rows == 0 {
             return &[];
         }
-        // SAFETY: j < cols and rows > 0, so the invariant places these `rows` elements in the borrowed slice.
+        // SAFETY: j < cols and rows > 0, so the invariant places these `rows` elements in the
+        // borrowed slice.
         unsafe { core::slice::from_raw_parts(self.ptr.add(j * self.ld), self.rows) }
     }
 
@@ -128,10 +133,12 @@ impl<'a, T> MatRef<'a, T> {
     /// Panics when the block reaches outside, as slicing a slice does.
     pub fn sub(&self, i: usize, j: usize, rows: usize, cols: usize) -> MatRef<'a, T> {
         assert_block(self.shape(), (i, j), (rows, cols));
-        // An empty block may start one past the end of the slice: its pointer is never read, so it need not move.
+        // An empty block may start one past the end of the slice: its pointer is never read, so it
+        // need not move.
         let offset = if rows == 0 || cols == 0 { 0 } else { i + j * self.ld };
         MatRef {
-            // SAFETY: element (i, j) is inside the view by the assertion, hence inside the slice; or the offset is 0.
+            // SAFETY: element (i, j) is inside the view by the assertion, hence inside the slice;
+            // or the offset is 0.
             ptr: unsafe { self.ptr.add(offset) },
             rows,
             cols,
@@ -190,7 +197,8 @@ impl<'a, T> MatMut<'a, T> {
         MatRef { ptr: self.ptr, rows: self.rows, cols: self.cols, ld: self.ld, life: PhantomData }
     }
 
-    /// The same elements for a shorter time, so that a view can be used again after it was passed by value.
+    /// The same elements for a shorter time, so that a view can be used again after it was passed
+    /// by value.
     pub fn reborrow(&mut self) -> MatMut<'_, T> {
         MatMut { ptr: self.ptr, rows: self.rows, cols: self.cols, ld: self.ld, life: PhantomData }
     }
@@ -204,8 +212,9 @@ impl<'a, T> MatMut<'a, T> {
         if self.rows == 0 {
             return &mut [];
         }
-        // SAFETY: j < cols and rows > 0, so the invariant places these `rows` elements in the slice, and they belong to
-        // this view alone, which stays mutably borrowed for as long as the column lives.
+        // SAFETY: j < cols and rows > 0, so the invariant places these `rows` elements in the
+        // slice, and they belong to this view alone, which stays mutably borrowed for as long as
+        // the column lives.
         unsafe { core::slice::from_raw_parts_mut(self.ptr.add(j * self.ld), self.rows) }
     }
 
@@ -236,12 +245,13 @@ impl<'a, T> MatMut<'a, T> {
         (self.block(0, 0, i, self.cols), self.block(i, 0, self.rows - i, self.cols))
     }
 
-    /// A block inside this view. Private: two calls may overlap, the callers above give out disjoint blocks only and
-    /// consume the view they cut.
+    /// A block inside this view. Private: two calls may overlap, the callers above give out
+    /// disjoint blocks only and consume the view they cut.
     fn block(&self, i: usize, j: usize, rows: usize, cols: usize) -> MatMut<'a, T> {
         let offset = if rows == 0 || cols == 0 { 0 } else { i + j * self.ld };
         MatMut {
-            // SAFETY: the callers assert that a non-empty block is inside the view, hence inside the slice.
+            // SAFETY: the callers assert that a non-empty block is inside the view, hence inside
+            // the slice.
             ptr: unsafe { self.ptr.add(offset) },
             rows,
             cols,

@@ -1,7 +1,8 @@
-//! Solves with sparse triangular factors whose elements are dense blocks in `f32`; sums are in `f64`.
+//! Solves with sparse triangular factors whose elements are dense blocks in `f32`; sums are in
+//! `f64`.
 //!
-//! Loops are compiled for the instructions that the machine has; sums are made in one order, and no product is fused with a sum, so that every machine
-//! computes the same bits.
+//! Loops are compiled for the instructions that the machine has; sums are made in one order, and no
+//! product is fused with a sum, so that every machine computes the same bits.
 //!
 //! ```
 //! use zellige_kernels::triangular::{BlockRows, substitute};
@@ -18,14 +19,17 @@ use pulp::{Arch, Simd, WithSimd};
 /// Rows that can be worked on side by side: as many as numbers fit into a vector of 256 bits.
 pub const LANES: usize = 4;
 
-/// In the count of a row: it and the `LANES - 1` rows after it have that many blocks each, do not need each other, and their blocks come `LANES` at a
-/// time, the first of each row and so on. Rows with fewer blocks have zeros at their end.
+/// In the count of a row: it and the `LANES - 1` rows after it have that many blocks each, do not
+/// need each other, and their blocks come `LANES` at a time, the first of each row and so on. Rows
+/// with fewer blocks have zeros at their end.
 pub const SIDE_BY_SIDE: u32 = 1 << 31;
 
-/// Some rows of a matrix of dense blocks, one after the other in the order in which they are worked on.
+/// Some rows of a matrix of dense blocks, one after the other in the order in which they are worked
+/// on.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockRows<'a> {
-    /// The number of each row of blocks, and how many blocks it has, [`SIDE_BY_SIDE`] with others or alone.
+    /// The number of each row of blocks, and how many blocks it has, [`SIDE_BY_SIDE`] with others
+    /// or alone.
     pub rows: &'a [[u32; 2]],
     /// The column of each block, counted in blocks.
     pub columns: &'a [u32],
@@ -33,8 +37,9 @@ pub struct BlockRows<'a> {
     pub values: &'a [f32],
 }
 
-/// `z = z - R x` for the rows that there are; `z` and `x` are counted in blocks of `B` rows, and have `K` columns, the numbers of a row beside each other.
-/// A column of several has the bits that it has alone.
+/// `z = z - R x` for the rows that there are; `z` and `x` are counted in blocks of `B` rows, and
+/// have `K` columns, the numbers of a row beside each other. A column of several has the bits that
+/// it has alone.
 ///
 /// # Panics
 /// For rows or columns that the vectors do not have, and arrays that do not fit each other.
@@ -42,7 +47,8 @@ pub fn subtract<const B: usize, const K: usize>(rows: &BlockRows<'_>, x: &[f64],
     Arch::new().dispatch(Work::<'_, B, K> { rows, x: Some(x), z });
 }
 
-/// `z = z - R z`, row after row: each sees what those before it have left, as in a triangular solve with ones on the diagonal.
+/// `z = z - R z`, row after row: each sees what those before it have left, as in a triangular solve
+/// with ones on the diagonal.
 ///
 /// # Panics
 /// As [`subtract`].
@@ -160,7 +166,8 @@ fn add_block<const B: usize, const K: usize>(sum: &mut Rows<B, K>, values: &[f32
 mod tests {
     use super::*;
 
-    /// A lower triangle with whole numbers, whose products are exact in any order: row `i` has blocks in columns `0 .. i`.
+    /// A lower triangle with whole numbers, whose products are exact in any order: row `i` has
+    /// blocks in columns `0 .. i`.
     fn check<const B: usize>(rows: usize) {
         let heads: Vec<[u32; 2]> = (0..rows).map(|i| [i as u32, i as u32]).collect();
         let columns: Vec<u32> = (0..rows as u32).flat_map(|i| 0..i).collect();
@@ -222,7 +229,8 @@ mod tests {
 
     #[test]
     fn rows_side_by_side_are_as_one_after_the_other() {
-        // Rows 4 .. 8 need rows 0 .. 4, two elements each but the last, which has one; then a row that needs them.
+        // Rows 4 .. 8 need rows 0 .. 4, two elements each but the last, which has one; then a row
+        // that needs them.
         let count = 2 | SIDE_BY_SIDE;
         let rows = [[4, count], [7, count], [5, count], [6, count], [8, 2]];
         let columns = [0, 1, 2, 3, 1, 2, 3, 3, 4, 6];

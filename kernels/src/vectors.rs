@@ -1,7 +1,7 @@
 //! Sums and updates of vectors in `f64`, in an order that no machine changes.
 //!
-//! Loops are compiled for the instructions that the machine has; lanes are added in one order, and no product is fused with a sum, so that every
-//! machine computes the same bits.
+//! Loops are compiled for the instructions that the machine has; lanes are added in one order, and
+//! no product is fused with a sum, so that every machine computes the same bits.
 //!
 //! ```
 //! use zellige_kernels::vectors::{dot, dots, subtract};
@@ -15,7 +15,8 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Products that are summed side by side before their sums are added: row `i` goes to sum `i % LANES`.
+/// Products that are summed side by side before their sums are added: row `i` goes to sum `i %
+/// LANES`.
 pub const LANES: usize = 32;
 
 /// `x . y`: 32 sums side by side.
@@ -35,7 +36,8 @@ pub fn dots<const N: usize>(x: &[f64], y: [&[f64]; N]) -> [f64; N] {
     Arch::new().dispatch(Dots::<N, 8> { x, y })
 }
 
-/// `w -= sum_k h_k v_k`, which reads and writes `w` once; the sum is made first, from left to right.
+/// `w -= sum_k h_k v_k`, which reads and writes `w` once; the sum is made first, from left to
+/// right.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -43,8 +45,9 @@ pub fn subtract<const N: usize>(w: &mut [f64], h: [f64; N], v: [&[f64]; N]) {
     Arch::new().dispatch(Subtract { w, h, v });
 }
 
-/// Adds the products `x_i y_i` of whole groups of [`LANES`] rows to `sums`, one sum for each row of a group and each column. Vectors of several
-/// columns have the numbers of a row beside each other; there are `sums.len() / LANES` columns.
+/// Adds the products `x_i y_i` of whole groups of [`LANES`] rows to `sums`, one sum for each row of
+/// a group and each column. Vectors of several columns have the numbers of a row beside each other;
+/// there are `sums.len() / LANES` columns.
 ///
 /// # Panics
 /// If the lengths differ, or are no multiples of `sums.len()`.
@@ -52,7 +55,8 @@ pub fn accumulate(x: &[f64], y: &[f64], sums: &mut [f64]) {
     Arch::new().dispatch(Accumulate::<false> { x, y, sums });
 }
 
-/// [`accumulate`] for complex numbers, each its real part and its imaginary part: adds the products `conj(x_i) y_i`. There are `sums.len() / 2 LANES` columns.
+/// [`accumulate`] for complex numbers, each its real part and its imaginary part: adds the products
+/// `conj(x_i) y_i`. There are `sums.len() / 2 LANES` columns.
 ///
 /// # Panics
 /// As [`accumulate`].
@@ -60,7 +64,8 @@ pub fn accumulate_complex(x: &[f64], y: &[f64], sums: &mut [f64]) {
     Arch::new().dispatch(Accumulate::<true> { x, y, sums });
 }
 
-/// Adds the sums of each column that [`accumulate`] made: halves are added to halves. The sum of column `c` comes to lie in `sums[c]`.
+/// Adds the sums of each column that [`accumulate`] made: halves are added to halves. The sum of
+/// column `c` comes to lie in `sums[c]`.
 pub fn add_lanes<E: Copy + std::ops::Add<Output = E>>(sums: &mut [E]) {
     let columns = sums.len() / LANES;
     let mut half = LANES / 2;
@@ -71,11 +76,12 @@ pub fn add_lanes<E: Copy + std::ops::Add<Output = E>>(sums: &mut [E]) {
     }
 }
 
-/// `y = sum_t a_t x_t`, from left to right, for vectors of `columns` columns: `a[t * columns + c]` multiplies column `c` of `x[t]`, which is `y` itself
-/// where there is none.
+/// `y = sum_t a_t x_t`, from left to right, for vectors of `columns` columns: `a[t * columns + c]`
+/// multiplies column `c` of `x[t]`, which is `y` itself where there is none.
 ///
 /// # Panics
-/// If the lengths differ, for other numbers of terms than 1, 2 and 3, and if `y` is more than one of them.
+/// If the lengths differ, for other numbers of terms than 1, 2 and 3, and if `y` is more than one
+/// of them.
 pub fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[Option<&[f64]>]) {
     let own = x.iter().position(Option::is_none);
     assert!(x.iter().filter(|x| x.is_none()).count() <= 1, "y is one term at most");
@@ -132,7 +138,8 @@ fn gcd(a: usize, b: usize) -> usize {
 
 /// Group `g` of the numbers has the factors `a[t][g % period]`.
 ///
-/// It says itself what a register has: left to the compiler, the loop over rows becomes one of gathers and scatters, where there are columns.
+/// It says itself what a register has: left to the compiler, the loop over rows becomes one of
+/// gathers and scatters, where there are columns.
 struct Combine<'a, const N: usize, const OWN: usize, const P: usize> {
     y: &'a mut [f64],
     a: [[[f64; GROUP]; P]; N],
@@ -177,7 +184,8 @@ impl<const N: usize, const OWN: usize, const P: usize> WithSimd for Combine<'_, 
     }
 }
 
-/// `y = a d x` for vectors of `a.len()` columns: `a[c]` multiplies column `c`, and `d` has a number for each row; `a d` is rounded first.
+/// `y = a d x` for vectors of `a.len()` columns: `a[c]` multiplies column `c`, and `d` has a number
+/// for each row; `a d` is rounded first.
 ///
 /// # Panics
 /// If the lengths do not fit together.

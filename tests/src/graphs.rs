@@ -7,7 +7,8 @@ use zellige_runtime::{
     update, write,
 };
 
-/// A number that can be stored in several formats; each stores it differently, so that a wrong format shows.
+/// A number that can be stored in several formats; each stores it differently, so that a wrong
+/// format shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
     /// What is stored.

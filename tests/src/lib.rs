@@ -1,7 +1,8 @@
-//! What crosses crates: the runtime under stress against a sequential oracle, policies from outside, determinism of the whole.
+//! What crosses crates: the runtime under stress against a sequential oracle, policies from
+//! outside, determinism of the whole.
 //!
-//! The library holds what the tests share: random graphs ([`graphs`]), what they must compute ([`oracle`]), and
-//! [`within`], which turns a hang into a failure.
+//! The library holds what the tests share: random graphs ([`graphs`]), what they must compute
+//! ([`oracle`]), and [`within`], which turns a hang into a failure.
 #![forbid(unsafe_code)]
 
 pub mod graphs;
@@ -14,8 +15,9 @@ use std::time::Duration;
 
 pub use zellige_test_scale::{amount, every};
 
-/// Runs `body`; if it is not done in time the whole process ends with a message that names `what`: a hang is a failure, and
-/// its threads cannot be ended one by one. Where tests try more, they have as much more time.
+/// Runs `body`; if it is not done in time the whole process ends with a message that names `what`:
+/// a hang is a failure, and its threads cannot be ended one by one. Where tests try more, they have
+/// as much more time.
 ///
 /// # Panics
 /// Where `body` does.

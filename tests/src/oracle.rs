@@ -27,7 +27,8 @@ enum Course {
 pub fn run(graph: &GraphSpec, times: usize) -> Vec<Known> {
     let total = graph.tasks.len() * times;
     let groups = groups(graph, times);
-    // One that fails taints those that commute with it, wherever they stand: repeat until no more are found.
+    // One that fails taints those that commute with it, wherever they stand: repeat until no more
+    // are found.
     let mut tainted = vec![false; total];
     loop {
         let (values, courses) = sequential(graph, times, &tainted);
@@ -78,7 +79,8 @@ fn sure(known: Known) -> Course {
 fn sequential(graph: &GraphSpec, times: usize, tainted: &[bool]) -> (Vec<Known>, Vec<Course>) {
     let first = |start: &Option<u64>| start.map_or(Known::Unwritten, |v| Known::Value(Number::new(v)));
     let mut values: Vec<Known> = graph.start.iter().map(first).collect();
-    // What a handle was when tasks that commute on it began to: none of them sees for sure what the others did.
+    // What a handle was when tasks that commute on it began to: none of them sees for sure what the
+    // others did.
     let mut open: Vec<Option<(Change, Known)>> = vec![None; values.len()];
     let mut courses = Vec::with_capacity(tainted.len());
     for (index, &tainted) in tainted.iter().enumerate() {

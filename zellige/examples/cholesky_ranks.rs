@@ -1,6 +1,8 @@
-//! A Cholesky factorisation in one process or on all ranks that mpirun has started, by the same function.
+//! A Cholesky factorisation in one process or on all ranks that mpirun has started, by the same
+//! function.
 //!
-//! `cholesky_ranks [n] [tile] [fp64|fp32] [workers] [times]`, with the feature `mpi`. Prints the median rate, and what each rank has sent.
+//! `cholesky_ranks [n] [tile] [fp64|fp32] [workers] [times]`, with the feature `mpi`. Prints the
+//! median rate, and what each rank has sent.
 
 use std::time::Instant;
 
@@ -24,7 +26,8 @@ fn matrix<T: TileScalar>(n: usize) -> Generator<T> {
     })
 }
 
-/// What every rank runs: generate the tiles, factorise them, and see how good the factor is. Seconds of each factorisation.
+/// What every rank runs: generate the tiles, factorise them, and see how good the factor is.
+/// Seconds of each factorisation.
 fn factorise<T: TileScalar, S: Session>(
     s: &S,
     [n, tile, times]: [usize; 3],

@@ -1,4 +1,5 @@
-//! Task graphs over tiles of data on every core and GPU of a machine, each tile in the precision it needs; and linear algebra on it.
+//! Task graphs over tiles of data on every core and GPU of a machine, each tile in the precision it
+//! needs; and linear algebra on it.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -1,4 +1,5 @@
-//! Factorisation and solves on the ranks that mpirun has started, against one process: the same bits. `make mpi` runs it.
+//! Factorisation and solves on the ranks that mpirun has started, against one process: the same
+//! bits. `make mpi` runs it.
 
 use zellige::dense::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve};
 use zellige::mpi::{BlockCyclic, Cluster, Distribution, Mpi};

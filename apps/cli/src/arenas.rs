@@ -14,8 +14,9 @@ const ARENA: u64 = 64 << 20;
 /// The part of a limit that arenas may take.
 const SHARE: u64 = 16;
 
-/// Begins this process anew with as many arenas as a limit of address space allows. By default there are eight for each core: they would take
-/// what is planned for matrices, and which allocation fails would depend on which thread came first.
+/// Begins this process anew with as many arenas as a limit of address space allows. By default
+/// there are eight for each core: they would take what is planned for matrices, and which
+/// allocation fails would depend on which thread came first.
 pub fn limit() {
     let Some(bytes) = getrlimit(Resource::As).current else { return };
     if std::env::var_os(VARIABLE).is_some() {

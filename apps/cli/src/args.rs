@@ -113,8 +113,8 @@ pub struct Cli {
     pub config: Option<Input>,
     /// Folder with CUDA's libraries (cuBLAS, cuSOLVER, NVRTC), looked in before the loader's path.
     ///
-    /// Without it they are taken from the loader's path, then /usr/local/cuda*/lib64, then the wheels of
-    /// each python3 on PATH. `machine show` says which files were loaded.
+    /// Without it they are taken from the loader's path, then /usr/local/cuda*/lib64, then the
+    /// wheels of each python3 on PATH. `machine show` says which files were loaded.
     #[arg(
         long,
         global = true,
@@ -177,8 +177,9 @@ pub enum Verb {
     Man(ManArgs),
 }
 
-/// The words of the command line, a negative number joined to the option before it: `--mass=-0.1` and `--shifts=-0.001,0` are accepted or refused by
-/// the option's own check, where `--mass -0.1` would be an option that nobody knows.
+/// The words of the command line, a negative number joined to the option before it: `--mass=-0.1`
+/// and `--shifts=-0.001,0` are accepted or refused by the option's own check, where `--mass -0.1`
+/// would be an option that nobody knows.
 pub fn join_negative_numbers(words: Vec<OsString>) -> Vec<OsString> {
     let is_number = |word: &str| {
         let rest = word.strip_prefix('-').unwrap_or_default();
@@ -392,7 +393,8 @@ mod tests {
         }
     }
 
-    /// The table of docs/reference/options.md; with ZELLIGE_WRITE_DOCS in the environment it is written.
+    /// The table of docs/reference/options.md; with ZELLIGE_WRITE_DOCS in the environment it is
+    /// written.
     #[test]
     fn the_table_of_options_is_up_to_date() {
         let mut page = String::from(

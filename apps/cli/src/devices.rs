@@ -1,5 +1,5 @@
-//! The devices that options ask for: found, checked, and given to a runtime. A requested device that is missing is an error with exit code
-//! 4, never a run on CPU cores.
+//! The devices that options ask for: found, checked, and given to a runtime. A requested device
+//! that is missing is an error with exit code 4, never a run on CPU cores.
 
 use std::sync::Arc;
 
@@ -42,7 +42,8 @@ pub fn driver() -> Result<Arc<dyn Driver>, GpuError> {
     Ok(Arc::new(Cuda::open()?))
 }
 
-/// The GPUs of this machine, or a mock where `ZELLIGE_MOCK_GPU` is set: its kernels are the CUDA sources compiled for the host.
+/// The GPUs of this machine, or a mock where `ZELLIGE_MOCK_GPU` is set: its kernels are the CUDA
+/// sources compiled for the host.
 ///
 /// # Errors
 /// As [`Cuda::open`]; [`GpuError::Missing`] for a mock without a C++ compiler.
@@ -77,7 +78,8 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What factorisations and solves with these rules call and multiply. What a script will ask for is not known.
+    /// What factorisations and solves with these rules call and multiply. What a script will ask
+    /// for is not known.
     pub fn of_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Needs {
         let products = |rule: &Rule| {
             let mut all = rule.precisions().unwrap_or_default();
@@ -132,7 +134,8 @@ impl Devices {
     /// Finds what the options ask for, and refuses GPUs without what is needed of them.
     ///
     /// # Errors
-    /// [`CommandError::NoDevice`] for GPUs and libraries that are not there, [`CommandError::Option`] for memory that is not.
+    /// [`CommandError::NoDevice`] for GPUs and libraries that are not there,
+    /// [`CommandError::Option`] for memory that is not.
     pub fn open(args: &ExecutionArgs, needs: &Needs) -> Result<Devices, CommandError> {
         let Device::Cuda(wanted) = &args.device else { return Devices::none(args) };
         match driver() {
@@ -173,13 +176,15 @@ impl Devices {
         if self.with_cpu { TileChoice::Auto } else { TileChoice::AutoGpu { memory: self.least } }
     }
 
-    /// The runtime that the options ask for, yet to be built; a policy that goes by performance models gets those of this machine.
+    /// The runtime that the options ask for, yet to be built; a policy that goes by performance
+    /// models gets those of this machine.
     pub fn runtime(&self, args: &ExecutionArgs) -> RuntimeBuilder {
         let usual = if self.gpus.is_empty() { POLICY } else { GPU_POLICY };
         let models = match &args.sched {
             Some(asked) => machine::for_policy(asked),
             None if self.gpus.is_empty() => None,
-            // Models of CPU cores help where there are some; where not, nobody has asked for a policy that needs them.
+            // Models of CPU cores help where there are some; where not, nobody has asked for a
+            // policy that needs them.
             None => machine::cached().ok().map(|(models, _)| models),
         };
         let mut builder = builder().policy(args.sched.as_deref().unwrap_or(usual));
@@ -196,8 +201,8 @@ impl Devices {
         with_gpus(builder.gpu_only(!self.with_cpu), &self.gpus)
     }
 
-    /// How fast the first GPU copies within its memory: bytes read and written (per second). To be asked
-    /// before a runtime has its memory.
+    /// How fast the first GPU copies within its memory: bytes read and written (per second). To be
+    /// asked before a runtime has its memory.
     pub fn copy_rate(&self) -> Option<f64> {
         let gpu = self.gpus.first()?;
         let (driver, number) = (Arc::clone(gpu.driver()), gpu.number());
@@ -213,8 +218,9 @@ impl Devices {
         }
     }
 
-    /// What there is to say once a runtime of these options has done everything, and to keep: a warning if no GPU has done anything, the
-    /// memory nodes if they are requested, and what the models have learned.
+    /// What there is to say once a runtime of these options has done everything, and to keep: a
+    /// warning if no GPU has done anything, the memory nodes if they are requested, and what the
+    /// models have learned.
     pub fn done(&self, args: &ExecutionArgs, rt: &Runtime) {
         if let Some(why) = self.unused(rt) {
             out::note(&format!("warning: {why}"));
@@ -242,7 +248,8 @@ pub fn problems(driver: &dyn Driver, number: u32) -> Vec<String> {
     problems
 }
 
-/// A line for each library that cannot be used. Every GPU needs kernels, and so NVRTC or an archive of PTX.
+/// A line for each library that cannot be used. Every GPU needs kernels, and so NVRTC or an archive
+/// of PTX.
 fn missing(needed: &[Library], state: impl Fn(Library) -> LibraryState) -> Vec<String> {
     let compiler = if is_archived() { None } else { Some(&Library::Nvrtc) };
     let line = |&library: &Library| match state(library) {

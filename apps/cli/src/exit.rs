@@ -115,8 +115,8 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     }
 }
 
-/// The message of an error: its chain, without causes that the text before them already contains. Parameters of libraries that are options
-/// of the verb are called as these are.
+/// The message of an error: its chain, without causes that the text before them already contains.
+/// Parameters of libraries that are options of the verb are called as these are.
 pub fn message(error: &anyhow::Error, is_option: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     for cause in error.chain() {

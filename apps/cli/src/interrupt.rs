@@ -1,4 +1,5 @@
-//! Signals. Ctrl-C: cancels the tasks and lets the main thread return; a second one, or most of a second, ends the process without it.
+//! Signals. Ctrl-C: cancels the tasks and lets the main thread return; a second one, or most of a
+//! second, ends the process without it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,8 +20,9 @@ const GRACE: Duration = Duration::from_millis(700);
 /// How long the last line may take to be written.
 const LAST_WORD: Duration = Duration::from_millis(200);
 
-/// Has a write beyond the limit on sizes of files (`ulimit -f`) fail as one to a full disk does: the signal that would end the process without a word is
-/// blocked in this thread and in those that it starts. Processes that it starts do not inherit that.
+/// Has a write beyond the limit on sizes of files (`ulimit -f`) fail as one to a full disk does:
+/// the signal that would end the process without a word is blocked in this thread and in those that
+/// it starts. Processes that it starts do not inherit that.
 pub fn block_file_size_signal() {
     // If it cannot be blocked, everything else still works.
     let _ = SigSet::from(Signal::SIGXFSZ).thread_block();

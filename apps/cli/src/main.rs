@@ -1,4 +1,5 @@
-//! The command `zellige`: it parses arguments, calls one function of a library, and prints what comes back.
+//! The command `zellige`: it parses arguments, calls one function of a library, and prints what
+//! comes back.
 #![forbid(unsafe_code)]
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

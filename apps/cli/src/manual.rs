@@ -1,4 +1,5 @@
-//! `zellige completions` and `zellige man`: what shells and `man` read, made of the command's own description.
+//! `zellige completions` and `zellige man`: what shells and `man` read, made of the command's own
+//! description.
 
 use std::io::Write;
 

@@ -21,7 +21,8 @@ fn is_mute() -> bool {
 /// Set once nobody reads standard output any more (`zellige ... | head`).
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Prints to standard output. A reader that went away is no failure: work that writes files goes on.
+/// Prints to standard output. A reader that went away is no failure: work that writes files goes
+/// on.
 ///
 /// # Errors
 /// Standard output is a full disk, or fails otherwise.
@@ -61,7 +62,8 @@ pub fn error(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{red}error:{plain} {who}{text}");
 }
 
-/// Whether colours may be used on a stream: only on a terminal, and not where `NO_COLOR` is set or the terminal is dumb.
+/// Whether colours may be used on a stream: only on a terminal, and not where `NO_COLOR` is set or
+/// the terminal is dumb.
 pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v: std::ffi::OsString| !v.is_empty());
     stream.is_terminal() && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

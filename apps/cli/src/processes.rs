@@ -21,10 +21,12 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those that were started together with this one. From here on only the first of them prints anything but errors.
+    /// Those that were started together with this one. From here on only the first of them prints
+    /// anything but errors.
     ///
     /// # Errors
-    /// [`CommandError::Processes`] for several in a build without MPI, or an MPI library that threads may not call.
+    /// [`CommandError::Processes`] for several in a build without MPI, or an MPI library that
+    /// threads may not call.
     pub fn find() -> Result<Processes, CommandError> {
         let launched = LAUNCHED.iter().any(|name| std::env::var_os(name).is_some());
         Processes::start(launched)
@@ -121,8 +123,8 @@ impl Session {
         }
     }
 
-    /// What was recorded, if a trace was requested, once all tasks have ended: of all processes, on the first
-    /// of them.
+    /// What was recorded, if a trace was requested, once all tasks have ended: of all processes, on
+    /// the first of them.
     ///
     /// # Errors
     /// A task that failed, of which nobody has heard yet; a process that is not there any more.

@@ -65,8 +65,9 @@ impl<'r> Progress<'r> {
     fn bar(&self) -> ProgressBar {
         let stage = self.stage.lock();
         let bar = ProgressBar::with_draw_target(Some(stage.total), ProgressDrawTarget::stderr());
-        // The template is a constant: it parses, or the plain bar of the crate serves. The message comes last and takes what is left of
-        // the line, so that a narrow terminal cuts the words and not the figures.
+        // The template is a constant: it parses, or the plain bar of the crate serves. The message
+        // comes last and takes what is left of the line, so that a narrow terminal cuts the words
+        // and not the figures.
         if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3} %  {elapsed:>4}  {wide_msg}") {
             bar.set_style(style);
         }

@@ -63,7 +63,8 @@ impl RunOutputs {
         if self.is_traced() { builder.trace_capacity(records) } else { builder }
     }
 
-    /// A runtime of so many CPU workers, one per core where nothing is said, which records what is requested.
+    /// A runtime of so many CPU workers, one per core where nothing is said, which records what is
+    /// requested.
     ///
     /// # Errors
     /// Those of [`RuntimeBuilder::build`].

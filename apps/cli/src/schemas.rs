@@ -1,5 +1,5 @@
-//! JSON schemas of what verbs write. A test keeps docs/reference/json as the types have it; with ZELLIGE_WRITE_DOCS in the environment it
-//! writes the files.
+//! JSON schemas of what verbs write. A test keeps docs/reference/json as the types have it; with
+//! ZELLIGE_WRITE_DOCS in the environment it writes the files.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -28,10 +28,12 @@ use crate::progress::Progress;
 use crate::results::is_stdout;
 use crate::vectors;
 
-/// Solves the system, writes the requested files, and fails where the residual is above the requested tolerance.
+/// Solves the system, writes the requested files, and fails where the residual is above the
+/// requested tolerance.
 ///
 /// # Errors
-/// Files that are none, options without meaning together, an output that cannot be written, an answer with too large a residual.
+/// Files that are none, options without meaning together, an output that cannot be written, an
+/// answer with too large a residual.
 pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let processes = Processes::find()?;
     // Products have kernels of their own: no library is needed.
@@ -145,7 +147,8 @@ fn only_for_systems(args: &SolveArgs) -> Result<(), CommandError> {
     }
 }
 
-/// A least-squares problem: writes the requested files, and fails where no measure is within the requested tolerance.
+/// A least-squares problem: writes the requested files, and fails where no measure is within the
+/// requested tolerance.
 fn least_squares(
     args: &SolveArgs,
     a: &Csr,
@@ -338,7 +341,8 @@ fn text_of(answer: &Answer) -> String {
     )
 }
 
-/// Why a solution is not good enough, and what to do about it; `shift` is that of its system, where there are some.
+/// Why a solution is not good enough, and what to do about it; `shift` is that of its system, where
+/// there are some.
 fn advice(args: &SolveArgs, a: &Csr, answer: &Answer, shift: Option<f64>) -> String {
     let solution = &answer.solution;
     let ratio = solution.true_residual / solution.rhs;

@@ -1,4 +1,5 @@
-//! Trace files that a run writes: the ending of the name says the format. And `zellige trace`, which reads the native one.
+//! Trace files that a run writes: the ending of the name says the format. And `zellige trace`,
+//! which reads the native one.
 
 mod summary;
 

@@ -7,7 +7,8 @@ use zellige_sparse::files::{Vectors, read_vectors};
 use crate::args::VectorSource;
 use crate::exit::CommandError;
 
-/// All columns of a source; those that are made have so many elements, complex ones where `complex` says so.
+/// All columns of a source; those that are made have so many elements, complex ones where `complex`
+/// says so.
 ///
 /// # Errors
 /// A file that cannot be read.

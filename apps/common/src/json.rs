@@ -19,7 +19,8 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON of all verbs. It is raised when a key is removed or renamed; keys may be added without.
+/// Version of the JSON of all verbs. It is raised when a key is removed or renamed; keys may be
+/// added without.
 pub const SCHEMA: u32 = 2;
 
 /// What produced results, where, when and with which arguments.

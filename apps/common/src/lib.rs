@@ -1,5 +1,5 @@
-//! What applications share: the JSON of results ([`json`]), HTML reports ([`page`], [`svg`], [`residuals`]), tables of text ([`table`]), numbers in words
-//! ([`text`]).
+//! What applications share: the JSON of results ([`json`]), HTML reports ([`page`], [`svg`],
+//! [`residuals`]), tables of text ([`table`]), numbers in words ([`text`]).
 //!
 //! ```
 //! use zellige_app::page::{Page, figure};

@@ -60,7 +60,8 @@ impl Page {
         self.section("Trace", words, &format!("{link}<pre>{}</pre>", lines.join("\n")));
     }
 
-    /// The section at the end of every report: the command line, the version, the machine and the date.
+    /// The section at the end of every report: the command line, the version, the machine and the
+    /// date.
     pub fn provenance(&mut self, run: &Provenance) {
         let zellige = &run.zellige;
         let commit = zellige.commit.as_ref().map_or(String::new(), |commit| format!(" ({commit})"));
@@ -78,7 +79,8 @@ impl Page {
         self.section("Run", "", &markup);
     }
 
-    /// Results as tables, as they stand in the JSON: one table for each list of records, long lists of numbers by their extent.
+    /// Results as tables, as they stand in the JSON: one table for each list of records, long lists
+    /// of numbers by their extent.
     pub fn results(&mut self, results: &serde_json::Value) {
         tables::write(&mut self.0, results);
     }

@@ -11,7 +11,8 @@ const MOST_ROWS: usize = 200;
 /// Numbers of a list that a page shows.
 const MOST_NUMBERS: usize = 8;
 
-/// Appends the results: scalars as a table of names and values, lists of objects as a table each, under the name of their key.
+/// Appends the results: scalars as a table of names and values, lists of objects as a table each,
+/// under the name of their key.
 pub fn write(out: &mut String, results: &Value) {
     match results {
         Value::Array(all) if all.len() == 1 => write(out, &all[0]),

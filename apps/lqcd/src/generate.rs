@@ -1,9 +1,11 @@
 //! Gauge fields without quarks (quenched), by heatbath and over-relaxation.
 //!
-//! The Wilson action is `beta sum (1 - Re tr P / 3)` over plaquettes. Links are updated by subgroups SU(2) in turn (Cabibbo and Marinari 1982): by the heatbath of
-//! Kennedy and Pendleton (1985), or by a reflection that leaves the action. Links of one parity and direction do not depend on one another: a
-//! task updates those of a slab. Random numbers are counted: those of a link in a sweep follow from the seed, its number and that of the sweep
-//! alone, so that the field is the same for any number of workers.
+//! The Wilson action is `beta sum (1 - Re tr P / 3)` over plaquettes. Links are updated by
+//! subgroups SU(2) in turn (Cabibbo and Marinari 1982): by the heatbath of Kennedy and Pendleton
+//! (1985), or by a reflection that leaves the action. Links of one parity and direction do not
+//! depend on one another: a task updates those of a slab. Random numbers are counted: those of a
+//! link in a sweep follow from the seed, its number and that of the sweep alone, so that the field
+//! is the same for any number of workers.
 
 use std::sync::Arc;
 
@@ -275,7 +277,8 @@ impl SlabTask {
     }
 }
 
-/// Turns a link in each subgroup; `draw` says, for `k`, what the product with the normalised staples becomes: its adjoint where it says nothing.
+/// Turns a link in each subgroup; `draw` says, for `k`, what the product with the normalised
+/// staples becomes: its adjoint where it says nothing.
 fn turn(link: &mut Matrix, staples: &Matrix, mut draw: impl FnMut(f64) -> Option<Su2>) {
     let mut product = mul(link, staples);
     for (i, j) in [(0, 1), (0, 2), (1, 2)] {

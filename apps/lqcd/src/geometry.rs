@@ -46,8 +46,9 @@ impl Parity {
 
 /// A lattice of even extents that are at least 4.
 ///
-/// Sites of even parity come first. Within a parity `t` varies most slowly, then `z`, `y`, and `x` fastest: each time slice is a contiguous range
-/// for each parity, and a site and its neighbour in time have the same place in their slices.
+/// Sites of even parity come first. Within a parity `t` varies most slowly, then `z`, `y`, and `x`
+/// fastest: each time slice is a contiguous range for each parity, and a site and its neighbour in
+/// time have the same place in their slices.
 ///
 /// ```
 /// use zellige_lqcd::Geometry;
@@ -150,14 +151,15 @@ impl Geometry {
         LEAST_BYTES.div_ceil(self.slice() * BYTES_PER_SITE).min(self.extents[T])
     }
 
-    /// The time slices of each slab: what one task works on. They depend on the lattice alone, so that sums have the same bits on any number of
-    /// workers.
+    /// The time slices of each slab: what one task works on. They depend on the lattice alone, so
+    /// that sums have the same bits on any number of workers.
     pub fn slabs(&self) -> impl ExactSizeIterator<Item = Range<usize>> + use<> {
         let (slab, nt) = (self.slab(), self.extents[T]);
         (0..nt.div_ceil(slab)).map(move |i| i * slab..((i + 1) * slab).min(nt))
     }
 
-    /// The space of quark fields on the sites of one parity, a part for each slab. Unknown `3 s + c` is colour `c` of the parity's site `s`.
+    /// The space of quark fields on the sites of one parity, a part for each slab. Unknown `3 s +
+    /// c` is colour `c` of the parity's site `s`.
     pub fn space(&self) -> Space {
         let starts: Vec<usize> = self.slabs().map(|slab| slab.start * self.slice() * COLOURS).collect();
         let space = Space::cut_at(&starts, self.half() * COLOURS).and_then(|space| space.grouped(COLOURS));
@@ -165,7 +167,8 @@ impl Geometry {
     }
 }
 
-/// The next site in each direction, forwards and backwards, for all sites: looking one up is cheaper than counting.
+/// The next site in each direction, forwards and backwards, for all sites: looking one up is
+/// cheaper than counting.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
     sites: usize,

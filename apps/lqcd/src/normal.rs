@@ -13,8 +13,8 @@ use crate::precision::{Compute, Precision, Sites};
 use crate::smear::Smeared;
 use crate::su3::C64;
 
-/// `4 m^2 - D D` on the sites of one parity: hermitian and positive definite, with no eigenvalue below `4 m^2`. It is `M^H M` of `M = 2 m + D`, which does
-/// not mix parities.
+/// `4 m^2 - D D` on the sites of one parity: hermitian and positive definite, with no eigenvalue
+/// below `4 m^2`. It is `M^H M` of `M = 2 m + D`, which does not mix parities.
 #[derive(Debug)]
 pub struct Normal {
     mass: f64,

@@ -109,7 +109,8 @@ impl FromStr for Precision {
     }
 }
 
-/// Quark fields of some columns as records, one for each site and column: `[site][column]`. In float64 they are [`Plain`](zellige_krylov::Plain).
+/// Quark fields of some columns as records, one for each site and column: `[site][column]`. In
+/// float64 they are [`Plain`](zellige_krylov::Plain).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sites {
     format: SiteFormat,

@@ -1,8 +1,9 @@
 //! Smeared links of improved staggered actions.
 //!
-//! A smeared link is a sum of paths between two neighbouring sites. `S_nu(Y)` is the sum of the two staples around `Y` in direction `nu`; paths of
-//! three, five and seven links are `S_nu(U)`, `S_nu(S_rho(U))` and `S_nu(S_rho(S_sigma(U)))` over different directions. The Lepage path
-//! goes two steps aside. Neither phases nor boundary conditions are in these links.
+//! A smeared link is a sum of paths between two neighbouring sites. `S_nu(Y)` is the sum of the two
+//! staples around `Y` in direction `nu`; paths of three, five and seven links are `S_nu(U)`,
+//! `S_nu(S_rho(U))` and `S_nu(S_rho(S_sigma(U)))` over different directions. The Lepage path goes
+//! two steps aside. Neither phases nor boundary conditions are in these links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -251,7 +252,8 @@ mod tests {
     use crate::su3::tests::distance;
     use crate::testing::{random_gauge, random_matrices};
 
-    /// Coefficients of all paths add up to 1 at the first level of HISQ, and to 9/8 with a long link of -1/24.
+    /// Coefficients of all paths add up to 1 at the first level of HISQ, and to 9/8 with a long
+    /// link of -1/24.
     #[test]
     fn without_a_force_links_are_sums_of_coefficients() -> Result<(), Error> {
         let (rt, cold) = (Runtime::builder().workers(1).build()?, Gauge::cold(Geometry::new([4, 4, 4, 4])?));

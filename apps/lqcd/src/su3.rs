@@ -118,7 +118,8 @@ pub fn reunitarise(a: &Matrix) -> Matrix {
     [first, second, third_row(&first, &second)]
 }
 
-/// How far from SU(3) it is: the largest element of `a a^H - 1`, and of `det a - 1`. Not a number where an element is none.
+/// How far from SU(3) it is: the largest element of `a a^H - 1`, and of `det a - 1`. Not a number
+/// where an element is none.
 pub fn deviation(a: &Matrix) -> f64 {
     let product = mul_adjoint(a, a);
     let mut worst = (determinant(a) - 1.0).norm();

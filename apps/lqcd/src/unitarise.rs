@@ -4,8 +4,8 @@ use crate::su3::{
     C64, Matrix, ONE, add, adjoint, determinant, inverse, mul_adjoint, norm_sqr, scale, third_row,
 };
 
-/// Below this share of the determinant that equal singular values would have, singular values are computed: they are too different for an iteration
-/// that inverts.
+/// Below this share of the determinant that equal singular values would have, singular values are
+/// computed: they are too different for an iteration that inverts.
 const SMALL: f64 = 1e-5;
 /// Steps of the iteration; it converges quadratically.
 const MOST_STEPS: usize = 30;
@@ -21,9 +21,11 @@ pub struct Unitary {
     pub by_svd: bool,
 }
 
-/// The matrix in U(3) that is nearest to `v`; none where `v` has rank 1 or less, or elements that are not finite.
+/// The matrix in U(3) that is nearest to `v`; none where `v` has rank 1 or less, or elements that
+/// are not finite.
 ///
-/// Newton's iteration `W <- (W + W^-H) / 2`; for matrices that are nearly singular, singular values.
+/// Newton's iteration `W <- (W + W^-H) / 2`; for matrices that are nearly singular, singular
+/// values.
 pub fn unitarise(v: &Matrix) -> Option<Unitary> {
     let size = (norm_sqr(v) / 3.0).sqrt();
     if !size.is_finite() || size == 0.0 {
@@ -49,7 +51,8 @@ pub fn unitarise(v: &Matrix) -> Option<Unitary> {
     by_svd(v).map(|matrix| Unitary { matrix, by_svd: true })
 }
 
-/// `P Q^H` of `V = P S Q^H`, by rotations that make columns orthogonal (one-sided Jacobi), which keeps small singular values accurate.
+/// `P Q^H` of `V = P S Q^H`, by rotations that make columns orthogonal (one-sided Jacobi), which
+/// keeps small singular values accurate.
 fn by_svd(v: &Matrix) -> Option<Matrix> {
     // Rows are easier to rotate: those of V^H are columns of V.
     let (mut a, mut q) = (adjoint(v), ONE);

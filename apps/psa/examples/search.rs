@@ -1,6 +1,7 @@
 //! A search, from a basis to an answer: `cargo run --release -p zellige-psa --example search`.
 //!
-//! The "detector" is made here: a cube of 20 mm with three electrodes, whose signals begin to rise the later the farther a charge starts from them.
+//! The "detector" is made here: a cube of 20 mm with three electrodes, whose signals begin to rise
+//! the later the farther a charge starts from them.
 
 use std::time::Instant;
 
@@ -19,7 +20,8 @@ fn signal(place: [f32; 3], channel: usize) -> impl Iterator<Item = f32> {
 }
 
 fn main() -> Result<(), Error> {
-    // 1. A basis: the signals of points in steps of 2 mm, by point, channel and sample; 1 is the whole charge.
+    // 1. A basis: the signals of points in steps of 2 mm, by point, channel and sample; 1 is the
+    //    whole charge.
     let place = |i: usize| [i % 11, i / 11 % 11, i / 121].map(|x| x as f32 * 2.0);
     let positions: Vec<[f32; 3]> = (0..11 * 11 * 11).map(place).collect();
     let values = positions.iter().flat_map(|&at| (0..CHANNELS).flat_map(move |channel| signal(at, channel)));
@@ -36,7 +38,8 @@ fn main() -> Result<(), Error> {
         .collect();
     let events = Events::new(CHANNELS, SAMPLES, &[600.0; 3], &samples)?;
 
-    // 3. A plan says how to search. The default screens every point and compares the best eight again; an exact search proves its answer.
+    // 3. A plan says how to search. The default screens every point and compares the best eight
+    //    again; an exact search proves its answer.
     let fast = Prepared::new(&Plan::default(), &basis)?.search(&events, &[])?;
     let exact = Plan { method: Method::Exact { cap: 500 }, ..Plan::default() };
     let proven = Prepared::new(&exact, &basis)?.search(&events, &[])?;

@@ -14,7 +14,8 @@ use zellige_psa::observe::Silent;
 use zellige_psa::simulate::{basis, lattice, unsettled};
 use zellige_runtime::Runtime;
 
-/// A cylinder of 24 mm with a bore; `zellige psa crystal` prints one of a real size, with every key explained.
+/// A cylinder of 24 mm with a bore; `zellige psa crystal` prints one of a real size, with every key
+/// explained.
 const CRYSTAL: &str = r#"
 name = "a small cylinder"
 length = 24.0

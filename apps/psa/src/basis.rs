@@ -28,7 +28,8 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// Of points at `positions` (mm) in `segments`, with `values` by point, channel (37) and sample; 1 is the whole charge.
+    /// Of points at `positions` (mm) in `segments`, with `values` by point, channel (37) and
+    /// sample; 1 is the whole charge.
     ///
     /// # Errors
     /// [`Error::Shape`] where the lengths do not fit each other.
@@ -46,7 +47,8 @@ impl Basis {
         Ok(Basis { sampling, positions, segments, values, sensitivities: None })
     }
 
-    /// With the trapping sensitivities of each point in the segment that it lies in, of electrons and of holes (mm; [`Pulse::sensitivities`](crate::drift::Pulse)).
+    /// With the trapping sensitivities of each point in the segment that it lies in, of electrons
+    /// and of holes (mm; [`Pulse::sensitivities`](crate::drift::Pulse)).
     ///
     /// # Errors
     /// [`Error::Shape`] where there is not one pair for each point.
@@ -58,7 +60,8 @@ impl Basis {
         Ok(Basis { sensitivities: Some(sensitivities), ..self })
     }
 
-    /// The trapping sensitivities of its points, of electrons and of holes (mm), where they are known.
+    /// The trapping sensitivities of its points, of electrons and of holes (mm), where they are
+    /// known.
     pub fn sensitivities(&self) -> Option<&[[f32; 2]]> {
         self.sensitivities.as_deref()
     }
@@ -92,7 +95,8 @@ impl Basis {
         &self.values
     }
 
-    /// The points of one segment, with the channels that a search compares and the first `window` samples.
+    /// The points of one segment, with the channels that a search compares and the first `window`
+    /// samples.
     ///
     /// # Errors
     /// [`Error::Parameter`] where signals are shorter than the window.
@@ -121,7 +125,8 @@ impl Basis {
     }
 }
 
-/// The signals of the points of one segment, in the channels that a search compares: the segment's own first, the core last.
+/// The signals of the points of one segment, in the channels that a search compares: the segment's
+/// own first, the core last.
 #[derive(Clone, Debug)]
 pub struct SegmentBasis {
     channels: usize,
@@ -131,7 +136,8 @@ pub struct SegmentBasis {
 }
 
 impl SegmentBasis {
-    /// Of points at `positions` (mm), with `values` by point, channel and sample; 1 is the whole charge.
+    /// Of points at `positions` (mm), with `values` by point, channel and sample; 1 is the whole
+    /// charge.
     ///
     /// # Errors
     /// [`Error::Shape`] where the lengths do not fit each other.

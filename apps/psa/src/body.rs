@@ -7,8 +7,8 @@ pub type Vec3 = [f64; 3];
 
 /// A piece of germanium: where it is, and what its surface is covered with.
 ///
-/// Its surface is metal, each place of it one of the contacts, but for faces of its bounding box that *reflect*: there no field leaves it, as at a
-/// bare face that carries no charge.
+/// Its surface is metal, each place of it one of the contacts, but for faces of its bounding box
+/// that *reflect*: there no field leaves it, as at a bare face that carries no charge.
 pub trait Body: Debug + Send + Sync {
     /// The box that it fits in: from and to (mm) along x, y and z.
     fn bounds(&self) -> [[f64; 2]; 3];
@@ -16,13 +16,15 @@ pub trait Body: Debug + Send + Sync {
     /// Which faces of that box reflect.
     fn reflects(&self) -> [[bool; 2]; 3];
 
-    /// Whether a point (mm) is in the germanium: not if it lies on a contact, but if it lies on a reflecting face.
+    /// Whether a point (mm) is in the germanium: not if it lies on a contact, but if it lies on a
+    /// reflecting face.
     fn contains(&self, point: Vec3) -> bool;
 
     /// How many contacts it has.
     fn contacts(&self) -> usize;
 
-    /// The number of the contact at a place of the surface (mm), or of the one that is closest to it.
+    /// The number of the contact at a place of the surface (mm), or of the one that is closest to
+    /// it.
     fn contact(&self, place: Vec3) -> usize;
 }
 
@@ -36,7 +38,8 @@ pub fn distance(from: Vec3, to: Vec3) -> f64 {
     (0..3).map(|axis| (to[axis] - from[axis]).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The share of the way from `inside` to `outside` at which the germanium ends, to `2^-40` of the way.
+/// The share of the way from `inside` to `outside` at which the germanium ends, to `2^-40` of the
+/// way.
 ///
 /// What leaves the germanium and comes back on the way is not noticed.
 pub fn crossing(body: &dyn Body, inside: Vec3, outside: Vec3) -> f64 {

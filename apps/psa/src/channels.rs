@@ -12,7 +12,8 @@ pub const SEGMENTS: usize = SECTORS * RINGS;
 /// Signals of a crystal: its segments' and its core's.
 pub const CHANNELS: usize = SEGMENTS + 1;
 
-/// One of the contacts on the outside of a crystal, and the germanium in front of it: number `6 sector + ring`, as the codes of AGATA count.
+/// One of the contacts on the outside of a crystal, and the germanium in front of it: number `6
+/// sector + ring`, as the codes of AGATA count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Segment(u8);
 
@@ -90,14 +91,16 @@ impl From<Segment> for Channel {
 pub enum ChannelSet {
     /// The segment that was hit, and the core.
     HitCore,
-    /// Those, and the segments that touch the hit one: 10 channels, 7 in the first and the last ring.
+    /// Those, and the segments that touch the hit one: 10 channels, 7 in the first and the last
+    /// ring.
     Neighbours,
     /// All 37.
     All,
 }
 
 impl ChannelSet {
-    /// The channels that are compared for a hit in `segment`: its own first, then others by number, the core last.
+    /// The channels that are compared for a hit in `segment`: its own first, then others by number,
+    /// the core last.
     pub fn of(self, segment: Segment) -> Vec<Channel> {
         let others = Segment::all().filter(|&other| match self {
             ChannelSet::HitCore => false,

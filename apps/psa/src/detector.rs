@@ -27,7 +27,8 @@ pub fn fields(rt: &Runtime, crystal: &Crystal, step: f64, observer: &dyn Observe
     Fields::solve(rt, &Problem { body: crystal, grid: &grid, voltages: &voltages, charge: &charge }, observer)
 }
 
-/// Whether the potential has its extremes on the contacts: elsewhere it has one only where charge stays that the bias should have swept out.
+/// Whether the potential has its extremes on the contacts: elsewhere it has one only where charge
+/// stays that the bias should have swept out.
 pub fn is_depleted(crystal: &Crystal, fields: &Fields) -> bool {
     // What solving leaves is no charge.
     let slack = 1e-5 * crystal.bias.abs();
@@ -128,7 +129,8 @@ impl Detector {
         pulse.sensitivities[self.collects(pulse).index()].map(|mm| self.polarity() * mm)
     }
 
-    /// Adds the signals of a pulse of so much charge to samples, by channel; it begins `late` (ns) after charges are said to move.
+    /// Adds the signals of a pulse of so much charge to samples, by channel; it begins `late` (ns)
+    /// after charges are said to move.
     ///
     /// # Panics
     /// If there are not [`CHANNELS`] traces.

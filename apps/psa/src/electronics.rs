@@ -8,7 +8,8 @@ use crate::drift::Pulse;
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Electronics {
-    /// Time constant of the preamplifiers (ns): a charge that comes at once is seen as `1 - exp(-t / tau)`.
+    /// Time constant of the preamplifiers (ns): a charge that comes at once is seen as `1 - exp(-t
+    /// / tau)`.
     pub tau: f64,
     /// What each segment gets of every other one's signal; measured ones are about -0.0015.
     pub cross_talk: f64,
@@ -24,8 +25,9 @@ impl Default for Electronics {
 }
 
 impl Electronics {
-    /// Adds a pulse of so much charge to samples, by channel: positive on the contacts that collect it where segments collect charges of sign
-    /// `polarity`. It begins `late` (ns) after the sample at which charges move.
+    /// Adds a pulse of so much charge to samples, by channel: positive on the contacts that collect
+    /// it where segments collect charges of sign `polarity`. It begins `late` (ns) after the sample
+    /// at which charges move.
     ///
     /// # Panics
     /// If there are not [`CHANNELS`] contacts, or not that many traces.
@@ -66,8 +68,9 @@ impl Electronics {
         }
     }
 
-    /// Value and slope (per ns) of one channel behind its preamplifier, at every sample: exact for charges that are linear between the times of
-    /// the pulse and stay as they are behind the last one.
+    /// Value and slope (per ns) of one channel behind its preamplifier, at every sample: exact for
+    /// charges that are linear between the times of the pulse and stay as they are behind the last
+    /// one.
     fn trace(&self, pulse: &Pulse, channel: usize, late: f64, sampling: Sampling, values: &mut [[f32; 2]]) {
         let input = |time: usize| f64::from(pulse.charges[time * pulse.contacts + channel]);
         let last = pulse.times() - 1;
@@ -96,8 +99,8 @@ impl Electronics {
         }
     }
 
-    /// What `tau y' = x - y` makes of an input that begins at `input` and goes up by `slope` per ns, from `output`, after a time (ns) with this
-    /// `exp(-time / tau)`.
+    /// What `tau y' = x - y` makes of an input that begins at `input` and goes up by `slope` per
+    /// ns, from `output`, after a time (ns) with this `exp(-time / tau)`.
     fn step(&self, input: f64, slope: f64, output: f64, (time, decay): (f64, f64)) -> f64 {
         let lag = slope * self.tau;
         input + slope * time - lag + (output - input + lag) * decay
@@ -135,7 +138,8 @@ mod tests {
         samples
     }
 
-    /// A ramp of length `T` behind `exp(-t/tau)`: `(t - tau (1 - exp(-t/tau))) / T`, and decay to 1 behind it.
+    /// A ramp of length `T` behind `exp(-t/tau)`: `(t - tau (1 - exp(-t/tau))) / T`, and decay to 1
+    /// behind it.
     #[test]
     fn a_ramp_is_answered_as_the_formula_says() {
         let (tau, late) = (35.0, 3.3);

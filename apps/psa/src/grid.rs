@@ -78,7 +78,8 @@ impl Grid {
         std::array::from_fn(|axis| (self.first[axis] + place[axis] as i64) as f64 * self.step)
     }
 
-    /// The neighbour of a node along an axis, forwards or backwards; none beyond the end of the grid.
+    /// The neighbour of a node along an axis, forwards or backwards; none beyond the end of the
+    /// grid.
     pub fn neighbour(&self, node: usize, axis: usize, forwards: bool) -> Option<usize> {
         let place = self.place(node)[axis];
         match forwards {

@@ -1,7 +1,9 @@
-//! Pulse-shape analysis of segmented germanium detectors: where in a crystal a gamma ray gave its energy.
+//! Pulse-shape analysis of segmented germanium detectors: where in a crystal a gamma ray gave its
+//! energy.
 //!
-//! A crystal of AGATA or GRETINA has 36 segments and a core, 37 contacts in all. A charge that drifts in it is seen by all of them, and the
-//! shapes of their signals say where it started: they are compared with the signals of known points, the *basis*.
+//! A crystal of AGATA or GRETINA has 36 segments and a core, 37 contacts in all. A charge that
+//! drifts in it is seen by all of them, and the shapes of their signals say where it started: they
+//! are compared with the signals of known points, the *basis*.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -24,9 +26,11 @@
 //! | [`pipeline`] | events as they come from files, pipes and sockets; answers in files, and how far those of two runs agree |
 //! | [`report`] | answers as pages |
 //!
-//! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and events.
+//! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and
+//! events.
 //!
-//! Lengths are in mm, times in ns, energies in keV; a signal of 1 is the whole charge, positive on the contacts that collect it.
+//! Lengths are in mm, times in ns, energies in keV; a signal of 1 is the whole charge, positive on
+//! the contacts that collect it.
 //!
 //! ```
 //! use zellige_psa::channels::{Channel, ChannelSet, Segment};

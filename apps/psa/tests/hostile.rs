@@ -1,5 +1,6 @@
-//! Files that were damaged, cut off, or never were what their names say: readers refuse them with the place, do not panic, do not hang, and take no memory that the
-//! files do not justify. A process of its own: its address space is limited, and what asks for more ends it.
+//! Files that were damaged, cut off, or never were what their names say: readers refuse them with
+//! the place, do not panic, do not hang, and take no memory that the files do not justify. A
+//! process of its own: its address space is limited, and what asks for more ends it.
 
 #[path = "it/common/mod.rs"]
 mod common;
@@ -22,7 +23,8 @@ use zellige_psa::files::basis::{self as folder, Origin, Values};
 use zellige_psa::files::{archives, events as event_files, fields, gretina, record, write_array};
 use zellige_psa::grid::Grid;
 
-/// What this process may take beyond what it has when tests begin (bytes): enough for their threads, and less than any length that a header of these tests invents.
+/// What this process may take beyond what it has when tests begin (bytes): enough for their
+/// threads, and less than any length that a header of these tests invents.
 const ROOM: u64 = 2 << 30;
 
 fn limit_memory() {
@@ -326,7 +328,8 @@ fn peak() -> u64 {
     1024 * kilobytes.unwrap_or(0)
 }
 
-/// Half a gigabyte of zeros that archives store in half a megabyte: the shape is refused before they are unpacked.
+/// Half a gigabyte of zeros that archives store in half a megabyte: the shape is refused before
+/// they are unpacked.
 #[test]
 fn archives_are_not_unpacked_for_a_wrong_shape() {
     use std::io::Write;

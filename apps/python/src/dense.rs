@@ -23,7 +23,8 @@ fn columns(array: &PyReadonlyArray2<'_, f64>) -> Vec<f64> {
     array.columns().into_iter().flat_map(|column| column.to_vec()).collect()
 }
 
-/// Where positive definiteness was lost, with advice that can be followed: no product comes before the first tile.
+/// Where positive definiteness was lost, with advice that can be followed: no product comes before
+/// the first tile.
 fn lost(lost: &NotPositiveDefinite, rule: &Rule) -> String {
     let is_of = |precision| *rule == Rule::uniform(precision);
     if lost.tile > 0 && !is_of(GemmPrecision::Sp) && !is_of(GemmPrecision::Dp) {

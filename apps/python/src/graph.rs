@@ -41,7 +41,8 @@ impl Data for Value {
     }
 }
 
-/// The memory of an array, for as long as a task may use it: every view that a body makes names it as its base.
+/// The memory of an array, for as long as a task may use it: every view that a body makes names it
+/// as its base.
 #[pyclass(frozen)]
 struct Lent {
     interface: Py<PyDict>,
@@ -57,7 +58,8 @@ impl Lent {
     }
 }
 
-/// Whether nothing that a function does can change a value: numbers, texts, and tuples of them. It could only bind its own name to another one.
+/// Whether nothing that a function does can change a value: numbers, texts, and tuples of them. It
+/// could only bind its own name to another one.
 fn is_fixed(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if let Ok(tuple) = value.cast::<PyTuple>() {
         // One of arrays has something that can be changed.
@@ -172,8 +174,9 @@ fn given_back(py: Python<'_>, lent: Vec<Bound<'_, Lent>>) -> PyResult<()> {
     Ok(())
 }
 
-/// Refuses what a function returns that only updates: it would be lost, and who returns something means it to be kept. One of its arguments, as numpy's functions
-/// with `out=` return it, has been changed in place.
+/// Refuses what a function returns that only updates: it would be lost, and who returns something
+/// means it to be kept. One of its arguments, as numpy's functions with `out=` return it, has been
+/// changed in place.
 fn nothing_returned(result: &Bound<'_, PyAny>, updates: &[Bound<'_, PyAny>]) -> PyResult<()> {
     if result.is_none() || updates.iter().any(|argument| argument.is(result)) {
         return Ok(());
@@ -197,7 +200,8 @@ fn exactly<'py>(result: &Bound<'py, PyAny>, count: usize, what: &str) -> PyResul
     }
 }
 
-/// Calls the function with views of what it reads and updates; what it returns is written, and nothing else than what is written may be returned.
+/// Calls the function with views of what it reads and updates; what it returns is written, and
+/// nothing else than what is written may be returned.
 fn call<'v>(
     function: &Py<PyAny>,
     operands: &[(Mode, Shape)],
@@ -391,8 +395,8 @@ enum Operand {
     List(Vec<Py<Handle>>),
 }
 
-/// A task that has not been submitted: the function, pairs of a mode (0 read, 1 update, 2 write) and a handle or a list of
-/// handles, the task's name, its priority.
+/// A task that has not been submitted: the function, pairs of a mode (0 read, 1 update, 2 write)
+/// and a handle or a list of handles, the task's name, its priority.
 #[derive(FromPyObject)]
 struct Call(Py<PyAny>, Vec<(u8, Operand)>, String, i32);
 

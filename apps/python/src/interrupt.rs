@@ -8,8 +8,9 @@ use pyo3::prelude::*;
 /// How often a wait looks for signals.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Runs `work` with the interpreter's lock released. On the interpreter's main thread, the only one that signals reach, it runs on a thread of its own, and
-/// Ctrl-C calls `cancel` until `work` ends, and is raised then. On other threads, workers of a runtime among them, it runs where it is.
+/// Runs `work` with the interpreter's lock released. On the interpreter's main thread, the only one
+/// that signals reach, it runs on a thread of its own, and Ctrl-C calls `cancel` until `work` ends,
+/// and is raised then. On other threads, workers of a runtime among them, it runs where it is.
 pub fn detached<R: Send>(
     py: Python<'_>,
     cancel: impl Fn() + Send + Sync,

@@ -26,8 +26,9 @@ fn error(error: impl std::fmt::Display) -> PyErr {
     Error::new_err(error.to_string())
 }
 
-/// Does `work` on the runtime of everything but Python's own task graphs: one worker per core, as long as the process lives. One
-/// call at a time, so that failed tasks of one are not taken for those of another. Ctrl-C calls `cancel`, and cancels its tasks.
+/// Does `work` on the runtime of everything but Python's own task graphs: one worker per core, as
+/// long as the process lives. One call at a time, so that failed tasks of one are not taken for
+/// those of another. Ctrl-C calls `cancel`, and cancels its tasks.
 fn on_runtime<R: Send, E: std::fmt::Display + Send>(
     py: Python<'_>,
     cancel: impl Fn() + Send + Sync,

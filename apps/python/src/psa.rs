@@ -27,7 +27,8 @@ const FLAGS: [Flags; 7] = [
     Flags::SATURATED,
 ];
 
-/// Events of a crystal that are searched for at a time, so that they need not all be in memory twice.
+/// Events of a crystal that are searched for at a time, so that they need not all be in memory
+/// twice.
 const ON_THE_WAY: usize = 4096;
 
 /// How a segment is searched, as the options of `zellige psa run` say it.
@@ -249,7 +250,8 @@ impl Crystal {
         let sampling = Sampling { samples, step: 1.0, before: 0 };
         let basis = Basis::new(sampling, positions, segments, values).map_err(error)?;
         let crystal = Crystal { basis, plan, rules };
-        // Bad rules and bases are refused here, not with the first events; this plan takes no time to prepare.
+        // Bad rules and bases are refused here, not with the first events; this plan takes no time
+        // to prepare.
         on_runtime(py, || (), |rt| crystal.flow(rt, &Plan::DEFAULT).map(drop))?;
         Ok(crystal)
     }

@@ -36,7 +36,8 @@ fn options(py_options: &Bound<'_, PyDict>) -> PyResult<Options> {
     Ok(options)
 }
 
-/// Solves for every column of `b`: the answers as columns, and a dictionary for each of what it took.
+/// Solves for every column of `b`: the answers as columns, and a dictionary for each of what it
+/// took.
 #[pyfunction]
 pub fn solve<'py>(
     py: Python<'py>,

@@ -52,7 +52,8 @@ fn array(py: Python<'_>, rows: usize, columns: Vec<f64>) -> PyResult<Bound<'_, P
     PyArray1::from_vec(py, columns).reshape([width, rows])?.transpose()
 }
 
-/// A reconstructor's results as JSON, its matrix and image (with the size of a pixel in arcsec) for each target.
+/// A reconstructor's results as JSON, its matrix and image (with the size of a pixel in arcsec) for
+/// each target.
 type Reconstructed<'py> = (String, Vec<Bound<'py, PyArray2<f64>>>, Vec<(Bound<'py, PyArray2<f64>>, f64)>);
 
 #[pyfunction]

@@ -1,8 +1,9 @@
 //! How ill-conditioned `Cmm` is, and whether float32 resolves it:
 //! `cargo run --release -p zellige-tor --example condition -- [SYSTEM] [ATM] [STEPS]`
 //!
-//! Power iteration on `Cmm` for the largest eigenvalue, inverse iteration with its float64 Cholesky factor for the smallest: Rayleigh
-//! quotients, so that the true condition number is at least the printed one. Dense on one thread: `24 n^2` bytes, `n^3 / 3` flops.
+//! Power iteration on `Cmm` for the largest eigenvalue, inverse iteration with its float64 Cholesky
+//! factor for the smallest: Rayleigh quotients, so that the true condition number is at least the
+//! printed one. Dense on one thread: `24 n^2` bytes, `n^3 / 3` flops.
 
 use std::path::Path;
 use zellige_tor::params::{Mode, read};

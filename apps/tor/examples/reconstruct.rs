@@ -1,4 +1,5 @@
-//! The whole pipeline in a few lines: `cargo run --release -p zellige-tor --example reconstruct -- SYSTEM [ATM|-] [TILE|auto] [RULE]...`
+//! The whole pipeline in a few lines: `cargo run --release -p zellige-tor --example reconstruct --
+//! SYSTEM [ATM|-] [TILE|auto] [RULE]...`
 //!
 //! Prints the results as JSON and writes `report.html` where the variable `REPORT` says.
 

@@ -1,8 +1,11 @@
-//! The deformable mirror: actuators, influence functions, interaction matrix and command matrix `Dx`.
+//! The deformable mirror: actuators, influence functions, interaction matrix and command matrix
+//! `Dx`.
 //!
-//! Model (MOAO's generator): a square grid of `nssp + 1` actuators across the pupil, those kept whose distance from the centre, in
-//! pupil radii, satisfies `obstruction - 1/nssp < r < 1 + 1.4/nssp`, or those of a map; Gaussian influence `1 um * exp(-rho^2 / (2 x0^2))`
-//! per volt with `x0 = sqrt(-2 / ln coupling) / nssp`, so that a neighbour moves by `coupling` of the peak (0.2 unless said).
+//! Model (MOAO's generator): a square grid of `nssp + 1` actuators across the pupil, those kept
+//! whose distance from the centre, in pupil radii, satisfies `obstruction - 1/nssp < r < 1 +
+//! 1.4/nssp`, or those of a map; Gaussian influence `1 um * exp(-rho^2 / (2 x0^2))` per volt with
+//! `x0 = sqrt(-2 / ln coupling) / nssp`, so that a neighbour moves by `coupling` of the peak (0.2
+//! unless said).
 //!
 //! [`InfluenceFunctions`] stand in the place of that model for a mirror that was measured.
 
@@ -19,7 +22,8 @@ pub const STROKE: f64 = 1e-6;
 /// Share of the peak that a neighbouring actuator sees, unless the system says another.
 pub const COUPLING: f64 = 0.2;
 
-/// Influence functions on a square grid of pixels that covers the pupil: what the wavefront is for one volt on each actuator.
+/// Influence functions on a square grid of pixels that covers the pupil: what the wavefront is for
+/// one volt on each actuator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InfluenceFunctions {
     actuators: usize,
@@ -28,11 +32,12 @@ pub struct InfluenceFunctions {
 }
 
 impl InfluenceFunctions {
-    /// Of `values` in m per volt by actuator, row (y ascending) and column (x ascending); the outer edges of the `across` x `across` pixels are
-    /// those of the pupil's square.
+    /// Of `values` in m per volt by actuator, row (y ascending) and column (x ascending); the outer
+    /// edges of the `across` x `across` pixels are those of the pupil's square.
     ///
     /// # Errors
-    /// In words: no actuator, fewer than 4 pixels across, another number of values, a value that is not finite or above 1 m.
+    /// In words: no actuator, fewer than 4 pixels across, another number of values, a value that is
+    /// not finite or above 1 m.
     pub fn new(actuators: usize, across: usize, values: Vec<f64>) -> Result<Self, String> {
         if actuators == 0 || !(4..=1 << 14).contains(&across) {
             return Err(format!(
@@ -55,11 +60,12 @@ impl InfluenceFunctions {
         Ok(InfluenceFunctions { actuators, across, values })
     }
 
-    /// From an array of three dimensions, (actuators, y, x): FITS, npy, `FILE.npz/NAME` or `FILE.h5/NAME`; in m per volt, in FITS also in um
-    /// or nm where `BUNIT` says so.
+    /// From an array of three dimensions, (actuators, y, x): FITS, npy, `FILE.npz/NAME` or
+    /// `FILE.h5/NAME`; in m per volt, in FITS also in um or nm where `BUNIT` says so.
     ///
     /// # Errors
-    /// The file cannot be read, has another shape or unit, or values that [`InfluenceFunctions::new`] refuses.
+    /// The file cannot be read, has another shape or unit, or values that
+    /// [`InfluenceFunctions::new`] refuses.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let (shape, mut values, unit) = if is_array(path) {
             let array = Array::open(path)?.of(&["f4", "f8"], 3)?;
@@ -106,7 +112,8 @@ impl InfluenceFunctions {
         8 * self.values.len() as u64
     }
 
-    /// The wavefront in m per volt at a point in pupil radii, between pixels by bilinear interpolation, beyond the outer ones theirs.
+    /// The wavefront in m per volt at a point in pupil radii, between pixels by bilinear
+    /// interpolation, beyond the outer ones theirs.
     ///
     /// # Panics
     /// There is no such actuator.
@@ -128,7 +135,8 @@ impl InfluenceFunctions {
 /// Actuators of a mirror that follows the truth sensor's grid, or of one with functions of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mirror {
-    /// Actuators across, `nssp + 1` unless a map says otherwise; 0 of a mirror with functions of its own.
+    /// Actuators across, `nssp + 1` unless a map says otherwise; 0 of a mirror with functions of
+    /// its own.
     pub across: usize,
     /// Column and row of each actuator on the grid; row by row as sub-apertures are.
     pub cells: Vec<[u16; 2]>,
@@ -189,12 +197,14 @@ impl Mirror {
         2.0 * k as f64 / self.nssp - (self.across as f64 - 1.0) / self.nssp
     }
 
-    /// One factor of the separable influence function (shape only, 1 at the actuator) at distance `d` in pupil radii.
+    /// One factor of the separable influence function (shape only, 1 at the actuator) at distance
+    /// `d` in pupil radii.
     pub fn profile(&self, d: f64) -> f64 {
         (-d * d / (2.0 * self.width * self.width)).exp()
     }
 
-    /// Interaction matrix in arcsec per volt, `m x actuators`: what the truth sensor sees of each actuator.
+    /// Interaction matrix in arcsec per volt, `m x actuators`: what the truth sensor sees of each
+    /// actuator.
     pub fn interaction(&self, system: &System, truth: &SubApertures) -> Matrix {
         let radius = system.diameter / 2.0;
         let half = truth.pitch / 2.0;
@@ -235,8 +245,9 @@ impl Mirror {
 pub struct CommandMatrix {
     /// `Dx`, actuators x m, volts per arcsec.
     pub dx: Matrix,
-    /// Singular values of the interaction matrix, largest first; the smallest are only as accurate as the square root of the
-    /// rounding error, because they come from the normal matrix. None of those is used.
+    /// Singular values of the interaction matrix, largest first; the smallest are only as accurate
+    /// as the square root of the rounding error, because they come from the normal matrix. None of
+    /// those is used.
     pub singular_values: Vec<f64>,
     /// Modes kept.
     pub kept: usize,
@@ -244,13 +255,15 @@ pub struct CommandMatrix {
     pub filtered: usize,
 }
 
-/// Pseudo-inverse of an interaction matrix (`m x actuators`) that keeps the singular values `>= largest * cutoff`.
+/// Pseudo-inverse of an interaction matrix (`m x actuators`) that keeps the singular values `>=
+/// largest * cutoff`.
 ///
-/// It is `V S^-2 V^T A^T` from the eigen-decomposition of `A^T A`: with the usual cutoff of `1 / sqrt(30)` the kept part has a
-/// condition number of 5.5, so that squaring it costs nothing.
+/// It is `V S^-2 V^T A^T` from the eigen-decomposition of `A^T A`: with the usual cutoff of `1 /
+/// sqrt(30)` the kept part has a condition number of 5.5, so that squaring it costs nothing.
 ///
 /// # Errors
-/// The matrix is empty or not finite, `cutoff` is not in (1e-6, 1], or the eigenvalues do not converge.
+/// The matrix is empty or not finite, `cutoff` is not in (1e-6, 1], or the eigenvalues do not
+/// converge.
 pub fn pseudo_inverse(interaction: &Matrix, cutoff: f64) -> Result<CommandMatrix, Error> {
     let failed = |problem: &str| Error::numeric("command matrix", problem);
     if interaction.rows() == 0 || interaction.cols() == 0 {

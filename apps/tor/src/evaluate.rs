@@ -1,12 +1,13 @@
 //! What a reconstructor is worth.
 //!
-//! `Cee = Ctt - R Ctm^T - Ctm R^T + R Cmm R^T` is the covariance of the error of the reconstructed slopes for ANY `R`, however it was
-//! made: the right judge of a reduced-precision one. (The short form `Ctt - R Ctm^T` holds for the exact `R` only.) Entries of `R`
-//! itself are no measure: they move a lot before the image does.
+//! `Cee = Ctt - R Ctm^T - Ctm R^T + R Cmm R^T` is the covariance of the error of the reconstructed
+//! slopes for ANY `R`, however it was made: the right judge of a reduced-precision one. (The short
+//! form `Ctt - R Ctm^T` holds for the exact `R` only.) Entries of `R` itself are no measure: they
+//! move a lot before the image does.
 //!
-//! The work is cut into panels of columns of `R`. With `J` such a panel,
-//! `Cee = Ctt + sum_J [ (R Cmm[:, J] - Ctm[:, J]) R[:, J]^T - R[:, J] Ctm[:, J]^T ]`:
-//! every term is independent and needs one panel of `Cmm` only; the sum is taken in the order of the panels.
+//! The work is cut into panels of columns of `R`. With `J` such a panel, `Cee = Ctt + sum_J [ (R
+//! Cmm[:, J] - Ctm[:, J]) R[:, J]^T - R[:, J] Ctm[:, J]^T ]`: every term is independent and needs
+//! one panel of `Cmm` only; the sum is taken in the order of the panels.
 
 use crate::covariance::{Covariance, Kind};
 use crate::matrix::gemm;
@@ -36,8 +37,8 @@ fn check(cov: &Covariance, r: &Matrix, cols: &Range<usize>) -> Result<(), Error>
     Ok(())
 }
 
-/// `R Cmm[:, cols] - Ctm[:, cols]`: the residual of the normal equations (`m x cols.len()`, 0 for the exact `R`), which iterative
-/// refinement needs too.
+/// `R Cmm[:, cols] - Ctm[:, cols]`: the residual of the normal equations (`m x cols.len()`, 0 for
+/// the exact `R`), which iterative refinement needs too.
 ///
 /// # Errors
 /// `r` is not `m x n`, the range or the target does not exist.
@@ -135,7 +136,8 @@ pub fn cvv(dx: &Matrix, cee: &Matrix) -> Result<Matrix, Error> {
     Ok(out)
 }
 
-/// `trace(Cee) / trace(Ctt)`: share of the slope variance on the target that the reconstructor leaves (1: useless, 0: perfect).
+/// `trace(Cee) / trace(Ctt)`: share of the slope variance on the target that the reconstructor
+/// leaves (1: useless, 0: perfect).
 ///
 /// # Errors
 /// `cee` is not `m x m`.
@@ -168,8 +170,9 @@ pub struct Verdict {
     pub residual: crate::image::Residual,
 }
 
-/// Judges `cee` \[arcsec^2\] through the command matrix `dx` of the default mirror: the image, and the verdict. The exact Strehl ratio
-/// costs about `300 nssp^5` flops on this thread; cut it into tasks with [`crate::image::ExactStrehl`] for large pupils.
+/// Judges `cee` \[arcsec^2\] through the command matrix `dx` of the default mirror: the image, and
+/// the verdict. The exact Strehl ratio costs about `300 nssp^5` flops on this thread; cut it into
+/// tasks with [`crate::image::ExactStrehl`] for large pupils.
 ///
 /// # Errors
 /// Sizes that do not fit, or values that are not finite.

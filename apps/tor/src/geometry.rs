@@ -1,7 +1,9 @@
-//! Where the sub-apertures are, in which order they measure, and where they look through the turbulence.
+//! Where the sub-apertures are, in which order they measure, and where they look through the
+//! turbulence.
 //!
-//! Order of the measurements: sensor by sensor (laser stars first), in each sensor all x slopes, then all y slopes; sub-apertures
-//! row by row, y outer and ascending, x inner and ascending. The truth sensor is not among them.
+//! Order of the measurements: sensor by sensor (laser stars first), in each sensor all x slopes,
+//! then all y slopes; sub-apertures row by row, y outer and ascending, x inner and ascending. The
+//! truth sensor is not among them.
 
 use crate::params::{GuideStar, System, Valid};
 use crate::{ARCSEC_PER_RADIAN, Error};
@@ -61,8 +63,8 @@ impl SubApertures {
 
     /// Those whose centre lies in the pupil: `(obstruction D / 2)^2 <= x^2 + y^2 < (D / 2)^2`.
     ///
-    /// Two special cases are MOAO's: a single sub-aperture (tip-tilt sensor) is always valid, and `nssp = 7` with an obstruction
-    /// in (0.285, 0.29) is treated as 0.285.
+    /// Two special cases are MOAO's: a single sub-aperture (tip-tilt sensor) is always valid, and
+    /// `nssp = 7` with an obstruction in (0.285, 0.29) is treated as 0.285.
     ///
     /// # Errors
     /// No centre lies in the pupil.
@@ -107,7 +109,8 @@ impl SubApertures {
         self.cells.is_empty()
     }
 
-    /// Coordinate in m of grid position `k`: 0 is the pupil's edge, 0.5 the centre of the first cell.
+    /// Coordinate in m of grid position `k`: 0 is the pupil's edge, 0.5 the centre of the first
+    /// cell.
     pub fn coordinate(&self, k: f64) -> f64 {
         -self.half + self.pitch * k
     }
@@ -126,8 +129,9 @@ fn disc_in_rectangle([x0, x1, y0, y1]: [f64; 4], radius: f64) -> f64 {
     corner(x1, y1, radius) - corner(x0, y1, radius) - corner(x1, y0, radius) + corner(x0, y0, radius)
 }
 
-/// Area common to the disc and the quadrant `u <= x`, `v <= y`, up to terms of one coordinate alone, which cancel in a rectangle: that
-/// of the disc and the rectangle between the origin and `(x, y)`, with the sign of `x y`.
+/// Area common to the disc and the quadrant `u <= x`, `v <= y`, up to terms of one coordinate
+/// alone, which cancel in a rectangle: that of the disc and the rectangle between the origin and
+/// `(x, y)`, with the sign of `x y`.
 fn corner(x: f64, y: f64, radius: f64) -> f64 {
     let (a, b) = (x.abs().min(radius), y.abs().min(radius));
     let area = if a * a + b * b <= radius * radius {
@@ -230,7 +234,8 @@ fn blocks_of(sensors: &[SubApertures]) -> Vec<Block> {
     blocks
 }
 
-/// How a sensor sees one turbulent layer: `u = scale x' + offset`, with `x'` the pupil position rotated, magnified and shifted.
+/// How a sensor sees one turbulent layer: `u = scale x' + offset`, with `x'` the pupil position
+/// rotated, magnified and shifted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Projection {
     /// Cone factor `1 - h / altitude`: 1 for a natural star, 0 or less above a laser star.
@@ -244,8 +249,9 @@ pub struct Projection {
 impl Projection {
     /// Projection of a star's sensor on a layer at `altitude` \[m\].
     ///
-    /// Rotation and magnification act on points. Of a star without `slopes_turn` only centres are projected with them: the size of its
-    /// projected sub-apertures is `pitch * scale`, and their edges stay parallel to the axes.
+    /// Rotation and magnification act on points. Of a star without `slopes_turn` only centres are
+    /// projected with them: the size of its projected sub-apertures is `pitch * scale`, and their
+    /// edges stay parallel to the axes.
     pub fn new(star: &GuideStar, altitude: f64) -> Self {
         let scale = 1.0 - altitude * star.inverse_altitude;
         let (sin, cos) = if star.rotation == 0.0 { (0.0, 1.0) } else { star.rotation.to_radians().sin_cos() };
@@ -269,7 +275,8 @@ impl Projection {
     }
 }
 
-/// The truth sensor as a star: natural, perfectly registered, in the direction of a target \[arcsec\].
+/// The truth sensor as a star: natural, perfectly registered, in the direction of a target
+/// \[arcsec\].
 pub fn truth_star(nssp: usize, target: [f64; 2]) -> GuideStar {
     GuideStar {
         kind: crate::params::StarKind::Ngs,

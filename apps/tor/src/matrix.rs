@@ -1,10 +1,12 @@
-//! A dense column-major matrix: the crate's currency, free of any linear-algebra package's types in the public interface.
+//! A dense column-major matrix: the crate's currency, free of any linear-algebra package's types in
+//! the public interface.
 
 use crate::Error;
 use faer::{MatMut, MatRef};
 pub(crate) use zellige_faer::gemm;
 
-/// Dense `rows x cols` matrix of `f64`, column-major without padding: entry `(i, j)` is `data[i + j * rows]`.
+/// Dense `rows x cols` matrix of `f64`, column-major without padding: entry `(i, j)` is `data[i +
+/// j * rows]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
     rows: usize,

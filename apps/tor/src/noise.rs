@@ -1,12 +1,15 @@
 //! Variance of the slopes from photons and detector.
 //!
 //! With `F` electrons per sub-aperture and frame, `s` the seeing at the sensor's wavelength, and
-//! `f1 = 0.32 / F`, `f2 = 0.82 (read noise / (F pixel))^2` (photon and read noise of a centroid, with MOAO's coefficients):
+//! `f1 = 0.32 / F`, `f2 = 0.82 (read noise / (F pixel))^2` (photon and read noise of a centroid,
+//! with MOAO's coefficients):
 //!
-//! * natural star: `F = 10^(2.9 - 0.4 mag) throughput pitch^2 frame bandwidth[angstrom] 1e4`, variance `f1 s^2 + f2 s^4` on both axes;
-//! * laser star: `F = flux frame pitch^2 throughput / throughput_atmosphere`, spot `w^2 = s^2 + spot^2`, elongated by
-//!   `e = depth / altitude^2 * distance to the launcher`; across `f1 w^2 + f2 w^4`, along `f1 (w^2 + e^2) + f2 (w^2 + e^2)^1.5 w`,
-//!   turned into x and y by the direction of the launcher.
+//! * natural star: `F = 10^(2.9 - 0.4 mag) throughput pitch^2 frame bandwidth[angstrom] 1e4`,
+//!   variance `f1 s^2 + f2 s^4` on both axes;
+//! * laser star: `F = flux frame pitch^2 throughput / throughput_atmosphere`, spot `w^2 = s^2 +
+//!   spot^2`, elongated by `e = depth / altitude^2 * distance to the launcher`; across `f1 w^2 + f2
+//!   w^4`, along `f1 (w^2 + e^2) + f2 (w^2 + e^2)^1.5 w`, turned into x and y by the direction of
+//!   the launcher.
 
 use crate::geometry::SubApertures;
 use crate::params::{Atmosphere, GuideStar, NoiseModel, Photometry, StarKind, System};
@@ -15,7 +18,8 @@ use crate::{ARCSEC_PER_RADIAN, Error};
 /// `log10` of the photon rate constant of a magnitude-0 star, in the units of the formula above.
 const ZERO_POINT: f64 = 2.9;
 
-/// Photons in 1/(m^2 s) of a star of magnitude 0 per m of bandwidth: `10^2.9` per angstrom and cm^2.
+/// Photons in 1/(m^2 s) of a star of magnitude 0 per m of bandwidth: `10^2.9` per angstrom and
+/// cm^2.
 pub(crate) const PHOTONS_PER_METRE: f64 = 794.328_234_724_281_5 * 1e14;
 
 /// Noise of one sub-aperture, in arcsec^2.
@@ -53,7 +57,8 @@ pub fn of_sensor(
             StarKind::Lgs => {
                 let mut launcher = launcher(system.diameter, star);
                 if star.slopes_turn {
-                    // Slopes lie along the axes of the turned sensor: there the launcher stands turned back.
+                    // Slopes lie along the axes of the turned sensor: there the launcher stands
+                    // turned back.
                     let (sin, cos) = star.rotation.to_radians().sin_cos();
                     let [x, y] = launcher;
                     launcher = [cos * x + sin * y, cos * y - sin * x];

@@ -1,4 +1,5 @@
-//! A dense float64 reconstructor on one thread: slow, simple, and the yardstick of the task-based one.
+//! A dense float64 reconstructor on one thread: slow, simple, and the yardstick of the task-based
+//! one.
 
 use crate::covariance::{Covariance, Kind};
 use crate::{Error, Matrix};
@@ -13,7 +14,8 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// Generates and factorises `Cmm` (`8 n^2` bytes for the matrix and as many for the factor, `n^3 / 3` flops).
+    /// Generates and factorises `Cmm` (`8 n^2` bytes for the matrix and as many for the factor,
+    /// `n^3 / 3` flops).
     ///
     /// # Errors
     /// `Cmm` is not positive definite.

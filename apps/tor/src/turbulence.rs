@@ -2,14 +2,16 @@
 //!
 //! For a layer of strength `c = r0^(-5/3)` and outer scale `L0`, with `x = 2 pi r / L0`,
 //!
-//! `D(r) = c k1 L0^(5/3) g(x)`, `g(x) = k2 - x^(5/6) K_{5/6}(x)`,
-//! `k1 = 2 Gamma(11/6) 2^(-5/6) pi^(-8/3) (24 Gamma(6/5) / 5)^(5/6)`, `k2 = Gamma(5/6) 2^(-1/6) = lim x^(5/6) K_{5/6}(x)`
+//! `D(r) = c k1 L0^(5/3) g(x)`, `g(x) = k2 - x^(5/6) K_{5/6}(x)`, `k1 = 2 Gamma(11/6) 2^(-5/6)
+//! pi^(-8/3) (24 Gamma(6/5) / 5)^(5/6)`, `k2 = Gamma(5/6) 2^(-1/6) = lim x^(5/6) K_{5/6}(x)`
 //!
-//! (R. Conan, thesis, Nice 2000; the same constants follow from the von Karman spectrum). `L0` enters through `x` only, so one table of `g` serves every layer.
+//! (R. Conan, thesis, Nice 2000; the same constants follow from the von Karman spectrum). `L0`
+//! enters through `x` only, so one table of `g` serves every layer.
 //!
-//! [`g_exact`] uses the ascending series of the two modified Bessel functions of the first kind below `x = 2`, where the constant term
-//! cancels analytically, and Temme's continued fraction (J. Comput. Phys. 19, 1975, 324) above. [`Table`] holds polynomials in
-//! `t = x^2` (no root, no power, no exponential per value).
+//! [`g_exact`] uses the ascending series of the two modified Bessel functions of the first kind
+//! below `x = 2`, where the constant term cancels analytically, and Temme's continued fraction (J.
+//! Comput. Phys. 19, 1975, 324) above. [`Table`] holds polynomials in `t = x^2` (no root, no power,
+//! no exponential per value).
 
 use std::f64::consts::PI;
 use std::sync::OnceLock;
@@ -30,15 +32,16 @@ pub fn k2() -> f64 {
     GAMMA_5_6 * 2f64.powf(-1.0 / 6.0)
 }
 
-/// `g(x) = k2 - x^(5/6) K_{5/6}(x)` for `x >= 0`, relative error about 1e-15 below `x = 2` and 1e-14 above.
+/// `g(x) = k2 - x^(5/6) K_{5/6}(x)` for `x >= 0`, relative error about 1e-15 below `x = 2` and
+/// 1e-14 above.
 ///
 /// A negative or non-finite argument gives NaN or `k2`, never a panic.
 pub fn g_exact(x: f64) -> f64 {
     if x < 2.0 { g_series(x) } else { k2() - x.powf(NU) * bessel_k(x) }
 }
 
-/// `-sum_n A_n x^(5/3) q^n - sum_{n>0} B_n q^n` with `q = (x/2)^2`,
-/// `A_n = (-1)^n Gamma(-n - 5/6) 2^(-5/6) / (2 n!)`, `B_n = (-1)^n Gamma(-n + 5/6) 2^(5/6) / (2 n!)`.
+/// `-sum_n A_n x^(5/3) q^n - sum_{n>0} B_n q^n` with `q = (x/2)^2`, `A_n = (-1)^n Gamma(-n - 5/6)
+/// 2^(-5/6) / (2 n!)`, `B_n = (-1)^n Gamma(-n + 5/6) 2^(5/6) / (2 n!)`.
 fn g_series(x: f64) -> f64 {
     let q = x * x / 4.0;
     // Gamma(z - 1) = Gamma(z) / (z - 1) turns the coefficients into a recurrence.
@@ -65,7 +68,8 @@ fn series_start() -> [f64; 2] {
     [GAMMA_1_6 / -NU * 2f64.powf(-NU) / 2.0, GAMMA_5_6 * 2f64.powf(NU) / 2.0]
 }
 
-/// What stands for `g` where the table ends: its value at infinity, and where the series near 0 begins.
+/// What stands for `g` where the table ends: its value at infinity, and where the series near 0
+/// begins.
 pub(crate) fn outside_the_table() -> [f64; 3] {
     let [a, b] = series_start();
     [k2(), a, b]
@@ -119,10 +123,12 @@ const MANTISSA: u32 = 52;
 
 /// Piecewise polynomials of degree 6 for `g` as a function of `t = x^2`, 32 pieces per octave.
 ///
-/// Error: on a piece `[t0, t0 (1 + 1/32)]`, with `s` the distance to its middle relative to `t0`, `|s| <= 1/64`, interpolation in
-/// the 7 Chebyshev points leaves at most `2 (1/128)^7 max |d^7 g / ds^7| / 7!`. Near zero `g ~ t^(5/6)`, whose seventh relative
-/// derivative is below `25 g`; at large `t` the term `x^(5/6) e^-x` has one below `(x/2)^7 x^(1/3) e^-x * 1.3 < 16`. Either way the
-/// interpolation error stays below 1e-15; with the rounding of both sides the tests find less than 1e-14 from [`g_exact`].
+/// Error: on a piece `[t0, t0 (1 + 1/32)]`, with `s` the distance to its middle relative to `t0`,
+/// `|s| <= 1/64`, interpolation in the 7 Chebyshev points leaves at most `2 (1/128)^7 max |d^7 g /
+/// ds^7| / 7!`. Near zero `g ~ t^(5/6)`, whose seventh relative derivative is below `25 g`; at
+/// large `t` the term `x^(5/6) e^-x` has one below `(x/2)^7 x^(1/3) e^-x * 1.3 < 16`. Either way
+/// the interpolation error stays below 1e-15; with the rounding of both sides the tests find less
+/// than 1e-14 from [`g_exact`].
 #[derive(Debug)]
 pub struct Table {
     coefficients: Vec<[f64; COEFFICIENTS]>,
@@ -166,7 +172,8 @@ impl Table {
                 let mask = (1u64 << (MANTISSA - BITS)) - 1;
                 let z = f64::from_bits((1023u64 << MANTISSA) | ((bits & mask) << BITS)) - 1.5;
                 let z2 = z * z;
-                // Estrin's order: short dependency chains, because neighbouring evaluations overlap.
+                // Estrin's order: short dependency chains, because neighbouring evaluations
+                // overlap.
                 (c[0] + c[1] * z) + z2 * ((c[2] + c[3] * z) + z2 * ((c[4] + c[5] * z) + z2 * c[6]))
             }
             None => outside(t),
@@ -186,7 +193,8 @@ fn outside(t: f64) -> f64 {
     }
 }
 
-/// Monomial coefficients of the polynomial through `(nodes, values)`: Newton's divided differences, expanded.
+/// Monomial coefficients of the polynomial through `(nodes, values)`: Newton's divided differences,
+/// expanded.
 fn interpolate(nodes: &[f64; COEFFICIENTS], values: [f64; COEFFICIENTS]) -> [f64; COEFFICIENTS] {
     let mut newton = values;
     for level in 1..COEFFICIENTS {
@@ -217,8 +225,9 @@ pub fn structure_function(r: f64, cn2: f64, outer_scale: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// `K_nu(x) = int_0^inf exp(-x cosh u) cosh(nu u) du`. The integrand dies double-exponentially, so the trapezoidal rule
-    /// converges faster than any power of the step: an independent road to the same value.
+    /// `K_nu(x) = int_0^inf exp(-x cosh u) cosh(nu u) du`. The integrand dies double-exponentially,
+    /// so the trapezoidal rule converges faster than any power of the step: an independent road to
+    /// the same value.
     fn k_by_integral(x: f64) -> f64 {
         let h = 1.0 / 512.0;
         let mut sum = 0.5 * (-x).exp();
@@ -256,7 +265,8 @@ mod tests {
 
     #[test]
     fn kolmogorov_is_the_limit_of_a_large_outer_scale() {
-        // D(r) -> 6.88 (r/r0)^(5/3); 1.4 % below it at r = 1 cm, L0 = 10 km (published), and less and less far.
+        // D(r) -> 6.88 (r/r0)^(5/3); 1.4 % below it at r = 1 cm, L0 = 10 km (published), and less
+        // and less far.
         let ratio = |l0: f64| structure_function(0.01, 1.0, l0) / (6.88 * 0.01f64.powf(5.0 / 3.0));
         assert!((ratio(1e4) - 0.986).abs() < 1e-3, "{}", ratio(1e4));
         assert!((ratio(1e12) - 1.0).abs() < 1e-3, "{}", ratio(1e12));

@@ -38,10 +38,12 @@ impl Calibration {
     /// The same on GPUs.
     pub const GPU_TILES: [usize; 3] = [512, 1024, 2048];
 
-    /// Teaches these models the kernels of CPU workers and GPUs, the links between them, and what surrounds tasks.
+    /// Teaches these models the kernels of CPU workers and GPUs, the links between them, and what
+    /// surrounds tasks.
     ///
     /// # Errors
-    /// [`Error::In`] with the step that failed; a runtime that cannot be built; [`Error::Cancelled`].
+    /// [`Error::In`] with the step that failed; a runtime that cannot be built;
+    /// [`Error::Cancelled`].
     pub fn run(&self, models: &Arc<Models>, observer: &dyn Observer, watch: Watch<'_>) -> Result<(), Error> {
         let rt = builder().workers(self.workers).policy(POLICY).models(Arc::clone(models)).build()?;
         let watched = watch(rt.canceller());
@@ -160,7 +162,8 @@ mod tests {
         let of = |kind: &str| rows.iter().filter(|row| row.kind == kind).collect::<Vec<_>>();
         let (new, old) = (of("cuda:New"), of("cuda:Old"));
         assert_eq!(new.len() + old.len(), rows.len());
-        // potrf in two formats, trsm and syrk in four precisions, gemm in nine; an old GPU has neither bf1 nor tf32 nor fp8.
+        // potrf in two formats, trsm and syrk in four precisions, gemm in nine; an old GPU has
+        // neither bf1 nor tf32 nor fp8.
         assert_eq!((new.len(), old.len()), (2 + 2 * 4 + 9, 2 + 2 * 3 + 6));
         assert!(new.iter().chain(&old).all(|row| row.estimate.is_some() && row.samples > 0), "{rows:?}");
         let labels = |rows: &[&zellige_runtime::model::Row]| -> BTreeSet<String> {

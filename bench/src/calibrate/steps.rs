@@ -1,7 +1,7 @@
 //! Fills performance models with the tile kernels of a Cholesky factorisation.
 //!
-//! Whole factorisations run, not kernels in a loop: the tiles lie in memory as they do in real runs, and the models' keys are
-//! those that real runs use.
+//! Whole factorisations run, not kernels in a loop: the tiles lie in memory as they do in real
+//! runs, and the models' keys are those that real runs use.
 
 use std::time::Instant;
 
@@ -14,14 +14,17 @@ use zellige_runtime::{Runtime, TaskInfo, Trace};
 use crate::tasks::task_overhead;
 use crate::{median, test_matrix};
 
-/// Fewest and most tiles along the matrix: each kernel runs at least eight times, more often than a history needs.
+/// Fewest and most tiles along the matrix: each kernel runs at least eight times, more often than a
+/// history needs.
 const TILES: (usize, usize) = (8, 16);
-/// Edge of a matrix that no cache holds: kernels that find their tiles in a cache are faster than those of a real run.
+/// Edge of a matrix that no cache holds: kernels that find their tiles in a cache are faster than
+/// those of a real run.
 const EDGE: usize = 4096;
 
-/// Policy of the runtime that is calibrated: tasks in the order in which they were submitted find fewer tiles in caches than with policies
-/// that mind it, and as many as with those that go by models. (Calibrated with `prio`, bodies under those took 3 to 12 % more time on two cores
-/// than predicted.)
+/// Policy of the runtime that is calibrated: tasks in the order in which they were submitted find
+/// fewer tiles in caches than with policies that mind it, and as many as with those that go by
+/// models. (Calibrated with `prio`, bodies under those took 3 to 12 % more time on two cores than
+/// predicted.)
 pub const POLICY: &str = "eager";
 
 /// One factorisation of a calibration.
@@ -46,8 +49,8 @@ pub fn steps_on_gpu(tiles: &[usize], capability: (u32, u32)) -> Vec<Step> {
     all
 }
 
-/// As [`calibrate`], on a runtime without CPU workers: the host makes the matrix before. Tiles are transferred to the devices as in any run; that
-/// is not timed.
+/// As [`calibrate`], on a runtime without CPU workers: the host makes the matrix before. Tiles are
+/// transferred to the devices as in any run; that is not timed.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -65,7 +68,8 @@ fn factor_on_gpu<T: TileScalar>(rt: &Runtime, step: Step) -> Result<(), Error> {
     cholesky(rt, &a, &rule(step.precision).into())?.wait(rt)
 }
 
-/// Factors a matrix of 8 x 8 to 16 x 16 tiles on `rt`, whose models learn from it; they have all of it once `rt` is dropped.
+/// Factors a matrix of 8 x 8 to 16 x 16 tiles on `rt`, whose models learn from it; they have all of
+/// it once `rt` is dropped.
 ///
 /// # Errors
 /// [`Error::Grid`] for a tile size of 0, [`Error::Runtime`], e.g. for tasks that were cancelled.
@@ -89,7 +93,8 @@ fn prepared<T: TileScalar>(rt: &Runtime, step: Step) -> Result<SymmetricTiled<T>
     Ok(a)
 }
 
-/// `precision` for the products, and for diagonal updates and solves where they have it: a run like any other fills in both.
+/// `precision` for the products, and for diagonal updates and solves where they have it: a run like
+/// any other fills in both.
 fn rule(precision: GemmPrecision) -> Rule {
     let panel = PanelPrecision::ALL.into_iter().find(|panel| panel.gemm(GemmPrecision::Sp) == precision);
     Rule::uniform(precision).with_panel(panel.unwrap_or_default())
@@ -98,8 +103,9 @@ fn rule(precision: GemmPrecision) -> Rule {
 /// Rounds of what is measured apart from factorisations; a history needs six.
 const ROUNDS: usize = 9;
 
-/// Measures what surrounds the kernels on `workers` workers, for [`Platform::host`](zellige_sim::platform::Platform::host): what a
-/// worker spends on a task besides its body, and how fast tiles are converted between formats (f32 to f16, on one thread).
+/// Measures what surrounds the kernels on `workers` workers, for
+/// [`Platform::host`](zellige_sim::platform::Platform::host): what a worker spends on a task
+/// besides its body, and how fast tiles are converted between formats (f32 to f16, on one thread).
 ///
 /// # Errors
 /// [`Error::Runtime`] for a runtime that cannot be built.
@@ -113,16 +119,19 @@ pub fn surroundings(models: &Models, workers: usize, policy: &str) -> Result<(),
     Ok(())
 }
 
-/// Measures how fast tiles are converted between formats on one thread of the host (f32 to f16): what platforms without CPU workers want too.
+/// Measures how fast tiles are converted between formats on one thread of the host (f32 to f16):
+/// what platforms without CPU workers want too.
 pub fn host_conversions(models: &Models) {
-    // A clock that stands still would make a rate that no link has: then nothing is known of conversions.
+    // A clock that stands still would make a rate that no link has: then nothing is known of
+    // conversions.
     if let Ok(conversion) = LinkModel::new(conversion_rate(), 0.0) {
         models.set_link("host", "host", conversion);
     }
 }
 
-/// How fast devices convert tiles of `f32` within their own memory: bytes read and written per second, the median over the conversions of
-/// a trace. `None`: there was none, or no link is so fast.
+/// How fast devices convert tiles of `f32` within their own memory: bytes read and written per
+/// second, the median over the conversions of a trace. `None`: there was none, or no link is so
+/// fast.
 pub fn device_conversions(trace: &Trace) -> Option<LinkModel> {
     let inside = trace.transfers.iter().filter(|way| way.converted && way.from == way.to && way.from > 0);
     let rates = inside.filter_map(|way| {
@@ -251,11 +260,12 @@ mod tests {
         models
     }
 
-    /// Devices with memory of their own are measured as a machine that can be written, read and simulated: their tasks take what the models
-    /// say, and what comes on top are transfers.
+    /// Devices with memory of their own are measured as a machine that can be written, read and
+    /// simulated: their tasks take what the models say, and what comes on top are transfers.
     fn is_a_platform(devices: &[Arc<dyn DeviceSpec>]) {
         let links = devices.len() * (devices.len() + 1) / 2;
-        // A measurement that other programs have disturbed is not believed, and its link is left out: one of a few is enough.
+        // A measurement that other programs have disturbed is not believed, and its link is left
+        // out: one of a few is enough.
         let measured = (0..10).map(|_| calibrated(devices)).find_map(|models| {
             let known = Platform::measured(Arc::clone(&models), 0, devices).unwrap();
             (known.links.len() == links).then_some((models, known))

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How much time there is, how much of it the measurements at hand may use, and what others of their kind took.
+/// How much time there is, how much of it the measurements at hand may use, and what others of
+/// their kind took.
 #[derive(Debug)]
 pub(super) struct Budget {
     begun: Instant,
@@ -21,7 +22,8 @@ impl Budget {
         Budget { begun: Instant::now(), whole, until: whole, known: BTreeMap::new() }
     }
 
-    /// What comes next may go on until this share of the time is over: later parts keep theirs, and have what earlier ones leave.
+    /// What comes next may go on until this share of the time is over: later parts keep theirs, and
+    /// have what earlier ones leave.
     pub(super) fn part(&mut self, share: f64) {
         self.until = self.whole.mul_f64(share);
     }
@@ -31,13 +33,14 @@ impl Budget {
         self.begun.elapsed()
     }
 
-    /// So many runs of a kind took so long, all together, whose work grows with the cube of the size.
+    /// So many runs of a kind took so long, all together, whose work grows with the cube of the
+    /// size.
     pub(super) fn took(&mut self, kind: &str, size: f64, runs: usize, time: Duration) {
         self.known.insert(kind.into(), (size, time / u32::try_from(runs.max(1)).unwrap_or(u32::MAX)));
     }
 
-    /// How many runs that count find time, at most so many, behind others that do not count; `None`: not even one. What nobody knows the time of begins while
-    /// there is time at all.
+    /// How many runs that count find time, at most so many, behind others that do not count;
+    /// `None`: not even one. What nobody knows the time of begins while there is time at all.
     pub(super) fn repeats(&self, kind: &str, size: f64, most: usize, uncounted: usize) -> Option<usize> {
         let left = self.until.checked_sub(self.spent()).filter(|left| !left.is_zero())?;
         self.within(left, kind, size, most, uncounted)

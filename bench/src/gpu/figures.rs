@@ -38,7 +38,8 @@ pub struct Figures {
     streams: usize,
     /// One more stream for urgent bodies.
     urgent_stream: bool,
-    /// Calls of bodies that the GPU is given before the first of them has ended; `null`: as its memory suggests.
+    /// Calls of bodies that the GPU is given before the first of them has ended; `null`: as its
+    /// memory suggests.
     depth: Option<usize>,
     /// What was to be measured.
     parts: Vec<&'static str>,
@@ -63,7 +64,8 @@ pub struct Figures {
     /// Products of sparse matrices.
     pub(super) sparse: Vec<SparseFigures>,
     pub(super) tor: Vec<TorFigures>,
-    /// The GPU as factorisations in tiles have measured it, as `zellige simulate --platform` reads it; `null`: none ran.
+    /// The GPU as factorisations in tiles have measured it, as `zellige simulate --platform` reads
+    /// it; `null`: none ran.
     pub platform: Option<String>,
     /// What has no room here or cannot be had, a line each.
     pub(super) left_out: Vec<String>,
@@ -378,7 +380,8 @@ impl Figures {
         self.copies.as_ref().map(|copies| copies.within)
     }
 
-    /// The least time of some work: each operation at the most that the library's products of its precision reached, or ours where that is higher.
+    /// The least time of some work: each operation at the most that the library's products of its
+    /// precision reached, or ours where that is higher.
     pub(super) fn least_seconds(&self, work: &Work) -> Option<f64> {
         work.seconds(|precision| {
             let row = self.products.iter().find(|row| row.rate.precision == precision)?;

@@ -1,4 +1,5 @@
-//! Rates of one GPU: products, copies, factorisations, sparse products, reconstructors. It knows the GPU's driver and nothing of CUDA.
+//! Rates of one GPU: products, copies, factorisations, sparse products, reconstructors. It knows
+//! the GPU's driver and nothing of CUDA.
 
 mod budget;
 mod figures;
@@ -141,7 +142,8 @@ pub struct Sizes {
     pub solve_rule: Option<Rule>,
     /// Most products on one tile in one task.
     pub fuse_updates: u8,
-    /// Triangular solves of factorisations by inverses of diagonal blocks, where these are well-conditioned.
+    /// Triangular solves of factorisations by inverses of diagonal blocks, where these are
+    /// well-conditioned.
     pub by_inverses: bool,
     /// Order of the factorisations in little memory.
     pub out_of_core: u32,

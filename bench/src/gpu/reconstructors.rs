@@ -1,4 +1,5 @@
-//! Whole reconstructors, from the parameters of a telescope to `R`, by the code of `zellige tor run --device cuda`.
+//! Whole reconstructors, from the parameters of a telescope to `R`, by the code of `zellige tor run
+//! --device cuda`.
 
 use std::time::Instant;
 

@@ -27,11 +27,13 @@ use crate::{Error, Watch, check};
 const MEMORY_RULE: &str = "hp1:band=2";
 /// Launches of which the host's times are taken.
 const LATENCIES: usize = 1000;
-/// Rules of the factorisations in which CPU workers help: where they can most, and where a wrong decision costs most.
+/// Rules of the factorisations in which CPU workers help: where they can most, and where a wrong
+/// decision costs most.
 const TOGETHER_RULES: [&str; 2] = ["fp32", MEMORY_RULE];
 
-/// Who is told of measurements: `progress` of how far they are, `save` of the figures whenever there are more, `watch` of tasks that may be
-/// cancelled; and `run`, the run that the figures are of.
+/// Who is told of measurements: `progress` of how far they are, `save` of the figures whenever
+/// there are more, `watch` of tasks that may be cancelled; and `run`, the run that the figures are
+/// of.
 #[derive(Clone, Copy)]
 pub struct Listeners<'a> {
     /// How far it is.
@@ -44,8 +46,8 @@ pub struct Listeners<'a> {
     pub run: &'a Provenance,
 }
 
-/// Measures everything on one GPU; what does not fit and what fails are lines of the figures. Beside the figures, which are not complete
-/// then: what ended it early, e.g. [`Error::Cancelled`].
+/// Measures everything on one GPU; what does not fit and what fails are lines of the figures.
+/// Beside the figures, which are not complete then: what ended it early, e.g. [`Error::Cancelled`].
 ///
 /// # Errors
 /// [`Error::NoGpu`].
@@ -102,7 +104,8 @@ impl Run<'_> {
             until += part.share();
             self.budget.part((until / all).min(1.0));
             match part {
-                // Each order is factored in both ways before the next, so that a time-out leaves whole rows.
+                // Each order is factored in both ways before the next, so that a time-out leaves
+                // whole rows.
                 Part::Cusolver if self.sizes.parts.contains(&Part::Cholesky) => Ok(()),
                 Part::Products => self.products(),
                 Part::Copies => self.links(),
@@ -128,7 +131,8 @@ impl Run<'_> {
         self.sizes.tuning.of(Gpu::new(Arc::clone(&self.bench.driver), number))
     }
 
-    /// How many runs of this kind and size find time behind so many that do not count; a line where there are fewer than were requested, or none.
+    /// How many runs of this kind and size find time behind so many that do not count; a line where
+    /// there are fewer than were requested, or none.
     pub(super) fn affordable(&mut self, what: &str, kind: &str, size: f64, uncounted: usize) -> Option<u16> {
         let most = usize::from(self.sizes.repeats.max(1));
         let repeats = self.budget.repeats(kind, size, most, uncounted);
@@ -144,7 +148,8 @@ impl Run<'_> {
         repeats.and_then(|repeats| u16::try_from(repeats).ok())
     }
 
-    /// So many measurements of this part are done, and saved: whatever comes next may be the end of the process.
+    /// So many measurements of this part are done, and saved: whatever comes next may be the end of
+    /// the process.
     pub(super) fn done(&self, measurements: u64) {
         self.listeners.progress.advance(measurements);
         (self.listeners.save)(&self.figures);
@@ -217,7 +222,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The library's product of the largest matrices that memory holds, of those that are wanted, their half, a quarter.
+    /// The library's product of the largest matrices that memory holds, of those that are wanted,
+    /// their half, a quarter.
     fn peak(&mut self, precision: GemmPrecision) -> Result<Option<PeakRate>, Error> {
         let what = format!("a large product, {precision}");
         let Some(usable) = self.usable(&what)? else { return Ok(None) };
@@ -309,7 +315,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What virtual time says of each factorisation in tiles, on the platform that they have taught.
+    /// What virtual time says of each factorisation in tiles, on the platform that they have
+    /// taught.
     fn predictions(&mut self) -> Result<(), Error> {
         if self.ran.is_empty() {
             return Ok(());
@@ -430,7 +437,8 @@ impl Run<'_> {
         self.tried(what, measured)
     }
 
-    /// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same bits.
+    /// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same
+    /// bits.
     fn little_memory(&mut self) -> Result<(), Error> {
         let n = self.sizes.out_of_core;
         let bench = self.tiled_bench(n, MEMORY_RULE.parse()?, true);

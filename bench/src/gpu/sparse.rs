@@ -1,4 +1,5 @@
-//! Products of sparse matrices, by the tasks of `zellige solve --device cuda`: graphs that are recorded once and replayed.
+//! Products of sparse matrices, by the tasks of `zellige solve --device cuda`: graphs that are
+//! recorded once and replayed.
 
 use std::time::Instant;
 
@@ -23,11 +24,13 @@ use crate::{Error, median, on_gpus};
 
 /// Products of one replay.
 const PRODUCTS: usize = 10;
-/// Replays that do not count. In the first one the matrix comes to the GPU; five go task by task and five in one launch before the runtime keeps the
-/// faster of the two ways (`DeviceGraphs::Measured`), as it does in a solver's first steps.
+/// Replays that do not count. In the first one the matrix comes to the GPU; five go task by task
+/// and five in one launch before the runtime keeps the faster of the two ways
+/// (`DeviceGraphs::Measured`), as it does in a solver's first steps.
 const BEFORE: usize = 12;
 
-/// How a matrix is stored: block size, formats, accuracy (criterion `nw`). The others of a matrix are compared with its first.
+/// How a matrix is stored: block size, formats, accuracy (criterion `nw`). The others of a matrix
+/// are compared with its first.
 type Storage = (usize, FormatSet, &'static str);
 const FLOW: &[Storage] = &[
     (1, FormatSet::Fp64, "2^-53"),
@@ -63,7 +66,8 @@ pub(super) struct SparseFigures {
     seconds: f64,
     /// The matrix, `x` and `y` once each, by that time.
     bytes_per_second: f64,
-    /// Beside copying within the GPU's memory, bytes read and written; `null`: that was not measured.
+    /// Beside copying within the GPU's memory, bytes read and written; `null`: that was not
+    /// measured.
     of_copy: Option<f64>,
     /// How many times as fast as in `f64`; `null`: that was not measured.
     x_fp64: Option<f64>,
@@ -178,7 +182,8 @@ impl Run<'_> {
         }))
     }
 
-    /// Bytes of the matrix, and seconds of a product, once the runtime knows how to replay it; some replays, one behind the other, are timed as one.
+    /// Bytes of the matrix, and seconds of a product, once the runtime knows how to replay it; some
+    /// replays, one behind the other, are timed as one.
     fn multiplied(
         &self,
         a: &Csr,

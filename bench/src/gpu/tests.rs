@@ -206,7 +206,8 @@ fn everything_is_measured_and_has_the_documented_keys() {
     assert!(text.contains("cuSOLVER f64") && text.contains("in 30 %") && text.contains("bf1"), "{text}");
 }
 
-/// A GPU that is lost halfway: what was measured before stays, the rest are lines, and at each moment there was something to read.
+/// A GPU that is lost halfway: what was measured before stays, the rest are lines, and at each
+/// moment there was something to read.
 #[test]
 fn a_gpu_that_is_lost_halfway_takes_no_figures_along() {
     let Some(twins) = twins() else { return };
@@ -224,7 +225,8 @@ fn a_gpu_that_is_lost_halfway_takes_no_figures_along() {
     measured.unwrap();
     assert!(figures.complete && !figures.failed.is_empty());
     assert!(figures.products.len() == 9 && figures.copies.is_some() && figures.tor.is_empty());
-    // cuSOLVER twice, two rules, little memory, two rules together, seven sparse matrices, reconstructors.
+    // cuSOLVER twice, two rules, little memory, two rules together, seven sparse matrices,
+    // reconstructors.
     assert!(figures.failed.len() >= 15, "{:#?}", figures.failed);
     assert!(figures.failed.iter().any(|line| line.starts_with("tiled n = 48, fp32: ")));
     let saved = saved.into_inner();

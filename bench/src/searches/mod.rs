@@ -1,4 +1,5 @@
-//! Many searches of the same events compared with the full one: the tables of the thesis behind `docs/explanation/psa.md`, on a basis of one's own.
+//! Many searches of the same events compared with the full one: the tables of the thesis behind
+//! `docs/explanation/psa.md`, on a basis of one's own.
 
 pub mod report;
 
@@ -30,7 +31,8 @@ pub struct Variant {
     pub plan: Plan,
     /// What is published of it with hit segment and core.
     pub hit_core: Published,
-    /// What is published of it where neither events nor channels are named (Table 5.1); the prototype's figures are near them with the neighbours.
+    /// What is published of it where neither events nor channels are named (Table 5.1); the
+    /// prototype's figures are near them with the neighbours.
     pub neighbours: Published,
 }
 
@@ -118,7 +120,8 @@ pub struct Run {
 /// Searches for all samples in all ways, the reference first.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a basis without some segment of an event, or with signals shorter than the window; [`Error::Shape`] for events of several hits; the runtime's.
+/// [`Error::Parameter`] for a basis without some segment of an event, or with signals shorter than
+/// the window; [`Error::Shape`] for events of several hits; the runtime's.
 pub fn survey(
     rt: &Runtime,
     basis: &Basis,

@@ -1,4 +1,5 @@
-//! Searches compared with the full one as a page: the thesis' Tables 5.1 to 5.3 and Figures 5.1 and 5.2, and how far answers are from the truth.
+//! Searches compared with the full one as a page: the thesis' Tables 5.1 to 5.3 and Figures 5.1 and
+//! 5.2, and how far answers are from the truth.
 
 use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, escape, short};
@@ -99,7 +100,8 @@ fn panels(runs: &[Run], variants: &[Variant], draw: &dyn Fn(&[Search<'_>]) -> St
     out + "</div>"
 }
 
-/// The median distance of the full search from the truth, by energy, a line for each set of channels.
+/// The median distance of the full search from the truth, by energy, a line for each set of
+/// channels.
 fn resolution(runs: &[Run]) -> String {
     let reference = || runs.iter().filter(|run| run.variant.is_none());
     let line = |set: String| {

@@ -1,4 +1,5 @@
-//! What adaptive storage of one matrix costs and gives, for several sets, accuracies and criteria: the figures of the thesis' tables.
+//! What adaptive storage of one matrix costs and gives, for several sets, accuracies and criteria:
+//! the figures of the thesis' tables.
 
 pub mod report;
 pub mod results;
@@ -102,7 +103,8 @@ pub struct Row {
     pub bounds: BackwardError,
     /// The largest `error / bound` of a row; at most 1.
     pub of_bound: f64,
-    /// Median time of a product (s), and of one in `f64` between the same runs: CSR for the thesis' layout, tiles of the same block size for tiles.
+    /// Median time of a product (s), and of one in `f64` between the same runs: CSR for the thesis'
+    /// layout, tiles of the same block size for tiles.
     pub seconds: (f64, f64),
 }
 
@@ -123,7 +125,8 @@ pub struct Survey<'a> {
     pub drops: bool,
     /// What is multiplied, and what `cw-exact` goes by; none: ones.
     pub x: Option<&'a [f64]>,
-    /// Threads that share each product that is timed, and for which what is expected to be fastest is.
+    /// Threads that share each product that is timed, and for which what is expected to be fastest
+    /// is.
     pub workers: usize,
     /// Products that are timed of each.
     pub repeats: usize,
@@ -150,7 +153,8 @@ impl Survey<'_> {
     /// Stores the matrix in every requested way; `done` is told after each.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for a vector of another length.
+    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for a vector of
+    /// another length.
     pub fn run(&self, a: &Csr, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, Error> {
         let x = self.x.map_or_else(|| vec![1.0; a.columns()], <[f64]>::to_vec);
         let exact = ExactProduct::of(a, &x)?;
@@ -209,7 +213,8 @@ impl Survey<'_> {
         }
     }
 
-    /// The way, or plain `f64` in its fastest layout if products with the whole matrix are not faster.
+    /// The way, or plain `f64` in its fastest layout if products with the whole matrix are not
+    /// faster.
     fn unless_slower(
         &self,
         a: &Csr,
@@ -300,7 +305,8 @@ impl Timed<'_> {
         }
     }
 
-    /// What each of so many workers does for the product, and for the one in `f64`: its rows, into memory of its own.
+    /// What each of so many workers does for the product, and for the one in `f64`: its rows, into
+    /// memory of its own.
     fn shares<'s>(&'s self, workers: usize, x: &'s [f64]) -> [Vec<Share<'s>>; 2] {
         fn of<'s>(rows: usize, mut work: impl FnMut(&mut [f64]) + Send + 's) -> Share<'s> {
             let mut y = vec![0.0; rows];
@@ -398,7 +404,8 @@ mod tests {
             }
         }
         assert!(Survey { sets: &[None], ..survey.clone() }.run(&a, |_| ()).is_err());
-        // Another vector, on which bounds depend, and what is stored under one of the criteria; times of two workers.
+        // Another vector, on which bounds depend, and what is stored under one of the criteria;
+        // times of two workers.
         let x: Vec<f64> = (0..a.columns()).map(|j| 10f64.powi(-((j % 9) as i32))).collect();
         for (layout, sets) in [(Layout::Thesis, &[Some(FormatSet::Ap7)]), (Layout::Auto, &[None])] {
             let criteria = &["nw", "cw", "cw-exact"];

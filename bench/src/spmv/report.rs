@@ -1,4 +1,5 @@
-//! What storing a matrix in several ways costs, as a page: the pictures of the thesis' chapters 3 and 4.
+//! What storing a matrix in several ways costs, as a page: the pictures of the thesis' chapters 3
+//! and 4.
 
 use std::fmt::Write;
 

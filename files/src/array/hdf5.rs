@@ -1,8 +1,11 @@
-//! Arrays in HDF5 files, where the crate is built with the feature `hdf5` (the library in C is needed then).
+//! Arrays in HDF5 files, where the crate is built with the feature `hdf5` (the library in C is
+//! needed then).
 //!
-//! `FILE.h5/NAME` is the data set `NAME` of a file (`FILE.h5/GROUP/NAME`, one of a group), and `FILE.h5` the only one that lies outside groups. Of a table
-//! of waveforms as LEGEND's LH5 files have it (`table{dt,t0,values}`) the name is that of `values`. A file is known by its first bytes, whatever its name. The
-//! library in C was not made for hostile files: damaged ones may end the process.
+//! `FILE.h5/NAME` is the data set `NAME` of a file (`FILE.h5/GROUP/NAME`, one of a group), and
+//! `FILE.h5` the only one that lies outside groups. Of a table of waveforms as LEGEND's LH5 files
+//! have it (`table{dt,t0,values}`) the name is that of `values`. A file is known by its first
+//! bytes, whatever its name. The library in C was not made for hostile files: damaged ones may end
+//! the process.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +31,8 @@ pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, ReadError>> {
     Some(read(path, file, name(path, file)))
 }
 
-/// The attribute `units` of the data set that a path names; none where it has none, or the path names no data set of an HDF5 file.
+/// The attribute `units` of the data set that a path names; none where it has none, or the path
+/// names no data set of an HDF5 file.
 pub fn unit(path: &Path) -> Option<String> {
     let file = file_of(path)?;
     unit_of(path, file, name(path, file))
@@ -218,7 +222,8 @@ mod tests {
         assert_eq!(Array::open(&path).expect("the only one").reals().expect("values"), [1.5, 2.5]);
     }
 
-    /// A table of waveforms as legend-lh5io writes it, integers of every width, in a file without an ending.
+    /// A table of waveforms as legend-lh5io writes it, integers of every width, in a file without
+    /// an ending.
     #[test]
     fn waveforms_of_lh5_integers_and_units_are_read_whatever_the_name() {
         let place = tempfile::tempdir().expect("a folder");

@@ -1,7 +1,9 @@
-//! Arrays of numbers in files: NumPy's npy, archives of them (`FILE.npz/NAME`), HDF5 (`FILE.h5/NAME`), and columns of text.
+//! Arrays of numbers in files: NumPy's npy, archives of them (`FILE.npz/NAME`), HDF5
+//! (`FILE.h5/NAME`), and columns of text.
 //!
-//! Wherever an array is read, its path may name any of these. Values come in C order, whatever the order of the file and its bytes. No header is
-//! trusted with an allocation: a file has to have as many bytes as it promises.
+//! Wherever an array is read, its path may name any of these. Values come in C order, whatever the
+//! order of the file and its bytes. No header is trusted with an allocation: a file has to have as
+//! many bytes as it promises.
 //!
 //! ```
 //! use zellige_files::array::{self, Array};
@@ -35,7 +37,8 @@ pub trait Number: AutoSerialize + Serialize + Deserialize + Copy {}
 
 impl<T: AutoSerialize + Serialize + Deserialize + Copy> Number for T {}
 
-/// Whether a path names an array: a file by its first bytes or its ending, or an array in such a file.
+/// Whether a path names an array: a file by its first bytes or its ending, or an array in such a
+/// file.
 pub fn is_array(path: &Path) -> bool {
     let is_archive = |path: &Path| npz::is_archive(path) || hdf5::is_file(path);
     ends(path, &["npy"])
@@ -142,8 +145,8 @@ impl Array {
     /// Opens an array.
     ///
     /// # Errors
-    /// [`ReadError::File`] where it cannot be read, [`ReadError::Content`] where it is no array of numbers or its file is shorter or longer than
-    /// it should be.
+    /// [`ReadError::File`] where it cannot be read, [`ReadError::Content`] where it is no array of
+    /// numbers or its file is shorter or longer than it should be.
     pub fn open(path: &Path) -> Result<Array, ReadError> {
         // What is compressed is unpacked when its shape is the right one.
         if let Some(head) = npz::member(path, MOST_HEAD) {
@@ -203,7 +206,8 @@ impl Array {
         Ok(Array { path: path.to_owned(), npy, kind, sides, begin, is_packed: false })
     }
 
-    /// Refuses elements of other types than `known` (as [`kind`](Array::kind) says them) and another number of dimensions.
+    /// Refuses elements of other types than `known` (as [`kind`](Array::kind) says them) and
+    /// another number of dimensions.
     ///
     /// # Errors
     /// [`ReadError::Content`].
@@ -288,7 +292,8 @@ impl Array {
         Ok((npy.order(), npy.into_vec().map_err(cannot(&self.path))?))
     }
 
-    /// Its values as `float64`, in C order: those of `float16`, `float32` and `float64`, integers, and truth values as 0 and 1.
+    /// Its values as `float64`, in C order: those of `float16`, `float32` and `float64`, integers,
+    /// and truth values as 0 and 1.
     ///
     /// # Errors
     /// As [`values`](Array::values); [`ReadError::Content`] for another type.
@@ -342,7 +347,8 @@ impl Array {
     /// Its integers, in C order.
     ///
     /// # Errors
-    /// As [`values`](Array::values); [`ReadError::Content`] for another type, and for what is beyond `int64`.
+    /// As [`values`](Array::values); [`ReadError::Content`] for another type, and for what is
+    /// beyond `int64`.
     pub fn integers(self) -> Result<Vec<i64>, ReadError> {
         fn widened<T: Number + Into<i64>>(array: Array) -> Result<Vec<i64>, ReadError> {
             Ok(array.values::<T>()?.into_iter().map(Into::into).collect())
@@ -384,7 +390,8 @@ impl Array {
     /// Its values of `float32` or `float64` as `float32`, in C order, which have to be numbers.
     ///
     /// # Errors
-    /// As [`values`](Array::values); [`ReadError::Content`] for another type, and with the byte of a value that is infinite or no number.
+    /// As [`values`](Array::values); [`ReadError::Content`] for another type, and with the byte of
+    /// a value that is infinite or no number.
     pub fn finite(self) -> Result<Vec<f32>, ReadError> {
         let dimensions = self.sides.len();
         let array = self.of(&["f4", "f8"], dimensions)?;

@@ -1,5 +1,6 @@
-//! Headers of npy files, looked at before the crate that reads them is: it takes time that doubles with each bracket within others, multiplies sides without a check, and
-//! allocates what a header promises.
+//! Headers of npy files, looked at before the crate that reads them is: it takes time that doubles
+//! with each bracket within others, multiplies sides without a check, and allocates what a header
+//! promises.
 
 use std::io::{self, Read, Seek};
 
@@ -9,7 +10,8 @@ const LONGEST_HEADER: u64 = 1024;
 /// What is said of other files.
 pub(super) const NO_ARRAY: &str = "no npy file of an array in memory: it begins otherwise, or is cut off";
 
-/// Where the values of an npy file begin (bytes); none for what is no such file. The reader is at its beginning before, and again afterwards.
+/// Where the values of an npy file begin (bytes); none for what is no such file. The reader is at
+/// its beginning before, and again afterwards.
 ///
 /// # Errors
 /// Those of the reader.

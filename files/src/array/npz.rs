@@ -41,7 +41,8 @@ pub(super) fn is_archive(path: &Path) -> bool {
 /// The names of the arrays of an archive.
 ///
 /// # Errors
-/// [`ReadError::File`] where it cannot be read, [`ReadError::Content`] where it is no archive of arrays.
+/// [`ReadError::File`] where it cannot be read, [`ReadError::Content`] where it is no archive of
+/// arrays.
 pub fn names(archive: &Path) -> Result<Vec<String>, ReadError> {
     names_in(archive, &opened(archive, archive)?)
 }

@@ -1,7 +1,8 @@
 //! Columns of numbers as text: as `numpy.savetxt`, spreadsheets and pandas write them.
 //!
-//! Numbers stand beside each other with blanks, commas or semicolons between them, one row a line. Lines that begin with `#` or `%` are comments, and
-//! a first line without any number is a heading. Exponents may have a D; complex numbers are written as Python writes them, `(1+2j)`.
+//! Numbers stand beside each other with blanks, commas or semicolons between them, one row a line.
+//! Lines that begin with `#` or `%` are comments, and a first line without any number is a heading.
+//! Exponents may have a D; complex numbers are written as Python writes them, `(1+2j)`.
 
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -17,7 +18,8 @@ const SHOWN: usize = 40;
 /// Reads rows of numbers, in C order, with their number of rows and columns.
 ///
 /// # Errors
-/// [`ReadError::Content`] with line and column of what is no number, of a row of another length, or where there is none at all.
+/// [`ReadError::Content`] with line and column of what is no number, of a row of another length, or
+/// where there is none at all.
 pub fn table(source: &mut dyn BufRead, path: &Path) -> Result<([usize; 2], Numbers), ReadError> {
     let (mut rows, mut columns, mut separator) = (0, 0, None);
     let (mut re, mut im, mut is_complex) = (Vec::new(), Vec::new(), false);

@@ -1,8 +1,10 @@
-//! Descriptions of what is launched. All matrices are column-major and lie in the memory of the stream's GPU.
+//! Descriptions of what is launched. All matrices are column-major and lie in the memory of the
+//! stream's GPU.
 
 use crate::driver::Address;
 
-/// A kernel's argument. Arrays say what is done with them, so that a driver can check the order of streams.
+/// A kernel's argument. Arrays say what is done with them, so that a driver can check the order of
+/// streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arg {
     /// An array that is only read: where, and its bytes.
@@ -93,8 +95,8 @@ pub enum Factors {
         /// Factor of C.
         beta: f64,
     },
-    /// In device memory: alpha, then beta, two `f32`, read when the product runs. Only where sums are held in f32
-    /// ([`Compute::F32`], [`Compute::Tf32`]).
+    /// In device memory: alpha, then beta, two `f32`, read when the product runs. Only where sums
+    /// are held in f32 ([`Compute::F32`], [`Compute::Tf32`]).
     Device(Address),
 }
 
@@ -128,7 +130,8 @@ pub struct Gemm {
     pub compute: Compute,
 }
 
-/// As many products of one shape, with the same factors, as there are addresses: `a`, `b`, `c` of `shape` are those of the first.
+/// As many products of one shape, with the same factors, as there are addresses: `a`, `b`, `c` of
+/// `shape` are those of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchedGemm<'a> {
     /// What all have in common.
@@ -187,10 +190,12 @@ pub struct Potrf {
     pub n: u32,
     /// A, then L.
     pub a: Matrix,
-    /// Working space, at least as large as [`Driver::potrf_workspace`](crate::Driver::potrf_workspace) says.
+    /// Working space, at least as large as
+    /// [`Driver::potrf_workspace`](crate::Driver::potrf_workspace) says.
     pub workspace: Address,
     /// Its bytes.
     pub workspace_bytes: u64,
-    /// An `int` in device memory: 0, or one more than the number of the column whose pivot is not positive.
+    /// An `int` in device memory: 0, or one more than the number of the column whose pivot is not
+    /// positive.
     pub info: Address,
 }

@@ -14,10 +14,11 @@ const LARGEST: u64 = 256 << 20;
 
 /// Compiles CUDA C++ with NVRTC, which needs no GPU, and keeps the images in a folder.
 ///
-/// An image is found again by its source, its name, the architecture, the options and NVRTC's version, all of which are in its file.
-/// A file appears under its name when it is complete; one that is damaged is compiled again. A folder that cannot be written costs time,
-/// nothing else. Files that a source includes are not looked at: when they change, `name` or an option has to. NVRTC is found as the
-/// system finds libraries: name its folder in `LD_LIBRARY_PATH`.
+/// An image is found again by its source, its name, the architecture, the options and NVRTC's
+/// version, all of which are in its file. A file appears under its name when it is complete; one
+/// that is damaged is compiled again. A folder that cannot be written costs time, nothing else.
+/// Files that a source includes are not looked at: when they change, `name` or an option has to.
+/// NVRTC is found as the system finds libraries: name its folder in `LD_LIBRARY_PATH`.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     /// `None`: nothing is kept.
@@ -32,7 +33,8 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Keeps images in `zellige/kernels` in `$XDG_CACHE_HOME`, or in `~/.cache`; nowhere where neither variable names an absolute folder.
+    /// Keeps images in `zellige/kernels` in `$XDG_CACHE_HOME`, or in `~/.cache`; nowhere where
+    /// neither variable names an absolute folder.
     pub fn new() -> Compiler {
         let folder = folder_in(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"));
         Compiler { folder, options: Vec::new() }
@@ -52,18 +54,21 @@ impl Compiler {
         self
     }
 
-    /// One more option for NVRTC, e.g. `--fmad=false`; the architecture is given to [`compile`](Compiler::compile).
+    /// One more option for NVRTC, e.g. `--fmad=false`; the architecture is given to
+    /// [`compile`](Compiler::compile).
     #[must_use]
     pub fn option(mut self, option: &str) -> Compiler {
         self.options.push(option.into());
         self
     }
 
-    /// The image of a source, ready for [`Driver::load`](crate::Driver::load): CUBIN for a real architecture (`sm_90`), PTX for a
-    /// virtual one (`compute_90`). `name` stands in messages for the source.
+    /// The image of a source, ready for [`Driver::load`](crate::Driver::load): CUBIN for a real
+    /// architecture (`sm_90`), PTX for a virtual one (`compute_90`). `name` stands in messages for
+    /// the source.
     ///
     /// # Errors
-    /// [`GpuError::Missing`] without NVRTC, also where an image was kept; [`GpuError::Compile`] with what the compiler says.
+    /// [`GpuError::Missing`] without NVRTC, also where an image was kept; [`GpuError::Compile`]
+    /// with what the compiler says.
     pub fn compile(&self, name: &str, source: &str, arch: &str) -> Result<Vec<u8>, GpuError> {
         let (major, minor) = nvrtc::version()?;
         let key = key(name, source, arch, &self.options, &format!("{major}.{minor}"));
@@ -93,7 +98,8 @@ fn key(name: &str, source: &str, arch: &str, options: &[String], version: &str) 
     parts.flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.bytes())).collect()
 }
 
-/// FNV-1a of 64 bits (Fowler, Noll, Vo). Which image it is the whole key in the file says, so that a collision costs a compilation.
+/// FNV-1a of 64 bits (Fowler, Noll, Vo). Which image it is the whole key in the file says, so that
+/// a collision costs a compilation.
 fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()

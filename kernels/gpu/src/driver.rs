@@ -61,13 +61,13 @@ pub enum Place {
 
 /// A machine's GPUs.
 ///
-/// Operations on a stream are asynchronous: a call returns once they are queued, and what goes wrong later is told by a later
-/// call ([`is_done`](Driver::is_done), [`wait`](Driver::wait)). All calls may come from any thread; calls that name one stream come
-/// from one thread at a time.
+/// Operations on a stream are asynchronous: a call returns once they are queued, and what goes
+/// wrong later is told by a later call ([`is_done`](Driver::is_done), [`wait`](Driver::wait)). All
+/// calls may come from any thread; calls that name one stream come from one thread at a time.
 ///
 /// # Safety of the unsafe calls
-/// Memory that an operation names must exist, and nobody else may use it in a way that conflicts, from the call until the operation has
-/// ended, as seen through events or the order of streams.
+/// Memory that an operation names must exist, and nobody else may use it in a way that conflicts,
+/// from the call until the operation has ended, as seen through events or the order of streams.
 pub trait Driver: Send + Sync + fmt::Debug {
     /// The GPUs, by number; some may not work.
     fn gpus(&self) -> &[GpuInfo];
@@ -92,17 +92,18 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// [`GpuError::Missing`] without NVML, too.
     fn gauges(&self, gpu: u32) -> Result<Gauges, GpuError>;
 
-    /// Bandwidth (B/s) and latency (s) of each link between two memories, where the driver declares them; `None`: they have to be measured.
+    /// Bandwidth (B/s) and latency (s) of each link between two memories, where the driver declares
+    /// them; `None`: they have to be measured.
     fn links(&self) -> Option<(f64, f64)> {
         None
     }
 
-    /// Bytes of a GPU's memory that each of its streams takes for itself, from the first library routine on it until it is destroyed;
-    /// 0 for a GPU that is not there. Nobody allocates them.
+    /// Bytes of a GPU's memory that each of its streams takes for itself, from the first library
+    /// routine on it until it is destroyed; 0 for a GPU that is not there. Nobody allocates them.
     fn stream_workspace(&self, gpu: u32) -> u64;
 
-    /// Has the libraries that are there make what they keep on a GPU for all streams, so that [`memory`](Driver::memory) tells what they leave. Once
-    /// for each GPU; later calls do nothing.
+    /// Has the libraries that are there make what they keep on a GPU for all streams, so that
+    /// [`memory`](Driver::memory) tells what they leave. Once for each GPU; later calls do nothing.
     fn load_libraries(&self, gpu: u32) -> Result<(), GpuError> {
         let _ = gpu;
         Ok(())
@@ -117,7 +118,8 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// Waits until all that is queued has ended.
     fn synchronize(&self, stream: Stream) -> Result<(), GpuError>;
 
-    /// A new event of a GPU, done from the start; `timed`: [`elapsed`](Driver::elapsed) can be asked.
+    /// A new event of a GPU, done from the start; `timed`: [`elapsed`](Driver::elapsed) can be
+    /// asked.
     fn create_event(&self, gpu: u32, timed: bool) -> Result<Event, GpuError>;
 
     /// Gives an event up.
@@ -126,7 +128,8 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// The event is done once what is queued on the stream now has ended.
     fn record(&self, event: Event, stream: Stream) -> Result<(), GpuError>;
 
-    /// What is queued on the stream from now on waits for the event, as last recorded; it may be another GPU's.
+    /// What is queued on the stream from now on waits for the event, as last recorded; it may be
+    /// another GPU's.
     fn wait_event(&self, stream: Stream, event: Event) -> Result<(), GpuError>;
 
     /// Whether the event is done; the error of what was before it, if that failed.
@@ -150,13 +153,15 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// It came from [`allocate`](Driver::allocate) for the same GPU, and is given back once.
     unsafe fn free(&self, stream: Stream, at: Address) -> Result<(), GpuError>;
 
-    /// Host memory that copies reach at full speed: page-locked, cached, readable by every GPU, aligned to 4096 bytes.
+    /// Host memory that copies reach at full speed: page-locked, cached, readable by every GPU,
+    /// aligned to 4096 bytes.
     fn allocate_pinned(&self, bytes: usize) -> Result<*mut u8, GpuError>;
 
     /// Gives it back.
     ///
     /// # Safety
-    /// It came from [`allocate_pinned`](Driver::allocate_pinned) with so many bytes, and no operation uses it.
+    /// It came from [`allocate_pinned`](Driver::allocate_pinned) with so many bytes, and no
+    /// operation uses it.
     unsafe fn free_pinned(&self, at: *mut u8, bytes: usize);
 
     /// Locks pages of the caller's own, so that copies reach them at full speed.
@@ -183,8 +188,8 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// See the trait.
     unsafe fn zero(&self, stream: Stream, at: Address, bytes: u64) -> Result<(), GpuError>;
 
-    /// False where kernels are found by their names alone, as a driver without GPUs may do: then they need not be
-    /// compiled.
+    /// False where kernels are found by their names alone, as a driver without GPUs may do: then
+    /// they need not be compiled.
     fn needs_images(&self) -> bool {
         true
     }

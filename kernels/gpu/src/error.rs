@@ -31,7 +31,8 @@ pub enum GpuError {
         /// What was asked for.
         bytes: u64,
     },
-    /// A library has no kernel for a product on this GPU, though it has the type: the product can be made in another way.
+    /// A library has no kernel for a product on this GPU, though it has the type: the product can
+    /// be made in another way.
     #[error("GPU {gpu}: {call}: the library has no kernel for this product on this GPU")]
     NoKernel {
         /// Its number.
@@ -39,7 +40,8 @@ pub enum GpuError {
         /// The call, by its name in CUDA.
         call: &'static str,
     },
-    /// A call was refused or an operation failed; where `sticky`, the GPU's context is lost with all that was in its memory.
+    /// A call was refused or an operation failed; where `sticky`, the GPU's context is lost with
+    /// all that was in its memory.
     #[error("GPU {gpu}: {call}: {reason}")]
     Failed {
         /// Its number.

@@ -24,10 +24,12 @@ pub struct GpuInfo {
 }
 
 impl GpuInfo {
-    /// The oldest compute capability for which kernels are written, and the first with tensor cores.
+    /// The oldest compute capability for which kernels are written, and the first with tensor
+    /// cores.
     pub const OLDEST: (u32, u32) = (7, 0);
 
-    /// The first compute capability with products of such operands, summed so: by tensor cores for bf16 and TF32, and for 8 bits.
+    /// The first compute capability with products of such operands, summed so: by tensor cores for
+    /// bf16 and TF32, and for 8 bits.
     pub const fn products_from(operands: Element, sums: Compute) -> (u32, u32) {
         match (operands, sums) {
             (Element::F8E4M3, _) => (8, 9),

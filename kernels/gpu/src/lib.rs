@@ -1,8 +1,9 @@
 //! What zellige calls of CUDA, as one small trait.
 //!
-//! [`Driver`] is all that the runtime and the kernels know of a GPU: memory, streams, events, launches, and the handful of library
-//! routines that tile algorithms need. [`mock::Mock`] stands in for it where there is no GPU, runs host versions of kernels
-//! ([`twin`]), and checks that streams and events order what has to be ordered:
+//! [`Driver`] is all that the runtime and the kernels know of a GPU: memory, streams, events,
+//! launches, and the handful of library routines that tile algorithms need. [`mock::Mock`] stands
+//! in for it where there is no GPU, runs host versions of kernels ([`twin`]), and checks that
+//! streams and events order what has to be ordered:
 //!
 //! ```
 //! use zellige_gpu::mock::Mock;

@@ -1,4 +1,5 @@
-//! General matrix product: the wrapper around crate `gemm`, and the only caller of its `unsafe` function.
+//! General matrix product: the wrapper around crate `gemm`, and the only caller of its `unsafe`
+//! function.
 
 use crate::error::check_shape;
 use crate::{KernelError, MatMut, MatRef, Scalar};
@@ -24,7 +25,8 @@ impl Op {
 
 /// `C = alpha op_a(A) op_b(B) + beta C`, with `C` `m x n`, `op_a(A)` `m x k`, `op_b(B)` `k x n`.
 ///
-/// As in the BLAS, `C` is not read when `beta` is zero, and `A`, `B` are not read when `alpha` is zero or `k` is zero.
+/// As in the BLAS, `C` is not read when `beta` is zero, and `A`, `B` are not read when `alpha` is
+/// zero or `k` is zero.
 ///
 /// # Errors
 /// [`KernelError::Shape`] when the shapes do not fit; `C` is then untouched.
@@ -73,9 +75,10 @@ pub(crate) fn product<T: Scalar>(
     let (a_cs, a_rs) = strides(a.ld(), op_a);
     let (b_cs, b_rs) = strides(b.ld(), op_b);
     let c_cs = c.ld() as isize;
-    // SAFETY: the assertion above makes op(A) m x k, op(B) k x n and C m x n, and the view types guarantee that each
-    // view's elements (i, j), at i + j ld, are valid to read (and, for C, to write by nobody else) during this call. No
-    // view is empty here, so all pointers point at elements. T is f32 or f64 (sealed), which the callee accepts.
+    // SAFETY: the assertion above makes op(A) m x k, op(B) k x n and C m x n, and the view types
+    // guarantee that each view's elements (i, j), at i + j ld, are valid to read (and, for C, to
+    // write by nobody else) during this call. No view is empty here, so all pointers point at
+    // elements. T is f32 or f64 (sealed), which the callee accepts.
     unsafe {
         gemm::gemm(
             m,

@@ -1,9 +1,10 @@
 //! The register-blocked kernel under the triangles of order at most [`BLOCK`].
 //!
-//! All three triangular kernels come down to one operation: `V` registers of rows times `N` columns of an accumulator, from
-//! which the product of a strip of rows and `N` coefficients per step is subtracted. Both factors are packed column-major
-//! with a fixed leading dimension, in memory that stays in the first-level cache: a tile of 512 columns has a leading
-//! dimension that maps all its columns on the same few cache sets.
+//! All three triangular kernels come down to one operation: `V` registers of rows times `N` columns
+//! of an accumulator, from which the product of a strip of rows and `N` coefficients per step is
+//! subtracted. Both factors are packed column-major with a fixed leading dimension, in memory that
+//! stays in the first-level cache: a tile of 512 columns has a leading dimension that maps all its
+//! columns on the same few cache sets.
 
 use pulp::Simd;
 
@@ -24,19 +25,20 @@ impl<T: Scalar, const LEN: usize> Aligned<T, LEN> {
 /// Elements of a [`BLOCK`] x [`BLOCK`] packed block, whose leading dimension is [`BLOCK`].
 pub(super) const AREA: usize = BLOCK * BLOCK;
 
-/// Accumulator columns where the machine has 32 registers, and where it has fewer: 2 rows of registers times this many
-/// accumulators hide the latency of the fused multiply-add and leave registers for the operands.
+/// Accumulator columns where the machine has 32 registers, and where it has fewer: 2 rows of
+/// registers times this many accumulators hide the latency of the fused multiply-add and leave
+/// registers for the operands.
 pub(super) const WIDE: usize = 8;
 pub(super) const NARROW: usize = 4;
 
 pub(super) type Block<T, S, const V: usize, const N: usize> =
     [[<T as crate::scalar::lanes::Lanes>::Reg<S>; V]; N];
 
-/// `acc[c] - sum_k x[k] coef[k][c]`, `x[k]` the `V` registers at `x[k * x_ld]`, `coef[k]` the `N` numbers at
-/// `coef[k * coef_ld]`.
+/// `acc[c] - sum_k x[k] coef[k][c]`, `x[k]` the `V` registers at `x[k * x_ld]`, `coef[k]` the `N`
+/// numbers at `coef[k * coef_ld]`.
 ///
-/// The accumulator goes in and out by value: behind a reference it would be stored in every step, lest a panicking bounds
-/// check leave it old.
+/// The accumulator goes in and out by value: behind a reference it would be stored in every step,
+/// lest a panicking bounds check leave it old.
 #[inline(always)]
 pub(super) fn subtract_products<T: Scalar, S: Simd, const V: usize, const N: usize>(
     s: S,
@@ -65,7 +67,8 @@ pub(super) fn subtract_products<T: Scalar, S: Simd, const V: usize, const N: usi
     acc
 }
 
-/// Solves `X D^T = acc`: `D` lower triangular of order `N`, column-major, its diagonal given as reciprocals.
+/// Solves `X D^T = acc`: `D` lower triangular of order `N`, column-major, its diagonal given as
+/// reciprocals.
 #[inline(always)]
 pub(super) fn solve_diagonal<T: Scalar, S: Simd, const V: usize, const N: usize>(
     s: S,

@@ -1,4 +1,5 @@
-//! Level-3 kernels on one tile: one thread, no memory of their own beyond small arrays on the stack (at most 132 KiB).
+//! Level-3 kernels on one tile: one thread, no memory of their own beyond small arrays on the stack
+//! (at most 132 KiB).
 //!
 //! | kernel | computes | flops |
 //! |---|---|---|
@@ -8,9 +9,10 @@
 //! | [`trsm_left_lower`] | `op(L) X = B` | `m^2 n` |
 //! | [`potrf_lower`] | `L L^T = A` | `n^3 / 3` |
 //!
-//! All but `gemm` halve their problem until a triangle of order at most 64 (`syrk`: 128) is left, so that most flops run in
-//! `gemm` blocks as large as the problem has; the triangles run in a register-blocked kernel of their own. The pack buffers
-//! inside crate `gemm` are the only memory that is allocated.
+//! All but `gemm` halve their problem until a triangle of order at most 64 (`syrk`: 128) is left,
+//! so that most flops run in `gemm` blocks as large as the problem has; the triangles run in a
+//! register-blocked kernel of their own. The pack buffers inside crate `gemm` are the only memory
+//! that is allocated.
 
 #[allow(unsafe_code)]
 mod gemm;

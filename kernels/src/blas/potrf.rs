@@ -7,13 +7,13 @@ use super::{BLOCK, Op, middle, syrk, trsm};
 use crate::error::check_shape;
 use crate::{KernelError, MatMut, Scalar};
 
-/// Lower Cholesky factor `L` of `A = L L^T`, in place of the lower triangle of `A`; the strict upper part is neither read
-/// nor written.
+/// Lower Cholesky factor `L` of `A = L L^T`, in place of the lower triangle of `A`; the strict
+/// upper part is neither read nor written.
 ///
 /// # Errors
-/// [`KernelError::NotPositive`] at the first pivot that is zero, negative, infinite or NaN: the lower triangle is then
-/// partly overwritten. [`KernelError::Shape`] when `A` is not square; `A` is then
-/// untouched.
+/// [`KernelError::NotPositive`] at the first pivot that is zero, negative, infinite or NaN: the
+/// lower triangle is then partly overwritten. [`KernelError::Shape`] when `A` is not square; `A` is
+/// then untouched.
 pub fn potrf_lower<T: Scalar>(a: MatMut<'_, T>) -> Result<(), KernelError> {
     check_shape("potrf_lower", "A", a.shape(), (a.rows(), a.rows()))?;
     factor(a, 0)
@@ -59,8 +59,9 @@ impl<T: Scalar> WithSimd for Factor<'_, T> {
 }
 
 impl<T: Scalar> Factor<'_, T> {
-    /// Left-looking over panels of `N` columns: subtract what the columns before contribute, factor the diagonal block,
-    /// solve the rows below it. Rows are taken in whole registers; what that computes above the diagonal is never used.
+    /// Left-looking over panels of `N` columns: subtract what the columns before contribute, factor
+    /// the diagonal block, solve the rows below it. Rows are taken in whole registers; what that
+    /// computes above the diagonal is never used.
     #[inline(always)]
     fn panels<S: Simd, const N: usize>(mut self, s: S) -> Option<(usize, T)> {
         let n = self.a.rows();
@@ -90,7 +91,8 @@ impl<T: Scalar> Factor<'_, T> {
                 failed = Some((p + c, value));
                 break;
             }
-            // The solve may run over the diagonal block's own rows: its factor is put there afterwards.
+            // The solve may run over the diagonal block's own rows: its factor is put there
+            // afterwards.
             let below = (p + N) / lanes * lanes;
             Self::rows::<S, N>(s, work, below, bottom, p, Some((&diagonal, &reciprocals)));
             for c in 0..N {
@@ -104,7 +106,8 @@ impl<T: Scalar> Factor<'_, T> {
         failed
     }
 
-    /// Panel `p`, rows `from..to`: the update by the columns before it, or the solve with its factored diagonal block.
+    /// Panel `p`, rows `from..to`: the update by the columns before it, or the solve with its
+    /// factored diagonal block.
     #[inline(always)]
     fn rows<S: Simd, const N: usize>(
         s: S,
@@ -144,7 +147,8 @@ impl<T: Scalar> Factor<'_, T> {
     }
 }
 
-/// Unblocked factorisation of the diagonal block, `d[column][row]`; the failing column and its pivot otherwise.
+/// Unblocked factorisation of the diagonal block, `d[column][row]`; the failing column and its
+/// pivot otherwise.
 #[inline(always)]
 fn cholesky<T: Scalar, const N: usize>(d: &mut Square<T>, reciprocals: &mut [T; WIDE]) -> Option<(usize, T)> {
     for c in 0..N {

@@ -13,7 +13,8 @@ use crate::{KernelError, MatMut, MatRef, Scalar};
 
 /// Lower triangle of `C = alpha A A^T + beta C`, `C` of order `n`, `A` `n x k`.
 ///
-/// The strict upper part of `C` is neither read nor written; nothing of `C` is read when `beta` is zero.
+/// The strict upper part of `C` is neither read nor written; nothing of `C` is read when `beta` is
+/// zero.
 ///
 /// # Errors
 /// [`KernelError::Shape`] when `C` is not square of `A`'s row count; `C` is then untouched.
@@ -49,11 +50,13 @@ pub(crate) fn update<T: Scalar>(alpha: T, a: MatRef<'_, T>, beta: T, mut c: MatM
     }
 }
 
-/// Largest order of `C` that is not halved any more. Twice [`BLOCK`](super::BLOCK): a product of two 64-row blocks with a
-/// long inner dimension is slower in `gemm` than here, where the packed rows serve both factors.
+/// Largest order of `C` that is not halved any more. Twice [`BLOCK`](super::BLOCK): a product of
+/// two 64-row blocks with a long inner dimension is slower in `gemm` than here, where the packed
+/// rows serve both factors.
 const ORDER: usize = 128;
 
-/// Columns of `A` packed at a time: more than the first-level cache holds, so that `C` is gone through less often.
+/// Columns of `A` packed at a time: more than the first-level cache holds, so that `C` is gone
+/// through less often.
 const DEPTH: usize = 128;
 
 /// `C` of order at most [`ORDER`].
@@ -76,11 +79,13 @@ impl<T: Scalar> WithSimd for Update<'_, T> {
     }
 }
 
-/// Accumulators of a block that crosses the diagonal: two registers of the widest kind times the widest panel.
+/// Accumulators of a block that crosses the diagonal: two registers of the widest kind times the
+/// widest panel.
 type Edge<T> = Aligned<T, { 32 * WIDE }>;
 
 impl<T: Scalar> Update<'_, T> {
-    /// Panels of `N` columns; in each, rows from the one register that meets the diagonal down, two registers at a time.
+    /// Panels of `N` columns; in each, rows from the one register that meets the diagonal down, two
+    /// registers at a time.
     #[inline(always)]
     fn panels<S: Simd, const N: usize>(mut self, s: S) {
         let (n, k) = self.a.shape();
@@ -135,8 +140,8 @@ impl<T: Scalar> Update<'_, T> {
         let inside = i >= p + N - 1 && i + height <= n && p + N <= n;
         let mut acc = subtract_products(s, zero, x, ORDER, coef, ORDER, k);
         if inside {
-            // All columns are read before one is written: with columns a multiple of 4 KiB apart, a read just behind a
-            // write to another column waits for it.
+            // All columns are read before one is written: with columns a multiple of 4 KiB apart, a
+            // read just behind a write to another column waits for it.
             let f = T::splat(s, self.alpha);
             for c in 0..N {
                 let col = &self.c.col_mut(p + c)[i..i + height];

@@ -1,6 +1,8 @@
-//! Transposition of a small square, the step between a left solve and the right solve that it is run as.
+//! Transposition of a small square, the step between a left solve and the right solve that it is
+//! run as.
 //!
-//! Written with shuffles where the machine has them: compiled from plain loops, it costs as much as the solve itself.
+//! Written with shuffles where the machine has them: compiled from plain loops, it costs as much as
+//! the solve itself.
 
 use pulp::Simd;
 
@@ -70,7 +72,8 @@ mod x86 {
         None
     }
 
-    // Loops and plain functions only: a closure is compiled for the oldest machine, and every shuffle in it becomes a call.
+    // Loops and plain functions only: a closure is compiled for the oldest machine, and every
+    // shuffle in it becomes a call.
 
     /// Pairs, then pairs of pairs, within each half of the registers; then the halves.
     #[inline(always)]

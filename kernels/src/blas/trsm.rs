@@ -1,8 +1,9 @@
 //! Triangular solves with a lower triangular matrix.
 //!
-//! Triangles of order at most [`BLOCK`] are solved by substitution, never through an inverse, so the solution is backward
-//! stable row by row: `(X + dX) op(L) = B` with `|dX L| <= c n u |X| |L|`. Division by the diagonal is a multiplication by its
-//! rounded reciprocal, one more rounding per entry.
+//! Triangles of order at most [`BLOCK`] are solved by substitution, never through an inverse, so
+//! the solution is backward stable row by row: `(X + dX) op(L) = B` with `|dX L| <= c n u |X| |L|`.
+//! Division by the diagonal is a multiplication by its rounded reciprocal, one more rounding per
+//! entry.
 
 use pulp::{Simd, WithSimd};
 
@@ -12,7 +13,8 @@ use super::{BLOCK, Op, gemm::product, middle};
 use crate::error::check_shape;
 use crate::{KernelError, MatMut, MatRef, Scalar};
 
-/// Solves `X op(L) = B` in place of `B` (`m x n`), `L` lower triangular of order `n`; its strict upper part is not read.
+/// Solves `X op(L) = B` in place of `B` (`m x n`), `L` lower triangular of order `n`; its strict
+/// upper part is not read.
 ///
 /// A zero on the diagonal gives infinities and NaN, as in the BLAS.
 ///
@@ -24,7 +26,8 @@ pub fn trsm_right_lower<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) -
     Ok(())
 }
 
-/// Solves `op(L) X = B` in place of `B` (`m x n`), `L` lower triangular of order `m`; its strict upper part is not read.
+/// Solves `op(L) X = B` in place of `B` (`m x n`), `L` lower triangular of order `m`; its strict
+/// upper part is not read.
 ///
 /// # Errors
 /// [`KernelError::Shape`] when `L` is not square of `B`'s row count; `B` is then untouched.
@@ -96,8 +99,9 @@ enum Side {
 
 /// One triangle of order at most [`BLOCK`].
 ///
-/// The four cases are one: a left solve is a right solve of the transposed right-hand side, and a solve that runs backwards
-/// is one that runs forwards once rows and columns of the triangle are numbered from its end.
+/// The four cases are one: a left solve is a right solve of the transposed right-hand side, and a
+/// solve that runs backwards is one that runs forwards once rows and columns of the triangle are
+/// numbered from its end.
 fn solve_block<T: Scalar>(side: Side, op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
     let n = l.rows();
     let backwards = (side == Side::Right) == (op == Op::None);
@@ -152,8 +156,8 @@ impl<T: Scalar> WithSimd for Solve<'_, T> {
 const STRIP: usize = 32;
 
 impl<T: Scalar> Solve<'_, T> {
-    /// Strips of two registers of rows, so that the chain of dependent operations in a diagonal block is shared by many
-    /// rows; fewer at the end.
+    /// Strips of two registers of rows, so that the chain of dependent operations in a diagonal
+    /// block is shared by many rows; fewer at the end.
     #[inline(always)]
     fn strips<S: Simd, const N: usize>(mut self, s: S) {
         let lanes = T::count::<S>();
@@ -184,7 +188,8 @@ impl<T: Scalar> Solve<'_, T> {
         let height = V * T::count::<S>();
         let padded = self.n.next_multiple_of(N);
         let strip = &mut strip[..height * padded];
-        // Padded unknowns are zero from the start; an earlier, higher strip may have left something there.
+        // Padded unknowns are zero from the start; an earlier, higher strip may have left something
+        // there.
         strip[height * self.n..].fill(T::ZERO);
         self.read(s, strip, height, at, here);
         for p in (0..padded).step_by(N) {
@@ -279,7 +284,8 @@ fn chunk_mut<T>(x: &mut [T]) -> &mut [T; SQUARE] {
     x.first_chunk_mut().expect("a whole row of a square")
 }
 
-/// Copies a few registers' worth of elements: a call to `memmove` for each column of a strip costs as much as the copy.
+/// Copies a few registers' worth of elements: a call to `memmove` for each column of a strip costs
+/// as much as the copy.
 #[inline(always)]
 fn copy<T: Scalar, S: Simd>(to: &mut [T], from: &[T]) {
     let lanes = T::count::<S>();

@@ -40,11 +40,12 @@ pub struct SmallProduct {
 
 /// The launch of at most [`SMALL_TOGETHER`] products.
 ///
-/// Per entry one chain of fused multiply-adds, `k` ascending: `s = fma(a, b, s)` from 0, then `C = fma(alpha, s 2^(a + b), beta C)`:
-/// the same bits however many products there are.
+/// Per entry one chain of fused multiply-adds, `k` ascending: `s = fma(a, b, s)` from 0, then `C =
+/// fma(alpha, s 2^(a + b), beta C)`: the same bits however many products there are.
 ///
 /// # Errors
-/// [`LaunchError`] for a shape that is too large, other numbers, overlapping columns, too many products.
+/// [`LaunchError`] for a shape that is too large, other numbers, overlapping columns, too many
+/// products.
 pub fn small_products(products: &SmallProducts, all: &[SmallProduct]) -> Result<Launch, LaunchError> {
     let &SmallProducts { shape: (m, n, k), alpha, ld, element, transposed, beta } = products;
     let place = |at, ld, element| Matrix { at, ld, element };

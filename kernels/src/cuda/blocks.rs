@@ -36,8 +36,9 @@ pub fn fill(shape: (u32, u32), value: f64, out: Matrix) -> Result<Launch, Launch
     Ok(over_entries(kernel, shape, args))
 }
 
-/// Zeros above the diagonal of a matrix of order `n`, where a factorisation leaves what was there, as
-/// [`potrf_lower`](crate::potrf_lower) does: only for those who read the factor as a full matrix.
+/// Zeros above the diagonal of a matrix of order `n`, where a factorisation leaves what was there,
+/// as [`potrf_lower`](crate::potrf_lower) does: only for those who read the factor as a full
+/// matrix.
 ///
 /// # Errors
 /// See [`fill`].
@@ -56,8 +57,8 @@ pub fn mirror(n: u32, a: Matrix) -> Result<Launch, LaunchError> {
 /// Columns of the blocks of [`invert_blocks`]: `INVERTED` of the source.
 pub const INVERTED: u32 = 64;
 
-/// The inverses of the diagonal blocks of [`INVERTED`] columns of a lower triangle of order `n` in `f32`, at the same places
-/// of `out`, with zeros above their diagonals; the rest of `out` stays.
+/// The inverses of the diagonal blocks of [`INVERTED`] columns of a lower triangle of order `n` in
+/// `f32`, at the same places of `out`, with zeros above their diagonals; the rest of `out` stays.
 ///
 /// # Errors
 /// See [`fill`].
@@ -71,8 +72,9 @@ pub fn invert_blocks(n: u32, l: Matrix, out: Matrix) -> Result<Launch, LaunchErr
     Ok(Launch { kernel: check.0, grid, block: [INVERTED, 1, 1], args })
 }
 
-/// `out = A^T` of 8-bit numbers, `A` of `m x n`. `out` has `padded` rows and columns, at least `n` and `m`, and zeros where `A` has
-/// ended: cuBLASLt takes the first of two 8-bit operands transposed, and all lengths in multiples of 16.
+/// `out = A^T` of 8-bit numbers, `A` of `m x n`. `out` has `padded` rows and columns, at least `n`
+/// and `m`, and zeros where `A` has ended: cuBLASLt takes the first of two 8-bit operands
+/// transposed, and all lengths in multiples of 16.
 ///
 /// # Errors
 /// [`LaunchError`] for other numbers, overlapping columns, or an `out` that is too small.

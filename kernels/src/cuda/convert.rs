@@ -6,12 +6,12 @@ use super::Launch;
 use super::Measure;
 use super::launch::{Checked, LaunchError, over_entries, read_int, write_int};
 
-/// By how many powers of two the largest stored number lies above `[1, 2)`, for a pair of `f16` tiles:
-/// [`split_scale_exponent`](crate::formats::split_scale_exponent).
+/// By how many powers of two the largest stored number lies above `[1, 2)`, for a pair of `f16`
+/// tiles: [`split_scale_exponent`](crate::formats::split_scale_exponent).
 pub const SPLIT_HEADROOM: i32 = 14;
 
-/// The same for one tile: 0 in 16 bits; for e4m3 7, or 8 where the largest entry is then not above 448, the largest number: the higher it
-/// stands, the more bits small entries keep.
+/// The same for one tile: 0 in 16 bits; for e4m3 7, or 8 where the largest entry is then not above
+/// 448, the largest number: the higher it stands, the more bits small entries keep.
 pub const fn headroom(element: Element) -> i32 {
     match element {
         Element::F8E4M3 => 7,
@@ -60,8 +60,8 @@ pub(super) fn plain(
 
 /// `out = round(a 2^-scale)`, `a` in `f32`; as [`pack_half`](crate::formats::pack_half).
 ///
-/// The scale is chosen on the device, from the tile's [`Measure`]: its exponent less [`headroom`]; 0 for a tile of zeros and one that is not
-/// finite. It goes to `scale`.
+/// The scale is chosen on the device, from the tile's [`Measure`]: its exponent less [`headroom`];
+/// 0 for a tile of zeros and one that is not finite. It goes to `scale`.
 ///
 /// # Errors
 /// See [`narrow`].
@@ -125,7 +125,8 @@ fn moved(matrix: Matrix, at: Address) -> Matrix {
 }
 
 /// Splits `a`, in `f32`, into `hi` and what it misses, at `lo` with the same leading dimension; as
-/// [`pack_split`](crate::formats::pack_split). The scale is chosen as in [`pack`], with [`SPLIT_HEADROOM`].
+/// [`pack_split`](crate::formats::pack_split). The scale is chosen as in [`pack`], with
+/// [`SPLIT_HEADROOM`].
 ///
 /// # Errors
 /// See [`narrow`].
@@ -155,7 +156,8 @@ pub fn split(
     Ok(over_entries(check.0, shape, args))
 }
 
-/// `out = (hi + lo) 2^scale` in `f32`, rounded once; as [`unpack_split`](crate::formats::unpack_split).
+/// `out = (hi + lo) 2^scale` in `f32`, rounded once; as
+/// [`unpack_split`](crate::formats::unpack_split).
 ///
 /// # Errors
 /// See [`narrow`].
@@ -193,11 +195,12 @@ pub enum Third {
     SecondAlongRows,
 }
 
-/// An operand of X3 three times as long, so that one product of inner length `3 k` does the work of three:
-/// `[hi|hi|lo] [hi|lo|hi]^T = hi hi^T + hi lo^T + lo hi^T`.
+/// An operand of X3 three times as long, so that one product of inner length `3 k` does the work of
+/// three: `[hi|hi|lo] [hi|lo|hi]^T = hi hi^T + hi lo^T + lo hi^T`.
 ///
-/// The fourth product is left out, as in [`gemm_x3`](crate::precision::gemm_x3), which adds the two small ones first; here
-/// their order is the product's. `out` is three times `shape` along the axis that `third` says.
+/// The fourth product is left out, as in [`gemm_x3`](crate::precision::gemm_x3), which adds the two
+/// small ones first; here their order is the product's. `out` is three times `shape` along the axis
+/// that `third` says.
 ///
 /// # Errors
 /// See [`narrow`].

@@ -6,7 +6,8 @@ use super::Launch;
 use super::launch::LaunchError;
 use crate::distance::{GpuPower, LANES, Margin, Metric, Shape};
 
-/// Threads of a block, and points and events of one that sums: `THREADS`, `POINTS`, `EVENTS` of the source.
+/// Threads of a block, and points and events of one that sums: `THREADS`, `POINTS`, `EVENTS` of the
+/// source.
 const THREADS: u32 = 256;
 const POINTS: u32 = 64;
 const EVENTS: u32 = 16;
@@ -91,11 +92,12 @@ pub fn distance_events(samples: Address, factor: f64, count: usize, events: Addr
     Launch { kernel, grid: [blocks, 1, 1], block: [THREADS, 1, 1], args }
 }
 
-/// The launch of [`sums`](crate::distance::sums) of all points for `count` events, with its bits; none for metrics with tables. `sums` has room for
-/// [`PointsAt::stride`] numbers for each event.
+/// The launch of [`sums`](crate::distance::sums) of all points for `count` events, with its bits;
+/// none for metrics with tables. `sums` has room for [`PointsAt::stride`] numbers for each event.
 ///
 /// # Errors
-/// [`LaunchError`] for samples with less bytes than their shape says, and for more points or events than one launch takes.
+/// [`LaunchError`] for samples with less bytes than their shape says, and for more points or events
+/// than one launch takes.
 pub fn distance_sums(
     metric: &Metric,
     points: &PointsAt,
@@ -123,8 +125,8 @@ pub fn distance_sums(
     Ok(Some(Launch { kernel, grid, block: [THREADS, 1, 1], args }))
 }
 
-/// The launch that finds the `keep` points with the smallest of [`distance_sums`], of equal ones the lowest numbers: `kept` are their numbers (`u32`), in rising order, for
-/// each event.
+/// The launch that finds the `keep` points with the smallest of [`distance_sums`], of equal ones
+/// the lowest numbers: `kept` are their numbers (`u32`), in rising order, for each event.
 ///
 /// # Errors
 /// [`LaunchError::TooLarge`] for more points than there are.
@@ -147,11 +149,14 @@ pub fn distance_best(
     Ok(Launch { kernel, grid: [count as u32, 1, 1], block: [THREADS, 1, 1], args })
 }
 
-/// The launch that writes the samples of all points as one `matrix` in `f32`, a column of [`PointsAt::stride`] points for each of a point's samples, and the squares of their
-/// lengths: `squares`, as many `f32` as a column has. Squares are added in `f64`, in another order than those of [`squares`](fn@crate::distance::squares), and rounded once.
+/// The launch that writes the samples of all points as one `matrix` in `f32`, a column of
+/// [`PointsAt::stride`] points for each of a point's samples, and the squares of their lengths:
+/// `squares`, as many `f32` as a column has. Squares are added in `f64`, in another order than
+/// those of [`squares`](fn@crate::distance::squares), and rounded once.
 ///
 /// # Errors
-/// [`LaunchError`] for samples with less bytes than their shape says, and for more than one launch takes.
+/// [`LaunchError`] for samples with less bytes than their shape says, and for more than one launch
+/// takes.
 pub fn distance_matrix(points: &PointsAt, matrix: Address, squares: Address) -> Result<Launch, LaunchError> {
     let kernel = "zellige_distance_matrix";
     let mut args = points.samples(kernel)?.to_vec();
@@ -162,8 +167,8 @@ pub fn distance_matrix(points: &PointsAt, matrix: Address, squares: Address) -> 
     Ok(Launch { kernel, grid: [(stride / LANES).max(1) as u32, 1, 1], block: [THREADS, 1, 1], args })
 }
 
-/// The product of the `matrix` of [`distance_matrix`] and `count` events: `sums` are `-2 v b`, [`PointsAt::stride`] of them for each event `v`. Sums are `f32` and
-/// operands are not narrowed.
+/// The product of the `matrix` of [`distance_matrix`] and `count` events: `sums` are `-2 v b`,
+/// [`PointsAt::stride`] of them for each event `v`. Sums are `f32` and operands are not narrowed.
 ///
 /// # Errors
 /// [`LaunchError::TooLarge`] for more points, samples or events than a product takes.
@@ -193,9 +198,11 @@ pub fn distance_products(
     })
 }
 
-/// The launch after [`distance_products`] that makes its `sums` such that [`distance_best`] finds in them the `keep` points that it finds in
-/// [`distance_sums`] of squares: minus infinity for points that are kept for certain, infinity for those that are not, direct sums for points that products cannot tell apart, by
-/// [`Margin::in_any_order`]. `squares` are those of [`distance_matrix`].
+/// The launch after [`distance_products`] that makes its `sums` such that [`distance_best`] finds
+/// in them the `keep` points that it finds in [`distance_sums`] of squares: minus infinity for
+/// points that are kept for certain, infinity for those that are not, direct sums for points that
+/// products cannot tell apart, by [`Margin::in_any_order`]. `squares` are those of
+/// [`distance_matrix`].
 ///
 /// # Errors
 /// As [`distance_sums`], and [`LaunchError::TooLarge`] for more points than there are.
@@ -218,8 +225,8 @@ pub fn distance_nearest(
     Ok(Launch { kernel, grid: [count as u32, 1, 1], block: [THREADS, 1, 1], args })
 }
 
-/// The launch of sums of the points that [`distance_best`] has kept, `keep` for each event; none for metrics with tables and those that are from bits. `sums` has room
-/// for as many numbers.
+/// The launch of sums of the points that [`distance_best`] has kept, `keep` for each event; none
+/// for metrics with tables and those that are from bits. `sums` has room for as many numbers.
 ///
 /// # Errors
 /// As [`distance_sums`].
@@ -270,9 +277,10 @@ pub struct Compared {
     pub tie: f64,
 }
 
-/// The launch that writes the answer for each of `events` events, [`ANSWER_NUMBERS`] `f64`: the number of the best point, its figure of merit, the number of the second or -1, by how
-/// much its figure is larger (or infinity), the root mean square distance of the points near the best from it, a tie. `positions` are those of all `points`, three
-/// `f32` each.
+/// The launch that writes the answer for each of `events` events, [`ANSWER_NUMBERS`] `f64`: the
+/// number of the best point, its figure of merit, the number of the second or -1, by how much its
+/// figure is larger (or infinity), the root mean square distance of the points near the best from
+/// it, a tie. `positions` are those of all `points`, three `f32` each.
 ///
 /// # Errors
 /// [`LaunchError::TooSmall`] without a sum to choose from.

@@ -32,9 +32,10 @@ pub struct SlabsAt<'a> {
     pub at: &'a [(Address, u64)],
 }
 
-/// Some slabs of `y = factor D x + diagonal z`. `D` sums products of matrices and three complex numbers of
-/// neighbours: in x forwards and backwards, then in y, in z and in t, one hop away with the first group,
-/// three hops away with the second one. Sites of a parity have the order t, z, y, x, the last the fastest.
+/// Some slabs of `y = factor D x + diagonal z`. `D` sums products of matrices and three complex
+/// numbers of neighbours: in x forwards and backwards, then in y, in z and in t, one hop away with
+/// the first group, three hops away with the second one. Sites of a parity have the order t, z, y,
+/// x, the last the fastest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Staggered<'a> {
     /// Even extents of the lattice in x, y, z and t, at least 4.
@@ -57,7 +58,8 @@ pub struct Staggered<'a> {
     pub diagonal: f64,
 }
 
-/// Whether there are kernels for matrices that are stored so: all of one format, with all their numbers.
+/// Whether there are kernels for matrices that are stored so: all of one format, with all their
+/// numbers.
 pub fn has_dslash(groups: &[Group]) -> bool {
     let is_known = |group: &Group| {
         let MatrixFormat { number, reals } = group.format;
@@ -67,13 +69,13 @@ pub fn has_dslash(groups: &[Group]) -> bool {
 }
 
 /// The launches that write some slabs of the staggered operator's product, with the bits of
-/// [`multiply_line`](crate::sites::multiply_line): one for up to 64 slabs. `x` are the slabs that are read
-/// and their numbers, `links`, `z` and `y` those of the slices that are written. Where a number `done` is
-/// given and is not 0, all stays as it is.
+/// [`multiply_line`](crate::sites::multiply_line): one for up to 64 slabs. `x` are the slabs that
+/// are read and their numbers, `links`, `z` and `y` those of the slices that are written. Where a
+/// number `done` is given and is not 0, all stays as it is.
 ///
 /// # Errors
-/// [`LaunchError`] for matrices without [kernels](has_dslash), slices that are no whole slabs, slabs that
-/// are missing, and ones that are too short.
+/// [`LaunchError`] for matrices without [kernels](has_dslash), slices that are no whole slabs,
+/// slabs that are missing, and ones that are too short.
 pub fn dslash(
     of: &Staggered<'_>,
     (numbers, x): (&[usize], SlabsAt<'_>),

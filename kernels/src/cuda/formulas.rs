@@ -9,7 +9,8 @@ use crate::formulas::{Formulas, Op, word};
 
 const KERNEL: &str = "zellige_formulas";
 
-/// What the kernel takes as arguments, at most; sums of all columns, places of values, and indices of words and sums.
+/// What the kernel takes as arguments, at most; sums of all columns, places of values, and indices
+/// of words and sums.
 const OPS: usize = 256;
 const CONSTANTS: usize = 16;
 const TOTALS: usize = 1024;
@@ -27,8 +28,8 @@ pub struct EncodedFormulas {
 }
 
 impl EncodedFormulas {
-    /// Encodes a program for so many sums of a grain in all columns; `None` where the kernel has no room for
-    /// it.
+    /// Encodes a program for so many sums of a grain in all columns; `None` where the kernel has no
+    /// room for it.
     pub fn new(formulas: &Formulas, sums: usize) -> Option<EncodedFormulas> {
         if sums > TOTALS {
             return None;
@@ -88,15 +89,17 @@ pub struct FormulasAt<'a> {
     pub numbers: (Address, u64),
     /// Sums of a grain and column.
     pub width: usize,
-    /// The sums of each part, `[grain][column][width]`, and their bytes; those of parts one behind the other
-    /// are as good as a part.
+    /// The sums of each part, `[grain][column][width]`, and their bytes; those of parts one behind
+    /// the other are as good as a part.
     pub sums: &'a [(Address, u64)],
 }
 
-/// The launch of a program for each column that is not done. Its bits are those of [`Formulas::run`].
+/// The launch of a program for each column that is not done. Its bits are those of
+/// [`Formulas::run`].
 ///
 /// # Errors
-/// [`LaunchError`] for more parts or sums than the kernel has room for, and for words and sums that are fewer than the program reads.
+/// [`LaunchError`] for more parts or sums than the kernel has room for, and for words and sums that
+/// are fewer than the program reads.
 pub fn formulas_task(program: &EncodedFormulas, at: &FormulasAt<'_>) -> Result<Launch, LaunchError> {
     let too_large = |what, got: usize, most: usize| {
         Err(LaunchError::TooLarge { kernel: KERNEL, what, got: got as u64, most: most as u64 })

@@ -14,8 +14,8 @@ const THREADS: u32 = 256;
 const BLOCKS: u64 = 64;
 const NUMBER: u64 = 8;
 
-/// The launches that write arrays of 8-byte numbers one behind the other, from where `to` begins: as many as
-/// their number needs. `to` and arrays are addresses and bytes.
+/// The launches that write arrays of 8-byte numbers one behind the other, from where `to` begins:
+/// as many as their number needs. `to` and arrays are addresses and bytes.
 ///
 /// # Errors
 /// [`LaunchError`] for an array that ends within a number, and for a `to` without room.

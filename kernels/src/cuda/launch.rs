@@ -66,14 +66,16 @@ const COLUMNS_EACH: u32 = 4;
 /// Most blocks along the second axis of a grid.
 const GRID_LIMIT: u32 = 65_535;
 
-/// The launch of a kernel that goes over the entries of a matrix. An empty one is launched too: it may have a scale to write.
+/// The launch of a kernel that goes over the entries of a matrix. An empty one is launched too: it
+/// may have a scale to write.
 pub(super) fn over_entries(kernel: &'static str, (m, n): (u32, u32), args: Vec<Arg>) -> Launch {
     let rows = m.div_ceil(TILE[0]).max(1);
     let cols = n.div_ceil(TILE[1] * COLUMNS_EACH).clamp(1, GRID_LIMIT);
     Launch { kernel, grid: [rows, cols, 1], block: TILE, args }
 }
 
-/// The launch of a kernel that goes over a matrix in squares of as many columns as a block has rows.
+/// The launch of a kernel that goes over a matrix in squares of as many columns as a block has
+/// rows.
 pub(super) fn over_squares(kernel: &'static str, (m, n): (u32, u32), args: Vec<Arg>) -> Launch {
     let [rows, cols] = [m, n].map(|length| length.div_ceil(TILE[0]).max(1));
     Launch { kernel, grid: [rows, cols.min(GRID_LIMIT), 1], block: TILE, args }

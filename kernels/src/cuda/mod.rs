@@ -1,8 +1,10 @@
 //! Kernels for NVIDIA GPUs: their sources, and descriptions of their launches.
 //!
-//! The sources in `kernels/cuda/` include no NVIDIA header. They are embedded here as text, for NVRTC; for machines without it there is an
-//! [archive](zellige_gpu::source::ARCHIVE) of their PTX. `kernels/cuda/README.md` says by which rules they are written and what proves them. Nothing here needs a GPU: a function
-//! such as [`pack`] checks its operands and says what is to be launched, [`Loaded`] launches it.
+//! The sources in `kernels/cuda/` include no NVIDIA header. They are embedded here as text, for
+//! NVRTC; for machines without it there is an [archive](zellige_gpu::source::ARCHIVE) of their PTX.
+//! `kernels/cuda/README.md` says by which rules they are written and what proves them. Nothing here
+//! needs a GPU: a function such as [`pack`] checks its operands and says what is to be launched,
+//! [`Loaded`] launches it.
 //!
 //! | functions | what |
 //! |---|---|
@@ -20,8 +22,8 @@
 //! | [`distance_events`], [`distance_sums`], [`distance_best`], [`distance_again`], [`distance_answers`] | searches of a basis, sum by sum and from sums to answers |
 //! | [`distance_matrix`], [`distance_products`], [`distance_nearest`] | sums of squares by the library's product, and what it cannot tell apart |
 //!
-//! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have an order of their own,
-//! fixed by the shape; where it is not the CPU's, the source says so.
+//! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have
+//! an order of their own, fixed by the shape; where it is not the CPU's, the source says so.
 
 mod batched;
 mod blocks;

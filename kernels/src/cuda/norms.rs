@@ -14,7 +14,8 @@ pub struct Measure {
     pub max: f64,
     /// [`scale_exponent`](crate::formats::scale_exponent) of it.
     pub exponent: i32,
-    /// The same where `max > 2^15`, else 0: by how much the scale of a 16-bit tile has to grow, see [`store`](super::store).
+    /// The same where `max > 2^15`, else 0: by how much the scale of a 16-bit tile has to grow, see
+    /// [`store`](super::store).
     pub raise: i32,
 }
 
@@ -39,7 +40,8 @@ impl Measure {
 /// Most blocks that measure one tile: `NORM_BLOCKS` of the source.
 const BLOCKS: u32 = 128;
 
-/// Threads of each for columns of `m` rows, at most `NORM_THREADS` of the source: eight rows for each.
+/// Threads of each for columns of `m` rows, at most `NORM_THREADS` of the source: eight rows for
+/// each.
 fn threads(m: u32) -> u32 {
     m.div_ceil(8).clamp(32, 256).next_power_of_two()
 }
@@ -49,8 +51,9 @@ pub const PARTIALS_BYTES: u64 = 16 * BLOCKS as u64;
 
 /// Norm, largest magnitude and scale of an `f32` or `f64` tile: the launches, in order.
 ///
-/// `partials`: [`PARTIALS_BYTES`] of working space, for one tile at a time. The norm's additions have an order fixed by the shape, not
-/// the CPU's; relative error at most `(max(8, ceil(rows / 256)) ceil(cols / 128) + 19) 2^-53`.
+/// `partials`: [`PARTIALS_BYTES`] of working space, for one tile at a time. The norm's additions
+/// have an order fixed by the shape, not the CPU's; relative error at most `(max(8, ceil(rows /
+/// 256)) ceil(cols / 128) + 19) 2^-53`.
 ///
 /// # Errors
 /// [`LaunchError`] for a tile of other numbers or with overlapping columns.

@@ -8,8 +8,8 @@ use super::Launch;
 use super::launch::LaunchError;
 use crate::sell::Outline;
 
-/// Most parts of a vector, and most panels of a launch: they are arguments. [`gather`](super::gather())
-/// brings more parts together.
+/// Most parts of a vector, and most panels of a launch: they are arguments.
+/// [`gather`](super::gather()) brings more parts together.
 pub const PARTS: usize = 64;
 
 /// A panel on a GPU: its bytes, those of its guide, and what it makes.
@@ -52,13 +52,13 @@ impl VectorParts<'_> {
     }
 }
 
-/// The launch of `Y = A X` for the rows of some panels and 1 to 8 vectors, whose `count` numbers of a row are adjacent, as
-/// [`Panel::multiply_part`](crate::sell::Panel::multiply_part) of each, with its bits. Where a number `done` is given and is not 0, all rows stay as
-/// they are.
+/// The launch of `Y = A X` for the rows of some panels and 1 to 8 vectors, whose `count` numbers of
+/// a row are adjacent, as [`Panel::multiply_part`](crate::sell::Panel::multiply_part) of each, with
+/// its bits. Where a number `done` is given and is not 0, all rows stay as they are.
 ///
 /// # Errors
-/// [`LaunchError`] for another number of vectors, for no panel, more than [`PARTS`] panels or parts, or ones that differ, and for an `x` without a
-/// column that is read.
+/// [`LaunchError`] for another number of vectors, for no panel, more than [`PARTS`] panels or
+/// parts, or ones that differ, and for an `x` without a column that is read.
 pub fn sell_product(
     panels: &[PanelAt],
     count: usize,

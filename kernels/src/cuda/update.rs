@@ -7,8 +7,8 @@ use super::Measure;
 use super::launch::{Checked, LaunchError, over_entries, read_int, single};
 use crate::precision::Sign;
 
-/// Where the exponents of the scales of a product's two operands lie: its value is the product of the stored numbers times
-/// `2^(a + b)`.
+/// Where the exponents of the scales of a product's two operands lie: its value is the product of
+/// the stored numbers times `2^(a + b)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scales {
     /// A's.
@@ -17,12 +17,13 @@ pub struct Scales {
     pub b: Address,
 }
 
-/// `alpha = sign 2^(a + b)` and `beta = 1`, two `f32` at `to`: what [`Factors::Device`] takes, for `C = C + sign 2^(a + b) A op(B)` as
-/// one product of the library (HP1, BF1, X3, 8-bit operands).
+/// `alpha = sign 2^(a + b)` and `beta = 1`, two `f32` at `to`: what [`Factors::Device`] takes, for
+/// `C = C + sign 2^(a + b) A op(B)` as one product of the library (HP1, BF1, X3, 8-bit operands).
 ///
-/// `alpha` is exact where `f32` has the power, subnormal or not. Below, where a product of the largest values is below `2^-148` (below
-/// `2^-132` with 8-bit operands), it is 0, and above infinite: then results that the CPU's functions and [`accumulate`] would still get,
-/// the products of stored numbers being small, are infinite too, and NaN where those are 0.
+/// `alpha` is exact where `f32` has the power, subnormal or not. Below, where a product of the
+/// largest values is below `2^-148` (below `2^-132` with 8-bit operands), it is 0, and above
+/// infinite: then results that the CPU's functions and [`accumulate`] would still get, the products
+/// of stored numbers being small, are infinite too, and NaN where those are 0.
 pub fn factors(sign: Sign, scales: Scales, to: Address) -> Launch {
     let args =
         vec![Arg::F32(sign.value()), read_int(scales.a), read_int(scales.b), Arg::Write(to, Factors::BYTES)];
@@ -57,8 +58,9 @@ pub fn accumulate(
     Ok(over_entries(check.0, shape, args))
 }
 
-/// `S = C + sign P 2^(a + b - c)` in `f32` and in units of `C`'s scale `c`, `C` in `f16`. With `P` in `f32` (HP2), `S` takes
-/// its place and `s` must be `p`; with `P` in `f16` (HP3), `S` is another matrix.
+/// `S = C + sign P 2^(a + b - c)` in `f32` and in units of `C`'s scale `c`, `C` in `f16`. With `P`
+/// in `f32` (HP2), `S` takes its place and `s` must be `p`; with `P` in `f16` (HP3), `S` is another
+/// matrix.
 ///
 /// [`measure`](super::measure) of `S` and [`store`] end the product.
 ///
@@ -98,8 +100,9 @@ pub fn sum(
     Ok(over_entries(check.0, shape, args))
 }
 
-/// `C = f16(S)`, `S` in units of `C`'s scale; one rounding. Where the measure of `S` finds a magnitude above `2^15`, the scale is raised
-/// first, as in [`gemm_hp2`](crate::precision::gemm_hp2).
+/// `C = f16(S)`, `S` in units of `C`'s scale; one rounding. Where the measure of `S` finds a
+/// magnitude above `2^15`, the scale is raised first, as in
+/// [`gemm_hp2`](crate::precision::gemm_hp2).
 ///
 /// # Errors
 /// See [`accumulate`].
@@ -126,8 +129,8 @@ pub fn store(
     Ok(over_entries(check.0, shape, args))
 }
 
-/// The `f16` tile `C` of scale `from` with scale `to`: one rounding where the new scale is too coarse, infinite where it is too fine.
-/// The scales themselves are left alone.
+/// The `f16` tile `C` of scale `from` with scale `to`: one rounding where the new scale is too
+/// coarse, infinite where it is too fine. The scales themselves are left alone.
 ///
 /// # Errors
 /// See [`accumulate`].
@@ -145,8 +148,9 @@ pub fn rescale(shape: (u32, u32), c: Matrix, from: Address, to: Address) -> Resu
     Ok(over_entries(check.0, shape, args))
 }
 
-/// `P = A op(B)` with a 16-bit accumulator, all in `f16`: the product inside [`gemm_hp3`](crate::precision::gemm_hp3), bit
-/// for bit. `C` is `m x n`, the inner length `k`; `transposed`: `op(B) = B^T`. On CUDA cores, to check tensor cores with.
+/// `P = A op(B)` with a 16-bit accumulator, all in `f16`: the product inside
+/// [`gemm_hp3`](crate::precision::gemm_hp3), bit for bit. `C` is `m x n`, the inner length `k`;
+/// `transposed`: `op(B) = B^T`. On CUDA cores, to check tensor cores with.
 ///
 /// # Errors
 /// See [`accumulate`].

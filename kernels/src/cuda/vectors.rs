@@ -19,7 +19,8 @@ const SUMS: usize = 32;
 const POINTERS: usize = 384;
 /// In place of a vector: the change of the other one.
 const CHANGE: u32 = 255;
-/// Threads of a block, which is a grain and column: as many as have rows. Complex numbers take half of the most.
+/// Threads of a block, which is a grain and column: as many as have rows. Complex numbers take half
+/// of the most.
 const THREADS: [u32; 3] = [32, 128, 512];
 /// Rows of a thread at a time.
 const ROWS: usize = 4;
@@ -35,8 +36,9 @@ pub enum Factor {
     Negative(usize),
 }
 
-/// What a vector task does: assignments of linear combinations, then sums of products, in the order in which they are added here. Vectors are named by
-/// their places in the list that [`vector_task`] is given.
+/// What a vector task does: assignments of linear combinations, then sums of products, in the order
+/// in which they are added here. Vectors are named by their places in the list that [`vector_task`]
+/// is given.
 #[derive(Clone, Debug, Default)]
 pub struct VectorProgram {
     assignments: Vec<u32>,
@@ -54,13 +56,15 @@ pub struct VectorProgram {
 }
 
 impl VectorProgram {
-    /// A program for complex numbers, each its real part and its imaginary part; so are the method's own numbers and
-    /// the sums, and constants are real. There are no diagonals, and a sum conjugates its first vector.
+    /// A program for complex numbers, each its real part and its imaginary part; so are the
+    /// method's own numbers and the sums, and constants are real. There are no diagonals, and a sum
+    /// conjugates its first vector.
     pub fn complex() -> Self {
         VectorProgram { is_complex: true, ..VectorProgram::default() }
     }
 
-    /// `target = sum of factor * diagonal_i * v_i` over terms of a factor, a diagonal, if there is one, and a vector.
+    /// `target = sum of factor * diagonal_i * v_i` over terms of a factor, a diagonal, if there is
+    /// one, and a vector.
     pub fn assign(
         &mut self,
         target: usize,
@@ -132,7 +136,8 @@ pub struct VectorsAt<'a> {
     pub columns: usize,
     /// Rows whose products are summed by themselves, from the first row of a part on.
     pub grain: usize,
-    /// The method's numbers: where they are, how many for each column, and the first of its own. Columns whose first number is not 0 are done.
+    /// The method's numbers: where they are, how many for each column, and the first of its own.
+    /// Columns whose first number is not 0 are done.
     pub numbers: Address,
     /// How many numbers there are for each column.
     pub stride: usize,
@@ -155,7 +160,8 @@ pub struct VectorsAt<'a> {
 pub struct VectorPart<'a> {
     /// Its rows.
     pub rows: usize,
-    /// Where it is in each vector, and its bytes: of those that are read, then of those that are updated.
+    /// Where it is in each vector, and its bytes: of those that are read, then of those that are
+    /// updated.
     pub vectors: &'a [(Address, u64)],
     /// Its sums, `[grain][column][width]`, and their bytes.
     pub sums: Option<(Address, u64)>,
@@ -168,10 +174,12 @@ impl VectorsAt<'_> {
     }
 }
 
-/// The launches of a vector task: one for all parts, unless there are very many. Its bits are those of [`vectors`](crate::vectors).
+/// The launches of a vector task: one for all parts, unless there are very many. Its bits are those
+/// of [`vectors`](crate::vectors).
 ///
 /// # Errors
-/// [`LaunchError`] for a program that does not [fit](VectorProgram::fits), for vectors that are shorter than their part, and without room for the sums.
+/// [`LaunchError`] for a program that does not [fit](VectorProgram::fits), for vectors that are
+/// shorter than their part, and without room for the sums.
 pub fn vector_task(program: &VectorProgram, at: &VectorsAt<'_>) -> Result<Vec<Launch>, LaunchError> {
     let too_large = |what, got: usize, most: usize| {
         Err(LaunchError::TooLarge { kernel: KERNEL, what, got: got as u64, most: most as u64 })

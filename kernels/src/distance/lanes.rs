@@ -3,9 +3,11 @@
 use super::LANES;
 use crate::formats::bits;
 
-/// A machine's way to work on sixteen numbers of 32 bits. Every way gives the same bits: there is nothing here that IEEE 754 leaves open.
+/// A machine's way to work on sixteen numbers of 32 bits. Every way gives the same bits: there is
+/// nothing here that IEEE 754 leaves open.
 ///
-/// A value of a type that implements this says that the machine has the instructions; it is asked for with the type's `new`.
+/// A value of a type that implements this says that the machine has the instructions; it is asked
+/// for with the type's `new`.
 pub(super) trait Lanes: Copy {
     /// Sixteen `f32`, or sixteen integers where a method says so.
     type Vector: Copy;
@@ -51,13 +53,15 @@ pub(super) trait Lanes: Copy {
     fn truncate(self, a: Self::Vector) -> Self::Vector;
     /// The numbers of `a` at places from 0 to 15.
     fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector;
-    /// The elements of a table that is not empty, at places that are not negative; beyond its end the last one.
+    /// The elements of a table that is not empty, at places that are not negative; beyond its end
+    /// the last one.
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector;
 }
 
 /// Something to be done in sixteen lanes.
 pub(super) trait Work {
-    /// Does it, where there is a choice for so many events together. To be inlined into a function that has the instructions.
+    /// Does it, where there is a choice for so many events together. To be inlined into a function
+    /// that has the instructions.
     fn run<L: Lanes, const TOGETHER: usize>(self, lanes: L);
 }
 

@@ -1,9 +1,10 @@
 //! Distances of measured signals from those of many points: sums of `|b - v|^p`.
 //!
-//! A sum is that of the figure of merit of pulse-shape analysis: over channels `s` and samples `t`, of `|b_i[s][t] - v[s][t]|^p` for each point `i`.
-//! Sixteen points lie side by side ([`place`]): lanes are points, and each lane adds the samples of a channel in their order and then the channels.
-//! So a sum has the same bits whatever points and events it is computed with, on every machine: there are a portable way, one with AVX2 and one
-//! with AVX-512.
+//! A sum is that of the figure of merit of pulse-shape analysis: over channels `s` and samples `t`,
+//! of `|b_i[s][t] - v[s][t]|^p` for each point `i`. Sixteen points lie side by side ([`place`]):
+//! lanes are points, and each lane adds the samples of a channel in their order and then the
+//! channels. So a sum has the same bits whatever points and events it is computed with, on every
+//! machine: there are a portable way, one with AVX2 and one with AVX-512.
 //!
 //! ```
 //! use zellige_kernels::distance::{LANES, Metric, Shape, Values, place, sums};
@@ -67,8 +68,9 @@ enum Kind {
 }
 
 impl Metric {
-    /// `|d|^p` for a `p` above 0: roots for 1/4 and 1/2, products for 1 and 2, elsewhere polynomials. For `p = 0.3` their relative error is
-    /// below 3e-7 for magnitudes from 2^-10 to 2, and below 4e-6 for all normal numbers below 16.
+    /// `|d|^p` for a `p` above 0: roots for 1/4 and 1/2, products for 1 and 2, elsewhere
+    /// polynomials. For `p = 0.3` their relative error is below 3e-7 for magnitudes from 2^-10 to
+    /// 2, and below 4e-6 for all normal numbers below 16.
     pub fn power(p: f64) -> Self {
         Metric(match p {
             0.25 => Kind::FourthRoot,
@@ -79,12 +81,14 @@ impl Metric {
         })
     }
 
-    /// `|d|^p` by polynomials whatever `p` is: what the fast paths of [`power`](Metric::power) are measured beside.
+    /// `|d|^p` by polynomials whatever `p` is: what the fast paths of [`power`](Metric::power) are
+    /// measured beside.
     pub fn polynomials(p: f64) -> Self {
         Metric(Kind::Any(AnyPower::new(p)))
     }
 
-    /// About `|d|^p`, within a few percent, from the bits of `|d|`: never decreasing where `|d|` grows. For `p` from 0 to 1.
+    /// About `|d|^p`, within a few percent, from the bits of `|d|`: never decreasing where `|d|`
+    /// grows. For `p` from 0 to 1.
     pub fn bits(p: f64) -> Self {
         Metric(Kind::Bits(BitPower::new(p)))
     }
@@ -99,7 +103,8 @@ impl Metric {
         Metric(Kind::Whole(WholeTable::new(p, units)))
     }
 
-    /// `|d|^p` from a table of 16 KB with 64 places for each power of two, and straight lines between them.
+    /// `|d|^p` from a table of 16 KB with 64 places for each power of two, and straight lines
+    /// between them.
     pub fn log_table(p: f64) -> Self {
         Metric(Kind::Log(LogTable::new(p)))
     }
@@ -195,7 +200,8 @@ impl Shape {
     }
 }
 
-/// Where the value of a point lies: sixteen points are a block, in which the points of one sample follow one another. `term` is `channel * samples + sample`.
+/// Where the value of a point lies: sixteen points are a block, in which the points of one sample
+/// follow one another. `term` is `channel * samples + sample`.
 pub fn place(point: usize, term: usize, shape: Shape) -> usize {
     (point / LANES * shape.terms() + term) * LANES + point % LANES
 }
@@ -211,8 +217,10 @@ pub enum Values<'a> {
     F16(&'a [u16]),
     /// Bits of `bf16`.
     Bf16(&'a [u16]),
-    /// Bits of `f16`, computed with as a GPU does with pairs of `f16`: the difference, its power and each sum are rounded to `f16`; even and odd samples
-    /// have a sum each, which are added at the end. Samples of events have to be `f16`, too. With metrics other than [`Metric::power`] as [`F16`](Values::F16).
+    /// Bits of `f16`, computed with as a GPU does with pairs of `f16`: the difference, its power
+    /// and each sum are rounded to `f16`; even and odd samples have a sum each, which are added at
+    /// the end. Samples of events have to be `f16`, too. With metrics other than [`Metric::power`]
+    /// as [`F16`](Values::F16).
     Halves(&'a [u16]),
 }
 
@@ -243,7 +251,8 @@ impl Values<'_> {
         self.block(begin..begin + block, scratch).as_chunks().0
     }
 
-    /// How many points there are, with those that fill up the last block; whether they are whole blocks.
+    /// How many points there are, with those that fill up the last block; whether they are whole
+    /// blocks.
     fn check(&self, kernel: &'static str, shape: Shape) -> Result<usize, KernelError> {
         let block = shape.terms() * LANES;
         // A shape without terms fits nothing.
@@ -263,11 +272,14 @@ impl Values<'_> {
 
 /// The sum of every point for every event.
 ///
-/// `high` are the samples of the events, event after event, each [`Shape::terms`] long; `low`, unless it is empty, what their rounding to `f32` has left over:
-/// it is subtracted on its own by [`Metric::polynomials`] and [`Metric::bits`], so that a difference has a relative error of 2^-22 at most; others leave it out. `sums` are the points of all blocks, event after event.
+/// `high` are the samples of the events, event after event, each [`Shape::terms`] long; `low`,
+/// unless it is empty, what their rounding to `f32` has left over: it is subtracted on its own by
+/// [`Metric::polynomials`] and [`Metric::bits`], so that a difference has a relative error of 2^-22
+/// at most; others leave it out. `sums` are the points of all blocks, event after event.
 ///
 /// # Errors
-/// [`KernelError::Shape`] where sizes do not fit, [`KernelError::Scratch`] for less scratch than [`Values::scratch_len`].
+/// [`KernelError::Shape`] where sizes do not fit, [`KernelError::Scratch`] for less scratch than
+/// [`Values::scratch_len`].
 pub fn sums(
     metric: &Metric,
     values: Values<'_>,

@@ -15,15 +15,18 @@ pub struct Pairs<'a> {
     pub ends: &'a [usize],
 }
 
-/// The sums of pairs of points and events, in the order of `pairs`, each with the bits that [`sums`](super::sums) gives it; [`Values::Halves`] count as
-/// [`Values::F16`].
+/// The sums of pairs of points and events, in the order of `pairs`, each with the bits that
+/// [`sums`](super::sums) gives it; [`Values::Halves`] count as [`Values::F16`].
 ///
-/// Events go through the blocks sixteen at a time. The points of a block that they want, whoever wants them, share vectors: a lane is a pair, whose samples are
-/// taken from two vectors by their places. So a block is read once for sixteen events, where gathering its points for each event would read all of it sixteen times.
-/// It pays where events want several points of a block together.
+/// Events go through the blocks sixteen at a time. The points of a block that they want, whoever
+/// wants them, share vectors: a lane is a pair, whose samples are taken from two vectors by their
+/// places. So a block is read once for sixteen events, where gathering its points for each event
+/// would read all of it sixteen times. It pays where events want several points of a block
+/// together.
 ///
 /// # Errors
-/// As [`sums`](super::sums); [`KernelError::Points`] for points or ends that do not rise, and points that are not there.
+/// As [`sums`](super::sums); [`KernelError::Points`] for points or ends that do not rise, and
+/// points that are not there.
 pub fn sums_of_pairs(
     metric: &Metric,
     values: Values<'_>,

@@ -1,4 +1,5 @@
-//! Powers of the difference of two samples: exact ones, one for any exponent, tables, and two that are no more than a few instructions.
+//! Powers of the difference of two samples: exact ones, one for any exponent, tables, and two that
+//! are no more than a few instructions.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -21,9 +22,9 @@ pub(super) fn of_one(power: &impl Power, d: f32) -> f32 {
     power.of(Portable, [d; LANES])[0]
 }
 
-/// `|d|^p` for any `p` above 0, as `2^(p log2 |d|)` with polynomials: of degree 8 for the logarithm on `[sqrt(1/2), sqrt(2))`, whose
-/// absolute error is below 4.9e-8, of degree 5 for the power of two, whose relative error is below 7.5e-8. Numbers below the smallest normal one
-/// count as zero.
+/// `|d|^p` for any `p` above 0, as `2^(p log2 |d|)` with polynomials: of degree 8 for the logarithm
+/// on `[sqrt(1/2), sqrt(2))`, whose absolute error is below 4.9e-8, of degree 5 for the power of
+/// two, whose relative error is below 7.5e-8. Numbers below the smallest normal one count as zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AnyPower {
     p: f32,
@@ -87,8 +88,9 @@ impl Power for AnyPower {
     }
 }
 
-/// `|d|^p` within a few percent, for `p` from 0 to 1: the bits of a number are about its logarithm, so that a multiplication of them is about a power.
-/// It never decreases where `|d|` grows, which is what proofs of its error stand on.
+/// `|d|^p` within a few percent, for `p` from 0 to 1: the bits of a number are about its logarithm,
+/// so that a multiplication of them is about a power. It never decreases where `|d|` grows, which
+/// is what proofs of its error stand on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BitPower {
     factor: f32,
@@ -96,8 +98,9 @@ pub struct BitPower {
 }
 
 impl BitPower {
-    /// For an exponent from 0 to 1. Both errors of the approximation, that of the logarithm and that of its inverse, are between 0 and 0.0861 in
-    /// units of `log2`; the offset puts what is left on both sides of zero.
+    /// For an exponent from 0 to 1. Both errors of the approximation, that of the logarithm and
+    /// that of its inverse, are between 0 and 0.0861 in units of `log2`; the offset puts what is
+    /// left on both sides of zero.
     pub fn new(p: f64) -> Self {
         let one = 127.0 * f64::from(1u32 << MANTISSA);
         let mean = 0.043 * (1.0 - p) * f64::from(1u32 << MANTISSA);
@@ -119,7 +122,8 @@ impl Power for BitPower {
     }
 }
 
-/// About `|d|^(1/4)` times a constant, in two instructions: a quarter of the bits. It never decreases where `|d|` grows.
+/// About `|d|^(1/4)` times a constant, in two instructions: a quarter of the bits. It never
+/// decreases where `|d|` grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuarterBits;
 
@@ -179,7 +183,8 @@ impl Power for Square {
     }
 }
 
-/// `|d|^p` from a table at whole multiples of a unit, without what comes after the point: the look-up table of 2 MB of the production codes.
+/// `|d|^p` from a table at whole multiples of a unit, without what comes after the point: the
+/// look-up table of 2 MB of the production codes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeTable {
     units: f32,
@@ -194,7 +199,8 @@ impl WholeTable {
     /// Elements, of 4 bytes each: 2 MB.
     pub const LEN: usize = 1 << 19;
 
-    /// For differences of which 1 is `units` units. All that exist at a time for the same numbers have one table.
+    /// For differences of which 1 is `units` units. All that exist at a time for the same numbers
+    /// have one table.
     pub fn new(p: f64, units: f32) -> Self {
         let key = (p.to_bits(), units.to_bits());
         let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,7 +224,8 @@ impl Power for WholeTable {
     }
 }
 
-/// `|d|^p` from a table of 16 KB with 64 places for each power of two from 2^-40 to 2^24, and a straight line between two places.
+/// `|d|^p` from a table of 16 KB with 64 places for each power of two from 2^-40 to 2^24, and a
+/// straight line between two places.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogTable {
     table: Vec<f32>,

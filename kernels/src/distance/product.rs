@@ -1,5 +1,6 @@
-//! Squares of distances by inner products, `|v - b|^2 = |v|^2 + (|b|^2 - 2 v b)`: one fused multiply-add for a sample, where the difference and its square are
-//! three instructions. The price is cancellation, whose bound is known.
+//! Squares of distances by inner products, `|v - b|^2 = |v|^2 + (|b|^2 - 2 v b)`: one fused
+//! multiply-add for a sample, where the difference and its square are three instructions. The price
+//! is cancellation, whose bound is known.
 
 use super::lanes::{Lanes, Work};
 use super::{LANES, Shape, Values, Way};
@@ -9,7 +10,8 @@ use crate::error::check_shape;
 /// Half the distance from 1 to the next `f32`.
 const ROUNDING: f64 = 1.0 / (1u32 << 24) as f64;
 
-/// The square of each point's length, the sum of the squares of all its samples: added in `f64` and rounded once. With those that fill up the last block.
+/// The square of each point's length, the sum of the squares of all its samples: added in `f64` and
+/// rounded once. With those that fill up the last block.
 ///
 /// # Errors
 /// [`KernelError::Shape`] for values that are no whole blocks of the shape.
@@ -27,11 +29,13 @@ pub fn squares(values: Values<'_>, shape: Shape) -> Result<Vec<f32>, KernelError
     Ok(squares)
 }
 
-/// `|b|^2 - 2 v b` of every point `b` for every event `v`: what the square of their distance is without `|v|^2`, which an event's sums have in common.
+/// `|b|^2 - 2 v b` of every point `b` for every event `v`: what the square of their distance is
+/// without `|v|^2`, which an event's sums have in common.
 ///
-/// `squares` are those of [`squares`](fn@squares); everything else is as for [`sums`](super::sums). The product of the samples is one chain of fused multiply-adds for each
-/// channel, channels are added in their order, and `|b|^2` comes last: the same bits whatever is computed beside it. [`product_error`] bounds what they have
-/// lost.
+/// `squares` are those of [`squares`](fn@squares); everything else is as for [`sums`](super::sums).
+/// The product of the samples is one chain of fused multiply-adds for each channel, channels are
+/// added in their order, and `|b|^2` comes last: the same bits whatever is computed beside it.
+/// [`product_error`] bounds what they have lost.
 ///
 /// # Errors
 /// As [`sums`](super::sums).
@@ -72,11 +76,14 @@ pub(super) fn products_by(
     Ok(())
 }
 
-/// How far a sum of [`products`] and `|v|^2` is from `|v - b|^2` at most, for each unit of `(|v| + |b|)^2`, where nothing is infinite or subnormal.
+/// How far a sum of [`products`] and `|v|^2` is from `|v - b|^2` at most, for each unit of
+/// `(|v| + |b|)^2`, where nothing is infinite or subnormal.
 ///
-/// With `n` for samples and channels and `u = 2^-24`: the product of samples `v b` is off by `n u / (1 - n u)` of `|v| |b|` at most (a chain and the sum of channels; Higham,
-/// Accuracy and Stability of Numerical Algorithms, eq. 3.5), which twice it is half of that of `(|v| + |b|)^2`, since `4 |v| |b|` is not more; `|b|^2` and the last
-/// sum are each rounded once, by `u (|v| + |b|)^2` at most, and a little more.
+/// With `n` for samples and channels and `u = 2^-24`: the product of samples `v b` is off by `n u /
+/// (1 - n u)` of `|v| |b|` at most (a chain and the sum of channels; Higham, Accuracy and Stability
+/// of Numerical Algorithms, eq. 3.5), which twice it is half of that of `(|v| + |b|)^2`, since
+/// `4 |v| |b|` is not more; `|b|^2` and the last sum are each rounded once, by `u (|v| + |b|)^2` at
+/// most, and a little more.
 pub fn product_error(shape: Shape) -> f64 {
     error_after(shape.samples + shape.channels)
 }
@@ -92,7 +99,8 @@ fn relative(operations: usize) -> f64 {
     if n < 1.0 { n / (1.0 - n) } else { f64::INFINITY }
 }
 
-/// How far a sum of products has to be from the last one that is kept, for the direct sums of both points to lie in the same order.
+/// How far a sum of products has to be from the last one that is kept, for the direct sums of both
+/// points to lie in the same order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
     /// How far a sum of products is off at most, for each unit of `(|v| + |b|)^2`.
@@ -112,11 +120,14 @@ impl Margin {
         Margin::with(product_error(shape), shape)
     }
 
-    /// Of sums of products that a library adds up as it likes: in any order, in any number of parts, fused or not.
+    /// Of sums of products that a library adds up as it likes: in any order, in any number of
+    /// parts, fused or not.
     ///
-    /// Whatever the order is, each of `n` terms goes through a product and `n - 1` sums at most, and the factor -2 is exact. Twice as many roundings are allowed
-    /// for, and one more of each: that bounds units that cut off what does not fit (an error of `2 u`, not `u`), and takes nothing from who rounds to nearest but a few
-    /// direct sums. Operands are not narrowed first: TF32 has no bound here.
+    /// Whatever the order is, each of `n` terms goes through a product and `n - 1` sums at most,
+    /// and the factor -2 is exact. Twice as many roundings are allowed for, and one more of each:
+    /// that bounds units that cut off what does not fit (an error of `2 u`, not `u`), and takes
+    /// nothing from who rounds to nearest but a few direct sums. Operands are not narrowed first:
+    /// TF32 has no bound here.
     pub fn in_any_order(shape: Shape) -> Margin {
         Margin::with(error_after(2 * (shape.terms() + 1)), shape)
     }
@@ -128,7 +139,8 @@ impl Margin {
         Margin { error, subnormal, direct: relative(shape.samples + shape.channels + 3) }
     }
 
-    /// How far sums are off at most for an event whose length has this `square`, and points of up to the length `longest`; none where that has no bound.
+    /// How far sums are off at most for an event whose length has this `square`, and points of up
+    /// to the length `longest`; none where that has no bound.
     pub fn error_of(&self, square: f64, longest: f64) -> Option<f64> {
         let length = square.sqrt() + longest;
         let unit = length * length;
@@ -136,10 +148,13 @@ impl Margin {
         (unit <= Self::LARGEST && error <= Self::LARGEST).then_some(error)
     }
 
-    /// How far from the `last` sum that is kept, for an event whose length has this `square`, and whose sums are off by `error`.
+    /// How far from the `last` sum that is kept, for an event whose length has this `square`, and
+    /// whose sums are off by `error`.
     ///
-    /// With `q` for what a direct sum is off, and `T = last + e + |v|^2` at most for its size: sums that are further apart than `2 e` are of distances in their order, and direct
-    /// sums of distances `a < b` are in order where `a (1 + q) < b (1 - q)`, for which a difference of `3 q T` is enough.
+    /// With `q` for what a direct sum is off, and `T = last + e + |v|^2` at most for its size: sums
+    /// that are further apart than `2 e` are of distances in their order, and direct sums of
+    /// distances `a < b` are in order where `a (1 + q) < b (1 - q)`, for which a difference of `3 q
+    /// T` is enough.
     pub fn around(&self, last: f64, square: f64, error: f64) -> f64 {
         2.0 * error + 3.0 * self.direct * (last + error + square)
     }
@@ -183,7 +198,8 @@ impl Products<'_> {
         }
     }
 
-    /// The events from this one on: a value is loaded once for all of them, and as many chains as there are events do not wait for each other.
+    /// The events from this one on: a value is loaded once for all of them, and as many chains as
+    /// there are events do not wait for each other.
     #[inline(always)]
     fn group<L: Lanes, const E: usize>(&mut self, l: L, event: usize) {
         let Shape { samples, .. } = self.shape;

@@ -160,8 +160,9 @@ impl<P: Power> Work for OfAll<'_, P> {
     }
 }
 
-/// The largest relative errors of `|d|^0.3` by polynomials: for magnitudes from 2^-10 to 2, and for all normal ones below 16, with every mantissa of the
-/// runs of 2^16 whose number is a multiple of `step`. `x^p = m^p 2^(e p)`, so that a reference needs a power for each mantissa only.
+/// The largest relative errors of `|d|^0.3` by polynomials: for magnitudes from 2^-10 to 2, and for
+/// all normal ones below 16, with every mantissa of the runs of 2^16 whose number is a multiple of
+/// `step`. `x^p = m^p 2^(e p)`, so that a reference needs a power for each mantissa only.
 fn largest_errors(step: usize) -> [f64; 2] {
     let p = 0.3;
     let power = AnyPower::new(p);
@@ -217,7 +218,8 @@ fn zeros_count_nothing_and_signs_do_not_count() {
     assert_eq!(Metric::power(0.3).of(0.0), 0.0);
 }
 
-/// From each number to the next in a sample of every exponent: the bits grow, and so do their powers.
+/// From each number to the next in a sample of every exponent: the bits grow, and so do their
+/// powers.
 #[test]
 fn quick_powers_never_decrease() {
     for metric in [Metric::bits(0.3), Metric::bits(0.9), Metric::quarter_bits()] {
@@ -338,7 +340,8 @@ fn products_have_the_same_bits_in_every_way_and_company() {
     }
 }
 
-/// Events that are almost a point, so that all but the last bits cancel; the bound is said to be one, and not much more.
+/// Events that are almost a point, so that all but the last bits cancel; the bound is said to be
+/// one, and not much more.
 #[test]
 fn products_are_as_far_from_squares_of_distances_as_they_say() {
     for shape in [Shape { channels: 2, samples: 40 }, Shape { channels: 10, samples: 40 }] {
@@ -392,7 +395,8 @@ fn cut_off(x: f64) -> f32 {
     if f64::from(near).abs() > x.abs() { f32::from_bits(near.to_bits() - 1) } else { near }
 }
 
-/// From the front, from the back, by halves, in parts side by side, and cut off instead of rounded: the bound holds, and is not much more than the last of them needs.
+/// From the front, from the back, by halves, in parts side by side, and cut off instead of rounded:
+/// the bound holds, and is not much more than the last of them needs.
 #[test]
 fn products_in_any_order_are_within_their_bound() {
     fn by_halves(terms: &[f64]) -> f32 {

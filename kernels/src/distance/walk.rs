@@ -26,7 +26,8 @@ pub(super) trait Adding {
     ) -> [L::Vector; E];
 }
 
-/// In `f32`: the samples of each channel, and then the channels; with samples of events in one part or in two (`LOW`).
+/// In `f32`: the samples of each channel, and then the channels; with samples of events in one part
+/// or in two (`LOW`).
 pub(super) struct Plain<const LOW: bool>;
 /// As pairs of `f16` do it: everything is rounded at once, even and odd samples have a sum each.
 pub(super) struct Halves;
@@ -82,7 +83,8 @@ impl Adding for Halves {
                     let sample = l.splat(events[e].high[channel * samples + t]);
                     let d = l.round_f16(l.sub(value, sample));
                     let term = l.round_f16(power.of(l, d));
-                    // f32 has two bits more than twice those of f16: rounding its sum again rounds as f16 would have done at once.
+                    // f32 has two bits more than twice those of f16: rounding its sum again rounds
+                    // as f16 would have done at once.
                     sums[e][t % 2] = l.round_f16(l.add(sums[e][t % 2], term));
                 }
             }

@@ -1,13 +1,16 @@
-//! Sixteen lanes with AVX2 and FMA, and with AVX-512: the file of this module that calls instructions by name.
+//! Sixteen lanes with AVX2 and FMA, and with AVX-512: the file of this module that calls
+//! instructions by name.
 //!
-//! A value of [`Avx2`] or [`Avx512`] is made only where the machine has the instructions, which is what every block here counts on.
+//! A value of [`Avx2`] or [`Avx512`] is made only where the machine has the instructions, which is
+//! what every block here counts on.
 
 use core::arch::x86_64::*;
 
 use super::LANES;
 use super::lanes::{Lanes, Work};
 
-/// How many events go through a block together: a value is loaded once for all of them, and their sums do not wait for each other.
+/// How many events go through a block together: a value is loaded once for all of them, and their
+/// sums do not wait for each other.
 const TOGETHER: usize = 4;
 
 /// The way of machines with AVX2, FMA and conversions of `f16`.
@@ -87,13 +90,15 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Self::Vector {
-        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers are there.
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
+        // are there.
         unsafe { [_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8))] }
     }
 
     #[inline(always)]
     fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
-        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers are there.
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
+        // are there.
         unsafe {
             _mm256_storeu_ps(to.as_mut_ptr(), v[0]);
             _mm256_storeu_ps(to.as_mut_ptr().add(8), v[1]);
@@ -160,8 +165,8 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector {
-        // SAFETY: the machine has these instructions, or there would be no `self`; no place is beyond the
-        // table's end.
+        // SAFETY: the machine has these instructions, or there would be no `self`; no place is
+        // beyond the table's end.
         unsafe {
             let last = _mm256_set1_epi32(last_place(table));
             let eight = |places| {
@@ -211,13 +216,15 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Self::Vector {
-        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers are there.
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
+        // are there.
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
-        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers are there.
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers
+        // are there.
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
     }
 
@@ -264,8 +271,8 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector {
-        // SAFETY: the machine has these instructions, or there would be no `self`; no place is beyond the
-        // table's end.
+        // SAFETY: the machine has these instructions, or there would be no `self`; no place is
+        // beyond the table's end.
         unsafe {
             let last = _mm512_set1_epi32(last_place(table));
             let places = _mm512_min_epu32(_mm512_castps_si512(places), last);

@@ -1,9 +1,10 @@
-//! One number at a time: the definition of every conversion, and the portable path of the fast ones.
+//! One number at a time: the definition of every conversion, and the portable path of the fast
+//! ones.
 //!
-//! All narrowings round to nearest, ties to even, once; overflow gives infinity, as in IEEE 754; a NaN stays a NaN (made
-//! quiet, sign and leading payload bits kept); subnormals are neither flushed on the way in nor on the way out. Two formats
-//! follow NVIDIA's instructions instead: E4M3, which has no infinities, saturates and has one NaN, and TF32 rounds ties away
-//! from zero.
+//! All narrowings round to nearest, ties to even, once; overflow gives infinity, as in IEEE 754; a
+//! NaN stays a NaN (made quiet, sign and leading payload bits kept); subnormals are neither flushed
+//! on the way in nor on the way out. Two formats follow NVIDIA's instructions instead: E4M3, which
+//! has no infinities, saturates and has one NaN, and TF32 rounds ties away from zero.
 
 /// The nearest `f16`, as bits.
 #[inline(always)]
@@ -66,10 +67,12 @@ pub fn f32_from_bf16(h: u16) -> f32 {
     f32::from_bits(bits | quiet)
 }
 
-/// `x` rounded to `f32` to odd: where `x` is not an `f32`, the one of its two neighbours whose last bit is set.
+/// `x` rounded to `f32` to odd: where `x` is not an `f32`, the one of its two neighbours whose last
+/// bit is set.
 ///
-/// A second rounding to nearest, to a format with at least two bits less, then gives what one rounding of `x` gives
-/// (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+/// A second rounding to nearest, to a format with at least two bits less, then gives what one
+/// rounding of `x` gives (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums",
+/// 2008).
 #[inline(always)]
 pub fn f32_to_odd(x: f64) -> f32 {
     let near = x as f32;
@@ -82,11 +85,12 @@ pub fn f32_to_odd(x: f64) -> f32 {
     f32::from_bits(if inexact && even { moved } else { bits })
 }
 
-/// The nearest E4M3 number, as bits, as `cvt.rn.satfinite.e4m3x2.f32` of PTX gives it: to nearest even, magnitudes above 448
-/// (infinities too) become 448, a NaN the code `0x7f`.
+/// The nearest E4M3 number, as bits, as `cvt.rn.satfinite.e4m3x2.f32` of PTX gives it: to nearest
+/// even, magnitudes above 448 (infinities too) become 448, a NaN the code `0x7f`.
 ///
-/// E4M3 (Micikevicius et al., "FP8 formats for deep learning", 2022; OCP 8-bit floating point specification 1.0): sign, 4 bits
-/// of exponent with bias 7, 3 bits of mantissa; normal numbers `2^-6 ..= 448`, subnormals to `2^-9`, no infinities.
+/// E4M3 (Micikevicius et al., "FP8 formats for deep learning", 2022; OCP 8-bit floating point
+/// specification 1.0): sign, 4 bits of exponent with bias 7, 3 bits of mantissa; normal numbers
+/// `2^-6 ..= 448`, subnormals to `2^-9`, no infinities.
 #[inline(always)]
 pub fn e4m3_from_f32(x: f32) -> u8 {
     let bits = x.to_bits();
@@ -126,8 +130,9 @@ pub fn f32_from_e4m3(h: u8) -> f32 {
     f32::from_bits(sign | magnitude)
 }
 
-/// `x` rounded to TF32, 11 significant bits with the range of `f32`: to nearest, ties away from zero, as `cvt.rna.tf32.f32` of
-/// PTX does. What rounds beyond the largest number is infinite; a NaN stays one.
+/// `x` rounded to TF32, 11 significant bits with the range of `f32`: to nearest, ties away from
+/// zero, as `cvt.rna.tf32.f32` of PTX does. What rounds beyond the largest number is infinite; a
+/// NaN stays one.
 #[inline(always)]
 pub fn tf32_from_f32(x: f32) -> f32 {
     let bits = x.to_bits();
@@ -229,7 +234,8 @@ mod tests {
 
     #[test]
     fn one_rounding_differs_from_two() {
-        // Just above the midpoint of 1 and the next f16; rounding to f32 first lands on the midpoint and then on 1.
+        // Just above the midpoint of 1 and the next f16; rounding to f32 first lands on the
+        // midpoint and then on 1.
         let x = 1.0 + 2.0f64.powi(-11) + 2.0f64.powi(-40);
         assert_eq!(f16_from_f32(x as f32), 0x3c00);
         assert_eq!(f16_from_f64(x), 0x3c01);
@@ -266,7 +272,8 @@ mod tests {
         if code >= 0x80 { -magnitude } else { magnitude }
     }
 
-    /// The nearest of all E4M3 numbers, one after the other; of two equally near ones the even code.
+    /// The nearest of all E4M3 numbers, one after the other; of two equally near ones the even
+    /// code.
     fn nearest_e4m3(x: f64) -> u8 {
         let sign = if x.is_sign_negative() { 0x80 } else { 0 };
         let a = x.abs().min(448.0);

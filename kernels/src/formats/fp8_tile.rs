@@ -58,12 +58,14 @@ impl<'a> Fp8Mut<'a> {
 
 /// The scale for [`pack_fp8`]: puts `max_abs` into `(224, 448]`. Zero for 0, infinities and NaN.
 ///
-/// Why there. E4M3 spans less than 18 powers of two: an entry keeps 4 bits down to `2^-6`, and below that its error is up to
-/// `2^-10`, whatever its size. Where the largest entry stands does not change the first kind of error, and makes the second
-/// smaller the higher it stands: so as high as it may, which is 448, since what is above saturates; powers of two bring it
-/// into `(224, 448]`. Entries down to `2^-13.8` of the largest then keep their 4 bits, and the error of the smaller ones is at most
-/// `2^-17.8` of the largest. With the largest in `[1, 2)`, where 16-bit tiles have it, these would be `2^-6` and `2^-10`. Sums of
-/// `k` products stay below `2^18 k` and are `f32`, so that nothing speaks for smaller numbers.
+/// Why there. E4M3 spans less than 18 powers of two: an entry keeps 4 bits down to `2^-6`, and
+/// below that its error is up to `2^-10`, whatever its size. Where the largest entry stands does
+/// not change the first kind of error, and makes the second smaller the higher it stands: so as
+/// high as it may, which is 448, since what is above saturates; powers of two bring it into `(224,
+/// 448]`. Entries down to `2^-13.8` of the largest then keep their 4 bits, and the error of the
+/// smaller ones is at most `2^-17.8` of the largest. With the largest in `[1, 2)`, where 16-bit
+/// tiles have it, these would be `2^-6` and `2^-10`. Sums of `k` products stay below `2^18 k` and
+/// are `f32`, so that nothing speaks for smaller numbers.
 pub fn fp8_scale_exponent(max_abs: f64) -> i32 {
     let a = max_abs.abs();
     if a == 0.0 || !a.is_finite() {
@@ -118,8 +120,9 @@ pub(crate) mod source {
 
 /// Stores `src` in E4M3 with `dst`'s scale; one rounding to nearest even.
 ///
-/// Choose the scale with [`fp8_scale_exponent`] of [`max_abs`](super::max_abs); entries that then exceed 448, infinities among
-/// them, become 448 with their sign: E4M3 has no infinities. A NaN stays one.
+/// Choose the scale with [`fp8_scale_exponent`] of [`max_abs`](super::max_abs); entries that then
+/// exceed 448, infinities among them, become 448 with their sign: E4M3 has no infinities. A NaN
+/// stays one.
 ///
 /// # Errors
 /// [`KernelError::Shape`] when the shapes differ; `dst` is then untouched.
@@ -131,7 +134,8 @@ pub fn pack_fp8<T: Scalar>(src: MatRef<'_, T>, mut dst: Fp8Mut<'_>) -> Result<()
     Ok(())
 }
 
-/// Writes the true values of `src` to `dst`: exact, unless the scale takes them out of the range of `T`.
+/// Writes the true values of `src` to `dst`: exact, unless the scale takes them out of the range of
+/// `T`.
 ///
 /// # Errors
 /// [`KernelError::Shape`] when the shapes differ; `dst` is then untouched.

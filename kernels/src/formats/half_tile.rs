@@ -101,7 +101,8 @@ impl<'a> HalfMut<'a> {
     }
 }
 
-/// A read-only tile as the sum of two `f16` tiles with one scale: element `(i, j)` is `(hi + lo) 2^scale_exp`.
+/// A read-only tile as the sum of two `f16` tiles with one scale: element `(i, j)` is `(hi + lo)
+/// 2^scale_exp`.
 #[derive(Debug, Clone, Copy)]
 pub struct SplitRef<'a> {
     /// Leading parts, as bits.
@@ -123,7 +124,8 @@ impl<'a> SplitRef<'a> {
     }
 }
 
-/// `floor(log2(max_abs))`: dividing by `2^` this puts `max_abs` into `[1, 2)`. Zero for 0, infinities and NaN.
+/// `floor(log2(max_abs))`: dividing by `2^` this puts `max_abs` into `[1, 2)`. Zero for 0,
+/// infinities and NaN.
 pub fn scale_exponent(max_abs: f64) -> i32 {
     let a = max_abs.abs();
     if a == 0.0 || !a.is_finite() {
@@ -138,15 +140,18 @@ pub fn scale_exponent(max_abs: f64) -> i32 {
     }
 }
 
-/// The scale for [`pack_split`]: puts `max_abs` into `[2^14, 2^15)`. Zero for 0, infinities and NaN.
+/// The scale for [`pack_split`]: puts `max_abs` into `[2^14, 2^15)`. Zero for 0, infinities and
+/// NaN.
 ///
-/// Why there. Let a scaled entry lie in `[2^e, 2^(e+1))`. Its `hi` has the spacing `2^(e-10)`, so `lo` is at most
-/// `2^(e-11)`, and an `f32` remainder is a multiple of `2^(e-23)`. `lo` is rounded to 11 bits if it is normal
-/// (`|lo| >= 2^-14`), else to a multiple of `2^-24`: in both cases by at most `max(2^(e-23), 2^-25)`, and not at all by the
-/// second bound when `e >= -1`. So `e` should be as large as it may: `hi` must stay below 65504, and `2^15`, to which the
-/// largest entry can round up, does. Then `hi + lo` misses an entry `x` by at most `max(2^-23 |x|, 2^-39 max)`: entries down
-/// to `2^-16` of the largest keep 23 bits, and the smaller ones an absolute error far below one `f32` rounding of the largest.
-/// With the largest entry in `[1, 2)` the second term would be `2^-25 max`, the error of `f32` itself.
+/// Why there. Let a scaled entry lie in `[2^e, 2^(e+1))`. Its `hi` has the spacing `2^(e-10)`, so
+/// `lo` is at most `2^(e-11)`, and an `f32` remainder is a multiple of `2^(e-23)`. `lo` is rounded
+/// to 11 bits if it is normal (`|lo| >= 2^-14`), else to a multiple of `2^-24`: in both cases by at
+/// most `max(2^(e-23), 2^-25)`, and not at all by the second bound when `e >= -1`. So `e` should be
+/// as large as it may: `hi` must stay below 65504, and `2^15`, to which the largest entry can round
+/// up, does. Then `hi + lo` misses an entry `x` by at most `max(2^-23 |x|, 2^-39 max)`: entries
+/// down to `2^-16` of the largest keep 23 bits, and the smaller ones an absolute error far below
+/// one `f32` rounding of the largest. With the largest entry in `[1, 2)` the second term would be
+/// `2^-25 max`, the error of `f32` itself.
 pub fn split_scale_exponent(max_abs: f64) -> i32 {
     if max_abs == 0.0 || !max_abs.is_finite() {
         return 0;
@@ -227,8 +232,8 @@ pub(crate) mod source {
 
 /// Stores `src` in `dst`'s format and with `dst`'s scale; one rounding to nearest even.
 ///
-/// Choose the scale with [`scale_exponent`] of [`max_abs`](super::max_abs); entries that then exceed the format become
-/// infinite.
+/// Choose the scale with [`scale_exponent`] of [`max_abs`](super::max_abs); entries that then
+/// exceed the format become infinite.
 ///
 /// # Errors
 /// [`KernelError::Shape`] when the shapes differ; `dst` is then untouched.
@@ -240,7 +245,8 @@ pub fn pack_half<T: Scalar>(src: MatRef<'_, T>, mut dst: HalfMut<'_>) -> Result<
     Ok(())
 }
 
-/// Writes the true values of `src` to `dst`: exact, unless the scale takes them out of the range of `T`.
+/// Writes the true values of `src` to `dst`: exact, unless the scale takes them out of the range of
+/// `T`.
 ///
 /// # Errors
 /// [`KernelError::Shape`] when the shapes differ; `dst` is then untouched.
@@ -252,7 +258,8 @@ pub fn unpack_half<T: Scalar>(src: HalfRef<'_>, mut dst: MatMut<'_, T>) -> Resul
     Ok(())
 }
 
-/// Splits `src`: `hi = f16(x)`, `lo = f16(x - hi)` with `x = src 2^-scale_exp`; the scale from [`split_scale_exponent`].
+/// Splits `src`: `hi = f16(x)`, `lo = f16(x - hi)` with `x = src 2^-scale_exp`; the scale from
+/// [`split_scale_exponent`].
 ///
 /// # Errors
 /// [`KernelError::Shape`] when the shapes differ; nothing is written then.

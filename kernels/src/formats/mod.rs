@@ -1,9 +1,12 @@
-//! Number formats: what they are, how one is turned into another, and the measures of a tile that choose its scale.
+//! Number formats: what they are, how one is turned into another, and the measures of a tile that
+//! choose its scale.
 //!
 //! # Tiles of 16 and 8 bits carry a scale
 //!
-//! A tile stored in `f16`, `bf16` or E4M3 is its numbers and one exponent: true value = stored value times `2^scale_exp`. Without it a matrix in radians (entries around `1e-11`) would underflow to zero in `f16` while the same
-//! matrix in arcseconds is fine. Powers of two make the scaling itself free of rounding.
+//! A tile stored in `f16`, `bf16` or E4M3 is its numbers and one exponent: true value = stored
+//! value times `2^scale_exp`. Without it a matrix in radians (entries around `1e-11`) would
+//! underflow to zero in `f16` while the same matrix in arcseconds is fine. Powers of two make the
+//! scaling itself free of rounding.
 //!
 //! | function | scale |
 //! |---|---|
@@ -11,7 +14,8 @@
 //! | [`split_scale_exponent`] | puts it into `[2^14, 2^15)`: the scale of a pair of `f16` tiles that stands for an `f32` tile |
 //! | [`fp8_scale_exponent`] | puts it into `(224, 448]`, the top of E4M3: the scale of one 8-bit tile |
 //!
-//! TF32 is no storage format: operands stay `f32` and are rounded where they are multiplied ([`bits::tf32_from_f32`]).
+//! TF32 is no storage format: operands stay `f32` and are rounded where they are multiplied
+//! ([`bits::tf32_from_f32`]).
 
 pub mod bits;
 pub(crate) mod fp8_tile;

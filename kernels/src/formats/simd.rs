@@ -1,5 +1,6 @@
-//! The conversions and reductions over slices, at the widest SIMD level of the machine: the module of this crate that calls
-//! instructions by name. Every function gives the same bits at every level.
+//! The conversions and reductions over slices, at the widest SIMD level of the machine: the module
+//! of this crate that calls instructions by name. Every function gives the same bits at every
+//! level.
 //!
 //! Slices of unequal length are cut to the shortest: the callers check.
 
@@ -10,14 +11,16 @@ use super::bits;
 
 /// Two exact factors whose product is `2^exp`: one factor cannot reach what subnormal tiles need.
 ///
-/// Beyond `2^(-252 ..= 254)` the factors saturate; any `f32` is then on its way to zero or infinity.
+/// Beyond `2^(-252 ..= 254)` the factors saturate; any `f32` is then on its way to zero or
+/// infinity.
 pub(crate) fn power_of_two(exp: i32) -> (f32, f32) {
     let one = |e: i32| f32::from_bits(((e + 127) as u32) << 23);
     let first = exp.clamp(-126, 127);
     (one(first), one((exp - first).clamp(-126, 127)))
 }
 
-/// Compiles `body` once per SIMD level and calls the best one: the compiler vectorises the plain loop inside.
+/// Compiles `body` once per SIMD level and calls the best one: the compiler vectorises the plain
+/// loop inside.
 macro_rules! at_each_level {
     ($(#[$doc:meta])* pub(crate) fn $name:ident($($arg:ident: $t:ty),*) $(-> $ret:ty)? $body:block) => {
         $(#[$doc])*
@@ -148,7 +151,8 @@ at_each_level! {
     }
 }
 
-/// Partial sums of [`add_squares_f32`]: their number fixes the order of the additions, whatever the machine.
+/// Partial sums of [`add_squares_f32`]: their number fixes the order of the additions, whatever the
+/// machine.
 pub(crate) const SUMS: usize = 32;
 
 at_each_level! {
@@ -220,8 +224,8 @@ pub(crate) const HP3_STEP: usize = 4;
 
 /// `out[c][r] = sum_k a[k][r] b[k][c]` with a 16-bit accumulator, `a` and `b` holding `f16` values.
 ///
-/// From zero: `s` the sum of the next [`HP3_STEP`] products, left to right in `f32` (each product is exact), then
-/// `acc = f16(acc + s)`; the last step may be shorter.
+/// From zero: `s` the sum of the next [`HP3_STEP`] products, left to right in `f32` (each product
+/// is exact), then `acc = f16(acc + s)`; the last step may be shorter.
 pub(crate) fn hp3_block(a: &[[f32; HP3_ROWS]], b: &[[f32; HP3_COLS]], out: &mut [[f32; HP3_ROWS]; HP3_COLS]) {
     #[cfg(target_arch = "x86_64")]
     if x86::hp3_block(true, a, b, out) {

@@ -15,7 +15,8 @@ pub enum StorageFormat {
     BF16,
     /// A number as the sum of two `f16`: 22 significant bits or more.
     F16x2,
-    /// The 8-bit format E4M3: 4 significant bits, `2^-6 ..= 448`, subnormals to `2^-9`, no infinities.
+    /// The 8-bit format E4M3: 4 significant bits, `2^-6 ..= 448`, subnormals to `2^-9`, no
+    /// infinities.
     E4M3,
 }
 
@@ -48,7 +49,8 @@ impl StorageFormat {
     /// Unit roundoff: the largest relative error of rounding a number within the normal range.
     ///
     /// For `F16x2` the bound `2^-22` of two successive roundings to 11 bits; see
-    /// [`split_scale_exponent`](crate::formats::split_scale_exponent) for the range in which it holds.
+    /// [`split_scale_exponent`](crate::formats::split_scale_exponent) for the range in which it
+    /// holds.
     pub const fn unit_roundoff(self) -> f64 {
         match self {
             Self::F64 => 1.0 / (1u64 << 53) as f64,

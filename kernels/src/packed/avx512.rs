@@ -11,7 +11,8 @@ pub(crate) trait EightWide: Eight {
     unsafe fn load_wide(at: *const u8) -> __m512d;
 }
 
-/// Which byte goes where, so that codes of `B` bytes become the leading bytes of lanes of 64 bits; and which bytes of those lanes that fills.
+/// Which byte goes where, so that codes of `B` bytes become the leading bytes of lanes of 64 bits;
+/// and which bytes of those lanes that fills.
 struct Spread<const B: usize>;
 
 impl<const B: usize> Spread<B> {

@@ -1,8 +1,9 @@
 //! Blocks of eight numbers that share an exponent.
 //!
-//! A block is one byte, the exponent `e` as an `i8`, and eight signed integers `q` of 8, 12, 16 or 24 bits: the numbers are
-//! `q * 2^(e - bits + 1)`. The exponent is the least with all magnitudes below `2^e`, so the error of each is at most `2^(1 - bits)` times the
-//! largest magnitude of the block; a number that is small beside that loses its digits, as in a bucket.
+//! A block is one byte, the exponent `e` as an `i8`, and eight signed integers `q` of 8, 12, 16 or
+//! 24 bits: the numbers are `q * 2^(e - bits + 1)`. The exponent is the least with all magnitudes
+//! below `2^e`, so the error of each is at most `2^(1 - bits)` times the largest magnitude of the
+//! block; a number that is small beside that loses its digits, as in a bucket.
 
 use core::fmt;
 
@@ -86,7 +87,8 @@ pub const fn blocks_bytes(format: BlockFormat, len: usize) -> usize {
     len.div_ceil(BLOCK).saturating_mul(format.block_bytes())
 }
 
-/// Stores finite numbers, to nearest (ties to even). Magnitudes of `2^127` and more become the largest that there is, those far below `2^-127` zero.
+/// Stores finite numbers, to nearest (ties to even). Magnitudes of `2^127` and more become the
+/// largest that there is, those far below `2^-127` zero.
 ///
 /// # Errors
 /// [`KernelError::Shape`] unless `dst` has [`blocks_bytes`].

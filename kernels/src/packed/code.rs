@@ -25,7 +25,8 @@ fn cut(bits: u64, drop: u32, rounding: Rounding) -> u64 {
     (bits + (1 << (drop - 1)) - 1 + odd) >> drop
 }
 
-/// Cuts an IEEE number's bits, without its sign. `top` is what the exponent of infinities begins at.
+/// Cuts an IEEE number's bits, without its sign. `top` is what the exponent of infinities begins
+/// at.
 #[inline(always)]
 fn cut_ieee(magnitude: u64, top: u64, drop: u32, rounding: Rounding) -> u64 {
     let infinity = top >> drop;
@@ -60,7 +61,8 @@ pub(super) fn encode(format: PackedFormat, value: f64, rounding: Rounding) -> u6
     if signed { magnitude | (negative << (bits - 1)) } else { magnitude }
 }
 
-/// Exponent and fraction of a magnitude in `[1, 2^8)`; what is outside is brought to its nearest end.
+/// Exponent and fraction of a magnitude in `[1, 2^8)`; what is outside is brought to its nearest
+/// end.
 #[inline(always)]
 fn scaled(format: PackedFormat, value: f64, rounding: Rounding) -> u64 {
     let fraction = format.fraction_bits();

@@ -1,7 +1,8 @@
 //! Elements of adaptive matrices: 8 to 64 bits each, one after the other without gaps.
 //!
-//! Products compute in `f64`; only storage is narrow. What is stored with fewer bits is what is small beside a norm of the matrix, so that
-//! its larger relative error weighs as little as that of a large element in `f64` (Molina, thesis 2024, chapters 3 and 4).
+//! Products compute in `f64`; only storage is narrow. What is stored with fewer bits is what is
+//! small beside a norm of the matrix, so that its larger relative error weighs as little as that of
+//! a large element in `f64` (Molina, thesis 2024, chapters 3 and 4).
 //!
 //! | family | what is stored |
 //! |---|---|
@@ -10,8 +11,8 @@
 //! | `rpre48` ... `rpre8` | sign, 3 bits of exponent, the rest of the significand; of magnitudes in `[1, 2^8)` |
 //! | `rpreu48` ... `rpreu8` | the same without a sign: one more bit of significand |
 //!
-//! A number of the last two families is `a = scale * alpha`: its bucket knows the scale, and codes are those of `alpha`. [`block`] shares one
-//! exponent among eight numbers.
+//! A number of the last two families is `a = scale * alpha`: its bucket knows the scale, and codes
+//! are those of `alpha`. [`block`] shares one exponent among eight numbers.
 //!
 //! ```
 //! use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
@@ -84,8 +85,9 @@ pub enum Rounding {
     /// The nearest one, ties to even, in one rounding from `f64`.
     #[default]
     Nearest,
-    /// As the thesis does (chapter 3, section on casts): cut off what does not fit. `fp32` is rounded to nearest, `rp24` and `rp16` are
-    /// cut from that. Errors are up to twice as large, and all towards zero.
+    /// As the thesis does (chapter 3, section on casts): cut off what does not fit. `fp32` is
+    /// rounded to nearest, `rp24` and `rp16` are cut from that. Errors are up to twice as large,
+    /// and all towards zero.
     Chop,
 }
 
@@ -160,8 +162,8 @@ impl PackedFormat {
         8 * self.bytes() as u32 - besides
     }
 
-    /// `log2` of the unit roundoff `u`: the largest relative error of rounding a number to nearest, where the format has normal numbers
-    /// (thesis, Tables 3.1 and 4.1). Chopping has twice that.
+    /// `log2` of the unit roundoff `u`: the largest relative error of rounding a number to nearest,
+    /// where the format has normal numbers (thesis, Tables 3.1 and 4.1). Chopping has twice that.
     pub const fn roundoff_log2(self) -> i32 {
         -(self.fraction_bits() as i32) - 1
     }
@@ -183,8 +185,8 @@ impl PackedFormat {
 
     /// The code of a number, in the lowest `8 * bytes()` bits.
     ///
-    /// A finite number that is too large gets the largest code, never one of another format. Scaled formats store the magnitude 1 for anything
-    /// smaller; unsigned ones store the magnitude.
+    /// A finite number that is too large gets the largest code, never one of another format. Scaled
+    /// formats store the magnitude 1 for anything smaller; unsigned ones store the magnitude.
     #[inline]
     pub fn encode(self, value: f64, rounding: Rounding) -> u64 {
         // The usual cases without asking how the format is made up.
@@ -272,12 +274,14 @@ pub fn unpack(src: &[u8], format: PackedFormat, dst: &mut [f64]) -> Result<(), K
     Ok(())
 }
 
-/// The first numbers of `src`, as many as `dst` has room for. It is faster where `src` goes on for 64 bytes.
+/// The first numbers of `src`, as many as `dst` has room for. It is faster where `src` goes on for
+/// 64 bytes.
 pub(crate) fn unpack_first(src: &[u8], format: PackedFormat, dst: &mut [f64]) {
     unpack_apart(src, format, (dst.len(), 0), dst);
 }
 
-/// The same for codes that do not all follow one another: after each `count` of them the next begin `stride` bytes behind the first of these.
+/// The same for codes that do not all follow one another: after each `count` of them the next begin
+/// `stride` bytes behind the first of these.
 pub(crate) fn unpack_apart(
     src: &[u8],
     format: PackedFormat,

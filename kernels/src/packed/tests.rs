@@ -9,7 +9,8 @@ fn mask(format: PackedFormat) -> u64 {
     u64::MAX >> (64 - 8 * format.bytes())
 }
 
-/// The codes just below and above in magnitude; of the first and the last one, a code that the format has not.
+/// The codes just below and above in magnitude; of the first and the last one, a code that the
+/// format has not.
 fn neighbours(code: u64) -> [u64; 2] {
     [code.wrapping_sub(1), code.wrapping_add(1)]
 }

@@ -22,7 +22,8 @@ pub(crate) trait Eight {
 pub(crate) struct Double<const B: usize>;
 /// The leading `B` bytes of an `f32`.
 pub(crate) struct Single<const B: usize>;
-/// `B` bytes with a sign (or none) and three bits of exponent; by way of `f64`, or of `f32` where that has enough bits.
+/// `B` bytes with a sign (or none) and three bits of exponent; by way of `f64`, or of `f32` where
+/// that has enough bits.
 pub(crate) struct Reduced<const B: usize, const SIGNED: bool>;
 
 /// Bytes that [`four`] reads twice.
@@ -38,7 +39,8 @@ const fn reads_as_singles(bytes: usize) -> usize {
     }
 }
 
-/// Which byte goes where, so that codes of `B` bytes become the leading bytes of lanes of `LANE` bytes; within each half of a register.
+/// Which byte goes where, so that codes of `B` bytes become the leading bytes of lanes of `LANE`
+/// bytes; within each half of a register.
 struct Spread<const B: usize, const LANE: usize>;
 
 impl<const B: usize, const LANE: usize> Spread<B, LANE> {
@@ -182,7 +184,8 @@ fn reduced_single<const SIGNED: bool>(codes: __m256i) -> __m256i {
     }
 }
 
-/// Decodes the first eights of as many as follow one another, and of those behind, `stride` bytes further on each time.
+/// Decodes the first eights of as many as follow one another, and of those behind, `stride` bytes
+/// further on each time.
 #[target_feature(enable = "avx2")]
 fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mut [f64]) -> usize {
     let mut done = 0;
@@ -195,7 +198,8 @@ fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mu
         }
         let (mut from, mut to) = (codes.as_ptr(), dst.as_mut_ptr());
         for _ in 0..eights {
-            // SAFETY: the bytes are there, and this function has AVX2; eight numbers are written, within `dst`.
+            // SAFETY: the bytes are there, and this function has AVX2; eight numbers are written,
+            // within `dst`.
             unsafe {
                 let [low, high] = E::load(from);
                 _mm256_storeu_pd(to, low);
@@ -211,7 +215,8 @@ fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mu
     done
 }
 
-/// Decodes from the front as far as eight numbers at a time go; says how many. See [`unpack_apart`](super::unpack_apart).
+/// Decodes from the front as far as eight numbers at a time go; says how many. See
+/// [`unpack_apart`](super::unpack_apart).
 pub(super) fn unpack(src: &[u8], format: PackedFormat, apart: (usize, usize), dst: &mut [f64]) -> usize {
     if !is_x86_feature_detected!("avx2") {
         return 0;

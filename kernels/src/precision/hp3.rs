@@ -15,18 +15,20 @@ pub(super) fn scratch(m: usize, n: usize, k: usize) -> usize {
 
 /// `C = f16(C + sign acc)`, `acc` the product `A op(B)` with a 16-bit accumulator: HP3.
 ///
-/// Per entry, in stored units: `acc = 0`; the next four products (exact in `f32`) are summed left to right in `f32`, and
-/// `acc = f16(acc + sum)`; and so on, the last step with what is left. Then `C = f16(C + sign 2^(a + b - c) acc)`, `a`, `b`,
-/// `c` the exponents of the scales, once per call. The result is the same, bit for bit, on every machine. An accumulator
-/// that overflows `f16` is infinite, and so is its entry of `C`: with operands scaled to below 2 that takes `k > 16376`.
+/// Per entry, in stored units: `acc = 0`; the next four products (exact in `f32`) are summed left
+/// to right in `f32`, and `acc = f16(acc + sum)`; and so on, the last step with what is left. Then
+/// `C = f16(C + sign 2^(a + b - c) acc)`, `a`, `b`, `c` the exponents of the scales, once per call.
+/// The result is the same, bit for bit, on every machine. An accumulator that overflows `f16` is
+/// infinite, and so is its entry of `C`: with operands scaled to below 2 that takes `k > 16376`.
 ///
-/// When a finite stored magnitude of `C` would exceed `2^15`, the scale is raised as in [`gemm_hp2`](super::gemm_hp2).
+/// When a finite stored magnitude of `C` would exceed `2^15`, the scale is raised as in
+/// [`gemm_hp2`](super::gemm_hp2).
 ///
 /// Scratch: [`scratch_len`]`(Hp3, m, n, k)` elements.
 ///
 /// # Errors
-/// [`KernelError::Shape`], [`KernelError::Scratch`], or [`KernelError::Format`] when an operand is not `f16`; `C` is then
-/// untouched.
+/// [`KernelError::Shape`], [`KernelError::Scratch`], or [`KernelError::Format`] when an operand is
+/// not `f16`; `C` is then untouched.
 pub fn gemm_hp3(
     sign: Sign,
     a: HalfRef<'_>,
@@ -76,7 +78,8 @@ pub fn gemm_hp3(
     store_rescaled(MatRef::new(sums, m, n, m)?, c)
 }
 
-/// Widens `op(src)` into strips of `N` rows: `dst[(i / N) * k + l][i % N] = op(src)[i][l]`, zero below the last row.
+/// Widens `op(src)` into strips of `N` rows: `dst[(i / N) * k + l][i % N] = op(src)[i][l]`, zero
+/// below the last row.
 fn pack_strips<const N: usize>(src: MatRef<'_, u16>, op: Op, dst: &mut [[f32; N]]) {
     let (rows, k) = op.shape(src.shape());
     for i in (0..rows).step_by(N) {

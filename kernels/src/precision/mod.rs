@@ -1,10 +1,13 @@
-//! GEMM precisions: in which formats the operands, the sums and the result of one tile product are held.
+//! GEMM precisions: in which formats the operands, the sums and the result of one tile product are
+//! held.
 //!
-//! All functions of this module compute `C = C + sign A op(B)` with `A` `m x k`, `op(B)` `k x n`, `C` `m x n`; the two uses in
-//! a tiled Cholesky factorisation and its solves are `C - A B^T` and `C - A B`. They have the numerics of the tensor-core
-//! products of the same name; on a CPU they cost what the `f32` product costs, plus the widening of the operands.
+//! All functions of this module compute `C = C + sign A op(B)` with `A` `m x k`, `op(B)` `k x n`,
+//! `C` `m x n`; the two uses in a tiled Cholesky factorisation and its solves are `C - A B^T` and
+//! `C - A B`. They have the numerics of the tensor-core products of the same name; on a CPU they
+//! cost what the `f32` product costs, plus the widening of the operands.
 //!
-//! Symmetric updates and triangular solves can run their products in X3 or TF32 as well: [`PanelPrecision`].
+//! Symmetric updates and triangular solves can run their products in X3 or TF32 as well:
+//! [`PanelPrecision`].
 
 mod hp3;
 mod panel;
@@ -41,11 +44,14 @@ impl Sign {
 
 /// Operand, accumulation and output formats of one tile product.
 ///
-/// `Sp`, `Hp1`, `Hp2`, `Hp3` are the four variants of Doucet, Ltaief, Gratadour, Keyes, "Mixed-precision tomographic
-/// reconstructor computations on hardware accelerators" (IA3 2019), Table I. `u16 = 2^-11`, `u32 = 2^-24` are the unit
-/// roundoffs; the error column is the leading term per entry, relative to `|A| |B|` unless it says `C`. Where a variant has `u22`, CPUs round sums to nearest
-/// (`u32`), but tensor cores cut them off, and keep few bits of the smaller term: `u22 = 2^-22` for them (Fasi, Higham, Mikaitis and Pranesh 2021).
-/// For `X3` that is as much as the splitting loses (Ootomo and Yokota 2022), who add up outside of tensor cores for the two bits.
+/// `Sp`, `Hp1`, `Hp2`, `Hp3` are the four variants of Doucet, Ltaief, Gratadour, Keyes,
+/// "Mixed-precision tomographic reconstructor computations on hardware accelerators" (IA3 2019),
+/// Table I. `u16 = 2^-11`, `u32 = 2^-24` are the unit roundoffs; the error column is the leading
+/// term per entry, relative to `|A| |B|` unless it says `C`. Where a variant has `u22`, CPUs round
+/// sums to nearest (`u32`), but tensor cores cut them off, and keep few bits of the smaller term:
+/// `u22 = 2^-22` for them (Fasi, Higham, Mikaitis and Pranesh 2021). For `X3` that is as much as
+/// the splitting loses (Ootomo and Yokota 2022), who add up outside of tensor cores for the two
+/// bits.
 ///
 /// | variant | name | A, B | sums | C | error | function |
 /// |---|---|---|---|---|---|---|
@@ -59,8 +65,8 @@ impl Sign {
 /// | `Tf32` | `tf32` | f32, rounded to 11 bits | f32 | f32 | `2^-10 + k u22` | [`gemm_tf32`] |
 /// | `Fp8` | `fp8` | E4M3 | f32 | f32 | `2^-3 + k u22` (13 bits on Hopper) | [`gemm_fp8`] |
 ///
-/// Entries that are subnormal in a tile of `f16` or E4M3 add an error that goes by the largest entry of the tile:
-/// `k 2^-25` and `k 2^-17.8` times the largest magnitudes of both operands.
+/// Entries that are subnormal in a tile of `f16` or E4M3 add an error that goes by the largest
+/// entry of the tile: `k 2^-25` and `k 2^-17.8` times the largest magnitudes of both operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GemmPrecision {
     /// Double precision.
@@ -156,7 +162,8 @@ impl FromStr for GemmPrecision {
     }
 }
 
-/// Scratch that the product of this precision and shape needs, in `f32` elements. Zero for `Dp` and `Sp`.
+/// Scratch that the product of this precision and shape needs, in `f32` elements. Zero for `Dp` and
+/// `Sp`.
 ///
 /// Saturates at `usize::MAX`, which no slice has.
 pub fn scratch_len(precision: GemmPrecision, m: usize, n: usize, k: usize) -> usize {

@@ -14,11 +14,12 @@ use crate::{KernelError, MatMut, MatRef, Op};
 
 /// In which precision the products inside a symmetric update or a triangular solve run.
 ///
-/// Operands and results are full tiles either way: what a factorisation does beside its tile products, and what soon dominates
-/// it on tensor cores if it stays in `f32`.
+/// Operands and results are full tiles either way: what a factorisation does beside its tile
+/// products, and what soon dominates it on tensor cores if it stays in `f32`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum PanelPrecision {
-    /// That of the tile's element type: [`syrk_lower`](crate::syrk_lower), [`trsm_right_lower`](crate::trsm_right_lower).
+    /// That of the tile's element type: [`syrk_lower`](crate::syrk_lower),
+    /// [`trsm_right_lower`](crate::trsm_right_lower).
     #[default]
     Native,
     /// [`GemmPrecision::Tf32`].
@@ -63,7 +64,8 @@ impl FromStr for PanelPrecision {
     }
 }
 
-/// Scratch of a symmetric update of order `n` with an operand `n x k`, in `f32` elements; saturates at `usize::MAX`.
+/// Scratch of a symmetric update of order `n` with an operand `n x k`, in `f32` elements; saturates
+/// at `usize::MAX`.
 pub fn syrk_scratch_len(precision: PanelPrecision, n: usize, k: usize) -> usize {
     let area = n.saturating_mul(k);
     match precision {
@@ -74,7 +76,8 @@ pub fn syrk_scratch_len(precision: PanelPrecision, n: usize, k: usize) -> usize 
     }
 }
 
-/// Scratch of a triangular solve with `m` rows and a triangle of order `n`, in `f32` elements; saturates at `usize::MAX`.
+/// Scratch of a triangular solve with `m` rows and a triangle of order `n`, in `f32` elements;
+/// saturates at `usize::MAX`.
 pub fn trsm_scratch_len(precision: PanelPrecision, m: usize, n: usize) -> usize {
     if precision == PanelPrecision::Native || n <= BLOCK {
         return 0;
@@ -84,8 +87,8 @@ pub fn trsm_scratch_len(precision: PanelPrecision, m: usize, n: usize) -> usize 
     scratch_len(precision.gemm(GemmPrecision::Sp), m, most, most)
 }
 
-/// Lower triangle of `C = C + sign A A^T` in TF32, `C` of order `n`, `A` `n x k`; the strict upper part is neither read nor
-/// written. The error is that of [`gemm_tf32`](super::gemm_tf32).
+/// Lower triangle of `C = C + sign A A^T` in TF32, `C` of order `n`, `A` `n x k`; the strict upper
+/// part is neither read nor written. The error is that of [`gemm_tf32`](super::gemm_tf32).
 ///
 /// Scratch: [`syrk_scratch_len`]`(Tf32, n, k)` elements.
 ///
@@ -105,11 +108,12 @@ pub fn syrk_lower_tf32(
     Ok(())
 }
 
-/// Lower triangle of `C = C + sign A A^T` in X3, `C` of order `n`, `A` `n x k`; the strict upper part is neither read nor
-/// written.
+/// Lower triangle of `C = C + sign A A^T` in X3, `C` of order `n`, `A` `n x k`; the strict upper
+/// part is neither read nor written.
 ///
-/// The small products first, then `Ah Ah^T`, as [`gemm_x3`](super::gemm_x3), whose error it has. What is left out, `Al Al^T`, is positive
-/// semidefinite: of `C - A A^T` it leaves a little more than there should be, never less.
+/// The small products first, then `Ah Ah^T`, as [`gemm_x3`](super::gemm_x3), whose error it has.
+/// What is left out, `Al Al^T`, is positive semidefinite: of `C - A A^T` it leaves a little more
+/// than there should be, never less.
 ///
 /// Scratch: [`syrk_scratch_len`]`(X3, n, k)` elements.
 ///
@@ -167,18 +171,22 @@ fn halved(x: MatRef<'_, f32>, h: usize, cols: usize) -> (MatRef<'_, f32>, MatRef
     (x.sub(0, 0, h, cols), x.sub(h, 0, x.rows() - h, cols))
 }
 
-/// Solves `X op(L) = B` in place of `B` (`m x n`), `L` lower triangular of order `n`, its products in `precision`.
+/// Solves `X op(L) = B` in place of `B` (`m x n`), `L` lower triangular of order `n`, its products
+/// in `precision`.
 ///
-/// Triangles of order at most 64 are solved by substitution in `f32`; what they leave to the other columns are products
-/// `B2 - X1 L21^T` in `precision`, whose operands are rounded or split on the way, each block with a scale of its own. No inverse is formed, so the
-/// solution is backward stable row by row, as that of [`trsm_right_lower`](crate::trsm_right_lower):
-/// `|X op(L) - B| <= (c n u32 + e) |X| |op(L)|`, with `e = 3 * 2^-22` in X3 and `e = 2^-10` in TF32. Multiplying with the inverse of `L`
-/// instead would multiply `e` with its condition number. Of the `m n^2` operations `64 / n` stay in `f32`.
+/// Triangles of order at most 64 are solved by substitution in `f32`; what they leave to the other
+/// columns are products `B2 - X1 L21^T` in `precision`, whose operands are rounded or split on the
+/// way, each block with a scale of its own. No inverse is formed, so the solution is backward
+/// stable row by row, as that of [`trsm_right_lower`](crate::trsm_right_lower): `|X op(L) - B| <=
+/// (c n u32 + e) |X| |op(L)|`, with `e = 3 * 2^-22` in X3 and `e = 2^-10` in TF32. Multiplying with
+/// the inverse of `L` instead would multiply `e` with its condition number. Of the `m n^2`
+/// operations `64 / n` stay in `f32`.
 ///
 /// Scratch: [`trsm_scratch_len`]`(precision, m, n)` elements.
 ///
 /// # Errors
-/// [`KernelError::Shape`] when `L` is not square of `B`'s column count, [`KernelError::Scratch`]; `B` is then untouched.
+/// [`KernelError::Shape`] when `L` is not square of `B`'s column count, [`KernelError::Scratch`];
+/// `B` is then untouched.
 pub fn trsm_right_lower_in(
     precision: PanelPrecision,
     op: Op,

@@ -1,8 +1,9 @@
 //! Products of narrow operands with `f32` sums: HP1, BF1, HP2, X3, FP8 and TF32.
 //!
-//! A product of two `f16` numbers (or two of `bf16`, E4M3 or TF32) is exact in `f32`, so widening the operands and running the
-//! `f32` product is the tensor core's arithmetic, up to the order and the rounding of its sums. The scales of the operands meet in one
-//! power of two, the product's factor.
+//! A product of two `f16` numbers (or two of `bf16`, E4M3 or TF32) is exact in `f32`, so widening
+//! the operands and running the `f32` product is the tensor core's arithmetic, up to the order and
+//! the rounding of its sums. The scales of the operands meet in one power of two, the product's
+//! factor.
 
 use super::{GemmPrecision, Sign, scratch_len};
 use crate::blas::product;
@@ -16,8 +17,8 @@ use crate::{KernelError, MatMut, MatRef, Op};
 /// Scratch: [`scratch_len`]`(Hp1, m, n, k)` elements.
 ///
 /// # Errors
-/// [`KernelError::Shape`], [`KernelError::Scratch`], or [`KernelError::Format`] when one operand is `f16` and the other
-/// `bf16`; `C` is then untouched.
+/// [`KernelError::Shape`], [`KernelError::Scratch`], or [`KernelError::Format`] when one operand is
+/// `f16` and the other `bf16`; `C` is then untouched.
 pub fn gemm_half(
     sign: Sign,
     a: HalfRef<'_>,
@@ -40,14 +41,15 @@ pub fn gemm_half(
 
 /// `C = f16(C + sign A op(B))`: HP2, `f16` operands and `C`, sums in `f32`.
 ///
-/// `C` is widened, updated in `f32`, and rounded back once, in its own scale. When a stored magnitude would exceed `2^15`, the
-/// scale is raised first, once, so that the largest lies in `[1, 2)`; the new scale is in `c.scale_exp`.
+/// `C` is widened, updated in `f32`, and rounded back once, in its own scale. When a stored
+/// magnitude would exceed `2^15`, the scale is raised first, once, so that the largest lies in `[1,
+/// 2)`; the new scale is in `c.scale_exp`.
 ///
 /// Scratch: [`scratch_len`]`(Hp2, m, n, k)` elements.
 ///
 /// # Errors
-/// [`KernelError::Shape`], [`KernelError::Scratch`], or [`KernelError::Format`] when an operand is not `f16`; `C` is then
-/// untouched.
+/// [`KernelError::Shape`], [`KernelError::Scratch`], or [`KernelError::Format`] when an operand is
+/// not `f16`; `C` is then untouched.
 pub fn gemm_hp2(
     sign: Sign,
     a: HalfRef<'_>,
@@ -74,11 +76,13 @@ pub fn gemm_hp2(
     store_rescaled(MatRef::new(wide_c, m, n, m)?, c)
 }
 
-/// `C = C + sign A op(B)` with operands split in two `f16` tiles: X3, three products, sums and `C` in `f32`.
+/// `C = C + sign A op(B)` with operands split in two `f16` tiles: X3, three products, sums and `C`
+/// in `f32`.
 ///
-/// `A = (Ah + Al) 2^a`, `B = (Bh + Bl) 2^b`. The small products come first: `C += Al Bh + Ah Bl`, as one product of inner
-/// length `2 k`, then `C += Ah Bh`. The fourth product, `Al Bl`, is below `2^-22 |A| |B|` and left out, so the error is about
-/// that of the `f32` product of the unsplit operands.
+/// `A = (Ah + Al) 2^a`, `B = (Bh + Bl) 2^b`. The small products come first: `C += Al Bh + Ah Bl`,
+/// as one product of inner length `2 k`, then `C += Ah Bh`. The fourth product, `Al Bl`, is below
+/// `2^-22 |A| |B|` and left out, so the error is about that of the `f32` product of the unsplit
+/// operands.
 ///
 /// Scratch: [`scratch_len`]`(X3, m, n, k)` elements.
 ///
@@ -108,9 +112,9 @@ pub fn gemm_x3(
 
 /// `C = C + sign A op(B)`: E4M3 operands, sums and `C` in `f32`: FP8.
 ///
-/// Sums here are those of `f32`. The tensor cores of Hopper keep 13 bits behind the point of an FP8 sum (PyTorch's blog, "Some matrix
-/// multiplication engines are not as accurate as we thought"): up to `k 2^-13 |A| |B|` more, which is below the rounding of
-/// the operands up to `k = 1000`.
+/// Sums here are those of `f32`. The tensor cores of Hopper keep 13 bits behind the point of an FP8
+/// sum (PyTorch's blog, "Some matrix multiplication engines are not as accurate as we thought"): up
+/// to `k 2^-13 |A| |B|` more, which is below the rounding of the operands up to `k = 1000`.
 ///
 /// Scratch: [`scratch_len`]`(Fp8, m, n, k)` elements.
 ///
@@ -137,10 +141,12 @@ pub fn gemm_fp8(
 
 /// `C = C + sign A op(B)`: operands rounded to 11 bits, sums and `C` in `f32`: TF32.
 ///
-/// Rounding is to nearest, ties away from zero ([`tf32_from_f32`](crate::formats::bits::tf32_from_f32)), that of PTX's
-/// `cvt.rna.tf32.f32`. What cuBLAS does under `CUBLAS_COMPUTE_32F_FAST_TF32` its manual leaves open: NVIDIA's blog ("Accelerating AI
-/// training with NVIDIA TF32 tensor cores") says that inputs are rounded, PyTorch's notes on numerical accuracy that only the first 10
-/// bits of the mantissa are read. A kernel that hands `f32` operands to the tensor cores as they are drops the other 13 bits, for
+/// Rounding is to nearest, ties away from zero
+/// ([`tf32_from_f32`](crate::formats::bits::tf32_from_f32)), that of PTX's `cvt.rna.tf32.f32`. What
+/// cuBLAS does under `CUBLAS_COMPUTE_32F_FAST_TF32` its manual leaves open: NVIDIA's blog
+/// ("Accelerating AI training with NVIDIA TF32 tensor cores") says that inputs are rounded,
+/// PyTorch's notes on numerical accuracy that only the first 10 bits of the mantissa are read. A
+/// kernel that hands `f32` operands to the tensor cores as they are drops the other 13 bits, for
 /// twice the error: `2^-9` instead of `2^-10`.
 ///
 /// Scratch: [`scratch_len`]`(Tf32, m, n, k)` elements.
@@ -224,7 +230,8 @@ pub(super) fn halves(x: SplitRef<'_>, j: usize, factors: (f32, f32), high: &mut 
     HalfKind::F16.unpack(x.lo.col(j), factors, low);
 }
 
-/// `C = C + alpha A op(B)` of operands that [`join`] has laid out: the small products first, then `Ah Bh`.
+/// `C = C + alpha A op(B)` of operands that [`join`] has laid out: the small products first, then
+/// `Ah Bh`.
 pub(super) fn add_split_product(
     alpha: f32,
     a: MatRef<'_, f32>,
@@ -292,7 +299,8 @@ pub(super) fn exponent_sum(a: i32, b: i32) -> i32 {
     a.saturating_add(b)
 }
 
-/// `sign 2^exp` as a normal `f32`, and the factors that still have to go into one operand where `exp` is beyond that.
+/// `sign 2^exp` as a normal `f32`, and the factors that still have to go into one operand where
+/// `exp` is beyond that.
 pub(super) fn factor(sign: Sign, exp: i32) -> (f32, (f32, f32)) {
     let inside = exp.clamp(-126, 127);
     (sign.value() * power_of_two(inside).0, power_of_two(exp - inside))
@@ -323,7 +331,8 @@ fn each_column<'a, T>(
     MatRef::new(dst, rows, cols, rows)
 }
 
-/// Rounds `sum`, in units of `c`'s scale, to `c`; raises the scale where a magnitude exceeds `2^15`.
+/// Rounds `sum`, in units of `c`'s scale, to `c`; raises the scale where a magnitude exceeds
+/// `2^15`.
 pub(super) fn store_rescaled(sum: MatRef<'_, f32>, c: &mut HalfMut<'_>) -> Result<(), KernelError> {
     let max = max_abs(sum);
     let raise = if max > 32768.0 { scale_exponent(max) } else { 0 };

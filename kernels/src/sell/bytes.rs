@@ -96,7 +96,8 @@ pub(super) enum Columns {
     Short,
     /// 32 bits for each lane.
     Long,
-    /// The tile's elements lie on a few diagonals: half a byte for each lane says on which of these, a column less the row.
+    /// The tile's elements lie on a few diagonals: half a byte for each lane says on which of
+    /// these, a column less the row.
     Diagonals([i32; DIAGONALS]),
 }
 
@@ -210,7 +211,8 @@ pub(super) const LONGEST: usize = FOLLOW as usize - 1;
 pub(super) struct GroupHead<'a> {
     /// Of the tile, of elements; a piece of a row has the row's number.
     pub rows: Rows,
-    /// Steps in which all lanes have an element, in columns that follow one another: only the first one's is there. They come first.
+    /// Steps in which all lanes have an element, in columns that follow one another: only the first
+    /// one's is there. They come first.
     pub runs: usize,
     /// Other steps in which all lanes have one.
     pub full: usize,

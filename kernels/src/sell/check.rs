@@ -1,4 +1,5 @@
-//! Whether bytes are a panel. Products follow its columns and rows without looking, so all of them are looked at here.
+//! Whether bytes are a panel. Products follow its columns and rows without looking, so all of them
+//! are looked at here.
 
 use std::ops::Range;
 
@@ -9,8 +10,8 @@ use super::bytes::{
 use super::{EDGES, LANES, Load, tile_rows};
 use crate::KernelError;
 
-/// Most bytes of a tile, and most rows, sections and groups of a panel: their places and numbers have 32 bits in a
-/// [`Guide`](super::Guide).
+/// Most bytes of a tile, and most rows, sections and groups of a panel: their places and numbers
+/// have 32 bits in a [`Guide`](super::Guide).
 const MOST_TILE: usize = u32::MAX as usize - 2 * TAIL;
 const MOST: u64 = u32::MAX as u64;
 

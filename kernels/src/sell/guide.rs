@@ -8,7 +8,8 @@ use crate::packed::PackedFormat;
 /// Words of a tile's and of a section's entry.
 const TILE: usize = 8;
 const SECTION: usize = 2;
-/// In a section's second word, beside the format: elements are negative; some row has several lanes.
+/// In a section's second word, beside the format: elements are negative; some row has several
+/// lanes.
 const NEGATIVE: u32 = 1 << 5;
 const PIECES: u32 = 1 << 6;
 

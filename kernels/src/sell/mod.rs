@@ -1,7 +1,8 @@
-//! Sparse matrices in buckets of formats, laid out for products: eight rows side by side (SELL-8) in tiles that memory hands over as one stream.
+//! Sparse matrices in buckets of formats, laid out for products: eight rows side by side (SELL-8)
+//! in tiles that memory hands over as one stream.
 //!
-//! A [`Panel`] is some rows of a matrix, as bytes. An element is a number, or a dense block of `B x B` numbers; "rows" and "columns" of this
-//! table are those of elements.
+//! A [`Panel`] is some rows of a matrix, as bytes. An element is a number, or a dense block of `B x
+//! B` numbers; "rows" and "columns" of this table are those of elements.
 //!
 //! | part | bytes |
 //! |---|---|
@@ -11,9 +12,10 @@
 //! | group | steps, how many of them are full; how many are runs, if there are any; eight row numbers of a byte each, or the first one where rows follow one another; how many lanes each step that is not full has |
 //! | step | the lanes' columns within the window, of 16 bits (32 in tiles with a wider window, 4 in those with a list of diagonals), then `B B` times the lanes' codes; of a run, whose columns follow one another, only the first column |
 //!
-//! Rows of a section are sorted by their number of elements, so that the eight of a group are about equally long, and steps that are not full have only the first lanes; a long row is cut into pieces,
-//! lanes of the same row. Sums have one order that only the tile decides: they are the same bits however the matrix is cut into panels, on
-//! whatever machine.
+//! Rows of a section are sorted by their number of elements, so that the eight of a group are about
+//! equally long, and steps that are not full have only the first lanes; a long row is cut into
+//! pieces, lanes of the same row. Sums have one order that only the tile decides: they are the same
+//! bits however the matrix is cut into panels, on whatever machine.
 //!
 //! ```
 //! use zellige_kernels::packed::{PackedFormat, Rounding};
@@ -59,7 +61,8 @@ pub(crate) const LANES: usize = 8;
 /// The edges that blocks may have.
 pub const EDGES: [usize; 4] = [1, 2, 3, 4];
 
-/// How many rows of elements a tile has at most. Matrices are cut into tiles of so many, from the first row on, whatever the panels.
+/// How many rows of elements a tile has at most. Matrices are cut into tiles of so many, from the
+/// first row on, whatever the panels.
 pub const fn tile_rows(edge: usize) -> usize {
     match edge {
         1 => 256,
@@ -157,7 +160,8 @@ impl Panel {
 
     /// `y = A x` for the rows of the panel: `x` is the whole vector, `y` the panel's part.
     ///
-    /// The same bits on every machine. An `x` that is infinite or NaN where the panel has an element gives what `f64` says.
+    /// The same bits on every machine. An `x` that is infinite or NaN where the panel has an
+    /// element gives what `f64` says.
     ///
     /// # Errors
     /// [`KernelError::Shape`] for vectors of other lengths.
@@ -165,8 +169,8 @@ impl Panel {
         self.multiply_many(1, x, y)
     }
 
-    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in `x` and in `y`. Each has the bits that
-    /// [`multiply`](Panel::multiply) would give it.
+    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in
+    /// `x` and in `y`. Each has the bits that [`multiply`](Panel::multiply) would give it.
     ///
     /// # Errors
     /// [`KernelError::Shape`] for vectors of other lengths or another number of them.
@@ -176,8 +180,8 @@ impl Panel {
         product::multiply(self, count, Part { first: 0, x }, y)
     }
 
-    /// As [`multiply_many`](Panel::multiply_many) with the part of `x` that begins at column `first`, and has all of
-    /// [`columns`](Panel::columns).
+    /// As [`multiply_many`](Panel::multiply_many) with the part of `x` that begins at column
+    /// `first`, and has all of [`columns`](Panel::columns).
     ///
     /// # Errors
     /// [`KernelError::Shape`] for a part without these columns, and a `y` of another length.

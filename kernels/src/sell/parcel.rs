@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use super::Panel;
 use crate::KernelError;
 
-/// The bytes of a panel, which may be overwritten by those of another one: they are checked when they are first multiplied with.
+/// The bytes of a panel, which may be overwritten by those of another one: they are checked when
+/// they are first multiplied with.
 #[derive(Debug, Default)]
 pub struct Parcel {
     /// Those of no panel yet.

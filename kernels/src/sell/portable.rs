@@ -96,8 +96,8 @@ impl<const B: usize> Steps<B> {
         end
     }
 
-    /// Adds what all lanes have in these steps to their sums of `K` vectors, with registers of `W` numbers. Meanwhile it prefetches
-    /// the bytes of the `next` ones.
+    /// Adds what all lanes have in these steps to their sums of `K` vectors, with registers of `W`
+    /// numbers. Meanwhile it prefetches the bytes of the `next` ones.
     #[inline(always)]
     fn add_all<const K: usize, const W: usize>(
         &self,
@@ -125,7 +125,8 @@ impl<const B: usize> Steps<B> {
         }
     }
 
-    /// The same for `L` lanes, from `first` on. So many chains of sums run side by side, in registers.
+    /// The same for `L` lanes, from `first` on. So many chains of sums run side by side, in
+    /// registers.
     #[inline(always)]
     fn add<const K: usize, const L: usize>(
         &self,
@@ -182,8 +183,9 @@ impl<const B: usize> Steps<B> {
     }
 }
 
-/// A section of any kind: steps are decoded once, for all vectors, and multiplied some lanes at a time, whose sums stay in registers of `W` numbers.
-/// While they are multiplied, `fetch` prefetches the bytes of the next ones.
+/// A section of any kind: steps are decoded once, for all vectors, and multiplied some lanes at a
+/// time, whose sums stay in registers of `W` numbers. While they are multiplied, `fetch` prefetches
+/// the bytes of the next ones.
 #[inline(always)]
 pub(super) fn any_section<const B: usize, const K: usize, const W: usize>(
     section: &Section<'_>,

@@ -1,4 +1,5 @@
-//! Products with panels. What is here runs everywhere; `x86` has faster ways through a section that give the same bits.
+//! Products with panels. What is here runs everywhere; `x86` has faster ways through a section that
+//! give the same bits.
 
 use super::bytes::{SectionHead, TileHead, take};
 use super::portable::any_section;
@@ -38,7 +39,8 @@ pub(super) struct Section<'a> {
     pub next: &'a [f64],
 }
 
-/// A way through the groups of a section: adds to the sums of the tile's rows, says how many bytes there were.
+/// A way through the groups of a section: adds to the sums of the tile's rows, says how many bytes
+/// there were.
 pub(super) trait Way {
     /// Asks for numbers that will be needed soon.
     fn fetch(_: &[f64]) {}
@@ -123,8 +125,9 @@ pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y
     of!(1 2 3 4)
 }
 
-/// Sums of a tile's rows, from the begin of a page on: where a stack is differs from run to run, and so did the time of a product (by a third), with the lines that an
-/// access touches and the addresses that look like those of `y`.
+/// Sums of a tile's rows, from the begin of a page on: where a stack is differs from run to run,
+/// and so did the time of a product (by a third), with the lines that an access touches and the
+/// addresses that look like those of `y`.
 #[repr(align(4096))]
 struct Sums<const K: usize>([[f64; K]; ROWS]);
 
@@ -146,7 +149,8 @@ fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y
         let first = if tile.window == 0 { 0 } else { tile.base * B - part.first };
         let (before, after) = part.x.split_at((first + tile.window * B) * K);
         let x = &before[first * K..];
-        // Where windows move on with rows, as many as there are rows are new to each tile; those of the tile after the next are asked for now.
+        // Where windows move on with rows, as many as there are rows are new to each tile; those of
+        // the tile after the next are asked for now.
         let [begin, end] = [1, 2].map(|tiles| after.len().min(tiles * rows * K));
         let mut next = &after[begin..end];
         if streams {

@@ -7,7 +7,8 @@ use super::*;
 use crate::packed::PackedFormat::*;
 use crate::packed::Rounding;
 
-/// A tile's worth of elements in each bucket: row, column, and a number that all entries are made of.
+/// A tile's worth of elements in each bucket: row, column, and a number that all entries are made
+/// of.
 type Parts = Vec<Vec<(u8, u32, f64)>>;
 
 const COLUMNS: u32 = 40;
@@ -79,7 +80,8 @@ fn check(edge: usize, rows: usize, parts: &Parts, spread: u32) {
     for ((&y, &sum), &size) in y.iter().zip(&sums).zip(&sizes) {
         assert!((y - sum).abs() <= 1e-13 * size, "{y:e} {sum:e}");
     }
-    // Other ways and other numbers of vectors have the same bits, and so has what was bytes in between.
+    // Other ways and other numbers of vectors have the same bits, and so has what was bytes in
+    // between.
     let mut again = vec![f64::NAN; rows * edge];
     multiply_by::<Portable>(&panel, 1, Part { first: 0, x: &x }, &mut again);
     assert_eq!(y, again);
@@ -114,7 +116,8 @@ fn parts(edge: usize, rows: u8, most: usize) -> impl Strategy<Value = Parts> {
     prop::collection::vec(part, buckets(edge).len())
 }
 
-/// Elements of one bucket in 16 rows, each a column further than the row before, but for the first two.
+/// Elements of one bucket in 16 rows, each a column further than the row before, but for the first
+/// two.
 fn band(edge: usize, bucket: usize, first: [u8; 2]) -> Parts {
     let mut parts: Parts = vec![Vec::new(); buckets(edge).len()];
     for row in 0..16u8 {
@@ -174,7 +177,8 @@ fn few_diagonals_have_numbers_of_half_a_byte() {
         writer.tile(64, None, &[elements], Rounding::Nearest).unwrap();
         writer.finish().unwrap()
     };
-    // 43 rows, one of them of six elements: five groups of eight lanes, one of three; no step is a run.
+    // 43 rows, one of them of six elements: five groups of eight lanes, one of three; no step is a
+    // run.
     let (head, five, last) = (44 + 12 + 3, 5 * (2 + 8 + 3 * 8 * 4), 2 + 8 + 3 + 3 * 3 * 4);
     // What the first lane has more: numbers of lanes, and elements.
     let more = 3 + 3 * 4;

@@ -14,8 +14,8 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// One more, at a row of the tile and a column of the matrix (both counted in elements); rows come one after the other. Of a block, `values` are
-    /// its columns, one after the other.
+    /// One more, at a row of the tile and a column of the matrix (both counted in elements); rows
+    /// come one after the other. Of a block, `values` are its columns, one after the other.
     #[inline]
     pub fn push(&mut self, row: u8, column: u32, values: &[f64]) {
         self.rows.push(row);
@@ -61,8 +61,8 @@ fn wrong<T>(problem: &'static str, at: usize) -> Result<T, KernelError> {
 }
 
 impl PanelWriter {
-    /// A panel from a row on, of a matrix with so many columns (both of numbers). Sums are multiplied by `2^exponent`; buckets are added up in
-    /// the order given.
+    /// A panel from a row on, of a matrix with so many columns (both of numbers). Sums are
+    /// multiplied by `2^exponent`; buckets are added up in the order given.
     ///
     /// # Errors
     /// [`KernelError::Panel`] for an edge that is none of [`EDGES`].
@@ -93,8 +93,8 @@ impl PanelWriter {
         self.head.rows().end
     }
 
-    /// The next rows, of elements, with the elements of each bucket. `exponents` are powers of two that sums of rows of numbers are multiplied by, besides
-    /// that of the panel.
+    /// The next rows, of elements, with the elements of each bucket. `exponents` are powers of two
+    /// that sums of rows of numbers are multiplied by, besides that of the panel.
     ///
     /// # Errors
     /// [`KernelError::Panel`] for more rows than [`tile_rows`], or lists that do not fit.
@@ -142,7 +142,8 @@ impl PanelWriter {
     /// The panel.
     ///
     /// # Errors
-    /// [`KernelError::Panel`] where an element is outside of the matrix, or blocks are to have formats without zeros.
+    /// [`KernelError::Panel`] where an element is outside of the matrix, or blocks are to have
+    /// formats without zeros.
     pub fn finish(mut self) -> Result<Panel, KernelError> {
         let mut head = Vec::with_capacity(self.head.len());
         self.head.write(&mut head);
@@ -251,7 +252,8 @@ impl Section<'_> {
     }
 }
 
-/// How the columns of a tile are written: where numbers lie on few diagonals, as the number of the diagonal.
+/// How the columns of a tile are written: where numbers lie on few diagonals, as the number of the
+/// diagonal.
 fn columns_of(edge: usize, buckets: &[Elements], base: usize, window: usize) -> Columns {
     // Fewer do not pay for the list; a block is so large that its column weighs little.
     const LEAST: usize = 64;
@@ -282,7 +284,8 @@ fn put(bytes: &mut Vec<u8>, word: u64, count: usize) {
     bytes.truncate(bytes.len() + count - size_of::<u64>());
 }
 
-/// Rows that have elements, the longest first; those of more than twice the average length in pieces.
+/// Rows that have elements, the longest first; those of more than twice the average length in
+/// pieces.
 fn sorted(rows: &[Lane]) -> Vec<Lane> {
     let all: usize = rows.iter().map(|row| row.len).sum();
     let not_empty = rows.iter().filter(|row| row.len > 0);

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How the three complex numbers of a site are stored. Integers are multiples of a scale that the six components of a site share.
+/// How the three complex numbers of a site are stored. Integers are multiples of a scale that the
+/// six components of a site share.
 ///
 /// | format | bytes | bits |
 /// | --- | --- | --- |
@@ -12,9 +13,11 @@ use std::str::FromStr;
 /// | `Int20` | 16 | six 20-bit integers from the lowest bit of four 32-bit words on, then the biased exponent of the scale |
 /// | `Int30` | 24 | six words: 30 bits of an integer below, above it two bits of the biased exponent of the scale in each of the first four |
 ///
-/// The scale of `Int20` and `Int30` is `2^(floor(log2(m / S)) + 1)` for the largest magnitude `m`, with `S = 2^19 - 1` and `2^29 - 1`: to multiply by it and to divide
-/// is exact. Integers are rounded to nearest, ties to even. Sites of zeros are records of zeros. The scale is `2^-126` at least: below, components lose bits and
-/// become zero. A site of which a component is no finite number, or too large for `f32`, is NaN in all six.
+/// The scale of `Int20` and `Int30` is `2^(floor(log2(m / S)) + 1)` for the largest magnitude `m`,
+/// with `S = 2^19 - 1` and `2^29 - 1`: to multiply by it and to divide is exact. Integers are
+/// rounded to nearest, ties to even. Sites of zeros are records of zeros. The scale is `2^-126` at
+/// least: below, components lose bits and become zero. A site of which a component is no finite
+/// number, or too large for `f32`, is NaN in all six.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SiteFormat {
     /// Float64. Of several columns the numbers of a row lie beside each other, not those of a site.
@@ -65,7 +68,8 @@ impl SiteFormat {
             SiteFormat::Fp64 => f64::EPSILON / 2.0,
             SiteFormat::Fp32 => f32::EPSILON as f64 / 2.0,
             SiteFormat::Half => 1.0 / 65534.0,
-            // Half a step, of which the largest component has between 2^18 and 2^19, and between 2^28 and 2^29.
+            // Half a step, of which the largest component has between 2^18 and 2^19, and between
+            // 2^28 and 2^29.
             SiteFormat::Int20 => 1.0 / (1 << 19) as f64,
             SiteFormat::Int30 => 1.0 / (1 << 29) as f64,
         }

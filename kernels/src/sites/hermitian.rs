@@ -1,10 +1,11 @@
 //! Unitary 3 x 3 matrices by Hermitian ones: nine real numbers, as many as U(3) has dimensions.
 //!
-//! `V = C^2` with the Cayley transform `C = (1 + i H) (1 - i H)^-1 = 2 (1 - i H)^-1 - 1`. Where `V` has the
-//! eigenvalue `e^(i phi)`, `H` has `tan(phi / 4)`, between -1 and 1. So the elements of `H` are between -1
-//! and 1, `1 - i H` has singular values between 1 and `sqrt(2)`, and `V` changes by no more than four times
-//! the change of `H`: no matrix loses digits. Reconstruction from eight numbers and a phase as in QUDA
-//! divides by `|V_01|^2 + |V_02|^2`, which is zero for the unit matrix.
+//! `V = C^2` with the Cayley transform `C = (1 + i H) (1 - i H)^-1 = 2 (1 - i H)^-1 - 1`. Where `V`
+//! has the eigenvalue `e^(i phi)`, `H` has `tan(phi / 4)`, between -1 and 1. So the elements of `H`
+//! are between -1 and 1, `1 - i H` has singular values between 1 and `sqrt(2)`, and `V` changes by
+//! no more than four times the change of `H`: no matrix loses digits. Reconstruction from eight
+//! numbers and a phase as in QUDA divides by `|V_01|^2 + |V_02|^2`, which is zero for the unit
+//! matrix.
 
 use std::array::from_fn;
 use std::ops::{Add, Div, Mul, Neg};
@@ -12,7 +13,8 @@ use std::ops::{Add, Div, Mul, Neg};
 use super::matrices::REALS;
 use super::{LANES, Real};
 
-/// Real numbers of a Hermitian matrix: its diagonal, then the elements `(0, 1)`, `(0, 2)` and `(1, 2)`.
+/// Real numbers of a Hermitian matrix: its diagonal, then the elements `(0, 1)`, `(0, 2)` and `(1,
+/// 2)`.
 pub(super) const NUMBERS: usize = 9;
 
 /// A complex number.
@@ -20,9 +22,11 @@ type Complex<R> = (R, R);
 /// `[row][column]`.
 type Matrix<R> = [[Complex<R>; 3]; 3];
 
-/// Rotations of each pair of columns at most that make a matrix diagonal; they converge quadratically.
+/// Rotations of each pair of columns at most that make a matrix diagonal; they converge
+/// quadratically.
 const SWEEPS: usize = 12;
-/// An element beside the diagonal that is as good as zero; those of cosines and sines are 1 at most.
+/// An element beside the diagonal that is as good as zero; those of cosines and sines are 1 at
+/// most.
 const ZERO: f64 = 1e-17;
 
 /// The matrix with these elements. What arrays offer for this is not always inlined, where vector
@@ -46,8 +50,8 @@ pub(super) trait Number:
 
 impl Number for f64 {}
 
-/// A number of each of eight matrices. Loops over whole matrices do not become vector instructions, those
-/// over the lanes of each operation do.
+/// A number of each of eight matrices. Loops over whole matrices do not become vector instructions,
+/// those over the lanes of each operation do.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Eight<R>(pub [R; LANES]);
 
@@ -156,8 +160,8 @@ pub(super) fn numbers(v: &[f64; REALS], unit: f64) -> [f64; NUMBERS] {
     let a = matrix(|i, j| (0.5 * (v[i][j].0 + of_adjoint[i][j].0), 0.5 * (v[i][j].1 + of_adjoint[i][j].1)));
     let b = matrix(|i, j| (0.5 * (v[i][j].1 - of_adjoint[i][j].1), 0.5 * (of_adjoint[i][j].0 - v[i][j].0)));
     let one = matrix(|i, j| (if i == j { 1.0 } else { 0.0 }, 0.0));
-    // They commute: what makes cosines diagonal leaves sines to be made so where cosines are equal, or
-    // nearly.
+    // They commute: what makes cosines diagonal leaves sines to be made so where cosines are equal,
+    // or nearly.
     let [a, b, q] = diagonal([a, b, one], false);
     let [b, a, q] = diagonal([b, a, q], true);
     let angles: [f64; 3] = from_fn(|k| (b[k][k].0.atan2(a[k][k].0) / 4.0).tan());
@@ -167,9 +171,9 @@ pub(super) fn numbers(v: &[f64; REALS], unit: f64) -> [f64; NUMBERS] {
     from_fn(|k| if k < 3 { h[k][k].0 } else { [above[(k - 3) / 2].0, above[(k - 3) / 2].1][(k - 3) % 2] })
 }
 
-/// Makes the first of two Hermitian matrices diagonal by Jacobi's rotations, which turn the second one and
-/// the columns of `q`, too: all pairs of columns, or only those in which eigenvalues of the first are further
-/// apart.
+/// Makes the first of two Hermitian matrices diagonal by Jacobi's rotations, which turn the second
+/// one and the columns of `q`, too: all pairs of columns, or only those in which eigenvalues of the
+/// first are further apart.
 fn diagonal([mut a, mut b, mut q]: [Matrix<f64>; 3], where_wider: bool) -> [Matrix<f64>; 3] {
     for (i, j) in [(0, 1), (0, 2), (1, 2)].into_iter().cycle().take(3 * SWEEPS) {
         let size = |m: &Matrix<f64>| m[i][j].0.hypot(m[i][j].1);
@@ -200,7 +204,8 @@ fn diagonal([mut a, mut b, mut q]: [Matrix<f64>; 3], where_wider: bool) -> [Matr
 mod tests {
     use super::*;
 
-    /// The largest distance of elements of `V` from those that its numbers lead to, and the largest number.
+    /// The largest distance of elements of `V` from those that its numbers lead to, and the largest
+    /// number.
     fn round_trip(v: &Matrix<f64>, unit: f64) -> (f64, f64) {
         let flat: Vec<f64> = v.iter().flatten().flat_map(|z| [unit * z.0, unit * z.1]).collect();
         let h = numbers(&flat.try_into().expect("18 numbers"), unit);
@@ -222,8 +227,8 @@ mod tests {
         product(&product(&q, &d), &adjoint(&q))
     }
 
-    /// Whichever eigenvalues coincide, nearly coincide, or have the same cosine or sine; -1 is where phases
-    /// end.
+    /// Whichever eigenvalues coincide, nearly coincide, or have the same cosine or sine; -1 is
+    /// where phases end.
     #[test]
     fn no_unitary_matrix_loses_digits() {
         let pi = std::f64::consts::PI;
@@ -241,8 +246,8 @@ mod tests {
         assert!(worst.0 < 1e-14 && worst.1 < 1.0 + 1e-14, "{worst:?}");
     }
 
-    /// The unit matrix times phases, a permutation and a real rotation: cosines or all eigenvalues are the
-    /// same, and elements of the first row zero.
+    /// The unit matrix times phases, a permutation and a real rotation: cosines or all eigenvalues
+    /// are the same, and elements of the first row zero.
     #[test]
     fn matrices_with_zeros_come_back() {
         let zero = (0.0, 0.0);

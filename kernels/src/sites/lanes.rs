@@ -136,8 +136,8 @@ real!(f64, Fp64, i32, Fixed32, with_doubles, with_doubles);
 
 /// A number of a matrix as it is stored.
 pub trait Code<R>: Pod {
-    /// How many bytes ahead they are prefetched; 0: by the hardware alone, which is not far enough ahead where a
-    /// cache line holds much work.
+    /// How many bytes ahead they are prefetched; 0: by the hardware alone, which is not far enough
+    /// ahead where a cache line holds much work.
     const AHEAD: usize = 0;
 
     /// The first of them.
@@ -194,7 +194,8 @@ pub trait Lanes<R>: Pairs {
     fn plus(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a b`.
     fn times(self, a: Self::V, b: Self::V) -> Self::V;
-    /// To nearest, ties to even; some integer for what is beyond the range of integers or no number.
+    /// To nearest, ties to even; some integer for what is beyond the range of integers or no
+    /// number.
     fn round(self, x: [R; LANES]) -> [i32; LANES];
 }
 
@@ -204,7 +205,8 @@ pub trait WithLanes<R> {
     fn call<L: Lanes<R>>(self, lanes: L);
 }
 
-/// What is done alike for all numbers: fetching from memory, and putting the pairs of eight sites into two rows, and back.
+/// What is done alike for all numbers: fetching from memory, and putting the pairs of eight sites
+/// into two rows, and back.
 pub trait Pairs: Copy + Send + Sync {
     /// Prefetches the cache line at an address into the L2 cache; any address will do.
     #[inline(always)]

@@ -31,7 +31,8 @@ pub trait OfFormat: Sized {
     }
 }
 
-/// `f` of each number. Other ways to write it are not always inlined, where vector instructions are lost.
+/// `f` of each number. Other ways to write it are not always inlined, where vector instructions are
+/// lost.
 #[inline(always)]
 pub fn each<A: Copy, B: Copy + Default>(numbers: Eight<A>, f: impl Fn(A) -> B) -> Eight<B> {
     let mut results = [B::default(); LANES];

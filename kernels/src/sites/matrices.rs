@@ -13,7 +13,8 @@ pub(super) const REALS: usize = 18;
 /// Of one of which two rows are stored, and a phase.
 const TWO_ROWS: usize = 13;
 
-/// The place of a real part among the real numbers: columns one after the other, in the order in which products take them. The imaginary part is behind.
+/// The place of a real part among the real numbers: columns one after the other, in the order in
+/// which products take them. The imaginary part is behind.
 #[inline(always)]
 pub(super) const fn place(row: usize, column: usize) -> usize {
     (3 * column + row) * 2
@@ -25,7 +26,8 @@ const fn place_of_two(row: usize, column: usize) -> usize {
     (2 * column + row) * 2
 }
 
-/// How the numbers of matrices are stored. Integers are multiples of one step for a whole field: its largest number divided by the largest integer.
+/// How the numbers of matrices are stored. Integers are multiples of one step for a whole field:
+/// its largest number divided by the largest integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixNumber {
     /// Float64.
@@ -93,14 +95,15 @@ impl MatrixNumber {
     }
 }
 
-/// Which real numbers of a matrix are stored. All but the first are for multiples `s V` of unitary matrices,
-/// with one `s > 0` for all.
+/// Which real numbers of a matrix are stored. All but the first are for multiples `s V` of unitary
+/// matrices, with one `s > 0` for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixReals {
     /// All 18.
     All,
-    /// Two rows and a phase, 13. The third row is `conj(a x b) det V / s` for the first two rows `a` and `b`;
-    /// the last number is `tan(phi / 4)` of `det V = e^(i phi)`, between -1 and 1: signs are phases.
+    /// Two rows and a phase, 13. The third row is `conj(a x b) det V / s` for the first two rows
+    /// `a` and `b`; the last number is `tan(phi / 4)` of `det V = e^(i phi)`, between -1 and 1:
+    /// signs are phases.
     TwoRows,
     /// A Hermitian matrix `H`, 9: `V = ((1 + i H) (1 - i H)^-1)^2`, with numbers between -1 and 1.
     Hermitian,
@@ -173,8 +176,9 @@ impl FromStr for MatrixFormat {
 }
 
 impl Group {
-    /// Matrices of this format, of which `hops` are summed for each site. `largest` is the largest magnitude of a real or imaginary part in the whole field, `unit`
-    /// what unitary matrices are multiplied by in it.
+    /// Matrices of this format, of which `hops` are summed for each site. `largest` is the largest
+    /// magnitude of a real or imaginary part in the whole field, `unit` what unitary matrices are
+    /// multiplied by in it.
     pub fn new(format: MatrixFormat, hops: usize, largest: f64, unit: f64) -> Group {
         let step = format.number.most().map_or(1.0, |most| if largest > 0.0 { largest / most } else { 1.0 });
         Group { format, hops, step, unit }

@@ -1,9 +1,11 @@
-//! Vectors and operators on sites: three complex numbers at each, in few bits with a shared scale, and products of 3 x 3 matrices with them.
+//! Vectors and operators on sites: three complex numbers at each, in few bits with a shared scale,
+//! and products of 3 x 3 matrices with them.
 //!
-//! Numbers are stored as records, one for each site, and are computed with as rows, one for each of the six real components ([`decode_sites`],
-//! [`encode_sites`]): eight sites side by side, or eight columns of a site ([`decode_columns`]). [`multiply_line`] and [`multiply_columns`] sum products of stored
-//! matrices with rows. Arithmetic is in `f32` or `f64`, by instructions of
-//! AVX-512 or AVX2 or one number at a time, with the same bits: products are fused with sums in all of them.
+//! Numbers are stored as records, one for each site, and are computed with as rows, one for each of
+//! the six real components ([`decode_sites`], [`encode_sites`]): eight sites side by side, or eight
+//! columns of a site ([`decode_columns`]). [`multiply_line`] and [`multiply_columns`] sum products
+//! of stored matrices with rows. Arithmetic is in `f32` or `f64`, by instructions of AVX-512 or
+//! AVX2 or one number at a time, with the same bits: products are fused with sums in all of them.
 //!
 //! ```
 //! use zellige_kernels::sites::{SiteFormat, decode_sites, encode_sites};

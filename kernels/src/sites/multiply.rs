@@ -13,7 +13,8 @@ pub struct Group {
     pub(super) unit: f64,
 }
 
-/// Rows of numbers for several columns: component `c` of column `k` begins at `k * column + c * pitch`.
+/// Rows of numbers for several columns: component `c` of column `k` begins at `k * column + c *
+/// pitch`.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     /// From a component to the next.
@@ -22,10 +23,13 @@ pub struct Rows {
     pub column: usize,
 }
 
-/// Overwrites `y` with sums of products for a line of sites, eight at a time: `y_i = sum_g sum_h a_ghi x_(starts[gh] + i)`, for each of `columns` columns.
+/// Overwrites `y` with sums of products for a line of sites, eight at a time: `y_i = sum_g sum_h
+/// a_ghi x_(starts[gh] + i)`, for each of `columns` columns.
 ///
-/// `codes` are the matrices of eight sites after those of the eight before: of each group in turn, `[hop][real][site]`. What belongs to sites beyond
-/// the end of a line has to be there, and is of no consequence. A column has the bits that it has alone. `buffer` is working space that is kept from call to call.
+/// `codes` are the matrices of eight sites after those of the eight before: of each group in turn,
+/// `[hop][real][site]`. What belongs to sites beyond the end of a line has to be there, and is of
+/// no consequence. A column has the bits that it has alone. `buffer` is working space that is kept
+/// from call to call.
 ///
 /// # Panics
 /// If there are other `starts` than hops, or numbers beyond the ends.
@@ -41,8 +45,9 @@ pub fn multiply_line<R: Real>(
     R::with_lanes(Line::new(groups, codes, (x, of_x), starts, (y, of_y), columns, buffer));
 }
 
-/// Overwrites `y` with the sums of [`multiply_line`] for so many sites and eight columns that are worked on side by side, as
-/// [`decode_columns`](super::decode_columns) leaves them: `x` and `y` have 48 numbers for each site, and `starts` count sites. Bits are those of a column alone.
+/// Overwrites `y` with the sums of [`multiply_line`] for so many sites and eight columns that are
+/// worked on side by side, as [`decode_columns`](super::decode_columns) leaves them: `x` and `y`
+/// have 48 numbers for each site, and `starts` count sites. Bits are those of a column alone.
 ///
 /// # Panics
 /// If there are other `starts` than hops, or numbers beyond the ends.
@@ -124,7 +129,8 @@ impl<R: Real> WithLanes<R> for Line<'_, R> {
         let Line { groups, codes, x: (x, of_x), starts, y: (y, of_y), columns, buffer } = self;
         let words: usize = groups.iter().map(Group::words).sum();
         let (blocks, numbers) = (codes.len() / words, starts.len() * REALS * LANES);
-        // Matrices are decoded once for all columns: those of the line, or of eight sites for one column, which stay in the first cache.
+        // Matrices are decoded once for all columns: those of the line, or of eight sites for one
+        // column, which stay in the first cache.
         let span = if columns == 1 { 1 } else { blocks.max(1) };
         for begin in (0..blocks).step_by(span) {
             let codes = &codes[begin * words..][..span * words];
@@ -274,8 +280,8 @@ impl<R: Real> Sums<'_, R> {
         }
     }
 
-    /// Eight columns of a site: real and imaginary parts of `x`, which lie beside each other, in the same
-    /// lanes.
+    /// Eight columns of a site: real and imaginary parts of `x`, which lie beside each other, in
+    /// the same lanes.
     #[inline(always)]
     fn both_parts<L: Lanes<R>>(
         &self,
@@ -359,7 +365,8 @@ impl<R: Real> Sums<'_, R> {
     }
 }
 
-/// Adds a product of complex numbers. Products of real parts and those of imaginary parts are summed apart: twelve sums of a site do not wait for each other.
+/// Adds a product of complex numbers. Products of real parts and those of imaginary parts are
+/// summed apart: twelve sums of a site do not wait for each other.
 #[inline(always)]
 fn add<R: Real, L: Lanes<R>>(
     lanes: L,

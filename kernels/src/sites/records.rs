@@ -9,7 +9,8 @@ use super::{COMPONENTS, LANES, SiteFormat};
 /// Complex numbers of a site.
 const COLOURS: usize = COMPONENTS / 2;
 
-/// Decodes sites of a column into rows: component `c` of the `i`-th of them to `rows[c * pitch + i]`. `codes` are a whole number of sites of so many columns.
+/// Decodes sites of a column into rows: component `c` of the `i`-th of them to `rows[c * pitch +
+/// i]`. `codes` are a whole number of sites of so many columns.
 ///
 /// # Panics
 /// If `rows` or `codes` are too short.
@@ -41,8 +42,8 @@ pub fn encode_sites<R: Real>(
     R::with_lanes(Encode { format, codes, at, rows });
 }
 
-/// Decodes eight columns of sites, from `column` on: component `c` of the `k`-th of them of the `i`-th site to `rows[(6 i + c) * 8 + k]`. Bits are those of
-/// [`decode_sites`].
+/// Decodes eight columns of sites, from `column` on: component `c` of the `k`-th of them of the
+/// `i`-th site to `rows[(6 i + c) * 8 + k]`. Bits are those of [`decode_sites`].
 ///
 /// # Panics
 /// If there are not as many columns, or `rows` or `codes` are too short.
@@ -70,7 +71,8 @@ pub fn encode_columns<R: Real>(
     R::with_lanes(Encode { format, codes, at: At::across((columns, column), sites), rows });
 }
 
-/// Decodes sites of a single column into numbers as they lie in float64: three complex ones of each site, the first at `numbers[0]`.
+/// Decodes sites of a single column into numbers as they lie in float64: three complex ones of each
+/// site, the first at `numbers[0]`.
 ///
 /// # Panics
 /// If `numbers` or `codes` are too short.
@@ -96,7 +98,8 @@ struct At {
     first: usize,
     sites: usize,
     pitch: usize,
-    /// Whether eight columns of a site are worked on side by side, in place of eight sites of a column.
+    /// Whether eight columns of a site are worked on side by side, in place of eight sites of a
+    /// column.
     across: bool,
 }
 
@@ -124,7 +127,8 @@ impl At {
         (block.site * self.columns + self.column, if self.across { 1 } else { self.columns })
     }
 
-    /// The same for complex numbers in float64; those of one colour and several columns lie beside each other.
+    /// The same for complex numbers in float64; those of one colour and several columns lie beside
+    /// each other.
     #[inline(always)]
     fn double(self, block: Block, colour: usize) -> (usize, usize) {
         let first = (block.site * COLOURS + colour) * self.columns + self.column;
@@ -402,7 +406,8 @@ fn store_words<const PAIRS: usize, L: Pairs>(
     }
 }
 
-/// Prefetches what lies as far behind these sites as a call has sites: where lines are decoded in turn, that is the next line.
+/// Prefetches what lies as far behind these sites as a call has sites: where lines are decoded in
+/// turn, that is the next line.
 #[inline(always)]
 fn prefetch_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
     if at.column == 0 {
@@ -413,7 +418,8 @@ fn prefetch_next<T>(lanes: impl Pairs, at: At, codes: &[T], of_site: usize) {
     }
 }
 
-/// Every `step`-th item from `first` on, `count` of them; what is beyond is some item. Where they do not lie beside each other they are copied.
+/// Every `step`-th item from `first` on, `count` of them; what is beyond is some item. Where they
+/// do not lie beside each other they are copied.
 #[inline(always)]
 fn eight<'a, T: Copy>(
     items: &'a [T],

@@ -29,7 +29,8 @@ fn records_are_what_they_are_by_hand() {
     let step = 1.0 / 1024.0;
     let site = [32767.0, -32767.0, 1.0, -1.0, 0.0, 258.0].map(|x| x * step);
     assert_eq!(words(SiteFormat::Half, site), [0x8001_7fff, 0xffff_0001, 0x0102_0000, 0x3a80_0000]);
-    // 300000 2^-20: 300000 / 524287 is between 1/2 and 1, the scale 2^-20, its biased exponent 107 = 0x6b.
+    // 300000 2^-20: 300000 / 524287 is between 1/2 and 1, the scale 2^-20, its biased exponent
+    // 107 = 0x6b.
     let step = (-20f64).exp2();
     let site = [300_000.0, -2.0, 74_565.0, -299_999.0, 0x1_2345 as f64, -1.0].map(|x| x * step);
     // -2 is ffffe, 74565 is 12345, -299999 is b6c21, -1 is fffff, and 300000 is 493e0.
@@ -98,7 +99,8 @@ fn what_is_small_loses_bits_and_becomes_zero() {
     }
 }
 
-/// For any size of numbers the error is within what the format says, and to store again changes nothing.
+/// For any size of numbers the error is within what the format says, and to store again changes
+/// nothing.
 #[test]
 fn errors_are_bounded() {
     for format in SiteFormat::ALL {
@@ -120,7 +122,8 @@ fn errors_are_bounded() {
     }
 }
 
-/// Sites of several columns, and some of many, have the bits that each has alone, in both precisions.
+/// Sites of several columns, and some of many, have the bits that each has alone, in both
+/// precisions.
 #[test]
 fn columns_and_ranges_are_apart() {
     let (sites, columns) = (21, 3);
@@ -219,7 +222,8 @@ fn product(matrices: &[[f64; 18]], x: &[[f64; 6]]) -> [f64; 6] {
     y
 }
 
-/// Two groups of matrices on a line of sixteen sites, with each way of computing; the largest error beside the largest number.
+/// Two groups of matrices on a line of sixteen sites, with each way of computing; the largest error
+/// beside the largest number.
 fn lines<R: Real>(format: MatrixFormat, columns: usize) -> f64 {
     let (hops, unit, pitch) = (4, 0.375, 24);
     let groups =
@@ -301,7 +305,8 @@ fn products_are_those_of_float64_with_one_number_at_a_time_and_with_several() {
     }
 }
 
-/// Of one column, numbers as they lie in float64 are stored with the bits that rows are, from any site on.
+/// Of one column, numbers as they lie in float64 are stored with the bits that rows are, from any
+/// site on.
 #[test]
 fn numbers_are_stored_as_rows_are() {
     for (format, seed) in SiteFormat::ALL.into_iter().zip(1..) {

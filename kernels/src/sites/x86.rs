@@ -11,7 +11,8 @@ use pulp::{NullaryFnOnce, cast};
 use super::LANES;
 use super::lanes::{Lanes, One, Pairs, Real, WithLanes};
 
-/// Eight at a time: with the registers of AVX-512 where the machine has them, since products have more sums than fit into sixteen.
+/// Eight at a time: with the registers of AVX-512 where the machine has them, since products have
+/// more sums than fit into sixteen.
 pub fn with_singles(work: impl WithLanes<f32>) {
     match (V4::try_new(), V3::try_new()) {
         (Some(more), _) => more.vectorize(With::new(work, *more)),

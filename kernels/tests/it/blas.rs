@@ -1,4 +1,5 @@
-//! The tile kernels against plain loops in f64, over shapes, leading dimensions and both element types.
+//! The tile kernels against plain loops in f64, over shapes, leading dimensions and both element
+//! types.
 
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -117,7 +118,8 @@ fn check_syrk<T: Scalar>(n: usize, k: usize, (alpha, beta): (f64, f64), seed: u6
     }
 }
 
-/// A lower triangle with a diagonal from 0.5 to 1.5 and NaN above it; its columns fall by `grading` decades.
+/// A lower triangle with a diagonal from 0.5 to 1.5 and NaN above it; its columns fall by `grading`
+/// decades.
 fn triangle<T: Scalar>(n: usize, grading: f64, rng: &mut ChaCha8Rng) -> Owned<T> {
     Owned::new(n, n, 2, |i, j| match i.cmp(&j) {
         core::cmp::Ordering::Less => f64::NAN,

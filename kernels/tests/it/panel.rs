@@ -48,7 +48,8 @@ fn syrk(p: PanelPrecision, sign: Sign, a: &[f32], c: &mut [f32], n: usize, k: us
     }
 }
 
-/// A lower triangle with a diagonal that keeps solutions from growing, and what must not be read above it.
+/// A lower triangle with a diagonal that keeps solutions from growing, and what must not be read
+/// above it.
 fn triangle(n: usize, rng: &mut ChaCha8Rng) -> Vec<f32> {
     let mut l = random(n, n, rng);
     for j in 0..n {
@@ -135,7 +136,8 @@ fn solves_are_backward_stable() {
     }
 }
 
-/// The Cholesky factor, in `f64`, of a smooth covariance with little noise: its condition number is in the hundreds.
+/// The Cholesky factor, in `f64`, of a smooth covariance with little noise: its condition number is
+/// in the hundreds.
 fn ill_conditioned(n: usize) -> Vec<f32> {
     let distance = |i: usize, j: usize| (i as f64 - j as f64) / 30.0;
     let mut l = vec![0.0f64; n * n];

@@ -1,5 +1,5 @@
-//! The products in lower precision: exact where every partial sum is representable, bit for bit against a scalar model for
-//! HP3, and within the stated error of an f64 product elsewhere.
+//! The products in lower precision: exact where every partial sum is representable, bit for bit
+//! against a scalar model for HP3, and within the stated error of an f64 product elsewhere.
 
 use half::f16;
 use proptest::prelude::*;
@@ -333,7 +333,8 @@ fn an_output_that_outgrows_its_scale_raises_it_once() {
 
 #[test]
 fn scales_beyond_the_exponents_of_f32() {
-    // Products around 1e-70 times C's 1e-30: nothing is lost but what f32 cannot hold; and huge times tiny is ordinary.
+    // Products around 1e-70 times C's 1e-30: nothing is lost but what f32 cannot hold; and huge
+    // times tiny is ordinary.
     for (ea, eb) in [(-120, 118), (-100, 100), (120, -118)] {
         let case = Case {
             a: Full::new(3, 2, || 1.5 * 2.0f64.powi(ea)),
@@ -437,7 +438,8 @@ proptest! {
         case.for_each(|i, j| {
             let (sum, size) = case.product(i, j, |i, l| case.a.at(i, l), |r, s| case.b.at(r, s));
             let want = case.c.at(i, j) + case.s() * sum;
-            // Three products, in whatever order their terms are added to C (for a single column one by one, in place).
+            // Three products, in whatever order their terms are added to C (for a single column one
+            // by one, in place).
             let sums = (3.0 * kf + 4.0) * U32 * (size + case.c.at(i, j).abs());
             let bound = 3.0 * 2.0f64.powi(-22) * size + kf * 4.0 * 2.0f64.powi(-39) * max_a * max_b + sums;
             worst = worst.max((c.at(i, j) - want).abs() / bound);

@@ -1,4 +1,5 @@
-//! A covariance matrix, factored with half-precision tile products: `cargo run --release --example mixed_cholesky`.
+//! A covariance matrix, factored with half-precision tile products: `cargo run --release --example
+//! mixed_cholesky`.
 
 use zellige_dense::{
     Error, Generator, RetryLadder, Rule, SymmetricTiled, TileGrid, backward_error, cholesky, generator,
@@ -7,7 +8,8 @@ use zellige_runtime::Runtime;
 
 const N: usize = 1536;
 
-/// Exponential correlation along a line, a common offset (which couples everything), and a little noise.
+/// Exponential correlation along a line, a common offset (which couples everything), and a little
+/// noise.
 fn covariance(i: usize, j: usize) -> f64 {
     let distance = i.abs_diff(j) as f64 / 40.0;
     (-distance).exp() + 2.0 + if i == j { 5e-3 } else { 0.0 }
@@ -17,7 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // 1. A runtime: workers that run tasks when their operands are ready.
     let rt = Runtime::new()?;
 
-    // 2. A matrix is never stored as a whole: tasks generate tiles from a closure over rows and columns.
+    // 2. A matrix is never stored as a whole: tasks generate tiles from a closure over rows and
+    //    columns.
     let in_f32: Generator<f32> = generator(|rows, cols, out: &mut [f32], ld: usize| {
         for (c, j) in cols.enumerate() {
             for (r, i) in rows.clone().enumerate() {
@@ -34,10 +37,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let a = SymmetricTiled::new(&rt, TileGrid::uniform(N, 128)?);
 
-    // 3. Rules say which tile products run in which precision. The last two look at norms of finished tiles.
+    // 3. Rules say which tile products run in which precision. The last two look at norms of
+    //    finished tiles.
     println!("{:<28} {:>7} {:>14}", "rule", "16 bit", "backward error");
     for text in ["fp32", "hp1:band=2", "hp1:operand=1e-3", "x3", "bf1"] {
-        // 4. A low precision can lose positive definiteness; the ladder then proposes a rule with more of it.
+        // 4. A low precision can lose positive definiteness; the ladder then proposes a rule with
+        //    more of it.
         for rule in RetryLadder::new(text.parse::<Rule>()?) {
             a.fill(&rt, &in_f32)?;
             let factor = cholesky(&rt, &a, &rule.clone().into())?;

@@ -17,16 +17,21 @@ use crate::scale::{exponent, norm, times_power};
 use crate::solve::solve;
 use crate::tiled::{Generator, RectTiled, SymmetricTiled, generator};
 
-/// Rows of a tile: a product of tiles takes much longer than starting it, and most matrices have many.
+/// Rows of a tile: a product of tiles takes much longer than starting it, and most matrices have
+/// many.
 const TILE: usize = 256;
 
-/// The Cholesky factorisation `A = L L^T` of a symmetric positive definite matrix, with the precision of each tile product chosen by a [`Rule`], as LAPACK's
-/// `potrf` and `potrs` are for one precision. The rule `fp64` has a factor in float64, all others have one in float32.
+/// The Cholesky factorisation `A = L L^T` of a symmetric positive definite matrix, with the
+/// precision of each tile product chosen by a [`Rule`], as LAPACK's `potrf` and `potrs` are for one
+/// precision. The rule `fp64` has a factor in float64, all others have one in float32.
 ///
-/// Matrices and right-hand sides may have any finite numbers of float64: rows and columns are multiplied by powers of two, which round nothing, so that
-/// diagonal elements are in \[1, 4), and so is each right-hand side. What is factored is `S A S`, whose norms a rule goes by; badly scaled rows
-/// and columns of `A = D C D` count for nothing where `C` is well-conditioned. Beside the largest element of a scaled right-hand side, `solve` in single
-/// precision takes elements below 1e-38 for zero; refinement comes to them. Residuals are those of `A` and `B` as they are given.
+/// Matrices and right-hand sides may have any finite numbers of float64: rows and columns are
+/// multiplied by powers of two, which round nothing, so that diagonal elements are in \[1, 4), and
+/// so is each right-hand side. What is factored is `S A S`, whose norms a rule goes by; badly
+/// scaled rows and columns of `A = D C D` count for nothing where `C` is well-conditioned. Beside
+/// the largest element of a scaled right-hand side, `solve` in single precision takes elements
+/// below 1e-38 for zero; refinement comes to them. Residuals are those of `A` and `B` as they are
+/// given.
 ///
 /// ```
 /// use zellige_dense::Cholesky;
@@ -70,16 +75,19 @@ struct RightHandSides<'b> {
 }
 
 impl<'r> Cholesky<'r> {
-    /// Factors an `n x n` matrix, column by column, whose lower triangle is read. Waits for the factor.
+    /// Factors an `n x n` matrix, column by column, whose lower triangle is read. Waits for the
+    /// factor.
     ///
     /// # Errors
-    /// [`Error::Shape`] for another number of elements, [`Error::NotFinite`] for one that is not finite, [`Error::Rule`] for a rule that is none,
-    /// [`Error::NotPositiveDefinite`] with the row where the factorisation, in this precision, finds that the matrix is not.
+    /// [`Error::Shape`] for another number of elements, [`Error::NotFinite`] for one that is not
+    /// finite, [`Error::Rule`] for a rule that is none, [`Error::NotPositiveDefinite`] with the row
+    /// where the factorisation, in this precision, finds that the matrix is not.
     pub fn factor(rt: &'r Runtime, n: usize, a: &[f64], rule: &str) -> Result<Self, Error> {
         Self::new(rt, (n, TILE), a, rule, 0.0)
     }
 
-    /// As [`factor`](Cholesky::factor), in tiles of `tile` rows, of which a rule needs three along a side to have an effect; 256 elsewhere.
+    /// As [`factor`](Cholesky::factor), in tiles of `tile` rows, of which a rule needs three along
+    /// a side to have an effect; 256 elsewhere.
     ///
     /// # Errors
     /// As [`factor`](Cholesky::factor); [`Error::Grid`] for tiles without rows.
@@ -93,9 +101,10 @@ impl<'r> Cholesky<'r> {
         Self::new(rt, (n, tile), a, rule, 0.0)
     }
 
-    /// Factors the matrix with its diagonal multiplied by `1 + shift`, for one that is so ill-conditioned that it is not positive definite in this precision
-    /// (Higham and Pranesh 2021): a small multiple of the precision's unit roundoff. Refinements are of the matrix itself, and most
-    /// need [`refine_gmres`](Cholesky::refine_gmres).
+    /// Factors the matrix with its diagonal multiplied by `1 + shift`, for one that is so
+    /// ill-conditioned that it is not positive definite in this precision (Higham and Pranesh
+    /// 2021): a small multiple of the precision's unit roundoff. Refinements are of the matrix
+    /// itself, and most need [`refine_gmres`](Cholesky::refine_gmres).
     ///
     /// # Errors
     /// As [`factor`](Cholesky::factor).
@@ -121,7 +130,8 @@ impl<'r> Cholesky<'r> {
         for (j, column) in a.chunks_exact(n.max(1)).enumerate() {
             check_finite("matrix", j, &column[j..], j)?;
         }
-        // Symmetric scaling to a diagonal of like numbers has close to the least condition number of all (van der Sluis 1969).
+        // Symmetric scaling to a diagonal of like numbers has close to the least condition number
+        // of all (van der Sluis 1969).
         let s: Vec<i32> = a.iter().step_by(n + 1).map(|a| -(exponent(*a) >> 1)).collect();
         let element = |(at, a): (usize, &f64)| times_power(*a, s[at % n] + s[at / n]);
         let a: Arc<[f64]> = a.iter().enumerate().map(element).collect();
@@ -165,11 +175,12 @@ impl<'r> Cholesky<'r> {
         &self.shares
     }
 
-    /// `A^-1 B`, as accurate as the factor: `b` has `n` elements for each column, column by column, and so has the answer.
+    /// `A^-1 B`, as accurate as the factor: `b` has `n` elements for each column, column by column,
+    /// and so has the answer.
     ///
     /// # Errors
-    /// [`Error::Shape`] for elements that are no whole columns, [`Error::NotFinite`] for one that is not finite, or whose solution is beyond the range
-    /// of float64; what went wrong in a task.
+    /// [`Error::Shape`] for elements that are no whole columns, [`Error::NotFinite`] for one that
+    /// is not finite, or whose solution is beyond the range of float64; what went wrong in a task.
     pub fn solve(&self, b: &[f64]) -> Result<Vec<f64>, Error> {
         let b = self.right_hand_sides(b)?;
         let y = match &self.l {
@@ -179,12 +190,15 @@ impl<'r> Cholesky<'r> {
         self.solution(&b, &y)
     }
 
-    /// `A^-1 B` by iterative refinement in float64, until each column's residual is `tolerance` beside it (`||b - A x||_2 <= tolerance ||b||_2`), or no
-    /// longer halved by a step; and what refinement came to, with the residual of the column that has the largest. It is in hand where
-    /// [`end`](Refinement::end) is [`RefineEnd::Converged`], and not otherwise. It needs a condition number below the
-    /// inverse of the factor's unit roundoff: some 1e7 in single precision, 1e3 in half.
+    /// `A^-1 B` by iterative refinement in float64, until each column's residual is `tolerance`
+    /// beside it (`||b - A x||_2 <= tolerance ||b||_2`), or no longer halved by a step; and what
+    /// refinement came to, with the residual of the column that has the largest. It is in hand
+    /// where [`end`](Refinement::end) is [`RefineEnd::Converged`], and not otherwise. It needs a
+    /// condition number below the inverse of the factor's unit roundoff: some 1e7 in single
+    /// precision, 1e3 in half.
     ///
-    /// Where numbers of the solution are subnormal, the residual is that of the numbers as they are.
+    /// Where numbers of the solution are subnormal, the residual is that of the numbers as they
+    /// are.
     ///
     /// # Errors
     /// As [`solve`](Cholesky::solve).
@@ -222,11 +236,14 @@ impl<'r> Cholesky<'r> {
         Ok((x, refinement))
     }
 
-    /// `A^-1 B` by iterative refinement in float64 whose corrections are found by GMRES with the factor as preconditioner (GMRES-IR: Carson and Higham 2018),
-    /// until the residual of each column is `tolerance` beside it; and what came of each column, by
-    /// [`reason`](zellige_krylov::Solution::reason). It converges for condition numbers for which [`refine`](Cholesky::refine) does not.
+    /// `A^-1 B` by iterative refinement in float64 whose corrections are found by GMRES with the
+    /// factor as preconditioner (GMRES-IR: Carson and Higham 2018), until the residual of each
+    /// column is `tolerance` beside it; and what came of each column, by
+    /// [`reason`](zellige_krylov::Solution::reason). It converges for condition numbers for which
+    /// [`refine`](Cholesky::refine) does not.
     ///
-    /// It ends where residuals do not become smaller any more. Each correction is solved for to four digits of its residual.
+    /// It ends where residuals do not become smaller any more. Each correction is solved for to
+    /// four digits of its residual.
     ///
     /// ```
     /// use zellige_dense::Cholesky;
@@ -264,7 +281,8 @@ impl<'r> Cholesky<'r> {
         let m = FactorOperator::new(l, &self.policy)?;
         let problem =
             Solve { preconditioner: Some(&m), reduction: INNER_REDUCTION, ..Solve::new(self.rt, &a) };
-        // Flexible: the factor is applied in its own precision, and what that rounds is no error then.
+        // Flexible: the factor is applied in its own precision, and what that rounds is no error
+        // then.
         let gmres = Gmres { restart: RESTART.min(self.n), flexible: true, ..Gmres::default() };
         let (mut y, mut goals) = (vec![0.0; b.given.len()], vec![tolerance; b.columns]);
         let columns: Vec<&[f64]> = b.scaled.chunks_exact(self.n).collect();
@@ -354,7 +372,8 @@ impl<'r> Cholesky<'r> {
         Ok(x)
     }
 
-    /// The scaled system's `Y` of `X`, where it is not that from which `X` was made: subnormal numbers are rounded.
+    /// The scaled system's `Y` of `X`, where it is not that from which `X` was made: subnormal
+    /// numbers are rounded.
     fn rounded(&self, b: &RightHandSides<'_>, x: &[f64], y: &[f64]) -> Option<Vec<f64>> {
         let rounded: Vec<f64> =
             self.by_columns(b, x).map(|(x, s, power)| times_power(x, power - s)).collect();
@@ -391,11 +410,13 @@ impl<'r> Cholesky<'r> {
 /// Refinement halves the residual in each step: more are not needed for any number of digits.
 const MOST_STEPS: usize = 60;
 
-/// Of GMRES for a correction: what its residual is reduced by, steps between restarts, and steps in all.
+/// Of GMRES for a correction: what its residual is reduced by, steps between restarts, and steps in
+/// all.
 const INNER_REDUCTION: f64 = 1e-4;
 const RESTART: usize = 60;
 const MOST_INNER_STEPS: usize = 2000;
-/// Times that GMRES goes on as the residual of the scaled system was small enough and that of the given one was not.
+/// Times that GMRES goes on as the residual of the scaled system was small enough and that of the
+/// given one was not.
 const MOST_ROUNDS: usize = 4;
 
 /// Factors in place, and waits; the share of tile products in each precision.

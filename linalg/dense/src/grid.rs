@@ -54,12 +54,14 @@ impl TileGrid {
         Ok(TileGrid { edges, parts: 1 })
     }
 
-    /// Edges that follow `blocks`: a block larger than `max` is cut into the fewest equal parts (to within one row) that are
-    /// not, smaller blocks are merged by whole groups as long as the tile stays within `max`; a group that alone exceeds
-    /// `max` keeps one tile per block (or per part of a block).
+    /// Edges that follow `blocks`: a block larger than `max` is cut into the fewest equal parts (to
+    /// within one row) that are not, smaller blocks are merged by whole groups as long as the tile
+    /// stays within `max`; a group that alone exceeds `max` keeps one tile per block (or per part
+    /// of a block).
     ///
-    /// Edges decide which low-precision factorisations succeed: what couples strongly, e.g. a constant over one block, should
-    /// meet in few tiles. See [`parts_of_largest`](TileGrid::parts_of_largest).
+    /// Edges decide which low-precision factorisations succeed: what couples strongly, e.g. a
+    /// constant over one block, should meet in few tiles. See
+    /// [`parts_of_largest`](TileGrid::parts_of_largest).
     ///
     /// # Errors
     /// [`Error::Grid`] if `max` is 0 or a group comes back after another one.
@@ -104,8 +106,9 @@ impl TileGrid {
         Ok(TileGrid { edges, parts })
     }
 
-    /// The same with every edge but the last at the nearest multiple of `step`, so that all tiles but those of the last row and column are multiples
-    /// of it. Tiles may grow by less than `step`; edges that meet become one. A `step` of 0 or 1 changes nothing.
+    /// The same with every edge but the last at the nearest multiple of `step`, so that all tiles
+    /// but those of the last row and column are multiples of it. Tiles may grow by less than
+    /// `step`; edges that meet become one. A `step` of 0 or 1 changes nothing.
     #[must_use]
     pub fn rounded(mut self, step: usize) -> Self {
         let (step, n) = (step.max(1), self.len());
@@ -117,10 +120,11 @@ impl TileGrid {
         self
     }
 
-    /// Into how many tiles the largest block of [`auto`](TileGrid::auto) was cut; 1 for other grids.
+    /// Into how many tiles the largest block of [`auto`](TileGrid::auto) was cut; 1 for other
+    /// grids.
     ///
-    /// With more than 2, low-precision products need help where the parts of one block meet: a band of at least 2, or a rule
-    /// on operand norms.
+    /// With more than 2, low-precision products need help where the parts of one block meet: a band
+    /// of at least 2, or a rule on operand norms.
     pub fn parts_of_largest(&self) -> usize {
         self.parts
     }

@@ -1,8 +1,8 @@
 //! Tiled matrices and mixed-precision tile algorithms on the zellige runtime.
 //!
-//! A matrix is a grid of tiles, one runtime handle each, filled by tasks. Algorithms submit tasks over these handles; a
-//! [`PrecisionPolicy`] says for every tile product in which precision it runs, from its position or from the norms of its
-//! finished operands.
+//! A matrix is a grid of tiles, one runtime handle each, filled by tasks. Algorithms submit tasks
+//! over these handles; a [`PrecisionPolicy`] says for every tile product in which precision it
+//! runs, from its position or from the norms of its finished operands.
 //!
 //! ```
 //! use zellige_dense::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve};
@@ -50,13 +50,14 @@
 //! | judge a result | [`backward_error`], [`GemmCounts`], [`Work`] |
 //! | write another tiled algorithm | [`tasks`] |
 //!
-//! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and replayed. Results depend on
-//! matrix, tiles and the policy's answers, and are bitwise the same for any number of workers, scheduling policy and replay.
+//! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and
+//! replayed. Results depend on matrix, tiles and the policy's answers, and are bitwise the same for
+//! any number of workers, scheduling policy and replay.
 //!
-//! Factorisations, solves and refinements take subnormal numbers for zero, unless the runtime
-//! [was told](zellige_runtime::RuntimeBuilder::subnormals) to keep them. Matrices whose elements decay are
-//! full of them in single precision, and products then take ten to a hundred times as long; beside the
-//! rounding errors of the rest they count for nothing.
+//! Factorisations, solves and refinements take subnormal numbers for zero, unless the runtime [was
+//! told](zellige_runtime::RuntimeBuilder::subnormals) to keep them. Matrices whose elements decay
+//! are full of them in single precision, and products then take ten to a hundred times as long;
+//! beside the rounding errors of the rest they count for nothing.
 #![deny(unsafe_code)]
 
 mod driver;

@@ -18,7 +18,8 @@ use crate::solve::solve;
 use crate::tile::Tile;
 use crate::tiled::{Generator, RectTiled, SymmetricTiled};
 
-/// A symmetric matrix as an operator in float64: every product asks for each block on and below the diagonal once, and none is kept.
+/// A symmetric matrix as an operator in float64: every product asks for each block on and below the
+/// diagonal once, and none is kept.
 ///
 /// ```
 /// use zellige_dense::{SymmetricOperator, TileGrid, generator};
@@ -126,10 +127,12 @@ impl Operator for SymmetricOperator {
     }
 }
 
-/// The inverse of a matrix by its Cholesky factor, as an operator: a preconditioner for the matrix in float64.
+/// The inverse of a matrix by its Cholesky factor, as an operator: a preconditioner for the matrix
+/// in float64.
 ///
-/// Vectors are multiplied by a power of two before they are narrowed to the factor's format, so that their size does not matter. Where the policy goes by norms, they
-/// are those of all columns: rounding errors of a column may be others than alone.
+/// Vectors are multiplied by a power of two before they are narrowed to the factor's format, so
+/// that their size does not matter. Where the policy goes by norms, they are those of all columns:
+/// rounding errors of a column may be others than alone.
 pub struct FactorOperator<'l, T: TileScalar = f32> {
     space: Space,
     l: &'l SymmetricTiled<T>,
@@ -150,7 +153,8 @@ const SCALE: usize = 0;
 const INVERSE: usize = 1;
 
 impl<'l, T: TileScalar> FactorOperator<'l, T> {
-    /// By the factor that [`cholesky`](crate::cholesky) leaves, with products in the precisions that a policy says.
+    /// By the factor that [`cholesky`](crate::cholesky) leaves, with products in the precisions
+    /// that a policy says.
     ///
     /// # Errors
     /// [`Error::Grid`] for a factor without rows.

@@ -5,15 +5,17 @@ use std::sync::{Mutex, PoisonError};
 use zellige_runtime::TaskInfo;
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
-/// Runs each task on the worker that owns the tile it writes: tile `(i, j)` belongs to worker `(I mod p) q + (J mod q)`, where `I = i / b` and
-/// `J = j / b`: two-dimensional block cyclic on a grid of `p x q` workers, in blocks of `b x b` tiles (1 unless [`Owners::blocks`] says otherwise);
-/// `p` is the largest divisor of the number of workers up to its root.
+/// Runs each task on the worker that owns the tile it writes: tile `(i, j)` belongs to worker `(I
+/// mod p) q + (J mod q)`, where `I = i / b` and `J = j / b`: two-dimensional block cyclic on a grid
+/// of `p x q` workers, in blocks of `b x b` tiles (1 unless [`Owners::blocks`] says otherwise); `p`
+/// is the largest divisor of the number of workers up to its root.
 ///
-/// What moves is then decided by the algorithm and the machine, not by the schedule: there to compare data movement. Where the owner
-/// cannot run a task the next worker that can gets it; tasks without coordinates are worker 0's.
+/// What moves is then decided by the algorithm and the machine, not by the schedule: there to
+/// compare data movement. Where the owner cannot run a task the next worker that can gets it; tasks
+/// without coordinates are worker 0's.
 ///
-/// Larger blocks keep neighbours together: a rule that keeps float32 near the diagonal then wants it on the devices that own blocks on the
-/// diagonal and on no others.
+/// Larger blocks keep neighbours together: a rule that keeps float32 near the diagonal then wants
+/// it on the devices that own blocks on the diagonal and on no others.
 #[derive(Debug)]
 pub struct Owners {
     rows: usize,

@@ -1,4 +1,5 @@
-//! Iterative refinement of `X A = B`: residuals in `f64`, corrections from a factor in any precision.
+//! Iterative refinement of `X A = B`: residuals in `f64`, corrections from a factor in any
+//! precision.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -21,7 +22,8 @@ use crate::solve::solve;
 use crate::tile::{MatrixNorm, Tile};
 use crate::tiled::{Generator, RectTiled, SymmetricTiled, mirror};
 
-/// When refinement ends: whichever comes first. It also ends where a step has not halved the residual.
+/// When refinement ends: whichever comes first. It also ends where a step has not halved the
+/// residual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RefineUntil {
     /// Steps at most.
@@ -46,7 +48,8 @@ pub enum RefineEnd {
 pub struct Refinement {
     /// Why it has ended.
     pub end: RefineEnd,
-    /// `||B - X A||_F / ||B||_F` of the `X` before each step that was made; 0 where both norms are zero.
+    /// `||B - X A||_F / ||B||_F` of the `X` before each step that was made; 0 where both norms are
+    /// zero.
     pub before: Vec<f64>,
     /// The same of the `X` that there is now, recomputed.
     pub residual: f64,
@@ -66,11 +69,13 @@ pub fn widened<T: TileScalar, S: Submit>(s: &S, x: &RectTiled<T>) -> Result<Rect
 
 /// Iterative refinement, `X += solve(B - X A)` step by step.
 ///
-/// Residuals are computed in `f64` from `A` and `B` themselves, block by block: `a` is asked for every block on and below
-/// the diagonal once per residual, none is kept. They are multiplied by a power of two before they are narrowed to the factor's format, whose range they
-/// leave as they become small. Entries of `A`, `B` and `X` are taken as they are: products have to be in the range of `f64`
-/// ([`Cholesky`](crate::Cholesky) scales its systems before). A correction is solved for with `l`, the factor of `A`, on tiles cut as `x` is.
-/// The largest intermediate is the residual in `f64`, one tile per column of tiles, as tall as `X`.
+/// Residuals are computed in `f64` from `A` and `B` themselves, block by block: `a` is asked for
+/// every block on and below the diagonal once per residual, none is kept. They are multiplied by a
+/// power of two before they are narrowed to the factor's format, whose range they leave as they
+/// become small. Entries of `A`, `B` and `X` are taken as they are: products have to be in the
+/// range of `f64` ([`Cholesky`](crate::Cholesky) scales its systems before). A correction is solved
+/// for with `l`, the factor of `A`, on tiles cut as `x` is. The largest intermediate is the
+/// residual in `f64`, one tile per column of tiles, as tall as `X`.
 ///
 /// # Errors
 /// As [`solve`], and whatever failed first.
@@ -84,8 +89,9 @@ pub fn refine<T: TileScalar, S: Session>(
     refine_by(rt, factor, system, x, until, &|_| Ok(None))
 }
 
-/// Bytes of the operands of that task of [`refine`] which has the most, for `rows` right-hand sides: two columns of tiles of `X` and of the residual, in
-/// `f64`. A runtime with less host memory refuses it.
+/// Bytes of the operands of that task of [`refine`] which has the most, for `rows` right-hand
+/// sides: two columns of tiles of `X` and of the residual, in `f64`. A runtime with less host
+/// memory refuses it.
 pub fn refine_bytes(rows: usize, grid: &TileGrid) -> u64 {
     let mut widths: Vec<usize> = (0..grid.tiles()).map(|j| grid.width(j)).collect();
     widths.sort_unstable();
@@ -96,7 +102,8 @@ pub fn refine_bytes(rows: usize, grid: &TileGrid) -> u64 {
 /// The relative residual of a caller's own, of `B - X A`; `None` for that in the Frobenius norm.
 pub(crate) type Measured<'m> = &'m dyn Fn(&RectTiled<f64>) -> Result<Option<f64>, Error>;
 
-/// [`refine`] until the residual as `measured` is small enough. It goes on while a step halves this or the Frobenius norm.
+/// [`refine`] until the residual as `measured` is small enough. It goes on while a step halves this
+/// or the Frobenius norm.
 pub(crate) fn refine_by<T: TileScalar, S: Session>(
     rt: &S,
     (l, policy): (&SymmetricTiled<T>, &SharedPolicy),
@@ -220,8 +227,8 @@ impl<T: TileScalar> Correction<T> {
     }
 }
 
-/// Every block `(k, n)`, `k >= n`, in an order in which neighbours update different columns of the residual: one diagonal
-/// after the other.
+/// Every block `(k, n)`, `k >= n`, in an order in which neighbours update different columns of the
+/// residual: one diagonal after the other.
 pub(crate) fn pairs(nt: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..nt).flat_map(move |distance| (distance..nt).map(move |k| (k, k - distance)))
 }
@@ -356,7 +363,8 @@ impl Codelet for Measure {
     }
 }
 
-/// Some rows of the residual, scaled and rounded to the factor's format, with the norm that they had before they were rounded.
+/// Some rows of the residual, scaled and rounded to the factor's format, with the norm that they
+/// had before they were rounded.
 struct Cut<T> {
     rows: Range<usize>,
     element: PhantomData<T>,

@@ -22,15 +22,17 @@ const VECTORS: usize = 16;
 pub struct BackwardError {
     /// `||A - L L^T||_F / ||A||_F`, or an estimate of it.
     pub value: f64,
-    /// False for an estimate from 16 random vectors (standard error about a fifth of the value at most).
+    /// False for an estimate from 16 random vectors (standard error about a fifth of the value at
+    /// most).
     pub exact: bool,
 }
 
 /// Waits for the factor `l` and measures its backward error, against `A` as `a` generates it.
 ///
-/// Exact up to [`EXACT_UP_TO`] rows, at the cost of another factorisation in `f64` (`n^3 / 3` flop); above, the estimate
-/// `||(A - L L^T) W||_F / (4 ||A||_F)` with a fixed `n x 16` matrix `W` of signs, whose square has the exact one's square as
-/// its mean (Hutchinson). On several ranks each computes the parts that its tiles are on the left of, for which other tiles are sent to it.
+/// Exact up to [`EXACT_UP_TO`] rows, at the cost of another factorisation in `f64` (`n^3 / 3`
+/// flop); above, the estimate `||(A - L L^T) W||_F / (4 ||A||_F)` with a fixed `n x 16` matrix `W`
+/// of signs, whose square has the exact one's square as its mean (Hutchinson). On several ranks
+/// each computes the parts that its tiles are on the left of, for which other tiles are sent to it.
 ///
 /// # Errors
 /// Whatever left a tile of `l` without a value, or what `a` returns.
@@ -42,8 +44,8 @@ pub fn backward_error<T: TileScalar, S: Session>(
     if l.n() <= EXACT_UP_TO { exact(rt, l, a) } else { estimated(rt, l, a) }
 }
 
-/// Bytes of the operands of that task of [`backward_error`] which has the most: it reads two rows of tiles of `L`, or a row, or a column. A runtime with
-/// less host memory refuses it.
+/// Bytes of the operands of that task of [`backward_error`] which has the most: it reads two rows
+/// of tiles of `L`, or a row, or a column. A runtime with less host memory refuses it.
 pub fn operand_bytes<T: TileScalar>(grid: &TileGrid) -> u64 {
     let (nt, n) = (grid.tiles(), grid.len());
     let row = |i: usize, j: usize| grid.width(i) * grid.range(j).end;
@@ -279,7 +281,8 @@ fn add_product(alpha: f64, a: MatRef<'_, f64>, op: Op, w: &[f64], y: &mut [f64])
     Ok(gemm(alpha, a, op, w, Op::None, 1.0, y)?)
 }
 
-/// Rows of the matrix of signs: the same for everyone who asks, from a hash of row and column (SplitMix64's finaliser).
+/// Rows of the matrix of signs: the same for everyone who asks, from a hash of row and column
+/// (SplitMix64's finaliser).
 fn signs(rows: &Range<usize>) -> Vec<f64> {
     let sign = |row: usize, column: usize| {
         let mut x = (row as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -10,7 +10,8 @@ pub(crate) fn times_power(x: f64, e: i32) -> f64 {
     if e == 0 { x } else { libm::ldexp(x, e) }
 }
 
-/// The power of two that brings `|x|` into \[1, 2), as far as it has an inverse in float64; 1 for zero and for what is not finite.
+/// The power of two that brings `|x|` into \[1, 2), as far as it has an inverse in float64; 1 for
+/// zero and for what is not finite.
 pub fn unit_scale(x: f64) -> f64 {
     libm::ldexp(1.0, (-exponent(x)).clamp(-1000, 1000))
 }

@@ -42,12 +42,14 @@ impl Solution {
 /// Submits the solution of `X A = B` in place of `b` (`m x n`), with `l` the factor of `A` that
 /// [`cholesky`](crate::cholesky) leaves (or will leave: nothing waits here).
 ///
-/// The policy sees each product as [`Phase::Solve`]: `||B_ij||` and `||B||` are norms before each of the two solves,
-/// `norm_l_ik` is the norm of the finished tile of `X`, `norm_l_jk` that of the tile of `L`.
+/// The policy sees each product as [`Phase::Solve`]: `||B_ij||` and `||B||` are norms before each
+/// of the two solves, `norm_l_ik` is the norm of the finished tile of `X`, `norm_l_jk` that of the
+/// tile of `L`.
 ///
 /// # Errors
-/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Elements`], [`Error::Precision`], [`Error::Panel`],
-/// [`Error::Policy`] and [`Error::Runtime`] as [`cholesky`](crate::cholesky).
+/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Elements`],
+/// [`Error::Precision`], [`Error::Panel`], [`Error::Policy`] and [`Error::Runtime`] as
+/// [`cholesky`](crate::cholesky).
 pub fn solve<T: TileScalar, S: Submit>(
     s: &S,
     l: &SymmetricTiled<T>,
@@ -57,11 +59,13 @@ pub fn solve<T: TileScalar, S: Submit>(
     solve_with(s, l, b, policy, &Submission::default(), |_| Ok(()))
 }
 
-/// [`solve`], submitted as `submission` says: the same bits, but for [`Submission::with_inverses_of`]. `between` is called when `Y` has been submitted, and its
+/// [`solve`], submitted as `submission` says: the same bits, but for
+/// [`Submission::with_inverses_of`]. `between` is called when `Y` has been submitted, and its
 /// second solve has not.
 ///
 /// # Errors
-/// As [`solve`], what `between` returns, and [`Error::Copies`] for a policy or a precision that second copies cannot serve.
+/// As [`solve`], what `between` returns, and [`Error::Copies`] for a policy or a precision that
+/// second copies cannot serve.
 pub fn solve_with<T: TileScalar, S: Submit>(
     s: &S,
     l: &SymmetricTiled<T>,
@@ -161,8 +165,8 @@ fn remaining(op: Op, k: usize, nt: usize) -> Box<dyn Iterator<Item = usize>> {
     }
 }
 
-/// Behind every task of a factorisation; the first half before the second; within one, the more columns wait for a task
-/// (`columns` of the updated tile, then `left` steps) the sooner.
+/// Behind every task of a factorisation; the first half before the second; within one, the more
+/// columns wait for a task (`columns` of the updated tile, then `left` steps) the sooner.
 fn priority(op: Op, left: usize, columns: usize) -> i32 {
     let base = match op {
         Op::Trans => -(1 << 29),

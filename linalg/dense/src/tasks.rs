@@ -1,6 +1,8 @@
-//! Tasks on single tiles, which [`cholesky`](crate::cholesky) and [`solve`](crate::solve) are made of, for other tiled algorithms.
+//! Tasks on single tiles, which [`cholesky`](crate::cholesky) and [`solve`](crate::solve) are made
+//! of, for other tiled algorithms.
 //!
-//! Each function submits one task. Shapes are those of the tiles, which need not have been written yet.
+//! Each function submits one task. Shapes are those of the tiles, which need not have been written
+//! yet.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -53,8 +55,8 @@ pub fn syrk<T: TileScalar, S: Submit>(
     Ok(s.submit(syrk, (read(l).as_format(format_of(operand)), native_update(a), space))?)
 }
 
-/// Submits `C -= A op(B)`, where `C` has `m` rows and `n` columns, and `A` has `k` columns: `shape` is `(m, n, k)`. `C` is left in the output
-/// format of the precision.
+/// Submits `C -= A op(B)`, where `C` has `m` rows and `n` columns, and `A` has `k` columns: `shape`
+/// is `(m, n, k)`. `C` is left in the output format of the precision.
 pub fn gemm<T: TileScalar, S: Submit>(
     s: &S,
     precision: GemmPrecision,

@@ -32,8 +32,9 @@ enum Payload<T: TileScalar> {
 
 /// A `rows x cols` tile of a matrix of `T`, in any [`StorageFormat`] but the other native one.
 ///
-/// The norm is the one that the tile's last *named* writer computed: generation and triangular solves do, products do not.
-/// So the tile `(i, j)` of a factorisation under way carries `||A_ij||_F` until its triangular solve, and `||L_ij||_F` after.
+/// The norm is the one that the tile's last *named* writer computed: generation and triangular
+/// solves do, products do not. So the tile `(i, j)` of a factorisation under way carries
+/// `||A_ij||_F` until its triangular solve, and `||L_ij||_F` after.
 #[derive(Clone, Debug)]
 pub struct Tile<T: TileScalar> {
     rows: usize,
@@ -223,9 +224,11 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// The same numbers in another format, rounded once; `None` for the other native type. The norm stays.
+    /// The same numbers in another format, rounded once; `None` for the other native type. The norm
+    /// stays.
     ///
-    /// A form of 16 or 8 bits takes the power-of-two scale that suits its largest magnitude, so that units do not matter.
+    /// A form of 16 or 8 bits takes the power-of-two scale that suits its largest magnitude, so
+    /// that units do not matter.
     pub fn to_storage(&self, to: StorageFormat) -> Option<Self> {
         if to == self.storage() {
             return Some(self.clone());
@@ -235,7 +238,8 @@ impl<T: TileScalar> Tile<T> {
         } else if let Payload::Native(_) = self.payload {
             self.packed(to).ok()??
         } else {
-            // Between two such forms the values pass through the native one: exact, so still one rounding.
+            // Between two such forms the values pass through the native one: exact, so still one
+            // rounding.
             let native = Tile { payload: self.widened().ok()?, ..*self };
             native.packed(to).ok()??
         };

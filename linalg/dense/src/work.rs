@@ -10,8 +10,9 @@ use crate::grid::TileGrid;
 pub struct Work(Vec<(GemmPrecision, f64)>);
 
 impl Work {
-    /// Of a factorisation, `n^3 / 3`: products in the precisions that were counted, all of one size; factorisations of tiles in the first
-    /// of the two precisions, diagonal updates and triangular solves in the second.
+    /// Of a factorisation, `n^3 / 3`: products in the precisions that were counted, all of one
+    /// size; factorisations of tiles in the first of the two precisions, diagonal updates and
+    /// triangular solves in the second.
     pub fn of_factorisation(
         grid: &TileGrid,
         (native, full): (GemmPrecision, GemmPrecision),
@@ -35,7 +36,8 @@ impl Work {
         work
     }
 
-    /// Of both triangular solves with `rows` rows, `2 n^2 rows`: products as counted, diagonal tiles in precision `full`.
+    /// Of both triangular solves with `rows` rows, `2 n^2 rows`: products as counted, diagonal
+    /// tiles in precision `full`.
     pub fn of_solves(grid: &TileGrid, rows: usize, full: GemmPrecision, products: &GemmCounts) -> Work {
         let (n, rows) = (grid.len() as f64, rows as f64);
         let diagonal: f64 = (0..grid.tiles()).map(|k| (grid.width(k) as f64).powi(2)).sum();
@@ -80,7 +82,8 @@ mod tests {
     use super::*;
     use GemmPrecision::{Hp1, Sp, X3};
 
-    /// Counts of `C_ij -= ..` for all of a factorisation with `tiles` tiles: `Hp1` below the first subdiagonal.
+    /// Counts of `C_ij -= ..` for all of a factorisation with `tiles` tiles: `Hp1` below the first
+    /// subdiagonal.
     fn counts(tiles: usize) -> GemmCounts {
         let counts = GemmCounts::new(tiles, tiles);
         for i in 0..tiles {
@@ -103,7 +106,8 @@ mod tests {
         assert_eq!(Work::of_factorisation(&TileGrid::uniform(0, 8).unwrap(), (Sp, Sp), &counts).flop(), 0.0);
     }
 
-    /// Three tiles of 10: 3 factorisations of 1000/3, 3 solves and 3 updates of 1000, one product of 2000 on a first subdiagonal.
+    /// Three tiles of 10: 3 factorisations of 1000/3, 3 solves and 3 updates of 1000, one product
+    /// of 2000 on a first subdiagonal.
     #[test]
     fn each_operation_has_the_rate_of_its_precision() {
         let grid = TileGrid::uniform(30, 10).unwrap();

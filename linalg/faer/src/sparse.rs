@@ -1,4 +1,5 @@
-//! Factors of sparse matrices, one thread: the same bits on every machine with the same vector instructions.
+//! Factors of sparse matrices, one thread: the same bits on every machine with the same vector
+//! instructions.
 
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::perm::PermRef;
@@ -56,7 +57,8 @@ impl Real for f32 {
     }
 }
 
-/// Where a square sparse matrix has nonzeros: those of column `j` are in the rows `rows[starts[j]..starts[j + 1]]`, which rise strictly.
+/// Where a square sparse matrix has nonzeros: those of column `j` are in the rows
+/// `rows[starts[j]..starts[j + 1]]`, which rise strictly.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern<'a> {
     /// Where each column begins, and where the last one ends.
@@ -100,7 +102,8 @@ fn buffer(size: StackReq) -> Result<MemBuffer, NoFactors> {
     MemBuffer::try_new(size).map_err(|_| NoFactors::TooLarge)
 }
 
-/// The order in which the columns of a matrix are eliminated (COLAMD: Davis, Gilbert, Larimore and Ng 2004), before there are LU factors.
+/// The order in which the columns of a matrix are eliminated (COLAMD: Davis, Gilbert, Larimore and
+/// Ng 2004), before there are LU factors.
 #[derive(Debug)]
 pub struct LuOrder {
     /// Column `k` in the new order is this one.
@@ -125,8 +128,8 @@ impl LuOrder {
         Ok(LuOrder { forward, inverse, nonzeros })
     }
 
-    /// How many nonzeros the factors may have: whatever pivots are chosen they have no more, but for rows of so many nonzeros that counting them would make
-    /// every column full.
+    /// How many nonzeros the factors may have: whatever pivots are chosen they have no more, but
+    /// for rows of so many nonzeros that counting them would make every column full.
     pub fn nonzeros(&self) -> u64 {
         self.nonzeros
     }
@@ -167,8 +170,8 @@ impl LuOrder {
     }
 }
 
-/// The most nonzeros that `L` and `U` can have: those of the Cholesky factor of `A^T A`, and of the Householder vectors that would make `R` (George and Ng
-/// 1987).
+/// The most nonzeros that `L` and `U` can have: those of the Cholesky factor of `A^T A`, and of the
+/// Householder vectors that would make `R` (George and Ng 1987).
 fn nonzeros(a: Pattern<'_>, transposed: Pattern<'_>, order: PermRef<'_, u32>) -> Result<u64, NoFactors> {
     let n = a.len();
     // COLAMD leaves out the same ones.
@@ -203,7 +206,8 @@ fn nonzeros(a: Pattern<'_>, transposed: Pattern<'_>, order: PermRef<'_, u32>) ->
     postorder(&mut post, etree, MemStack::new(&mut memory));
     let stack = MemStack::new(&mut memory);
     column_counts_ata(&mut counts, &mut first, transposed.symbolic(), Some(order), etree, &post, stack);
-    // A row takes part in the Householder vectors from its first column on, up the tree: each vector passes on all its rows but one.
+    // A row takes part in the Householder vectors from its first column on, up the tree: each
+    // vector passes on all its rows but one.
     let mut vectors = vec![0u64; n];
     let real = |k: u32| (k as usize) < n;
     first.iter().filter(|k| real(**k)).for_each(|k| vectors[*k as usize] += 1);
@@ -245,7 +249,8 @@ impl<T: Real> Lu<T> {
     }
 }
 
-/// The order in which a symmetric matrix is eliminated (AMD: Amestoy, Davis and Duff 1996), and where its factor has nonzeros.
+/// The order in which a symmetric matrix is eliminated (AMD: Amestoy, Davis and Duff 1996), and
+/// where its factor has nonzeros.
 #[derive(Debug)]
 pub struct CholeskyOrder {
     symbolic: SymbolicCholesky<u32>,

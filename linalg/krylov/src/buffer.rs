@@ -11,17 +11,18 @@ use crate::vector_task::plus;
 /// Directions that a buffer has at most.
 pub(crate) const MOST_BUFFERED: usize = 8;
 
-/// The step lengths along the last directions of one or several solutions. All directions are added in one
-/// task, so that a solution, which is in float64, is read and written once for several steps
+/// The step lengths along the last directions of one or several solutions. All directions are added
+/// in one task, so that a solution, which is in float64, is read and written once for several steps
 /// (`solution_accumulator_pipeline` of QUDA's conjugate gradients).
 ///
 /// Each term is added and rounded as it would be in its own step: a solution has the same bits.
 pub(crate) struct Buffer<E: Scalar> {
-    /// Directions of each solution. A recorded graph of steps begins with the first and ends with the last.
+    /// Directions of each solution. A recorded graph of steps begins with the first and ends with
+    /// the last.
     depth: usize,
     solutions: usize,
-    /// The lengths, `[solution][direction]`, 0 after they were added. A column runs where they are to be
-    /// added.
+    /// The lengths, `[solution][direction]`, 0 after they were added. A column runs where they are
+    /// to be added.
     lengths: NumbersHandle<E>,
 }
 
@@ -40,9 +41,9 @@ impl<E: Scalar> Buffer<E> {
         })
     }
 
-    /// Records that the lengths of step `k` are kept, for columns that are not done. `alphas` are those
-    /// scalars of the method, one for each solution, each with one that is not 0 where the solution stays as
-    /// it is.
+    /// Records that the lengths of step `k` are kept, for columns that are not done. `alphas` are
+    /// those scalars of the method, one for each solution, each with one that is not 0 where the
+    /// solution stays as it is.
     pub(crate) fn keep(
         &self,
         steps: &Steps<'_, E>,
@@ -65,7 +66,8 @@ impl<E: Scalar> Buffer<E> {
         })
     }
 
-    /// Records that what is kept is added now: for columns that are not done by the numbers of `steps`.
+    /// Records that what is kept is added now: for columns that are not done by the numbers of
+    /// `steps`.
     pub(crate) fn open(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
         steps.update_numbers_of("buffer.open", &self.lengths, |_, numbers, lengths| {
             if !numbers.is_done() {
@@ -74,8 +76,8 @@ impl<E: Scalar> Buffer<E> {
         })
     }
 
-    /// Records that the directions up to step `k` are added to each solution where that is due, and are not
-    /// kept.
+    /// Records that the directions up to step `k` are added to each solution where that is due, and
+    /// are not kept.
     pub(crate) fn add<'v>(
         &self,
         steps: &Steps<'_, E>,

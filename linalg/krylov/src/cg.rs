@@ -16,13 +16,15 @@ use crate::{Correction, Kept, Method, Setting};
 const RHO: usize = 0;
 const ALPHA: usize = 1;
 const BETA: usize = 2;
-/// What of the direction is taken out after its residual was replaced, beside `z`; what `z` is multiplied by; 1 if it was replaced.
+/// What of the direction is taken out after its residual was replaced, beside `z`; what `z` is
+/// multiplied by; 1 if it was replaced.
 const PROJECTION: usize = 3;
 const OF_Z: usize = 4;
 const IS_NEW: usize = 5;
 const OWN: usize = 6;
 
-/// Sums of products: `p . A p` or `r . r`, `r . z`, the change of `r` times `z`, `r . p`, `p . p`, `A p . A p`.
+/// Sums of products: `p . A p` or `r . r`, `r . z`, the change of `r` times `z`, `r . p`, `p . p`,
+/// `A p . A p`.
 const RR: usize = 0;
 const PQ: usize = 0;
 const RZ: usize = 1;
@@ -32,11 +34,12 @@ const PP: usize = 4;
 const QQ: usize = 5;
 const SUMS: usize = 6;
 
-/// Conjugate gradients (Hestenes and Stiefel 1952), for Hermitian positive definite operators; flexible (Notay 2000, with the formula of Polak
-/// and Ribière, or the usual one where that is negative) where the preconditioner changes from step to step, or products are inexact.
+/// Conjugate gradients (Hestenes and Stiefel 1952), for Hermitian positive definite operators;
+/// flexible (Notay 2000, with the formula of Polak and Ribière, or the usual one where that is
+/// negative) where the preconditioner changes from step to step, or products are inexact.
 ///
-/// A step without a preconditioner reads 8 vectors and writes 3, besides what the product reads: `p` to `q` (2); `d += alpha p`, `r -= alpha q` (6); `p = r +
-/// beta p` (3).
+/// A step without a preconditioner reads 8 vectors and writes 3, besides what the product reads:
+/// `p` to `q` (2); `d += alpha p`, `r -= alpha q` (6); `p = r + beta p` (3).
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -104,7 +107,8 @@ struct Vectors<E: Scalar> {
     p: Vec<MultiVector<E>>,
     q: MultiVector<E>,
     d: MultiVector<E>,
-    /// What of `d` has been found since the last replacement, where that is not accumulated in float64.
+    /// What of `d` has been found since the last replacement, where that is not accumulated in
+    /// float64.
     part: Option<MultiVector<E>>,
 }
 
@@ -207,7 +211,8 @@ impl<E: Scalar> Step<'_, E> {
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
 
-    /// The first half of step `k`: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -= alpha q`.
+    /// The first half of step `k`: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -= alpha
+    /// q`.
     fn descend(&self, k: usize) -> Result<(), Error> {
         let (v, steps, p) = (self.v, &self.steps, self.v.p(k));
         apply_to(steps, self.setting.a, p, &v.q, Some(PQ))?;
@@ -256,9 +261,9 @@ impl<E: Scalar> Step<'_, E> {
         steps.task("cg.finish").add(&v.d, times(1.0, part)).submit()
     }
 
-    /// The second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta p`. Where the
-    /// residual was replaced, `p` is made orthogonal to it before: `p -= (r . p / r . z) z` (Clark et al.
-    /// 2022, section IV).
+    /// The second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta p`.
+    /// Where the residual was replaced, `p` is made orthogonal to it before: `p -= (r . p / r . z)
+    /// z` (Clark et al. 2022, section IV).
     fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         let (is_preconditioned, is_flexible) = (self.setting.m.is_some(), self.is_flexible);
@@ -286,7 +291,8 @@ impl<E: Scalar> Step<'_, E> {
                 (true, true) => rho - f.real_sum(CHANGE),
                 (true, false) => f.real_sum(CHANGE),
             };
-            // The usual formula where that of Polak and Ribière is negative, or the residual was replaced.
+            // The usual formula where that of Polak and Ribière is negative, or the residual was
+            // replaced.
             let gained =
                 if is_flexible { f.constant(0.0).at_most(gained).select([gained, rho]) } else { rho };
             let is_new = is_flexible && is_reliable;

@@ -12,12 +12,13 @@ use crate::error::Error;
 /// A change of numbers in place.
 pub type Change = Box<dyn Fn(&mut [f64]) + Send + Sync>;
 
-/// What solvers run on, as Ginkgo's executors are: a [`Runtime`], or any other [`Session`]. Every session is
-/// one, so that a `&Runtime` is given wherever a `&dyn Executor` is asked for.
+/// What solvers run on, as Ginkgo's executors are: a [`Runtime`], or any other [`Session`]. Every
+/// session is one, so that a `&Runtime` is given wherever a `&dyn Executor` is asked for.
 ///
-/// On several ranks (`zellige_mpi::Cluster`) all make the same calls: part `i` of every vector is kept on
-/// [rank](crate::Space::rank_of) `i * ranks / parts`, tasks run where what they write is, and each rank sees
-/// the same numbers in the same order. Answers have the same bits for any number of ranks.
+/// On several ranks (`zellige_mpi::Cluster`) all make the same calls: part `i` of every vector is
+/// kept on [rank](crate::Space::rank_of) `i * ranks / parts`, tasks run where what they write is,
+/// and each rank sees the same numbers in the same order. Answers have the same bits for any number
+/// of ranks.
 ///
 /// ```
 /// use zellige_krylov::{Executor, Space, cg, from_fn};
@@ -99,8 +100,8 @@ impl dyn Executor + '_ {
         self.record_with(&mut |recorder| build.take().map_or(Ok(()), |build| build(recorder)))
     }
 
-    /// True where one device works on vectors: all parts together fill it, and one of them does not. So many bytes
-    /// are to fit its memory twice.
+    /// True where one device works on vectors: all parts together fill it, and one of them does
+    /// not. So many bytes are to fit its memory twice.
     #[doc(hidden)]
     pub fn goes_at_once(&self, bytes: u64) -> bool {
         if self.ranks() > 1 {

@@ -14,10 +14,11 @@ use zellige_runtime::{Codelet, Cpu, Operands, ReadList, TaskContext, TaskError, 
 use crate::scalar::Scalar;
 use crate::steps::total;
 
-/// The formulas of a method's scalars that are being recorded: they are written once, and run for each column that is not done, by a task on a CPU or a
-/// thread of a GPU.
+/// The formulas of a method's scalars that are being recorded: they are written once, and run for
+/// each column that is not done, by a task on a CPU or a thread of a GPU.
 ///
-/// Operators of [`Value`] record what they compute. What [ends](Formulas::end_unless_positive) the method ends the program, too.
+/// Operators of [`Value`] record what they compute. What [ends](Formulas::end_unless_positive) the
+/// method ends the program, too.
 pub struct Formulas<E> {
     program: RefCell<Program>,
     scalar: PhantomData<E>,
@@ -87,17 +88,20 @@ impl<E: Scalar> Formulas<E> {
         }
     }
 
-    /// The residual norm that the method begins with; see [`Numbers::first_residual`](crate::method::Numbers::first_residual).
+    /// The residual norm that the method begins with; see
+    /// [`Numbers::first_residual`](crate::method::Numbers::first_residual).
     pub fn first_residual(&self, norm: Value<'_>) {
         self.push(Op::Begin(norm.re));
     }
 
-    /// One more step, and the norm of its residual; see [`Numbers::step`](crate::method::Numbers::step).
+    /// One more step, and the norm of its residual; see
+    /// [`Numbers::step`](crate::method::Numbers::step).
     pub fn step(&self, norm: Value<'_>) {
         self.push(Op::Step(norm.re));
     }
 
-    /// Ends the method where a form is not positive; see [`Numbers::end_unless_positive`](crate::method::Numbers::end_unless_positive).
+    /// Ends the method where a form is not positive; see
+    /// [`Numbers::end_unless_positive`](crate::method::Numbers::end_unless_positive).
     pub fn end_unless_positive(&self, form: Value<'_>) {
         self.push(Op::EndUnlessPositive(form.re));
     }
@@ -273,7 +277,8 @@ mod tests {
 
     type C = Complex<f64>;
 
-    /// Formulas of complex numbers have the bits of their arithmetic; a real number among them is one without an imaginary part.
+    /// Formulas of complex numbers have the bits of their arithmetic; a real number among them is
+    /// one without an imaginary part.
     #[test]
     fn formulas_have_the_bits_of_arithmetic() {
         let f = Formulas::<C>::new();

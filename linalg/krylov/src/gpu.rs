@@ -1,6 +1,8 @@
-//! Vector tasks and formulas on GPUs: of vectors in float64, real or complex, with the bits of the CPU.
+//! Vector tasks and formulas on GPUs: of vectors in float64, real or complex, with the bits of the
+//! CPU.
 //!
-//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and nothing else.
+//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and
+//! nothing else.
 #![allow(unsafe_code)]
 
 use zellige_cuda::{GpuContext, GpuTask};
@@ -16,7 +18,8 @@ use crate::numbers::{Copied, OWN};
 use crate::scalar::Scalar;
 use crate::vector_task::{Coefficient, Operand, Place, PlacedTerm, Program, Task, With};
 
-/// The program as the kernel reads it; none where the kernel has no room for it, or for other numbers and storages.
+/// The program as the kernel reads it; none where the kernel has no room for it, or for other
+/// numbers and storages.
 pub(crate) fn program_of<E: Scalar>(program: &Program<E>) -> Option<VectorProgram> {
     let is_plain = |operands: &[Operand<E>]| operands.iter().all(|one| one.storage.is_plain());
     if !E::HAS_KERNELS || !is_plain(&program.read) || !is_plain(&program.updated) {
@@ -107,8 +110,9 @@ impl<E: Scalar> Task<E> {
             parts: &parts,
         };
         for launch in vector_task(of_kernel, &at)? {
-            // SAFETY: all memory that the launch names is that of the body's operands, of which those that
-            // are updated are its alone; `vector_task` names no more of each than it has.
+            // SAFETY: all memory that the launch names is that of the body's operands, of which
+            // those that are updated are its alone; `vector_task` names no more of each than it
+            // has.
             unsafe { put(&gpu, &launch)? };
         }
         Ok(())
@@ -123,7 +127,8 @@ impl Copied {
     ) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         for launch in gather(to.part(0), &[from.part(0)])? {
-            // SAFETY: the launch names the two operands of the body, of which one is read and one updated.
+            // SAFETY: the launch names the two operands of the body, of which one is read and one
+            // updated.
             unsafe { put(&gpu, &launch)? };
         }
         Ok(())
@@ -143,8 +148,8 @@ impl formulas::Task {
             let bytes = sums.iter().map(|part| part.1).sum();
             let whole = (gpu.scratch(bytes)?.at, bytes);
             for launch in gather(whole, &sums)? {
-                // SAFETY: the launch names memory of the body's operands, which it reads, and its working
-                // space.
+                // SAFETY: the launch names memory of the body's operands, which it reads, and its
+                // working space.
                 unsafe { put(&gpu, &launch)? };
             }
             sums = vec![whole];
@@ -152,8 +157,9 @@ impl formulas::Task {
         let at =
             FormulasAt { columns: self.columns, numbers: numbers.part(0), width: self.width, sums: &sums };
         let launch = formulas_task(of_kernel, &at)?;
-        // SAFETY: all memory that the launch names is that of the body's operands, of which the numbers, which are updated, are its alone; `formulas_task` names no
-        // more of each than it has.
+        // SAFETY: all memory that the launch names is that of the body's operands, of which the
+        // numbers, which are updated, are its alone; `formulas_task` names no more of each than it
+        // has.
         unsafe { put(&gpu, &launch)? };
         Ok(())
     }

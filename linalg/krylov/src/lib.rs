@@ -1,8 +1,10 @@
-//! Krylov methods for linear systems, written once: for real and complex numbers, any storage of vectors, one or several columns.
+//! Krylov methods for linear systems, written once: for real and complex numbers, any storage of
+//! vectors, one or several columns.
 //!
-//! [`solve`] computes the true residual `r = b - A x` with the exact operator, has a [`Method`] solve `A d = r` as well as its operator and its
-//! limits allow, adds `d` to `x`, and goes on until the *true* residual is small enough. That one loop is restarted GMRES, iterative
-//! refinement around any method (Carson and Higham 2018), and the check that every answer gets.
+//! [`solve`] computes the true residual `r = b - A x` with the exact operator, has a [`Method`]
+//! solve `A d = r` as well as its operator and its limits allow, adds `d` to `x`, and goes on until
+//! the *true* residual is small enough. That one loop is restarted GMRES, iterative refinement
+//! around any method (Carson and Higham 2018), and the check that every answer gets.
 //!
 //! | to | see |
 //! |---|---|
@@ -15,8 +17,9 @@
 //! | store vectors in fewer bits | [`MultiVector`], [`Storage`], [`Packed`] |
 //! | write a method or an operator | [`method`] |
 //!
-//! Vectors are cut into parts ([`Space`]), one task works on one part. Sums of products are made in one order: results have the same bits on any number of
-//! workers, and a column of several has the bits that it has alone.
+//! Vectors are cut into parts ([`Space`]), one task works on one part. Sums of products are made in
+//! one order: results have the same bits on any number of workers, and a column of several has the
+//! bits that it has alone.
 //!
 //! ```
 //! use num_complex::Complex;

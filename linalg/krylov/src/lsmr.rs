@@ -16,8 +16,8 @@ use crate::steps::{Steps, Sums};
 use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus, times};
 
-/// `min |b - A x|^2 + damping^2 |x|^2`, for an operator of any two spaces that has an adjoint; [`least_squares`] has an
-/// example.
+/// `min |b - A x|^2 + damping^2 |x|^2`, for an operator of any two spaces that has an adjoint;
+/// [`least_squares`] has an example.
 #[derive(Clone, Copy)]
 pub struct LeastSquares<'s, E: Scalar = f64> {
     /// Runs the tasks.
@@ -26,8 +26,9 @@ pub struct LeastSquares<'s, E: Scalar = f64> {
     pub a: &'s dyn Operator<E>,
     /// What `x` costs beside the residual (Tikhonov); 0: nothing.
     pub damping: f64,
-    /// Relative tolerance: a run ends where `|r| <= tolerance (|b| + |A| |x|)`, the system is compatible, or where
-    /// `|A^H r - damping^2 x| <= tolerance |A| |r|`, nothing better is found. `|A|` is the Frobenius norm of what has been seen of it.
+    /// Relative tolerance: a run ends where `|r| <= tolerance (|b| + |A| |x|)`, the system is
+    /// compatible, or where `|A^H r - damping^2 x| <= tolerance |A| |r|`, nothing better is found.
+    /// `|A|` is the Frobenius norm of what has been seen of it.
     pub tolerance: f64,
     /// Most steps.
     pub steps: usize,
@@ -42,7 +43,8 @@ pub struct LeastSquaresSolution {
     pub reason: Reason,
     /// Steps that were made.
     pub steps: usize,
-    /// The measure that the tolerance is compared with, as the method kept it: the smaller of its two ratios.
+    /// The measure that the tolerance is compared with, as the method kept it: the smaller of its
+    /// two ratios.
     pub iterated: f64,
     /// `|b - A x|_2`, computed from the answer.
     pub residual: f64,
@@ -104,9 +106,11 @@ struct Vectors<E: Scalar> {
 /// Steps in a graph.
 const PER_GRAPH: usize = 4;
 
-/// Solves least-squares problems with one operator, from `x = 0`, by LSMR (Fong and Saunders, SIAM J. Sci. Comput. 33, 2011, 2950): MINRES on the
-/// normal equations, by Golub and Kahan's bidiagonalisation. `|A^H r|` falls in every step. Of several `x` with the same residual it finds the shortest.
-/// Returns the answers and what is known of each; logs are told of the measure that the tolerance is compared with.
+/// Solves least-squares problems with one operator, from `x = 0`, by LSMR (Fong and Saunders, SIAM
+/// J. Sci. Comput. 33, 2011, 2950): MINRES on the normal equations, by Golub and Kahan's
+/// bidiagonalisation. `|A^H r|` falls in every step. Of several `x` with the same residual it finds
+/// the shortest. Returns the answers and what is known of each; logs are told of the measure that
+/// the tolerance is compared with.
 ///
 /// ```
 /// use zellige_krylov::{LeastSquares, Space, from_fn_between, least_squares};
@@ -126,8 +130,9 @@ const PER_GRAPH: usize = 4;
 /// ```
 ///
 /// # Errors
-/// [`Error::Shape`] for right-hand sides of another length and another number of logs; [`Error::Unsolvable`] for numbers that are not finite;
-/// [`Error::Parameter`] for an operator without an adjoint, a damping or a tolerance without meaning; those of tasks.
+/// [`Error::Shape`] for right-hand sides of another length and another number of logs;
+/// [`Error::Unsolvable`] for numbers that are not finite; [`Error::Parameter`] for an operator
+/// without an adjoint, a damping or a tolerance without meaning; those of tasks.
 pub fn least_squares<E: Scalar>(
     problem: &LeastSquares<'_, E>,
     b: &[&[E]],
@@ -287,7 +292,8 @@ fn one_step<E: Scalar>(
     })
 }
 
-/// The two rotations of a step, `alpha` being the norm of the new `v`: coefficients of the vectors, and the norms of residual and gradient.
+/// The two rotations of a step, `alpha` being the norm of the new `v`: coefficients of the vectors,
+/// and the norms of residual and gradient.
 fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: f64, damping: f64) {
     let beta = s.real(BETA);
     let [alpha_bar, rho_old, rho_bar_old, cosine_bar, sine_bar] =

@@ -1,4 +1,5 @@
-//! What methods and operators are written with: the graph of a step, vector tasks, formulas, and the scalars of a method.
+//! What methods and operators are written with: the graph of a step, vector tasks, formulas, and
+//! the scalars of a method.
 
 pub mod grains;
 pub mod rounds;
@@ -80,10 +81,12 @@ pub trait Method<E: Scalar = f64> {
         true
     }
 
-    /// Makes its vectors and records its graphs for a system; some of them when they are first needed.
+    /// Makes its vectors and records its graphs for a system; some of them when they are first
+    /// needed.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for an operator, a preconditioner or a number of columns that it cannot use; those of submission.
+    /// [`Error::Parameter`] for an operator, a preconditioner or a number of columns that it cannot
+    /// use; those of submission.
     fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error>;
 }
 
@@ -120,8 +123,8 @@ pub trait Correction<E: Scalar = f64> {
     /// What its vectors take.
     fn kept(&self) -> Kept;
 
-    /// Solves, from `d = 0`, until each column that has a limit has met one; a method that restarts comes back then. The correction of other columns
-    /// means nothing.
+    /// Solves, from `d = 0`, until each column that has a limit has met one; a method that restarts
+    /// comes back then. The correction of other columns means nothing.
     ///
     /// # Errors
     /// What went wrong in a task.

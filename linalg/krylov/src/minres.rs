@@ -10,8 +10,9 @@ use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus};
 use crate::{Correction, Kept, Method, Setting};
 
-/// MINRES (Paige and Saunders 1975), for Hermitian operators, indefinite ones too, with a preconditioner that is Hermitian positive definite (Elman,
-/// Silvester and Wathen 2014, algorithm 4.1). What it makes least is `r . M^-1 r`; the residual that it is stopped by is `|r|_2`.
+/// MINRES (Paige and Saunders 1975), for Hermitian operators, indefinite ones too, with a
+/// preconditioner that is Hermitian positive definite (Elman, Silvester and Wathen 2014, algorithm
+/// 4.1). What it makes least is `r . M^-1 r`; the residual that it is stopped by is `|r|_2`.
 ///
 /// ```
 /// use zellige_krylov::{Minres, Solve, Space, Stop, from_fn, solve};
@@ -41,8 +42,8 @@ impl<E: Scalar> Method<E> for Minres {
     }
 }
 
-/// The method's scalars, all of them real: gamma of this step and the one before, the last rotations, eta, the largest element of the tridiagonal
-/// matrix so far ...
+/// The method's scalars, all of them real: gamma of this step and the one before, the last
+/// rotations, eta, the largest element of the tridiagonal matrix so far ...
 const GAMMA: usize = 0;
 const GAMMA_OLD: usize = 1;
 const COSINE: usize = 2;
@@ -71,7 +72,8 @@ const VZ: usize = 1;
 const RR: usize = 2;
 const SUMS: usize = 3;
 
-/// Vectors of this step and the one before change places: of two, those with the parity of the step are this step's.
+/// Vectors of this step and the one before change places: of two, those with the parity of the step
+/// are this step's.
 struct Vectors<E: Scalar> {
     r: MultiVector<E>,
     v: [MultiVector<E>; 2],
@@ -145,7 +147,8 @@ struct Step<'g, E: Scalar> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// `v_{j+1} = A z_j / gamma_j - delta_j / gamma_j v_j - gamma_j / gamma_{j-1} v_{j-1}` with `delta_j = A z_j . z_j / gamma_j^2`.
+    /// `v_{j+1} = A z_j / gamma_j - delta_j / gamma_j v_j - gamma_j / gamma_{j-1} v_{j-1}` with
+    /// `delta_j = A z_j . z_j / gamma_j^2`.
     fn lanczos(&self) -> Result<(), Error> {
         let (v, steps, next) = (self.v, &self.steps, &self.v.v[self.next]);
         steps.update_numbers("minres.delta", |sums, s| {
@@ -168,7 +171,8 @@ impl<E: Scalar> Step<'_, E> {
         steps.update_numbers("minres.rotate", |sums, s| rotate(s, sums[VZ].real()))
     }
 
-    /// `w_{j+1} = (z_j - a3 w_{j-1} - a2 w_j) / a1`, `d += c eta w_{j+1}`; with a preconditioner `r = s^2 r - c eta / a1 v_{j+1}`.
+    /// `w_{j+1} = (z_j - a3 w_{j-1} - a2 w_j) / a1`, `d += c eta w_{j+1}`; with a preconditioner
+    /// `r = s^2 r - c eta / a1 v_{j+1}`.
     fn update(&self) -> Result<(), Error> {
         let (v, steps, next) = (self.v, &self.steps, &self.v.w[self.next]);
         let terms = [plus(OF_Z, &v.z[self.now]), minus(OF_W, &v.w[self.now]), minus(OF_W_OLD, next)];
@@ -187,9 +191,11 @@ impl<E: Scalar> Step<'_, E> {
     }
 }
 
-/// Applies the last two rotations to the column of the tridiagonal matrix, and makes the next: what vectors are multiplied by.
+/// Applies the last two rotations to the column of the tridiagonal matrix, and makes the next: what
+/// vectors are multiplied by.
 ///
-/// An element that is nothing but rounding is 0: the space has all of the solution then, unless the matrix is singular on it.
+/// An element that is nothing but rounding is 0: the space has all of the solution then, unless the
+/// matrix is singular on it.
 fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, form: f64) {
     let (delta, gamma) = (s.real(DELTA), s.real(GAMMA));
     s.set_real(LARGEST, s.real(LARGEST).max(delta.abs()).max(form.abs().sqrt()));

@@ -22,14 +22,18 @@ use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus};
 use crate::{Cg, Correction, Kept, Setting};
 
-/// Solves `(A + sigma_k I) x_k = b` for every shift, `A + sigma_k I` Hermitian positive definite: conjugate gradients in the one Krylov space that all
-/// of them share (Jegerlehner 1996, section 2.4; van den Eshof and Sleijpen 2004), whose residuals are multiples of each other. The products are those
-/// of the smallest shift, which needs most steps; a shift that is done is left alone.
+/// Solves `(A + sigma_k I) x_k = b` for every shift, `A + sigma_k I` Hermitian positive definite:
+/// conjugate gradients in the one Krylov space that all of them share (Jegerlehner 1996, section
+/// 2.4; van den Eshof and Sleijpen 2004), whose residuals are multiples of each other. The products
+/// are those of the smallest shift, which needs most steps; a shift that is done is left alone.
 ///
-/// What each `x_k` is then given to [`solve`] with conjugate gradients for its matrix, which computes its true residual and, where it is not what
-/// was requested, goes on from there. Steps and runs of a solution are those: 0 where the shared space was enough; the
-/// steps that were shared come with the result. Each shift has a logger, and all of them are told of the shared steps: of the residual of the smallest
-/// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts. The shared steps end at
+/// What each `x_k` is then given to [`solve`] with conjugate gradients for its matrix, which
+/// computes its true residual and, where it is not what was requested, goes on from there. Steps
+/// and runs of a solution are those: 0 where the shared space was enough; the steps that were
+/// shared come with the result. Each shift has a logger, and all of them are told of the shared
+/// steps: of the residual of the smallest shift, beside which those of the others are smaller.
+/// There is no preconditioner, since it would have to be the same for all shifts. The shared steps
+/// end at
 /// [`Solve::reduction`]: beyond it the residual of a narrow operator says nothing of the true one.
 ///
 /// ```
@@ -45,7 +49,8 @@ use crate::{Cg, Correction, Kept, Setting};
 /// ```
 ///
 /// # Errors
-/// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another number of loggers.
+/// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another
+/// number of loggers.
 pub fn solve_shifted<E: Scalar, L: Logger>(
     problem: &Solve<'_, E>,
     shifts: &[f64],
@@ -56,8 +61,11 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
     shifted(problem, shifts, b, &vec![&stop as &dyn StoppingCriterion; shifts.len()], logs, None)
 }
 
-/// As [`solve_shifted`], with reliable updates of the residual of the smallest shift (as in Clark et al. 2022, section 3.2, whose shared steps end otherwise): the residual of the smallest shift is replaced by the true one, and all directions
-/// are made orthogonal to it. Residuals and directions may be narrow; solutions are in float64. What follows for each shift has updates as well.
+/// As [`solve_shifted`], with reliable updates of the residual of the smallest shift (as in Clark
+/// et al. 2022, section 3.2, whose shared steps end otherwise): the residual of the smallest shift
+/// is replaced by the true one, and all directions are made orthogonal to it. Residuals and
+/// directions may be narrow; solutions are in float64. What follows for each shift has updates as
+/// well.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -115,8 +123,9 @@ pub struct Refinement<'r, E: Scalar = f64> {
     pub updates: &'r Updates<E>,
 }
 
-/// As [`solve_shifted_with`], with criteria for each shift, and what follows the shared steps in formats of its own. A shift is left alone where its residual is
-/// within its own goal; the shared steps end where that of the smallest shift is.
+/// As [`solve_shifted_with`], with criteria for each shift, and what follows the shared steps in
+/// formats of its own. A shift is left alone where its residual is within its own goal; the shared
+/// steps end where that of the smallest shift is.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -274,7 +283,8 @@ fn check_shifts<E: Scalar>(problem: &Solve<'_, E>, shifts: &[f64], logs: usize) 
 const RHO: usize = 0;
 const ALPHA: usize = 1;
 const BETA: usize = 2;
-/// What the residual is multiplied by on its way to the next direction of the smallest shift, and what of that is taken out; 1 where it was replaced.
+/// What the residual is multiplied by on its way to the next direction of the smallest shift, and
+/// what of that is taken out; 1 where it was replaced.
 const OF_R: usize = 3;
 const PROJECTION: usize = 4;
 const IS_NEW: usize = 5;
@@ -331,7 +341,8 @@ impl Shift {
     }
 }
 
-/// Sums of products: `p . A p` or `r . r`, `r` times its change, `p . p`, `A p . A p`, `r . p`, and `r` times each direction.
+/// Sums of products: `p . A p` or `r . r`, `r` times its change, `p . p`, `A p . A p`, `r . p`, and
+/// `r` times each direction.
 const PQ: usize = 0;
 const RR: usize = 0;
 const CHANGE: usize = 1;
@@ -340,7 +351,8 @@ const QQ: usize = 3;
 const RP: usize = 4;
 const R_EACH: usize = 5;
 
-/// The residual, the direction of the smallest shift and its product; the direction and the solution of each.
+/// The residual, the direction of the smallest shift and its product; the direction and the
+/// solution of each.
 struct Vectors<E: Scalar> {
     r: MultiVector<E>,
     p: MultiVector<E>,
@@ -458,7 +470,8 @@ impl<E: Scalar> Step<'_, E> {
     /// alpha_sigma = alpha zeta' / zeta
     /// ```
     ///
-    /// (Jegerlehner 1996, equation 2.43, for the step lengths and with the sign of conjugate gradients.)
+    /// (Jegerlehner 1996, equation 2.43, for the step lengths and with the sign of conjugate
+    /// gradients.)
     fn descend(&self, k: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         steps.formulas("multishift.alpha", |f| {
@@ -488,7 +501,8 @@ impl<E: Scalar> Step<'_, E> {
         }
     }
 
-    /// `x += alpha p` for each shift; then the residual of the smallest is replaced where that is due, and what of each direction is not orthogonal to it found.
+    /// `x += alpha p` for each shift; then the residual of the smallest is replaced where that is
+    /// due, and what of each direction is not orthogonal to it found.
     fn replace(&self, reliable: &Reliable<'_, E>, k: usize) -> Result<(), Error> {
         let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
         let shifts = (0..v.x.len()).map(Shift::new);
@@ -522,8 +536,10 @@ impl<E: Scalar> Step<'_, E> {
         buffer.add(&self.steps, k, self.v.x.iter().zip(self.v.each.iter().map(Vec::as_slice)))
     }
 
-    /// `beta = rho' / rho`, `p = r + beta p`; of each shift `x += alpha p`, `beta_sigma = beta (zeta' / zeta)^2`, `p = zeta' r + beta p`. With updates `beta` is by
-    /// the formula of Polak and Ribière, and what of a direction is not orthogonal to a residual that was replaced is taken out before.
+    /// `beta = rho' / rho`, `p = r + beta p`; of each shift `x += alpha p`, `beta_sigma = beta
+    /// (zeta' / zeta)^2`, `p = zeta' r + beta p`. With updates `beta` is by the formula of Polak
+    /// and Ribière, and what of a direction is not orthogonal to a residual that was replaced is
+    /// taken out before.
     fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps, is_reliable) = (self.v, &self.steps, self.reliable.is_some());
         let shifts = v.x.len();

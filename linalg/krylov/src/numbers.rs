@@ -1,6 +1,7 @@
 //! The scalars of a method: what one step leaves to the next.
 //!
-//! They lie in one handle, a set for each column, and every rank has a copy. The tasks of a step read and write them without the host, which looks at them now and then.
+//! They lie in one handle, a set for each column, and every rank has a copy. The tasks of a step
+//! read and write them without the host, which looks at them now and then.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
@@ -28,7 +29,8 @@ pub enum State {
     Reached,
     /// It has made as many steps as it may.
     Limited,
-    /// A number that it divides by is zero, or has a sign that it cannot have if the method is the right one.
+    /// A number that it divides by is zero, or has a sign that it cannot have if the method is the
+    /// right one.
     BrokenDown,
     /// A number is infinite or NaN.
     NotANumber,
@@ -46,7 +48,8 @@ pub struct NumbersHandle<E> {
 }
 
 impl<E: Scalar> NumbersHandle<E> {
-    /// For so many columns, each with `own` scalars of the method. All are zero, and every column is running.
+    /// For so many columns, each with `own` scalars of the method. All are zero, and every column
+    /// is running.
     pub fn new(rt: &dyn Executor, columns: usize, own: usize) -> Self {
         let words = rt.words(vec![0.0; columns * (OWN + own * E::WORDS)]);
         NumbersHandle { words, columns, scalar: PhantomData }
@@ -67,7 +70,8 @@ impl<E: Scalar> NumbersHandle<E> {
         update(&self.words)
     }
 
-    /// Lets the host look at the numbers of each column, after all tasks on them that have been submitted.
+    /// Lets the host look at the numbers of each column, after all tasks on them that have been
+    /// submitted.
     ///
     /// # Errors
     /// What went wrong in those tasks.
@@ -213,7 +217,8 @@ impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
         self.0[RESIDUAL]
     }
 
-    /// The norms of the residuals after step `from` (counted from 0): all of them, if they are not older than [`REMEMBERED`] steps.
+    /// The norms of the residuals after step `from` (counted from 0): all of them, if they are not
+    /// older than [`REMEMBERED`] steps.
     pub fn residuals_from(&self, from: usize) -> impl Iterator<Item = f64> {
         let from = from.max(self.steps().saturating_sub(REMEMBERED));
         (from..self.steps()).map(move |step| self.0[HISTORY + step % REMEMBERED])
@@ -258,7 +263,8 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
         begin(&mut self.0, norm);
     }
 
-    /// One more step, and the norm of its residual; ends if it is small enough, is not finite, or was the last step.
+    /// One more step, and the norm of its residual; ends if it is small enough, is not finite, or
+    /// was the last step.
     pub fn step(&mut self, norm: f64) {
         step(&mut self.0, norm);
     }
@@ -270,8 +276,8 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
         }
     }
 
-    /// Ends where a form that is positive for every vector is not: the operator, or the preconditioner, is not positive definite. What is done
-    /// stays as it is.
+    /// Ends where a form that is positive for every vector is not: the operator, or the
+    /// preconditioner, is not positive definite. What is done stays as it is.
     pub fn end_unless_positive(&mut self, form: f64) {
         if !self.is_done() {
             end_unless_positive(&mut self.0, form);

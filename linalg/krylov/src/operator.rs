@@ -57,7 +57,8 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
         self.bytes()
     }
 
-    /// The relative accuracy of its products: the unit roundoff of float64, or that which its elements were stored for.
+    /// The relative accuracy of its products: the unit roundoff of float64, or that which its
+    /// elements were stored for.
     fn accuracy(&self) -> f64 {
         f64::EPSILON / 2.0
     }
@@ -67,7 +68,8 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
         true
     }
 
-    /// True if it takes and makes vectors in this storage. Others are decoded for it, and encoded after it.
+    /// True if it takes and makes vectors in this storage. Others are decoded for it, and encoded
+    /// after it.
     fn takes(&self, storage: &dyn Storage<E>) -> bool {
         storage.is_plain()
     }
@@ -78,7 +80,8 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
     /// Those of submission; [`Error::Parameter`] for a number of columns that it has no kernel for.
     fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error>;
 
-    /// Records `y = A x`, and that sum `at` becomes `conj(x) . y`: operators that can make it on the way read two vectors less.
+    /// Records `y = A x`, and that sum `at` becomes `conj(x) . y`: operators that can make it on
+    /// the way read two vectors less.
     ///
     /// # Errors
     /// Those of [`apply`](Operator::apply).
@@ -96,7 +99,8 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
     /// Records `y = A^H x`, for each column. The two are different vectors.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for an operator without an adjoint, which this says unless it is overridden; those of [`apply`](Operator::apply).
+    /// [`Error::Parameter`] for an operator without an adjoint, which this says unless it is
+    /// overridden; those of [`apply`](Operator::apply).
     fn apply_adjoint(
         &self,
         steps: &Steps<'_, E>,
@@ -140,7 +144,8 @@ pub fn apply_to<E: Scalar>(
     }
 }
 
-/// Refuses a preconditioner that changes from step to step, for a method that has no use for it; `instead` names one that has.
+/// Refuses a preconditioner that changes from step to step, for a method that has no use for it;
+/// `instead` names one that has.
 pub(crate) fn check_fixed<E: Scalar>(
     m: Option<&dyn Operator<E>>,
     method: &'static str,
@@ -181,7 +186,8 @@ pub fn multiply<E: Scalar>(rt: &dyn Executor, a: &dyn Operator<E>, x: &[E]) -> R
     y.column(rt, 0)
 }
 
-/// A function as an operator: `f(x, y)` overwrites `y` with `A x`, whole vectors of one column each.
+/// A function as an operator: `f(x, y)` overwrites `y` with `A x`, whole vectors of one column
+/// each.
 ///
 /// ```
 /// use zellige_krylov::{Cg, Solve, Space, Stop, from_fn, solve};

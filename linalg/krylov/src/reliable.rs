@@ -1,4 +1,5 @@
-//! Reliable updates: the residual that a method keeps is replaced by the true one, without starting again.
+//! Reliable updates: the residual that a method keeps is replaced by the true one, without starting
+//! again.
 
 use std::sync::Arc;
 
@@ -31,16 +32,19 @@ use crate::{Correction, Kept, Method, Setting};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trigger {
-    /// Where it has become smaller than this, between 0 and 1, times the largest since the last time (Sleijpen and van der Vorst 1996).
+    /// Where it has become smaller than this, between 0 and 1, times the largest since the last
+    /// time (Sleijpen and van der Vorst 1996).
     Reduction(f64),
-    /// Where an estimate of what rounding has done to it becomes large beside it (van der Vorst and Ye 2000, algorithm 3): `d_k = d_{k-1} + u |r_k| + u_64
+    /// Where an estimate of what rounding has done to it becomes large beside it (van der Vorst and
+    /// Ye 2000, algorithm 3): `d_k = d_{k-1} + u |r_k| + u_64
     /// |A| |x_k|`, with `u` the roundoff of the stored residual or of the operator's products, and `|x_k|^2` estimated by `sum alpha^2 |p|^2` (Clark et al.
     /// 2022, section III).
     Estimate,
 }
 
-/// What keeps conjugate gradients stable where products, residuals and directions are narrow (Clark et al. 2022). Each can be switched off, to show what
-/// it does. The formula of Polak and Ribière is [`Cg::flexible`](crate::Cg::flexible).
+/// What keeps conjugate gradients stable where products, residuals and directions are narrow (Clark
+/// et al. 2022). Each can be switched off, to show what it does. The formula of Polak and Ribière
+/// is [`Cg::flexible`](crate::Cg::flexible).
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -59,13 +63,14 @@ pub enum Trigger {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stabilisation {
-    /// The solution is accumulated in float64, and not in the storage of the directions between two updates.
+    /// The solution is accumulated in float64, and not in the storage of the directions between two
+    /// updates.
     pub wide_solution: bool,
     /// After an update, what is not orthogonal to the new residual is taken out of the direction.
     pub projection: bool,
-    /// Of several shifts, one whose residual has reached what its storage can resolve takes no part in
-    /// further shared steps, which would only add rounding errors; the rest is left to what follows for each
-    /// shift.
+    /// Of several shifts, one whose residual has reached what its storage can resolve takes no part
+    /// in further shared steps, which would only add rounding errors; the rest is left to what
+    /// follows for each shift.
     pub removal: bool,
 }
 
@@ -76,10 +81,13 @@ impl Default for Stabilisation {
     }
 }
 
-/// Reliable updates, a part of a method that multiplies with a narrower operator than the residual is meant for, or stores vectors in fewer bits: `r` becomes
-/// `r_0 - A d` with the exact operator where the [`Trigger`] says so, and where it seems to be small enough; search directions are kept.
+/// Reliable updates, a part of a method that multiplies with a narrower operator than the residual
+/// is meant for, or stores vectors in fewer bits: `r` becomes `r_0 - A d` with the exact operator
+/// where the [`Trigger`] says so, and where it seems to be small enough; search directions are
+/// kept.
 ///
-/// The tasks that replace are in every step's graph. They go by numbers of their own, the gate, that say "done" in all other steps.
+/// The tasks that replace are in every step's graph. They go by numbers of their own, the gate,
+/// that say "done" in all other steps.
 pub struct Reliable<'e, E: Scalar = f64> {
     exact: &'e dyn Operator<E>,
     updates: Updates<E>,
@@ -91,7 +99,8 @@ pub struct Reliable<'e, E: Scalar = f64> {
     product: MultiVector<E>,
 }
 
-/// The gate's numbers: the largest residual since the last replacement, and that after it; how often a residual seemed to be small enough; ...
+/// The gate's numbers: the largest residual since the last replacement, and that after it; how
+/// often a residual seemed to be small enough; ...
 const LARGEST: usize = 0;
 const LAST: usize = 1;
 const CLAIMS: usize = 2;
@@ -99,7 +108,8 @@ const CLAIMS: usize = 2;
 const LEAST: usize = 10;
 const IN_VAIN: usize = 3;
 const ALL_IN_VAIN: usize = 4;
-/// ... and for the estimate: the norm of the operator, the square of the solution's, the deviation now and after the last replacement, and the residual before.
+/// ... and for the estimate: the norm of the operator, the square of the solution's, the deviation
+/// now and after the last replacement, and the residual before.
 const NORM: usize = 5;
 const SOLUTION: usize = 6;
 const DEVIATION: usize = 7;
@@ -109,16 +119,19 @@ const BEFORE: usize = 9;
 pub(crate) const REPLACED: usize = 11;
 const OWN: usize = 12;
 
-/// Claims that were wrong so often will not become right: the method ends, and the caller sees the true residual.
+/// Claims that were wrong so often will not become right: the method ends, and the caller sees the
+/// true residual.
 const MOST_CLAIMS: f64 = 4.0;
-/// A replacement is in vain if its residual is not smaller than the least before by this. So many in a row, and of all, end the run, and one that is larger than
-/// what it replaces by so much: its directions are worth nothing. Another run begins with the true residual.
+/// A replacement is in vain if its residual is not smaller than the least before by this. So many
+/// in a row, and of all, end the run, and one that is larger than what it replaces by so much: its
+/// directions are worth nothing. Another run begins with the true residual.
 const GAIN: f64 = 0.99;
 const MOST_IN_VAIN: f64 = 3.0;
 const MOST_OF_ALL: f64 = 10.0;
 const MOST_JUMP: f64 = 2.0;
 
-/// Sums and scalars of the method that the estimate is made from: `|p|^2`, `|A p|^2`, and the step length.
+/// Sums and scalars of the method that the estimate is made from: `|p|^2`, `|A p|^2`, and the step
+/// length.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimated {
     /// The sum of `p . p`.
@@ -133,8 +146,8 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     /// For residuals of `exact`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a reduction that is not between 0 and 1, and a buffer of none or too many
-    /// directions.
+    /// [`Error::Parameter`] for a reduction that is not between 0 and 1, and a buffer of none or
+    /// too many directions.
     pub fn new(
         setting: Setting<'_, E>,
         exact: &'e dyn Operator<E>,
@@ -190,7 +203,8 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         &self.gate
     }
 
-    /// Records, at the beginning of a run, what the residual is; its square is sum `at` of those that were just made.
+    /// Records, at the beginning of a run, what the residual is; its square is sum `at` of those
+    /// that were just made.
     ///
     /// # Errors
     /// Those of submission.
@@ -205,8 +219,9 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         })
     }
 
-    /// Records, in a step and after its residual is new, whether that is to be replaced: what is recorded with the [gate](Reliable::gate) is done then. The
-    /// square of the residual is sum `at`; `estimated` is what [`Trigger::Estimate`] goes by.
+    /// Records, in a step and after its residual is new, whether that is to be replaced: what is
+    /// recorded with the [gate](Reliable::gate) is done then. The square of the residual is sum
+    /// `at`; `estimated` is what [`Trigger::Estimate`] goes by.
     ///
     /// # Errors
     /// Those of submission.
@@ -233,7 +248,8 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         })
     }
 
-    /// Records that `r` is replaced where that was [decided](Reliable::decide), by the true residual of `d`; its square is sum `at`.
+    /// Records that `r` is replaced where that was [decided](Reliable::decide), by the true
+    /// residual of `d`; its square is sum `at`.
     ///
     /// # Errors
     /// Those of submission.
@@ -321,7 +337,8 @@ pub trait Updatable<E: Scalar>: Method<E> {
     ) -> Result<Box<dyn Correction<E> + 'r>, Error>;
 }
 
-/// A method, [`Cg`](crate::Cg) or [`BiCgStab`](crate::BiCgStab), with [`Reliable`] updates: products with the problem's inner operator, which may be narrow, residuals of an exact one.
+/// A method, [`Cg`](crate::Cg) or [`BiCgStab`](crate::BiCgStab), with [`Reliable`] updates:
+/// products with the problem's inner operator, which may be narrow, residuals of an exact one.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -340,7 +357,8 @@ pub trait Updatable<E: Scalar>: Method<E> {
 /// ```
 #[derive(Clone)]
 pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
-    /// How steps are made. Conjugate gradients that are flexible, by the formula of Polak and Ribière, are more stable.
+    /// How steps are made. Conjugate gradients that are flexible, by the formula of Polak and
+    /// Ribière, are more stable.
     pub method: M,
     /// The operator whose residuals count.
     pub exact: &'o dyn Operator<E>,
@@ -373,16 +391,16 @@ pub struct Updates<E: Scalar = f64> {
     pub storage: Arc<dyn Storage<E>>,
     /// What keeps it stable.
     pub stabilisation: Stabilisation,
-    /// How many directions of conjugate gradients are kept and then added to the solution together, 1 to 8; 1
-    /// adds each in its step. The solution is in float64: with narrow directions it is a good part of what a
-    /// step reads and writes, and a buffer of `n` moves it every `n` steps. It takes `n - 1` vectors more,
-    /// and changes no bits.
+    /// How many directions of conjugate gradients are kept and then added to the solution together,
+    /// 1 to 8; 1 adds each in its step. The solution is in float64: with narrow directions it is a
+    /// good part of what a step reads and writes, and a buffer of `n` moves it every `n` steps. It
+    /// takes `n - 1` vectors more, and changes no bits.
     pub buffer: usize,
 }
 
 impl<E: Scalar> Updates<E> {
-    /// Vectors in this storage, everything that keeps the method stable and no buffer; the residual is
-    /// replaced where it has become smaller by `delta`, for which 0.1 will do.
+    /// Vectors in this storage, everything that keeps the method stable and no buffer; the residual
+    /// is replaced where it has become smaller by `delta`, for which 0.1 will do.
     pub fn new(delta: f64, storage: impl Storage<E> + 'static) -> Self {
         let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(storage));
         Updates { trigger, storage, stabilisation: Stabilisation::default(), buffer: 1 }
@@ -390,7 +408,8 @@ impl<E: Scalar> Updates<E> {
 }
 
 impl<'o, M, E: Scalar> ReliableUpdates<'o, M, E> {
-    /// Vectors in float64, and everything that keeps it stable; the residual is replaced where it has become smaller by `delta`, for which 0.1 will do.
+    /// Vectors in float64, and everything that keeps it stable; the residual is replaced where it
+    /// has become smaller by `delta`, for which 0.1 will do.
     pub fn new(method: M, exact: &'o dyn Operator<E>, delta: f64) -> Self {
         ReliableUpdates { method, exact, updates: Updates::new(delta, Plain) }
     }

@@ -9,10 +9,11 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 use zellige_kernels::vectors;
 
-/// A number that vectors consist of: real or complex. Arithmetic is in float64, whatever vectors are stored in.
+/// A number that vectors consist of: real or complex. Arithmetic is in float64, whatever vectors
+/// are stored in.
 ///
-/// The kernels of this trait have portable defaults. Implementations for other numbers may override them with vectorised ones; results have to have
-/// the same bits.
+/// The kernels of this trait have portable defaults. Implementations for other numbers may override
+/// them with vectorised ones; results have to have the same bits.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -58,7 +59,8 @@ pub trait Scalar:
     /// Its magnitude.
     fn abs(self) -> f64;
 
-    /// Adds the products `conj(x_i) y_i` of whole groups of [`LANES`](vectors::LANES) rows to `sums`; see [`vectors::accumulate`].
+    /// Adds the products `conj(x_i) y_i` of whole groups of [`LANES`](vectors::LANES) rows to
+    /// `sums`; see [`vectors::accumulate`].
     fn accumulate(x: &[Self], y: &[Self], sums: &mut [Self]) {
         for (x, y) in x.chunks_exact(sums.len()).zip(y.chunks_exact(sums.len())) {
             for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
@@ -67,12 +69,14 @@ pub trait Scalar:
         }
     }
 
-    /// `y = sum_t a_t x_t`, from left to right, with `y` itself where there is no `x_t`; see [`vectors::combine`].
+    /// `y = sum_t a_t x_t`, from left to right, with `y` itself where there is no `x_t`; see
+    /// [`vectors::combine`].
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
         combine_each(y, columns, a, x);
     }
 
-    /// `y = a d x`, with an `a` for each column and a `d` for each row; see [`vectors::scale_rows`].
+    /// `y = a d x`, with an `a` for each column and a `d` for each row; see
+    /// [`vectors::scale_rows`].
     fn scale_rows(y: &mut [Self], a: &[Self], d: &[Self], x: &[Self]) {
         for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
             *y = a[i % a.len()] * d[i / a.len()] * *x;
@@ -192,7 +196,8 @@ impl Scalar for Complex<f64> {
         vectors::accumulate_complex(Self::words(x), Self::words(y), Self::words_mut(sums));
     }
 
-    /// Where all factors are real, as those of Hermitian systems are, nothing is multiplied by their imaginary parts.
+    /// Where all factors are real, as those of Hermitian systems are, nothing is multiplied by
+    /// their imaginary parts.
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
         /// Real columns, and factors of three terms for them, at most.
         const MOST: usize = 8;

@@ -48,8 +48,8 @@ pub struct Solve<'s, E: Scalar = f64> {
     pub inner: &'s dyn Operator<E>,
     /// The preconditioner.
     pub preconditioner: Option<&'s dyn Operator<E>>,
-    /// A run of the method ends where it has reduced its residual by this factor, and a true one is computed: what a narrow copy can give.
-    /// 0: it goes on to the goal.
+    /// A run of the method ends where it has reduced its residual by this factor, and a true one is
+    /// computed: what a narrow copy can give. 0: it goes on to the goal.
     pub reduction: f64,
 }
 
@@ -84,10 +84,11 @@ pub enum Reason {
     Time,
     /// The true residual does not become smaller any more.
     Stagnated,
-    /// The solution is too large for float64, or so small that rounding it to subnormal numbers leaves more than the
-    /// requested tolerance.
+    /// The solution is too large for float64, or so small that rounding it to subnormal numbers
+    /// leaves more than the requested tolerance.
     OutOfRange,
-    /// The method cannot go on: the matrix, or the preconditioner, has not the property that it needs.
+    /// The method cannot go on: the matrix, or the preconditioner, has not the property that it
+    /// needs.
     BrokenDown,
     /// A number became infinite or none.
     NotANumber,
@@ -133,7 +134,8 @@ pub struct Solution {
     pub reason: Reason,
     /// Steps of the method, in all runs.
     pub steps: usize,
-    /// Residuals that the method replaced by true ones on its way; see [`ReliableUpdates`](crate::ReliableUpdates).
+    /// Residuals that the method replaced by true ones on its way; see
+    /// [`ReliableUpdates`](crate::ReliableUpdates).
     pub updates: usize,
     /// Runs of the method: 1 where it went straight to the goal.
     pub runs: usize,
@@ -147,7 +149,8 @@ pub struct Solution {
     pub kept: Kept,
 }
 
-/// A run is in vain if the true residual has not become smaller by this since the last run that was not ...
+/// A run is in vain if the true residual has not become smaller by this since the last run that was
+/// not ...
 const IN_VAIN: f64 = 0.99;
 /// ... and after so many one after the other there is nothing to hope for, ...
 const PATIENCE: usize = 3;
@@ -158,13 +161,15 @@ const FAR: f64 = 1e6;
 /// A method's own residual goes a little further than the true one has to.
 pub(super) const BEYOND: f64 = 0.9;
 
-/// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in it.
+/// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in
+/// it.
 ///
-/// If `b` is far from 1, the system is solved for `b` and `x` times a power of two, so that right-hand sides of any size
-/// are solved for. The residual of a solution that has been rounded to subnormal numbers is computed again, and decides
-/// ([`Reason::OutOfRange`]). Residuals that methods see are multiplied by a further power of two where their norms need it.
-/// Criteria, logs and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a residual, the
-/// solution is zero.
+/// If `b` is far from 1, the system is solved for `b` and `x` times a power of two, so that
+/// right-hand sides of any size are solved for. The residual of a solution that has been rounded to
+/// subnormal numbers is computed again, and decides ([`Reason::OutOfRange`]). Residuals that
+/// methods see are multiplied by a further power of two where their norms need it. Criteria, logs
+/// and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a residual,
+/// the solution is zero.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -180,8 +185,8 @@ pub(super) const BEYOND: f64 = 0.9;
 /// ```
 ///
 /// # Errors
-/// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for a right-hand side or a guess that has numbers that are not finite; those of
-/// [`Method::prepare`] and of tasks.
+/// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for a right-hand side or a
+/// guess that has numbers that are not finite; those of [`Method::prepare`] and of tasks.
 pub fn solve<E: Scalar>(
     problem: &Solve<'_, E>,
     method: &dyn Method<E>,
@@ -194,7 +199,8 @@ pub fn solve<E: Scalar>(
     Ok(solutions[0])
 }
 
-/// Solves `A x = b` for a Hermitian positive definite operator by conjugate gradients, until the true residual is `tolerance` beside `b`.
+/// Solves `A x = b` for a Hermitian positive definite operator by conjugate gradients, until the
+/// true residual is `tolerance` beside `b`.
 ///
 /// ```
 /// use zellige_krylov::{Space, cg, from_fn};
@@ -208,7 +214,8 @@ pub fn solve<E: Scalar>(
 /// ```
 ///
 /// # Errors
-/// Those of [`solve`]; [`Error::Unsolvable`] with the reason and the residual where the tolerance is not reached.
+/// Those of [`solve`]; [`Error::Unsolvable`] with the reason and the residual where the tolerance
+/// is not reached.
 pub fn cg<E: Scalar>(
     rt: &dyn Executor,
     a: &dyn Operator<E>,
@@ -231,8 +238,10 @@ pub fn cg<E: Scalar>(
     }
 }
 
-/// Solves `A x_k = b_k` for several right-hand sides at once, each with criteria and a logger of its own: products read the matrix once for all of them.
-/// Every answer has the bits that it would have alone. A method that does not [take columns](Method::takes_columns) solves for one after the other.
+/// Solves `A x_k = b_k` for several right-hand sides at once, each with criteria and a logger of
+/// its own: products read the matrix once for all of them. Every answer has the bits that it would
+/// have alone. A method that does not [take columns](Method::takes_columns) solves for one after
+/// the other.
 ///
 /// ```
 /// use zellige_krylov::{Cg, History, Logger, Solve, Space, Stop, StoppingCriterion, from_fn, solve_columns};
@@ -343,7 +352,8 @@ struct Column {
     goal: f64,
     /// The residual of the next run.
     residual: f64,
-    /// The true residual when a run last gained something, and the least that one began with as its method measures it.
+    /// The true residual when a run last gained something, and the least that one began with as its
+    /// method measures it.
     mark: f64,
     mark_begun: f64,
     in_vain: InVain,
@@ -418,7 +428,8 @@ impl Column {
         if self.exponent <= 0 {
             return ldexp(stop.goal(now).unwrap_or(0.0), self.exponent);
         }
-        // A small part of a small right-hand side may be no number any more, a part of the scaled one is.
+        // A small part of a small right-hand side may be no number any more, a part of the scaled
+        // one is.
         let of = |rhs, first| stop.goal(&Progress { rhs, first, ..*now }).unwrap_or(0.0);
         let (absolute, relative) = (of(0.0, 0.0), of(self.solution.rhs, self.first));
         let absolute_scaled = ldexp(absolute, self.exponent);
@@ -447,7 +458,8 @@ impl Column {
         })
     }
 
-    /// Judges a run, whose residual was multiplied by `scale`, by the true residual that it came to.
+    /// Judges a run, whose residual was multiplied by `scale`, by the true residual that it came
+    /// to.
     fn judge(&mut self, ended: &Ended, scale: f64, corrected: f64) -> Verdict {
         let solution = &mut self.solution;
         let begun = ended.begun.map(|begun| begun / scale);
@@ -455,7 +467,8 @@ impl Column {
         solution.steps += ended.steps;
         solution.updates += ended.updates;
         solution.iterated_residual = ended.residual / scale;
-        // A method that measures otherwise makes progress first where the caller does not see it. NaN is no gain.
+        // A method that measures otherwise makes progress first where the caller does not see it.
+        // NaN is no gain.
         let is_less = |now: f64, before: f64| now < before && now <= IN_VAIN * before;
         let has_gained =
             is_less(corrected, self.mark) || begun.is_some_and(|begun| is_less(begun, self.mark_begun));
@@ -469,7 +482,8 @@ impl Column {
             let is_restarted = ended.state == State::Limited && ended.steps > 0;
             self.in_vain = InVain { runs: runs + 1, steps: steps + ended.steps, is_restarted };
         }
-        // The next run goes on from there even so: from where this one began it would find the same.
+        // The next run goes on from there even so: from where this one began it would find the
+        // same.
         let accepted = corrected <= FAR * solution.true_residual;
         if accepted {
             self.residual = corrected;
@@ -494,8 +508,8 @@ impl Column {
         Verdict { accepted, best }
     }
 
-    /// Writes the solution of the scaled system as one of the original, in `x`. The former as it has been rounded, where it
-    /// was.
+    /// Writes the solution of the scaled system as one of the original, in `x`. The former as it
+    /// has been rounded, where it was.
     fn round<E: Scalar>(&mut self, scaled: &[E], x: &mut [E]) -> Option<Vec<E>> {
         let written = times_power(scaled, -self.exponent);
         if !E::words(&written).iter().all(|x| x.is_finite()) {

@@ -10,21 +10,24 @@ use zellige_runtime::data::{Chunk, ChunkRef};
 
 use crate::error::Error;
 
-/// Rows of which products are summed by themselves: partial sums are combined in one order, whatever computes them, so that every sum has the same
-/// bits on any number of workers.
+/// Rows of which products are summed by themselves: partial sums are combined in one order,
+/// whatever computes them, so that every sum has the same bits on any number of workers.
 pub const GRAIN: usize = 4096;
 
 /// Parts begin at multiples of this: whole blocks of 1, 2, 3, 4 and 6, and whole lines of a cache.
 const STEP: usize = 48;
 
-/// A part has about so many bytes of a matrix at least, and so many rows: a task should take much longer than starting it.
+/// A part has about so many bytes of a matrix at least, and so many rows: a task should take much
+/// longer than starting it.
 const LEAST_BYTES: u64 = 3 << 18;
 const LEAST_ROWS: usize = 768;
 
-/// A number of parts that [`Space::new`] stays below: enough for any number of workers that this is meant for.
+/// A number of parts that [`Space::new`] stays below: enough for any number of workers that this is
+/// meant for.
 pub const MOST_PARTS: usize = 64;
 
-/// An index range that is cut into parts. Cuts depend on the operator, never on workers or devices: sums have the same bits everywhere.
+/// An index range that is cut into parts. Cuts depend on the operator, never on workers or devices:
+/// sums have the same bits everywhere.
 ///
 /// ```
 /// use zellige_krylov::Space;
@@ -41,8 +44,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// Parts of one length, but for the last, for an operator of this many rows and bytes: at least about 768 kB of it each, 63 at most. A small one is
-    /// one part.
+    /// Parts of one length, but for the last, for an operator of this many rows and bytes: at least
+    /// about 768 kB of it each, 63 at most. A small one is one part.
     pub fn new(rows: usize, bytes: u64) -> Space {
         let wanted = usize::try_from(bytes / LEAST_BYTES).unwrap_or(MOST_PARTS).min(rows / LEAST_ROWS);
         // An odd number: one is in the middle, where what begins at both ends meets.
@@ -65,7 +68,8 @@ impl Space {
         Ok(Space { cuts: cuts.into(), group: 1 })
     }
 
-    /// The same, for storage that encodes so many rows together: 3 for numbers of a site that share a scale. Vector tasks work on whole groups.
+    /// The same, for storage that encodes so many rows together: 3 for numbers of a site that share
+    /// a scale. Vector tasks work on whole groups.
     ///
     /// # Errors
     /// [`Error::Parameter`] unless it is 1 to 8 and every part has whole groups.
@@ -77,12 +81,14 @@ impl Space {
         Ok(Space { group, ..self })
     }
 
-    /// Blocks of rows begin at multiples of this: whole groups, and whole groups of sums that are made side by side.
+    /// Blocks of rows begin at multiples of this: whole groups, and whole groups of sums that are
+    /// made side by side.
     pub(crate) fn multiple(&self) -> usize {
         LANES * self.group
     }
 
-    /// Rows of which products are summed by themselves: [`GRAIN`], or a little less, so that they are whole groups.
+    /// Rows of which products are summed by themselves: [`GRAIN`], or a little less, so that they
+    /// are whole groups.
     pub fn grain(&self) -> usize {
         GRAIN / self.multiple() * self.multiple()
     }
@@ -136,7 +142,8 @@ impl Space {
     }
 }
 
-/// The words of neighbouring parts as one slice: as they lie, or a copy where a device has them in memory of its own.
+/// The words of neighbouring parts as one slice: as they lie, or a copy where a device has them in
+/// memory of its own.
 pub fn joined<'v>(parts: List<'v, Chunk<f64>>) -> Cow<'v, [f64]> {
     match ChunkRef::joined(parts.iter()) {
         Some(slice) => Cow::Borrowed(slice),

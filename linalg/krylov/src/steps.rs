@@ -13,10 +13,12 @@ use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::vector_task::VectorTask;
 
-/// The graph of a step that is being recorded: tasks over the parts of vectors, and the scalars that they share.
+/// The graph of a step that is being recorded: tasks over the parts of vectors, and the scalars
+/// that they share.
 ///
-/// Every task reads the method's [`Numbers`]. It does nothing where they say that all columns are done, and vector tasks leave columns alone that are:
-/// steps can be submitted ahead of what the host knows. No body has to ask.
+/// Every task reads the method's [`Numbers`]. It does nothing where they say that all columns are
+/// done, and vector tasks leave columns alone that are: steps can be submitted ahead of what the
+/// host knows. No body has to ask.
 #[derive(Clone, Copy)]
 pub struct Steps<'g, E: Scalar = f64> {
     rt: &'g dyn Executor,
@@ -97,7 +99,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
         VectorTask::new(self, name)
     }
 
-    /// Records a task per part: `operands(i)` are those of part `i`. It runs unless all columns are done.
+    /// Records a task per part: `operands(i)` are those of part `i`. It runs unless all columns are
+    /// done.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].
@@ -134,8 +137,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Ok(())
     }
 
-    /// Records a task that adds up the partial sums of each column that is not done, and runs the formulas
-    /// that `record` records: on GPUs, too, where there are not too many formulas.
+    /// Records a task that adds up the partial sums of each column that is not done, and runs the
+    /// formulas that `record` records: on GPUs, too, where there are not too many formulas.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].
@@ -147,7 +150,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Ok(())
     }
 
-    /// Records a task that adds up the partial sums of each column that is not done, and changes its numbers by them.
+    /// Records a task that adds up the partial sums of each column that is not done, and changes
+    /// its numbers by them.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].
@@ -173,8 +177,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Ok(())
     }
 
-    /// Records a task that adds up the partial sums of each column and changes numbers `of` another method by them, which goes by those here. It runs for
-    /// columns that are done, too.
+    /// Records a task that adds up the partial sums of each column and changes numbers `of` another
+    /// method by them, which goes by those here. It runs for columns that are done, too.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].
@@ -205,7 +209,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
     }
 }
 
-/// True if a method's numbers, as a task reads them, say that there is nothing more to do for any column.
+/// True if a method's numbers, as a task reads them, say that there is nothing more to do for any
+/// column.
 pub fn are_done(numbers: &[f64], columns: usize) -> bool {
     columns_of::<f64>(numbers, columns).all(|numbers| numbers.is_done())
 }
@@ -227,12 +232,14 @@ pub(crate) fn total<'s>(
     }
 }
 
-/// Partial sums of products of vectors: `width` of them for each [grain](Space::grain) and each column.
+/// Partial sums of products of vectors: `width` of them for each [grain](Space::grain) and each
+/// column.
 #[derive(Debug)]
 pub struct Sums<E> {
     /// Of each part: `[grain][column][sum]`.
     partial: Vec<Handle<Vec<f64>>>,
-    /// With several ranks: the parts of each, and their sums one after the other, so that one message has them.
+    /// With several ranks: the parts of each, and their sums one after the other, so that one
+    /// message has them.
     of_ranks: Vec<(Range<usize>, Handle<Vec<f64>>)>,
     width: usize,
     scalar: std::marker::PhantomData<E>,

@@ -9,10 +9,12 @@ use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
-/// How the numbers of a vector are stored: as 64-bit words, in any format. Tasks decode some rows at a time into buffers that stay in the nearest
-/// cache, compute in float64, and encode the result.
+/// How the numbers of a vector are stored: as 64-bit words, in any format. Tasks decode some rows
+/// at a time into buffers that stay in the nearest cache, compute in float64, and encode the
+/// result.
 ///
-/// Rows that are decoded and encoded begin at multiples of 32, and are whole groups of the [space](crate::Space::grouped).
+/// Rows that are decoded and encoded begin at multiples of 32, and are whole groups of the
+/// [space](crate::Space::grouped).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,8 +86,8 @@ impl<E: Scalar> Storage<E> for Plain {
     }
 }
 
-/// Numbers in a narrow format: each by itself, or in blocks of eight that share an exponent. Of complex numbers the parts are stored one after the
-/// other.
+/// Numbers in a narrow format: each by itself, or in blocks of eight that share an exponent. Of
+/// complex numbers the parts are stored one after the other.
 ///
 /// ```
 /// use zellige_krylov::{Packed, Storage};

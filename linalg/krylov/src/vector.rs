@@ -11,7 +11,8 @@ use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::storage::{Plain, Storage};
 
-/// `k >= 1` columns over a [`Space`], one handle for each part. The numbers of a row lie beside each other: `[row][column]`. A clone is the same vector.
+/// `k >= 1` columns over a [`Space`], one handle for each part. The numbers of a row lie beside
+/// each other: `[row][column]`. A clone is the same vector.
 ///
 /// ```
 /// use zellige_krylov::{MultiVector, Space};

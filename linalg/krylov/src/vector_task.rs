@@ -80,9 +80,11 @@ impl<E: Scalar> Term<E> {
     }
 }
 
-/// A vector task that is being put together; [`submit`](VectorTask::submit) records it for each part.
+/// A vector task that is being put together; [`submit`](VectorTask::submit) records it for each
+/// part.
 ///
-/// What it is made of is done in this order for some rows at a time, which stay in the nearest cache.
+/// What it is made of is done in this order for some rows at a time, which stay in the nearest
+/// cache.
 #[must_use = "a task that is not submitted does nothing"]
 pub struct VectorTask<'s, 'g, E: Scalar> {
     steps: &'s Steps<'g, E>,
@@ -99,7 +101,8 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         VectorTask { steps, name, assignments, dots, changes, unless: None }
     }
 
-    /// Leaves also those columns alone for which one of the method's scalars, by index, is not zero.
+    /// Leaves also those columns alone for which one of the method's scalars, by index, is not
+    /// zero.
     pub fn unless(self, at: usize) -> Self {
         VectorTask { unless: Some(at), ..self }
     }
@@ -130,7 +133,8 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         self
     }
 
-    /// Sum `at` becomes `conj(y) . (y - y_old)` of a vector that is assigned to, with what it was before.
+    /// Sum `at` becomes `conj(y) . (y - y_old)` of a vector that is assigned to, with what it was
+    /// before.
     pub fn dot_change(mut self, y: &MultiVector<E>, at: usize) -> Self {
         self.changes.push((y.clone(), at));
         self
@@ -142,7 +146,8 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
     /// Those of submission.
     ///
     /// # Panics
-    /// If a vector has another number of parts than the space or other columns than the method, and for sums where the steps have none.
+    /// If a vector has another number of parts than the space or other columns than the method, and
+    /// for sums where the steps have none.
     pub fn submit(self) -> Result<(), Error> {
         let VectorTask { steps, name, assignments, dots, changes, unless } = self;
         let columns = steps.columns();
@@ -326,8 +331,8 @@ pub(crate) struct Task<E: Scalar> {
 }
 
 impl<E: Scalar> Codelet for Task<E> {
-    /// The method's numbers, vectors that are read, vectors that are updated, and the sums, if there are any: part
-    /// after part.
+    /// The method's numbers, vectors that are read, vectors that are updated, and the sums, if
+    /// there are any: part after part.
     type Operands = (Read<Vec<f64>>, ReadList<Chunk<f64>>, Vec<Update<Chunk<f64>>>, Vec<Update<Vec<f64>>>);
 
     fn name(&self) -> &'static str {
@@ -374,10 +379,12 @@ thread_local! {
     static SCRATCH: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Numbers of a vector that are worked on at a time: all vectors of a task stay in the nearest cache.
+/// Numbers of a vector that are worked on at a time: all vectors of a task stay in the nearest
+/// cache.
 const AT_ONCE: usize = 512;
 
-/// Terms of an assignment at most, and buffers for it: one more, for the columns that stay as they are.
+/// Terms of an assignment at most, and buffers for it: one more, for the columns that stay as they
+/// are.
 const MOST_TERMS: usize = 3;
 const TERM_BUFFERS: usize = MOST_TERMS + 1;
 
@@ -389,7 +396,8 @@ struct Buffers<'s, E> {
     terms: &'s mut [E],
     /// For vectors as they were.
     changes: &'s mut [E],
-    /// Of each assignment and term the coefficient for each column; then what multiplies its diagonal.
+    /// Of each assignment and term the coefficient for each column; then what multiplies its
+    /// diagonal.
     coefficients: &'s mut [E],
     scales: &'s mut [E],
     /// Of each dot the sums side by side.
@@ -465,7 +473,8 @@ impl<E: Scalar> Program<E> {
             .collect()
     }
 
-    /// The coefficients of all terms. A term with a diagonal is made before: what is left to multiply it by is 1.
+    /// The coefficients of all terms. A term with a diagonal is made before: what is left to
+    /// multiply it by is 1.
     fn resolve(&self, numbers: &[f64], buffers: &mut Buffers<'_, E>) {
         let terms = self.assignments.iter().flat_map(|assignment| &assignment.terms);
         for (t, term) in terms.enumerate() {

@@ -1,4 +1,5 @@
-//! Solve a system with a matrix whose elements are as accurate as they deserve, and watch how far that carries.
+//! Solve a system with a matrix whose elements are as accurate as they deserve, and watch how far
+//! that carries.
 //!
 //! `cargo run --release -p zellige-sparse --example solve`
 

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::Error;
 
-/// A sparse matrix by rows (CSR): within a row columns rise strictly, and all elements are finite numbers.
+/// A sparse matrix by rows (CSR): within a row columns rise strictly, and all elements are finite
+/// numbers.
 ///
 /// Elements that are zero may be stored; see [`without_zeros`](Csr::without_zeros).
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +34,8 @@ impl Csr {
     /// A matrix of these rows: row `i` has the elements `starts[i] .. starts[i + 1]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for arrays that do not fit each other, columns that do not rise or are too large, elements that are no finite numbers.
+    /// [`Error::Shape`] for arrays that do not fit each other, columns that do not rise or are too
+    /// large, elements that are no finite numbers.
     pub fn new(columns: usize, starts: Vec<usize>, column: Vec<u32>, value: Vec<f64>) -> Result<Csr, Error> {
         let rows = starts.len().saturating_sub(1);
         check_size(rows, columns)?;
@@ -133,7 +135,8 @@ impl Csr {
         self.map_elements(|_, _, value| Some(value).filter(|&value| value != 0.0))
     }
 
-    /// The matrix of what `map` makes of each element, given row and column; what it makes `None` of goes.
+    /// The matrix of what `map` makes of each element, given row and column; what it makes `None`
+    /// of goes.
     pub(crate) fn map_elements(mut self, mut map: impl FnMut(usize, u32, f64) -> Option<f64>) -> Csr {
         let mut kept = 0;
         for i in 0..self.rows() {
@@ -172,7 +175,8 @@ impl Csr {
         gather.finish(self.rows()).expect("what was a matrix is one")
     }
 
-    /// The real matrix of twice the size that stands for this one as a complex matrix (see [`market`](crate::market)).
+    /// The real matrix of twice the size that stands for this one as a complex matrix (see
+    /// [`market`](crate::market)).
     ///
     /// # Errors
     /// [`Error::Shape`] where it is too large.
@@ -198,7 +202,8 @@ impl Csr {
         if self.rows() != self.columns {
             return false;
         }
-        // Row after row: what is before its diagonal has to be what each row above has next behind its own.
+        // Row after row: what is before its diagonal has to be what each row above has next behind
+        // its own.
         let behind = |i: usize| self.starts[i] + self.row(i).0.partition_point(|&j| j as usize <= i);
         let mut next: Vec<usize> = (0..self.rows()).map(behind).collect();
         for i in 0..self.rows() {
@@ -276,7 +281,8 @@ impl Csr {
         (size_of::<usize>() * starts + size_of::<u32>() * columns + size_of::<f64>() * values) as u64
     }
 
-    /// Bytes of the matrix in this form with row starts of 32 bits: `4 (elements + rows + 1) + 8 elements` (thesis, section 3.4).
+    /// Bytes of the matrix in this form with row starts of 32 bits: `4 (elements + rows + 1) + 8
+    /// elements` (thesis, section 3.4).
     pub fn bytes(&self) -> u64 {
         4 * (self.elements() as u64 + self.rows() as u64 + 1) + 8 * self.elements() as u64
     }

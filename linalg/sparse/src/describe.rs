@@ -17,9 +17,11 @@ pub struct Description {
     pub complex: bool,
     /// Whether every `a_ij` has an `a_ji`, and whether they are equal.
     pub symmetric: (bool, bool),
-    /// Whether every `a_ij` is the complex conjugate of `a_ji`; for a real matrix, whether it is symmetric.
+    /// Whether every `a_ij` is the complex conjugate of `a_ji`; for a real matrix, whether it is
+    /// symmetric.
     pub hermitian: bool,
-    /// Rows whose diagonal element is zero or not stored; those of a matrix that is not square are not counted.
+    /// Rows whose diagonal element is zero or not stored; those of a matrix that is not square are
+    /// not counted.
     pub zero_diagonals: usize,
     /// The smallest and the largest magnitude that is not zero; zeros where there is none.
     pub magnitudes: (f64, f64),
@@ -59,7 +61,8 @@ pub fn describe(a: &Csr) -> Description {
     }
 }
 
-/// Describes the complex matrix that a real one of twice the size stands for (see [`market`](crate::market)); bytes are those of the real one.
+/// Describes the complex matrix that a real one of twice the size stands for (see
+/// [`market`](crate::market)); bytes are those of the real one.
 ///
 /// # Panics
 /// For a matrix with an odd number of rows or columns.

@@ -13,7 +13,8 @@ pub struct Double {
 }
 
 impl Double {
-    /// Adds `a b`, exact but for about `2^-104` of the larger one (Dekker 1971; Ogita, Rump and Oishi 2005, algorithm 5.3).
+    /// Adds `a b`, exact but for about `2^-104` of the larger one (Dekker 1971; Ogita, Rump and
+    /// Oishi 2005, algorithm 5.3).
     pub fn add_product(self, a: f64, b: f64) -> Double {
         let (product, lost) = two_product(a, b);
         let (high, rounded) = two_sum(self.high, product);
@@ -42,7 +43,8 @@ fn two_product(a: f64, b: f64) -> (f64, f64) {
     (product, a.mul_add(b, -product))
 }
 
-/// How far a computed `y = A x` is from a product of a matrix nearby (thesis, equations 3.3 and 3.4).
+/// How far a computed `y = A x` is from a product of a matrix nearby (thesis, equations 3.3 and
+/// 3.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackwardError {
     /// `|y - A x|_inf / (|A|_inf |x|_inf)`.

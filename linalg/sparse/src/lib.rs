@@ -73,11 +73,13 @@ pub use stored::{Stored, best_edge};
 pub use zellige_krylov as krylov;
 pub use zellige_krylov::Error;
 
-/// Solves `A x = b` by the way that the matrix suggests, until the true residual is `tolerance` beside `b` in the 2-norm. [`system`] has options, several
-/// right-hand sides, shifts, and what is known of the answer.
+/// Solves `A x = b` by the way that the matrix suggests, until the true residual is `tolerance`
+/// beside `b` in the 2-norm. [`system`] has options, several right-hand sides, shifts, and what is
+/// known of the answer.
 ///
 /// # Errors
-/// Those of [`system::solve`]; [`Error::Unsolvable`] with the reason and the residual where the tolerance is not reached.
+/// Those of [`system::solve`]; [`Error::Unsolvable`] with the reason and the residual where the
+/// tolerance is not reached.
 pub fn solve(
     rt: &dyn zellige_krylov::Executor,
     a: &Csr,

@@ -8,11 +8,13 @@ use libm::{ldexp, log2};
 use crate::Error;
 use crate::csr::Csr;
 
-/// A matching of rows with columns whose product of magnitudes is the largest there is, with scalings that make it visible (Duff and Koster 2001; what the
-/// code MC64 of the HSL does): with rows and columns multiplied by them, rounding to powers of two aside, every matched nonzero has the magnitude 1 and no other a
-/// larger one.
+/// A matching of rows with columns whose product of magnitudes is the largest there is, with
+/// scalings that make it visible (Duff and Koster 2001; what the code MC64 of the HSL does): with
+/// rows and columns multiplied by them, rounding to powers of two aside, every matched nonzero has
+/// the magnitude 1 and no other a larger one.
 ///
-/// Once each row is where its column is, incomplete factors have pivots, also of matrices whose diagonal has zeros or whose rows have other units.
+/// Once each row is where its column is, incomplete factors have pivots, also of matrices whose
+/// diagonal has zeros or whose rows have other units.
 ///
 /// ```
 /// use zellige_sparse::Csr;
@@ -42,8 +44,9 @@ impl Matching {
     /// The best matching of a square matrix. Of several the same one is taken everywhere.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a matrix that is not square; [`Error::Unsolvable`] where some rows have nonzeros in too few columns (the matrix is structurally
-    /// singular), or a column has none, with their numbers.
+    /// [`Error::Shape`] for a matrix that is not square; [`Error::Unsolvable`] where some rows have
+    /// nonzeros in too few columns (the matrix is structurally singular), or a column has none,
+    /// with their numbers.
     pub fn new(a: &Csr) -> Result<Matching, Error> {
         if a.rows() != a.columns() {
             let problem = format!("{} x {}: only square ones are matched", a.rows(), a.columns());
@@ -66,8 +69,9 @@ impl Matching {
     }
 }
 
-/// Shortest augmenting paths. The cost of a nonzero is the logarithm of the largest magnitude of its row beside its own, so that all are at least 0; prices of
-/// rows and columns add up to the cost where a row is matched, and to no more elsewhere.
+/// Shortest augmenting paths. The cost of a nonzero is the logarithm of the largest magnitude of
+/// its row beside its own, so that all are at least 0; prices of rows and columns add up to the
+/// cost where a row is matched, and to no more elsewhere.
 struct Search<'a> {
     a: &'a Csr,
     /// Costs in the order of the nonzeros; infinite for stored zeros.
@@ -82,7 +86,8 @@ struct Search<'a> {
     column_of: Vec<u32>,
     /// The cost of the nonzero that a row is matched by.
     paid: Vec<f64>,
-    /// Of the search for one path: how far columns are, the rows that they are reached from and the cost of that step.
+    /// Of the search for one path: how far columns are, the rows that they are reached from and the
+    /// cost of that step.
     distance: Vec<f64>,
     from: Vec<(u32, f64)>,
     is_settled: Vec<bool>,
@@ -146,7 +151,8 @@ impl<'a> Search<'a> {
         columns.iter().copied().zip(costs.iter().copied()).filter(|(_, cost)| cost.is_finite())
     }
 
-    /// Prices columns by their cheapest nonzeros, and matches rows with columns for which nothing cheaper is possible.
+    /// Prices columns by their cheapest nonzeros, and matches rows with columns for which nothing
+    /// cheaper is possible.
     fn match_what_is_free(&mut self) {
         self.price.fill(f64::INFINITY);
         for row in 0..self.a.rows() as u32 {
@@ -249,7 +255,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Says which rows have nonzeros in too few columns: those that were reached from one that found no column.
+    /// Says which rows have nonzeros in too few columns: those that were reached from one that
+    /// found no column.
     fn singular(&self, root: u32, settled: &[u32]) -> Error {
         let mut rows: Vec<u32> = settled.iter().map(|&column| self.row_of[column as usize]).collect();
         rows.push(root);

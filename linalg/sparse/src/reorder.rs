@@ -12,8 +12,10 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Reverse Cuthill-McKee (Cuthill and McKee 1969; George 1971) on the pattern of `A + A^T`: neighbours come close to one another, so that products
-    /// find `x` in caches and incomplete factors are better. Each component begins at a node that is far from others (George and Liu 1979).
+    /// Reverse Cuthill-McKee (Cuthill and McKee 1969; George 1971) on the pattern of `A + A^T`:
+    /// neighbours come close to one another, so that products find `x` in caches and incomplete
+    /// factors are better. Each component begins at a node that is far from others (George and Liu
+    /// 1979).
     ///
     /// # Errors
     /// [`Error::Shape`] for a matrix that is not square.
@@ -118,7 +120,8 @@ impl<'a> Neighbours<'a> {
         halves.into_iter().flatten().copied()
     }
 
-    /// Appends everything that can be reached from `start` to `order`, level by level, nodes with few neighbours first. The number of levels.
+    /// Appends everything that can be reached from `start` to `order`, level by level, nodes with
+    /// few neighbours first. The number of levels.
     fn spread(&self, start: u32, level: &mut [u32], order: &mut Vec<u32>) -> u32 {
         let mut queue = VecDeque::from([start]);
         level[start as usize] = 0;

@@ -1,4 +1,5 @@
-//! Methods on systems that are made here, against residuals in doubled precision and a direct solver.
+//! Methods on systems that are made here, against residuals in doubled precision and a direct
+//! solver.
 
 mod adjoint;
 mod bicgstab;

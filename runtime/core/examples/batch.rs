@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p zellige-runtime --example batch`
 //!
-//! On a CPU core a call costs next to nothing, so a batch pays only where the body itself gains from it. On a
-//! device every launch has its price: there it pays at once.
+//! On a CPU core a call costs next to nothing, so a batch pays only where the body itself gains
+//! from it. On a device every launch has its price: there it pays at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,8 +68,8 @@ impl Codelet for Product {
     }
 }
 
-/// Submits all products behind a write in place, so that they are ready at once; the time of each, and how
-/// many calls there were.
+/// Submits all products behind a write in place, so that they are ready at once; the time of each,
+/// and how many calls there were.
 fn run(
     rt: &Runtime,
     tiles: &[Handle<Tile>],

@@ -24,7 +24,8 @@ fn fibonacci(this: &Weak<Runtime>, n: u32) -> Result<u64, Error> {
     }
     let rt = this.upgrade().expect("main holds the runtime");
     let (a, b) = (submit(&rt, this, n - 1)?, submit(&rt, this, n - 2)?);
-    // A body that waits runs the tasks that it has submitted itself; a spare thread runs others meanwhile.
+    // A body that waits runs the tasks that it has submitted itself; a spare thread runs others
+    // meanwhile.
     Ok(rt.take(a)? + rt.take(b)?)
 }
 

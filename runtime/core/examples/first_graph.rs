@@ -1,5 +1,5 @@
-//! The first steps: handles, tasks, dependencies that nobody writes down, failures, and a look at what
-//! happened.
+//! The first steps: handles, tasks, dependencies that nobody writes down, failures, and a look at
+//! what happened.
 //!
 //! `cargo run --release -p zellige-runtime --example first_graph`
 

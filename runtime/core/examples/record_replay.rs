@@ -1,5 +1,5 @@
-//! Write a graph down once, look at it, and run it many times: on the handles it was recorded with, or on
-//! others.
+//! Write a graph down once, look at it, and run it many times: on the handles it was recorded with,
+//! or on others.
 //!
 //! `cargo run --release -p zellige-runtime --example record_replay`
 
@@ -9,8 +9,8 @@ use zellige_runtime::{Bindings, Error, Handle, Recorder, Runtime, Submit, read, 
 
 const BLOCKS: usize = 64;
 
-/// One sweep over a chain of blocks: each becomes the mean of itself and its neighbours. Written once, for a
-/// runtime as well as for a recorder.
+/// One sweep over a chain of blocks: each becomes the mean of itself and its neighbours. Written
+/// once, for a runtime as well as for a recorder.
 fn sweep<S: Submit>(s: &S, from: &[Handle<f64>], to: &[Handle<f64>]) -> Result<(), Error> {
     for b in 1..BLOCKS - 1 {
         let operands = (read(&from[b - 1]), read(&from[b]), read(&from[b + 1]), update(&to[b]));

@@ -1,5 +1,5 @@
-//! A matrix by blocks: tasks write its tiles side by side, then it is one matrix again; views show it as it
-//! was.
+//! A matrix by blocks: tasks write its tiles side by side, then it is one matrix again; views show
+//! it as it was.
 //!
 //! `cargo run --release -p zellige-runtime --example split`
 
@@ -19,7 +19,8 @@ fn main() -> Result<(), Error> {
     matrix.chunks_mut(N).for_each(|column| column.iter_mut().enumerate().for_each(|(i, x)| *x = i as f64));
     let a = rt.register(matrix).named("A");
 
-    // Read-only views of the first rows and of the last: what follows does not change what they show.
+    // Read-only views of the first rows and of the last: what follows does not change what they
+    // show.
     let edges = rt.views(&a, [Block::new(0..2, 0..N, N), Block::new(N - 2..N, 0..N, N)])?;
 
     // Each tile is a handle of its own. Nothing waits here, nor in `join`.

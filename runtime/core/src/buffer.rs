@@ -1,5 +1,5 @@
-//! Host storage of the runtime: page aligned, used again where there are memory nodes, and page-locked where it travels to
-//! GPUs.
+//! Host storage of the runtime: page aligned, used again where there are memory nodes, and
+//! page-locked where it travels to GPUs.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
@@ -15,8 +15,8 @@ pub use pool::{HostAllocator, HostBlock, HostPool, POOLED_FROM, Serving};
 const ALIGN: usize = 4096;
 /// A huge page of the processors that have some (bytes).
 const HUGE_PAGE: usize = 2 << 20;
-/// Buffers from this size on (bytes) lie in huge pages, where the system has some: a stream through them would wait for the translation of
-/// addresses, and processors fetch ahead within a page only.
+/// Buffers from this size on (bytes) lie in huge pages, where the system has some: a stream through
+/// them would wait for the translation of addresses, and processors fetch ahead within a page only.
 const LARGE: usize = 2 * HUGE_PAGE;
 
 /// What so many bytes are aligned to.
@@ -24,12 +24,14 @@ fn alignment(bytes: usize) -> usize {
     if bytes >= LARGE { HUGE_PAGE } else { ALIGN }
 }
 
-/// Says that memory which nobody has used yet may be huge pages. A system that has none does as it always does.
+/// Says that memory which nobody has used yet may be huge pages. A system that has none does as it
+/// always does.
 fn ask_for_huge_pages(memory: NonNull<u8>, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= LARGE {
         let whole = bytes / HUGE_PAGE * HUGE_PAGE;
-        // SAFETY: the range lies in memory that the caller has just allocated; the advice changes no contents.
+        // SAFETY: the range lies in memory that the caller has just allocated; the advice changes
+        // no contents.
         let _ =
             unsafe { rustix::mm::madvise(memory.as_ptr().cast(), whole, rustix::mm::Advice::LinuxHugepage) };
     }
@@ -41,10 +43,10 @@ impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 
 /// A fixed-length array of numbers in page-aligned host memory.
 ///
-/// Where a thread of a runtime with several memory nodes makes it, as tasks and transfers do, and it is not small, its
-/// memory comes from a pool, to which it goes back when the buffer is dropped, whenever and wherever that is. In a
-/// runtime with GPUs that memory is page-locked, so that copies from and to GPUs go at full speed
-/// ([`Runtime::page_locked`](crate::Runtime::page_locked)).
+/// Where a thread of a runtime with several memory nodes makes it, as tasks and transfers do, and
+/// it is not small, its memory comes from a pool, to which it goes back when the buffer is dropped,
+/// whenever and wherever that is. In a runtime with GPUs that memory is page-locked, so that copies
+/// from and to GPUs go at full speed ([`Runtime::page_locked`](crate::Runtime::page_locked)).
 ///
 /// ```
 /// use zellige_runtime::{Buffer, Runtime, Submit, update};
@@ -62,8 +64,8 @@ pub struct Buffer<T: Element> {
     lent: Option<Box<HostBlock>>,
 }
 
-// SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T: Send +
-// Sync.
+// SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T:
+// Send + Sync.
 unsafe impl<T: Element> Send for Buffer<T> {}
 // SAFETY: a shared Buffer gives out shared references only, as a shared Box<[T]> does.
 unsafe impl<T: Element> Sync for Buffer<T> {}
@@ -83,8 +85,9 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// `len` elements of any values, for whoever overwrites all of them: what is used again is not zeroed
-    /// first. With debug assertions they are all ones, which are no number in any floating-point type.
+    /// `len` elements of any values, for whoever overwrites all of them: what is used again is not
+    /// zeroed first. With debug assertions they are all ones, which are no number in any
+    /// floating-point type.
     ///
     /// # Panics
     /// If `len` elements do not fit the address space.
@@ -118,7 +121,8 @@ impl<T: Element> Buffer<T> {
         Buffer { ptr: ptr.cast(), len, lent: None }
     }
 
-    /// `len` elements of any values in a pool's memory, where the calling thread's buffers are to lie there.
+    /// `len` elements of any values in a pool's memory, where the calling thread's buffers are to
+    /// lie there.
     fn lent(len: usize) -> Option<Self> {
         let layout = Self::layout(len);
         if layout.size() == 0 || align_of::<T>() > ALIGN {
@@ -159,8 +163,8 @@ impl<T: Element> Deref for Buffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `len` elements live at `ptr` (any bit pattern is a T, and all bytes had values at birth),
-        // borrowed through &self.
+        // SAFETY: `len` elements live at `ptr` (any bit pattern is a T, and all bytes had values at
+        // birth), borrowed through &self.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 }

@@ -1,5 +1,5 @@
-//! What codelets are written with besides [`Codelet`](crate::Codelet) itself: functions for devices and what
-//! they see, deferred selection, operands of one's own.
+//! What codelets are written with besides [`Codelet`](crate::Codelet) itself: functions for devices
+//! and what they see, deferred selection, operands of one's own.
 //!
 //! ```
 //! use zellige_runtime::*;

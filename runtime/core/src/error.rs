@@ -225,8 +225,8 @@ pub enum Error {
         /// What was asked.
         what: String,
     },
-    /// What was to be waited for cannot come before the waiter goes on. No time is waited for this: the cycle
-    /// of waits was found.
+    /// What was to be waited for cannot come before the waiter goes on. No time is waited for this:
+    /// the cycle of waits was found.
     #[error("deadlock: {what} would wait for ever: {}", cycle.join("; "))]
     Deadlock {
         /// The task whose body waits, or the thread with its guard.
@@ -300,7 +300,8 @@ pub enum Error {
         /// Bytes that this process can still use.
         available: u64,
     },
-    /// Several processes that run one program could not go on together; see the crate `zellige-mpi`.
+    /// Several processes that run one program could not go on together; see the crate
+    /// `zellige-mpi`.
     #[error("{0}")]
     Cluster(Arc<dyn StdError + Send + Sync>),
     /// The operating system refused something.
@@ -342,7 +343,8 @@ pub struct DeviceError {
 /// Runs code that may panic.
 ///
 /// # Errors
-/// The text of the panic. Its payload is dropped here, so that a destructor that panics ends nothing else.
+/// The text of the panic. Its payload is dropped here, so that a destructor that panics ends
+/// nothing else.
 #[inline]
 pub fn caught<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(message_of)

@@ -1,7 +1,7 @@
 //! Numbers of storage formats.
 
-/// How the numbers of one version of a value are stored. Opaque to the runtime, which only compares formats;
-/// the crate that owns the data type gives the numbers their meaning.
+/// How the numbers of one version of a value are stored. Opaque to the runtime, which only compares
+/// formats; the crate that owns the data type gives the numbers their meaning.
 ///
 /// ```
 /// use zellige_runtime::{Data, Format, Meta, Runtime, Submit, read, update};

@@ -1,5 +1,5 @@
-//! What the crates beside this one need of its inside. No part of its interface: it may change with any
-//! version.
+//! What the crates beside this one need of its inside. No part of its interface: it may change with
+//! any version.
 
 pub mod ranks;
 

@@ -1,8 +1,8 @@
 //! Tasks over data, on every core of a machine.
 //!
-//! A program gives its data *handles* and submits *tasks* that name handles and how they access them. The
-//! runtime derives the dependencies from the order of submission, runs what is ready on its workers, and
-//! hands the data back.
+//! A program gives its data *handles* and submits *tasks* that name handles and how they access
+//! them. The runtime derives the dependencies from the order of submission, runs what is ready on
+//! its workers, and hands the data back.
 //!
 //! ```
 //! use zellige_runtime::{Runtime, Submit, read, update};

@@ -1,5 +1,5 @@
-//! Seeded bugs, to be found by fuzzing (`scripts/mutants`): each is one condition at the place that it
-//! breaks.
+//! Seeded bugs, to be found by fuzzing (`scripts/mutants`): each is one condition at the place that
+//! it breaks.
 
 /// True if bug `n` is to be there: never, but with the feature `mutants` where the environment says
 /// `ZELLIGE_MUTANT=n`.

@@ -1,5 +1,5 @@
-//! Hash tables whose keys are numbers that were given out one after the other: nobody chooses them to
-//! collide.
+//! Hash tables whose keys are numbers that were given out one after the other: nobody chooses them
+//! to collide.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -81,19 +81,19 @@ impl Runtime {
     }
 
     /// The performance models that its policy asks and its tasks teach, those that were
-    /// [given](RuntimeBuilder::models) or its own; `None` where nothing is timed. A worker adds what it has
-    /// timed once it has nothing to do.
+    /// [given](RuntimeBuilder::models) or its own; `None` where nothing is timed. A worker adds
+    /// what it has timed once it has nothing to do.
     pub fn models(&self) -> Option<&Arc<Models>> {
         self.shared.models.as_ref()
     }
 
-    /// Waits until `task` is complete. In a body, the tasks that the body has submitted run on its stack
-    /// meanwhile, and a spare thread runs others in its place.
+    /// Waits until `task` is complete. In a body, the tasks that the body has submitted run on its
+    /// stack meanwhile, and a spare thread runs others in its place.
     ///
     /// # Errors
-    /// [`Error::Failed`] with its failure; [`Error::SelfWait`] inside that very task; [`Error::Deadlock`]
-    /// where it cannot complete before the caller goes on; [`Error::TooDeep`] in a body, where too many
-    /// others wait.
+    /// [`Error::Failed`] with its failure; [`Error::SelfWait`] inside that very task;
+    /// [`Error::Deadlock`] where it cannot complete before the caller goes on; [`Error::TooDeep`]
+    /// in a body, where too many others wait.
     pub fn wait(&self, task: &TaskRef) -> Result<(), Error> {
         self.shared.wait(task)
     }
@@ -101,19 +101,19 @@ impl Runtime {
     /// Waits until every submitted task is complete, failed ones included.
     ///
     /// # Errors
-    /// [`Error::Failed`] with the first failure since the last call, [`failures`](Self::failures) has all of
-    /// them; cancelled tasks do not count. [`Error::SelfWait`] inside a task; [`Error::Deadlock`] where a
-    /// task waits for a guard that the caller holds.
+    /// [`Error::Failed`] with the first failure since the last call, [`failures`](Self::failures)
+    /// has all of them; cancelled tasks do not count. [`Error::SelfWait`] inside a task;
+    /// [`Error::Deadlock`] where a task waits for a guard that the caller holds.
     pub fn wait_all(&self) -> Result<(), Error> {
         self.shared.wait_for_all()?;
-        // A task that a broken runtime has failed may have ended before anybody waited: the cause comes
-        // first.
+        // A task that a broken runtime has failed may have ended before anybody waited: the cause
+        // comes first.
         self.shared.check_broken()?;
         self.shared.take_first_failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
     }
 
-    /// The tasks that have failed since the last call, the first one first, at most 1000: not those that were
-    /// cancelled, nor those that did not run because another had failed.
+    /// The tasks that have failed since the last call, the first one first, at most 1000: not those
+    /// that were cancelled, nor those that did not run because another had failed.
     pub fn failures(&self) -> Vec<Arc<Failure>> {
         self.shared.take_failures()
     }
@@ -123,19 +123,20 @@ impl Runtime {
         Group::new(self)
     }
 
-    /// Cancels every task that has been submitted and has not started; what they would have written is
-    /// poisoned.
+    /// Cancels every task that has been submitted and has not started; what they would have written
+    /// is poisoned.
     pub fn cancel_all(&self) {
         self.shared.cancel_all();
     }
 
-    /// Something that can cancel everything from another thread, e.g. from a signal handler's thread.
+    /// Something that can cancel everything from another thread, e.g. from a signal handler's
+    /// thread.
     pub fn canceller(&self) -> Canceller {
         Canceller(Arc::clone(&self.shared))
     }
 
-    /// Waits for what `handle` needs, and nothing more, and takes its value out. The handle is of no more
-    /// use.
+    /// Waits for what `handle` needs, and nothing more, and takes its value out. The handle is of
+    /// no more use.
     ///
     /// # Errors
     /// [`Error::Poisoned`] with the failure that left it without a value, [`Error::Unwritten`],
@@ -146,13 +147,14 @@ impl Runtime {
         guard.take()
     }
 
-    /// Ends the handle's use: later submissions with it are refused. Its data are freed once the tasks on it
-    /// have run.
+    /// Ends the handle's use: later submissions with it are refused. Its data are freed once the
+    /// tasks on it have run.
     pub fn release<D: Data>(&self, handle: Handle<D>) {
         handle.core().retire();
     }
 
-    /// Waits for the handle's writers and reads its value in place; tasks that write it wait for the guard.
+    /// Waits for the handle's writers and reads its value in place; tasks that write it wait for
+    /// the guard.
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Unwritten`], [`Error::Gone`].
@@ -186,8 +188,9 @@ impl Runtime {
     }
 
     /// Runs a recorded graph; `bind` says on which handles ([`Bindings::recorded`] for those of the
-    /// recording). Its tasks come after all that was submitted before and uses the same handles, and before
-    /// all that follows, as if they were submitted here. What is answered is complete once all of them are.
+    /// recording). Its tasks come after all that was submitted before and uses the same handles,
+    /// and before all that follows, as if they were submitted here. What is answered is complete
+    /// once all of them are.
     ///
     /// # Errors
     /// As a submission of one task that accesses all of these handles.
@@ -218,8 +221,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// What `body` returns; [`Error::Poisoned`] if a task that writes a slice failed; [`Error::Deadlock`] in
-    /// a body, if tasks on the slices can run only after that body has ended: they fail then.
+    /// What `body` returns; [`Error::Poisoned`] if a task that writes a slice failed;
+    /// [`Error::Deadlock`] in a body, if tasks on the slices can run only after that body has
+    /// ended: they fail then.
     pub fn scope<'env, R, E: From<Error>>(
         &self,
         body: impl FnOnce(&Scope<'_, 'env>) -> Result<R, E>,
@@ -232,8 +236,8 @@ impl Runtime {
         Ok(value)
     }
 
-    /// What happened on each memory node so far: the host, each [device](RuntimeBuilder::device), the disk if
-    /// there is [one](RuntimeBuilder::swap). Empty where there are no devices and [no
+    /// What happened on each memory node so far: the host, each [device](RuntimeBuilder::device),
+    /// the disk if there is [one](RuntimeBuilder::swap). Empty where there are no devices and [no
     /// limit](RuntimeBuilder::host_memory) to host memory: all data are there then.
     ///
     /// ```
@@ -254,9 +258,9 @@ impl Runtime {
         self.shared.transfers.as_ref().map(TransferDriver::uses).unwrap_or_default()
     }
 
-    /// Waits until nothing is on its way between memory nodes. [`wait_all`](Runtime::wait_all) waits for
-    /// tasks alone: what was fetched ahead of need, or is written back to make room, may still be moving
-    /// then. Where no task runs afterwards, [`memory`](Runtime::memory) and
+    /// Waits until nothing is on its way between memory nodes. [`wait_all`](Runtime::wait_all)
+    /// waits for tasks alone: what was fetched ahead of need, or is written back to make room, may
+    /// still be moving then. Where no task runs afterwards, [`memory`](Runtime::memory) and
     /// [`take_trace`](Runtime::take_trace) tell of the same transfers.
     ///
     /// # Errors
@@ -265,15 +269,17 @@ impl Runtime {
         self.shared.wait_for_transfers()
     }
 
-    /// Measures the links of [devices](RuntimeBuilder::device) that are not known yet, and waits for that;
-    /// without, each is measured when it is first used. The [models](RuntimeBuilder::models) know them then.
-    /// Call it when nothing runs: transfers disturb each other.
+    /// Measures the links of [devices](RuntimeBuilder::device) that are not known yet, and waits
+    /// for that; without, each is measured when it is first used. The
+    /// [models](RuntimeBuilder::models) know them then. Call it when nothing runs: transfers
+    /// disturb each other.
     pub fn measure_links(&self) {
         self.shared.measure_links();
     }
 
-    /// What `make` makes; its [`Buffer`](crate::Buffer)s lie in page-locked memory where the runtime has
-    /// GPUs, as those do that tasks make. For values that the caller makes and GPUs will read.
+    /// What `make` makes; its [`Buffer`](crate::Buffer)s lie in page-locked memory where the
+    /// runtime has GPUs, as those do that tasks make. For values that the caller makes and GPUs
+    /// will read.
     ///
     /// ```
     /// use zellige_runtime::{Buffer, Runtime, Submit};
@@ -295,9 +301,9 @@ impl Runtime {
             .is_some_and(|transfers| (0..self.workers()).any(|worker| transfers.failure_of(worker).is_some()))
     }
 
-    /// Marks in the trace that the program begins with something else, e.g. `factorisation`: reports and viewers show
-    /// such phases beside the tasks. A phase lasts until the next one begins or the trace is taken. Does
-    /// nothing unless the runtime was built with `trace`.
+    /// Marks in the trace that the program begins with something else, e.g. `factorisation`:
+    /// reports and viewers show such phases beside the tasks. A phase lasts until the next one
+    /// begins or the trace is taken. Does nothing unless the runtime was built with `trace`.
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, update};
@@ -318,9 +324,9 @@ impl Runtime {
         }
     }
 
-    /// What has been recorded since the last call; `None` unless the runtime was built with `trace`. Call it
-    /// when nothing runs, e.g. after [`wait_all`](Runtime::wait_all) and, where there are devices,
-    /// [`wait_transfers`](Runtime::wait_transfers).
+    /// What has been recorded since the last call; `None` unless the runtime was built with
+    /// `trace`. Call it when nothing runs, e.g. after [`wait_all`](Runtime::wait_all) and, where
+    /// there are devices, [`wait_transfers`](Runtime::wait_transfers).
     pub fn take_trace(&self) -> Option<Trace> {
         let recorder = self.shared.recorder.as_ref()?;
         let worker = |(w, slot): (usize, &WorkerSlot)| TraceWorker {
@@ -367,9 +373,9 @@ impl Drop for Runtime {
         if std::thread::panicking() {
             self.cancel_all();
         }
-        // Dropped by one of its own workers (inside a task, or with the body of a task that held the
-        // runtime), it can wait neither for that task nor for that thread: the workers then end by themselves
-        // once nothing is left to do.
+        // Dropped by one of its own workers (inside a task, or with the body of a task that held
+        // the runtime), it can wait neither for that task nor for that thread: the workers then end
+        // by themselves once nothing is left to do.
         if self.shared.is_own_worker() {
             self.shared.stop();
             return;

@@ -1,5 +1,5 @@
-//! splitmix64 (Steele, Lea, Flood 2014): numbers that look random and are the same on every machine and in
-//! every version.
+//! splitmix64 (Steele, Lea, Flood 2014): numbers that look random and are the same on every machine
+//! and in every version.
 
 /// What the state grows by from one number to the next.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

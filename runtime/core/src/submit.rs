@@ -1,4 +1,5 @@
-//! How tasks are written down: closures and codelets, with their options, for whatever accepts tasks.
+//! How tasks are written down: closures and codelets, with their options, for whatever accepts
+//! tasks.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,8 +19,8 @@ use crate::task::{
     Body, Closure, ClosureFn, Codelet, Cpu, Options, Outcome, Spec, TaskContext, TaskRef, TypedBody,
 };
 
-/// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task. Algorithms are
-/// written once, over `S: Submit`.
+/// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task.
+/// Algorithms are written once, over `S: Submit`.
 ///
 /// ```
 /// use zellige_runtime::{Error, Handle, Runtime, Submit, read, update};
@@ -42,19 +43,19 @@ pub trait Submit: Sized {
     #[doc(hidden)]
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error>;
 
-    /// Says that the algorithm is about to submit a step of about `tasks` tasks that can run side by side:
-    /// the window on submitted tasks grows to let the next step's critical tasks in too.
+    /// Says that the algorithm is about to submit a step of about `tasks` tasks that can run side
+    /// by side: the window on submitted tasks grows to let the next step's critical tasks in too.
     fn announce_step(&self, tasks: usize);
 
-    /// The runtime whose tasks may use the handles that are registered here; `None`: that of the first one
-    /// that does.
+    /// The runtime whose tasks may use the handles that are registered here; `None`: that of the
+    /// first one that does.
     #[doc(hidden)]
     fn owner(&self) -> Option<u32> {
         None
     }
 
-    /// Gives a value a handle. `Vec`s, [`Buffer`](crate::Buffer)s and numbers are adopted as they are,
-    /// without a copy.
+    /// Gives a value a handle. `Vec`s, [`Buffer`](crate::Buffer)s and numbers are adopted as they
+    /// are, without a copy.
     fn register<D: Data>(&self, value: D) -> Handle<D> {
         Handle::new(Some(value)).owned_by(self.owner())
     }
@@ -64,24 +65,25 @@ pub trait Submit: Sized {
         Handle::new(None).owned_by(self.owner())
     }
 
-    /// As [`register_empty`](Submit::register_empty), for a value whose format and size are known ahead:
-    /// where devices have memory of their own, room for it is made before its writer runs.
+    /// As [`register_empty`](Submit::register_empty), for a value whose format and size are known
+    /// ahead: where devices have memory of their own, room for it is made before its writer runs.
     fn register_sized<D: Data>(&self, meta: Meta) -> Handle<D> {
         Handle::sized(meta).owned_by(self.owner())
     }
 
-    /// A handle for a value of this meta that does not exist: graphs on it can be recorded, inspected and
-    /// simulated without its memory. A task that really runs on it fails.
+    /// A handle for a value of this meta that does not exist: graphs on it can be recorded,
+    /// inspected and simulated without its memory. A task that really runs on it fails.
     fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {
         Handle::planned(meta).owned_by(self.owner())
     }
 
-    /// Takes a handle's value apart: each of `regions` becomes a handle of its own, which tasks read and
-    /// write side by side, on whatever devices. Until the parts are [joined](Split::join), no task may name
-    /// the handle itself.
+    /// Takes a handle's value apart: each of `regions` becomes a handle of its own, which tasks
+    /// read and write side by side, on whatever devices. Until the parts are [joined](Split::join),
+    /// no task may name the handle itself.
     ///
-    /// Nothing waits here. A task `split` per part copies it out of the handle, after the tasks on the handle
-    /// that were submitted before. Elements in no region stay as they are. A part may be split again.
+    /// Nothing waits here. A task `split` per part copies it out of the handle, after the tasks on
+    /// the handle that were submitted before. Elements in no region stay as they are. A part may be
+    /// split again.
     ///
     /// ```
     /// use zellige_runtime::split::split_evenly;
@@ -99,10 +101,10 @@ pub trait Submit: Sized {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Config`] if a region leaves the value or two overlap (by the length with which the handle was
-    /// registered), or if that length is not known ([`register_empty`](Submit::register_empty));
-    /// [`Error::Split`], [`Error::ReadOnly`], and those of [`submit`](Submit::submit). The handle can be
-    /// named as before then.
+    /// [`Error::Config`] if a region leaves the value or two overlap (by the length with which the
+    /// handle was registered), or if that length is not known
+    /// ([`register_empty`](Submit::register_empty)); [`Error::Split`], [`Error::ReadOnly`], and
+    /// those of [`submit`](Submit::submit). The handle can be named as before then.
     fn split<D: Splittable<R>, R: Region>(
         &self,
         handle: &Handle<D>,
@@ -111,13 +113,13 @@ pub trait Submit: Sized {
         Split::new(self, handle, regions.into_iter().collect())
     }
 
-    /// Read-only handles for regions of a handle's value as it is at this point of the submission order:
-    /// tasks on the handle that are submitted later, writers included, do not change what the views show.
-    /// Views may overlap and there may be several sets of them; a task that names one for writing is refused.
-    /// They end when they are dropped.
+    /// Read-only handles for regions of a handle's value as it is at this point of the submission
+    /// order: tasks on the handle that are submitted later, writers included, do not change what
+    /// the views show. Views may overlap and there may be several sets of them; a task that names
+    /// one for writing is refused. They end when they are dropped.
     ///
-    /// Nothing waits here: a task `split` per view copies it. If another thread submits a writer of the
-    /// handle during this call, some views may show its version.
+    /// Nothing waits here: a task `split` per view copies it. If another thread submits a writer of
+    /// the handle during this call, some views may show its version.
     ///
     /// # Errors
     /// As [`split`](Submit::split), except that regions may overlap.
@@ -149,9 +151,9 @@ pub trait Submit: Sized {
     /// Begins a task made of closures: `task("axpy").operands((read(&x), update(&y))).cpu(|(x, y)|
     /// ...).submit()`.
     ///
-    /// Names may be made at run time: each different one is kept until the process ends. Where the name alone
-    /// would tell tasks of one kind apart, [`coords`](CodeletBuilder::coords) do: traces and performance
-    /// models go by names.
+    /// Names may be made at run time: each different one is kept until the process ends. Where the
+    /// name alone would tell tasks of one kind apart, [`coords`](CodeletBuilder::coords) do: traces
+    /// and performance models go by names.
     fn task(&self, name: impl Into<Cow<'static, str>>) -> NamedTask<'_, Self> {
         NamedTask { target: self, name: kept(name.into()) }
     }
@@ -230,7 +232,8 @@ impl Submit for Recorder {
     }
 
     fn abandon<D: Data>(&self, _handle: &Handle<D>, _failure: Failure) {
-        // Nothing has run, and what is being recorded is given up with the panic or error that leads here.
+        // Nothing has run, and what is being recorded is given up with the panic or error that
+        // leads here.
     }
 }
 
@@ -302,8 +305,8 @@ impl<S, O> fmt::Debug for TaskBuilder<'_, S, O> {
 impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
     /// The body for CPU cores: a closure over the tuple of views, returning nothing or a `Result`.
     ///
-    /// The closure is written in the call: of one that is stored in a variable first, the compiler does not
-    /// know what it is to take ("type annotations needed").
+    /// The closure is written in the call: of one that is stored in a variable first, the compiler
+    /// does not know what it is to take ("type annotations needed").
     ///
     /// It cannot borrow what may be gone when it runs:
     ///
@@ -334,8 +337,8 @@ impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
         self.with(Plain(body))
     }
 
-    /// As [`cpu`](Self::cpu), for a closure that also takes the [`TaskContext`], with which it submits and
-    /// waits for tasks, asks for its worker, or whether it is cancelled.
+    /// As [`cpu`](Self::cpu), for a closure that also takes the [`TaskContext`], with which it
+    /// submits and waits for tasks, asks for its worker, or whether it is cancelled.
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, TaskContext, update};
@@ -433,8 +436,8 @@ impl<S, B> fmt::Debug for CodeletBuilder<'_, S, B> {
 }
 
 impl<S: Submit, B: Body + 'static> CodeletBuilder<'_, S, B> {
-    /// Among ready tasks, higher comes first (where the policy looks at priorities). Default 0. Tasks that a
-    /// body has submitted have at least its priority while it waits.
+    /// Among ready tasks, higher comes first (where the policy looks at priorities). Default 0.
+    /// Tasks that a body has submitted have at least its priority while it waits.
     pub fn priority(mut self, priority: i32) -> Self {
         self.spec.options.priority = priority;
         self

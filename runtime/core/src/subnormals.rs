@@ -1,10 +1,10 @@
-//! What a thread's arithmetic does with subnormal numbers: a mode of the processor, set for bodies and given
-//! back afterwards.
+//! What a thread's arithmetic does with subnormal numbers: a mode of the processor, set for bodies
+//! and given back afterwards.
 //!
-//! Rust promises nothing where this mode is not the default one: the compiler may compute constants as if it
-//! were, and may move arithmetic across the switch. Neither endangers memory. Arithmetic on operands stays
-//! inside the switch all the same: it begins with loads and ends with stores, and the switches are barriers
-//! for those.
+//! Rust promises nothing where this mode is not the default one: the compiler may compute constants
+//! as if it were, and may move arithmetic across the switch. Neither endangers memory. Arithmetic
+//! on operands stays inside the switch all the same: it begins with loads and ends with stores, and
+//! the switches are barriers for those.
 
 use std::sync::Once;
 
@@ -27,8 +27,8 @@ pub enum Subnormals {
     /// It computes with them, as IEEE 754 says. Many processors then take a hundred times as long.
     #[default]
     Keep,
-    /// It takes them for zero, as operands and as results (FTZ and DAZ on x86-64, FZ on AArch64). Elsewhere
-    /// they are kept, and a warning says so.
+    /// It takes them for zero, as operands and as results (FTZ and DAZ on x86-64, FZ on AArch64).
+    /// Elsewhere they are kept, and a warning says so.
     Flush,
 }
 
@@ -38,14 +38,14 @@ impl Subnormals {
         if control::get() & control::FLUSH == control::FLUSH { Subnormals::Flush } else { Subnormals::Keep }
     }
 
-    /// The calling thread computes so from now on. Threads inherit the mode of whoever starts them: one that
-    /// runs bodies sets its own.
+    /// The calling thread computes so from now on. Threads inherit the mode of whoever starts them:
+    /// one that runs bodies sets its own.
     pub fn set(self) {
         put(self.bits());
     }
 
-    /// The calling thread computes so until the guard is dropped, and then as it did before, whatever
-    /// happened meanwhile.
+    /// The calling thread computes so until the guard is dropped, and then as it did before,
+    /// whatever happened meanwhile.
     #[inline]
     pub(crate) fn enter(self) -> Restore {
         let (word, bits) = (control::get(), self.bits());
@@ -83,8 +83,8 @@ impl Drop for Restore {
     }
 }
 
-/// Makes the mode's bits these; nothing else of the control word changes. Reading it is cheap, writing it is
-/// not.
+/// Makes the mode's bits these; nothing else of the control word changes. Reading it is cheap,
+/// writing it is not.
 #[inline]
 fn put(bits: control::Word) {
     let word = control::get();
@@ -113,8 +113,9 @@ mod control {
 
     #[inline]
     pub(super) fn put(word: Word) {
-        // SAFETY: `word` is what MXCSR held, but for FTZ and DAZ: no reserved bit is set, no exception
-        // unmasked, the rounding unchanged. What these two bits mean for the compiler: see the module.
+        // SAFETY: `word` is what MXCSR held, but for FTZ and DAZ: no reserved bit is set, no
+        // exception unmasked, the rounding unchanged. What these two bits mean for the compiler:
+        // see the module.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack)) };
     }
 }
@@ -139,7 +140,8 @@ mod control {
 
     #[inline]
     pub(super) fn put(word: Word) {
-        // SAFETY: `word` is what FPCR held, but for FZ. What that means for the compiler: see the module.
+        // SAFETY: `word` is what FPCR held, but for FZ. What that means for the compiler: see the
+        // module.
         unsafe { asm!("msr fpcr, {}", in(reg) word, options(nostack)) };
     }
 }

@@ -1,8 +1,8 @@
 //! The one place where atomics, locks and cells come from.
 //!
-//! Under `--cfg loom` these are loom's, so that the models in `deps` and `engine::threads::sleep` explore
-//! every interleaving of the very code that ships; otherwise they are std's atomics and `parking_lot`'s
-//! locks.
+//! Under `--cfg loom` these are loom's, so that the models in `deps` and `engine::threads::sleep`
+//! explore every interleaving of the very code that ships; otherwise they are std's atomics and
+//! `parking_lot`'s locks.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -81,8 +81,8 @@ impl Parker {
         }
     }
 
-    /// As `park`, for `limit` at most; true if it was unparked. A model does not know time: there it is over
-    /// at once.
+    /// As `park`, for `limit` at most; true if it was unparked. A model does not know time: there
+    /// it is over at once.
     pub(crate) fn park_for(&self, limit: std::time::Duration) -> bool {
         let (token, condition) = &self.state;
         #[cfg(loom)]

@@ -48,12 +48,12 @@ fn take_up_to(left: &AtomicUsize, most: usize) -> usize {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, took).map_or(0, |left| left.min(most))
 }
 
-/// Dependencies, in one queue for each thread that submits; threads share queues where there are more than
-/// queues.
+/// Dependencies, in one queue for each thread that submits; threads share queues where there are
+/// more than queues.
 struct Edges {
     queues: Vec<CachePadded<Bounded<(u64, u64)>>>,
-    /// How many more all queues take together: each gets some at a time, so that threads do not meet here for
-    /// every record.
+    /// How many more all queues take together: each gets some at a time, so that threads do not
+    /// meet here for every record.
     left: CachePadded<AtomicUsize>,
 }
 
@@ -112,13 +112,13 @@ pub(crate) struct TraceRecorder {
 /// The idle stretches of one worker.
 struct IdleLog {
     past: Bounded<IdleEvent>,
-    /// The stretch that has not ended, see [`Open`]. Only the worker begins and ends it; a drain may cut it
-    /// in two.
+    /// The stretch that has not ended, see [`Open`]. Only the worker begins and ends it; a drain
+    /// may cut it in two.
     open: AtomicU64,
 }
 
-/// A stretch that has not ended in one word, so that it can be cut from outside: its start (ns) times four,
-/// plus one more than the place of its state; 0 if there is none.
+/// A stretch that has not ended in one word, so that it can be cut from outside: its start (ns)
+/// times four, plus one more than the place of its state; 0 if there is none.
 struct Open;
 
 impl Open {

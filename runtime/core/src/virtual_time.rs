@@ -1,5 +1,5 @@
-//! Virtual time: a replay on a runtime without threads, whose devices are simulated and whose handles are
-//! placeholders.
+//! Virtual time: a replay on a runtime without threads, whose devices are simulated and whose
+//! handles are placeholders.
 
 use std::sync::Arc;
 
@@ -36,8 +36,9 @@ pub trait Machine: Send + Sync + 'static {
     /// What a call of several tasks on a device of this kind spends once and not for each (ns).
     fn launch_ns(&self, kind: usize) -> u64;
 
-    /// How long after the end of a call on a device of this kind the host learns of it (ns). Where that takes time,
-    /// tasks are launched behind others on the same device before those have ended.
+    /// How long after the end of a call on a device of this kind the host learns of it (ns). Where
+    /// that takes time, tasks are launched behind others on the same device before those have
+    /// ended.
     fn end_ns(&self, kind: usize) -> u64;
 }
 
@@ -101,7 +102,8 @@ impl Timing for MachineTiming {
         let task = MachineTask { name, implementations, label, shape, flops, bytes };
         let mut times = self.machine.times(&task);
         if for_host {
-            // Partial results are added as fast as values are converted, where nothing else is said.
+            // Partial results are added as fast as values are converted, where nothing else is
+            // said.
             let added = self.links[HOST][HOST].map(|rate| (rate.nanos(bytes), ""));
             times.iter_mut().for_each(|time| *time = time.or(added));
         }
@@ -143,9 +145,10 @@ enum Collect {
 }
 
 impl VirtualRun {
-    /// Of `graph` on `machine`, with a policy; at its end the values in the slots `collect` are brought to the
-    /// host. `ahead`: for how many tasks beyond the running one a device gathers operands. `norms`: the norm of a
-    /// version of the value in a slot, if it is another than before.
+    /// Of `graph` on `machine`, with a policy; at its end the values in the slots `collect` are
+    /// brought to the host. `ahead`: for how many tasks beyond the running one a device gathers
+    /// operands. `norms`: the norm of a version of the value in a slot, if it is another than
+    /// before.
     ///
     /// # Errors
     /// Those of a replay.
@@ -229,7 +232,8 @@ impl VirtualRun {
         self.finish()
     }
 
-    /// Does all that can be done at this moment. When the next operation ends (ns); `None` if none is under way.
+    /// Does all that can be done at this moment. When the next operation ends (ns); `None` if none
+    /// is under way.
     pub fn act(&mut self) -> Option<u64> {
         loop {
             self.shared.act(self.transfers());
@@ -253,8 +257,8 @@ impl VirtualRun {
         self.shared.advance_to(nanos);
     }
 
-    /// Once all tasks are complete: asks for the values that are to be on the host; once they are there, gives them
-    /// back. False if there is nothing to do.
+    /// Once all tasks are complete: asks for the values that are to be on the host; once they are
+    /// there, gives them back. False if there is nothing to do.
     fn collects(&mut self) -> bool {
         if !self.replay.is_done() || self.replay.cause().is_some() {
             return false;
@@ -280,8 +284,8 @@ impl VirtualRun {
     /// What has been recorded, at the end.
     ///
     /// # Errors
-    /// [`Error::Config`] for a task that no worker can run or whose operands fit nowhere, and for tasks that have not
-    /// run.
+    /// [`Error::Config`] for a task that no worker can run or whose operands fit nowhere, and for
+    /// tasks that have not run.
     pub fn finish(self) -> Result<Trace, Error> {
         self.check(&self.replay)?;
         Ok(self.trace())

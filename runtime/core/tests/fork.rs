@@ -1,5 +1,5 @@
-//! A process that was forked has no workers: submissions and waits are refused there. A process of its own,
-//! since it forks with no other test beside it.
+//! A process that was forked has no workers: submissions and waits are refused there. A process of
+//! its own, since it forks with no other test beside it.
 
 #![cfg(unix)]
 
@@ -16,8 +16,8 @@ unsafe extern "C" {
 
 /// The exit status of a child that runs `body`.
 fn in_child(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child does what is allowed with locks that other threads may have held, allocates through
-    // the C library, which frees its own locks in children, and ends by `_exit`.
+    // SAFETY: the child does what is allowed with locks that other threads may have held, allocates
+    // through the C library, which frees its own locks in children, and ends by `_exit`.
     let child = unsafe { fork() };
     assert!(child >= 0, "no process can be forked");
     if child == 0 {

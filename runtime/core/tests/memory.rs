@@ -1,5 +1,5 @@
-//! A graph of a million tasks never exists in memory at once: a process of its own, since its resident memory
-//! is looked at.
+//! A graph of a million tasks never exists in memory at once: a process of its own, since its
+//! resident memory is looked at.
 
 use zellige_runtime::{Handle, Runtime, Submit, read, update};
 

@@ -13,8 +13,8 @@ use zellige_runtime::{TaskContext, TaskError};
 use super::error::gpu_error;
 use super::memory::GpuStream;
 
-/// The stream of a GPU on which a body or a conversion puts its operations, and what comes with it: a
-/// [`DeviceContext`] that knows its driver.
+/// The stream of a GPU on which a body or a conversion puts its operations, and what comes with it:
+/// a [`DeviceContext`] that knows its driver.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuContext<'a> {
     cx: &'a DeviceContext<'a>,
@@ -68,8 +68,8 @@ impl<'a> GpuContext<'a> {
         &self.stream.memory.driver
     }
 
-    /// The stream. What a body puts there runs in order; the body's operands may be used by it, and by
-    /// nothing else.
+    /// The stream. What a body puts there runs in order; the body's operands may be used by it, and
+    /// by nothing else.
     pub fn stream(&self) -> Stream {
         self.stream.stream
     }
@@ -118,12 +118,13 @@ impl<'a> GpuContext<'a> {
         unsafe { self.cx.read_back(at.0, bytes, then) }.map_err(|error| self.error(error))
     }
 
-    /// Another form of an operand that the body reads, `of` which a part lies there; e.g. its numbers laid
-    /// out as a product wants them. What a body `make`s there, by operations on its stream, lies beside the
-    /// value from then on, and other bodies that ask for the same form (`what`, a number of the caller's
-    /// choice, and always as many bytes) are given it, until the value is written or gone, or others need the
-    /// room: one byte for 32 that values may take. `None`: there is no room, or a replay is recorded; then
-    /// the body makes it in [working space](GpuContext::scratch).
+    /// Another form of an operand that the body reads, `of` which a part lies there; e.g. its
+    /// numbers laid out as a product wants them. What a body `make`s there, by operations on its
+    /// stream, lies beside the value from then on, and other bodies that ask for the same form
+    /// (`what`, a number of the caller's choice, and always as many bytes) are given it, until the
+    /// value is written or gone, or others need the room: one byte for 32 that values may take.
+    /// `None`: there is no room, or a replay is recorded; then the body makes it in [working
+    /// space](GpuContext::scratch).
     ///
     /// # Errors
     /// The driver's, and what `make` returns.

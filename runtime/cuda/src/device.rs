@@ -20,8 +20,8 @@ use super::landing::Landing;
 use super::mark::GpuMark;
 use super::memory::{GpuMemory, GpuStream};
 
-/// A GPU at work. Each stream has two threads: one puts operations on it as they come, the other waits for
-/// their ends.
+/// A GPU at work. Each stream has two threads: one puts operations on it as they come, the other
+/// waits for their ends.
 pub(super) struct GpuDevice {
     memory: Arc<GpuMemory>,
     /// Streams for bodies; where there is an urgent one it is the last.
@@ -49,8 +49,8 @@ struct Start {
     spins: Duration,
     /// Of what they compute: conversions on the host, ends of bodies.
     mode: Subnormals,
-    /// The CPUs of whoever built the runtime. A thread inherits those of the thread that starts it, and that may
-    /// be a worker with one CPU for itself.
+    /// The CPUs of whoever built the runtime. A thread inherits those of the thread that starts it,
+    /// and that may be a worker with one CPU for itself.
     cpus: Option<CpuSet>,
 }
 
@@ -103,8 +103,8 @@ impl GpuDevice {
         GpuDevice { memory, computes, has_urgent, turn, depth, lanes, start }
     }
 
-    /// The stream for a body that comes after nothing on other streams: the least loaded, or the urgent one where
-    /// its priority is above that of all that is under way.
+    /// The stream for a body that comes after nothing on other streams: the least loaded, or the
+    /// urgent one where its priority is above that of all that is under way.
     fn choose(&self, priority: i32) -> usize {
         let plain = self.computes.len() - usize::from(self.has_urgent);
         let is_above = |load: &Load| {
@@ -132,7 +132,8 @@ impl Device for GpuDevice {
 
     fn enqueue(&self, stream: StreamId, op: Op) {
         let nth = match stream {
-            // What comes after others is put on the stream of the last of them, so that it holds nobody up.
+            // What comes after others is put on the stream of the last of them, so that it holds
+            // nobody up.
             StreamId::Compute => match op.after.last() {
                 Some(mark) => of_gpu(mark).lane,
                 None => self.choose(op.priority),
@@ -173,8 +174,8 @@ impl Device for GpuDevice {
         let were_open = !lanes.is_empty();
         for Lane { ops, launcher, waiter } in lanes.into_values() {
             drop(ops);
-            // The last owner of the device may be one of them. A panic has been reported by the thread's own
-            // message.
+            // The last owner of the device may be one of them. A panic has been reported by the
+            // thread's own message.
             let me = thread::current().id();
             if launcher.thread().id() == me {
                 continue;
@@ -286,7 +287,8 @@ fn wait_for_ends(memory: &Arc<GpuMemory>, spins: Duration, flying: impl Iterator
         drop(kept);
         let end = Instant::now();
         mark.ends(end);
-        // An operation begins when the one before on the stream has ended, and those that it comes after.
+        // An operation begins when the one before on the stream has ended, and those that it comes
+        // after.
         let before = after.iter().filter_map(|mark| mark.ended()).chain(last);
         let start = before.fold(began, Instant::max).min(end);
         last = Some(end);

@@ -2,8 +2,8 @@
 
 use zellige_runtime::device::HostBlock;
 
-/// Bytes that a copy brings to page-locked memory, and where they belong: to other memory CUDA copies only
-/// while its caller waits.
+/// Bytes that a copy brings to page-locked memory, and where they belong: to other memory CUDA
+/// copies only while its caller waits.
 pub(super) struct Landing {
     block: HostBlock,
     to: *mut u8,

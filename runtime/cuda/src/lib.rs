@@ -1,9 +1,10 @@
 //! GPUs as devices of the runtime: streams, pinned memory, stream-ordered launch, CUDA graphs.
 //!
-//! A codelet names its function for GPUs in [`Codelet::on_devices`](zellige_runtime::Codelet::on_devices),
-//! with [`CUDA`] as the architecture; the function finds its stream by [`GpuTask::gpu`]. All goes through
-//! [`zellige_gpu::Driver`], so that everything here runs without a GPU on [`zellige_gpu::mock::Mock`].
-//! `README.md` says what is ordered by what.
+//! A codelet names its function for GPUs in
+//! [`Codelet::on_devices`](zellige_runtime::Codelet::on_devices), with [`CUDA`] as the
+//! architecture; the function finds its stream by [`GpuTask::gpu`]. All goes through
+//! [`zellige_gpu::Driver`], so that everything here runs without a GPU on
+//! [`zellige_gpu::mock::Mock`]. `README.md` says what is ordered by what.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -9,8 +9,8 @@ use zellige_runtime::device::Mark;
 
 use super::memory::{GpuMemory, GpuStream};
 
-/// An event at the end of an operation. Whoever lets another stream wait for it keeps it until that has gone
-/// on.
+/// An event at the end of an operation. Whoever lets another stream wait for it keeps it until that
+/// has gone on.
 pub(super) struct GpuMark {
     memory: Arc<GpuMemory>,
     event: Event,
@@ -39,7 +39,8 @@ impl GpuMark {
         Ok(Arc::new(mark))
     }
 
-    /// What is put on the stream from now on comes after the operation. On its own stream it does anyway.
+    /// What is put on the stream from now on comes after the operation. On its own stream it does
+    /// anyway.
     ///
     /// # Errors
     /// The driver's.

@@ -26,7 +26,8 @@ pub(super) struct GpuMemory {
     pub(super) gpu: u32,
     /// Host memory for what goes to and from it.
     pub(super) pinned: Arc<HostPool>,
-    /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
+    /// What is given back goes through here. Whoever gives it back has seen the end of what used
+    /// it.
     frees: Mutex<zellige_gpu::Stream>,
     /// What bodies have made of values and others may find.
     pub(super) operand_cache: OperandCache,
@@ -34,8 +35,8 @@ pub(super) struct GpuMemory {
     events: Mutex<Vec<Event>>,
 }
 
-/// What lies beside values takes one byte at most for so many that values may take: it is part of the working
-/// space.
+/// What lies beside values takes one byte at most for so many that values may take: it is part of
+/// the working space.
 const OPERAND_CACHE_SHARE: u64 = 32;
 
 impl fmt::Debug for GpuMemory {
@@ -81,8 +82,8 @@ impl GpuMemory {
 
     pub(super) fn free(&self, at: Address) {
         let stream = self.frees.lock();
-        // SAFETY: only a buffer that is dropped comes here, once. What used it has ended as the host saw, or
-        // is on a GPU that is lost.
+        // SAFETY: only a buffer that is dropped comes here, once. What used it has ended as the
+        // host saw, or is on a GPU that is lost.
         if let Err(error) = unsafe { self.driver.free(*stream, at) } {
             tracing::debug!("giving memory back: {error}");
         }
@@ -242,11 +243,11 @@ impl Stream for GpuStream {
             return unsafe { self.copy(Place::Host(to.as_mut_ptr()), from, to.len() as u64) };
         };
         let there = Place::Host(block.at().as_ptr());
-        // SAFETY: the source is the caller's promise, and nobody else has the block; it stays with the stream
-        // until the copy has ended.
+        // SAFETY: the source is the caller's promise, and nobody else has the block; it stays with
+        // the stream until the copy has ended.
         unsafe { self.copy(there, from, to.len() as u64)? };
-        // SAFETY: nobody looks at `to` before the operation has ended, and the stream lets go of it before
-        // that (`Flying::landing`, `synchronize`).
+        // SAFETY: nobody looks at `to` before the operation has ended, and the stream lets go of it
+        // before that (`Flying::landing`, `synchronize`).
         self.land_later(unsafe { Landing::new(block, to) });
         Ok(())
     }

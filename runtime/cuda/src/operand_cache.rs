@@ -1,5 +1,5 @@
-//! Forms of operands that bodies make for themselves and that others find again: they lie beside the values
-//! for as long as there is room.
+//! Forms of operands that bodies make for themselves and that others find again: they lie beside
+//! the values for as long as there is room.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -70,8 +70,8 @@ impl OperandCache {
         !gone.is_empty()
     }
 
-    /// Gives up what nobody uses, the longest unused first, where that makes room for so many bytes more;
-    /// true if there is room then.
+    /// Gives up what nobody uses, the longest unused first, where that makes room for so many bytes
+    /// more; true if there is room then.
     fn has_room(&self, bytes: u64) -> bool {
         let (gone, has_room) = {
             let mut state = self.state.lock();
@@ -97,7 +97,8 @@ impl OperandCache {
     fn add(&self, key: (Address, u32), form: &Arc<Form>) {
         form.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         let mut state = self.state.lock();
-        // Another stream may have made the same meanwhile: its own stays, and this one goes with its user.
+        // Another stream may have made the same meanwhile: its own stays, and this one goes with
+        // its user.
         if let Entry::Vacant(place) = state.forms.entry(key) {
             place.insert(Arc::clone(form));
             state.used += form.bytes;
@@ -110,8 +111,8 @@ impl State {
         self.used.saturating_add(bytes) <= limit
     }
 
-    /// Takes out what nobody uses, the longest unused first, until so many bytes fit or nothing is left to be
-    /// taken.
+    /// Takes out what nobody uses, the longest unused first, until so many bytes fit or nothing is
+    /// left to be taken.
     fn make_room(&mut self, bytes: u64, limit: u64) -> Vec<Arc<Form>> {
         if self.fits(bytes, limit) {
             return Vec::new();
@@ -137,9 +138,9 @@ impl State {
 }
 
 impl GpuStream {
-    /// Form `what` of the value with a part at `of`, to be read by what follows on the stream: one that is
-    /// there, or a new one that `make` fills by operations on this stream. `None` where there is no room for
-    /// it, and while the stream records.
+    /// Form `what` of the value with a part at `of`, to be read by what follows on the stream: one
+    /// that is there, or a new one that `make` fills by operations on this stream. `None` where
+    /// there is no room for it, and while the stream records.
     ///
     /// # Errors
     /// The driver's, and what `make` returns.

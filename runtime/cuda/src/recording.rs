@@ -68,8 +68,8 @@ impl GpuStream {
     /// # Safety
     /// As of [`Stream::play`].
     pub(super) unsafe fn launch(&self, recording: &GpuRecording) -> Result<(), GpuError> {
-        // SAFETY: operands are the caller's promise; everything else is kept by the recording, and that by
-        // the stream.
+        // SAFETY: operands are the caller's promise; everything else is kept by the recording, and
+        // that by the stream.
         unsafe { self.driver().launch_graph(self.stream, recording.graph) }
     }
 }

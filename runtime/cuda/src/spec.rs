@@ -11,19 +11,21 @@ use zellige_runtime::device::{Device, DeviceSpec, HostAllocator, LaunchDepth, Op
 use super::device::GpuDevice;
 use super::memory::GpuMemory;
 
-/// CPUs from which on threads of streams ask before they sleep: a stream has one such thread, and workers have theirs.
+/// CPUs from which on threads of streams ask before they sleep: a stream has one such thread, and
+/// workers have theirs.
 const SPINNING_CPUS: usize = 8;
 /// How long they ask then: about what it takes to be woken.
 const SPINS: Duration = Duration::from_micros(50);
 /// Bytes for values from which on [`Gpu::DEPTH`] is the default.
 const DEEP_FROM: u64 = 4 << 30;
 
-/// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which, and how
-/// much of its memory the runtime may use.
+/// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which,
+/// and how much of its memory the runtime may use.
 ///
-/// One GPU may be described several times, each time with a part of its memory: they are devices of their
-/// own, with transfers between them. Values and the [workspaces of streams](Driver::stream_workspace) of all
-/// of them have to fit the GPU's memory together, or the runtime is not built.
+/// One GPU may be described several times, each time with a part of its memory: they are devices of
+/// their own, with transfers between them. Values and the [workspaces of
+/// streams](Driver::stream_workspace) of all of them have to fit the GPU's memory together, or the
+/// runtime is not built.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     driver: Arc<dyn Driver>,
@@ -39,17 +41,18 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Streams for bodies where nothing is said. With these and [`DEPTH`](Gpu::DEPTH) factorisation and solve of a
-    /// reconstructor took a sixth less time on an H200 than with 2 streams and half the depth, and as long as with more.
+    /// Streams for bodies where nothing is said. With these and [`DEPTH`](Gpu::DEPTH) factorisation
+    /// and solve of a reconstructor took a sixth less time on an H200 than with 2 streams and half
+    /// the depth, and as long as with more.
     pub const STREAMS: usize = 3;
-    /// How many tasks it is given before it needs them, where nothing is said and values have 4 GiB or more. With less
-    /// it is half of that, [`LaunchDepth::default`]: what is given ahead holds its operands, and working space has to be
-    /// found beside them.
+    /// How many tasks it is given before it needs them, where nothing is said and values have 4 GiB
+    /// or more. With less it is half of that, [`LaunchDepth::default`]: what is given ahead holds
+    /// its operands, and working space has to be found beside them.
     pub const DEPTH: LaunchDepth = LaunchDepth { ahead: 4, launched: 4, ordered: 8 };
 
-    /// GPU `number` of the driver, and all of its memory that is free once the libraries that are there have what
-    /// they keep, but for what its streams' workspaces take and a twentieth of all, which is left for working space
-    /// of bodies and for what libraries load later.
+    /// GPU `number` of the driver, and all of its memory that is free once the libraries that are
+    /// there have what they keep, but for what its streams' workspaces take and a twentieth of all,
+    /// which is left for working space of bodies and for what libraries load later.
     pub fn new(driver: Arc<dyn Driver>, number: u32) -> Self {
         Gpu {
             driver,
@@ -64,8 +67,9 @@ impl Gpu {
         }
     }
 
-    /// Bytes of its memory for the values of handles. On top come the [workspaces](Driver::stream_workspace)
-    /// of its streams, at most 32 MiB each, working space of bodies, and what CUDA and its libraries keep.
+    /// Bytes of its memory for the values of handles. On top come the
+    /// [workspaces](Driver::stream_workspace) of its streams, at most 32 MiB each, working space of
+    /// bodies, and what CUDA and its libraries keep.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
@@ -81,7 +85,8 @@ impl Gpu {
     }
 
     /// One more stream, of the highest priority that the GPU has, for bodies of tasks whose
-    /// [priority](zellige_runtime::CodeletBuilder::priority) is above that of all that is under way.
+    /// [priority](zellige_runtime::CodeletBuilder::priority) is above that of all that is under
+    /// way.
     #[must_use]
     pub fn urgent_stream(mut self, urgent: bool) -> Self {
         self.urgent = urgent;
@@ -96,8 +101,9 @@ impl Gpu {
         self
     }
 
-    /// How long a thread of a stream asks whether an operation has ended before it sleeps until then (default: 50 us
-    /// where this process has 8 CPUs or more, else not at all). Who sleeps learns of the end some microseconds later.
+    /// How long a thread of a stream asks whether an operation has ended before it sleeps until
+    /// then (default: 50 us where this process has 8 CPUs or more, else not at all). Who sleeps
+    /// learns of the end some microseconds later.
     #[must_use]
     pub fn spins(mut self, time: Duration) -> Self {
         self.spins = Some(time);
@@ -115,9 +121,9 @@ impl Gpu {
         self.spins.unwrap_or_else(|| if cpus() >= SPINNING_CPUS { SPINS } else { Duration::ZERO })
     }
 
-    /// [`Buffer`](zellige_runtime::Buffer)s of at least so many bytes lie in page-locked memory (default 64
-    /// KiB); `usize::MAX` for none. Of GPUs of one driver the first one's counts. At most half of the
-    /// machine's memory is locked, and at most 1 GiB lies unused.
+    /// [`Buffer`](zellige_runtime::Buffer)s of at least so many bytes lie in page-locked memory
+    /// (default 64 KiB); `usize::MAX` for none. Of GPUs of one driver the first one's counts. At
+    /// most half of the machine's memory is locked, and at most 1 GiB lies unused.
     #[must_use]
     pub fn page_lock_from(mut self, bytes: usize) -> Self {
         self.page_lock_from = bytes;
@@ -134,15 +140,15 @@ impl Gpu {
         self.number
     }
 
-    /// The name under which performance models know it and its like, e.g. `cuda:NVIDIA H200`: times of one
-    /// kind of GPU say nothing of another's.
+    /// The name under which performance models know it and its like, e.g. `cuda:NVIDIA H200`: times
+    /// of one kind of GPU say nothing of another's.
     pub fn model_kind(&self) -> String {
         let info = self.driver.gpus().get(self.number as usize);
         info.map_or_else(|| "cuda".into(), |gpu| format!("cuda:{}", gpu.name))
     }
 
-    /// The name under which performance models know its links: it alone, since others of its kind are
-    /// elsewhere on the bus.
+    /// The name under which performance models know its links: it alone, since others of its kind
+    /// are elsewhere on the bus.
     pub fn link_end(&self) -> String {
         let info = self.driver.gpus().get(self.number as usize);
         let uuid = info.map_or("not there", |gpu| &gpu.uuid);

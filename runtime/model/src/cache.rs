@@ -1,8 +1,8 @@
 //! The models of one machine in a file.
 //!
-//! A file says for which devices and which build of the kernels it was measured. One that was measured for
-//! others is not trusted; one that is not understood is an error with its path. Neither is ever half-written:
-//! a file appears under its name when it is complete.
+//! A file says for which devices and which build of the kernels it was measured. One that was
+//! measured for others is not trusted; one that is not understood is an error with its path.
+//! Neither is ever half-written: a file appears under its name when it is complete.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,8 +20,8 @@ use super::{Identity, LinkModel, Models};
 const FORMAT: u32 = 2;
 /// Larger files are not read [B].
 const LARGEST: u64 = 64 << 20;
-/// Samples of a footprint that are stored: as good an estimate as all of them, and new ones soon outvote
-/// them.
+/// Samples of a footprint that are stored: as good an estimate as all of them, and new ones soon
+/// outvote them.
 const STORED: usize = 15;
 
 /// What a file of models held.
@@ -124,8 +124,8 @@ struct SavedLink {
 }
 
 impl Models {
-    /// Reads the models that were saved in `path`, if they are those of `identity`. Devices that only one of
-    /// the two knows do not matter: a GPU that is not there today keeps its models.
+    /// Reads the models that were saved in `path`, if they are those of `identity`. Devices that
+    /// only one of the two knows do not matter: a GPU that is not there today keeps its models.
     ///
     /// # Errors
     /// [`CacheError::Io`], [`CacheError::Corrupt`].
@@ -230,8 +230,8 @@ impl Models {
     }
 }
 
-/// One for each fifteenth of the sorted times, from its middle: the middle of all is among them, and their
-/// mean is that of all.
+/// One for each fifteenth of the sorted times, from its middle: the middle of all is among them,
+/// and their mean is that of all.
 fn thinned(sorted: &[u64]) -> Vec<u64> {
     if sorted.len() <= STORED {
         return sorted.to_vec();

@@ -15,8 +15,8 @@ pub(super) struct Family {
     regressions: PerKind<Regression>,
 }
 
-/// The regression on one kind of device. It is computed when somebody asks, and again once there are so many
-/// more samples that looking at every size costs next to nothing for each.
+/// The regression on one kind of device. It is computed when somebody asks, and again once there
+/// are so many more samples that looking at every size costs next to nothing for each.
 #[derive(Debug, Default)]
 struct Regression {
     samples: AtomicU64,

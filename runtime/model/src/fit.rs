@@ -1,9 +1,9 @@
 //! `time = base + per_flop flops + per_byte bytes`, with coefficients that are never negative.
 //!
-//! Least squares of the *relative* errors: times span five orders of magnitude from a tile of 32 to one of
-//! 2048, and a scheduling policy compares ratios. With three unknowns the non-negative minimum is found by
-//! trying which of them are 0 (Lawson & Hanson, Solving Least Squares Problems, ch. 23: the minimum solves
-//! the normal equations of its support).
+//! Least squares of the *relative* errors: times span five orders of magnitude from a tile of 32 to
+//! one of 2048, and a scheduling policy compares ratios. With three unknowns the non-negative
+//! minimum is found by trying which of them are 0 (Lawson & Hanson, Solving Least Squares Problems,
+//! ch. 23: the minimum solves the normal equations of its support).
 
 /// One size that was measured.
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +79,8 @@ fn columns(points: &[Point]) -> Option<Columns> {
     (sizes >= 2).then_some(Columns { flops, bytes: bytes && enough })
 }
 
-/// Normal equations of the weighted relative errors, columns scaled to 1: `gram x = right`, `square` the sum
-/// of squares of the right-hand sides.
+/// Normal equations of the weighted relative errors, columns scaled to 1: `gram x = right`,
+/// `square` the sum of squares of the right-hand sides.
 struct Normal {
     gram: [[f64; 3]; 3],
     right: [f64; 3],

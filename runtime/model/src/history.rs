@@ -1,9 +1,10 @@
 //! Times of one footprint on one kind of device.
 //!
-//! The first sample is put aside (cold caches, first touch of pages, a kernel that is still being loaded). Of
-//! the others the last are kept, at most [`RING`] and of many every [`STRIDE`]th. What the task will take is
-//! the mean of those that are within [`WITHIN`] of their median: a schedule is made of sums, and times are
-//! skewed (medians are about 5 % below means), while single spikes, whatever their size, do not move it.
+//! The first sample is put aside (cold caches, first touch of pages, a kernel that is still being
+//! loaded). Of the others the last are kept, at most [`RING`] and of many every [`STRIDE`]th. What
+//! the task will take is the mean of those that are within [`WITHIN`] of their median: a schedule
+//! is made of sums, and times are skewed (medians are about 5 % below means), while single spikes,
+//! whatever their size, do not move it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,9 +15,9 @@ use super::fit::Point;
 
 /// Samples that are kept.
 pub(super) const RING: usize = 64;
-/// Once there are as many, so many new ones go by for one that takes the place of the oldest: an algorithm's
-/// last tasks are not its average ones. A factorisation ends on what is left of its matrix, which lies in
-/// cache.
+/// Once there are as many, so many new ones go by for one that takes the place of the oldest: an
+/// algorithm's last tasks are not its average ones. A factorisation ends on what is left of its
+/// matrix, which lies in cache.
 const STRIDE: u64 = 8;
 /// Samples from which on a history is trusted.
 pub(super) const ENOUGH: u32 = 5;
@@ -184,13 +185,13 @@ fn expected(times: &[u64]) -> Option<u64> {
         .iter()
         .filter(|time| range.contains(time))
         .fold((0, 0), |(sum, count), &time| (sum + u128::from(time), count + 1u128));
-    // Half of the times may be far below the other half, and nothing near the middle of the two in the
-    // middle.
+    // Half of the times may be far below the other half, and nothing near the middle of the two in
+    // the middle.
     Some((sum + count / 2).checked_div(count).map_or(median, |mean| mean as u64))
 }
 
-/// Standard deviation about the median of what is left when a tenth of the sorted times is cut off at either
-/// end.
+/// Standard deviation about the median of what is left when a tenth of the sorted times is cut off
+/// at either end.
 fn spread(sorted: &[u64]) -> Duration {
     let Some(median) = median(sorted) else {
         return Duration::ZERO;
@@ -224,7 +225,8 @@ mod tests {
         assert_eq!(cell.point().unwrap().time, 101.0);
     }
 
-    /// A kernel of 190 us that once took 100 ms, as in starpu#50: a mean would be 1.3 ms for 64 samples.
+    /// A kernel of 190 us that once took 100 ms, as in starpu#50: a mean would be 1.3 ms for 64
+    /// samples.
     #[test]
     fn a_spike_does_not_poison() {
         let mut times: Vec<u64> = (0..20).map(|i| 190_000 + 100 * (i % 5)).collect();
@@ -247,7 +249,8 @@ mod tests {
         assert_eq!(cell.summary().sorted.len(), RING);
     }
 
-    /// Each factorisation ends with 60 products whose tiles lie in cache: they count as what they are among 560.
+    /// Each factorisation ends with 60 products whose tiles lie in cache: they count as what they
+    /// are among 560.
     #[test]
     fn how_an_algorithm_ends_is_not_what_it_is() {
         let factorisation = [[3_000; 500].as_slice(), &[2_000; 60]].concat();
@@ -255,8 +258,8 @@ mod tests {
         assert!((2_850..=3_000).contains(&cell.expected().0), "{:?}", cell.expected());
     }
 
-    /// Kernels share caches and memory: most are fast, some take half as long again, and a schedule has to
-    /// hold all of them.
+    /// Kernels share caches and memory: most are fast, some take half as long again, and a schedule
+    /// has to hold all of them.
     #[test]
     fn skewed_times_add_up() {
         let times: Vec<u64> = (0..64).map(|i| if i % 4 == 3 { 1_500 } else { 1_000 }).collect();

@@ -13,7 +13,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// This machine's processor as `cpu`, and a build of the kernels. Add what other devices there are.
+    /// This machine's processor as `cpu`, and a build of the kernels. Add what other devices there
+    /// are.
     pub fn of_host(build: impl Into<String>) -> Identity {
         let cpu = processor().unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH));
         Identity { devices: [("cpu".to_string(), cpu)].into(), build: build.into() }

@@ -1,11 +1,12 @@
 //! Performance models: how long a codelet will take on a kind of device, and a transfer on a link.
 //!
-//! A task is known by its *footprint*: codelet, implementation, label (the precision) and shape. For each
-//! footprint and kind of device the last times are kept (64, once there are more every eighth of them); the
-//! mean of those near their median is the estimate once there are five ([`Source::History`]). Before that,
-//! and for sizes that never ran, a regression over the other sizes of the codelet and label answers
-//! ([`Source::Regression`]). What the user says ([`TaskInfo::cost`]) comes between the two. `docs/explanation/models.md`
-//! says what is measured, stored and trusted.
+//! A task is known by its *footprint*: codelet, implementation, label (the precision) and shape.
+//! For each footprint and kind of device the last times are kept (64, once there are more every
+//! eighth of them); the mean of those near their median is the estimate once there are five
+//! ([`Source::History`]). Before that, and for sizes that never ran, a regression over the other
+//! sizes of the codelet and label answers ([`Source::Regression`]). What the user says
+//! ([`TaskInfo::cost`]) comes between the two. `docs/explanation/models.md` says what is measured,
+//! stored and trusted.
 //!
 //! ```
 //! use std::time::Duration;
@@ -70,22 +71,23 @@ pub struct TaskInfo {
     pub cost: Option<Duration>,
     /// Where it stands in the algorithm, e.g. tile (i, j, k).
     pub coords: Option<[u32; 3]>,
-    /// A short word for traces, e.g. the precision. With codelet and shape it is what a performance model
-    /// knows a task by.
+    /// A short word for traces, e.g. the precision. With codelet and shape it is what a performance
+    /// model knows a task by.
     pub label: &'static str,
     /// Size of the task, e.g. (m, n, k) of a tile product; zeros where nothing is said.
     pub shape: [u32; 3],
 }
 
 impl TaskInfo {
-    /// True if performance models do not tell the two apart, as tasks of one codelet and implementation.
+    /// True if performance models do not tell the two apart, as tasks of one codelet and
+    /// implementation.
     pub fn has_same_footprint(&self, other: &TaskInfo) -> bool {
         Footprint::new("", "", self) == Footprint::new("", "", other)
     }
 }
 
-/// The name under which models keep what a worker spends on a task besides its body; the first number of the
-/// shape is how many workers there were, as when everything else was measured.
+/// The name under which models keep what a worker spends on a task besides its body; the first
+/// number of the shape is how many workers there were, as when everything else was measured.
 pub const OVERHEAD: &str = "overhead";
 
 /// A footprint's number, valid for the [`Models`] that gave it.
@@ -97,7 +99,8 @@ impl ModelId {
     const NONE: ModelId = ModelId(u32::MAX);
 }
 
-/// The number of one footprint, kept beside what has it: who asks again does not look the names up again.
+/// The number of one footprint, kept beside what has it: who asks again does not look the names up
+/// again.
 #[derive(Debug, Default)]
 pub struct CachedId(AtomicU64);
 
@@ -123,7 +126,8 @@ pub enum Source {
 pub struct Estimate {
     /// From the start to the end of the body; never 0.
     pub time: Duration,
-    /// Samples behind it: of the footprint, of all sizes for a regression, 0 for the user's formula.
+    /// Samples behind it: of the footprint, of all sizes for a regression, 0 for the user's
+    /// formula.
     pub samples: u32,
     /// Where it comes from.
     pub source: Source,
@@ -164,8 +168,8 @@ impl Row {
     }
 }
 
-/// The performance models of a machine. Share them in an `Arc`: any number of threads may record and ask at
-/// once.
+/// The performance models of a machine. Share them in an `Arc`: any number of threads may record
+/// and ask at once.
 pub struct Models {
     /// Tells the models of one process apart.
     number: u32,
@@ -194,7 +198,8 @@ impl Models {
         Models { number, table: Table::new(), kinds: RwLock::default(), links: RwLock::default() }
     }
 
-    /// The number of a kind of device, e.g. `cpu` or `h200`. Devices of one kind share their models.
+    /// The number of a kind of device, e.g. `cpu` or `h200`. Devices of one kind share their
+    /// models.
     pub fn kind(&self, name: &str) -> KindId {
         let find = |kinds: &[String]| kinds.iter().position(|kind| kind == name);
         if let Some(at) = find(&self.kinds.read()) {
@@ -208,9 +213,9 @@ impl Models {
         KindId(at as u32)
     }
 
-    /// The number of a task's footprint: codelet, label and shape. Tasks without a shape are told apart by
-    /// their flops, in classes 7 % wide. Ask once per task and keep it: this looks the names up, the rest
-    /// goes by number.
+    /// The number of a task's footprint: codelet, label and shape. Tasks without a shape are told
+    /// apart by their flops, in classes 7 % wide. Ask once per task and keep it: this looks the
+    /// names up, the rest goes by number.
     ///
     /// There is room for 65 536 footprints; nothing is ever known of those beyond.
     pub fn id(&self, codelet: &str, info: &TaskInfo) -> ModelId {
@@ -224,8 +229,8 @@ impl Models {
         self.table.number(footprint).map_or(ModelId::NONE, ModelId)
     }
 
-    /// As [`id`](Models::id) of what always has the same footprint: it is looked up the first time that these
-    /// models are asked.
+    /// As [`id`](Models::id) of what always has the same footprint: it is looked up the first time
+    /// that these models are asked.
     pub fn cached_id(&self, cached: &CachedId, codelet: &str, info: &TaskInfo) -> ModelId {
         let known = cached.0.load(Ordering::Relaxed);
         if (known >> 32) as u32 == self.number {
@@ -236,10 +241,11 @@ impl Models {
         id
     }
 
-    /// Records that a task took `time` on a device of kind `kind`, its operands being there. `bytes`: of its
-    /// operands; 0 where they are not counted.
+    /// Records that a task took `time` on a device of kind `kind`, its operands being there.
+    /// `bytes`: of its operands; 0 where they are not counted.
     ///
-    /// Costs some tens of nanoseconds; for tasks of microseconds a [`Sampler`] per worker is cheaper.
+    /// Costs some tens of nanoseconds; for tasks of microseconds a [`Sampler`] per worker is
+    /// cheaper.
     pub fn record(&self, id: ModelId, kind: KindId, flops: f64, bytes: u64, time: Duration) {
         self.add(id, kind, flops, bytes, &[nanoseconds(time)]);
     }
@@ -252,13 +258,14 @@ impl Models {
         entry.family.count(kind, times.len());
     }
 
-    /// The expected time of a task on a device of kind `kind`, its operands being there; `None` while nothing
-    /// is known.
+    /// The expected time of a task on a device of kind `kind`, its operands being there; `None`
+    /// while nothing is known.
     ///
-    /// The first that there is of: the footprint's own times (5 at least), the user's `info.cost`, a
-    /// regression over the other sizes of codelet and label. So a wrong guess of the user's lasts for six
-    /// tasks, and a model never overrules the user by extrapolation. Leave `info.cost` out for devices that
-    /// it was not meant for. `bytes` 0: unknown, the regression is over flops alone.
+    /// The first that there is of: the footprint's own times (5 at least), the user's `info.cost`,
+    /// a regression over the other sizes of codelet and label. So a wrong guess of the user's lasts
+    /// for six tasks, and a model never overrules the user by extrapolation. Leave `info.cost` out
+    /// for devices that it was not meant for. `bytes` 0: unknown, the regression is over flops
+    /// alone.
     pub fn estimate(&self, id: ModelId, kind: KindId, info: &TaskInfo, bytes: u64) -> Option<Estimate> {
         self.estimate_with(id, kind, info, || bytes)
     }
@@ -299,8 +306,8 @@ impl Models {
         self.known(id, kind).is_some()
     }
 
-    /// How many more tasks have to run on this kind of device until the footprint is calibrated; 0 if it is,
-    /// and for footprints that the table had no room for. For policies that explore.
+    /// How many more tasks have to run on this kind of device until the footprint is calibrated; 0
+    /// if it is, and for footprints that the table had no room for. For policies that explore.
     pub fn needs_exploration(&self, id: ModelId, kind: KindId) -> u32 {
         let Some(entry) = self.table.get(id.0) else {
             return 0;

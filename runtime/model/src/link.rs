@@ -64,8 +64,8 @@ impl LinkModel {
     /// A link of so many B/s and seconds.
     ///
     /// # Errors
-    /// [`LinkError::Bandwidth`] outside of 1 MB/s to 10 TB/s, [`LinkError::Latency`] if it is negative or a
-    /// second or more.
+    /// [`LinkError::Bandwidth`] outside of 1 MB/s to 10 TB/s, [`LinkError::Latency`] if it is
+    /// negative or a second or more.
     pub fn new(bandwidth: f64, latency: f64) -> Result<LinkModel, LinkError> {
         if !BANDWIDTH.contains(&bandwidth) {
             return Err(LinkError::Bandwidth { got: bandwidth });
@@ -76,13 +76,15 @@ impl LinkModel {
         Ok(LinkModel { bandwidth, latency })
     }
 
-    /// The line through measured transfers (bytes, time). Several transfers of each of four or more sizes,
-    /// spread over orders of magnitude, give a model that single disturbed transfers do not move.
+    /// The line through measured transfers (bytes, time). Several transfers of each of four or more
+    /// sizes, spread over orders of magnitude, give a model that single disturbed transfers do not
+    /// move.
     ///
-    /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes between all
-    /// pairs of the larger half of the sizes (Theil and Sen's estimator), where it is what counts; latency is
-    /// what the smallest size takes beyond it, and 0 if that is less than nothing. Where times do not grow with
-    /// sizes, as within a GPU, the bandwidth is at least what the largest size shows, and that is taken.
+    /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes
+    /// between all pairs of the larger half of the sizes (Theil and Sen's estimator), where it is
+    /// what counts; latency is what the smallest size takes beyond it, and 0 if that is less than
+    /// nothing. Where times do not grow with sizes, as within a GPU, the bandwidth is at least what
+    /// the largest size shows, and that is taken.
     ///
     /// # Errors
     /// [`LinkError::TooFewSizes`], and those of [`LinkModel::new`].
@@ -106,8 +108,9 @@ impl LinkModel {
         LinkModel::new(1.0 / slope, (time - bytes * slope).max(0.0))
     }
 
-    /// The link as transfers show it that happened anyway (bytes, time). Where their sizes are much the same,
-    /// which is no line, the latency stays and the bandwidth is what their median says beyond it.
+    /// The link as transfers show it that happened anyway (bytes, time). Where their sizes are much
+    /// the same, which is no line, the latency stays and the bandwidth is what their median says
+    /// beyond it.
     ///
     /// # Errors
     /// As [`LinkModel::from_samples`].
@@ -126,8 +129,8 @@ impl LinkModel {
         LinkModel::new(median(rates.collect()).unwrap_or(0.0), self.latency)
     }
 
-    /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the host, in both
-    /// figures.
+    /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the
+    /// host, in both figures.
     ///
     /// # Errors
     /// [`LinkError::LikeHostCopy`].
@@ -158,7 +161,8 @@ impl LinkModel {
     }
 }
 
-/// The sizes [B], smallest first, with the median of their times (s); evenly thinned if there are very many.
+/// The sizes [B], smallest first, with the median of their times (s); evenly thinned if there are
+/// very many.
 fn medians(samples: &[(u64, Duration)]) -> Vec<(f64, f64)> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for &(bytes, time) in samples {

@@ -11,11 +11,12 @@ const SLOTS: usize = 64;
 /// Times gathered for one footprint.
 const BATCH: usize = 32;
 
-/// Records the tasks of one worker: a few nanoseconds per task, and no line of memory that workers share.
+/// Records the tasks of one worker: a few nanoseconds per task, and no line of memory that workers
+/// share.
 ///
-/// The first times of a footprint are passed on at once, so that it is calibrated soon; later ones in batches
-/// of up to 32. [`flush`](Sampler::flush) passes on the rest: call it when the worker runs out of work.
-/// Dropping it does too.
+/// The first times of a footprint are passed on at once, so that it is calibrated soon; later ones
+/// in batches of up to 32. [`flush`](Sampler::flush) passes on the rest: call it when the worker
+/// runs out of work. Dropping it does too.
 pub struct Sampler {
     models: Arc<Models>,
     kind: KindId,

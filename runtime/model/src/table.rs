@@ -1,8 +1,8 @@
 //! Names become small numbers: an insert-only hash table that readers walk without a lock.
 //!
-//! Everything is a [`OnceLock`] that is set once: a bucket holds the number of its first entry, an entry the
-//! number of the next one in its bucket. A reader loads; a writer that loses the race for a link goes on with
-//! the winner's entry.
+//! Everything is a [`OnceLock`] that is set once: a bucket holds the number of its first entry, an
+//! entry the number of the next one in its bucket. A reader loads; a writer that loses the race for
+//! a link goes on with the winner's entry.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -62,8 +62,8 @@ impl<'a> Footprint<'a> {
     }
 }
 
-/// Sixteen classes for each power of two: counts in one class differ by less than 7 %. 0 for no work and for
-/// what is no count.
+/// Sixteen classes for each power of two: counts in one class differ by less than 7 %. 0 for no
+/// work and for what is no count.
 fn work_class(flops: f64) -> u16 {
     if flops.is_finite() && flops >= 1.0 { (flops.to_bits() >> 48) as u16 } else { 0 }
 }

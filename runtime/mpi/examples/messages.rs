@@ -1,5 +1,6 @@
-//! What messages over MPI cost: `mpirun -n 2 messages`. A value goes to and fro between two ranks, as tasks; then both ranks wait for five
-//! seconds, and say how much of a core their process took (Linux).
+//! What messages over MPI cost: `mpirun -n 2 messages`. A value goes to and fro between two ranks,
+//! as tasks; then both ranks wait for five seconds, and say how much of a core their process took
+//! (Linux).
 
 use std::time::{Duration, Instant};
 

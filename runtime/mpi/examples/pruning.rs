@@ -1,5 +1,6 @@
-//! What a task costs the ranks that do not run it, and those that do: two ranks submit the same tasks, all of which run on the
-//! second. Processor time of the submitting threads (Linux), which says the same on a loaded machine.
+//! What a task costs the ranks that do not run it, and those that do: two ranks submit the same
+//! tasks, all of which run on the second. Processor time of the submitting threads (Linux), which
+//! says the same on a loaded machine.
 
 use zellige_mpi::{Cluster, run_local};
 use zellige_runtime::{Error, Submit, read, update};

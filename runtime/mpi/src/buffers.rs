@@ -1,5 +1,5 @@
-//! Memory of messages that are done with, for the next ones: fresh memory costs a page fault for each of its pages, which took more
-//! than the copies into it and out of it.
+//! Memory of messages that are done with, for the next ones: fresh memory costs a page fault for
+//! each of its pages, which took more than the copies into it and out of it.
 
 use parking_lot::Mutex;
 

@@ -21,10 +21,11 @@ use crate::remote::WHOLE;
 use crate::transport::Transport;
 use crate::wire::{Key, Message};
 
-/// One rank of several that run one program: a [`Runtime`] and its communicator. See the [crate](crate).
+/// One rank of several that run one program: a [`Runtime`] and its communicator. See the
+/// [crate](crate).
 ///
-/// It is used by one thread at a time, which makes the same calls in the same order as those of the other
-/// ranks. Dropping it waits for the tasks of this rank.
+/// It is used by one thread at a time, which makes the same calls in the same order as those of the
+/// other ranks. Dropping it waits for the tasks of this rank.
 pub struct Cluster {
     progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,
@@ -39,7 +40,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Cluster {
     /// A rank that runs its tasks in `runtime` and reaches the others through `transport`. Not a
-    /// [`single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded) one, which waits for nobody.
+    /// [`single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded) one, which waits for
+    /// nobody.
     ///
     /// # Errors
     /// [`Error::Os`] if no thread can be started.
@@ -47,9 +49,9 @@ impl Cluster {
         Cluster::with_timeout(runtime, transport, TIMEOUT)
     }
 
-    /// The same; `timeout`: so long a rank that something is needed from may say nothing before it is taken for
-    /// lost (10 s with [`new`](Cluster::new)). A rank says that it is there four times in that time, and once a second at
-    /// least, whatever its tasks do.
+    /// The same; `timeout`: so long a rank that something is needed from may say nothing before it
+    /// is taken for lost (10 s with [`new`](Cluster::new)). A rank says that it is there four times
+    /// in that time, and once a second at least, whatever its tasks do.
     ///
     /// # Errors
     /// As [`new`](Cluster::new).
@@ -82,7 +84,8 @@ impl Cluster {
     }
 
     /// The runtime of this rank, for what concerns it alone: workers, models, traces, the
-    /// [failures](Runtime::failures) of its tasks. Tasks on handles of the cluster are submitted to the cluster.
+    /// [failures](Runtime::failures) of its tasks. Tasks on handles of the cluster are submitted to
+    /// the cluster.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -92,7 +95,8 @@ impl Cluster {
         self.progress.traffic()
     }
 
-    /// Gives a value that `rank` has a handle on all ranks. `make` is called there and nowhere else.
+    /// Gives a value that `rank` has a handle on all ranks. `make` is called there and nowhere
+    /// else.
     ///
     /// # Errors
     /// [`Error::Config`] for a rank that does not exist.
@@ -105,13 +109,13 @@ impl Cluster {
         Ok(handle)
     }
 
-    /// Makes `rank` the owner of a datum that was registered without a value and that no task has written yet: the
-    /// tasks that write it run there. Without this its owner is the rank that runs the first task that writes it, as the
-    /// [rule](crate#where-tasks-run) says.
+    /// Makes `rank` the owner of a datum that was registered without a value and that no task has
+    /// written yet: the tasks that write it run there. Without this its owner is the rank that runs
+    /// the first task that writes it, as the [rule](crate#where-tasks-run) says.
     ///
     /// # Errors
-    /// [`Error::Config`] for a rank that does not exist, and for a datum that has a value or was written before;
-    /// [`Error::Foreign`] for one of somebody else's.
+    /// [`Error::Config`] for a rank that does not exist, and for a datum that has a value or was
+    /// written before; [`Error::Foreign`] for one of somebody else's.
     pub fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error> {
         self.check_rank(rank)?;
         let mut state = self.state.lock();
@@ -135,7 +139,8 @@ impl Cluster {
         Ok(self.state.lock().find(handle)?.owner)
     }
 
-    /// True if tasks that write the datum run on this rank: what only they need, other ranks need not make.
+    /// True if tasks that write the datum run on this rank: what only they need, other ranks need
+    /// not make.
     ///
     /// # Errors
     /// As [`owner_of`](Cluster::owner_of).
@@ -143,12 +148,14 @@ impl Cluster {
         Ok(self.owner_of(handle)? == Some(self.rank()))
     }
 
-    /// Waits until all tasks that were submitted so far, on all ranks, are complete, failed ones included. Collective.
+    /// Waits until all tasks that were submitted so far, on all ranks, are complete, failed ones
+    /// included. Collective.
     ///
     /// # Errors
-    /// The same on all ranks: [`Error::Failed`] with the first failure of a rank, that with the lowest number if
-    /// several have some; its cause is as the task left it on that rank, and a [`RemoteError`](crate::RemoteError) on the
-    /// others. [`Error::Cluster`] if the ranks cannot go on together.
+    /// The same on all ranks: [`Error::Failed`] with the first failure of a rank, that with the
+    /// lowest number if several have some; its cause is as the task left it on that rank, and a
+    /// [`RemoteError`](crate::RemoteError) on the others. [`Error::Cluster`] if the ranks cannot go
+    /// on together.
     pub fn wait_all(&self) -> Result<(), Error> {
         let call = self.begins("wait_all", None);
         let own = match self.runtime.wait_all() {
@@ -169,9 +176,10 @@ impl Cluster {
         }
     }
 
-    /// What the runtimes of all ranks have recorded ([`RuntimeBuilder::trace`]), as one trace on rank 0
-    /// ([`Trace::merged`]); `None` on the others, and where a rank recorded nothing. The ranks' clocks are
-    /// compared by messages, to some tens of microseconds. Waits for all tasks. Collective.
+    /// What the runtimes of all ranks have recorded ([`RuntimeBuilder::trace`]), as one trace on
+    /// rank 0 ([`Trace::merged`]); `None` on the others, and where a rank recorded nothing. The
+    /// ranks' clocks are compared by messages, to some tens of microseconds. Waits for all tasks.
+    /// Collective.
     ///
     /// [`RuntimeBuilder::trace`]: zellige_runtime::RuntimeBuilder::trace
     ///
@@ -207,10 +215,12 @@ impl Cluster {
         self.runtime.read(handle)
     }
 
-    /// Brings a value to one rank, waits for it there, and reads it in place; the others get `None` at once. Collective.
+    /// Brings a value to one rank, waits for it there, and reads it in place; the others get `None`
+    /// at once. Collective.
     ///
     /// # Errors
-    /// [`Error::Config`] for a rank that does not exist; on that rank those of [`Runtime::read`]; [`Error::Cluster`].
+    /// [`Error::Config`] for a rank that does not exist; on that rank those of [`Runtime::read`];
+    /// [`Error::Cluster`].
     pub fn read_on<D: Data>(
         &self,
         rank: usize,
@@ -221,8 +231,8 @@ impl Cluster {
         if rank == self.rank() { self.runtime.read(handle).map(Some) } else { Ok(None) }
     }
 
-    /// Brings a value to all ranks, waits for it, and takes it out: each rank has the value, and the handle is of no more
-    /// use. Collective.
+    /// Brings a value to all ranks, waits for it, and takes it out: each rank has the value, and
+    /// the handle is of no more use. Collective.
     ///
     /// # Errors
     /// Those of [`Runtime::take`], the same kind on all ranks; [`Error::Cluster`].
@@ -231,9 +241,9 @@ impl Cluster {
         self.runtime.take(handle)
     }
 
-    /// Gives a value of this rank's own a handle. It never travels: other ranks have other values for theirs,
-    /// and a task uses that of the rank where it runs, which its other operands decide. Parts of a matrix
-    /// that only their owner's tasks read are such.
+    /// Gives a value of this rank's own a handle. It never travels: other ranks have other values
+    /// for theirs, and a task uses that of the rank where it runs, which its other operands decide.
+    /// Parts of a matrix that only their owner's tasks read are such.
     pub fn register_local<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime.register(value);
         self.keep_local(number_of(&handle));
@@ -245,8 +255,9 @@ impl Cluster {
         self.progress.journal.lock().record("register_local", NO_COORDS, None, 0);
     }
 
-    /// Gives a value that all ranks have a copy of a handle: the same value on each. A task that writes nothing but
-    /// such copies runs on every rank and has to compute the same there. Reading it asks no other rank.
+    /// Gives a value that all ranks have a copy of a handle: the same value on each. A task that
+    /// writes nothing but such copies runs on every rank and has to compute the same there. Reading
+    /// it asks no other rank.
     ///
     /// ```
     /// use zellige_mpi::{Cluster, run_local};
@@ -287,9 +298,9 @@ impl Cluster {
         Ok(value)
     }
 
-    /// Writes down the tasks that `build` submits to the recorder, without running them. All ranks make the
-    /// same recording; each keeps its own tasks, and what it sends and receives for them. Tasks of other
-    /// ranks cost nothing in a replay.
+    /// Writes down the tasks that `build` submits to the recorder, without running them. All ranks
+    /// make the same recording; each keeps its own tasks, and what it sends and receives for them.
+    /// Tasks of other ranks cost nothing in a replay.
     ///
     /// ```
     /// use zellige_mpi::{Cluster, run_local};
@@ -322,8 +333,8 @@ impl Cluster {
         Ok(placing.finish(&recorder))
     }
 
-    /// Runs a recording, as if its tasks were submitted here. All ranks replay the same one. Waits for
-    /// nothing.
+    /// Runs a recording, as if its tasks were submitted here. All ranks replay the same one. Waits
+    /// for nothing.
     ///
     /// # Errors
     /// As a submission.
@@ -375,8 +386,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// Cancels, on all ranks, what has been submitted and has not started; what these tasks would have written is poisoned
-    /// on every rank that needs it. One rank calls it; how far the others have come is not said.
+    /// Cancels, on all ranks, what has been submitted and has not started; what these tasks would
+    /// have written is poisoned on every rank that needs it. One rank calls it; how far the others
+    /// have come is not said.
     pub fn cancel_all(&self) {
         self.progress.post_to_others(&Message::Cancel);
         self.runtime.cancel_all();

@@ -32,7 +32,8 @@ pub(crate) struct State {
     pub(crate) accesses: Vec<Named>,
 }
 
-/// What every rank knows of a datum; and what only those know that have its newest version, or a replica.
+/// What every rank knows of a datum; and what only those know that have its newest version, or a
+/// replica.
 pub(crate) struct Datum {
     pub(crate) remote: Box<dyn Remote>,
     pub(crate) tag: u64,
@@ -45,11 +46,12 @@ pub(crate) struct Datum {
     pub(crate) written: bool,
     /// Its values can leave their process.
     pub(crate) travels: bool,
-    /// In which a value of it was registered or is expected: asked for in this, it is sent as it is.
+    /// In which a value of it was registered or is expected: asked for in this, it is sent as it
+    /// is.
     pub(crate) usual: Format,
-    /// Ranks that have the newest version, or will have, besides its location, in the order in which they
-    /// were sent it, and in which form. Where no [`relays`] are needed, those that this rank has sent it to,
-    /// or this rank.
+    /// Ranks that have the newest version, or will have, besides its location, in the order in
+    /// which they were sent it, and in which form. Where no [`relays`] are needed, those that this
+    /// rank has sent it to, or this rank.
     pub(crate) replicas: Replicas,
 }
 
@@ -59,14 +61,14 @@ pub(crate) type Replicas = Vec<(usize, Format)>;
 /// So many ranks a rank sends a form of a version to.
 const FAN_OUT: usize = 4;
 
-/// True where there are so many ranks that some get values from others than their location: then all keep
-/// account of who has what.
+/// True where there are so many ranks that some get values from others than their location: then
+/// all keep account of who has what.
 pub(crate) fn relays(ranks: usize) -> bool {
     ranks > FAN_OUT + 1
 }
 
-/// Who sends a form to the next rank: the location of the version, and then those that have got it, in their
-/// order.
+/// Who sends a form to the next rank: the location of the version, and then those that have got it,
+/// in their order.
 pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize) -> usize {
     let mut same = replicas.iter().filter(|(_, other)| *other == form).map(|&(rank, _)| rank);
     let before = same.clone().count();
@@ -133,11 +135,12 @@ impl State {
         self.data.get_mut(&number_of(handle)).ok_or_else(|| not_here(handle.name()))
     }
 
-    /// Where a task runs, seen from rank `me`, and its accesses. `will_be_written`: whether a datum that
-    /// has no value yet will have one.
+    /// Where a task runs, seen from rank `me`, and its accesses. `will_be_written`: whether a datum
+    /// that has no value yet will have one.
     ///
     /// # Errors
-    /// [`Error::Config`] for one that would have to run on all ranks and on one; those of [`outline`].
+    /// [`Error::Config`] for one that would have to run on all ranks and on one; those of
+    /// [`outline`].
     pub(crate) fn place<B: Body + ?Sized>(
         &self,
         me: usize,
@@ -201,7 +204,8 @@ impl State {
 
 /// Who sends and receives what is decided here.
 pub(crate) trait Mover {
-    /// False if it has no part in what goes from the location of a version to a rank, and need not know of it.
+    /// False if it has no part in what goes from the location of a version to a rank, and need not
+    /// know of it.
     fn concerns(&self, location: usize, to: usize) -> bool;
     /// A form of a version goes from one rank to another.
     fn moves(&self, datum: &Datum, key: Key, way: (usize, usize)) -> Result<(), Error>;
@@ -223,7 +227,8 @@ impl Datum {
         }
     }
 
-    /// Sees to it that `to` gets the newest version, in a form that does for who wants it in `format`.
+    /// Sees to it that `to` gets the newest version, in a form that does for who wants it in
+    /// `format`.
     pub(crate) fn bring(&mut self, mover: &impl Mover, format: Format, to: usize) -> Result<(), Error> {
         let location = self.location;
         if location == to || !mover.concerns(location, to) {
@@ -257,8 +262,8 @@ impl Datum {
         )))
     }
 
-    /// The form in which a rank gets a version that it `has` in one already, for a task that wants it in
-    /// `format`; `None`: what it has will do.
+    /// The form in which a rank gets a version that it `has` in one already, for a task that wants
+    /// it in `format`; `None`: what it has will do.
     pub(crate) fn form_for(&self, has: Option<Format>, format: Format) -> Option<Format> {
         let format = match format {
             // Values that have one format are sent as they are.

@@ -1,7 +1,7 @@
 //! Which rank owns what.
 
-/// Gives every element of a grid, or of a row, a rank: a function of its place, the same on every rank. Any
-/// `Fn(usize, usize) -> usize` is one.
+/// Gives every element of a grid, or of a row, a rank: a function of its place, the same on every
+/// rank. Any `Fn(usize, usize) -> usize` is one.
 pub trait Distribution {
     /// The rank that owns the element in this row and column.
     fn owner(&self, row: usize, column: usize) -> usize;
@@ -13,9 +13,9 @@ impl<F: Fn(usize, usize) -> usize> Distribution for F {
     }
 }
 
-/// Two-dimensional block cyclic: blocks of `block x block` elements are dealt out to a grid of `rows x columns`
-/// ranks, row after row. With one row or one column of ranks, and one row of elements, this is the
-/// one-dimensional cyclic distribution.
+/// Two-dimensional block cyclic: blocks of `block x block` elements are dealt out to a grid of
+/// `rows x columns` ranks, row after row. With one row or one column of ranks, and one row of
+/// elements, this is the one-dimensional cyclic distribution.
 ///
 /// ```
 /// use zellige_mpi::{BlockCyclic, Distribution};
@@ -64,8 +64,8 @@ impl Distribution for BlockCyclic {
     }
 }
 
-/// One-dimensional, in one block of consecutive elements per rank, the first ones larger by one where the number
-/// of elements is no multiple of the number of ranks. The column does not matter.
+/// One-dimensional, in one block of consecutive elements per rank, the first ones larger by one
+/// where the number of elements is no multiple of the number of ranks. The column does not matter.
 ///
 /// ```
 /// use zellige_mpi::{Contiguous, Distribution};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// Why the ranks of a run cannot go on together. Calls of a [`Cluster`](crate::Cluster) return it in
-/// [`Error::Cluster`](zellige_runtime::Error::Cluster), and tasks whose operands do not arrive fail with it.
+/// Why the ranks of a run cannot go on together. Calls of a [`Cluster`](crate::Cluster) return it
+/// in [`Error::Cluster`](zellige_runtime::Error::Cluster), and tasks whose operands do not arrive
+/// fail with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
@@ -13,7 +14,8 @@ pub enum ClusterError {
          calls in the same order", here.0, there.0, here.1, here.0, there.1, there.0
     )]
     Different {
-        /// The first step that differs; registrations, tasks and collective calls are counted, from 0.
+        /// The first step that differs; registrations, tasks and collective calls are counted,
+        /// from 0.
         step: u64,
         /// This rank, and what it did.
         here: (usize, String),

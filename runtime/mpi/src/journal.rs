@@ -1,4 +1,5 @@
-//! What a rank has submitted, so that ranks that submit different things can say where they began to differ.
+//! What a rank has submitted, so that ranks that submit different things can say where they began
+//! to differ.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -90,8 +91,8 @@ impl Journal {
         self.steps.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// True if the first `steps` steps of another rank, whose hash this is, were others; false as well where that
-    /// is not known: this rank has not come so far, or has forgotten.
+    /// True if the first `steps` steps of another rank, whose hash this is, were others; false as
+    /// well where that is not known: this rank has not come so far, or has forgotten.
     pub(crate) fn contradicts(&self, steps: u64, hash: u64) -> bool {
         let own = steps.checked_sub(1).and_then(|last| self.step(last));
         own.is_some_and(|own| own.hash != hash)

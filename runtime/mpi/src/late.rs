@@ -1,5 +1,5 @@
-//! Versions of which tasks choose the form when they run: the rank that has one announces its meta, others request
-//! forms of it.
+//! Versions of which tasks choose the form when they run: the rank that has one announces its meta,
+//! others request forms of it.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::wire::{Key, Message, begin_value};
 /// The format that means any that a task may choose when it runs: forms are requested then.
 pub(crate) const LATE: Format = Format(u16::MAX);
 
-/// Announces a version to another rank as soon as it is there, and keeps it until that needs no more forms of it.
+/// Announces a version to another rank as soon as it is there, and keeps it until that needs no
+/// more forms of it.
 pub(crate) fn offer<D: Data>(
     rt: &Runtime,
     progress: &Arc<Progress>,
@@ -80,7 +81,8 @@ pub(crate) fn request_at_once(progress: &Arc<Progress>, handle: String, key: Key
     whole
 }
 
-/// A version that comes from another rank, or is announced there. Dropped, no more forms of it are needed.
+/// A version that comes from another rank, or is announced there. Dropped, no more forms of it are
+/// needed.
 pub(crate) struct Version {
     pub(crate) progress: Arc<Progress>,
     pub(crate) key: Key,
@@ -193,7 +195,8 @@ impl<D: Data> Offered for Offer<D> {
     }
 }
 
-/// A copy of a value, packed: where a memory manager has values, nobody can read one without waiting.
+/// A copy of a value, packed: where a memory manager has values, nobody can read one without
+/// waiting.
 struct Copied<D> {
     packed: Vec<u8>,
     bytes: usize,

@@ -10,8 +10,8 @@ use zellige_runtime::{Error, Runtime};
 use crate::cluster::Cluster;
 use crate::transport::{Sender, Transport, TransportError, Waker};
 
-/// A rank among threads of one process, whose messages are handed over without a copy: for tests, and to try
-/// out what is to run on several machines.
+/// A rank among threads of one process, whose messages are handed over without a copy: for tests,
+/// and to try out what is to run on several machines.
 #[derive(Debug)]
 pub struct Local {
     rank: usize,
@@ -89,8 +89,8 @@ impl Transport for Local {
     }
 }
 
-/// Runs `program` on `ranks` threads, each with a runtime of `workers` workers; what each of them returned. A
-/// panic of one goes on here.
+/// Runs `program` on `ranks` threads, each with a runtime of `workers` workers; what each of them
+/// returned. A panic of one goes on here.
 ///
 /// # Errors
 /// Those of making the runtimes.

@@ -13,10 +13,11 @@ use crate::wire::Key;
 
 /// Ranks whose tasks are recorded and not run, for simulations.
 ///
-/// Where tasks run, and what is sent when and in which format, is decided by the code that decides it for a
-/// [`Cluster`](crate::Cluster) ([rules](crate#where-tasks-run)). The program is run once for all ranks. Each value
-/// that goes from rank to rank is a task `send` in the graph of the one and a task `receive` in that of the
-/// other, with coordinates `[message, 0, other rank]`; messages are numbered from 0.
+/// Where tasks run, and what is sent when and in which format, is decided by the code that decides
+/// it for a [`Cluster`](crate::Cluster) ([rules](crate#where-tasks-run)). The program is run once
+/// for all ranks. Each value that goes from rank to rank is a task `send` in the graph of the one
+/// and a task `receive` in that of the other, with coordinates `[message, 0, other rank]`; messages
+/// are numbered from 0.
 ///
 /// ```
 /// use zellige_mpi::PlannedRanks;
@@ -71,8 +72,9 @@ impl PlannedRanks {
         self.recorders.len()
     }
 
-    /// Makes `rank` the owner of a datum that no task has written yet. A [planned](Submit::register_planned) value is
-    /// on that rank from the beginning, without this on rank 0.
+    /// Makes `rank` the owner of a datum that no task has written yet. A
+    /// [planned](Submit::register_planned) value is on that rank from the beginning, without this
+    /// on rank 0.
     ///
     /// # Errors
     /// [`Error::Config`] for a rank that does not exist, and for a datum that a task has written;
@@ -92,8 +94,8 @@ impl PlannedRanks {
         Ok(())
     }
 
-    /// A handle is a datum of the ranks from now on. None has a value for the recorders: the rank whose first task
-    /// reads or updates it has one from the beginning.
+    /// A handle is a datum of the ranks from now on. None has a value for the recorders: the rank
+    /// whose first task reads or updates it has one from the beginning.
     fn knows<D: Data>(&self, handle: Handle<D>, written: bool, usual: Format) -> Handle<D> {
         let datum = Datum::new(Box::new(WeakHandle::new(&handle)), None, written, usual);
         self.state.borrow_mut().add(number_of(&handle), datum);

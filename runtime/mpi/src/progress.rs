@@ -1,4 +1,5 @@
-//! The one thread per rank that moves messages, and what it shares with the threads that submit and run tasks.
+//! The one thread per rank that moves messages, and what it shares with the threads that submit and
+//! run tasks.
 
 mod clock;
 mod driver;
@@ -31,8 +32,8 @@ pub(crate) type Inbox = Arc<Mutex<Option<Arrival>>>;
 /// What is done with what arrives, by the thread that brings it.
 type Then = Box<dyn FnOnce(Arrival) + Send>;
 
-/// Values that a rank has sent and received. Their bytes are those of their parts, in the format in which they
-/// travel; headers and what ranks say to one another besides are not counted.
+/// Values that a rank has sent and received. Their bytes are those of their parts, in the format in
+/// which they travel; headers and what ranks say to one another besides are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Values sent.
@@ -52,8 +53,8 @@ struct Expected {
     then: Then,
 }
 
-/// What ranks have said who came to a collective call: how many steps they had made, and their hash; the failure of
-/// its own tasks, if there is one.
+/// What ranks have said who came to a collective call: how many steps they had made, and their
+/// hash; the failure of its own tasks, if there is one.
 type Entered = Vec<Option<((u64, u64), Option<Failure>)>>;
 
 #[derive(Default)]
@@ -144,7 +145,8 @@ impl Progress {
         (self.waker)();
     }
 
-    /// Sends a message that has a value of so many bytes to another rank. It may come before earlier messages.
+    /// Sends a message that has a value of so many bytes to another rank. It may come before
+    /// earlier messages.
     pub(crate) fn post_value(&self, to: usize, message: Vec<u8>, bytes: usize) {
         let mut state = self.state.lock();
         state.traffic.sent += 1;
@@ -153,7 +155,8 @@ impl Progress {
         self.post_now(to, message);
     }
 
-    /// Sends a message to another rank without the progress thread, if that can be. It may come before earlier ones.
+    /// Sends a message to another rank without the progress thread, if that can be. It may come
+    /// before earlier ones.
     pub(crate) fn post_now(&self, to: usize, message: Vec<u8>) {
         let sent = match &self.sender {
             Some(send) => send(to, message),
@@ -188,8 +191,8 @@ impl Progress {
         self.state.lock().broken.clone().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// A task is about to receive what this names into `handle`: where it finds it, and what it has to come after if it is
-    /// not there yet.
+    /// A task is about to receive what this names into `handle`: where it finds it, and what it has
+    /// to come after if it is not there yet.
     pub(crate) fn expect(
         &self,
         key: Key,
@@ -205,8 +208,8 @@ impl Progress {
             return Ok((Arc::new(Mutex::new(Some(Err(not_received(handle(), error))))), None));
         }
         drop(state);
-        // Linking a node of the engine may run code of others: not under the lock. What arrives meanwhile is looked
-        // at again.
+        // Linking a node of the engine may run code of others: not under the lock. What arrives
+        // meanwhile is looked at again.
         let event = event()?;
         let (inbox, task) = (Inbox::default(), event.task().clone());
         let mut state = self.state.lock();
@@ -229,8 +232,8 @@ impl Progress {
         Ok((inbox, None))
     }
 
-    /// Comes to a collective call with this number, and waits until all ranks have; `failure`: of this rank's own
-    /// tasks. The failure of a rank, if there was one.
+    /// Comes to a collective call with this number, and waits until all ranks have; `failure`: of
+    /// this rank's own tasks. The failure of a rank, if there was one.
     pub(crate) fn agree(
         &self,
         call: u64,
@@ -408,7 +411,8 @@ impl Progress {
         }
     }
 
-    /// One failure for all that come from the same, so that it is reported once; this rank's own where it comes back.
+    /// One failure for all that come from the same, so that it is reported once; this rank's own
+    /// where it comes back.
     fn shared(&self, failure: Failure) -> Arc<Failure> {
         let mut state = self.state.lock();
         if let Some(known) = state.failures.iter().find(|known| is_same(known, &failure, self.rank)) {
@@ -490,7 +494,8 @@ impl State {
         }
     }
 
-    /// Why what this names does not come from a rank, if that is so: who has left still sends what is requested.
+    /// Why what this names does not come from a rank, if that is so: who has left still sends what
+    /// is requested.
     fn why_not(&self, key: Key, from: usize, handle: &str) -> Option<ClusterError> {
         let has_left = matches!(self.gone[from], Some(ClusterError::Left { .. }));
         if key.requested && has_left && self.broken.is_none() {

@@ -1,8 +1,8 @@
 //! Graphs that all ranks record, and of which each replays its part.
 //!
-//! The part of a rank is a list of steps in the order of the recording: graphs of its own tasks, and between
-//! them what it sends and receives. A task that runs elsewhere leaves nothing but a count of the versions of
-//! what it writes.
+//! The part of a rank is a list of steps in the order of the recording: graphs of its own tasks,
+//! and between them what it sends and receives. A task that runs elsewhere leaves nothing but a
+//! count of the versions of what it writes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,11 +15,13 @@ use zellige_runtime::{Bindings, Error, Format, Mode, Recorder, TaskRef};
 use crate::data::{Datum, Replicas, State, form_of, format_of, relays};
 use crate::progress::Progress;
 
-/// A graph that was recorded by [`Cluster::record`](crate::Cluster::record): what of it concerns this rank.
+/// A graph that was recorded by [`Cluster::record`](crate::Cluster::record): what of it concerns
+/// this rank.
 pub struct Recording {
     /// Recordings of the cluster before it.
     pub(crate) number: u64,
-    /// What its tasks read before they write it: the ranks that do, and in which form that does for all of them.
+    /// What its tasks read before they write it: the ranks that do, and in which form that does for
+    /// all of them.
     pub(crate) before: Vec<(u64, Replicas)>,
     pub(crate) steps: Vec<Step>,
 }
@@ -28,8 +30,8 @@ pub struct Recording {
 pub(crate) enum Step {
     /// So many tasks of this rank.
     Run(Bindings, usize),
-    /// The newest version of the datum goes to a rank: to this one, from this one, or, where values go
-    /// through others, from any.
+    /// The newest version of the datum goes to a rank: to this one, from this one, or, where values
+    /// go through others, from any.
     Bring { handle: u64, format: Format, to: usize },
     /// Tasks have written the datum so many times, the last of them on this rank.
     Written { handle: u64, rank: usize, times: u64 },
@@ -40,8 +42,9 @@ pub(crate) enum Step {
 struct Draft {
     before: BTreeMap<u64, Replicas>,
     written: BTreeMap<u64, Version>,
-    /// What other ranks' tasks have written that this one may have a replica of. Who has offered it writes it
-    /// only when the replica is freed: so it is freed before the next step that may wait for anything.
+    /// What other ranks' tasks have written that this one may have a replica of. Who has offered it
+    /// writes it only when the replica is freed: so it is freed before the next step that may wait
+    /// for anything.
     to_free: Vec<u64>,
     steps: Vec<Step>,
 }
@@ -142,11 +145,11 @@ impl Draft {
             version.brought.retain(|(rank, _)| *rank != to);
             version.brought.push((to, format));
             if me == to || me == version.rank || relays(ranks) {
-                // What is recorded has its place before this: a task that writes the version, and one that reads a
-                // replica of an earlier one, which is about to be freed.
+                // What is recorded has its place before this: a task that writes the version, and
+                // one that reads a replica of an earlier one, which is about to be freed.
                 let is_named = |mode: Mode| mode.writes() || version.times > 0;
-                // What is received comes in its turn, so that no rank waits for room that only messages
-                // behind it make.
+                // What is received comes in its turn, so that no rank waits for room that only
+                // messages behind it make.
                 let has_place = recorded_mode(recorder, handle).is_some_and(is_named);
                 if me == to || has_place || !self.to_free.is_empty() {
                     self.run(recorder);
@@ -166,7 +169,8 @@ impl Draft {
             self.to_free.push(handle);
         }
         if rank == me && version.rank != me && version.times > 0 {
-            // The task that overwrites the replica here may wait for one that waits until it is freed.
+            // The task that overwrites the replica here may wait for one that waits until it is
+            // freed.
             if recorded_mode(recorder, handle).is_some() {
                 self.run(recorder);
             }

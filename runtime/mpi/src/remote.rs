@@ -28,14 +28,16 @@ pub(crate) trait Remote: Send {
     fn send(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error>;
     /// Submits the task that receives it.
     fn receive(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error>;
-    /// Another rank may request forms of what `key` names as soon as it is there, until it needs no more.
+    /// Another rank may request forms of what `key` names as soon as it is there, until it needs no
+    /// more.
     fn offer(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error>;
-    /// Submits the task that receives the meta of what is offered so. Forms are requested by the tasks that read them.
+    /// Submits the task that receives the meta of what is offered so. Forms are requested by the
+    /// tasks that read them.
     fn follow(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error>;
     /// Submits that its value here is forgotten.
     fn forget(&self, rt: &Runtime) -> Result<(), Error>;
-    /// Records, on two ranks, the tasks that send it in a form and receive it, as message `number`. `left`: the format in
-    /// which it is stored then.
+    /// Records, on two ranks, the tasks that send it in a form and receive it, as message `number`.
+    /// `left`: the format in which it is stored then.
     fn plan(
         &self,
         way: [(usize, &Recorder); 2],

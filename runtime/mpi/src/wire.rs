@@ -34,8 +34,8 @@ pub(crate) enum Message {
     Beat { steps: u64, hash: u64 },
     /// Its last steps: somebody has seen a difference.
     Journal(Journal),
-    /// It has come to a collective call with this number, having made so many steps, of which this is the hash, and its own
-    /// tasks have left this failure.
+    /// It has come to a collective call with this number, having made so many steps, of which this
+    /// is the hash, and its own tasks have left this failure.
     Entered { call: u64, steps: u64, hash: u64, failure: Option<Failure> },
     /// All have come to that call; the failure of a rank.
     Agreed(u64, Option<(usize, Failure)>),

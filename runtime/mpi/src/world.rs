@@ -6,8 +6,8 @@
 //! | sends of values | whichever thread has made one, behind the transport's lock |
 //! | everything else | the progress thread of the cluster that has the transport, behind that lock |
 //!
-//! There is one transport at a time, and [`Mpi`] calls nothing while there is one: so no two calls overlap, which
-//! is what `MPI_THREAD_SERIALIZED` asks for.
+//! There is one transport at a time, and [`Mpi`] calls nothing while there is one: so no two calls
+//! overlap, which is what `MPI_THREAD_SERIALIZED` asks for.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -30,31 +30,35 @@ use crate::transport::{Sender, Transport, TransportError, Waker};
 /// Bytes of one MPI message at most: MPI counts with 31 bits, and a longer message goes in parts.
 const MOST: usize = 1 << 26;
 
-/// Tags say what an MPI message is: a message or the last part of one; a part that others follow; the last of its
-/// sender's.
+/// Tags say what an MPI message is: a message or the last part of one; a part that others follow;
+/// the last of its sender's.
 const WHOLE: i32 = 0;
 const PART: i32 = 1;
 const END: i32 = 2;
 
-/// How long a progress thread sleeps between looking for messages: this share of the time since something last moved,
-/// within these bounds. MPI has no call that waits for a message or for another thread, and one that spins would
-/// take a core from a worker.
+/// How long a progress thread sleeps between looking for messages: this share of the time since
+/// something last moved, within these bounds. MPI has no call that waits for a message or for
+/// another thread, and one that spins would take a core from a worker.
 const PAUSE_SHARE: u32 = 16;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// For so long after something last moved a rank of which all workers wait looks for messages without pauses.
+/// For so long after something last moved a rank of which all workers wait looks for messages
+/// without pauses.
 const EAGER: Duration = Duration::from_millis(2);
 
-/// Whether there is a transport; whether one has ended without the others, so that messages may still be in transit.
+/// Whether there is a transport; whether one has ended without the others, so that messages may
+/// still be in transit.
 const FREE: u8 = 0;
 const IN_USE: u8 = 1;
 const UNFINISHED: u8 = 2;
 
-/// MPI, initialised: the ranks are the processes that `mpirun` has started, or this one alone where it has not.
+/// MPI, initialised: the ranks are the processes that `mpirun` has started, or this one alone where
+/// it has not.
 ///
-/// Dropping it finalises MPI, which waits for the other ranks; not so if the ranks could not end together, because
-/// one of them is silent. A process that ends without finalising makes `mpirun` end the others.
+/// Dropping it finalises MPI, which waits for the other ranks; not so if the ranks could not end
+/// together, because one of them is silent. A process that ends without finalising makes `mpirun`
+/// end the others.
 pub struct Mpi {
     universe: Option<Universe>,
     rank: usize,
@@ -68,8 +72,8 @@ impl Mpi {
     /// Initialises MPI, once in a process.
     ///
     /// # Errors
-    /// MPI has been initialised before, or does not let threads other than the first call it. An MPI library that cannot
-    /// start ends the process itself.
+    /// MPI has been initialised before, or does not let threads other than the first call it. An
+    /// MPI library that cannot start ends the process itself.
     pub fn initialize() -> Result<Mpi, TransportError> {
         let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Serialized) else {
             return Err(TransportError("MPI has been initialised before in this process".into()));
@@ -96,8 +100,8 @@ impl Mpi {
         self.ranks
     }
 
-    /// A transport for one cluster, on a communicator of its own. Collective; another one can be had once the cluster
-    /// has been dropped.
+    /// A transport for one cluster, on a communicator of its own. Collective; another one can be
+    /// had once the cluster has been dropped.
     ///
     /// # Errors
     /// There is one in use, or ranks could not end the last one together.
@@ -139,10 +143,11 @@ impl std::fmt::Debug for Mpi {
     }
 }
 
-/// One rank of an MPI program. Messages are sent and received without blocking. Between looks for them the progress
-/// thread sleeps for a sixteenth of the time since something last moved, 20 µs to 1 ms; what is to be sent wakes it at
-/// once. A rank of which all workers wait for messages looks without pauses for 2 ms. So a message is seen late by that share of the time since the one before, and an idle rank looks a thousand
-/// times a second.
+/// One rank of an MPI program. Messages are sent and received without blocking. Between looks for
+/// them the progress thread sleeps for a sixteenth of the time since something last moved, 20 µs
+/// to 1 ms; what is to be sent wakes it at once. A rank of which all workers wait for messages looks
+/// without pauses for 2 ms. So a message is seen late by that share of the time since the one
+/// before, and an idle rank looks a thousand times a second.
 pub struct MpiTransport {
     rank: usize,
     ranks: usize,
@@ -163,8 +168,9 @@ struct Link {
     moved: Instant,
 }
 
-// SAFETY: what is not `Send` in it are handles of MPI, which any thread may use that does not do so at the same time
-// as another (`MPI_THREAD_SERIALIZED`): it is used behind a lock, and there is one at a time (see `Mpi::transport`).
+// SAFETY: what is not `Send` in it are handles of MPI, which any thread may use that does not do so
+// at the same time as another (`MPI_THREAD_SERIALIZED`): it is used behind a lock, and there is one
+// at a time (see `Mpi::transport`).
 unsafe impl Send for Link {}
 
 /// What comes from one rank.
@@ -203,7 +209,8 @@ struct Bell {
     condition: Condvar,
 }
 
-/// Bytes that MPI reads or writes until its request is complete. Dropped before, they are never freed.
+/// Bytes that MPI reads or writes until its request is complete. Dropped before, they are never
+/// freed.
 struct Transfer {
     request: Option<Request<'static, [u8], StaticScope>>,
     bytes: Vec<u8>,
@@ -215,8 +222,9 @@ impl Transfer {
         start: impl FnOnce(&'static mut [u8]) -> Request<'static, [u8], StaticScope>,
     ) -> Self {
         let (pointer, length) = (bytes.as_mut_ptr(), bytes.len());
-        // SAFETY: the vector's elements stay where they are, and nothing else looks at them, until the request that
-        // `start` makes of them is complete: only `into_bytes` gives the vector away, and only then; `drop` leaks it before.
+        // SAFETY: the vector's elements stay where they are, and nothing else looks at them, until
+        // the request that `start` makes of them is complete: only `into_bytes` gives the vector
+        // away, and only then; `drop` leaks it before.
         let elements = unsafe { std::slice::from_raw_parts_mut(pointer, length) };
         Transfer { request: Some(start(elements)), bytes }
     }
@@ -284,7 +292,8 @@ impl Link {
 }
 
 impl MpiTransport {
-    /// Sleeps until it is time to look again, so long after something last moved, or the bell rings.
+    /// Sleeps until it is time to look again, so long after something last moved, or the bell
+    /// rings.
     fn pause(&self, moved: Duration, at_most: Duration) {
         let pause = (moved / PAUSE_SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let mut rung = self.bell.rung.lock();

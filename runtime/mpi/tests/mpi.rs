@@ -1,5 +1,6 @@
-//! The programs that ranks of one process run, and random graphs, on the ranks that mpirun has started; `make mpi`
-//! runs it on two and on four. With the argument `killed` the last rank is, while the others wait for it.
+//! The programs that ranks of one process run, and random graphs, on the ranks that mpirun has
+//! started; `make mpi` runs it on two and on four. With the argument `killed` the last rank is,
+//! while the others wait for it.
 
 mod programs;
 

@@ -1,10 +1,10 @@
-//! A device of one's own: a child process with memory of its own that knows a few kernels, under the
-//! self-test.
+//! A device of one's own: a child process with memory of its own that knows a few kernels, under
+//! the self-test.
 //!
-//! The parent reaches the child's memory through a pipe only. Four traits make it a device of the runtime:
-//! `ChildSpec` describes it, `Child` runs operations in order, one thread for each stream, `Memory` gives
-//! bytes back, and `Calls` allocates and copies. Everything is done when a call returns, so that nothing has
-//! to be kept or waited for.
+//! The parent reaches the child's memory through a pipe only. Four traits make it a device of the
+//! runtime: `ChildSpec` describes it, `Child` runs operations in order, one thread for each stream,
+//! `Memory` gives bytes back, and `Calls` allocates and copies. Everything is done when a call
+//! returns, so that nothing has to be kept or waited for.
 //!
 //! ```sh
 //! cargo run --release -p zellige-selftest --example child_process -- 200
@@ -115,8 +115,8 @@ fn run(requests: &mut impl Read, memory: &mut BTreeMap<u64, Vec<u8>>) -> io::Res
     let args: Vec<[u64; 3]> = (0..number(requests)?)
         .map(|_| Ok([number(requests)?, number(requests)?, number(requests)?]))
         .collect::<io::Result<_>>()?;
-    // Arrays are taken out of the memory while the kernel has them: no two of its arguments are one array.
-    // Empty ones lie nowhere.
+    // Arrays are taken out of the memory while the kernel has them: no two of its arguments are one
+    // array. Empty ones lie nowhere.
     let mut take = |at, bytes| if bytes == 0 { Some(Vec::new()) } else { memory.remove(at) };
     let mut arrays: Vec<(u64, Vec<u8>)> = args
         .iter()
@@ -214,7 +214,8 @@ impl Memory {
         self.pipe.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request, with some bytes after its numbers, and reads the answer, if one is expected.
+    /// Sends a request, with some bytes after its numbers, and reads the answer, if one is
+    /// expected.
     fn call(&self, what: u8, numbers: &[u64], bytes: &[u8], answer: &mut [u8]) -> io::Result<()> {
         let mut pipe = self.pipe();
         let mut call = || -> io::Result<()> {

@@ -13,8 +13,8 @@ use zellige_runtime::device::{Arch, DeviceSpec};
 pub struct Accelerator {
     /// Its architecture.
     pub arch: Arch,
-    /// Describes a device with so many bytes of memory, which fails for good when it is asked for this
-    /// operation (from 0), if for any.
+    /// Describes a device with so many bytes of memory, which fails for good when it is asked for
+    /// this operation (from 0), if for any.
     pub device: fn(bytes: u64, fails_at: Option<u64>) -> Arc<dyn DeviceSpec>,
     /// Puts one of the kernels of [`SOURCE`](crate::SOURCE) on the stream. What it does is said by
     /// [`run_on_host`](crate::run_on_host).

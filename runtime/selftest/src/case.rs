@@ -100,7 +100,8 @@ impl Job {
         self.accesses.iter().any(Access::commutes)
     }
 
-    /// The same without what a GPU cannot record: deferred selections, other formats, turns, failures.
+    /// The same without what a GPU cannot record: deferred selections, other formats, turns,
+    /// failures.
     pub(super) fn plain(self) -> Job {
         let plain = |access: Access| match access {
             Access::Read { handle, .. } => Access::Read { handle, format: Format::NATIVE },
@@ -144,7 +145,8 @@ impl Parts {
 pub(super) enum Hint {
     Prefetch,
     WontUse,
-    /// Brought to a node and kept there for a moment: for longer a task might wait for its memory in vain.
+    /// Brought to a node and kept there for a moment: for longer a task might wait for its memory
+    /// in vain.
     Pin,
 }
 
@@ -152,8 +154,8 @@ pub(super) enum Hint {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Submit(Arc<Job>),
-    /// Records these, and replays them twice or more often; all but the first time with another handle in
-    /// place of one.
+    /// Records these, and replays them twice or more often; all but the first time with another
+    /// handle in place of one.
     Replay {
         jobs: Vec<Arc<Job>>,
         times: usize,
@@ -208,9 +210,11 @@ pub(super) struct Machine {
     pub(super) cpus: usize,
     pub(super) window: usize,
     pub(super) devices: Vec<Emulated>,
-    /// Those of the devices that are GPUs instead, with the memory that the emulated one would have had.
+    /// Those of the devices that are GPUs instead, with the memory that the emulated one would have
+    /// had.
     pub(super) gpus: Vec<Option<GpuOf>>,
-    /// One of them is a GPU that gets whatever it can run, and replays in one launch where they can be.
+    /// One of them is a GPU that gets whatever it can run, and replays in one launch where they can
+    /// be.
     pub(super) as_one: bool,
     /// From which the order of what is on their streams is drawn.
     pub(super) gpu_seed: u64,

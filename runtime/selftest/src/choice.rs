@@ -7,8 +7,8 @@ use super::case::{Access, Job};
 use super::rng::blend;
 use super::words::FORMATS;
 
-/// `metas`: one for each handle, in the order of the accesses. What is only written, or commutes, is not
-/// looked at.
+/// `metas`: one for each handle, in the order of the accesses. What is only written, or commutes,
+/// is not looked at.
 pub(super) fn choose(job: &Job, formats_are_known: impl Fn(&Access) -> bool, metas: &[Meta]) -> Choice {
     let mut seen = job.seed;
     let mut next = metas.iter();
@@ -35,7 +35,8 @@ pub(super) fn choose(job: &Job, formats_are_known: impl Fn(&Access) -> bool, met
     choice
 }
 
-/// The format in which access `at` wants the value of its handle number `element`, if `choice` was made.
+/// The format in which access `at` wants the value of its handle number `element`, if `choice` was
+/// made.
 pub(super) fn wanted(access: &Access, at: usize, element: usize, choice: &Choice) -> Format {
     let asked = match access {
         Access::Read { format, .. } | Access::List { format, .. } | Access::Update { format, .. } => *format,

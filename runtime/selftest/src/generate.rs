@@ -60,9 +60,9 @@ struct Generator {
 /// One case in so many is made for replays that are one launch on a GPU.
 const AS_ONE: u64 = 8;
 
-/// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted. It is for
-/// real GPUs of these numbers, or for as many as it likes of those that are not there; only which devices are
-/// GPUs differs between the two.
+/// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted.
+/// It is for real GPUs of these numbers, or for as many as it likes of those that are not there;
+/// only which devices are GPUs differs between the two.
 pub(super) fn case(seed: u64, deaths: bool, real: Option<&[u32]>) -> Case {
     let mut rng = Rng::new(seed);
     let mut taste = Taste {
@@ -209,8 +209,8 @@ impl Generator {
         self.push(Step::Replay { jobs, times, instead });
     }
 
-    /// A handle of those that a recording names, and another to be put in its place. No parts and views:
-    /// parts have no names of ours, and views cannot be written.
+    /// A handle of those that a recording names, and another to be put in its place. No parts and
+    /// views: parts have no names of ours, and views cannot be written.
     fn instead(&mut self, used: &[usize]) -> Option<(usize, usize)> {
         let was = self.rng.pick(used);
         let others: Vec<usize> = self
@@ -224,8 +224,8 @@ impl Generator {
         (!others.is_empty() && self.rng.chance(50)).then(|| (was, self.rng.pick(&others)))
     }
 
-    /// A job whose result is certain; in a recording, where the oracle has not been there yet, only one that
-    /// is so wherever it runs.
+    /// A job whose result is certain; in a recording, where the oracle has not been there yet, only
+    /// one that is so wherever it runs.
     fn job(&mut self, submitted: bool) -> Job {
         loop {
             let mut job = self.random_job();
@@ -305,8 +305,8 @@ impl Generator {
     }
 
     fn access(&mut self, handle: usize, others: &[Access]) -> Access {
-        // Reductions run on the host. One of a value that cannot travel is left out: partial results are
-        // added to it in its place, and what was converted from it before stays.
+        // Reductions run on the host. One of a value that cannot travel is left out: partial
+        // results are added to it in its place, and what was converted from it before stays.
         let reduces = self.taste.cpus > 0;
         match self.rng.below(100) {
             _ if !self.oracle.is_written(handle) => self.write(handle),
@@ -426,8 +426,8 @@ impl Generator {
     }
 }
 
-/// Which of so many devices are GPUs instead: none, some or all. One that dies has a GPU of its own; others
-/// may share one.
+/// Which of so many devices are GPUs instead: none, some or all. One that dies has a GPU of its
+/// own; others may share one.
 fn gpus_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<Option<GpuOf>> {
     let share = rng.pick(&[0, 0, 0, 50, 100]);
     let mut next = 0;
@@ -453,8 +453,8 @@ fn one_gpu_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<
     (0..devices).map(|at| (at == 0).then_some(gpu)).collect()
 }
 
-/// Which of so many devices are one of the GPUs that are there: some or all, but one that dies. Several may
-/// be the same.
+/// Which of so many devices are one of the GPUs that are there: some or all, but one that dies.
+/// Several may be the same.
 fn real_gpus_of(rng: &mut Rng, devices: usize, dies: Option<usize>, there: &[u32]) -> Vec<Option<GpuOf>> {
     let share = rng.pick(&[50, 100, 100]);
     let mut gpu = |at: usize| {

@@ -1,7 +1,7 @@
 //! A job's body on a GPU: launches, one after the other, that do what the body does on a CPU.
 //!
-//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and working
-//! space, and nothing else.
+//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and
+//! working space, and nothing else.
 #![allow(unsafe_code)]
 
 use std::panic::resume_unwind;
@@ -108,7 +108,8 @@ impl Plan {
     }
 }
 
-/// Launches a conversion: part 0 of `value` in format `from` becomes part 0 of `made` in format `to`.
+/// Launches a conversion: part 0 of `value` in format `from` becomes part 0 of `made` in format
+/// `to`.
 pub(super) fn convert<D: Sample>(
     value: DeviceRef<'_, D>,
     made: &NewValue<D>,
@@ -116,7 +117,8 @@ pub(super) fn convert<D: Sample>(
 ) -> Result<(), GpuError> {
     let (format, len) = D::shape(made.header());
     let launch = kernels::convert(of_ref(value), Array { format, len, part: made.part(0) });
-    // SAFETY: the arrays are the value that is to be converted and the one that has just been made for it.
+    // SAFETY: the arrays are the value that is to be converted and the one that has just been made
+    // for it.
     unsafe { loaded(cx.driver(), cx.gpu())?.launch(&**cx.driver(), cx.stream(), &launch) }
 }
 
@@ -148,7 +150,8 @@ pub(super) fn launch(
     }
     let failed = || Err("it fails after it has written, on purpose".into());
     match job.fault {
-        // Half of them when their operations have ended, so that what was launched behind them finds out.
+        // Half of them when their operations have ended, so that what was launched behind them
+        // finds out.
         Some(Fault::After) if seed.is_multiple_of(2) => {
             device.at_end(failed);
             Ok(())

@@ -1,8 +1,8 @@
-//! The kernels that bodies on GPUs are made of: their source, the same on the host, and how they are
-//! launched.
+//! The kernels that bodies on GPUs are made of: their source, the same on the host, and how they
+//! are launched.
 //!
-//! What they compute is said twice: in CUDA C++ (`runtime/selftest/cuda/fuzz.cu`), and by the functions of
-//! [`Value`], which bodies on CPUs use too. A test compares the two.
+//! What they compute is said twice: in CUDA C++ (`runtime/selftest/cuda/fuzz.cu`), and by the
+//! functions of [`Value`], which bodies on CPUs use too. A test compares the two.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ const FRESH: &str = "zellige_fuzz_fresh";
 const CONVERT: &str = "zellige_fuzz_convert";
 const NORM: &str = "zellige_fuzz_norm";
 
-/// A value in device memory, as the kernels are told of it. The native format stands for a plain vector.
+/// A value in device memory, as the kernels are told of it. The native format stands for a plain
+/// vector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Array {
     pub(super) format: Format,
@@ -288,8 +289,8 @@ mod tests {
         }
     }
 
-    /// Runs a launch on copies of its arrays by the functions above, then where they lie by the twins of the
-    /// source.
+    /// Runs a launch on copies of its arrays by the functions above, then where they lie by the
+    /// twins of the source.
     fn both(twins: &Twins, launch: &Launch, arrays: &Arrays) -> [Vec<Vec<u8>>; 2] {
         let mut copies = arrays.bytes();
         let mut next = copies.iter_mut();

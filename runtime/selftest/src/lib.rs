@@ -1,13 +1,13 @@
-//! Random task graphs on random machines of emulated devices, compared bit by bit with a sequential oracle:
-//! the same tasks run one after the other on plain values.
+//! Random task graphs on random machines of emulated devices, compared bit by bit with a sequential
+//! oracle: the same tasks run one after the other on plain values.
 //!
-//! A case is made from one number and nothing else: handles of three types (words in three formats that lose
-//! information when they are narrowed, the same words that cannot leave the host, plain vectors, their parts
-//! and views), tasks with every access, formats chosen early and late, tasks that fail on purpose, replays,
-//! reads and writes in place, handles that go and come, hints to the memory manager, and a machine of one to
-//! six emulated devices that may be just large enough for the largest task; some are GPUs of
-//! [`zellige_gpu::mock`], real ones ([`Fuzz::gpus`]), or somebody else's devices ([`Accelerator`]). `zellige
-//! selftest` runs them; so does CI.
+//! A case is made from one number and nothing else: handles of three types (words in three formats
+//! that lose information when they are narrowed, the same words that cannot leave the host, plain
+//! vectors, their parts and views), tasks with every access, formats chosen early and late, tasks
+//! that fail on purpose, replays, reads and writes in place, handles that go and come, hints to the
+//! memory manager, and a machine of one to six emulated devices that may be just large enough for
+//! the largest task; some are GPUs of [`zellige_gpu::mock`], real ones ([`Fuzz::gpus`]), or
+//! somebody else's devices ([`Accelerator`]). `zellige selftest` runs them; so does CI.
 //!
 //! ```
 //! use zellige_selftest::Fuzz;
@@ -50,8 +50,8 @@ use zellige_runtime::internal::caught;
 use case::Case;
 use run::Ran;
 
-/// After so many failures no more cases are begun: they rarely say anything new, and a case that hangs keeps
-/// its threads.
+/// After so many failures no more cases are begun: they rarely say anything new, and a case that
+/// hangs keeps its threads.
 const ENOUGH: usize = 10;
 
 /// What to run.
@@ -68,11 +68,12 @@ pub struct Fuzz {
     /// In some cases a device fails for good; not one of `gpus`.
     pub deaths: bool,
     /// Each case runs on one thread, in an order that is drawn from its seed
-    /// ([`RuntimeBuilder::single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded)), its GPUs as
-    /// emulated devices; not on `gpus`.
+    /// ([`RuntimeBuilder::single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded)), its
+    /// GPUs as emulated devices; not on `gpus`.
     pub single_threaded: bool,
-    /// Real GPUs, which most cases use, each as one device or several with a small part of its memory;
-    /// `None`: two in five cases use some that are not there. With the same seed all else is the same.
+    /// Real GPUs, which most cases use, each as one device or several with a small part of its
+    /// memory; `None`: two in five cases use some that are not there. With the same seed all else
+    /// is the same.
     pub gpus: Option<Arc<dyn Driver>>,
     /// The devices that would be mock GPUs are of this kind instead.
     pub accelerator: Option<Accelerator>,
@@ -96,8 +97,8 @@ impl Default for Fuzz {
 }
 
 impl Fuzz {
-    /// Runs the cases. `advance` is told after each how many are done, and how it failed if it did; it stops
-    /// the run by answering false.
+    /// Runs the cases. `advance` is told after each how many are done, and how it failed if it did;
+    /// it stops the run by answering false.
     pub fn run(&self, advance: impl Fn(u64, Option<&FuzzFailure>) -> bool + Sync) -> FuzzReport {
         let begin = Instant::now();
         panics::listen();

@@ -1,5 +1,5 @@
-//! Operands of which number, types and accesses are known only when a case is made: each is one of the
-//! crate's own.
+//! Operands of which number, types and accesses are known only when a case is made: each is one of
+//! the crate's own.
 
 use zellige_runtime::codelet::{DeviceKind, OnDevice, Operand};
 use zellige_runtime::internal::{Accesses, Env, Formats, Metas, Refusal, Wanted, handle as handle_of};

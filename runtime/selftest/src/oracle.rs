@@ -112,8 +112,9 @@ impl Oracle {
         reads.flat_map(|access| access.handles()).any(|&handle| self.slots[at(handle)].poisoned)
     }
 
-    /// True if what comes of the job, and of its neighbours, does not depend on their order. Where a member
-    /// of a commuting group fails, those after it do not run: that shows on what they write besides.
+    /// True if what comes of the job, and of its neighbours, does not depend on their order. Where
+    /// a member of a commuting group fails, those after it do not run: that shows on what they
+    /// write besides.
     pub(super) fn is_certain(&self, job: &Job) -> bool {
         let several = job.written().count() > 1;
         let joins_shared = job.accesses.iter().filter(|access| access.commutes()).any(|access| {
@@ -184,8 +185,8 @@ impl Oracle {
         self.note_copy(from, part);
     }
 
-    /// A task copies a part back; it fails where the part has another length by now, or the value does not
-    /// have the region.
+    /// A task copies a part back; it fails where the part has another length by now, or the value
+    /// does not have the region.
     fn put_back(&mut self, parts: &Parts, part: usize, region: &Range<usize>) {
         self.close(part);
         self.close(parts.handle);
@@ -201,7 +202,8 @@ impl Oracle {
         to.poisoned |= !put;
     }
 
-    /// Both are somewhere at once; the task may not run, and is refused for what they are as they are stored.
+    /// Both are somewhere at once; the task may not run, and is refused for what they are as they
+    /// are stored.
     fn note_copy(&mut self, one: usize, other: usize) {
         self.largest_set = self.largest_set.max(self.slots[one].largest + self.slots[other].largest);
     }
@@ -325,16 +327,16 @@ impl Oracle {
         self.largest_set = self.largest_set.max(bytes);
     }
 
-    /// A task that may choose its formats late, or that will not run, may be refused for what its operands
-    /// are as they are stored.
+    /// A task that may choose its formats late, or that will not run, may be refused for what its
+    /// operands are as they are stored.
     fn note_stored(&mut self, job: &Job, at: &dyn Fn(usize) -> usize) {
         let stored = |&handle: &usize| self.slots[at(handle)].largest;
         let bytes = job.accesses.iter().flat_map(Access::handles).map(stored).sum();
         self.largest_set = self.largest_set.max(bytes);
     }
 
-    /// What a failing body leaves in its handles: nobody reads it, but whoever writes a handle next needs its
-    /// place.
+    /// What a failing body leaves in its handles: nobody reads it, but whoever writes a handle next
+    /// needs its place.
     fn note_remains(&mut self, job: &Job, at: &dyn Fn(usize) -> usize) {
         for access in &job.accesses {
             let slot = &mut self.slots[at(access.handles()[0])];

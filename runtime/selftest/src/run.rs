@@ -39,8 +39,8 @@ impl Ran {
     }
 }
 
-/// Runs the case, on these GPUs instead of some that are not there. `stalled` is told what waits for what if
-/// nothing moves for half of `patience`.
+/// Runs the case, on these GPUs instead of some that are not there. `stalled` is told what waits
+/// for what if nothing moves for half of `patience`.
 pub(super) fn run(
     case: &Case,
     expected: &Expected,
@@ -135,8 +135,8 @@ fn runtime(
                 return builder.device((accelerator.device)(device.capacity(), *fails_at));
             }
             let gpu = Gpu::new(Arc::clone(driver), *number);
-            // Values here are small: most often all of them are to lie in page-locked memory, now and then
-            // none.
+            // Values here are small: most often all of them are to lie in page-locked memory, now
+            // and then none.
             let least = if machine.gpu_seed.is_multiple_of(4) { usize::MAX } else { 1 };
             builder.device(gpu.memory(device.capacity()).streams(*streams).page_lock_from(least))
         }
@@ -167,10 +167,10 @@ fn excuse(machine: &Machine) -> Option<String> {
 
 /// Compares values, and forgives what a dead device explains.
 ///
-/// What is demanded of a case in which a device dies: every value that is shown is the right one; where there
-/// is none although there should be, the error names the device. So a device takes away what was only there
-/// and what is made from it, and nothing else goes wrong: no wrong value, no lost task, no hang, no other
-/// error.
+/// What is demanded of a case in which a device dies: every value that is shown is the right one;
+/// where there is none although there should be, the error names the device. So a device takes away
+/// what was only there and what is made from it, and nothing else goes wrong: no wrong value, no
+/// lost task, no hang, no other error.
 struct Judge {
     excuse: Option<String>,
     differences: Vec<String>,

@@ -1,5 +1,5 @@
-//! What the handles of a case hold: values for which it matters which version was converted, when, and from
-//! what.
+//! What the handles of a case hold: values for which it matters which version was converted, when,
+//! and from what.
 
 use zellige_cuda::{CUDA, GpuContext};
 use zellige_runtime::data::{ConversionTable, Element, Portability, Portable};
@@ -15,10 +15,12 @@ const QUARTER: Format = FORMATS[2];
 /// A format that no type here knows.
 pub(super) const NO_FORMAT: Format = Format(9);
 
-/// Words of which a narrow form keeps only some bits. Where they cannot travel, they stay on the host.
+/// Words of which a narrow form keeps only some bits. Where they cannot travel, they stay on the
+/// host.
 ///
-/// Narrowing in one step and in two gives different words, and widening does not bring back what was lost: a
-/// replica made from another version, in another order or from another replica than it should is found out.
+/// Narrowing in one step and in two gives different words, and widening does not bring back what
+/// was lost: a replica made from another version, in another order or from another replica than it
+/// should is found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words<const TRAVELS: bool>(Form);
 
@@ -105,7 +107,8 @@ impl<const TRAVELS: bool> Data for Words<TRAVELS> {
     fn meta(&self) -> Meta {
         let format = self.format();
         let bytes = width(format).unwrap_or(0) * self.len();
-        // The norm depends on every word, so that a choice by the norm of another version is another choice.
+        // The norm depends on every word, so that a choice by the norm of another version is
+        // another choice.
         Meta { format, norm: (Self::digest(&self) >> 12) as f64, bytes }
     }
 

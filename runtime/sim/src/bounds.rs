@@ -13,7 +13,8 @@ use crate::platform::Platform;
 /// How many tasks a class has, and what they take together on each kind of device (ns).
 type Sum = (u64, Vec<Option<u64>>);
 
-/// Bounds from the tasks as they were run (with the precisions that were chosen) and the platform's times.
+/// Bounds from the tasks as they were run (with the precisions that were chosen) and the platform's
+/// times.
 pub(super) fn bounds<'t>(
     graph: &Graph,
     platform: &Platform,

@@ -1,6 +1,6 @@
-//! Platform files, and virtual time: a recorded graph on the machine that a platform describes, through the
-//! engine, the scheduling policies and the memory manager that run it for real. No kernel runs, and no value
-//! is needed.
+//! Platform files, and virtual time: a recorded graph on the machine that a platform describes,
+//! through the engine, the scheduling policies and the memory manager that run it for real. No
+//! kernel runs, and no value is needed.
 //!
 //! ```
 //! use zellige_sim::platform::Platform;
@@ -19,17 +19,20 @@
 //! # Ok::<(), zellige_runtime::Error>(())
 //! ```
 //!
-//! A simulation is a [replay](zellige_runtime::Runtime::replay) on the engine that runs tasks for real, with
-//! these differences: one thread does what workers would do; devices are simulated, so that an operation ends
-//! when the platform says and does nothing; handles are placeholders, which know format, size and norm of a
-//! value that does not exist. Whatever else the engine does is simulated because the engine does it:
-//! commuting tasks exclude each other, partial results are added on the host, tasks are run in one call, a
-//! host of limited size has a disk, tasks run where they [may](zellige_runtime::Codelet::can_execute). Where the host learns
-//! of an end some time after it ([`platform::Rates::end_us`]), tasks are launched behind others that have not ended.
+//! A simulation is a [replay](zellige_runtime::Runtime::replay) on the engine that runs tasks for
+//! real, with these differences: one thread does what workers would do; devices are simulated, so
+//! that an operation ends when the platform says and does nothing; handles are placeholders, which
+//! know format, size and norm of a value that does not exist. Whatever else the engine does is
+//! simulated because the engine does it: commuting tasks exclude each other, partial results are
+//! added on the host, tasks are run in one call, a host of limited size has a disk, tasks run where
+//! they [may](zellige_runtime::Codelet::can_execute). Where the host learns of an end some time
+//! after it ([`platform::Rates::end_us`]), tasks are launched behind others that have not ended.
 //!
-//! Several machines that a network joins are simulated by [`RankSimulation`], with a graph for each.
+//! Several machines that a network joins are simulated by [`RankSimulation`], with a graph for
+//! each.
 //!
-//! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats itself.
+//! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats
+//! itself.
 
 mod bounds;
 mod machine;
@@ -135,16 +138,16 @@ impl<'a> Simulation<'a> {
         self
     }
 
-    /// The norms that values carry while it runs, for codelets that choose late. Without them a value keeps
-    /// the norm that it was registered with.
+    /// The norms that values carry while it runs, for codelets that choose late. Without them a
+    /// value keeps the norm that it was registered with.
     #[must_use]
     pub fn norms(mut self, norms: Norms) -> Self {
         self.norms = norms;
         self
     }
 
-    /// For how many tasks beyond the running one a device gathers operands (default 2); with 0 it takes a
-    /// task when it is free, as workers on the host do.
+    /// For how many tasks beyond the running one a device gathers operands (default 2); with 0 it
+    /// takes a task when it is free, as workers on the host do.
     #[must_use]
     pub fn ahead(mut self, tasks: usize) -> Self {
         self.ahead = tasks;
@@ -161,8 +164,8 @@ impl<'a> Simulation<'a> {
     /// Runs it.
     ///
     /// # Errors
-    /// [`Error::Config`] for an unknown policy, and for a task that no device can run or whose operands fit
-    /// nowhere (with the arithmetic).
+    /// [`Error::Config`] for an unknown policy, and for a task that no device can run or whose
+    /// operands fit nowhere (with the arithmetic).
     pub fn run(self) -> Result<SimOutcome, Error> {
         let policy = match self.policy {
             PolicyChoice::Named(name) => policy_by_name(&name, self.platform.device_count())?,

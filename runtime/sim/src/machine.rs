@@ -1,4 +1,5 @@
-//! A platform as the machine of a simulation: memory nodes, links, workers, and what tasks take there.
+//! A platform as the machine of a simulation: memory nodes, links, workers, and what tasks take
+//! there.
 
 use zellige_runtime::device::{HOST, LinkSpec};
 use zellige_runtime::internal::{Machine, MachineNode, MachineTask, MachineWorker, Times};
@@ -14,7 +15,8 @@ impl PlatformMachine {
         PlatformMachine(platform.clone(), None)
     }
 
-    /// With its network adapter: two workers on the host behind the devices, one that sends and one that receives.
+    /// With its network adapter: two workers on the host behind the devices, one that sends and one
+    /// that receives.
     pub(super) fn with_adapter(platform: &Platform) -> Self {
         PlatformMachine(platform.clone(), platform.network)
     }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-/// Norms by slot and version, for a simulation of codelets that choose late: what the writers of a real run
-/// would have measured.
+/// Norms by slot and version, for a simulation of codelets that choose late: what the writers of a
+/// real run would have measured.
 ///
-/// Version 0 of a slot is the value that it has in the beginning; each task that writes it makes the next
-/// one. A version without a norm of its own keeps that of the one before.
+/// Version 0 of a slot is the value that it has in the beginning; each task that writes it makes
+/// the next one. A version without a norm of its own keeps that of the one before.
 #[derive(Clone, Debug, Default)]
 pub struct Norms(HashMap<(u32, u32), f64>);
 

@@ -1,7 +1,8 @@
 //! Several machines in virtual time, one rank on each, and the network between them.
 //!
-//! Each rank has an engine and a clock of its own. The rank whose next event is the earliest goes on (of several the one
-//! with the lowest number), so that no rank ever hears of something in its past.
+//! Each rank has an engine and a clock of its own. The rank whose next event is the earliest goes
+//! on (of several the one with the lowest number), so that no rank ever hears of something in its
+//! past.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -25,10 +26,11 @@ pub(crate) const RECEIVE: &str = "receive";
 
 /// The graphs of several ranks, to be run in virtual time on machines that are alike.
 ///
-/// Each machine has a network adapter. A task `send` of one rank and a task `receive` of another with the same first
-/// coordinate are one message: the third is the other rank. A `send` takes its operand to the host, and then the adapter for
-/// the bytes. The message arrives after the latency and when the receiver's adapter is done with those that came before; its
-/// `receive` takes no time after that.
+/// Each machine has a network adapter. A task `send` of one rank and a task `receive` of another
+/// with the same first coordinate are one message: the third is the other rank. A `send` takes its
+/// operand to the host, and then the adapter for the bytes. The message arrives after the latency
+/// and when the receiver's adapter is done with those that came before; its `receive` takes no time
+/// after that.
 #[derive(Debug)]
 pub struct RankSimulation<'a> {
     graphs: &'a [Graph],
@@ -41,7 +43,8 @@ pub struct RankSimulation<'a> {
 /// What a simulation of several ranks found.
 #[derive(Clone, Debug)]
 pub struct RanksOutcome {
-    /// From the start to the end of the last task of any rank, or of the last transfer of what is collected.
+    /// From the start to the end of the last task of any rank, or of the last transfer of what is
+    /// collected.
     pub makespan: Duration,
     /// Of each rank: its own machine alone, until its own end.
     pub ranks: Vec<SimOutcome>,
@@ -64,8 +67,8 @@ pub struct Messages {
 }
 
 impl<'a> RankSimulation<'a> {
-    /// The graph of each rank on a machine like `platform`, with the policy `dmdas`. All values are on the host of their
-    /// rank in the beginning.
+    /// The graph of each rank on a machine like `platform`, with the policy `dmdas`. All values are
+    /// on the host of their rank in the beginning.
     pub fn new(graphs: &'a [Graph], platform: &'a Platform) -> Self {
         let collect = vec![Vec::new(); graphs.len()];
         RankSimulation { graphs, platform, policy: "dmdas".into(), ahead: 2, collect }
@@ -98,7 +101,8 @@ impl<'a> RankSimulation<'a> {
     /// Runs it.
     ///
     /// # Errors
-    /// As [`Simulation::run`](crate::Simulation::run), and [`Error::Config`] for a platform without a network.
+    /// As [`Simulation::run`](crate::Simulation::run), and [`Error::Config`] for a platform without
+    /// a network.
     pub fn run(self) -> Result<RanksOutcome, Error> {
         let network = self.platform.network.ok_or_else(|| {
             Error::Config(format!(
@@ -199,8 +203,8 @@ impl Cluster {
         self.ranks[rank].next = self.ranks[rank].run.act();
         let begun = std::mem::take(&mut self.ranks[rank].wire.lock().begun);
         for (message, to, takes) in begun {
-            // It takes the adapter here from now on, and that of the receiver from when its first byte comes and those
-            // before it are in.
+            // It takes the adapter here from now on, and that of the receiver from when its first
+            // byte comes and those before it are in.
             let receiver = &mut self.ranks[to];
             let arrives = receiver.adapter_free.max(now + self.latency) + takes;
             receiver.adapter_free = arrives;
@@ -232,7 +236,8 @@ impl Wire {
     }
 }
 
-/// The policy of a rank: what sends and receives is the adapter's, first come first served, and all else another policy's.
+/// The policy of a rank: what sends and receives is the adapter's, first come first served, and all
+/// else another policy's.
 struct Networked {
     inner: Box<dyn Policy>,
     follows: bool,

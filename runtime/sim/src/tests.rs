@@ -291,8 +291,8 @@ fn a_policy_of_ones_own_decides() {
     assert_eq!(outcome.trace.tasks.iter().map(|task| task.worker).collect::<Vec<_>>(), [2; 4]);
 }
 
-/// One host with workers of these kinds, whose tasks take 5 us and more where they have operations (1
-/// Tflop/s); `more`: other nodes and links.
+/// One host with workers of these kinds, whose tasks take 5 us and more where they have operations
+/// (1 Tflop/s); `more`: other nodes and links.
 fn host(capacity: &str, kinds: &[(&str, usize)], more: &str) -> Platform {
     let mut text =
         format!("name = \"h\"\n[[nodes]]\nname = \"host\"\nconvert_gb_s = 1.0\n{capacity}\n{more}\n");
@@ -435,8 +435,8 @@ fn tasks_run_on_the_kinds_that_they_name() {
     assert!(error.contains("where it may run"), "{error}");
 }
 
-/// What a rank does in a test of messages: a task of 5 us on a value of 1000 bytes, which takes a network of 1 GB/s 1 us
-/// and arrives 2 us later; or it sends one, or receives one.
+/// What a rank does in a test of messages: a task of 5 us on a value of 1000 bytes, which takes a
+/// network of 1 GB/s 1 us and arrives 2 us later; or it sends one, or receives one.
 enum Step {
     Work(usize),
     Send { message: u32, to: u32, of: usize },

@@ -1,16 +1,16 @@
 //! What no schedule can beat, from how long each class of tasks takes on each kind of worker.
 //!
-//! `t(r, k)` is the time of class `k` on kind `r`, which has `n(r)` workers; `N(k)` tasks of class `k` are to
-//! be run, `x(r, k) >= 0` of them on kind `r`. The area bound is the linear program
+//! `t(r, k)` is the time of class `k` on kind `r`, which has `n(r)` workers; `N(k)` tasks of class
+//! `k` are to be run, `x(r, k) >= 0` of them on kind `r`. The area bound is the linear program
 //!
 //! ```text
 //! least T   with   sum over r of x(r, k) = N(k)           for every class k,
 //!                  sum over k of t(r, k) x(r, k) <= n(r) T   for every kind r.
 //! ```
 //!
-//! (StarPU's and StarVZ's bound without dependencies; Agullo, Beaumont, Eyraud-Dubois and Kumar, IPDPS 2016.)
-//! Their mixed bound adds that the tasks of a chain follow one another, wherever they run: see
-//! [`Bounds::mixed`].
+//! (StarPU's and StarVZ's bound without dependencies; Agullo, Beaumont, Eyraud-Dubois and Kumar,
+//! IPDPS 2016.) Their mixed bound adds that the tasks of a chain follow one another, wherever they
+//! run: see [`Bounds::mixed`].
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Kinds with their number of workers, classes with their number of tasks, and the time of one task per
-    /// kind (outer) and class (inner); `None` where the class cannot run.
+    /// Kinds with their number of workers, classes with their number of tasks, and the time of one
+    /// task per kind (outer) and class (inner); `None` where the class cannot run.
     ///
     /// # Errors
     ///
@@ -94,25 +94,25 @@ impl Bounds {
         &self.classes
     }
 
-    /// The shortest time of one task of a class on any kind with workers; `None` for an unknown class and one
-    /// that cannot run.
+    /// The shortest time of one task of a class on any kind with workers; `None` for an unknown
+    /// class and one that cannot run.
     pub fn fastest(&self, class: &str) -> Option<Duration> {
         let class = self.classes.iter().position(|known| known.0 == class)?;
         self.runs(class).map(|run| run.1).min_by(f64::total_cmp).map(nanos)
     }
 
-    /// Area bound: no schedule of these tasks on these workers is shorter, whatever the dependencies. For one
-    /// kind of workers it is the work divided by their number.
+    /// Area bound: no schedule of these tasks on these workers is shorter, whatever the
+    /// dependencies. For one kind of workers it is the work divided by their number.
     pub fn area(&self) -> Duration {
         self.solve(&[])
     }
 
-    /// Mixed bound: the area bound where the tasks of `chain` (numbers per class) also run one after the
-    /// other, wherever they are placed. Never less than [`area`](Bounds::area).
+    /// Mixed bound: the area bound where the tasks of `chain` (numbers per class) also run one
+    /// after the other, wherever they are placed. Never less than [`area`](Bounds::area).
     ///
-    /// For a Cholesky factorisation of `nt` tile columns the chain is `nt` potrf, `nt - 1` trsm, `nt - 1`
-    /// syrk. All potrf are on it: as many as the area program puts on slow workers, so many slow ones are on
-    /// the chain; of the other two, the fastest may be.
+    /// For a Cholesky factorisation of `nt` tile columns the chain is `nt` potrf, `nt - 1` trsm,
+    /// `nt - 1` syrk. All potrf are on it: as many as the area program puts on slow workers, so
+    /// many slow ones are on the chain; of the other two, the fastest may be.
     ///
     /// # Errors
     ///
@@ -156,8 +156,8 @@ impl Bounds {
         }
     }
 
-    /// Variable 0 is the time in `unit`s, the others are shares: of a class' tasks on a kind, and of those on
-    /// the chain.
+    /// Variable 0 is the time in `unit`s, the others are shares: of a class' tasks on a kind, and
+    /// of those on the chain.
     fn program(&self, chain: &[u64], unit: f64) -> Program {
         let mut shares: Vec<(usize, usize)> = Vec::new();
         for class in (0..self.classes.len()).filter(|&class| self.classes[class].1 > 0) {
@@ -212,7 +212,8 @@ fn unique<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Result<(), Bo
     }
 }
 
-/// Whole nanoseconds, rounded down so that a bound stays one; what the sums' rounding took is given back.
+/// Whole nanoseconds, rounded down so that a bound stays one; what the sums' rounding took is given
+/// back.
 fn nanos(time: f64) -> Duration {
     Duration::from_nanos((time * (1.0 + 1e-13)) as u64)
 }
@@ -233,8 +234,8 @@ mod tests {
         Some(micros(us))
     }
 
-    /// Two classes on a GPU and two cores. One class' tasks take 10 on the GPU and 40 on a core, the other's
-    /// 10 and 20 [µs].
+    /// Two classes on a GPU and two cores. One class' tasks take 10 on the GPU and 40 on a core,
+    /// the other's 10 and 20 [µs].
     fn two_kinds() -> Bounds {
         let times = [vec![some(10), some(10)], vec![some(40), some(20)]];
         Bounds::new(&[("gpu", 1), ("cpu", 2)], &[("gemm", 9), ("potrf", 6)], &times).unwrap()
@@ -242,8 +243,9 @@ mod tests {
 
     #[test]
     fn the_area_bound_is_that_found_by_hand() {
-        // With all gemm on the GPU (90 µs) and all potrf on the cores (60 µs), gemm moves to the cores until
-        // both take as long: g of them, 90 - 10 g = (120 + 40 g) / 2, so g = 1 and T = 80.
+        // With all gemm on the GPU (90 µs) and all potrf on the cores (60 µs), gemm moves to the
+        // cores until both take as long: g of them, 90 - 10 g = (120 + 40 g) / 2, so g = 1 and
+        // T = 80.
         assert_eq!(two_kinds().area(), micros(80));
         let one = Bounds::new(&[("cpu", 3)], &[("a", 4), ("b", 1)], &[vec![some(10), some(35)]]).unwrap();
         assert_eq!(one.area(), micros(25));
@@ -256,12 +258,12 @@ mod tests {
     fn the_mixed_bound_is_that_found_by_hand() {
         let bounds = two_kinds();
         assert_eq!(bounds.mixed(&[]).unwrap(), bounds.area());
-        // Six potrf one after the other, p of them on the GPU, take T = 120 - 10 p. With g gemm on the cores
-        // the GPU takes T = 90 + 10 p - 10 g, so 10 g = 20 p - 30, and the cores 2 T = 40 g + 20 (6 - p), so
-        // p = 3 and T = 90.
+        // Six potrf one after the other, p of them on the GPU, take T = 120 - 10 p. With g gemm on
+        // the cores the GPU takes T = 90 + 10 p - 10 g, so 10 g = 20 p - 30, and the cores 2 T = 40
+        // g + 20 (6 - p), so p = 3 and T = 90.
         assert_eq!(bounds.mixed(&[("potrf", 6)]).unwrap(), micros(90));
-        // Three of the nine gemm follow them, on the GPU, which runs more than three: T = 150 - 10 p, 10 g =
-        // 20 p - 60, and 2 T = 40 g + 20 (6 - p), so p = 5.25 and T = 97.5.
+        // Three of the nine gemm follow them, on the GPU, which runs more than three: T = 150 - 10
+        // p, 10 g = 20 p - 60, and 2 T = 40 g + 20 (6 - p), so p = 5.25 and T = 97.5.
         assert_eq!(bounds.mixed(&[("potrf", 6), ("gemm", 3)]).unwrap(), Duration::from_nanos(97_500));
         assert_eq!(bounds.mixed(&[("gemm", 1), ("potrf", 6), ("gemm", 2)]).unwrap().as_nanos(), 97_500);
     }
@@ -312,8 +314,9 @@ mod tests {
         })
     }
 
-    /// The shortest time in which whole tasks can be shared out (without dependencies, in equal parts to the
-    /// workers of a kind), at least as long as the `chain` of them, by trying every way.
+    /// The shortest time in which whole tasks can be shared out (without dependencies, in equal
+    /// parts to the workers of a kind), at least as long as the `chain` of them, by trying every
+    /// way.
     fn whole_tasks(bounds: &Bounds, chain: &[u64]) -> f64 {
         fn place(bounds: &Bounds, chain: &[u64], class: usize, loads: &mut Vec<f64>, path: f64) -> f64 {
             let Some(&(_, tasks)) = bounds.classes.get(class) else {

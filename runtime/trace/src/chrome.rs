@@ -12,23 +12,25 @@ use super::{EvictionEvent, TaskEvent, Trace, TransferEvent};
 /// The process of the whole run. Those of memory nodes follow.
 const PID: u32 = 1;
 
-/// Readers know threads by their number alone, so it is counted over all processes; 0 is special to some.
+/// Readers know threads by their number alone, so it is counted over all processes; 0 is special to
+/// some.
 type Tid = usize;
 
 impl Trace {
-    /// Writes the run as Chrome trace JSON: a track per worker, a slice per body and per idle stretch
-    /// (category `idle`), a track of the program's phases, the number of ready tasks as a counter. A slice of a
-    /// body has the codelet's name and its label. An arrow leads to each body from that dependency of it which
-    /// ended last.
+    /// Writes the run as Chrome trace JSON: a track per worker, a slice per body and per idle
+    /// stretch (category `idle`), a track of the program's phases, the number of ready tasks as a
+    /// counter. A slice of a body has the codelet's name and its label. An arrow leads to each body
+    /// from that dependency of it which ended last.
     ///
-    /// Every memory node is a process, which holds its workers, the links to it, evictions and a counter of
-    /// the bytes it holds; where everything happens in the host's memory, there is one process. Transfers
-    /// that overlap on a link have tracks of their own.
+    /// Every memory node is a process, which holds its workers, the links to it, evictions and a
+    /// counter of the bytes it holds; where everything happens in the host's memory, there is one
+    /// process. Transfers that overlap on a link have tracks of their own.
     ///
-    /// Times are microseconds since the runtime's start. The order of `args` and the names in it are stable.
-    /// Bodies: `id`, `i`, `j`, `k` (coordinates in use), `label`, `bytes`, `flops`, `gflops`, `predicted_us`
-    /// (if there was a prediction), `priority`, `ready`, `failed`. Transfers: `data`, `format`, `bytes`,
-    /// `reason`, `converted`. Evictions: `data`, `bytes`, `written_back`.
+    /// Times are microseconds since the runtime's start. The order of `args` and the names in it
+    /// are stable. Bodies: `id`, `i`, `j`, `k` (coordinates in use), `label`, `bytes`, `flops`,
+    /// `gflops`, `predicted_us` (if there was a prediction), `priority`, `ready`, `failed`.
+    /// Transfers: `data`, `format`, `bytes`, `reason`, `converted`. Evictions: `data`, `bytes`,
+    /// `written_back`.
     ///
     /// # Errors
     ///
@@ -98,7 +100,8 @@ impl Trace {
 
     /// Of each task that waited for others, the one that ended last, and the task.
     fn last_dependencies(&self, places: &HashMap<u64, At>) -> Vec<(At, At)> {
-        // By the number of a group of accesses, then of a task: groups come before the tasks that wait for them.
+        // By the number of a group of accesses, then of a task: groups come before the tasks that
+        // wait for them.
         let (groups, tasks): (Vec<_>, Vec<_>) =
             self.edges.iter().partition(|edge| !places.contains_key(&edge.1));
         let mut last: HashMap<u64, At> = HashMap::with_capacity(places.len());
@@ -130,7 +133,8 @@ struct At {
     end: u64,
 }
 
-/// An arrow from the end of a body to the start of another one. It begins within the first: readers look for the slice around its moment.
+/// An arrow from the end of a body to the start of another one. It begins within the first: readers
+/// look for the slice around its moment.
 fn arrow(out: &mut impl Write, number: usize, before: At, after: At) -> io::Result<()> {
     let begin = before.start.max(before.end.saturating_sub(1));
     // `bp` binds the end to the slice around it.
@@ -444,7 +448,8 @@ mod tests {
             expected.sort_unstable();
             prop_assert_eq!(names, expected);
 
-            // Every event is in a process with a name, on a thread with a name, which is in one process.
+            // Every event is in a process with a name, on a thread with a name, which is in one
+            // process.
             let of = |event: &Value, key: &str| event[key].as_u64().unwrap();
             let named = |name: &str| phase(&page, "M").into_iter().filter(|m| m["name"] == name).cloned().collect::<Vec<_>>();
             let processes: HashSet<u64> = named("process_name").iter().map(|m| of(m, "pid")).collect();

@@ -19,8 +19,8 @@ pub(super) struct ClassTimes {
 }
 
 impl ClassTimes {
-    /// Means over what ran; where nothing did, what the trace was given. A body that ran inside another one
-    /// is no part of that one's time.
+    /// Means over what ran; where nothing did, what the trace was given. A body that ran inside
+    /// another one is no part of that one's time.
     pub fn new(trace: &Trace, tracks: &[Track]) -> ClassTimes {
         let mut kinds: Vec<(String, usize)> = Vec::new();
         let mut kind_of = Vec::with_capacity(tracks.len());
@@ -63,8 +63,8 @@ impl ClassTimes {
         ClassTimes { kinds, kind_of, classes, class_of, times }
     }
 
-    /// How long a task of the trace takes at least (ns): as long as it took, or its class' time on another
-    /// kind.
+    /// How long a task of the trace takes at least (ns): as long as it took, or its class' time on
+    /// another kind.
     pub fn at_least(&self, task: usize, took: u64, ran_on: usize) -> u64 {
         let class = self.class_of[task];
         let others = self.times.iter().enumerate().filter(|&(kind, _)| kind != ran_on);
@@ -84,12 +84,13 @@ impl ClassTimes {
 }
 
 impl Trace {
-    /// The run's kinds of workers, its classes of tasks (`codelet label`), and the mean time of each class on
-    /// each kind, for bounds that need to know more than a trace does, such as [`Bounds::mixed`].
+    /// The run's kinds of workers, its classes of tasks (`codelet label`), and the mean time of
+    /// each class on each kind, for bounds that need to know more than a trace does, such as
+    /// [`Bounds::mixed`].
     ///
-    /// A class that never ran on a kind cannot run there, unless [`given`](Trace::given) says how long it
-    /// takes. The bounds are strict where the tasks of a class are alike; a class of unlike tasks counts as
-    /// so many average ones.
+    /// A class that never ran on a kind cannot run there, unless [`given`](Trace::given) says how
+    /// long it takes. The bounds are strict where the tasks of a class are alike; a class of unlike
+    /// tasks counts as so many average ones.
     pub fn bounds(&self) -> Bounds {
         ClassTimes::new(self, &self.tracks()).bounds()
     }
@@ -109,8 +110,8 @@ mod tests {
         let bounds = trace.bounds();
         assert_eq!(bounds.kinds(), [("cpu".to_string(), 1), ("gpu".to_string(), 1)]);
         assert_eq!(bounds.classes(), [("potrf f32".to_string(), 2), ("trsm f32".to_string(), 2)]);
-        // potrf (10 µs) ran on the core only, trsm on the core (20 µs) and the GPU (30 µs): 20 + 20 s = 30 (2 -
-        // s), s = 0.8.
+        // potrf (10 µs) ran on the core only, trsm on the core (20 µs) and the GPU (30 µs):
+        // 20 + 20 s = 30 (2 - s), s = 0.8.
         assert_eq!(bounds.area(), Duration::from_micros(36));
         // Both potrf on the GPU at 1 µs: 20 s = 2 + 30 (2 - s), s = 1.24.
         let given = |time_ns| GivenTime { name: "potrf", label: "f32", kind: "gpu".into(), time_ns };

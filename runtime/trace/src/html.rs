@@ -31,13 +31,13 @@ const SCRIPTS: [&str; 4] = [
 ];
 
 impl Trace {
-    /// Writes one self-contained page: numbers, a Gantt chart per worker and per link, curves of ready tasks
-    /// and of the bytes that memory nodes hold, kernel durations, bounds, what moved.
+    /// Writes one self-contained page: numbers, a Gantt chart per worker and per link, curves of
+    /// ready tasks and of the bytes that memory nodes hold, kernel durations, bounds, what moved.
     ///
-    /// The page loads nothing and sends nothing: it works from a disk, offline. Up to 50 000 bodies and
-    /// transfers are drawn one by one; of a longer run, those that are short at full view are merged with
-    /// their neighbours, and the page says so. Numbers, tables and histograms are always over every recorded
-    /// task.
+    /// The page loads nothing and sends nothing: it works from a disk, offline. Up to 50 000 bodies
+    /// and transfers are drawn one by one; of a longer run, those that are short at full view are
+    /// merged with their neighbours, and the page says so. Numbers, tables and histograms are
+    /// always over every recorded task.
     ///
     /// # Errors
     ///
@@ -237,7 +237,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// JSON inside a `script` element: `<` stands only in strings there, and `\u003c` cannot end the element.
+/// JSON inside a `script` element: `<` stands only in strings there, and `\u003c` cannot end the
+/// element.
 struct ScriptSafe<W>(W);
 
 impl<W: Write> Write for ScriptSafe<W> {

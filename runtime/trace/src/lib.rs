@@ -1,9 +1,9 @@
 //! Records of what happened in a run of a task graph, and what is made of them.
 //!
 //! A [`Trace`] holds the records. The native file has all of them ([`Trace::write_native`],
-//! [`Trace::read_native`]); a Chrome or Perfetto trace ([`Trace::write_chrome`]), one for Paje's viewers
-//! ([`Trace::write_paje`]) and a page of HTML ([`Trace::write_html`]) show them. A [`Report`] sums it up,
-//! with lower [bounds](Bounds) of its makespan.
+//! [`Trace::read_native`]); a Chrome or Perfetto trace ([`Trace::write_chrome`]), one for Paje's
+//! viewers ([`Trace::write_paje`]) and a page of HTML ([`Trace::write_html`]) show them. A
+//! [`Report`] sums it up, with lower [bounds](Bounds) of its makespan.
 //!
 //! The crate knows no runtime: who records, and how, is left to the callers.
 
@@ -46,8 +46,8 @@ pub struct TaskEvent {
     pub label: &'static str,
     /// Which of the codelet's implementations ran; empty where there is one.
     pub implementation: &'static str,
-    /// How many tasks the call ran that ran this one, itself included; 0: it ran alone. The call's time is
-    /// shared out evenly: each task has its part, one after the other.
+    /// How many tasks the call ran that ran this one, itself included; 0: it ran alone. The call's
+    /// time is shared out evenly: each task has its part, one after the other.
     pub batch: u32,
     /// Where it stands in the algorithm; unused coordinates are `u32::MAX`.
     pub coords: Option<[u32; 3]>,
@@ -61,8 +61,8 @@ pub struct TaskEvent {
     pub start_ns: u64,
     /// When the body ended (ns).
     pub end_ns: u64,
-    /// How long the body was expected to take, as a policy that asked when it began was told (ns); 0: nothing
-    /// was known.
+    /// How long the body was expected to take, as a policy that asked when it began was told (ns);
+    /// 0: nothing was known.
     pub predicted_ns: u64,
     /// Ready tasks in the policy when the body ended.
     pub ready: u32,
@@ -103,7 +103,8 @@ pub enum TransferReason {
     TaskPrefetch,
     /// The user asked for them ahead of any task.
     Prefetch,
-    /// They were the only copy of what may have to leave a node later, and the link had nothing else to do.
+    /// They were the only copy of what may have to leave a node later, and the link had nothing
+    /// else to do.
     Idle,
     /// They were the only copy of what had to leave a node, or a device ended.
     WriteBack,
@@ -210,7 +211,8 @@ pub struct PhaseEvent {
 pub struct TraceWorker {
     /// Its name, e.g. `worker 0 (cpu 3)`.
     pub name: String,
-    /// What kind of device it drives, e.g. `cpu` or `cuda:NVIDIA H200`: workers of one kind are equally fast.
+    /// What kind of device it drives, e.g. `cpu` or `cuda:NVIDIA H200`: workers of one kind are
+    /// equally fast.
     pub kind: String,
     /// The memory node it works on, a place in [`Trace::nodes`].
     pub node: u32,
@@ -229,12 +231,13 @@ pub struct TraceNode {
     pub misses: u64,
     /// Transfers to it, ahead of need, of replicas that a task then used there.
     pub prefetch_used: u64,
-    /// Transfers to it, ahead of need, of replicas that were overwritten, evicted or left over before any
-    /// task used them.
+    /// Transfers to it, ahead of need, of replicas that were overwritten, evicted or left over
+    /// before any task used them.
     pub prefetch_unused: u64,
 }
 
-/// A time that a performance model knows, for a class of tasks that may never have run on a kind of worker.
+/// A time that a performance model knows, for a class of tasks that may never have run on a kind of
+/// worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenTime {
     /// The codelet's name.
@@ -249,8 +252,8 @@ pub struct GivenTime {
 
 /// What a runtime recorded, or a simulation computed.
 ///
-/// Records may come in any order. Where everything happens in the host's memory, `nodes`, `transfers`,
-/// `memory` and `evictions` are empty.
+/// Records may come in any order. Where everything happens in the host's memory, `nodes`,
+/// `transfers`, `memory` and `evictions` are empty.
 ///
 /// ```
 /// use zellige_trace::{Trace, TraceWorker};
@@ -269,11 +272,11 @@ pub struct Trace {
     pub policy: String,
     /// The tasks that ran; a runtime's by start time.
     pub tasks: Vec<TaskEvent>,
-    /// Dependencies by number, satisfied ones included. A number that is no task's is a group of concurrent
-    /// accesses: it takes no time.
+    /// Dependencies by number, satisfied ones included. A number that is no task's is a group of
+    /// concurrent accesses: it takes no time.
     pub edges: Vec<(u64, u64)>,
-    /// What workers did between bodies. What lies before the first or after the last body says nothing about
-    /// the run.
+    /// What workers did between bodies. What lies before the first or after the last body says
+    /// nothing about the run.
     pub idle: Vec<IdleEvent>,
     /// What the program did, as it said.
     pub phases: Vec<PhaseEvent>,

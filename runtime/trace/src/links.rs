@@ -1,5 +1,5 @@
-//! One link per pair of memory nodes that bytes moved between, its transfers in lanes: on one lane they
-//! follow one another.
+//! One link per pair of memory nodes that bytes moved between, its transfers in lanes: on one lane
+//! they follow one another.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -49,8 +49,8 @@ impl Link {
         busy
     }
 
-    /// Gives each transfer the lowest lane that is free when it starts: readers of traces refuse slices that
-    /// overlap.
+    /// Gives each transfer the lowest lane that is free when it starts: readers of traces refuse
+    /// slices that overlap.
     fn spread(&mut self) {
         self.slices.sort_by_key(|slice| (slice.start, slice.end, slice.transfer));
         let mut busy: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();

@@ -1,5 +1,5 @@
-//! The native trace file: every record of a [`Trace`], from which the other forms are made. `docs/how-to/traces.md`
-//! describes it.
+//! The native trace file: every record of a [`Trace`], from which the other forms are made.
+//! `docs/how-to/traces.md` describes it.
 
 mod columns;
 mod frame;
@@ -121,8 +121,8 @@ impl<'t> Strings<'t> {
     }
 }
 
-/// The text for as long as the process lives: records name codelets by what a program has compiled in. A
-/// process that reads traces keeps each distinct name once.
+/// The text for as long as the process lives: records name codelets by what a program has compiled
+/// in. A process that reads traces keeps each distinct name once.
 fn kept(text: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     // Whoever panicked has not left it half changed.
@@ -135,7 +135,8 @@ fn kept(text: &str) -> &'static str {
 }
 
 impl Trace {
-    /// Writes every record in the native form, from which [`Trace::read_native`] makes the same trace.
+    /// Writes every record in the native form, from which [`Trace::read_native`] makes the same
+    /// trace.
     ///
     /// # Errors
     /// What `out` answers.

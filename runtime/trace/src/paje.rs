@@ -8,7 +8,8 @@ use super::nodes::{Node, link_name, place};
 use super::tracks::{PALETTE, Track, extent};
 use super::{EvictionEvent, IdleState, MemoryEvent, TaskEvent, Trace, TransferEvent, TransferReason};
 
-/// The self-describing part: every event's fields in order. Numbers are those that StarPU's traces use.
+/// The self-describing part: every event's fields in order. Numbers are those that StarPU's traces
+/// use.
 const HEADER: &str = "\
 %EventDef PajeDefineContainerType 1
 % Alias string
@@ -131,8 +132,8 @@ const HEADER: &str = "\
 %EndEventDef
 ";
 
-/// Types, and values that every trace has: a worker's states, the reasons of a transfer (as a link's state
-/// `m` and as an arrow `a` between memory nodes), evictions.
+/// Types, and values that every trace has: a worker's states, the reasons of a transfer (as a
+/// link's state `m` and as an arrow `a` between memory nodes), evictions.
 const TYPES: &str = "\
 1 P 0 \"Program\"
 1 W P \"Worker\"
@@ -155,8 +156,8 @@ const TYPES: &str = "\
 /// What happens at one time.
 struct Step<'t> {
     time: u64,
-    /// Of what happens at one time: a worker's rest ends before a body begins, and begins after one has
-    /// ended.
+    /// Of what happens at one time: a worker's rest ends before a body begins, and begins after one
+    /// has ended.
     rank: u8,
     what: What<'t>,
 }
@@ -178,18 +179,19 @@ enum What<'t> {
 impl Trace {
     /// Writes the run in the Paje format: a program with its workers, memory nodes and links.
     ///
-    /// A worker has one state per codelet, and `Sleeping`, `Searching`, `Waiting for data` or `Idle`
-    /// otherwise; the program has its phases as states, and the number of ready tasks; a memory node the bytes it holds and its
-    /// evictions; a link, in as many containers as it had transfers at once, one state per reason of a
-    /// transfer, and each transfer is an arrow between its memory nodes, too.
+    /// A worker has one state per codelet, and `Sleeping`, `Searching`, `Waiting for data` or
+    /// `Idle` otherwise; the program has its phases as states, and the number of ready tasks; a
+    /// memory node the bytes it holds and its evictions; a link, in as many containers as it had
+    /// transfers at once, one state per reason of a transfer, and each transfer is an arrow between
+    /// its memory nodes, too.
     ///
-    /// Times are milliseconds since the runtime's start, to the nanosecond. A body inside another one is a
-    /// pushed state. A task's state carries `Size` (bytes of its operands), `Params` (its label), `JobId`,
-    /// `Priority`, `GFlop` (operations / 1e9), `X`, `Y`, `Iteration` (its coordinates; -1: unused), `Failed`
-    /// and `Predicted` (milliseconds; 0: nothing was known), `Implementation` (`-`: there is one) and `Batch`
-    /// (tasks in its call; 0: alone). A transfer's carries `Size`, `Params` (its format), `Data` (the
-    /// handle's number) and `Converted`. The format has no way to write a double quote or a line end: they
-    /// become `'` and a blank.
+    /// Times are milliseconds since the runtime's start, to the nanosecond. A body inside another
+    /// one is a pushed state. A task's state carries `Size` (bytes of its operands), `Params` (its
+    /// label), `JobId`, `Priority`, `GFlop` (operations / 1e9), `X`, `Y`, `Iteration` (its
+    /// coordinates; -1: unused), `Failed` and `Predicted` (milliseconds; 0: nothing was known),
+    /// `Implementation` (`-`: there is one) and `Batch` (tasks in its call; 0: alone). A transfer's
+    /// carries `Size`, `Params` (its format), `Data` (the handle's number) and `Converted`. The
+    /// format has no way to write a double quote or a line end: they become `'` and a blank.
     ///
     /// # Errors
     ///

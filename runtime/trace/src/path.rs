@@ -17,9 +17,9 @@ pub(super) struct Path {
     pub cyclic_edges: usize,
 }
 
-/// The longest path, `times` being those of the tasks (ns); of tasks with one number the longest counts.
-/// Components come in an order that follows the edges, so one pass over them is enough; an edge inside a
-/// component is part of a cycle and is left out.
+/// The longest path, `times` being those of the tasks (ns); of tasks with one number the longest
+/// counts. Components come in an order that follows the edges, so one pass over them is enough; an
+/// edge inside a component is part of a cycle and is left out.
 pub(super) fn critical_path(trace: &Trace, times: &[u64]) -> Path {
     let mut graph: DiGraph<(), ()> = DiGraph::with_capacity(trace.tasks.len(), trace.edges.len());
     let mut nodes: HashMap<u64, NodeIndex> = HashMap::with_capacity(trace.tasks.len());

@@ -8,11 +8,12 @@ use crate::{Trace, TraceNode, TransferEvent};
 const OF_RANK: u32 = 48;
 
 impl Trace {
-    /// The traces of ranks, in their order, as one: for each when its zero was on a common clock (ns).
+    /// The traces of ranks, in their order, as one: for each when its zero was on a common clock
+    /// (ns).
     ///
-    /// Workers and memory nodes are named by their rank. A task `send` of one rank and the task `receive` of
-    /// another whose coordinates say the same value are a transfer between their hosts, and the one depends
-    /// on the other. Phases are those of the first rank.
+    /// Workers and memory nodes are named by their rank. A task `send` of one rank and the task
+    /// `receive` of another whose coordinates say the same value are a transfer between their
+    /// hosts, and the one depends on the other. Phases are those of the first rank.
     pub fn merged(ranks: Vec<(Trace, i64)>) -> Trace {
         let earliest = ranks.iter().map(|(_, zero)| *zero).min().unwrap_or(0);
         let mut all = Trace::default();

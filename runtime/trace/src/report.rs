@@ -1,5 +1,5 @@
-//! How far a run was from the best schedule, what its codelets cost, where its workers' time went, and what
-//! moved.
+//! How far a run was from the best schedule, what its codelets cost, where its workers' time went,
+//! and what moved.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -40,7 +40,8 @@ pub struct CodeletReport {
 }
 
 impl CodeletReport {
-    /// Rate while its bodies ran, on one worker in Gflop/s; 0 if it said no operations or took no time.
+    /// Rate while its bodies ran, on one worker in Gflop/s; 0 if it said no operations or took no
+    /// time.
     pub fn gflops(&self) -> f64 {
         rate(self.flops, self.total)
     }
@@ -50,15 +51,15 @@ impl CodeletReport {
         (self.predicted > 0).then(|| self.predicted_took.as_secs_f64() / self.predicted_total.as_secs_f64())
     }
 
-    /// True if it took at least 4 times as long as expected, over at least 8 runs: one possible reason is
-    /// subnormal numbers.
+    /// True if it took at least 4 times as long as expected, over at least 8 runs: one possible
+    /// reason is subnormal numbers.
     pub fn is_below_model(&self) -> bool {
         self.predicted >= ENOUGH && self.measured_over_predicted().is_some_and(|ratio| ratio >= FAR)
     }
 }
 
-/// A kernel is far below its model if it takes so many times as long as expected: more than noise and caches
-/// explain.
+/// A kernel is far below its model if it takes so many times as long as expected: more than noise
+/// and caches explain.
 const FAR: f64 = 4.0;
 
 /// Fewer predicted runs than this say nothing.
@@ -75,8 +76,9 @@ pub struct KindReport {
     pub tasks: usize,
     /// Time that they spent in bodies.
     pub busy: Duration,
-    /// Time between the first body's start and the last one's end that they spent otherwise, in the order of
-    /// [`IdleState::ALL`]. What no record accounts for is in neither: see [`Report::idle_split`].
+    /// Time between the first body's start and the last one's end that they spent otherwise, in the
+    /// order of [`IdleState::ALL`]. What no record accounts for is in neither: see
+    /// [`Report::idle_split`].
     pub idle: [Duration; IdleState::ALL.len()],
 }
 
@@ -91,23 +93,23 @@ pub struct Report {
     pub lost: u64,
     /// From the first body's start to the last body's end.
     pub makespan: Duration,
-    /// Time that workers spent in bodies, added over the workers. A body that ran inside another one is
-    /// counted once.
+    /// Time that workers spent in bodies, added over the workers. A body that ran inside another
+    /// one is counted once.
     pub busy: Duration,
     /// Floating-point operations of all tasks.
     pub flops: f64,
     /// Area bound: see [`Bounds::area`](crate::Bounds::area), with the mean times of the run
-    /// ([`Trace::bounds`]). For workers of one kind it is `busy` divided by their number: no schedule of the
-    /// same bodies on as many workers is shorter.
+    /// ([`Trace::bounds`]). For workers of one kind it is `busy` divided by their number: no
+    /// schedule of the same bodies on as many workers is shorter.
     pub area_bound: Duration,
-    /// Critical-path bound: the longest path over the dependencies, each task taking as long as it took, or
-    /// as its class takes on another kind of worker if that is shorter. No number of workers makes the run
-    /// shorter.
+    /// Critical-path bound: the longest path over the dependencies, each task taking as long as it
+    /// took, or as its class takes on another kind of worker if that is shorter. No number of
+    /// workers makes the run shorter.
     pub critical_path_bound: Duration,
     /// The tasks on that path, from first to last.
     pub critical_path: Vec<u64>,
-    /// Dependencies that are part of a cycle: they were left out of the critical path. Always 0 for a trace
-    /// that a runtime recorded.
+    /// Dependencies that are part of a cycle: they were left out of the critical path. Always 0 for
+    /// a trace that a runtime recorded.
     pub cyclic_edges: usize,
     /// For each worker the share of the makespan, 0 to 1, that it was in no body.
     pub idle: Vec<f64>,
@@ -139,8 +141,8 @@ impl Report {
         ratio(self.makespan, self.bound())
     }
 
-    /// The shares of a kind's worker time, 0 to 1, in the order of [`IdleState::ALL`], and last what no
-    /// record accounts for: the runtime's own work, or records that were lost.
+    /// The shares of a kind's worker time, 0 to 1, in the order of [`IdleState::ALL`], and last
+    /// what no record accounts for: the runtime's own work, or records that were lost.
     pub fn idle_split(&self, kind: &KindReport) -> [f64; IdleState::ALL.len() + 1] {
         let share = |time: Duration| ratio(time, self.makespan) / kind.workers.max(1) as f64;
         let known = kind.idle.map(share);

@@ -1,4 +1,5 @@
-//! Traces for tests: one whose numbers are known by hand, and arbitrary ones, malformed records included.
+//! Traces for tests: one whose numbers are known by hand, and arbitrary ones, malformed records
+//! included.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -63,7 +64,8 @@ pub(super) fn phase(name: &str, start: u64) -> PhaseEvent {
     PhaseEvent { name: name.into(), start_ns: 1000 * start }
 }
 
-/// Two workers from 5 to 55 µs: 1, then 2 beside 3, then 4. Number 100 is the group that 4 waits for.
+/// Two workers from 5 to 55 µs: 1, then 2 beside 3, then 4. Number 100 is the group that 4 waits
+/// for.
 ///
 /// Work 10 + 20 + 30 + 10 = 70 µs, area bound 35 µs; critical path 1, 3, 4: 50 µs, the makespan.
 pub(super) fn diamond() -> Trace {
@@ -83,8 +85,8 @@ pub(super) fn diamond() -> Trace {
     }
 }
 
-/// The diamond with a GPU for its second worker, which fetches 7, prefetches 8 meanwhile, waits for them, and
-/// writes 7 back to evict it.
+/// The diamond with a GPU for its second worker, which fetches 7, prefetches 8 meanwhile, waits for
+/// them, and writes 7 back to evict it.
 pub(super) fn gpu() -> Trace {
     let mut trace = diamond();
     trace.workers[1] = TraceWorker { name: "gpu 0".into(), kind: "gpu".into(), node: 1 };
@@ -218,9 +220,9 @@ fn given() -> impl Strategy<Value = GivenTime> {
         .prop_map(|(name, label, kind, time_ns)| GivenTime { name, label, kind: kind.into(), time_ns })
 }
 
-/// Any records: bodies that overlap, end before they start, share numbers; dependencies in cycles and of
-/// nobody; transfers between nodes that nobody named, rest while a body runs. A third of the traces is of the
-/// host alone.
+/// Any records: bodies that overlap, end before they start, share numbers; dependencies in cycles
+/// and of nobody; transfers between nodes that nobody named, rest while a body runs. A third of the
+/// traces is of the host alone.
 pub(super) fn traces() -> impl Strategy<Value = Trace> {
     let edges = vec((0u64..70, 0u64..70), 0..80);
     let run =

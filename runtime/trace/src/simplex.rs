@@ -1,11 +1,12 @@
 //! A dense simplex in two phases, for the small linear programs of [`bounds`](super::bounds).
 //!
-//! After Dantzig, Linear Programming and Extensions (1963); the pivots follow Bland's rule (Math. Oper. Res.
-//! 2, 1977): the first column that helps enters, of the rows that tie the one with the first column leaves.
-//! So it ends on degenerate programs, which ours are: every bottleneck that two kinds of workers share is a
-//! tie.
+//! After Dantzig, Linear Programming and Extensions (1963); the pivots follow Bland's rule (Math.
+//! Oper. Res. 2, 1977): the first column that helps enters, of the rows that tie the one with the
+//! first column leaves. So it ends on degenerate programs, which ours are: every bottleneck that
+//! two kinds of workers share is a tie.
 
-/// Costs and coefficients below this are rounding. The programs are scaled so that what matters is near 1.
+/// Costs and coefficients below this are rounding. The programs are scaled so that what matters is
+/// near 1.
 const EPS: f64 = 1e-11;
 
 /// More steps than any program of ours takes: a guard against rounding that undoes Bland's promise.
@@ -46,8 +47,8 @@ impl Program {
         self.rows.push(Row { factors: dense, limit, equal });
     }
 
-    /// The least cost; `None` if no `x` satisfies the rows, if there is no least one, or if rounding keeps it
-    /// from being found.
+    /// The least cost; `None` if no `x` satisfies the rows, if there is no least one, or if
+    /// rounding keeps it from being found.
     pub fn least(&self) -> Option<f64> {
         let mut tableau = Tableau::new(self);
         let artificial = tableau.real..tableau.columns;
@@ -103,7 +104,8 @@ impl Tableau {
 
     /// Steps to the least cost over the columns it may use and answers it.
     fn minimise(&mut self, cost: impl Fn(usize) -> f64) -> Option<f64> {
-        // What a unit of each column costs beside what it replaces; last, minus the cost of the basis.
+        // What a unit of each column costs beside what it replaces; last, minus the cost of the
+        // basis.
         let mut reduced: Vec<f64> = (0..self.columns).map(&cost).collect();
         reduced.push(0.0);
         for (row, &basic) in self.rows.iter().zip(&self.basis) {
@@ -122,8 +124,8 @@ impl Tableau {
         None
     }
 
-    /// The row that limits `column` most, the one of the first basic column where several do; `None` if none
-    /// does.
+    /// The row that limits `column` most, the one of the first basic column where several do;
+    /// `None` if none does.
     fn leaves(&self, column: usize) -> Option<usize> {
         let limited = self.rows.iter().enumerate().filter(|(_, row)| row[column] > EPS);
         let limits =
@@ -145,8 +147,8 @@ impl Tableau {
         self.basis[row] = column;
     }
 
-    /// After phase one: what is still solved for an artificial column is 0. It is solved for another one, or
-    /// says nothing new.
+    /// After phase one: what is still solved for an artificial column is 0. It is solved for
+    /// another one, or says nothing new.
     fn drop_artificial(&mut self) {
         for row in (0..self.rows.len()).rev() {
             if self.basis[row] < self.real {
@@ -214,8 +216,8 @@ pub(super) mod tests {
         best
     }
 
-    /// The one solution of `matrix`, whose last column is the right side; `None` if there is none, or more
-    /// than one.
+    /// The one solution of `matrix`, whose last column is the right side; `None` if there is none,
+    /// or more than one.
     fn eliminated(matrix: &mut [Vec<f64>], unknowns: usize) -> Option<Vec<f64>> {
         for at in 0..unknowns {
             let pivot =
@@ -285,8 +287,8 @@ pub(super) mod tests {
             cost in vec(0u8..5, 1..5),
             rows in vec((vec(-3i8..4, 4), -6i8..7, any::<bool>()), 1..5),
         ) {
-            // Costs are not negative, so that there is a least one; small whole numbers make ties and
-            // redundant rows.
+            // Costs are not negative, so that there is a least one; small whole numbers make ties
+            // and redundant rows.
             let mut program = Program::new(cost.iter().map(|&c| f64::from(c)).collect());
             for (factors, limit, equal) in rows {
                 let factors: Vec<(usize, f64)> =

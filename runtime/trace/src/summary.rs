@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_kernel_far_below_its_model_is_named_with_a_possible_reason() {
-        // Made-up runs of one codelet, 100 µs each, of which so many were expected to take so long.
+        // Runs of one codelet, 100 µs each; `predicted` of them were expected to take `expected` µs.
         let text = |predicted: usize, expected: u64| {
             let mut trace = Trace::default();
             for id in 0..40 {

@@ -1,5 +1,5 @@
-//! One track per worker: which bodies it ran, which of them ran inside another one, and what it did in
-//! between.
+//! One track per worker: which bodies it ran, which of them ran inside another one, and what it did
+//! in between.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -69,8 +69,8 @@ impl Track {
         own
     }
 
-    /// What is left of `idle`, records of this worker by start time, within the window (ns) and outside of
-    /// bodies. The rests follow one another.
+    /// What is left of `idle`, records of this worker by start time, within the window (ns) and
+    /// outside of bodies. The rests follow one another.
     pub fn rests(&self, idle: &[&IdleEvent], window: (u64, u64)) -> Vec<Rest> {
         let mut rests: Vec<Rest> = Vec::new();
         let mut bodies = self.slices.iter().filter(|slice| slice.depth == 0).peekable();
@@ -102,8 +102,9 @@ impl Track {
 impl Trace {
     /// The tracks: every named worker, then every other one that a record names.
     ///
-    /// One worker does one thing at a time, so its bodies nest or follow one another. A record that says
-    /// otherwise is cut where the body around it ends: readers of traces refuse slices that overlap.
+    /// One worker does one thing at a time, so its bodies nest or follow one another. A record that
+    /// says otherwise is cut where the body around it ends: readers of traces refuse slices that
+    /// overlap.
     pub(super) fn tracks(&self) -> Vec<Track> {
         let track = |worker: u32, of: TraceWorker| Track {
             worker,
@@ -180,8 +181,8 @@ pub(super) fn extent(trace: &Trace) -> (u64, u64) {
     if extent.0 > extent.1 { (0, 0) } else { extent }
 }
 
-/// Colours for codelets that people with any colour vision tell apart (Okabe and Ito's, then Tol's muted
-/// ones), as RGB.
+/// Colours for codelets that people with any colour vision tell apart (Okabe and Ito's, then Tol's
+/// muted ones), as RGB.
 pub(super) const PALETTE: [[u8; 3]; 16] = [
     [0, 114, 178],
     [230, 159, 0],

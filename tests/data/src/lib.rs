@@ -1,8 +1,9 @@
-//! Where tests find data that are no part of the project: published systems, matrices, detector files.
+//! Where tests find data that are no part of the project: published systems, matrices, detector
+//! files.
 //!
-//! The environment variable `ZELLIGE_TEST_DATA` names their folder. Without it such a test is skipped: it
-//! prints so, and adds its name as one line to the file that `ZELLIGE_SKIPPED` names, so that `scripts/test`
-//! can count.
+//! The environment variable `ZELLIGE_TEST_DATA` names their folder. Without it such a test is
+//! skipped: it prints so, and adds its name as one line to the file that `ZELLIGE_SKIPPED` names,
+//! so that `scripts/test` can count.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -10,10 +11,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// A file or folder of the external test data; `None`, with a printed line, where the project is tested
-/// without them.
+/// A file or folder of the external test data; `None`, with a printed line, where the project is
+/// tested without them.
 ///
-/// # Panics Where `ZELLIGE_TEST_DATA` is set and the file is missing from it: data that are promised have to
+/// # Panics
+///
+/// Where `ZELLIGE_TEST_DATA` is set and the file is missing from it: promised data have to
 /// be complete.
 #[track_caller]
 pub fn data(relative: &str) -> Option<PathBuf> {

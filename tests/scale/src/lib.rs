@@ -1,7 +1,7 @@
 //! How much a test tries: random graphs, tasks, cases of a property.
 //!
-//! A test names the count that finds bugs within seconds. `ZELLIGE_TEST_SCALE` (1 where it is not set) multiplies all of
-//! them; `scripts/test-long` sets it.
+//! A test names the count that finds bugs within seconds. `ZELLIGE_TEST_SCALE` (1 where it is not
+//! set) multiplies all of them; `scripts/test-long` sets it.
 #![forbid(unsafe_code)]
 
 use proptest::test_runner::Config;
@@ -14,7 +14,8 @@ pub fn amount(usual: usize) -> usize {
     times(usual, factor("ZELLIGE_TEST_SCALE", 1.0).unwrap_or(1.0))
 }
 
-/// Of how many one is tried: `usual`, divided by `ZELLIGE_TEST_SCALE`; at least 1, which is all of them.
+/// Of how many one is tried: `usual`, divided by `ZELLIGE_TEST_SCALE`; at least 1, which is all of
+/// them.
 ///
 /// # Panics
 /// As [`amount`].
@@ -22,8 +23,9 @@ pub fn every(usual: usize) -> usize {
     times(usual, 1.0 / factor("ZELLIGE_TEST_SCALE", 1.0).unwrap_or(1.0))
 }
 
-/// The configuration of a property that is tried `usual` times, times `ZELLIGE_TEST_SCALE`. Where `PROPTEST_CASES` is set
-/// that counts instead: 256, which is proptest's own count, stands for the usual one.
+/// The configuration of a property that is tried `usual` times, times `ZELLIGE_TEST_SCALE`. Where
+/// `PROPTEST_CASES` is set that counts instead: 256, which is proptest's own count, stands for the
+/// usual one.
 ///
 /// # Panics
 /// Where the variable that counts is set to what is no positive number.

@@ -1,4 +1,5 @@
-//! Kernels of sparse solvers, searches and covariances on a GPU, against the same tasks on CPU workers.
+//! Kernels of sparse solvers, searches and covariances on a GPU, against the same tasks on CPU
+//! workers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,11 +51,13 @@ const SEARCHED: [(&str, Precision); 3] =
 const CHANNELS: usize = 5;
 const SAMPLES: usize = 24;
 
-/// What a check found: how much it looked at, and the largest difference as a part of what it may be.
+/// What a check found: how much it looked at, and the largest difference as a part of what it may
+/// be.
 type Checked = Result<(usize, f64), Failure>;
 
-/// Products of sparse matrices in each set of formats and searches in each precision, which have to have the CPU's bits, and covariances,
-/// which may differ where the kernel's source says. `there` has no CPU worker: who else would do it?
+/// Products of sparse matrices in each set of formats and searches in each precision, which have to
+/// have the CPU's bits, and covariances, which may differ where the kernel's source says. `there`
+/// has no CPU worker: who else would do it?
 pub fn kernels(there: &Runtime, here: &Runtime, extent: &Extent, done: &dyn Fn()) -> Vec<KernelRow> {
     let mut rows = Vec::new();
     let mut add = |kernel, precision, checked: Checked| {
@@ -186,8 +189,9 @@ fn events(basis: &SegmentBasis, extent: &Extent) -> Result<Events, Failure> {
     Ok(Events::new(CHANNELS, SAMPLES, &energies, &samples)?)
 }
 
-/// Covariances of the measurements of MOAO's check system. Where separations are below a micrometre they go through `pow`, whose last bits are each library's own:
-/// that is below 1e-9 of the largest entry, and may round another way in `f32`.
+/// Covariances of the measurements of MOAO's check system. Where separations are below a micrometre
+/// they go through `pow`, whose last bits are each library's own: that is below 1e-9 of the largest
+/// entry, and may round another way in `f32`.
 fn covariances<T: TileScalar + Scalar>(there: &Runtime, extent: &Extent) -> Checked {
     let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict)?;
     let cov = Arc::new(Covariance::new(&input.system, &input.atmosphere)?);

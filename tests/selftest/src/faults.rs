@@ -1,4 +1,5 @@
-//! What goes wrong on purpose: a body that wants more memory than there is, a kernel that uses memory which is not there.
+//! What goes wrong on purpose: a body that wants more memory than there is, a kernel that uses
+//! memory which is not there.
 //!
 //! The one place of this crate with `unsafe`.
 #![allow(unsafe_code)]
@@ -25,7 +26,8 @@ const FAULTY: Probe = Probe {
         let nowhere = Matrix { at: Address(512), ld: 64, element: Element::F32 };
         let (kernels, launch) =
             (Loaded::shared(gpu.driver(), gpu.gpu(), SOURCES)?, fill((64, 64), VALUE.into(), nowhere)?);
-        // SAFETY: the launch names memory that no GPU has: the GPU refuses the access and is lost to the process, which is what is checked.
+        // SAFETY: the launch names memory that no GPU has: the GPU refuses the access and is lost
+        // to the process, which is what is checked.
         unsafe { Ok(kernels.launch(&**gpu.driver(), gpu.stream(), &launch)?) }
     },
 };
@@ -37,9 +39,11 @@ const GREEDY: Probe =
 const MODEST: Probe =
     Probe { name: "modest", on_host: |_| Ok(()), on_gpu: |gpu| Ok(gpu.scratch(1 << 20).map(drop)?) };
 
-/// Has a GPU fault, and waits until a CPU worker has done its work: why the device was retired, or `None` if none was, or a value is wrong.
+/// Has a GPU fault, and waits until a CPU worker has done its work: why the device was retired, or
+/// `None` if none was, or a value is wrong.
 ///
-/// The GPU is lost to the whole process afterwards: do this in one that ends soon. The runtime needs a CPU worker and a GPU.
+/// The GPU is lost to the whole process afterwards: do this in one that ends soon. The runtime
+/// needs a CPU worker and a GPU.
 ///
 /// # Errors
 /// [`Error::Runtime`] where the task fails instead.
@@ -57,8 +61,9 @@ pub fn faulty_kernel(rt: &Runtime) -> Result<Option<String>, Error> {
     Ok(None)
 }
 
-/// Has a body ask for more memory than its GPU has, and then one for a little: what the first was told, or `None` if it was given that
-/// much, or if the second was not. The runtime needs a GPU and no CPU worker.
+/// Has a body ask for more memory than its GPU has, and then one for a little: what the first was
+/// told, or `None` if it was given that much, or if the second was not. The runtime needs a GPU and
+/// no CPU worker.
 ///
 /// # Errors
 /// [`Error::Runtime`] for a task that is refused.

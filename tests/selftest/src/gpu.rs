@@ -27,7 +27,8 @@ pub struct Extents {
     pub kernels: Extent,
     /// Kernels of applications.
     pub applications: applications::Extent,
-    /// Order and tile of the factorisations; there must be at least 16 tiles along the matrix for a quarter of 30 % to hold three.
+    /// Order and tile of the factorisations; there must be at least 16 tiles along the matrix for a
+    /// quarter of 30 % to hold three.
     pub factor: (usize, usize),
     /// How many precision rules, the most different first.
     pub rules: usize,
@@ -61,7 +62,8 @@ impl Extents {
     }
 }
 
-/// Rules on the check system with tiles of 48, the most different first: with a margin they survive, or do not.
+/// Rules on the check system with tiles of 48, the most different first: with a margin they
+/// survive, or do not.
 const RULES: [&str; 12] = [
     "hp1:band=2",
     "x3,panel=x3",
@@ -76,9 +78,11 @@ const RULES: [&str; 12] = [
     "fp8:band=2",
     "fp8:operand=1e-5",
 ];
-/// By how much the Strehl ratios of the CPU and the GPU may differ: about what the precisions change it by.
+/// By how much the Strehl ratios of the CPU and the GPU may differ: about what the precisions
+/// change it by.
 const STREHL: f64 = 1e-3;
-/// The same where products are TF32, whose operands hardware may cut off where the CPU rounds them: errors are twice as large, and of one sign.
+/// The same where products are TF32, whose operands hardware may cut off where the CPU rounds them:
+/// errors are twice as large, and of one sign.
 const STREHL_TF32: f64 = 4e-3;
 
 /// The backward error that the factor may have: a roundoff of 16 bits.
@@ -86,7 +90,8 @@ const BACKWARD_ERROR: f64 = 5e-4;
 /// Has a kernel on a GPU fault somewhere else: what was said.
 pub type Fault<'f> = &'f dyn Fn(u32) -> Result<String, Failure>;
 
-/// Checks one GPU of a driver. What is wrong, tasks that are refused or fail included, is in rows of the report.
+/// Checks one GPU of a driver. What is wrong, tasks that are refused or fail included, is in rows
+/// of the report.
 ///
 /// # Errors
 /// Ctrl-C; a runtime of CPU workers that cannot be built.
@@ -224,8 +229,8 @@ fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> Result<Vec<
     alike(cases, extents, progress)
 }
 
-/// On the first of several GPUs, on two and on all of them, and on all with 30 % of what the matrix takes: the same bits. Nothing where there is
-/// one GPU.
+/// On the first of several GPUs, on two and on all of them, and on all with 30 % of what the matrix
+/// takes: the same bits. Nothing where there is one GPU.
 ///
 /// # Errors
 /// As [`check`].
@@ -385,7 +390,8 @@ mod tests {
         );
     }
 
-    /// Tensor cores may cut operands off where the CPU rounds them to TF32: checks of kernels and of rules allow for that.
+    /// Tensor cores may cut operands off where the CPU rounds them to TF32: checks of kernels and
+    /// of rules allow for that.
     #[test]
     fn a_gpu_that_cuts_tf32_off_passes() {
         let number =

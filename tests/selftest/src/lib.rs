@@ -1,4 +1,5 @@
-//! Self-tests: kernels against float64, applications and GPUs against the CPU, random task graphs against a sequential run.
+//! Self-tests: kernels against float64, applications and GPUs against the CPU, random task graphs
+//! against a sequential run.
 //!
 //! | module | what is checked |
 //! |---|---|

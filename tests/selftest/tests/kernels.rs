@@ -1,4 +1,5 @@
-//! Checks of kernels on GPUs that are not there: the kernels' own sources on the host, and a driver that checks the order of streams.
+//! Checks of kernels on GPUs that are not there: the kernels' own sources on the host, and a driver
+//! that checks the order of streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +37,8 @@ fn verified(rt: &Runtime, extent: Extent) -> Vec<KernelCheck> {
     kernels(rt, &runtime(1), &extent, (9, 0), &|_| {})
 }
 
-/// Every kernel in every precision within its bounds, none of which is so wide that it says nothing.
+/// Every kernel in every precision within its bounds, none of which is so wide that it says
+/// nothing.
 #[test]
 fn every_kernel_is_within_its_bounds() {
     let Some(mock) = mock(12) else { return };

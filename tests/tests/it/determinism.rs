@@ -1,5 +1,5 @@
-//! A tomographic reconstructor in mixed precision has the same bits whatever the schedule: workers, policy (the runtime's or a
-//! user's), window, trace, replay.
+//! A tomographic reconstructor in mixed precision has the same bits whatever the schedule: workers,
+//! policy (the runtime's or a user's), window, trace, replay.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -81,7 +81,8 @@ impl Case {
     }
 }
 
-/// Rules that survive on this system, of every kind: by position, by norms, with a second low precision.
+/// Rules that survive on this system, of every kind: by position, by norms, with a second low
+/// precision.
 const RULES: [&str; 4] = ["fp32", "hp1:band=2", "hp1:operand=1e-2", "hp1:operand=1e-2,else=x3"];
 
 #[test]

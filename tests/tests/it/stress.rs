@@ -1,4 +1,5 @@
-//! Thousands of random graphs against a sequential oracle: every access, every policy, small windows, failures.
+//! Thousands of random graphs against a sequential oracle: every access, every policy, small
+//! windows, failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,8 +112,8 @@ fn cancelled_graphs_leave_values_or_poison() {
             Known::Value(n) => Known::Either(n),
             other => other,
         });
-        // A write that was cancelled leaves poison, one that ran before leaves the value of that time: only graphs without
-        // writes have one value to expect.
+        // A write that was cancelled leaves poison, one that ran before leaves the value of that
+        // time: only graphs without writes have one value to expect.
         let writes = graph.tasks.iter().any(|t| t.change.iter().any(|c| c.1 == graphs::Change::Write));
         if writes {
             for handle in handles {
@@ -203,7 +204,8 @@ fn tasks_submit_and_wait_for_whole_graphs() {
     });
 }
 
-/// A worker whose body waits has hundreds of others in its queue that wait, too: none of them is run inside another.
+/// A worker whose body waits has hundreds of others in its queue that wait, too: none of them is
+/// run inside another.
 #[test]
 fn thousands_of_tasks_that_wait_end_under_every_policy() {
     use zellige_runtime::Submit;

@@ -56,10 +56,12 @@ pub enum Bench {
     Tasks(BenchTasks),
     /// Rate of a Cholesky factorisation, and that of one tile product.
     Cholesky(BenchCholesky),
-    /// What a Cholesky factorisation moves when emulated devices hold a fraction of its matrix, and what it must move.
+    /// What a Cholesky factorisation moves when emulated devices hold a fraction of its matrix, and
+    /// what it must move.
     #[command(after_long_help = MEMORY_NOTES)]
     Memory(BenchMemory),
-    /// Rates of a GPU: products in each precision, copies, factorisations compared with cuSOLVER's, out of core, on logical GPUs.
+    /// Rates of a GPU: products in each precision, copies, factorisations compared with cuSOLVER's,
+    /// out of core, on logical GPUs.
     #[command(after_long_help = GPU_NOTES)]
     Gpu(BenchGpu),
 }
@@ -162,8 +164,9 @@ pub struct BenchGpu {
     pub device: u32,
     /// Measure these parts alone: a list [default: all].
     ///
-    /// products, copies, replays, routines (cuBLAS's and cuSOLVER's single routines over their order, launches
-    /// and ends), cusolver, cholesky (in tiles), memory, with-cpu, several, sparse, tor.
+    /// products, copies, replays, routines (cuBLAS's and cuSOLVER's single routines over their
+    /// order, launches and ends), cusolver, cholesky (in tiles), memory, with-cpu, several, sparse,
+    /// tor.
     #[arg(long, value_name = "PART,...", value_delimiter = ',', value_parser = part)]
     pub only: Vec<Part>,
     /// Let triangular solves substitute instead of multiplying with inverses of diagonal blocks.
@@ -172,15 +175,16 @@ pub struct BenchGpu {
     /// Streams on which bodies run concurrently.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub streams: u16,
-    /// One more stream, of the highest priority, for bodies that are more urgent than all that is under way.
+    /// One more stream, of the highest priority, for bodies that are more urgent than all that is
+    /// under way.
     #[arg(long)]
     pub urgent_stream: bool,
-    /// Calls of bodies that the GPU is given before the first of them has ended; twice as many behind others
-    /// [default: 4, or 2 where values have less than 4 GiB].
+    /// Calls of bodies that the GPU is given before the first of them has ended; twice as many
+    /// behind others [default: 4, or 2 where values have less than 4 GiB].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub depth: Option<u16>,
-    /// Microseconds for which a thread asks whether an operation has ended before it sleeps until then
-    /// [default: 50 on 8 CPUs or more, else 0].
+    /// Microseconds for which a thread asks whether an operation has ended before it sleeps until
+    /// then [default: 50 on 8 CPUs or more, else 0].
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub spins: Option<u32>,
     /// Orders of single routines [default: 512,1024,2048,4096,8192].
@@ -225,8 +229,8 @@ pub struct BenchGpu {
     pub repeats: u16,
     /// Seconds for all measurements.
     ///
-    /// No measurement is started that would not end in time, judged by smaller ones; large ones are repeated
-    /// less often. Lines say what was left out.
+    /// No measurement is started that would not end in time, judged by smaller ones; large ones are
+    /// repeated less often. Lines say what was left out.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     pub budget: u32,
     /// Smaller matrices, unless others are given.

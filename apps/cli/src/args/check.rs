@@ -1,4 +1,5 @@
-//! What no option can check alone, before any work: names that collide, files that cannot be read or written, workers without cores.
+//! What no option can check alone, before any work: names that collide, files that cannot be read
+//! or written, workers without cores.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,8 @@ enum Kind {
     Folder,
 }
 
-/// Checks what no option can check alone: outputs can be written, no two are one, none is an input; workers have cores.
+/// Checks what no option can check alone: outputs can be written, no two are one, none is an input;
+/// workers have cores.
 ///
 /// # Errors
 /// [`CommandError::Option`]; what the system says of outputs that cannot be written.
@@ -109,7 +111,8 @@ fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> a
     }
 }
 
-/// More workers than this for each core are a slip of the keyboard, unless it is said that they are not.
+/// More workers than this for each core are a slip of the keyboard, unless it is said that they are
+/// not.
 const MOST_WORKERS_PER_CORE: usize = 4;
 
 fn check_workers(mut matches: &ArgMatches) -> Result<(), CommandError> {
@@ -157,7 +160,8 @@ fn values<'a, T: Clone + Send + Sync + 'static>(
     matches.try_get_many::<T>(id).ok().flatten().into_iter().flatten()
 }
 
-/// Whether writing would change what is read: the same file, a folder and a file in it that is there, or the same folder.
+/// Whether writing would change what is read: the same file, a folder and a file in it that is
+/// there, or the same folder.
 fn overwrites(output: &Named, input: &Path) -> bool {
     let is_in = |folder: &Path| {
         let file = output.path.canonicalize();
@@ -173,7 +177,8 @@ fn is_array(path: &Path) -> bool {
         .is_some_and(|ending| ["npy", "npz", "toml", "h5", "hdf5", "hdf", "lh5"].iter().any(|e| ending == *e))
 }
 
-/// Whether two names are of one file or folder, by device and inode, or would be. Writing to one device twice loses nothing.
+/// Whether two names are of one file or folder, by device and inode, or would be. Writing to one
+/// device twice loses nothing.
 fn same(a: &Path, b: &Path) -> bool {
     let found = |path: &Path| path.metadata().ok();
     match (found(a), found(b)) {

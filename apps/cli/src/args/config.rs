@@ -1,5 +1,5 @@
-//! `--config FILE`: options from a TOML file. Keys are the long names of options; those at the top are for every verb that has them, those in
-//! a table for its verb:
+//! `--config FILE`: options from a TOML file. Keys are the long names of options; those at the top
+//! are for every verb that has them, those in a table for its verb:
 //!
 //! ```toml
 //! workers = 4
@@ -18,7 +18,8 @@ use crate::exit::CommandError;
 /// No file of options is longer.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The words of the command line with the options of the file that `--config` names. What the command line says itself counts before the file.
+/// The words of the command line with the options of the file that `--config` names. What the
+/// command line says itself counts before the file.
 ///
 /// # Errors
 /// [`CommandError::Option`] for a file that cannot be read, and for options that no verb has.
@@ -126,7 +127,8 @@ fn is_said(words: &[OsString], name: &str, short: Option<char>) -> bool {
     words.iter().any(|word| is_it(word))
 }
 
-/// The words of an option: one for each value of a list, the name alone for `true`, none for `false`.
+/// The words of an option: one for each value of a list, the name alone for `true`, none for
+/// `false`.
 fn option(name: &str, value: &Value) -> Result<Vec<OsString>, String> {
     let word = |value: &dyn std::fmt::Display| OsString::from(format!("--{name}={value}"));
     Ok(match value {

@@ -301,10 +301,11 @@ pub struct LqcdInvert {
     /// cg (conjugate gradients) or bicgstab (BiCGStab(4)).
     #[arg(long, value_name = "METHOD", default_value_t = Method::Cg, help_heading = "Solver")]
     pub method: Method,
-    /// Heavy-quark residual that has to be reached, too: sqrt(mean |r(x)|^2 / |z(x)|^2) over the sites.
+    /// Heavy-quark residual that has to be reached, too: sqrt(mean |r(x)|^2 / |z(x)|^2) over the
+    /// sites.
     ///
-    /// Propagators of heavy quarks fall by many orders of magnitude with the distance from the source: a
-    /// residual beside the source says nothing of them far away.
+    /// Propagators of heavy quarks fall by many orders of magnitude with the distance from the
+    /// source: a residual beside the source says nothing of them far away.
     #[arg(long, value_name = "TOL", help_heading = "Solver", hide_short_help = true)]
     pub heavy_quark_tol: Option<f64>,
     #[command(flatten)]
@@ -359,7 +360,8 @@ pub struct LqcdDslash {
     /// Extents in x, y, z and t, e.g. 32x32x32x64: even, from 4.
     #[arg(long, value_name = "XxYxZxT", default_value = "16")]
     pub size: Extents,
-    /// Formats: double, single, half, int20, int30, or LINKS/QUARKS/PRODUCTS such as fp32/int20/fp32.
+    /// Formats: double, single, half, int20, int30, or LINKS/QUARKS/PRODUCTS such as
+    /// fp32/int20/fp32.
     #[arg(
         long,
         value_name = "FORMAT,..",

@@ -15,9 +15,11 @@ this time. A file of another processor or another version is never used.";
 /// The words after `machine`.
 #[derive(Debug, Subcommand)]
 pub enum MachineVerb {
-    /// Cores, caches, memory, limits, vector instructions, and the performance models that are known.
+    /// Cores, caches, memory, limits, vector instructions, and the performance models that are
+    /// known.
     Show(MachineShow),
-    /// Measure the tile kernels in every precision, and keep the result for scheduling policies and simulation.
+    /// Measure the tile kernels in every precision, and keep the result for scheduling policies and
+    /// simulation.
     #[command(after_long_help = CALIBRATE_NOTES)]
     Calibrate(MachineCalibrate),
     /// Remove the performance models of this machine.
@@ -45,7 +47,8 @@ pub struct MachineCalibrate {
     pub workers: Option<u16>,
     /// Write this machine as a platform file for `simulate`; `-` is standard output.
     ///
-    /// Its GPUs with --device cuda, its CPU workers, links, and rates of each codelet by precision and size.
+    /// Its GPUs with --device cuda, its CPU workers, links, and rates of each codelet by precision
+    /// and size.
     #[arg(long, value_name = "FILE.toml|-", conflicts_with_all = ["json"])]
     pub platform: Option<Output>,
     /// Write the results as JSON; `-` is standard output.

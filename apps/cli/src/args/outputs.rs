@@ -15,9 +15,11 @@ pub struct RunOutputs {
     /// Write an HTML page with the results and a summary of the trace.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<OutputFile>,
-    /// Write what every worker did: .zt for zellige trace, .json for Perfetto, .paje for ViTE, .html.
+    /// Write what every worker did: .zt for zellige trace, .json for Perfetto, .paje for ViTE,
+    /// .html.
     ///
-    /// zellige trace makes all other forms of a .zt file. chrome://tracing opens .json, too, and ViTE .trace.
+    /// zellige trace makes all other forms of a .zt file. chrome://tracing opens .json, too, and
+    /// ViTE .trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<TraceFile>,
 }

@@ -1,4 +1,5 @@
-//! Files that a command reads and writes. Their types say which they are, so that [`super::check()`] finds them in the options of any verb.
+//! Files that a command reads and writes. Their types say which they are, so that
+//! [`super::check()`] finds them in the options of any verb.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -58,7 +59,8 @@ impl Output {
         !self.is_stdout() && Destination::new(self).is_ok_and(|to| to.is_regular())
     }
 
-    /// Writes the whole content through `body`: a file appears under its name when it is complete, or not at all.
+    /// Writes the whole content through `body`: a file appears under its name when it is complete,
+    /// or not at all.
     ///
     /// # Errors
     /// The disk is full, the folder was removed, ...
@@ -83,7 +85,8 @@ impl Output {
 }
 
 impl OutputFile {
-    /// Writes the whole content through `body`: the file appears when it is complete, or not at all.
+    /// Writes the whole content through `body`: the file appears when it is complete, or not at
+    /// all.
     ///
     /// # Errors
     /// The disk is full, the folder was removed, ...

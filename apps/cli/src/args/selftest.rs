@@ -65,7 +65,8 @@ pub struct SelftestArgs {
     /// Run the graphs alone.
     #[arg(long)]
     pub only_graphs: bool,
-    /// Let a kernel on this GPU fault, and say what came of it: what --device cuda does in a process of its own.
+    /// Let a kernel on this GPU fault, and say what came of it: what --device cuda does in a
+    /// process of its own.
     #[arg(long, hide = true, value_name = "GPU")]
     pub faulty_kernel: Option<u32>,
     /// Write the results as JSON; `-` is standard output.

@@ -41,7 +41,8 @@ pub enum Simulate {
     /// A Cholesky factorisation alone.
     #[command(after_long_help = SIMULATE_CHOLESKY_EXAMPLES)]
     Cholesky(SimulateCholesky),
-    /// The platforms that are shipped, and where their numbers come from; or one of them, as a file to edit.
+    /// The platforms that are shipped, and where their numbers come from; or one of them, as a file
+    /// to edit.
     Platforms {
         /// Print this one as the file that --platform reads.
         name: Option<String>,
@@ -79,8 +80,8 @@ pub struct SimulateCommon {
     pub tile: u32,
     /// Precision rule, as for `tor run` but for fp64; may be repeated.
     ///
-    /// Each rule is an option of its own, no list: rules contain commas. Rules that use norms need --norms. Tiles are
-    /// float32.
+    /// Each rule is an option of its own, no list: rules contain commas. Rules that use norms need
+    /// --norms. Tiles are float32.
     #[arg(long = "precision", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
     /// Norms of tiles from `tor run --norms-out`, for rules that use norms.
@@ -111,8 +112,8 @@ pub struct SimulateCommon {
     pub devices: Option<u16>,
     /// Machines, one rank on each; a list is compared.
     ///
-    /// All are like the platform, which needs a network. Tiles are dealt out as by `mpirun -n N zellige tor run`. With
-    /// several numbers, e.g. 1,2,4,8, speedups are those over the first.
+    /// All are like the platform, which needs a network. Tiles are dealt out as by `mpirun -n N
+    /// zellige tor run`. With several numbers, e.g. 1,2,4,8, speedups are those over the first.
     #[arg(long, value_name = "N[,N...]", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub nodes: Vec<u16>,
     /// Memory of each device, e.g. 4GB [default: the platform's].

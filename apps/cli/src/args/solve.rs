@@ -56,15 +56,15 @@ Examples
 pub struct SolveArgs {
     /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
     ///
-    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense npy, FILE.npz/NAME and
-    /// FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and Rutherford-Boeing. Text and PETSc's may be compressed with
-    /// gzip.
+    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense
+    /// npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and
+    /// Rutherford-Boeing. Text and PETSc's may be compressed with gzip.
     #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// Right-hand side: a file, ones, or random:SEED.
     ///
-    /// Matrix Market, .npy, FILE.npz/NAME, a Vec of PETSc, or numbers in columns as text (csv); each column is
-    /// solved for. random: uniform in [-1, 1), of a complex matrix both parts.
+    /// Matrix Market, .npy, FILE.npz/NAME, a Vec of PETSc, or numbers in columns as text (csv);
+    /// each column is solved for. random: uniform in [-1, 1), of a complex matrix both parts.
     #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub rhs: VectorSource,
     /// Initial guess, a file with as many columns [default: zeros].
@@ -75,9 +75,9 @@ pub struct SolveArgs {
     pub method: MethodChoice,
     /// Operator of the inner iteration: fp64, fp32, auto, or SET:nw|cw|cw-exact:EPS.
     ///
-    /// What the method multiplies with: fp64, fp32, or SET:nw|cw|cw-exact:EPS, like ap7:cw:2^-24, with
-    /// :tiled, :bsr2, :bsr3 or :bsr4 after it for the layout; auto, or auto:nw:2^-37: the set and layout that
-    /// is fastest on this machine, fp64 if none is faster.
+    /// What the method multiplies with: fp64, fp32, or SET:nw|cw|cw-exact:EPS, like ap7:cw:2^-24,
+    /// with :tiled, :bsr2, :bsr3 or :bsr4 after it for the layout; auto, or auto:nw:2^-37: the set
+    /// and layout that is fastest on this machine, fp64 if none is faster.
     #[arg(long, value_name = "COPY", default_value = "fp64")]
     pub operator: Inner,
     /// Vector for which cw-exact chooses formats: a file, ones, or random:SEED.
@@ -97,8 +97,8 @@ pub struct SolveArgs {
     pub orthogonalise: Orthogonalisation,
     /// Operators for relaxed products in GMRES, the most accurate first.
     ///
-    /// Copies that gmres goes over to as its residual becomes small, the most accurate first, written as for
-    /// --operator.
+    /// Copies that gmres goes over to as its residual becomes small, the most accurate first,
+    /// written as for --operator.
     #[arg(long, value_name = "COPY,..", value_delimiter = ',', hide_short_help = true)]
     pub relax: Vec<Inner>,
     /// Reliable updates: recompute the residual each time it has fallen by DELTA.
@@ -117,7 +117,8 @@ pub struct SolveArgs {
         hide_short_help = true
     )]
     pub shifts: Vec<f64>,
-    /// auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg, lu, lu:fp32 (in float32: half the memory, refined by gmres).
+    /// auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg, lu, lu:fp32 (in float32:
+    /// half the memory, refined by gmres).
     #[arg(long, value_name = "M", default_value = "auto")]
     pub precond: PreconditionerChoice,
     /// Scaling of rows and columns: auto, none, rows, both, matching.

@@ -43,7 +43,8 @@ pub enum MatrixVerb {
     /// Make a matrix of a finite volume or finite element problem, of any size.
     #[command(after_long_help = GENERATE_EXAMPLES)]
     Generate(MatrixGenerate),
-    /// Read a matrix and write it as a Matrix Market file: sorted, duplicates added, one half where it is symmetric.
+    /// Read a matrix and write it as a Matrix Market file: sorted, duplicates added, one half where
+    /// it is symmetric.
     Convert(MatrixConvert),
 }
 
@@ -52,9 +53,9 @@ pub enum MatrixVerb {
 pub struct MatrixInfo {
     /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
     ///
-    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense npy, FILE.npz/NAME and
-    /// FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and Rutherford-Boeing. Text and PETSc's may be compressed with
-    /// gzip.
+    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense
+    /// npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and
+    /// Rutherford-Boeing. Text and PETSc's may be compressed with gzip.
     #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// Write the results as JSON; `-` is standard output.
@@ -67,7 +68,8 @@ pub struct MatrixInfo {
 pub struct MatrixGenerate {
     /// The problem.
     pub kind: Problem,
-    /// Cells or elements along each axis; by default those of the comparisons in docs/explanation/sparse.md.
+    /// Cells or elements along each axis; by default those of the comparisons in
+    /// docs/explanation/sparse.md.
     #[arg(long, value_name = "XxYxZ")]
     pub size: Option<Size>,
     /// Decades of the standard deviation of what varies most.
@@ -89,9 +91,9 @@ pub struct MatrixGenerate {
 pub struct MatrixConvert {
     /// File of a matrix: Matrix Market, SciPy's npz, npy, PETSc, Harwell-Boeing, ...
     ///
-    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense npy, FILE.npz/NAME and
-    /// FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and Rutherford-Boeing. Text and PETSc's may be compressed with
-    /// gzip.
+    /// Its first bytes tell the format, not its name: Matrix Market, scipy.sparse.save_npz, dense
+    /// npy, FILE.npz/NAME and FILE.h5/NAME, PETSc's binary files, Harwell-Boeing and
+    /// Rutherford-Boeing. Text and PETSc's may be compressed with gzip.
     #[arg(value_name = "MATRIX")]
     pub matrix: Input,
     /// The file to write; compressed if its name ends in .gz.
@@ -143,7 +145,8 @@ pub struct SpmvArgs {
     pub matrix: Input,
     /// Format sets: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, the fastest.
     ///
-    /// auto takes the set that the cost model expects to be fastest, and plain fp64 where that is faster.
+    /// auto takes the set that the cost model expects to be fastest, and plain fp64 where that is
+    /// faster.
     #[arg(long, value_name = "SET,..", value_delimiter = ',', default_value = "ap2,ap4,ap7,ap7re,ap7reu")]
     pub sets: Vec<SetOrAuto>,
     /// Accuracies in [2^-53, 1).
@@ -156,8 +159,8 @@ pub struct SpmvArgs {
     pub criterion: Vec<String>,
     /// Storage layout: auto, tiled, bsr, or thesis.
     ///
-    /// thesis: a CSR matrix for each format. tiled: eight rows interleaved. bsr: the same with blocks of 2, 3
-    /// or 4. auto: what the cost model expects to be fastest.
+    /// thesis: a CSR matrix for each format. tiled: eight rows interleaved. bsr: the same with
+    /// blocks of 2, 3 or 4. auto: what the cost model expects to be fastest.
     #[arg(long, value_name = "L", default_value = "auto")]
     pub layout: Layout,
     /// Rounding to the storage format: nearest or chop (as the thesis does).

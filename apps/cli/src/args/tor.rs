@@ -44,26 +44,30 @@ Examples
 pub enum Tor {
     /// Print a system as a file to edit.
     Example,
-    /// Say how large a system is, what it needs, and which tiles and rule suit it; of its tiles a sample is computed.
+    /// Say how large a system is, what it needs, and which tiles and rule suit it; of its tiles a
+    /// sample is computed.
     Info(InfoArgs),
     /// Compute the covariance matrices and write them.
     #[command(after_long_help = DEVICES)]
     Cov(CovArgs),
     /// Compute a reconstructor and write it.
     ///
-    /// It is not judged: backward error and Strehl ratios are not computed (null in the JSON). zellige tor eval judges
-    /// the file; zellige tor run -o FILE judges and writes, which takes much longer for large systems.
+    /// It is not judged: backward error and Strehl ratios are not computed (null in the JSON).
+    /// zellige tor eval judges the file; zellige tor run -o FILE judges and writes, which takes
+    /// much longer for large systems.
     #[command(after_long_help = format!("{RULES}\n\n{DEVICES}"))]
     Build(BuildArgs),
     /// Judge a reconstructor from any file: error covariance, image, Strehl ratio.
     ///
-    /// In float64 on CPU workers, also with --device cuda: 2 n^2 m operations for the error covariance of a target.
+    /// In float64 on CPU workers, also with --device cuda: 2 n^2 m operations for the error
+    /// covariance of a target.
     #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
     /// All stages, for every precision rule, compared in one table.
     ///
-    /// Reconstructors are judged in float64 on CPU workers, also with --device cuda: 2 n^2 m operations for the error
-    /// covariance of a target and rule. Where that takes long, it is said beforehand.
+    /// Reconstructors are judged in float64 on CPU workers, also with --device cuda: 2 n^2 m
+    /// operations for the error covariance of a target and rule. Where that takes long, it is said
+    /// beforehand.
     #[command(after_long_help = run_help())]
     Run(RunArgs),
 }
@@ -85,7 +89,8 @@ fn policies() -> String {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "System")]
 pub struct SystemArgs {
-    /// Telescope, guide stars and targets: .toml, .yaml (ours or pyTomoAO's), .py (COMPASS), or MOAO's sys-params.txt.
+    /// Telescope, guide stars and targets: .toml, .yaml (ours or pyTomoAO's), .py (COMPASS), or
+    /// MOAO's sys-params.txt.
     ///
     /// Of a COMPASS file nothing is executed: values that it computes are refused with their line.
     #[arg(value_name = "SYSTEM")]
@@ -101,12 +106,14 @@ pub struct SystemArgs {
     /// Direction to reconstruct (arcsec), instead of those in SYSTEM; may be repeated.
     #[arg(long = "target", value_name = "X,Y", value_parser = target)]
     pub targets: Vec<[f64; 2]>,
-    /// Map of the sub-apertures that measure, instead of SYSTEM's rule: text of 0 and 1, .fits or .npy (also bool).
+    /// Map of the sub-apertures that measure, instead of SYSTEM's rule: text of 0 and 1, .fits or
+    /// .npy (also bool).
     ///
     /// Rows from the lowest y on. All sensors of more than one sub-aperture share it.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub valid_map: Option<Input>,
-    /// Influence functions of the mirror, instead of SYSTEM's model: .fits or .npy of (actuators, y, x).
+    /// Influence functions of the mirror, instead of SYSTEM's model: .fits or .npy of (actuators,
+    /// y, x).
     ///
     /// In m per volt (FITS also in um and nm, by BUNIT), on square pixels that cover the pupil.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
@@ -122,9 +129,9 @@ pub struct FactorArgs {
     pub solve_precision: Option<Rule>,
     /// Tile size: a number, or auto.
     ///
-    /// A number gives uniform tiles, the last one smaller. auto cuts at sensor axes, at most 512; for GPUs
-    /// that work alone at most 512, 1024, 2048 or 3072, by the size of the matrix and their memory, at multiples
-    /// of 16.
+    /// A number gives uniform tiles, the last one smaller. auto cuts at sensor axes, at most 512;
+    /// for GPUs that work alone at most 512, 1024, 2048 or 3072, by the size of the matrix and
+    /// their memory, at multiples of 16.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
     /// Most products on one tile in one task: fewer, longer tasks, the same bits.
@@ -135,7 +142,8 @@ pub struct FactorArgs {
     /// If a rule loses positive definiteness: report it, or retry with more precision.
     #[arg(long, value_name = "fail|retry", default_value = "fail")]
     pub on_not_spd: NotSpd,
-    /// Steps of iterative refinement of the reconstructor, at most: it ends where a step has not halved the residual.
+    /// Steps of iterative refinement of the reconstructor, at most: it ends where a step has not
+    /// halved the residual.
     #[arg(long, value_name = "K", default_value_t = 0, hide_short_help = true)]
     pub refine: usize,
 }
@@ -241,14 +249,16 @@ pub enum Order {
 /// `tor eval`.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// Reconstructor to evaluate (.fits, FILE.fits/NAME, .npy, FILE.npz/NAME): truth-sensor slopes or commands x measurements.
+    /// Reconstructor to evaluate (.fits, FILE.fits/NAME, .npy, FILE.npz/NAME): truth-sensor slopes
+    /// or commands x measurements.
     ///
-    /// An image of a FITS file by its name or number (the primary one is 0); without one the first of two dimensions or
-    /// more. Commands are in the unit of --dm. What is the other way round is transposed and said; AOT's (commands, 2,
-    /// sub-apertures) are x slopes, then y slopes.
+    /// An image of a FITS file by its name or number (the primary one is 0); without one the first
+    /// of two dimensions or more. Commands are in the unit of --dm. What is the other way round is
+    /// transposed and said; AOT's (commands, 2, sub-apertures) are x slopes, then y slopes.
     #[arg(long, value_name = "R.fits")]
     pub rec: Input,
-    /// Command matrix of the mirror, actuators x truth-sensor slopes [default: that of the system's model].
+    /// Command matrix of the mirror, actuators x truth-sensor slopes [default: that of the system's
+    /// model].
     #[arg(long, value_name = "Dx.fits")]
     pub dm: Option<Input>,
     /// Order of the slopes in the files [default: from their headers, else xxyy].
@@ -267,7 +277,8 @@ pub struct EvalArgs {
 pub struct RunArgs {
     /// Precision rule of the factorisation; may be repeated [default: fp32, hp1:operand=1e-2].
     ///
-    /// See "Precision rules" below. Each rule is an option of its own, no list: rules contain commas.
+    /// See "Precision rules" below. Each rule is an option of its own, no list: rules contain
+    /// commas.
     #[arg(long, value_name = "RULE")]
     pub precision: Vec<Rule>,
     /// Compute spectra of the matrix and its tiles, for the report.

@@ -54,7 +54,8 @@ fn sizes(args: &BenchGpu) -> Result<Sizes, CommandError> {
 /// Measures, prints, writes.
 ///
 /// # Errors
-/// [`CommandError::NoDevice`] without the GPU or its libraries; something could not be measured; the output cannot be written.
+/// [`CommandError::NoDevice`] without the GPU or its libraries; something could not be measured;
+/// the output cannot be written.
 pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let sizes = sizes(args)?;
     let target = &args.json;

@@ -15,8 +15,8 @@ use crate::progress::Progress;
 /// Computes a propagator.
 ///
 /// # Errors
-/// A file that cannot be read or holds no gauge field, options without meaning, a residual that stays above the tolerance, an output that cannot be
-/// written, Ctrl-C.
+/// A file that cannot be read or holds no gauge field, options without meaning, a residual that
+/// stays above the tolerance, an output that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdInvert) -> anyhow::Result<()> {
     let gauge = files::read(&args.system.lattice)?.gauge;
     let options = Options {

@@ -16,7 +16,8 @@ use crate::interrupt;
 /// Does what the word after `lqcd` says.
 ///
 /// # Errors
-/// Files that cannot be read or written, parameters without meaning, residuals that stay too large, tasks that fail, Ctrl-C.
+/// Files that cannot be read or written, parameters without meaning, residuals that stay too large,
+/// tasks that fail, Ctrl-C.
 pub fn run(verb: &Lqcd) -> anyhow::Result<()> {
     match verb {
         Lqcd::Generate(args) => generate::run(args),

@@ -15,7 +15,8 @@ use crate::results::page_of;
 /// Smears the links of a field.
 ///
 /// # Errors
-/// A file that cannot be read or holds no gauge field, links without a nearest unitary matrix, an output that cannot be written, Ctrl-C.
+/// A file that cannot be read or holds no gauge field, links without a nearest unitary matrix, an
+/// output that cannot be written, Ctrl-C.
 pub fn run(args: &LqcdSmear) -> anyhow::Result<()> {
     let gauge = files::read(&args.lattice)?.gauge;
     let rt = args.outputs.runtime(args.workers)?;

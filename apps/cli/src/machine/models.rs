@@ -17,7 +17,8 @@ use zellige_runtime::sched::uses_performance_models;
 use super::show::simd;
 use crate::out;
 
-/// What models of this machine and this build are valid for. A build without optimisation runs at half the rate: it is another.
+/// What models of this machine and this build are valid for. A build without optimisation runs at
+/// half the rate: it is another.
 pub fn identity() -> Identity {
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     Identity::of_host(format!("zellige {} {profile} {}", env!("CARGO_PKG_VERSION"), simd().join(" ")))
@@ -90,7 +91,8 @@ pub fn cached() -> Result<(Arc<Models>, PathBuf), Unusable> {
     Err(Unusable { path: Some(path), state, why })
 }
 
-/// The models of this machine for a scheduling policy that goes by them; without any, says so on standard error.
+/// The models of this machine for a scheduling policy that goes by them; without any, says so on
+/// standard error.
 pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
     if !uses_performance_models(policy) {
         return None;
@@ -106,8 +108,9 @@ pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
     }
 }
 
-/// Writes what a run has taught the models of this machine into their file. A file of another machine or build stays, and so does one
-/// that is not understood: `machine calibrate` replaces those.
+/// Writes what a run has taught the models of this machine into their file. A file of another
+/// machine or build stays, and so does one that is not understood: `machine calibrate` replaces
+/// those.
 pub fn keep(models: &Models) {
     let path = match cached() {
         Ok((_, path)) | Err(Unusable { path: Some(path), state: State::Absent, .. }) => path,

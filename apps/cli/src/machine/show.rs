@@ -1,4 +1,5 @@
-//! `zellige machine show`: what this machine gives to a process, and the performance models that are known of it.
+//! `zellige machine show`: what this machine gives to a process, and the performance models that
+//! are known of it.
 
 use std::fs;
 use std::path::Path;

@@ -20,7 +20,8 @@ use crate::progress::Progress;
 /// Compares all searches.
 ///
 /// # Errors
-/// A basis that cannot be read, options without meaning, tasks that fail, an output that cannot be written, Ctrl-C.
+/// A basis that cannot be read, options without meaning, tasks that fail, an output that cannot be
+/// written, Ctrl-C.
 pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
     let (basis, origin) = files::basis::read(&args.basis)?;
     let rt = args.outputs.runtime(args.workers)?;

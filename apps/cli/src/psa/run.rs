@@ -38,7 +38,8 @@ use crate::results::page_of;
 /// Searches for every event.
 ///
 /// # Errors
-/// Options without meaning together, files that hold something else or do not fit each other, an output that cannot be written.
+/// Options without meaning together, files that hold something else or do not fit each other, an
+/// output that cannot be written.
 pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     let processes = Processes::find()?;
     let plan = plan(&args.search);
@@ -252,7 +253,8 @@ enum Source {
 
 impl Source {
     /// # Errors
-    /// A folder or a file that cannot be read, frames of digitisers without a map, a map of another sampling.
+    /// A folder or a file that cannot be read, frames of digitisers without a map, a map of another
+    /// sampling.
     fn open(args: &PsaRunArgs, sampling: Sampling) -> anyhow::Result<Self> {
         let refuse = |problem: String| Err(CommandError::option("--channel-map", problem).into());
         let is_array = is_array(&args.events);
@@ -283,7 +285,8 @@ impl Source {
         }
     }
 
-    /// Refuses events that are sampled otherwise than the basis, where it is known how they are sampled.
+    /// Refuses events that are sampled otherwise than the basis, where it is known how they are
+    /// sampled.
     fn check(&self, args: &PsaRunArgs, basis: Sampling, shifts: usize) -> Result<(), CommandError> {
         match self {
             Source::Folder(events, ..) => check_sampling(basis, events.sampling, shifts)
@@ -385,7 +388,8 @@ pub(super) fn plan(args: &PsaSearch) -> Plan {
     Plan { method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
 }
 
-/// What is done with events, for a basis with signals of so many samples: no window is longer by itself.
+/// What is done with events, for a basis with signals of so many samples: no window is longer by
+/// itself.
 pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rules, zellige_psa::Error> {
     let pairs = |penalty| PairPlan { single: *plan, penalty, ..PairPlan::default() };
     Ok(Rules {

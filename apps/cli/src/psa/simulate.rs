@@ -28,7 +28,8 @@ const SETTLED: f32 = 0.01;
 /// Simulates a crystal and writes its basis.
 ///
 /// # Errors
-/// A crystal that cannot be read or cannot be, an output that cannot be written, tasks that fail, Ctrl-C.
+/// A crystal that cannot be read or cannot be, an output that cannot be written, tasks that fail,
+/// Ctrl-C.
 pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
     if let Some(folder) = &args.output {
         files::make_folder(folder)?;

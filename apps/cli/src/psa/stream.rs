@@ -30,7 +30,8 @@ use crate::results::page_of;
 /// Writes events as frames.
 ///
 /// # Errors
-/// Events that cannot be read, or have several hits where only some channels are requested; an output that cannot be written.
+/// Events that cannot be read, or have several hits where only some channels are requested; an
+/// output that cannot be written.
 pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
     let events = files::events::read(&args.events)?;
     if events.hits > 1 && args.channels != ChannelSet::All {
@@ -129,7 +130,8 @@ fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Tra
 /// Searches for events as they come.
 ///
 /// # Errors
-/// A basis or an input that cannot be read, options without meaning, an output that cannot be written, an output of another input, Ctrl-C.
+/// A basis or an input that cannot be read, options without meaning, an output that cannot be
+/// written, an output of another input, Ctrl-C.
 pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let plan = plan(&args.search);
     plan.check()?;

@@ -31,7 +31,8 @@ const THICKNESS: f64 = 90.0;
 /// Puts hits together to gamma rays, or those of simulated events.
 ///
 /// # Errors
-/// Files that hold no hits or no array, options without meaning, outputs that cannot be written, Ctrl-C.
+/// Files that hold no hits or no array, options without meaning, outputs that cannot be written,
+/// Ctrl-C.
 pub fn run(args: &PsaTrackArgs) -> anyhow::Result<()> {
     match (&args.hits, &args.output, args.simulation.simulate) {
         (Some(hits), Some(folder), _) => read(args, hits, folder),

@@ -1,5 +1,5 @@
-//! `zellige selftest`: kernels compared with float64, random task graphs compared with a sequential run, and everything that a GPU computes
-//! compared with the CPU.
+//! `zellige selftest`: kernels compared with float64, random task graphs compared with a sequential
+//! run, and everything that a GPU computes compared with the CPU.
 
 mod graphs;
 
@@ -29,7 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Runs the checks, prints, writes.
 ///
 /// # Errors
-/// A check failed, or the output cannot be written; [`CommandError::NoDevice`] for GPUs that are not there.
+/// A check failed, or the output cannot be written; [`CommandError::NoDevice`] for GPUs that are
+/// not there.
 pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     if let Some(number) = args.faulty_kernel {
         let said = fault_here(&open()?, number).map_err(anyhow::Error::from_boxed)?;

@@ -16,7 +16,8 @@ use crate::progress::Progress;
 /// What the table of a build leaves out.
 const NOT_JUDGED: &str = "backward error and Strehl ratios: not computed; zellige tor eval judges the file\n";
 
-/// A reconstructor for every target, in a file. Nothing judges it: that takes much longer than making it.
+/// A reconstructor for every target, in a file. Nothing judges it: that takes much longer than
+/// making it.
 ///
 /// # Errors
 /// As the pipeline; outputs that cannot be written; a rule that does not survive.

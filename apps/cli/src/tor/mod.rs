@@ -22,7 +22,8 @@ use crate::{interrupt, out};
 /// Does what the word after `tor` says.
 ///
 /// # Errors
-/// Bad parameters, files that cannot be read or written, tasks that fail, no rule that survives, Ctrl-C.
+/// Bad parameters, files that cannot be read or written, tasks that fail, no rule that survives,
+/// Ctrl-C.
 pub fn run(verb: &Tor) -> anyhow::Result<()> {
     match verb {
         Tor::Example => out::print(params::EXAMPLE),
@@ -34,7 +35,8 @@ pub fn run(verb: &Tor) -> anyhow::Result<()> {
     }
 }
 
-/// Reads the system, prints what the reader repaired, and puts in place what the command line says instead.
+/// Reads the system, prints what the reader repaired, and puts in place what the command line says
+/// instead.
 fn read(args: &SystemArgs) -> anyhow::Result<Input> {
     let mode = if args.strict { Mode::Strict } else { Mode::Lenient };
     let mut input = params::read(&args.system, args.atm.as_deref(), mode)
@@ -117,8 +119,8 @@ fn planned_session(
 /// A judgement that takes so many seconds is announced.
 const LONG: f64 = 30.0;
 
-/// Says how long it will take to judge the reconstructors of so many rules, where that is long: CPU workers do it, whatever made them. What to
-/// do instead comes behind.
+/// Says how long it will take to judge the reconstructors of so many rules, where that is long: CPU
+/// workers do it, whatever made them. What to do instead comes behind.
 ///
 /// # Errors
 /// A sensor has no valid sub-aperture.

@@ -1,4 +1,5 @@
-//! What all verbs have in common: help, version, the JSON envelope, traces and reports, options from a file.
+//! What all verbs have in common: help, version, the JSON envelope, traces and reports, options
+//! from a file.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +60,8 @@ fn results_say_where_they_are_from() {
     assert!(result(&text)["measurements"].as_u64() > Some(0), "{text}");
 }
 
-/// Every verb that runs tasks writes a trace, a report with the command line in it, and JSON as its schema says.
+/// Every verb that runs tasks writes a trace, a report with the command line in it, and JSON as its
+/// schema says.
 #[test]
 fn verbs_that_run_tasks_have_traces_and_reports() {
     let folder = folder(4);

@@ -1,6 +1,7 @@
 //! Requested GPUs: on libraries that stand in for NVIDIA's, and where there is nothing.
 //!
-//! The libraries are those of the tests of `kernels/gpu` (`tests/mock/mock.c`). Without a C compiler what needs them prints a line instead.
+//! The libraries are those of the tests of `kernels/gpu` (`tests/mock/mock.c`). Without a C
+//! compiler what needs them prints a line instead.
 
 use std::fs;
 use std::io::Write;
@@ -133,7 +134,8 @@ fn a_number_that_there_is_not_is_answered_with_those_that_there_are() {
     }
 }
 
-/// Two GPUs, the first of which does not open: it is named where it is asked for, and hides nothing.
+/// Two GPUs, the first of which does not open: it is named where it is asked for, and hides
+/// nothing.
 #[test]
 fn a_gpu_that_does_not_open_is_named_and_hides_no_other() {
     let broken = [("MOCK_BROKEN", "0")];
@@ -161,7 +163,8 @@ fn a_gpu_that_does_not_open_is_named_and_hides_no_other() {
     }
 }
 
-/// Ctrl-C while a benchmark goes on: what it has measured, or found impossible, is in the file, which was whole at any time.
+/// Ctrl-C while a benchmark goes on: what it has measured, or found impossible, is in the file,
+/// which was whole at any time.
 #[test]
 fn an_interrupted_benchmark_keeps_its_figures() {
     let (folder, there) = (folder(4), tempfile::tempdir().unwrap());
@@ -195,7 +198,8 @@ fn an_interrupted_benchmark_keeps_its_figures() {
     assert_eq!(left(folder.path()), [Path::new("gpu.json")]);
 }
 
-/// A GPU on which nothing has room or runs: lines, exit code 1, and figures that say where they come from.
+/// A GPU on which nothing has room or runs: lines, exit code 1, and figures that say where they
+/// come from.
 #[test]
 fn a_benchmark_that_fails_throughout_is_written_all_the_same() {
     let Some(ran) = with(&ALL, &["bench", "gpu", "--quick", "--repeats", "1", "--json", "-"], &[]) else {

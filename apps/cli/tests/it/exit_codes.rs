@@ -169,7 +169,8 @@ fn one_survivor_among_failures_is_0() {
     assert!(ran.stdout.contains("after bf1, which was not positive definite"), "{ran:#?}");
 }
 
-/// MOAO's older layout: comment and value on lines of their own. One entry of `GsAlt`, the truth sensor's, is missing.
+/// MOAO's older layout: comment and value on lines of their own. One entry of `GsAlt`, the truth
+/// sensor's, is missing.
 const OLD_LAYOUT: &str = "\
 tel diam in meters\n8\ncent obs\n0.14\nN WFS\n4\nNssp n subaps per wfs\n4\nGsAlt\n1e-05 0 0\ntype\n2 1 1 1\nnlgs\n1\n\
 alphaX in arcsec\n15 -25 10 0\nalphaY in arcsec\n5 -12 30 0\nXPup\n0 0 0.1 0\nYPup\n0 0 0 0\nthetaML\n0 0 0 0\n\

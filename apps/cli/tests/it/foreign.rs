@@ -1,11 +1,13 @@
-//! What programs of others make of our files, and what we make of theirs: only where Python has them.
+//! What programs of others make of our files, and what we make of theirs: only where Python has
+//! them.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::common::{ok, result};
 
-/// Runs a program of Python in a folder; false where a module that it needs is not installed, which is said.
+/// Runs a program of Python in a folder; false where a module that it needs is not installed, which
+/// is said.
 fn python(here: &Path, module: &str, program: &str, args: &[&str]) -> bool {
     let has = Command::new("python3").args(["-c", &format!("import {module}")]).output();
     if !has.is_ok_and(|has| has.status.success()) {

@@ -1,4 +1,5 @@
-//! `scripts/gpu-checks`: what is carried to a machine with a GPU, where there is none, and on the mock driver.
+//! `scripts/gpu-checks`: what is carried to a machine with a GPU, where there is none, and on the
+//! mock driver.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,8 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gpu-checks")
 }
 
-/// The script with this command as both builds, in an environment with nothing but a path of system programs.
+/// The script with this command as both builds, in an environment with nothing but a path of system
+/// programs.
 fn checks(folder: &Path, zellige: &Path, options: &[&str]) -> Command {
     let mut command = Command::new("bash");
     command.arg(script()).args(options).current_dir(folder).env_clear().env("PATH", "/usr/bin:/bin");
@@ -56,7 +58,8 @@ fn wrong_options_are_refused() {
     }
 }
 
-/// All steps on the mock driver: each has its line and its files, though one of them fails, one crashes and one hangs.
+/// All steps on the mock driver: each has its line and its files, though one of them fails, one
+/// crashes and one hangs.
 #[cfg(feature = "mock-gpu")]
 #[test]
 #[ignore = "a minute; run by scripts/test-long"]

@@ -1,4 +1,5 @@
-//! Nothing is lost and nothing taken: names that collide, devices, endless files, closed streams, slips of the keyboard.
+//! Nothing is lost and nothing taken: names that collide, devices, endless files, closed streams,
+//! slips of the keyboard.
 
 use crate::common::{collect, finish, folder, left, ok, run, zellige};
 use std::fs;

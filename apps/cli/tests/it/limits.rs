@@ -1,4 +1,5 @@
-//! Memory and workers: what does not fit is refused with the sum, before any work, and small systems take little.
+//! Memory and workers: what does not fit is refused with the sum, before any work, and small
+//! systems take little.
 
 use crate::common::{Ran, collect, folder, left, ok, system, zellige};
 use serde_json::Value;
@@ -9,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use zellige_test_scale::every;
 
-/// Runs a line with so many MB of address space. Threads of workers have 16 MB each of it, whatever they use.
+/// Runs a line with so many MB of address space. Threads of workers have 16 MB each of it, whatever
+/// they use.
 fn with_space(folder: &Path, megabytes: u32, line: &str) -> Ran {
     with_limit(folder, &format!("-v {megabytes}000"), line)
 }
@@ -79,7 +81,8 @@ fn complete_factors_that_do_not_fit_are_refused() {
     with_space(path, 240, "solve flow.mtx --precond ilu0 --workers 2").expect(0);
 }
 
-/// Whatever address space there is: an answer, or an error that says what is missing. Where it does not hold the program, the system ends it.
+/// Whatever address space there is: an answer, or an error that says what is missing. Where it does
+/// not hold the program, the system ends it.
 #[test]
 fn too_little_memory_is_an_error_and_no_abort() {
     let folder = folder(4);
@@ -113,7 +116,8 @@ fn too_little_memory_is_an_error_and_no_abort() {
     assert!(refused > 0 && answered > 0, "{refused} refused, {answered} answered");
 }
 
-/// A file may grow no further: an error with its name, as where the disk is full, and nothing half-written.
+/// A file may grow no further: an error with its name, as where the disk is full, and nothing
+/// half-written.
 #[test]
 fn a_limit_on_sizes_of_files_is_an_error() {
     let folder = folder(5);

@@ -160,7 +160,8 @@ fn what_cannot_be_is_refused_by_name() {
         .expect(5)
         .says("--max-steps");
     assert!(fs::read_to_string(here.join("r.json")).unwrap().contains("\"converged\": false"));
-    // Both tolerances are met, though the residual can get no smaller while sites far away are solved for.
+    // Both tolerances are met, though the residual can get no smaller while sites far away are
+    // solved for.
     for mass in ["3", "100"] {
         let line = ["lqcd", "invert", "a.lat", "--mass", mass, "--tol", "1e-12", "--heavy-quark-tol", "1e-8"];
         let found = result(&ok(here, &[&line[..], &["--json", "-"]].concat()));
@@ -200,7 +201,8 @@ fn published_tables_are_done_on_another_field() {
     assert!(text.contains("fixed32/int30/fp64") && text.contains("largest"), "{text}");
     let text = run_of("table3", &[]);
     assert!(text.contains("published: 8728") && text.contains("double-int20"), "{text}");
-    // On so small a field what keeps steps stable has nothing to do; no numbers are published of this figure.
+    // On so small a field what keeps steps stable has nothing to do; no numbers are published of
+    // this figure.
     let text = run_of("fig1", &[]);
     assert!(text.contains("beta 5.6") && text.contains("--action naive"), "{text}");
     assert!(!text.contains("published iterations"), "{text}");

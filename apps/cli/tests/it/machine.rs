@@ -31,7 +31,8 @@ fn what_is_calibrated_is_shown_and_forgotten() {
     let ran = machine(folder.path(), &["calibrate", "--tile", "8", "--tile", "16", "--json", "-"]).expect(0);
     let calibrated = result(&ran.stdout);
     let rows = calibrated["models"].as_array().unwrap();
-    // generate and potrf in two formats, trsm and syrk in four precisions, gemm in nine, for two tiles; the runtime's overhead.
+    // generate and potrf in two formats, trsm and syrk in four precisions, gemm in nine, for two
+    // tiles; the runtime's overhead.
     assert_eq!(rows.len(), 2 * (2 * 2 + 2 * 4 + 9) + 1);
     assert!(rows.iter().all(|row| row["source"] == "history"), "{rows:?}");
     let rate = |row: &Value| row["gflops"].as_f64().unwrap_or(0.0);
@@ -104,8 +105,8 @@ fn policies_and_simulations_use_what_was_calibrated() {
     assert_eq!((&report[0]["tasks"], &report[0]["devices"]), (&(5 + 10 + 10 + 10).into(), &2.into()));
     let seconds = report[0]["makespan_seconds"].as_f64().unwrap();
     assert!(seconds > 0.0 && seconds < 1.0, "{seconds}");
-    // Written down, it is a machine with as many workers, which knows the same kernels. (Their times are those of all samples, the file of models
-    // keeps some.)
+    // Written down, it is a machine with as many workers, which knows the same kernels. (Their
+    // times are those of all samples, the file of models keeps some.)
     machine(folder.path(), &["calibrate", "--tile", "16", "--workers", "2", "--platform", "here.toml"])
         .expect(0);
     let common = ["simulate", "cholesky", "--n", "80", "--tile", "16", "--sched", "lws", "--json", "-"];

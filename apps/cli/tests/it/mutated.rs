@@ -1,5 +1,6 @@
-//! Files with changes that nobody made on purpose, through the command: an answer or an error, no panic, no hang, no memory that the file or
-//! the documented plan of its reader does not answer for.
+//! Files with changes that nobody made on purpose, through the command: an answer or an error, no
+//! panic, no hang, no memory that the file or the documented plan of its reader does not answer
+//! for.
 
 use crate::common::{Ran, collect, folder, ok, zellige};
 use rand::{RngExt, SeedableRng};
@@ -48,7 +49,8 @@ fn mutate(bytes: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that a reader may take whatever its file says (docs/explanation/sparse.md, "Memory of readers"): rows without nonzeros, and vectors of them.
+/// Bytes that a reader may take whatever its file says (docs/explanation/sparse.md, "Memory of
+/// readers"): rows without nonzeros, and vectors of them.
 const PLAN: u64 = 64 << 20;
 
 /// Runs a line within 3 GB of address space; its end, and the most memory that it was seen to take.
@@ -62,7 +64,8 @@ fn measured(folder: &Path, line: &str) -> (Ran, u64) {
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
-                // The system keeps the highest; what a process takes in its last millisecond is not seen.
+                // The system keeps the highest; what a process takes in its last millisecond is not
+                // seen.
                 let text = fs::read_to_string(&status).unwrap_or_default();
                 let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
                 let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
@@ -86,7 +89,8 @@ fn survives(folder: &Path, line: &str, most: u64, what: &str) {
     assert!(peak <= most, "{line}, {what}: {peak} bytes, {most} at most: {ran:#?}");
 }
 
-/// Unit matrices on 4^4 sites: openQCD's file, an array of PyQUDA's, and an archive file without an order of bytes.
+/// Unit matrices on 4^4 sites: openQCD's file, an array of PyQUDA's, and an archive file without an
+/// order of bytes.
 fn lattices() -> [(&'static str, Vec<u8>); 3] {
     // Of 18 numbers the real parts of the diagonal are 1.
     let numbers = || (0..4 * 256 * 18).map(|k| if k % 18 % 8 == 0 { 1.0f32 } else { 0.0 });

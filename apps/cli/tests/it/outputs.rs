@@ -182,7 +182,8 @@ fn a_reconstructor_comes_back_whatever_the_order_of_its_slopes() {
     run(other.path(), &["tor", "eval", "small.toml", "--rec", "R.npy"]).expect(2).says("R.npy").says(" x ");
 }
 
-/// A header knows the telescope, also where shapes agree; another atmosphere is a question that users ask.
+/// A header knows the telescope, also where shapes agree; another atmosphere is a question that
+/// users ask.
 #[test]
 fn a_reconstructor_of_another_telescope_is_refused() {
     let folder = folder(5);
@@ -334,7 +335,8 @@ fn a_full_disk_leaves_no_half_written_file() {
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     assert!(String::from_utf8_lossy(&ran.stderr).contains("standard output"), "{ran:?}");
 
-    // A limit on the size of files fails in the middle of one, as a full disk does, and needs no permission.
+    // A limit on the size of files fails in the middle of one, as a full disk does, and needs no
+    // permission.
     for output in [&["-o", "R.fits"][..], &["-o", "R.npy"], &["--trace", "t.json"], &["--trace", "t.html"]] {
         let old = Path::new(output[1]);
         for before in [None, Some("old")] {

@@ -109,7 +109,8 @@ fn what_cannot_be_is_refused() {
     assert_eq!(run(here.path(), &["psa", "compare", "r.json", "r.json"]).code, Some(2));
 }
 
-/// Frames of two channels, searched by those of neighbours: every event is broken, and that is an error which says why.
+/// Frames of two channels, searched by those of neighbours: every event is broken, and that is an
+/// error which says why.
 #[test]
 fn frames_of_other_channels_are_no_answer() {
     let here = tempfile::tempdir().unwrap();
@@ -131,7 +132,8 @@ fn frames_of_other_channels_are_no_answer() {
     stream("hit-core").expect(0);
 }
 
-/// Events that are clipped, in other units, of the other polarity, late: each is said, and with what helps.
+/// Events that are clipped, in other units, of the other polarity, late: each is said, and with
+/// what helps.
 #[test]
 fn events_that_are_not_what_they_seem_are_said() {
     let here = tempfile::tempdir().unwrap();
@@ -151,7 +153,8 @@ fn events_that_are_not_what_they_seem_are_said() {
         .says("take --unit 1.");
     let ran = said("psa frames events --channels all --unit 0.2 -o whole.geb").expect(0);
     assert_eq!(ran.stderr, "");
-    // Energies come back nearly as they were, with a flag; the truth of each event is in energies.npy.
+    // Energies come back nearly as they were, with a flag; the truth of each event is in
+    // energies.npy.
     let energies = Array::open(&path.join("events/energies.npy")).unwrap().reals().unwrap();
     let ran = said("psa run --basis basis --events clipped.geb --json -");
     let ran = ran.expect(0).says("40 events have samples that are clipped");

@@ -68,7 +68,8 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     refused(&["psa", "events", "--basis", "basis", "--energy", "7:3", "-o", "x"], 2, "uniform:15:5000");
 }
 
-/// A basis of GRETINA and traces of digitisers: the answers of the same events as frames of contacts, whatever digitiser each contact has.
+/// A basis of GRETINA and traces of digitisers: the answers of the same events as frames of
+/// contacts, whatever digitiser each contact has.
 #[test]
 fn bases_and_traces_of_gretina_are_searched() {
     let folder = tempfile::tempdir().unwrap();
@@ -79,7 +80,8 @@ fn bases_and_traces_of_gretina_are_searched() {
     ok("psa simulate --grid 5 --step 8 --record record.dat");
     ok("psa events --basis folder -n 12 --noise 0 --adc-step 0 -o ev");
     ok("psa frames ev --channels all --unit 0.25 -o contacts.geb");
-    // The same traces as digitisers give them: ten channels a board, odd ones inverted, with a baseline.
+    // The same traces as digitisers give them: ten channels a board, odd ones inverted, with a
+    // baseline.
     let mut stream = Vec::new();
     let file = std::fs::File::open(here.join("contacts.geb")).unwrap();
     let (mut reader, mut frame) = (FrameReader::new(file), Frame::default());
@@ -118,7 +120,8 @@ fn bases_and_traces_of_gretina_are_searched() {
         assert_eq!(events(&contacts), events(&digitisers), "{basis}");
         assert!(events(&contacts).as_array().unwrap().len() >= 12, "{basis}");
     }
-    // Without noise the folder's own events are found where they are nearest, and a report shows them.
+    // Without noise the folder's own events are found where they are nearest, and a report shows
+    // them.
     ok("psa run --basis folder --events ev --report run.html --show 0,3");
     let page = std::fs::read_to_string(here.join("run.html")).unwrap();
     for part in ["Hits in the crystal", "Figures of merit", "event 3:", "segment"] {
@@ -154,7 +157,8 @@ fn bases_and_traces_of_gretina_are_searched() {
     assert!(page.contains("Identical") && !page.contains("<svg"));
 }
 
-/// From a crystal to hits of events with three of them: by a run, a file of frames, a pipe and a socket, all the same.
+/// From a crystal to hits of events with three of them: by a run, a file of frames, a pipe and a
+/// socket, all the same.
 #[test]
 fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,8 @@ fn hits_are_put_together() {
     assert!(page.contains("<svg") && page.ends_with("</html>\n"));
     assert_eq!(std::fs::read_to_string(here.join("out/spectra.csv")).unwrap().lines().count(), 4001);
 
-    // An array that has crystal 0 only, 100 mm in front of a source that flies towards it at half the speed of light.
+    // An array that has crystal 0 only, 100 mm in front of a source that flies towards it at half
+    // the speed of light.
     std::fs::write(here.join("array"), "0 0 0 0 0 0 0 100\n").unwrap();
     let with = |more: &[&str]| run(here, &[&track[..], &["--array", "array"], more].concat());
     with(&[]).expect(2).says("crystal 3");

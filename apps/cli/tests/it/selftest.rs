@@ -59,7 +59,8 @@ fn figures_have_the_documented_keys_and_add_up() {
     assert_eq!(report["passed"], true);
 }
 
-/// Kernels against float64 need no GPU; `--only-graphs` leaves them out, and `--quick` most of their tiles.
+/// Kernels against float64 need no GPU; `--only-graphs` leaves them out, and `--quick` most of
+/// their tiles.
 #[test]
 fn kernels_are_checked_without_a_gpu() {
     let folder = tempfile::tempdir().unwrap();

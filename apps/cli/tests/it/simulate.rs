@@ -56,8 +56,8 @@ fn moved(report: &Value) -> u64 {
     ["h2d", "d2h", "p2p"].iter().map(|key| report["bytes_moved"][key].as_u64().unwrap()).sum()
 }
 
-/// On one owner map the bytes are a matter of the algorithm. Where every product is in 16 bits, the f32 copies for SYRK leave most of
-/// what is saved; two copies move no less than replicas.
+/// On one owner map the bytes are a matter of the algorithm. Where every product is in 16 bits, the
+/// f32 copies for SYRK leave most of what is saved; two copies move no less than replicas.
 #[test]
 fn with_fixed_owners_narrow_operands_save_bytes() {
     let owners = |copies| {
@@ -71,7 +71,8 @@ fn with_fixed_owners_narrow_operands_save_bytes() {
     assert_eq!(both[1]["low_share"], 1.0);
 }
 
-/// In blocks, float32 beside the diagonal is wanted by the devices of the diagonal's blocks only: the band saves bytes too.
+/// In blocks, float32 beside the diagonal is wanted by the devices of the diagonal's blocks only:
+/// the band saves bytes too.
 #[test]
 fn in_blocks_a_band_saves_bytes_too() {
     let reports = simulated(&[
@@ -162,7 +163,8 @@ fn a_factorisation_alone_is_less_than_a_reconstructor() {
     assert!(alone["bytes_moved"]["d2h"].as_f64().unwrap() >= 4.0 * 20_000f64.powi(2) / 2.0);
 }
 
-/// On an H200, where float32 off the tensor cores is slow, SYRK and TRSM are what is left to speed up.
+/// On an H200, where float32 off the tensor cores is slow, SYRK and TRSM are what is left to speed
+/// up.
 #[test]
 fn diagonal_updates_in_x3_save_time_where_tensor_cores_have_it() {
     let folder = tempfile::tempdir().unwrap();

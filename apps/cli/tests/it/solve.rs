@@ -25,7 +25,8 @@ fn systems_are_solved_and_told_of() {
     assert!(ratio <= 1e-11, "{exact}");
     let steps = exact["iterations"].as_u64().unwrap() as usize;
     assert_eq!(exact["history"]["iterated"].as_array().unwrap().len(), steps);
-    // What the method keeps, and what was computed where it was looked at: before the first step, and after the last.
+    // What the method keeps, and what was computed where it was looked at: before the first step,
+    // and after the last.
     let csv = std::fs::read_to_string(here.join("x.csv")).unwrap();
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!((lines.len(), &*lines[0]), (steps + 2, &["step", "residual", "true_residual"][..]));
@@ -195,7 +196,8 @@ fn what_is_wrong_has_a_code_and_a_name() {
     }
 }
 
-/// A line through four points: the answer is that of a textbook, whatever the number of columns that are solved for at once.
+/// A line through four points: the answer is that of a textbook, whatever the number of columns
+/// that are solved for at once.
 #[test]
 fn matrices_that_are_not_square_are_least_squares() {
     let folder = tempfile::tempdir().unwrap();

@@ -52,7 +52,8 @@ fn a_matrix_is_made_described_converted_and_stored_narrowly() {
     assert!(ok(&["spmv", "b.mtx", "--sets", "ap7", "--eps", "2^-24"]).contains("AP7"));
     ok(&["spmv", "b.mtx", "--sets", "ap2,ap7", "--eps", "2^-37,2^-24", "--report", "b.html"]);
     let page = std::fs::read_to_string(here.join("b.html")).unwrap();
-    // Two pictures for storage, two for time, two for errors, one of formats; a line of it for each of eight ways.
+    // Two pictures for storage, two for time, two for errors, one of formats; a line of it for each
+    // of eight ways.
     assert_eq!((page.matches("<svg").count(), page.matches("class=\"name\"").count()), (7, 8));
     // Elements that count for a vector, by its file, and on two workers.
     let mut column = "%%MatrixMarket matrix array real general\n270 1\n".to_owned();

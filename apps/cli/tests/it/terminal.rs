@@ -1,4 +1,5 @@
-//! The progress bar on a terminal: on standard error only, on one line whatever the width, gone at the end and out of the way of messages.
+//! The progress bar on a terminal: on standard error only, on one line whatever the width, gone at
+//! the end and out of the way of messages.
 #![cfg(target_os = "linux")]
 
 use crate::common::{folder, left, zellige};
@@ -10,7 +11,8 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// A terminal of so many columns, and the end that programs write to; `None`, with a printed line, where the system has none.
+/// A terminal of so many columns, and the end that programs write to; `None`, with a printed line,
+/// where the system has none.
 fn terminal(columns: u16) -> Option<(File, File)> {
     let open = || -> rustix::io::Result<_> {
         let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
@@ -28,7 +30,8 @@ fn terminal(columns: u16) -> Option<(File, File)> {
     opened.map_err(|e| eprintln!("skipped: this system has no terminals: {e}")).ok()
 }
 
-/// What a terminal of so many columns shows: text, line ends, and the few control sequences that the bar needs.
+/// What a terminal of so many columns shows: text, line ends, and the few control sequences that
+/// the bar needs.
 struct Screen {
     columns: usize,
     lines: Vec<Vec<char>>,
@@ -113,7 +116,8 @@ trait TakeWhileInclusive: Iterator<Item = char> {
 
 impl<I: Iterator<Item = char>> TakeWhileInclusive for I {}
 
-/// Runs a command with standard error on a terminal; `watch` sees the screen whenever something was written.
+/// Runs a command with standard error on a terminal; `watch` sees the screen whenever something was
+/// written.
 fn on_terminal(
     command: &mut Command,
     columns: u16,
@@ -122,7 +126,8 @@ fn on_terminal(
     let (mut master, slave) = terminal(columns)?;
     let mut child =
         command.env("TERM", "xterm").stdout(Stdio::piped()).stderr(Stdio::from(slave)).spawn().unwrap();
-    // The command holds the last copy of the writing end: what reads from here ends when the command does.
+    // The command holds the last copy of the writing end: what reads from here ends when the
+    // command does.
     command.stderr(Stdio::null());
     let mut pipe = child.stdout.take().unwrap();
     let stdout = std::thread::spawn(move || {
@@ -135,7 +140,8 @@ fn on_terminal(
     // A terminal that nobody has open any more is an error to its reader.
     while let Ok(read @ 1..) = master.read(&mut buffer) {
         held.extend_from_slice(&buffer[..read]);
-        // The bar's blocks are several bytes each, and a control sequence may be cut as well: whole draws end with neither.
+        // The bar's blocks are several bytes each, and a control sequence may be cut as well: whole
+        // draws end with neither.
         if let Ok(text) = std::str::from_utf8(&held)
             && text.rfind('\u{1b}').is_none_or(|at| text[at..].contains(|c: char| c.is_ascii_alphabetic()))
         {

@@ -1,4 +1,5 @@
-//! The commands of the tutorials, as a reader would type them, one page after the other in a folder of its own.
+//! The commands of the tutorials, as a reader would type them, one page after the other in a folder
+//! of its own.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -9,7 +9,8 @@ use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
 use crate::smear::Smeared;
 use crate::su3::{Matrix, adjoint, norm_sqr, scale};
 
-/// Matrices of each slab, in order of use: of a line of sites in x eight at a time, `[hops][direction][forwards, backwards][real][site]`, zeros beyond its end.
+/// Matrices of each slab, in order of use: of a line of sites in x eight at a time,
+/// `[hops][direction][forwards, backwards][real][site]`, zeros beyond its end.
 #[derive(Clone, Debug)]
 pub(super) struct Links {
     /// Those of one hop, and of three.
@@ -74,7 +75,8 @@ impl Links {
     }
 }
 
-/// The matrices of a site for so many hops, in each direction forwards and backwards, with phase, sign and boundary condition in them.
+/// The matrices of a site for so many hops, in each direction forwards and backwards, with phase,
+/// sign and boundary condition in them.
 fn fold(
     field: &Gauge,
     geometry: Geometry,

@@ -1,14 +1,17 @@
 //! The staggered operator between the two parities.
 //!
-//! `(D x)(s) = sum_mu eta_mu(s) [ X_mu(s) x(s + mu) - X_mu(s - mu)^H x(s - mu) + N_mu(s) x(s + 3 mu) - N_mu(s - 3 mu)^H x(s - 3 mu) ]` without a
-//! factor 1/2, with the phases of MILC: `eta_t = 1`, `eta_x = (-1)^t`, `eta_y = (-1)^(t + x)`, `eta_z = (-1)^(t + x + y)`. `D` is antihermitian.
+//! `(D x)(s) = sum_mu eta_mu(s) [ X_mu(s) x(s + mu) - X_mu(s - mu)^H x(s - mu) + N_mu(s) x(s + 3
+//! mu) - N_mu(s - 3 mu)^H x(s - 3 mu) ]` without a factor 1/2, with the phases of MILC: `eta_t =
+//! 1`, `eta_x = (-1)^t`, `eta_y = (-1)^(t + x)`, `eta_z = (-1)^(t + x + y)`. `D` is antihermitian.
 //!
-//! Links are folded for each output site: 16 matrices in order of use (8 of the naive action; one hop, then three; of each direction forwards and
-//! backwards), adjoint, with phase, sign and boundary condition in them. That is twice the memory of the links of both
-//! parities, the same traffic, and nothing to be gathered but neighbours.
+//! Links are folded for each output site: 16 matrices in order of use (8 of the naive action; one
+//! hop, then three; of each direction forwards and backwards), adjoint, with phase, sign and
+//! boundary condition in them. That is twice the memory of the links of both parities, the same
+//! traffic, and nothing to be gathered but neighbours.
 //!
-//! A task decodes each time slice that it needs into arrays of one component each, x fastest, with what lies beside a line around its ends: neighbours of eight sites
-//! are eight numbers beside each other in all directions. Products are sums over these arrays, in float32 or float64.
+//! A task decodes each time slice that it needs into arrays of one component each, x fastest, with
+//! what lies beside a line around its ends: neighbours of eight sites are eight numbers beside each
+//! other in all directions. Products are sums over these arrays, in float32 or float64.
 
 mod links;
 mod product;
@@ -76,7 +79,8 @@ pub struct Dslash {
 }
 
 impl Dslash {
-    /// Folds links for output sites of a parity. They are stored as the precision says, and products are made as it says; vectors may have any of the formats.
+    /// Folds links for output sites of a parity. They are stored as the precision says, and
+    /// products are made as it says; vectors may have any of the formats.
     pub fn new(
         target: &impl Submit,
         smeared: &Smeared,
@@ -110,8 +114,8 @@ impl Dslash {
         (lines * self.links.words * size_of::<f64>()) as u64
     }
 
-    /// Slabs that a task multiplies. A GPU is filled by all of them together, and by one of them it is not;
-    /// with what they need they are to fit half of its memory.
+    /// Slabs that a task multiplies. A GPU is filled by all of them together, and by one of them it
+    /// is not; with what they need they are to fit half of its memory.
     fn at_once(&self, steps: &Steps<'_, C64>) -> usize {
         let rt = steps.executor();
         let nodes = rt.runtime().memory();
@@ -144,7 +148,8 @@ impl Dslash {
     /// Records `y = factor D x`, and `+ diagonal z` where there is a `z` on the output sites.
     ///
     /// # Errors
-    /// [`zellige_krylov::Error::Parameter`] for vectors that are stored otherwise than [`Sites`]; those of submission.
+    /// [`zellige_krylov::Error::Parameter`] for vectors that are stored otherwise than [`Sites`];
+    /// those of submission.
     pub fn apply(
         &self,
         steps: &Steps<'_, C64>,

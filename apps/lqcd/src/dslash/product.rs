@@ -1,7 +1,7 @@
 //! The task that multiplies some slabs.
 //!
-//! The one place of this crate with `unsafe`: a launch on a GPU names the memory of its task's operands and
-//! nothing else.
+//! The one place of this crate with `unsafe`: a launch on a GPU names the memory of its task's
+//! operands and nothing else.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -121,13 +121,14 @@ impl Product {
         let y: Vec<_> = y.iter().map(|part| part.part(0)).collect();
         let z = (!own.is_empty()).then_some(SlabsAt { format: of_own, at: &own });
         let x = (&self.slab.needed[..], SlabsAt { format: of_x, at: &x });
-        // The kernel looks at the numbers of one column: several are multiplied even where all are done.
+        // The kernel looks at the numbers of one column: several are multiplied even where all are
+        // done.
         let done = (columns == 1).then_some(numbers.part(0).0);
         for launch in dslash(&task, x, &links, z, SlabsAt { format: of_y, at: &y }, done)? {
             let source = source_with(SITE_SOURCES, launch.kernel);
             let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), source)?;
-            // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y`
-            // are written and its alone; `dslash` names no more of each than it has.
+            // SAFETY: all memory that the launch names is that of the body's operands, of which
+            // those of `y` are written and its alone; `dslash` names no more of each than it has.
             unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         }
         Ok(())

@@ -11,9 +11,11 @@ use crate::geometry::{DIRECTIONS, Geometry, Parity, T};
 
 /// How far to the left of a line its neighbours begin, and to the right they end.
 const BESIDE: usize = 2;
-/// Planes in z that are kept decoded, if a time slice has more: a plane and three on each side, in a cache beside the links that go through it.
+/// Planes in z that are kept decoded, if a time slice has more: a plane and three on each side, in
+/// a cache beside the links that go through it.
 const PLANES: usize = 8;
-/// Columns that are multiplied in one go, for the same reason, where eight sites are worked on side by side.
+/// Columns that are multiplied in one go, for the same reason, where eight sites are worked on side
+/// by side.
 const COLUMNS: usize = 4;
 /// Numbers of a site where eight columns are worked on side by side.
 const SITE: usize = COMPONENTS * LANES;
@@ -38,8 +40,8 @@ pub(super) struct Slab {
     pub diagonal: f64,
 }
 
-/// Working space of a worker, which stays in its caches: numbers of planes of a time slice padded around each line, and of a line of each of the slices
-/// around; a line of results.
+/// Working space of a worker, which stays in its caches: numbers of planes of a time slice padded
+/// around each line, and of a line of each of the slices around; a line of results.
 #[derive(Default)]
 pub(super) struct Buffers<R> {
     x: Vec<R>,
@@ -185,7 +187,8 @@ impl Slab {
         y.iter_mut().zip(z).for_each(|(y, z)| *y = *z * diagonal + *y * factor);
     }
 
-    /// Decodes the planes of a time slice that plane `z` is the first to need, and the sites around the ends of each line.
+    /// Decodes the planes of a time slice that plane `z` is the first to need, and the sites around
+    /// the ends of each line.
     fn decode_planes<R: Real>(
         &self,
         from: &Stored<'_>,
@@ -240,7 +243,8 @@ impl Slab {
         let mut starts = [0; 4 * DIRECTIONS];
         let (of_hops, _) = starts.as_chunks_mut::<{ 2 * DIRECTIONS }>();
         for (k, (&n, starts)) in self.hops().iter().zip(of_hops).enumerate() {
-            // Sites of the other parity lie between those of a line: x + n has the place (n - 1) / 2 + offset beside that of x, with x = 2 i + offset.
+            // Sites of the other parity lie between those of a line: x + n has the place (n - 1) /
+            // 2 + offset beside that of x, with x = 2 i + offset.
             let half = n.div_ceil(2);
             let own = at(y, z + nz);
             let in_time = |side: usize| layout.around + (2 * k + side) * of_line + BESIDE;
@@ -259,8 +263,10 @@ impl Slab {
     }
 }
 
-/// Where numbers are in the working space: of eight columns side by side those of a site beside each other, `[site][component][column]`, of others those of
-/// a line, `[column][line][component][site]`. Places of lines and neighbours count sites, or numbers of a column.
+/// Where numbers are in the working space: of eight columns side by side those of a site beside
+/// each other, `[site][component][column]`, of others those of a line,
+/// `[column][line][component][site]`. Places of lines and neighbours count sites, or numbers of a
+/// column.
 struct Layout {
     /// Whether eight columns are worked on side by side.
     across: bool,
@@ -280,7 +286,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// The place of a plane among those that are kept; planes count from `nz` on, and go on beyond the ends if not all are kept.
+    /// The place of a plane among those that are kept; planes count from `nz` on, and go on beyond
+    /// the ends if not all are kept.
     fn place(&self, plane: usize, nz: usize) -> usize {
         if self.planes == nz { plane % nz } else { plane % PLANES }
     }

@@ -6,8 +6,9 @@
 //! | `(T, Z, Y, X, 4, 3, 3)` | that of ILDG's data, which lyncs-io reads: directions x, y, z, t |
 //! | `(T, X, Y, Z, 4, 3, 3)` | that of openQCD's fields, which lyncs-io reads: directions t, x, y, z |
 //!
-//! The first that a shape allows is taken, unless another that it allows has a plaquette that is larger by 0.1: links in another order are
-//! unitary as well, and have plaquettes near 0. The description says which it was.
+//! The first that a shape allows is taken, unless another that it allows has a plaquette that is
+//! larger by 0.1: links in another order are unitary as well, and have plaquettes near 0. The
+//! description says which it was.
 
 use num_complex::Complex;
 use zellige_files::ReadError;

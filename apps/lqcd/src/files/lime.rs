@@ -1,9 +1,11 @@
 //! SciDAC and ILDG files: records in a LIME container.
 //!
-//! A record is a header of 144 bytes (big-endian: the magic number, a version and flags of 16 bits each, the length in 64 bits, a name in
-//! 128 bytes) and its data, filled up to a multiple of 8 bytes. `ildg-format`, or SciDAC's two private records, say what the links are;
-//! `ildg-binary-data` or `scidac-binary-data` has them, big-endian; `scidac-checksum` has their checksums: the CRC-32 of each site, rotated to the left by the
-//! number of the site modulo 29 and 31, combined by exclusive or.
+//! A record is a header of 144 bytes (big-endian: the magic number, a version and flags of 16 bits
+//! each, the length in 64 bits, a name in 128 bytes) and its data, filled up to a multiple of 8
+//! bytes. `ildg-format`, or SciDAC's two private records, say what the links are;
+//! `ildg-binary-data` or `scidac-binary-data` has them, big-endian; `scidac-checksum` has their
+//! checksums: the CRC-32 of each site, rotated to the left by the number of the site modulo 29 and
+//! 31, combined by exclusive or.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -143,7 +145,8 @@ impl Sums {
     }
 }
 
-/// Writes a gauge field as ILDG has it, in float64, with the records and checksums that SciDAC's library writes beside it.
+/// Writes a gauge field as ILDG has it, in float64, with the records and checksums that SciDAC's
+/// library writes beside it.
 ///
 /// # Errors
 /// [`Error::File`] where the file cannot be written; there is then what was there before.
@@ -178,7 +181,8 @@ pub fn put(out: &mut impl Write, gauge: &Gauge, description: &str) -> io::Result
     let about = format!("{HEAD}<title>{escaped}</title>");
     let layout = Layout { order: ByteOrder::Big, precision: 64, rows: 3 };
 
-    // Messages and records are those of QIO: readers of SciDAC files need the private ones, readers of ILDG files the format.
+    // Messages and records are those of QIO: readers of SciDAC files need the private ones, readers
+    // of ILDG files the format.
     let file = format!(
         "{HEAD}<scidacFile><version>1.1</version><spacetime>4</spacetime><dims>{x} {y} {z} {t} </dims><volfmt>0</volfmt></scidacFile>"
     );

@@ -11,7 +11,8 @@
 //! | 88 | checksums `sum29` and `sum31` |
 //! | 96 | for each site and direction a matrix, row by row: 18 numbers in float32 |
 //!
-//! Word `k` of the data, rotated to the left by `k mod 29` bits, is combined by exclusive or into `sum29`; likewise `sum31`.
+//! Word `k` of the data, rotated to the left by `k mod 29` bits, is combined by exclusive or into
+//! `sum29`; likewise `sum31`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -82,7 +83,8 @@ pub(super) fn read(mut source: Source, order: ByteOrder) -> Result<Lattice, Erro
     })
 }
 
-/// Writes a gauge field; links are rounded to float32. `stamp` is what the header says of it, 63 bytes at most.
+/// Writes a gauge field; links are rounded to float32. `stamp` is what the header says of it, 63
+/// bytes at most.
 ///
 /// # Errors
 /// [`Error::File`] where the file cannot be written; there is then what was there before.

@@ -8,10 +8,13 @@
 //! | [`openqcd`] | openQCD's exported configurations: reader |
 //! | [`mod@array`] | NumPy's npy, arrays of links as PyQUDA has them in memory, or in the order of ILDG: reader |
 //!
-//! [`read`] knows them by their first bytes, [`write`](write()) chooses by the name's ending. MILC, NERSC and LIME files store sites with `x` fastest, then `y`, `z` and `t`, and for each site a matrix for each
-//! direction, row by row. A reader refuses a wrong checksum, links that are not in SU(3), data that end too early or are in another byte order than the
-//! header says; it takes no memory before it knows that the file is as long as its header says, and then twice to three times the
-//! bytes of the file (npy in complex64, of a shape that allows several orders: six times).
+//! [`read`] knows them by their first bytes, [`write`](write()) chooses by the name's ending. MILC,
+//! NERSC and LIME files store sites with `x` fastest, then `y`, `z` and `t`, and for each site a
+//! matrix for each direction, row by row. A reader refuses a wrong checksum, links that are not in
+//! SU(3), data that end too early or are in another byte order than the header says; it takes no
+//! memory before it knows that the file is as long as its header says, and then twice to three
+//! times the bytes of the file (npy in complex64, of a shape that allows several orders: six
+//! times).
 
 pub mod array;
 pub mod lime;
@@ -89,7 +92,8 @@ pub struct Lattice {
 /// Reads a file in any of the formats.
 ///
 /// # Errors
-/// [`Error::File`] for one that cannot be read, [`Error::Format`] for one that does not hold what its format promises.
+/// [`Error::File`] for one that cannot be read, [`Error::Format`] for one that does not hold what
+/// its format promises.
 pub fn read(path: &Path) -> Result<Lattice, Error> {
     let mut source = Source::open(path)?;
     let first = source.array::<4>("a gauge field")?;
@@ -106,7 +110,8 @@ pub fn read(path: &Path) -> Result<Lattice, Error> {
     }
 }
 
-/// Writes a gauge field: ILDG in float64 where the name ends in `.ildg` or `.lime`, MILC in float32 otherwise. `description` is what the file says of it.
+/// Writes a gauge field: ILDG in float64 where the name ends in `.ildg` or `.lime`, MILC in float32
+/// otherwise. `description` is what the file says of it.
 ///
 /// # Errors
 /// [`Error::File`] where the file cannot be written; there is then what was there before.
@@ -198,7 +203,8 @@ impl Source {
         Ok(())
     }
 
-    /// As many of the first bytes as there are, `most` at most; the source is at the beginning afterwards.
+    /// As many of the first bytes as there are, `most` at most; the source is at the beginning
+    /// afterwards.
     fn beginning(&mut self, most: usize) -> Result<Vec<u8>, Error> {
         self.back_to(0)?;
         let bytes = self.bytes(self.left().min(most as u64) as usize, "the file")?;

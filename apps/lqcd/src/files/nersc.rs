@@ -1,8 +1,10 @@
 //! The format of the NERSC archive: lines of text, and after them the matrices.
 //!
-//! The header is `BEGIN_HEADER`, lines `KEY = VALUE`, `END_HEADER`. `DATATYPE` is `4D_SU3_GAUGE` (two rows of each matrix, the third follows) or
-//! `4D_SU3_GAUGE_3x3`; `FLOATING_POINT` is `IEEE32BIG`, `IEEE32LITTLE`, `IEEE64BIG` or `IEEE64LITTLE`; without an order of bytes
-//! it is that in which the checksum is right. `CHECKSUM` is the sum of all 32-bit words; `PLAQUETTE` and `LINK_TRACE` are compared as far as they have digits.
+//! The header is `BEGIN_HEADER`, lines `KEY = VALUE`, `END_HEADER`. `DATATYPE` is `4D_SU3_GAUGE`
+//! (two rows of each matrix, the third follows) or `4D_SU3_GAUGE_3x3`; `FLOATING_POINT` is
+//! `IEEE32BIG`, `IEEE32LITTLE`, `IEEE64BIG` or `IEEE64LITTLE`; without an order of bytes it is that
+//! in which the checksum is right. `CHECKSUM` is the sum of all 32-bit words; `PLAQUETTE` and
+//! `LINK_TRACE` are compared as far as they have digits.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +98,8 @@ fn sum_of(bytes: &[u8], order: ByteOrder) -> u32 {
     words.fold(0, u32::wrapping_add)
 }
 
-/// The order of bytes in which the data have the checksum that the header names; the source is where it was afterwards.
+/// The order of bytes in which the data have the checksum that the header names; the source is
+/// where it was afterwards.
 fn order_by_checksum(source: &mut Source, bytes: u64, named: u32) -> Result<ByteOrder, Error> {
     let (begin, orders) = (source.offset, [ByteOrder::Big, ByteOrder::Little]);
     let (mut sums, mut left) = ([0u32; 2], bytes);

@@ -8,8 +8,9 @@
 //! | 16 | mean of `Re tr` of the plaquettes, float64: 3 for unit matrices |
 //! | 24 | for each odd point eight matrices in float64, row by row: the links forwards and backwards in t, x, y and z |
 //!
-//! Points are in the order of `z + N3 (y + N2 (x + N1 t))`. The link backwards is that of the neighbour, which ends at the point. PyQUDA
-//! writes the extents in the order t, z, y, x, for data in the order t, x, y, z: where the plaquette is right for that order alone, it is taken.
+//! Points are in the order of `z + N3 (y + N2 (x + N1 t))`. The link backwards is that of the
+//! neighbour, which ends at the point. PyQUDA writes the extents in the order t, z, y, x, for data
+//! in the order t, x, y, z: where the plaquette is right for that order alone, it is taken.
 
 use super::links::{self, Layout};
 use super::{ByteOrder, Lattice, Source};
@@ -41,7 +42,8 @@ pub(super) struct Header {
     plaquette: f64,
 }
 
-/// The header, if the file begins as one of openQCD does: it has no magic number. The source is behind the header afterwards, or at the beginning.
+/// The header, if the file begins as one of openQCD does: it has no magic number. The source is
+/// behind the header afterwards, or at the beginning.
 pub(super) fn header(source: &mut Source) -> Result<Option<Header>, Error> {
     let first = source.beginning(HEADER)?;
     let Ok(first) = <[u8; HEADER]>::try_from(first) else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! Files of others that are not read, named by their first bytes, with what makes a file of them that is.
+//! Files of others that are not read, named by their first bytes, with what makes a file of them
+//! that is.
 
 use super::Source;
 use crate::error::Error;

@@ -135,20 +135,24 @@ impl Options {
     }
 }
 
-/// A correction that leaves more of the heavy-quark residual, and reaches no other site, is in vain ...
+/// A correction that leaves more of the heavy-quark residual, and reaches no other site, is in vain
+/// ...
 const GAIN: f64 = 0.99;
 /// ... and after so many one after the other no more are computed.
 const PATIENCE: usize = 3;
 
-/// The propagator `M^-1 b` of `M = 2 m + D` from a point, for each colour, its correlator, and the residuals on the way.
+/// The propagator `M^-1 b` of `M = 2 m + D` from a point, for each colour, its correlator, and the
+/// residuals on the way.
 ///
-/// `u` is the field as its file has it. Links are made exactly unitary first. Of a source on sites of one parity, `z = (4 m^2 - D D)^-1 b` there, and the
-/// propagator is `2 m z` on these sites and `-D z` on the others: small masses are never divided by.
+/// `u` is the field as its file has it. Links are made exactly unitary first. Of a source on sites
+/// of one parity, `z = (4 m^2 - D D)^-1 b` there, and the propagator is `2 m z` on these sites and
+/// `-D z` on the others: small masses are never divided by.
 ///
 /// The observer is told of the iterations of the first colour.
 ///
 /// # Errors
-/// [`Error::Parameter`] for options without meaning; those of tasks. A residual that does not become small enough is no error: the result says so.
+/// [`Error::Parameter`] for options without meaning; those of tasks. A residual that does not
+/// become small enough is no error: the result says so.
 pub fn invert(
     rt: &Runtime,
     u: &Gauge,
@@ -205,7 +209,8 @@ pub fn invert(
         true_residual: solutions.iter().map(|solution| solution.true_residual / solution.rhs).collect(),
         heavy_quark_residual: of_heavy,
         reliable_updates: solutions.iter().map(|solution| solution.updates).collect(),
-        // Those of steps, for residuals that were replaced, for that which the first run begins with, and for that which each ends with.
+        // Those of steps, for residuals that were replaced, for that which the first run begins
+        // with, and for that which each ends with.
         applications: solutions
             .iter()
             .map(|solution| products * steps * solution.steps + solution.updates + solution.runs + 1)
@@ -216,7 +221,8 @@ pub fn invert(
     Ok((result, histories.into_iter().map(|watched| watched.history).collect()))
 }
 
-/// Solves for each right-hand side, and then for corrections until the heavy-quark residuals are small enough, too; these residuals.
+/// Solves for each right-hand side, and then for corrections until the heavy-quark residuals are
+/// small enough, too; these residuals.
 fn solved(
     rt: &Runtime,
     [exact, inner]: [&dyn Operator<C64>; 2],
@@ -246,8 +252,9 @@ fn solved(
             && solution.steps < most_steps
             && in_vain < PATIENCE
         {
-            // The norm of the residual is that of the sites near the source, where it may be as small as it can be while sites far
-            // away are not solved for yet. Against its own residual a correction is as accurate as before.
+            // The norm of the residual is that of the sites near the source, where it may be as
+            // small as it can be while sites far away are not solved for yet. Against its own
+            // residual a correction is as accurate as before.
             history.go_on();
             let steps = Stop::Steps(most_steps - solution.steps);
             let stop = [Stop::RelativeToRhs((0.5 * goal / heavy).min(0.1)), steps];
@@ -307,7 +314,8 @@ fn correlator(
         let there = there.column(rt, column)?;
         for t in 0..nt {
             let range = t * slice..(t + 1) * slice;
-            // The square of a heavy quark's `z` would underflow where that of the propagator does not.
+            // The square of a heavy quark's `z` would underflow where that of the propagator does
+            // not.
             let own = z[range.clone()].iter().map(|z| (2.0 * a.mass() * z).norm_sqr()).sum::<f64>();
             sums[(t + nt - first) % nt] += own + square(&there[range]);
         }
@@ -358,7 +366,8 @@ mod tests {
         Ok(())
     }
 
-    /// A quark so heavy that its propagator is tiny on most sites: a residual beside the source says nothing of these.
+    /// A quark so heavy that its propagator is tiny on most sites: a residual beside the source
+    /// says nothing of these.
     #[test]
     fn heavy_quarks_are_solved_for_until_every_site_is() -> Result<(), Error> {
         let (rt, u) = (Runtime::builder().workers(2).build()?, random_gauge(Geometry::new([4, 4, 4, 8])?, 1));
@@ -379,8 +388,9 @@ mod tests {
             assert!(history.checks.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{:?}", history.checks);
             assert_eq!(history.checks.last().map(|check| check.0), Some(after.iterations[k]));
         }
-        // Heavier still: the residual at the source is below its rounding errors long before every site is reached.
-        // Of a residual in which products are 4 m^2 times as large as the propagator's no more than their rounding errors can be reached.
+        // Heavier still: the residual at the source is below its rounding errors long before every
+        // site is reached. Of a residual in which products are 4 m^2 times as large as the
+        // propagator's no more than their rounding errors can be reached.
         for (mass, goal) in [(3.0, 1e-10), (30.0, 1e-10), (1e3, 1e-7)] {
             let heavy = Options { mass, tolerance: 1e-12, heavy_quark: Some(goal), ..plain };
             let (found, _) = invert(&rt, &u, &heavy, &Silent)?;
@@ -400,7 +410,8 @@ mod tests {
         Ok(())
     }
 
-    /// Of a mass beside which `D` is nothing the propagator is `b / 2 m` to rounding, and the first time slice has its square.
+    /// Of a mass beside which `D` is nothing the propagator is `b / 2 m` to rounding, and the first
+    /// time slice has its square.
     #[test]
     fn propagators_of_any_mass_are_in_range() -> Result<(), Error> {
         let (rt, u) = (Runtime::builder().workers(2).build()?, random_gauge(Geometry::new([4, 4, 4, 4])?, 1));

@@ -29,9 +29,11 @@ pub struct Shift {
     pub tolerance: f64,
 }
 
-/// Solves `(4 m^2 - D D + sigma_k) z_k = b` for every shift by conjugate gradients, for a source of one colour (the first, where none is said): in one Krylov space that
-/// they share, in the formats of the options' solver, then each by itself from where that has brought it, with `refinement`. Every residual is recomputed in float64. The observer is told of
-/// the iterations that all shifts share.
+/// Solves `(4 m^2 - D D + sigma_k) z_k = b` for every shift by conjugate gradients, for a source of
+/// one colour (the first, where none is said): in one Krylov space that they share, in the formats
+/// of the options' solver, then each by itself from where that has brought it, with `refinement`.
+/// Every residual is recomputed in float64. The observer is told of the iterations that all shifts
+/// share.
 ///
 /// # Errors
 /// [`Error::Parameter`] for options without meaning; those of tasks.

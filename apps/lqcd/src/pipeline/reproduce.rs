@@ -1,4 +1,5 @@
-//! The figures and tables of Clark et al. 2022 on another gauge field: what they show beside what is found.
+//! The figures and tables of Clark et al. 2022 on another gauge field: what they show beside what
+//! is found.
 
 use std::fmt;
 use std::str::FromStr;
@@ -103,7 +104,8 @@ const SHIFTS: [(f64, f64); 11] = [
     (5.0, 6.85e-12),
 ];
 
-/// Formats of the shared steps and of those after them; shared steps, steps after them, and residuals between, of table 3.
+/// Formats of the shared steps and of those after them; shared steps, steps after them, and
+/// residuals between, of table 3.
 type ShiftsOfTable = (&'static str, &'static str, usize, [usize; 11], [f64; 11]);
 
 const TABLE_3: [ShiftsOfTable; 2] = [
@@ -123,8 +125,9 @@ const TABLE_3: [ShiftsOfTable; 2] = [
     ),
 ];
 
-/// Does on `u` what the figure or table shows, with the action, mass, boundary condition, tolerance and most steps of the options (table 3 has its own tolerances).
-/// Solves are for a source of one colour, the first where none is said. The histories are those of the solves, in their order.
+/// Does on `u` what the figure or table shows, with the action, mass, boundary condition, tolerance
+/// and most steps of the options (table 3 has its own tolerances). Solves are for a source of one
+/// colour, the first where none is said. The histories are those of the solves, in their order.
 ///
 /// # Errors
 /// As [`invert()`].
@@ -175,7 +178,8 @@ pub fn reproduce(
     Ok((result, histories))
 }
 
-/// What the publication shows its figure or table on, and what an answer here does not show of it: a sentence each.
+/// What the publication shows its figure or table on, and what an answer here does not show of it:
+/// a sentence each.
 pub fn remarks(result: &ReproduceResult) -> Vec<String> {
     let Ok(what) = result.published.parse() else { return Vec::new() };
     let setting = match what {
@@ -286,7 +290,8 @@ mod tests {
             assert_eq!((counts, histories.len()), (expected, expected.0), "{what}");
             assert!(result.solves.iter().all(|one| one.found.true_residual[0] < 2e-6), "{result:?}");
             assert!(result.shifts.iter().all(|one| one.found.shifts.len() == 11), "{result:?}");
-            // Formats follow in the order of what they are worth, and int30 needs products in float64.
+            // Formats follow in the order of what they are worth, and int30 needs products in
+            // float64.
             let medians: Vec<f64> = result.deviations.iter().map(|one| one.quantiles[49]).collect();
             if let [half, int20, single, narrow, int30] = medians[..] {
                 assert!(half > int20 && int20 > 10.0 * single && single > 10.0 * int30, "{medians:?}");

@@ -103,7 +103,8 @@ pub struct GenerateResult {
     pub seconds: f64,
 }
 
-/// A result of `zellige lqcd smear`. Means of `Re tr / 3` are those of links without phases and boundary condition.
+/// A result of `zellige lqcd smear`. Means of `Re tr / 3` are those of links without phases and
+/// boundary condition.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SmearResult {
     /// The action, as `--action` takes it.
@@ -124,7 +125,8 @@ pub struct SmearResult {
 }
 
 impl SmearResult {
-    /// That of an action on a field; `u` is the field as its file has it, `smeared` are its links, made unitary before.
+    /// That of an action on a field; `u` is the field as its file has it, `smeared` are its links,
+    /// made unitary before.
     pub fn of(action: Action, u: &Gauge, smeared: &Smeared, seconds: f64) -> SmearResult {
         SmearResult {
             action: action.to_string(),
@@ -138,7 +140,8 @@ impl SmearResult {
     }
 }
 
-/// A result of `zellige lqcd invert`: one source. Lists have an entry for each colour of the source.
+/// A result of `zellige lqcd invert`: one source. Lists have an entry for each colour of the
+/// source.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InvertResult {
     /// Extents in x, y, z and t.
@@ -180,8 +183,8 @@ pub struct InvertResult {
     pub reliable_updates: Vec<usize>,
     /// Applications of `4 m^2 - D D`, those for computed residuals among them.
     pub applications: Vec<usize>,
-    /// For each time slice, counted from that of the source: the sum of the squares of all elements of the propagator `(2 m + D)^-1`, over the colours of the
-    /// source.
+    /// For each time slice, counted from that of the source: the sum of the squares of all elements
+    /// of the propagator `(2 m + D)^-1`, over the colours of the source.
     pub correlator: Vec<f64>,
     /// Times.
     pub seconds: Seconds,
@@ -241,12 +244,13 @@ pub struct ShiftResult {
     pub heavy_quark_residual: f64,
     /// Residuals that were replaced after the shared steps.
     pub reliable_updates: usize,
-    /// Applications of the operator after the shared steps, those for computed residuals among them.
+    /// Applications of the operator after the shared steps, those for computed residuals among
+    /// them.
     pub applications: usize,
 }
 
-/// A result of `zellige lqcd reproduce`: what was found on a field beside what Clark et al. 2022 publish of another. Lists that a figure or table has nothing
-/// for are empty.
+/// A result of `zellige lqcd reproduce`: what was found on a field beside what Clark et al. 2022
+/// publish of another. Lists that a figure or table has nothing for are empty.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReproduceResult {
     /// The figure or table.
@@ -327,16 +331,18 @@ pub struct DslashResult {
     pub device: String,
     /// CPU workers.
     pub workers: usize,
-    /// Time of an application to one parity, for all right-hand sides (ns for each site): the shortest.
+    /// Time of an application to one parity, for all right-hand sides (ns for each site): the
+    /// shortest.
     pub nanoseconds: f64,
     /// Bytes of an application for each site, if each number is read or written once.
     pub bytes: f64,
     /// These bytes by that time (GB/s).
     pub rate: f64,
-    /// Rate at which memory is read by all CPU workers, or that of copies within a GPU's memory, bytes read
-    /// and written, measured beside it (GB/s).
+    /// Rate at which memory is read by all CPU workers, or that of copies within a GPU's memory,
+    /// bytes read and written, measured beside it (GB/s).
     pub bandwidth: f64,
-    /// Rate of operations, 1146 for each site and right-hand side with hops of three links, 570 without (Gflop/s).
+    /// Rate of operations, 1146 for each site and right-hand side with hops of three links, 570
+    /// without (Gflop/s).
     pub gflops: f64,
 }
 

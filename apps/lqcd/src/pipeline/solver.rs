@@ -50,8 +50,9 @@ impl FromStr for Method {
     }
 }
 
-/// Formats of a solver: `double`; `double-X`, which replaces residuals of [`Precision`] `X` by those of float64 on the way; or `X` alone, whose residual is computed only
-/// where it seems to be small enough.
+/// Formats of a solver: `double`; `double-X`, which replaces residuals of [`Precision`] `X` by
+/// those of float64 on the way; or `X` alone, whose residual is computed only where it seems to be
+/// small enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mixed {
     /// Float64.
@@ -107,7 +108,8 @@ impl FromStr for Mixed {
     }
 }
 
-/// What a solver does besides its method (Clark et al. 2022). None of it matters in [`Mixed::Double`].
+/// What a solver does besides its method (Clark et al. 2022). None of it matters in
+/// [`Mixed::Double`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Solver {
     /// The method.
@@ -118,14 +120,15 @@ pub struct Solver {
     pub gauge: Option<MatrixFormat>,
     /// The residual is replaced where it has become smaller by this since the last time ...
     pub delta: f64,
-    /// ... or, for conjugate gradients, where an estimate of rounding errors is large (van der Vorst and Ye 2000).
+    /// ... or, for conjugate gradients, where an estimate of rounding errors is large (van der
+    /// Vorst and Ye 2000).
     pub estimate: bool,
     /// The solution is accumulated in float64.
     pub wide_solution: bool,
     /// Directions are made orthogonal to a residual that was replaced.
     pub projection: bool,
-    /// Of several shifts, those that have reached what the formats can resolve are removed from the shared
-    /// steps.
+    /// Of several shifts, those that have reached what the formats can resolve are removed from the
+    /// shared steps.
     pub removal: bool,
     /// Directions of conjugate gradients by the formula of Polak and Ribière.
     pub polak_ribiere: bool,
@@ -156,7 +159,8 @@ impl Solver {
         self.precision.with_gauge(self.gauge)
     }
 
-    /// Refuses a parameter with which products of a `term` times a vector, and their norms, would be out of the range of the formats.
+    /// Refuses a parameter with which products of a `term` times a vector, and their norms, would
+    /// be out of the range of the formats.
     pub(crate) fn check_range(&self, name: &'static str, value: f64, term: f64) -> Result<(), Error> {
         let (most, range) = match self.formats() {
             Mixed::Double => (f64::MAX.sqrt(), "norms in float64"),
@@ -236,7 +240,8 @@ pub(crate) fn residual(rt: &Runtime, a: &dyn Operator<C64>, b: &[C64], z: &[C64]
     Ok(b.iter().zip(product).map(|(b, product)| b - product).collect())
 }
 
-/// The heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity; a site where `z` is zero counts 1.
+/// The heavy-quark residual `sqrt(mean |r(x)|^2 / |z(x)|^2)` over the sites of a parity; a site
+/// where `z` is zero counts 1.
 pub(crate) fn heavy_quark_residual(r: &[C64], z: &[C64]) -> f64 {
     let sites = r.chunks_exact(COLOURS).zip(z.chunks_exact(COLOURS));
     // Squares of what heavy quarks are far from their source would underflow.

@@ -44,7 +44,8 @@ fn damage(bytes: &[u8], sign: usize) {
     refused(&other, "is not unitary");
 }
 
-/// Every bit of a link comes back. Data, records and checksums are those that the test lays out by itself; the checksums of the unit field are Python's (`zlib.crc32`).
+/// Every bit of a link comes back. Data, records and checksums are those that the test lays out by
+/// itself; the checksums of the unit field are Python's (`zlib.crc32`).
 #[test]
 fn ildg_files_are_written_in_double_precision() -> Result<(), Error> {
     let (u, folder) = (field(), tempdir().expect("a folder"));
@@ -295,7 +296,8 @@ fn nersc_files() -> Result<(), Error> {
         [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
     };
     refused(&text("IEEE32BIG", "IEEE32LITTLE"), "the data are swapped");
-    // Without an order of bytes the checksum says it, as in PyQUDA's files and those of the archive.
+    // Without an order of bytes the checksum says it, as in PyQUDA's files and those of the
+    // archive.
     for (rows, bits, order) in [
         (2, 32, ByteOrder::Big),
         (2, 32, ByteOrder::Little),

@@ -1,5 +1,5 @@
-//! The operator on a GPU that is not there: the kernels' source on the host, and a driver that checks the
-//! order of streams.
+//! The operator on a GPU that is not there: the kernels' source on the host, and a driver that
+//! checks the order of streams.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use zellige_lqcd::su3::C64;
 use zellige_lqcd::{Boundary, Error, Geometry, Parity};
 use zellige_runtime::{Bindings, Runtime};
 
-/// What `compute` finds with so many GPUs beside CPU workers, which leave to them what they can run, and
-/// nothing is in disorder. `None` without g++.
+/// What `compute` finds with so many GPUs beside CPU workers, which leave to them what they can
+/// run, and nothing is in disorder. `None` without g++.
 fn on_gpus<T>(
     gpus: u32,
     workers: usize,
@@ -168,8 +168,8 @@ fn the_measurement_names_the_gpu() -> Result<(), Error> {
     Ok(())
 }
 
-/// In float64 conjugate gradients with the normal operator have the bits of the CPU, and no vector crosses
-/// the bus within a step: some hundred bytes of numbers do that the host looks at.
+/// In float64 conjugate gradients with the normal operator have the bits of the CPU, and no vector
+/// crosses the bus within a step: some hundred bytes of numbers do that the host looks at.
 #[test]
 fn conjugate_gradients_stay_on_the_gpu() -> Result<(), Error> {
     let (host, geometry) = (Runtime::builder().workers(2).build()?, Geometry::new([4, 4, 6, 14])?);

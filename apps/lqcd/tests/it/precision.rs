@@ -62,8 +62,9 @@ fn apart(a: &[C64], b: &[C64]) -> f64 {
     (difference / norm).sqrt()
 }
 
-/// Deviations from float64, each within 20 % of what another program found on a lattice of 12^4 sites. Where products in float32 are what limits, ours are better:
-/// each sum is made of two, the other program's of one.
+/// Deviations from float64, each within 20 % of what another program found on a lattice of 12^4
+/// sites. Where products in float32 are what limits, ours are better: each sum is made of two, the
+/// other program's of one.
 #[test]
 fn deviations_of_products() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -95,7 +96,8 @@ fn deviations_of_products() -> Result<(), Error> {
     Ok(())
 }
 
-/// Links of two rows and a phase, which belong to the long links of an improved action and all of the naive one.
+/// Links of two rows and a phase, which belong to the long links of an improved action and all of
+/// the naive one.
 #[test]
 fn compressed_links_are_those_of_all_numbers() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -142,7 +144,8 @@ fn products_have_the_same_bits_everywhere() -> Result<(), Error> {
     Ok(())
 }
 
-/// Eight columns side by side, and three more one after the other; in z there are more planes than are kept.
+/// Eight columns side by side, and three more one after the other; in z there are more planes than
+/// are kept.
 #[test]
 fn many_columns_have_the_bits_of_each() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -170,7 +173,8 @@ fn solved(rt: &Runtime, u: &Gauge, options: &Options, precision: &str, solver: S
     result
 }
 
-/// All formats and methods come to the same propagator, and a solver has the same bits on one worker and two.
+/// All formats and methods come to the same propagator, and a solver has the same bits on one
+/// worker and two.
 #[test]
 fn solvers_of_all_formats() -> Result<(), Error> {
     let (one, two) = (Runtime::builder().workers(1).build()?, Runtime::builder().workers(2).build()?);
@@ -211,7 +215,8 @@ fn solvers_of_all_formats() -> Result<(), Error> {
     Ok(())
 }
 
-/// The naive action and a light quark on the field of the data, by conjugate gradients for one colour.
+/// The naive action and a light quark on the field of the data, by conjugate gradients for one
+/// colour.
 fn light_quark(tolerance: f64, runs: &[(&str, Solver, usize)]) -> Option<Vec<InvertResult>> {
     let read = lattice("own.b57.l8888.milc")?;
     let rt = Runtime::builder().workers(1).build().expect("a runtime");
@@ -229,7 +234,8 @@ fn light_quark(tolerance: f64, runs: &[(&str, Solver, usize)]) -> Option<Vec<Inv
     Some(runs.iter().map(run).collect())
 }
 
-/// 16-bit numbers converge with all three refinements, and without any do not come near in more steps.
+/// 16-bit numbers converge with all three refinements, and without any do not come near in more
+/// steps.
 #[test]
 fn refinements_are_needed_for_a_light_quark() {
     let all = Solver::default();
@@ -298,8 +304,8 @@ fn shifts_in_30_and_20_bits() -> Result<(), Error> {
         |result: &MultishiftResult| result.shifts.iter().map(|one| one.shared_residual).collect::<Vec<_>>();
     let (before, after) = (residuals(&old), residuals(&new));
     assert!(new.applications < old.applications, "{} {}", new.applications, old.applications);
-    // Shifts that are removed at the floor of the formats take part in fewer steps, at the price of hardly
-    // any applications: 2 % at most.
+    // Shifts that are removed at the floor of the formats take part in fewer steps, at the price of
+    // hardly any applications: 2 % at most.
     for (removed, stayed) in [
         (&old, run_with(false, "double-single", "double-half")),
         (&new, run_with(false, "double-int30", "double-int20")),

@@ -119,7 +119,8 @@ fn correlators() {
     }
 }
 
-/// Iterations of MILC for other actions, masses and boundaries, and the correlator of a light quark.
+/// Iterations of MILC for other actions, masses and boundaries, and the correlator of a light
+/// quark.
 #[test]
 fn iterations() {
     let (Some(large), Some(small)) = (lattice("lat.sample.l8888"), lattice("lat.sample.l4448")) else {

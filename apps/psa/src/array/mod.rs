@@ -1,7 +1,8 @@
 //! Where the crystals of an array are: from the frame of a crystal to that of the laboratory.
 //!
-//! The frame of a crystal has its front face at `z = 0` and the germanium above it ([`crate::crystal`]); that of the laboratory has the target at
-//! its origin and the beam along `z`, unless a file says otherwise. All lengths are in mm.
+//! The frame of a crystal has its front face at `z = 0` and the germanium above it
+//! ([`crate::crystal`]); that of the laboratory has the target at its origin and the beam along
+//! `z`, unless a file says otherwise. All lengths are in mm.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,8 +21,9 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// `R = Rz(phi) Ry(theta) Rz(psi)` of three angles (degrees), as the files `aeuler` and `aclust` of AGATA's simulation have them: the first of the
-    /// rotations is the one by `psi`, all axes stay where they are.
+    /// `R = Rz(phi) Ry(theta) Rz(psi)` of three angles (degrees), as the files `aeuler` and
+    /// `aclust` of AGATA's simulation have them: the first of the rotations is the one by `psi`,
+    /// all axes stay where they are.
     pub fn euler([psi, theta, phi]: [f64; 3], shift: Vec3) -> Placement {
         let [(s1, c1), (s2, c2), (s3, c3)] = [psi, theta, phi].map(|angle| angle.to_radians().sin_cos());
         let rotation = [
@@ -62,12 +64,15 @@ pub struct Array {
 }
 
 impl Array {
-    /// Reads AGATA's text files: of Euler angles and shifts (`aeuler`, a line for each cluster: number, kind, psi, theta, phi in degrees, dx, dy, dz in mm;
-    /// `aclust`, a line for each crystal of a cluster: kind of the cluster, number, shape, and the same six), or look-up tables of crystals (four
-    /// lines for each: number, kind and shift (mm), then the rows of the rotation with their numbers from 1). Lines that begin with `#` are comments.
+    /// Reads AGATA's text files: of Euler angles and shifts (`aeuler`, a line for each cluster:
+    /// number, kind, psi, theta, phi in degrees, dx, dy, dz in mm; `aclust`, a line for each
+    /// crystal of a cluster: kind of the cluster, number, shape, and the same six), or look-up
+    /// tables of crystals (four lines for each: number, kind and shift (mm), then the rows of the
+    /// rotation with their numbers from 1). Lines that begin with `#` are comments.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line for what is none of these, names a crystal twice, or is no rotation.
+    /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line for what is none of
+    /// these, names a crystal twice, or is no rotation.
     pub fn read(path: &Path) -> Result<Array, Error> {
         text::read(path)
     }
@@ -80,11 +85,13 @@ impl Array {
         text::parse(name, text)
     }
 
-    /// An ideal array that needs no file: crystals whose front faces have their middles on a sphere around the target and that point at it, spread
-    /// as a Fibonacci lattice: the `i`-th of `n` at `cos(theta) = 1 - (2 i + 1) / n`, `phi = i` golden angles.
+    /// An ideal array that needs no file: crystals whose front faces have their middles on a sphere
+    /// around the target and that point at it, spread as a Fibonacci lattice: the `i`-th of `n` at
+    /// `cos(theta) = 1 - (2 i + 1) / n`, `phi = i` golden angles.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for no crystals, more than a million, or a radius (mm) that is not above 0.
+    /// [`Error::Parameter`] for no crystals, more than a million, or a radius (mm) that is not
+    /// above 0.
     pub fn sphere(crystals: usize, radius: f64) -> Result<Array, Error> {
         if crystals == 0 || crystals > MOST {
             let problem = format!("{crystals}: give a number from 1 to {MOST}");
@@ -104,8 +111,8 @@ impl Array {
         Ok(Array { places: (0..crystals).map(place).collect() })
     }
 
-    /// The crystals of clusters that this array places, where `cluster` says how crystals lie in one: crystal `k` of `m` in cluster `c` gets the
-    /// number `m c + k`.
+    /// The crystals of clusters that this array places, where `cluster` says how crystals lie in
+    /// one: crystal `k` of `m` in cluster `c` gets the number `m c + k`.
     pub fn of_clusters(&self, cluster: &Array) -> Array {
         let size = cluster.places.len();
         let crystals = self.places.iter().flat_map(|(number, outer)| {

@@ -21,10 +21,12 @@ pub enum Front {
     Reflecting,
 }
 
-/// A crystal: a cylinder, cut by six planes that taper towards the front face at `z = 0`, with a bore from the back face.
+/// A crystal: a cylinder, cut by six planes that taper towards the front face at `z = 0`, with a
+/// bore from the back face.
 ///
-/// The core contact covers the bore, 36 segments the outside; the back face is bare and reflects. Sector `k` lies around corner `k` and ends in
-/// the middles of the two sides that meet there; of a plain cylinder it lies around the angle of `60 k` degrees.
+/// The core contact covers the bore, 36 segments the outside; the back face is bare and reflects.
+/// Sector `k` lies around corner `k` and ends in the middles of the two sides that meet there; of a
+/// plain cylinder it lies around the angle of `60 k` degrees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crystal {
     /// What it is called.
@@ -41,26 +43,31 @@ pub struct Crystal {
     pub rings: [f64; RINGS],
     /// What covers the front face.
     pub front: Front,
-    /// Corners of the hexagon at the front and at the back face (mm), anticlockwise as seen from the back; none for a plain cylinder.
+    /// Corners of the hexagon at the front and at the back face (mm), anticlockwise as seen from
+    /// the back; none for a plain cylinder.
     pub corners: Option<[[[f64; 2]; 6]; 2]>,
     /// Voltage of the core (V); the segments are at 0.
     pub bias: f64,
-    /// Net density of charged donors at the front and at the back face (1e10 per cm3), linear between them; negative for acceptors.
+    /// Net density of charged donors at the front and at the back face (1e10 per cm3), linear
+    /// between them; negative for acceptors.
     pub impurity: [f64; 2],
     /// Temperature (K).
     pub temperature: f64,
-    /// Angle from the x axis to a `<100>` axis of the lattice (degrees); another one points along z.
+    /// Angle from the x axis to a `<100>` axis of the lattice (degrees); another one points along
+    /// z.
     pub axis_angle: f64,
     /// Speeds of charges; none: the laws of [`Mobility`](crate::drift::Mobility).
     pub drift: Option<Table>,
 }
 
 impl Crystal {
-    /// Reads a crystal from a TOML file ([`EXAMPLE`](crate::params::EXAMPLE) shows what it may say), or from the configuration of a hexagonal crystal of greta_siggen,
-    /// a file that ends in `.config`, with the files that it names.
+    /// Reads a crystal from a TOML file ([`EXAMPLE`](crate::params::EXAMPLE) shows what it may
+    /// say), or from the configuration of a hexagonal crystal of greta_siggen, a file that ends in
+    /// `.config`, with the files that it names.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line where it makes no sense, [`Error::Parameter`] for a crystal that cannot be.
+    /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line where it makes no
+    /// sense, [`Error::Parameter`] for a crystal that cannot be.
     pub fn read(path: &Path) -> Result<Self, Error> {
         if siggen::is_config(path) { siggen::read(path) } else { text::read(path) }
     }
@@ -96,7 +103,8 @@ impl Crystal {
         self.corners.as_ref().map(|[front, back]| Outline::between(front, back, z / self.length))
     }
 
-    /// The segment in front of which a point of the crystal (mm) lies, or whose contact covers a place of the outside.
+    /// The segment in front of which a point of the crystal (mm) lies, or whose contact covers a
+    /// place of the outside.
     pub fn segment(&self, point: Vec3) -> Segment {
         let [x, y, z] = point;
         let sector = match self.outline(z) {

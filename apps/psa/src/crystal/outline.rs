@@ -3,7 +3,8 @@
 /// Six corners in the order of growing angle (mm).
 pub(crate) struct Outline([[f64; 2]; 6]);
 
-/// Twice the area of the triangle of the origin, `a` and `b`: positive where the way from `a` to `b` is anticlockwise.
+/// Twice the area of the triangle of the origin, `a` and `b`: positive where the way from `a` to
+/// `b` is anticlockwise.
 fn cross(a: [f64; 2], b: [f64; 2]) -> f64 {
     a[0] * b[1] - a[1] * b[0]
 }

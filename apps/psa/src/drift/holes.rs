@@ -24,8 +24,8 @@ impl Holes {
         Holes { along_100, along_111 }
     }
 
-    /// The velocity (mm/ns) in a field of direction `u` and strength (V/cm) (Bruyneel et al. 2006), with angles to the
-    /// axes of the lattice.
+    /// The velocity (mm/ns) in a field of direction `u` and strength (V/cm) (Bruyneel et al. 2006),
+    /// with angles to the axes of the lattice.
     pub fn velocity(&self, u: Vec3, strength: f64) -> Vec3 {
         let speed = self.along_100.at(strength);
         let lack = 1.0 - self.along_111.at(strength) / speed;
@@ -52,7 +52,8 @@ impl Holes {
 mod tests {
     use super::*;
 
-    /// Both laws are met on their axes, and holes go along the field there; axes of the cube are alike.
+    /// Both laws are met on their axes, and holes go along the field there; axes of the cube are
+    /// alike.
     #[test]
     fn axes_have_their_laws() {
         let holes = Holes::at(78.0);
@@ -70,7 +71,8 @@ mod tests {
         }
     }
 
-    /// Exchanging x and y mirrors the velocity; the interpolation treats z otherwise, but not by much.
+    /// Exchanging x and y mirrors the velocity; the interpolation treats z otherwise, but not by
+    /// much.
     #[test]
     fn the_cube_is_symmetric() {
         let holes = Holes::at(78.0);

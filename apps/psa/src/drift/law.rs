@@ -1,6 +1,7 @@
 //! The speed along one axis of the lattice.
 
-/// `v = mu0 E / (1 + (E/E0)^beta)^(1/beta) - mun E` (Knoll's form with Bruyneel's last term), at one temperature.
+/// `v = mu0 E / (1 + (E/E0)^beta)^(1/beta) - mun E` (Knoll's form with Bruyneel's last term), at
+/// one temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Law {
     /// Mobility in weak fields (cm2/Vs).
@@ -26,8 +27,9 @@ impl Law {
         MM_PER_NS * field * (self.mobility / bent - self.loss)
     }
 
-    /// The law at another temperature (K): mobilities fall with its power, and the saturated speed `mu0 E0` goes as
-    /// `sqrt(tanh(theta / 2T))` with `theta = 200 K` (Omar, Reggiani, Solid-State Electronics 30 (1987) 1351).
+    /// The law at another temperature (K): mobilities fall with its power, and the saturated speed
+    /// `mu0 E0` goes as `sqrt(tanh(theta / 2T))` with `theta = 200 K` (Omar, Reggiani, Solid-State
+    /// Electronics 30 (1987) 1351).
     pub fn at(self, temperature: f64, power: f64) -> Law {
         const THETA: f64 = 200.0;
         let saturated = |t: f64| (THETA / (2.0 * t)).tanh().sqrt();

@@ -15,8 +15,9 @@ pub use trapping::Trapping;
 
 /// Drift speeds in germanium.
 ///
-/// Along `<100>` and `<111>` axes they follow a law each ([`Law`]; Bruyneel, Reiter, Pascovici, NIM A 569 (2006) 764) or a [`Table`]; in other
-/// directions electrons go as four valleys share them (Mihailescu et al., NIM A 447 (2000) 350), holes as Bruyneel et al. interpolate.
+/// Along `<100>` and `<111>` axes they follow a law each ([`Law`]; Bruyneel, Reiter, Pascovici, NIM
+/// A 569 (2006) 764) or a [`Table`]; in other directions electrons go as four valleys share them
+/// (Mihailescu et al., NIM A 447 (2000) 350), holes as Bruyneel et al. interpolate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mobility {
     electrons: electrons::Electrons,
@@ -47,7 +48,8 @@ impl Speed {
 const PER_CM: f64 = 10.0;
 
 impl Mobility {
-    /// At a temperature (K), with a `<100>` axis at this angle (degrees) from x and another along z.
+    /// At a temperature (K), with a `<100>` axis at this angle (degrees) from x and another along
+    /// z.
     pub fn new(temperature: f64, axis_angle: f64) -> Self {
         let (sin, cos) = axis_angle.to_radians().sin_cos();
         Mobility {
@@ -57,7 +59,8 @@ impl Mobility {
         }
     }
 
-    /// At a temperature (K), with the speeds of a table (which passes [`Table::check`]) and the lattice as in [`new`](Mobility::new).
+    /// At a temperature (K), with the speeds of a table (which passes [`Table::check`]) and the
+    /// lattice as in [`new`](Mobility::new).
     pub fn of_table(table: &Table, temperature: f64, axis_angle: f64) -> Self {
         let speed = |speeds: &[f64], law| Speed::Points(table.points(speeds, law, temperature));
         let Table { electrons_100, electrons_111, holes_100, holes_111, .. } = table;
@@ -97,7 +100,8 @@ mod tests {
         v.iter().map(|part| part * part).sum::<f64>().sqrt()
     }
 
-    /// Holes go with the field, electrons against it; a lattice turned by a right angle is the same.
+    /// Holes go with the field, electrons against it; a lattice turned by a right angle is the
+    /// same.
     #[test]
     fn the_lattice_turns() {
         let (plain, turned, half) =
@@ -145,8 +149,8 @@ mod tests {
         }
     }
 
-    /// The table of the GRETA signal generator at 1000 V/cm has e100, e110, e111, h100, h110, h111 of these speeds (mm/ns); fits of
-    /// different measurements agree to a seventh.
+    /// The table of the GRETA signal generator at 1000 V/cm has e100, e110, e111, h100, h110, h111
+    /// of these speeds (mm/ns); fits of different measurements agree to a seventh.
     #[test]
     fn speeds_are_those_of_measurements() {
         let mobility = Mobility::new(78.0, 0.0);

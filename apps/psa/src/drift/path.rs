@@ -38,8 +38,9 @@ struct Track {
 }
 
 impl Track {
-    /// The charge that each contact has seen at each place, and by how much less a contact sees at the end for each 1/mm at which the carrier is caught (mm):
-    /// at first order, the integral of the way over the weighting potential.
+    /// The charge that each contact has seen at each place, and by how much less a contact sees at
+    /// the end for each 1/mm at which the carrier is caught (mm): at first order, the integral of
+    /// the way over the weighting potential.
     fn seen(self, contacts: usize, length: f64) -> (Vec<f32>, Vec<f64>) {
         let Track { mut potentials, ways, .. } = self;
         let mut slopes = vec![0.0; contacts];
@@ -62,7 +63,8 @@ impl Track {
     }
 }
 
-/// The charge that a unit pair of an electron and a hole induces on every contact, in equal steps of time from when it is made.
+/// The charge that a unit pair of an electron and a hole induces on every contact, in equal steps
+/// of time from when it is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pulse {
     /// Time between two values (ns).
@@ -71,8 +73,9 @@ pub struct Pulse {
     pub contacts: usize,
     /// Charge by time and contact: that of a hole counts as positive.
     pub charges: Vec<f32>,
-    /// By how much less each contact collects for each 1/mm at which electrons, and holes, are trapped (mm), signs as those of charges: *trapping
-    /// sensitivities* (Bruyneel et al., Eur. Phys. J. A 49 (2013) 61).
+    /// By how much less each contact collects for each 1/mm at which electrons, and holes, are
+    /// trapped (mm), signs as those of charges: *trapping sensitivities* (Bruyneel et al., Eur.
+    /// Phys. J. A 49 (2013) 61).
     pub sensitivities: Vec<[f32; 2]>,
     /// Whether both carriers came to a contact.
     pub is_collected: bool,
@@ -120,8 +123,9 @@ impl Drift {
         Drift { trapping, ..self }
     }
 
-    /// What the contacts see of a unit pair that is made at a point of the germanium (mm): `Q_k = phi_k(x_h) - phi_k(x_e)` (Shockley and Ramo), the steps of
-    /// `phi_k` times the share of the charge that is left where it is caught.
+    /// What the contacts see of a unit pair that is made at a point of the germanium (mm): `Q_k =
+    /// phi_k(x_h) - phi_k(x_e)` (Shockley and Ramo), the steps of `phi_k` times the share of the
+    /// charge that is left where it is caught.
     pub fn pulse(&self, point: Vec3) -> Pulse {
         let contacts = self.fields.contacts();
         let [electron, hole] = [Carrier::Electron, Carrier::Hole].map(|carrier| self.follow(carrier, point));

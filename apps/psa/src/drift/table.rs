@@ -6,7 +6,8 @@ use crate::Error;
 
 /// Drift speeds along axes of the lattice, over the field.
 ///
-/// Between the fields of the table speeds are linear, from 0 at no field; beyond the last one they stay.
+/// Between the fields of the table speeds are linear, from 0 at no field; beyond the last one they
+/// stay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -30,7 +31,8 @@ pub struct Table {
 
 /// How speeds depend on the temperature (Omar, Reggiani, Solid-State Electronics 30 (1987) 1351).
 ///
-/// `v = mu E / (1 + E / E0)` with `mu = mobility T^power` and `mu E0 = speed sqrt(tanh(theta / 2T))`; of the table's speeds only the ratio of two temperatures is taken.
+/// `v = mu E / (1 + E / E0)` with `mu = mobility T^power` and `mu E0 = speed sqrt(tanh(theta /
+/// 2T))`; of the table's speeds only the ratio of two temperatures is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Temperature {

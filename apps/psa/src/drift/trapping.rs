@@ -6,8 +6,8 @@ use std::str::FromStr;
 use super::Carrier;
 use crate::Error;
 
-/// How far carriers drift, in the mean, until they are trapped (mm): after a way `s` the share `exp(-s / length)` of a charge is left. Neutrons make
-/// holes' lengths shorter.
+/// How far carriers drift, in the mean, until they are trapped (mm): after a way `s` the share
+/// `exp(-s / length)` of a charge is left. Neutrons make holes' lengths shorter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trapping {
     /// Of holes.
@@ -41,7 +41,8 @@ impl Trapping {
         }
     }
 
-    /// The share of its charge that a contact misses, with its sensitivities ([`Pulse::sensitivities`](super::Pulse)): to first order.
+    /// The share of its charge that a contact misses, with its sensitivities
+    /// ([`Pulse::sensitivities`](super::Pulse)): to first order.
     pub fn lost(self, [electrons, holes]: [f32; 2]) -> f64 {
         f64::from(electrons) / self.electrons + f64::from(holes) / self.holes
     }

@@ -83,7 +83,8 @@ fn place(
         if !crystal.contains(place) {
             continue;
         }
-        // A charge drifts to a segment that touches the one it starts in, or stays: others need not be followed.
+        // A charge drifts to a segment that touches the one it starts in, or stays: others need not
+        // be followed.
         let starts = crystal.segment(place);
         let may_reach = |hit: &Hit| starts == hit.segment || starts.touches(hit.segment);
         if within == Within::Segment && !hits.iter().all(may_reach) {

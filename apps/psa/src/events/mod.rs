@@ -1,7 +1,8 @@
 //! Simulated events: charges at known positions, as an experiment would record them.
 //!
-//! Positions are uniform in the crystal, not those of a basis; every signal is that of a drift from there. Every event has random numbers of its own,
-//! so that events are the same, to the bit, for any number of workers, and the first ones do not depend on how many follow.
+//! Positions are uniform in the crystal, not those of a basis; every signal is that of a drift from
+//! there. Every event has random numbers of its own, so that events are the same, to the bit, for
+//! any number of workers, and the first ones do not depend on how many follow.
 
 mod choice;
 mod draw;
@@ -47,8 +48,9 @@ pub struct Spec {
 }
 
 impl Default for Spec {
-    /// 1000 events of one hit of 15 keV to 5 MeV, noise of 2.5 keV with a correlation of 0.55, steps of 0.4 keV, no jitter, 10 000 a second,
-    /// 60 samples of 10 ns, 2 of them before charges move.
+    /// 1000 events of one hit of 15 keV to 5 MeV, noise of 2.5 keV with a correlation of 0.55,
+    /// steps of 0.4 keV, no jitter, 10 000 a second, 60 samples of 10 ns, 2 of them before charges
+    /// move.
     fn default() -> Self {
         Spec {
             count: 1000,
@@ -127,7 +129,8 @@ const BLOCK: usize = 32;
 /// Simulates events in a crystal, blocks of them by tasks.
 ///
 /// # Errors
-/// [`Error::Parameter`] for what has no meaning; those of tasks: a crystal in which no charge comes to a contact.
+/// [`Error::Parameter`] for what has no meaning; those of tasks: a crystal in which no charge comes
+/// to a contact.
 pub fn simulate(
     rt: &Runtime,
     detector: &Arc<Detector>,

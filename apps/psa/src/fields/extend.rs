@@ -1,6 +1,7 @@
 //! Values at nodes outside the germanium, so that there are eight around every point of it.
 //!
-//! Every value is a sum of others with weights that add up to 1: what holds for sums of fields inside holds outside, too.
+//! Every value is a sum of others with weights that add up to 1: what holds for sums of fields
+//! inside holds outside, too.
 
 use super::nodes::{Link, Nodes};
 
@@ -87,8 +88,8 @@ fn directions() -> impl Iterator<Item = (usize, bool)> {
     (0..3).flat_map(|axis| [(axis, false), (axis, true)])
 }
 
-/// The value one step on from node 0, by the polynomial through a contact at `share` and nodes at 0, -1, -2, as far as they are there and
-/// the contact is not too near to them.
+/// The value one step on from node 0, by the polynomial through a contact at `share` and nodes at
+/// 0, -1, -2, as far as they are there and the contact is not too near to them.
 fn parabola(outside: usize, share: f64, parts: &[(usize, f64)], nodes: [Option<usize>; 3]) -> Ghost {
     let is_near = share < NEAR && nodes[1].is_some();
     let supports: Vec<(f64, usize)> = nodes
@@ -113,7 +114,8 @@ fn parabola(outside: usize, share: f64, parts: &[(usize, f64)], nodes: [Option<u
 fn mirrored(nodes: &Nodes<'_>, outside: usize, node: usize, axis: usize, forwards: bool) -> Ghost {
     let (grid, bounds) = (nodes.grid, nodes.body.bounds()[axis]);
     let face = bounds[usize::from(forwards)];
-    // Steps from the node to the image, away from the face; an image between node and ghost has the value of both.
+    // Steps from the node to the image, away from the face; an image between node and ghost has the
+    // value of both.
     let share = (2.0 * (face - grid.position(outside)[axis]).abs() / grid.step() - 1.0).max(0.0);
     match grid.neighbour(node, axis, !forwards).filter(|&before| nodes.unknown(before).is_some()) {
         Some(before) => {
@@ -143,7 +145,8 @@ fn mean<'g>(ghosts: impl ExactSizeIterator<Item = &'g Ghost>) -> Ghost {
     sum
 }
 
-/// Nodes without a value in cells that have some: `a + b - ab` over pairs of neighbours `a` and `b` and the node `ab` beside both.
+/// Nodes without a value in cells that have some: `a + b - ab` over pairs of neighbours `a` and `b`
+/// and the node `ab` beside both.
 fn across(nodes: &Nodes<'_>, is_known: &[bool]) -> Vec<Ghost> {
     let grid = nodes.grid;
     let known = |from: usize, (axis, forwards): (usize, bool)| {

@@ -1,7 +1,9 @@
-//! The equations of a potential: `div grad V = -rho / eps` in the germanium, given values on contacts, no field through reflecting faces.
+//! The equations of a potential: `div grad V = -rho / eps` in the germanium, given values on
+//! contacts, no field through reflecting faces.
 //!
-//! Differences across a step, with the distance to the contact where one lies nearer (Gibou, Fedkiw, Cheng and Kang, J. Comput. Phys. 176 (2002) 205): the matrix
-//! is symmetric and positive definite, the error of potentials falls with the square of the step, also at curved contacts.
+//! Differences across a step, with the distance to the contact where one lies nearer (Gibou,
+//! Fedkiw, Cheng and Kang, J. Comput. Phys. 176 (2002) 205): the matrix is symmetric and positive
+//! definite, the error of potentials falls with the square of the step, also at curved contacts.
 
 use zellige_sparse::Csr;
 
@@ -54,7 +56,8 @@ impl Equations {
         Ok(Equations { matrix, contacts, volumes })
     }
 
-    /// The right-hand side for contacts at `voltages`, and a charge density over permittivity of each unknown.
+    /// The right-hand side for contacts at `voltages`, and a charge density over permittivity of
+    /// each unknown.
     pub fn rhs(&self, voltages: impl Fn(usize) -> f64, charge: impl Fn(usize) -> f64) -> Vec<f64> {
         let mut rhs: Vec<f64> =
             self.volumes.iter().enumerate().map(|(unknown, volume)| volume * charge(unknown)).collect();

@@ -1,7 +1,9 @@
-//! Potentials in the germanium: that of the bias and the space charge, and the weighting potential of every contact.
+//! Potentials in the germanium: that of the bias and the space charge, and the weighting potential
+//! of every contact.
 //!
-//! Poisson's equation `div grad V = -rho / eps` for the first, Laplace's with 1 on one contact and 0 on the others for the weighting potentials: one
-//! matrix, one preconditioner, one right-hand side each.
+//! Poisson's equation `div grad V = -rho / eps` for the first, Laplace's with 1 on one contact and
+//! 0 on the others for the weighting potentials: one matrix, one preconditioner, one right-hand
+//! side each.
 
 mod extend;
 mod matrix;
@@ -23,7 +25,8 @@ use nodes::Nodes;
 
 /// What charges feel, and what contacts see of them, at the nodes of a grid.
 ///
-/// Around every point of the germanium there are eight nodes with values: those outside continue what is inside.
+/// Around every point of the germanium there are eight nodes with values: those outside continue
+/// what is inside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
     grid: Grid,
@@ -51,11 +54,12 @@ pub struct Problem<'p> {
 }
 
 impl Fields {
-    /// Solves for all potentials of a body, one after the other, each by conjugate gradients as a graph of tasks. The bits do not depend on the
-    /// number of workers.
+    /// Solves for all potentials of a body, one after the other, each by conjugate gradients as a
+    /// graph of tasks. The bits do not depend on the number of workers.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a grid too coarse to have a node inside, [`Error::Solve`] where the solver fails.
+    /// [`Error::Parameter`] for a grid too coarse to have a node inside, [`Error::Solve`] where the
+    /// solver fails.
     pub fn solve(rt: &Runtime, problem: &Problem<'_>, observer: &dyn Observer) -> Result<Fields, Error> {
         let Problem { body, grid, voltages, charge } = *problem;
         let contacts = body.contacts();
@@ -94,7 +98,8 @@ impl Fields {
         Ok(Fields { grid: grid.clone(), contacts, potential, weighting })
     }
 
-    /// Of values at the nodes of a grid: the potential (V), and the weighting potentials by node and contact.
+    /// Of values at the nodes of a grid: the potential (V), and the weighting potentials by node
+    /// and contact.
     ///
     /// # Errors
     /// [`Error::Shape`] where the lengths do not fit each other.
@@ -147,7 +152,8 @@ impl Fields {
         corners.iter().map(|&(node, weight)| f64::from(weight * self.potential[node])).sum()
     }
 
-    /// The electric field at every node, `-grad V` (V/mm): differences over two steps inside, continued outside.
+    /// The electric field at every node, `-grad V` (V/mm): differences over two steps inside,
+    /// continued outside.
     pub fn electric(&self, body: &dyn Body) -> Vec<[f32; 3]> {
         let nodes = Nodes::new(body, &self.grid);
         let extension = Extension::of_slopes(&nodes);
@@ -166,7 +172,8 @@ impl Fields {
         field
     }
 
-    /// The largest difference between 1 and the sum of all weighting potentials at a node in the germanium: what solving left.
+    /// The largest difference between 1 and the sum of all weighting potentials at a node in the
+    /// germanium: what solving left.
     pub fn worst_sum(&self, body: &dyn Body) -> f64 {
         let inside = (0..self.grid.len()).filter(|&node| body.contains(self.grid.position(node)));
         let of_node = |node: usize| &self.weighting[node * self.contacts..][..self.contacts];
@@ -175,9 +182,11 @@ impl Fields {
     }
 }
 
-/// Bytes of each node of the grid: three potentials on the way, the electric field, and the number of its unknown.
+/// Bytes of each node of the grid: three potentials on the way, the electric field, and the number
+/// of its unknown.
 const OF_NODE: u64 = 3 * 8 + 4 + 12 + 8 + 4;
-/// Bytes of each unknown: seven nonzeros in two matrices and while they are gathered, the levels of the preconditioner, and vectors.
+/// Bytes of each unknown: seven nonzeros in two matrices and while they are gathered, the levels of
+/// the preconditioner, and vectors.
 const OF_UNKNOWN: u64 = 3 * 7 * 12 + 40 * 7 + 60 + 24 * 8;
 
 /// Refuses fields that do not fit the memory.

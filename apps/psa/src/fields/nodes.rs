@@ -14,10 +14,12 @@ pub(super) enum Link {
     Face,
 }
 
-/// Contacts closer to a node than this share of a step are taken to be that far away: the matrix stays well conditioned.
+/// Contacts closer to a node than this share of a step are taken to be that far away: the matrix
+/// stays well conditioned.
 const CLOSEST: f64 = 0.02;
 
-/// Places along each side of a step at which contacts are asked for. An even number: none lies on a border that goes through a node.
+/// Places along each side of a step at which contacts are asked for. An even number: none lies on a
+/// border that goes through a node.
 const SAMPLES: usize = 4;
 
 /// The nodes that a potential is computed on.
@@ -65,7 +67,8 @@ impl<'b> Nodes<'b> {
         Link::Surface { share: share.max(CLOSEST), parts }
     }
 
-    /// The parts that contacts have of the surface within half a step across a link: where two contacts meet between nodes, potentials know where.
+    /// The parts that contacts have of the surface within half a step across a link: where two
+    /// contacts meet between nodes, potentials know where.
     fn parts(&self, place: Vec3, axis: usize) -> Vec<(usize, f64)> {
         let offset = |sample: usize| self.grid.step() * ((sample as f64 + 0.5) / SAMPLES as f64 - 0.5);
         let mut parts: Vec<(usize, f64)> = Vec::new();

@@ -1,7 +1,9 @@
-//! Arrays of bases and events in one file: an archive (npz), or HDF5 where the crate is built with the feature `hdf5`.
+//! Arrays of bases and events in one file: an archive (npz), or HDF5 where the crate is built with
+//! the feature `hdf5`.
 //!
-//! They are called as the files of a folder are: `signals`, `positions`, `segments`, and for events `energies` and `timestamps`. Of a basis there is
-//! `sampling` as well (ns between samples, samples before charges move), so that it takes the place of a folder where its origin is not needed.
+//! They are called as the files of a folder are: `signals`, `positions`, `segments`, and for events
+//! `energies` and `timestamps`. Of a basis there is `sampling` as well (ns between samples, samples
+//! before charges move), so that it takes the place of a folder where its origin is not needed.
 
 use std::path::Path;
 
@@ -18,7 +20,8 @@ fn numbers(segments: &[Segment]) -> Vec<u8> {
     segments.iter().map(|segment| segment.index() as u8).collect()
 }
 
-/// Puts the arrays of a basis: `signals` (points x 37 x samples), `positions` (mm, points x 3), `segments` (0 to 35, points).
+/// Puts the arrays of a basis: `signals` (points x 37 x samples), `positions` (mm, points x 3),
+/// `segments` (0 to 35, points).
 macro_rules! put_basis {
     ($to:ident, $basis:ident) => {{
         let points = $basis.positions().len();
@@ -30,8 +33,8 @@ macro_rules! put_basis {
     }};
 }
 
-/// Puts the arrays of events: `signals` (keV, events x 37 x samples), `energies` (keV), `positions` (mm) and `segments` by event and hit,
-/// `timestamps` (ns).
+/// Puts the arrays of events: `signals` (keV, events x 37 x samples), `energies` (keV), `positions`
+/// (mm) and `segments` by event and hit, `timestamps` (ns).
 macro_rules! put_events {
     ($to:ident, $events:ident) => {{
         let (count, hits) = ($events.count(), $events.hits);
@@ -43,8 +46,8 @@ macro_rules! put_events {
     }};
 }
 
-/// Writes the arrays of a basis into an archive: `signals` (points x 37 x samples), `positions` (mm, points x 3), `segments` (0 to 35, points) and
-/// `sampling`.
+/// Writes the arrays of a basis into an archive: `signals` (points x 37 x samples), `positions`
+/// (mm, points x 3), `segments` (0 to 35, points) and `sampling`.
 ///
 /// # Errors
 /// [`Error::File`]; nothing is left behind. So for all functions here.
@@ -52,12 +55,15 @@ pub fn write_basis(path: &Path, basis: &Basis) -> Result<(), Error> {
     npz::Writer::write(path, |to| put_basis!(to, basis)).map_err(|error| not_written(path, error))
 }
 
-/// Reads the basis of an archive or an HDF5 file, or of a group of one: `signals` (points x 37 x samples; 1 is the whole charge, in `int16` 16384 is),
-/// `positions` (mm, points x 3), `segments` (0 to 35, points) and `sampling` (ns between samples, samples before charges move). Where `signals` is a table of
-/// waveforms (LH5), its `dt` and `t0` take the place of `sampling`: charges move at time 0.
+/// Reads the basis of an archive or an HDF5 file, or of a group of one: `signals` (points x 37 x
+/// samples; 1 is the whole charge, in `int16` 16384 is), `positions` (mm, points x 3), `segments`
+/// (0 to 35, points) and `sampling` (ns between samples, samples before charges move). Where
+/// `signals` is a table of waveforms (LH5), its `dt` and `t0` take the place of `sampling`: charges
+/// move at time 0.
 ///
 /// # Errors
-/// [`Error::File`]; [`Error::Format`] for an array that is missing, has another shape or type, or holds what is no number.
+/// [`Error::File`]; [`Error::Format`] for an array that is missing, has another shape or type, or
+/// holds what is no number.
 pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     let signals = arrays::open(&path.join("signals"), 3)?;
     let (points, samples) = (signals.sides()[0], signals.sides()[2]);
@@ -113,8 +119,8 @@ fn sampling(path: &Path) -> Result<(f64, f64), Error> {
     Ok((f64::from(step as f32), if (before - whole).abs() < 1e-3 { whole.max(0.0) } else { before }))
 }
 
-/// Writes the arrays of events into an archive: `signals` (keV, events x 37 x samples), `energies` (keV), `positions` (mm) and `segments` by event
-/// and hit, `timestamps` (ns).
+/// Writes the arrays of events into an archive: `signals` (keV, events x 37 x samples), `energies`
+/// (keV), `positions` (mm) and `segments` by event and hit, `timestamps` (ns).
 pub fn write_events(path: &Path, events: &Events) -> Result<(), Error> {
     npz::Writer::write(path, |to| put_events!(to, events)).map_err(|error| not_written(path, error))
 }

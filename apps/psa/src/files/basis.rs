@@ -1,5 +1,6 @@
-//! A basis in a folder: `positions.npy` (mm, points x 3), `segments.npy` (0 to 35, points), `signals.npy` (points x 37 x samples), perhaps
-//! `sensitivities.npy` (mm, points x 2) and `basis.toml`, which is written last: a folder without it is not complete.
+//! A basis in a folder: `positions.npy` (mm, points x 3), `segments.npy` (0 to 35, points),
+//! `signals.npy` (points x 37 x samples), perhaps `sensitivities.npy` (mm, points x 2) and
+//! `basis.toml`, which is written last: a folder without it is not complete.
 
 use std::path::Path;
 
@@ -111,7 +112,8 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
 /// Reads a basis from a folder, and what it was made of.
 ///
 /// # Errors
-/// [`Error::Text`] for a folder that is not complete or parameters without meaning, [`Error::Format`] with the byte for arrays that do not fit them.
+/// [`Error::Text`] for a folder that is not complete or parameters without meaning,
+/// [`Error::Format`] with the byte for arrays that do not fit them.
 pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
     let (file, origin) = parameters(folder)?;
     let sampling = Sampling { samples: file.samples, step: file.step, before: file.before };

@@ -94,8 +94,8 @@ impl ChannelMap {
     /// The map that a text holds; `name` stands for it in errors.
     ///
     /// # Errors
-    /// [`Error::Text`] for what is no TOML, unknown keys, numbers without meaning, a channel or a contact that is named twice, and contacts that
-    /// are not named.
+    /// [`Error::Text`] for what is no TOML, unknown keys, numbers without meaning, a channel or a
+    /// contact that is named twice, and contacts that are not named.
     pub fn parse(name: &Path, text: &str) -> Result<Self, Error> {
         let wrong = |line, problem| Error::Text { path: name.to_owned(), line, problem };
         let file: File = toml::from_str(text).map_err(|e| {
@@ -161,10 +161,12 @@ impl ChannelMap {
         self.step
     }
 
-    /// The event of a frame of digitisers' traces: `samples` of each contact in keV, without their baselines.
+    /// The event of a frame of digitisers' traces: `samples` of each contact in keV, without their
+    /// baselines.
     ///
     /// # Errors
-    /// [`Error::Stream`] with the byte for a frame that holds something else, a contact without a trace or with two, and a trace that is too short.
+    /// [`Error::Stream`] with the byte for a frame that holds something else, a contact without a
+    /// trace or with two, and a trace that is too short.
     pub fn event(&self, frame: &Frame, samples: usize) -> Result<Event, Error> {
         let wrong = |problem: String| Error::Stream { offset: frame.offset, problem };
         let (mut signals, mut seen) = (vec![0.0; CHANNELS * samples], [false; CHANNELS]);

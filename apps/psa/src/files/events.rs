@@ -1,5 +1,6 @@
-//! Events in a folder: `signals.npy` (keV, events x 37 x samples), `energies.npy` (keV, events x hits), `positions.npy` (mm, events x hits x 3),
-//! `segments.npy` (0 to 35, events x hits), `timestamps.npy` (ns, events) and `events.toml`, which is written last.
+//! Events in a folder: `signals.npy` (keV, events x 37 x samples), `energies.npy` (keV, events x
+//! hits), `positions.npy` (mm, events x hits x 3), `segments.npy` (0 to 35, events x hits),
+//! `timestamps.npy` (ns, events) and `events.toml`, which is written last.
 
 use std::path::Path;
 
@@ -53,7 +54,8 @@ fn untrapped() -> String {
 
 const FORMAT: &str = "zellige psa events 1";
 
-/// Writes events into a folder, which is made if need be, with what they were made by and in which detector.
+/// Writes events into a folder, which is made if need be, with what they were made by and in which
+/// detector.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -92,11 +94,12 @@ pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -
     write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))
 }
 
-/// Reads the signals of events (keV, events x 37 x samples, the core last) from an array of numbers, in the sampling of a basis. Nothing is known of
-/// their hits, and their times are 0.
+/// Reads the signals of events (keV, events x 37 x samples, the core last) from an array of
+/// numbers, in the sampling of a basis. Nothing is known of their hits, and their times are 0.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something else, and as [`check_events`].
+/// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something
+/// else, and as [`check_events`].
 pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
     let array = arrays::open(path, 3)?;
     let count = array.sides()[0];
@@ -131,8 +134,8 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
 /// Reads events from a folder.
 ///
 /// # Errors
-/// [`Error::Text`] for a folder that is not complete, [`Error::Format`] with the byte for arrays that do not fit each other, and as
-/// [`check_events`].
+/// [`Error::Text`] for a folder that is not complete, [`Error::Format`] with the byte for arrays
+/// that do not fit each other, and as [`check_events`].
 pub fn read(folder: &Path) -> Result<Events, Error> {
     let path = folder.join("events.toml");
     let missing = "no such file: the folder holds no events, or ones that were not written to their end";

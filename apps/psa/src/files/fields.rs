@@ -1,4 +1,5 @@
-//! The fields of a crystal in a folder, beside its basis: `potential.npy` (V, nz x ny x nx) and `weighting.npy` (nz x ny x nx x 37).
+//! The fields of a crystal in a folder, beside its basis: `potential.npy` (V, nz x ny x nx) and
+//! `weighting.npy` (nz x ny x nx x 37).
 
 use std::path::Path;
 

@@ -1,8 +1,11 @@
-//! Bases of GRETINA: a text of 256 bytes, 7712 bytes a point, and a table of points by place, little-endian.
+//! Bases of GRETINA: a text of 256 bytes, 7712 bytes a point, and a table of points by place,
+//! little-endian.
 //!
-//! A point has four bytes (segment, and its places along r, phi and z), x, y, z (mm) in `float32`, 37 signals of 50 samples of 10 ns in `float32`, the core
-//! last, and for each the first and the last sample that is not zero in `int32`. Segments are counted as `6 ring + sector` there, and as
-//! `6 sector + ring` here; signs stay as they are. The table has a record's number in `int32` for every segment and place, -1 where there is no point.
+//! A point has four bytes (segment, and its places along r, phi and z), x, y, z (mm) in `float32`,
+//! 37 signals of 50 samples of 10 ns in `float32`, the core last, and for each the first and the
+//! last sample that is not zero in `int32`. Segments are counted as `6 ring + sector` there, and as
+//! `6 sector + ring` here; signs stay as they are. The table has a record's number in `int32` for
+//! every segment and place, -1 where there is no point.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -44,12 +47,14 @@ pub type Place = [u8; 3];
 
 /// Writes a basis of points at `places` on the lattices of their segments.
 ///
-/// Programs of GRETINA have room for 250 000 points, 40 steps along r, 20 along phi and 30 along z; longer ones are written all the same. For a signal that is
-/// zero throughout the first sample that is not is 50 and the last one 0, so that nothing lies between them.
+/// Programs of GRETINA have room for 250 000 points, 40 steps along r, 20 along phi and 30 along z;
+/// longer ones are written all the same. For a signal that is zero throughout the first sample that
+/// is not is 50 and the last one 0, so that nothing lies between them.
 ///
 /// # Errors
-/// [`Error::Parameter`] for another sampling than [`SAMPLING`], more points than the table can count, and two of them at one place; [`Error::Shape`] where there is not one place
-/// for each point; [`Error::File`].
+/// [`Error::Parameter`] for another sampling than [`SAMPLING`], more points than the table can
+/// count, and two of them at one place; [`Error::Shape`] where there is not one place for each
+/// point; [`Error::File`].
 pub fn write(path: &Path, basis: &Basis, places: &[Place]) -> Result<(), Error> {
     let sampling = basis.sampling();
     if (sampling.samples, sampling.step) != (SAMPLING.samples, SAMPLING.step) {
@@ -121,8 +126,9 @@ impl Table {
 /// Reads a basis, and the places of its points.
 ///
 /// # Errors
-/// [`Error::File`] where it cannot be read; [`Error::Format`] with the byte where the header is another one, the file has not the length that it
-/// promises, a value is no number, or a segment, a place or a record of the table does not exist.
+/// [`Error::File`] where it cannot be read; [`Error::Format`] with the byte where the header is
+/// another one, the file has not the length that it promises, a value is no number, or a segment, a
+/// place or a record of the table does not exist.
 pub fn read(path: &Path) -> Result<(Basis, Vec<Place>), Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
     let wrong = |offset: u64, problem| Error::Format { path: path.to_owned(), offset: Some(offset), problem };

@@ -13,7 +13,8 @@
 //! | [`channel_map`] | which channel of which digitiser is which contact |
 //! | [`traces`] | events of a crystal in frames |
 //!
-//! A file appears under its name when it is complete, or not at all. Readers trust no header with an allocation, and errors name the byte.
+//! A file appears under its name when it is complete, or not at all. Readers trust no header with
+//! an allocation, and errors name the byte.
 
 pub mod archives;
 pub mod arrays;
@@ -38,11 +39,12 @@ use crate::basis::Basis;
 use crate::channels::{SEGMENTS, Segment};
 use crate::consistency::check_basis;
 
-/// Reads the basis of a crystal: a folder of [`basis`], an archive (npz) or HDF5 file of [`archives`], a file of [`gretina`] or of [`record`].
+/// Reads the basis of a crystal: a folder of [`basis`], an archive (npz) or HDF5 file of
+/// [`archives`], a file of [`gretina`] or of [`record`].
 ///
 /// # Errors
-/// As the reader of the format; [`Error::Format`] for a file of none of them, by name where it is one of AGATA's, and as
-/// [`check_basis`].
+/// As the reader of the format; [`Error::Format`] for a file of none of them, by name where it is
+/// one of AGATA's, and as [`check_basis`].
 pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     let basis = read_any(path)?;
     let wrong = |problem| Error::Format { path: path.to_owned(), offset: None, problem };
@@ -73,7 +75,8 @@ fn read_any(path: &Path) -> Result<Basis, Error> {
     Err(Error::Format { path: path.to_owned(), offset: Some(0), problem: problem.into() })
 }
 
-/// Files of AGATA's programs whose layout is not published, by their names, and ROOT files, by their first bytes.
+/// Files of AGATA's programs whose layout is not published, by their names, and ROOT files, by
+/// their first bytes.
 ///
 /// # Errors
 /// [`Error::Format`] for such a file: what it is, and how its content gets here.
@@ -160,7 +163,8 @@ pub fn make_folder(path: &Path) -> Result<(), Error> {
     zellige_files::make_folder(path).map_err(cannot)
 }
 
-/// Removes a file that says how complete others are, before those are written anew or when they are; one that is not there is removed already.
+/// Removes a file that says how complete others are, before those are written anew or when they
+/// are; one that is not there is removed already.
 pub(crate) fn unseal(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {

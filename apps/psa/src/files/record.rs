@@ -1,8 +1,9 @@
 //! Bases in zellige's own records: 17 932 bytes a point, little-endian.
 //!
-//! Of each point 24 bytes of scalars, x, y, z (mm), T0 (ns), energy (keV) in `float32` and the segment (0 to 35) in `int32`, and then 37 signals of 121
-//! samples of 5 ns in `float32`, the core last; 1 is the whole charge. The sizes are those of AGATA's records, the order of the scalars
-//! is ours: no other program reads or writes these.
+//! Of each point 24 bytes of scalars, x, y, z (mm), T0 (ns), energy (keV) in `float32` and the
+//! segment (0 to 35) in `int32`, and then 37 signals of 121 samples of 5 ns in `float32`, the core
+//! last; 1 is the whole charge. The sizes are those of AGATA's records, the order of the scalars is
+//! ours: no other program reads or writes these.
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -52,7 +53,8 @@ pub fn write(path: &Path, basis: &Basis) -> Result<(), Error> {
 /// Reads a basis.
 ///
 /// # Errors
-/// [`Error::File`] where it cannot be read; [`Error::Format`] with the byte where a record is cut off, a value is no number, or a segment does not exist.
+/// [`Error::File`] where it cannot be read; [`Error::Format`] with the byte where a record is cut
+/// off, a value is no number, or a segment does not exist.
 pub fn read(path: &Path) -> Result<Basis, Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
     let wrong = |offset: u64, problem| Error::Format { path: path.to_owned(), offset: Some(offset), problem };

@@ -1,5 +1,5 @@
-//! Events of a crystal in a file of frames: traces of digitisers (mode 3) with a map of their channels, or those that `zellige psa frames
-//! --channels all` writes.
+//! Events of a crystal in a file of frames: traces of digitisers (mode 3) with a map of their
+//! channels, or those that `zellige psa frames --channels all` writes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,8 @@ impl EventFile {
         [self.reader.offset(), self.size]
     }
 
-    /// The next event, with `samples` of each contact where a map says how they are found; none where the file has ended.
+    /// The next event, with `samples` of each contact where a map says how they are found; none
+    /// where the file has ended.
     ///
     /// # Errors
     /// [`Error::Format`] with the byte for what is no frame or no event of a whole crystal.

@@ -1,11 +1,15 @@
-//! Hexagonal crystals as greta_siggen describes them: a configuration, and the files of its segments and of its drift speeds.
+//! Hexagonal crystals as greta_siggen describes them: a configuration, and the files of its
+//! segments and of its drift speeds.
 //!
-//! The configuration is lines of a keyword and a value, lengths in mm, densities in 1e10 per cm3; `#` begins a comment. The file of segments has the
-//! numbers of rings and sectors, the rings' thickness from the front, and the corners of crystal types A and B at the front and at the back.
-//! That of drift speeds has lines of a field (V/cm) and the speeds e100 e110 e111 h100 h110 h111 (mm/ns), and a line each of what
-//! electrons (`e`) and holes (`h`) have to do with the temperature.
+//! The configuration is lines of a keyword and a value, lengths in mm, densities in 1e10 per cm3;
+//! `#` begins a comment. The file of segments has the numbers of rings and sectors, the rings'
+//! thickness from the front, and the corners of crystal types A and B at the front and at the back.
+//! That of drift speeds has lines of a field (V/cm) and the speeds e100 e110 e111 h100 h110 h111
+//! (mm/ns), and a line each of what electrons (`e`) and holes (`h`) have to do with the
+//! temperature.
 //!
-//! Edges are sharp here, and all of the germanium counts charge: rounded edges, the taper of the bore and the lithium's depth are left out.
+//! Edges are sharp here, and all of the germanium counts charge: rounded edges, the taper of the
+//! bore and the lithium's depth are left out.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -177,7 +181,8 @@ impl<'t> Config<'t> {
     }
 }
 
-/// Rings, and the corners at the front and at the back of each type, anticlockwise from the file's first one.
+/// Rings, and the corners at the front and at the back of each type, anticlockwise from the file's
+/// first one.
 struct Geometry {
     rings: [f64; RINGS],
     corners: [[[[f64; 2]; 6]; 2]; 2],

@@ -1,4 +1,5 @@
-//! How far two runs agree, and how far each is from the truth: the columns of the tables of chapter 5 of the thesis behind `docs/explanation/psa.md`.
+//! How far two runs agree, and how far each is from the truth: the columns of the tables of chapter
+//! 5 of the thesis behind `docs/explanation/psa.md`.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,12 @@ pub const NEAR: f64 = 5.0;
 /// Answers beyond this distance are far from each other (mm).
 pub const FAR: f64 = 20.0;
 
-/// Part of its energy by which that of a hit differs between runs at most: options may correct energies.
+/// Part of its energy by which that of a hit differs between runs at most: options may correct
+/// energies.
 const SAME_ENERGY: f64 = 0.05;
 
-/// Figures of the hits of an energy class, or of all: a row of the results of `zellige psa compare`.
+/// Figures of the hits of an energy class, or of all: a row of the results of `zellige psa
+/// compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Agreement {
     /// The class of energies; `all`: all hits.
@@ -88,7 +91,8 @@ pub struct Outcome {
     pub is_same: bool,
     /// How far its point is from the reference's (mm).
     pub from_reference: f64,
-    /// How far its point and the reference's are from where the hit happened (mm), if that is known.
+    /// How far its point and the reference's are from where the hit happened (mm), if that is
+    /// known.
     pub from_truth: Option<[f64; 2]>,
 }
 
@@ -121,11 +125,13 @@ pub struct Comparison {
     knows_truth: bool,
 }
 
-/// Compares two runs of the same events, hit by hit (by event and segment, and by energy where there are two in one); energies are those of `a`. Hits in segments
-/// where none was, which noise makes, have no distance from the truth.
+/// Compares two runs of the same events, hit by hit (by event and segment, and by energy where
+/// there are two in one); energies are those of `a`. Hits in segments where none was, which noise
+/// makes, have no distance from the truth.
 ///
 /// # Errors
-/// [`Error::Shape`] where the runs have no hit in common, or most of those have other energies; and where the truth has fewer events.
+/// [`Error::Shape`] where the runs have no hit in common, or most of those have other energies; and
+/// where the truth has fewer events.
 pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Comparison, Error> {
     let of_b: BTreeMap<Key, &EventResult> = keyed(b).collect();
     let pairs = keyed(a).map(|(key, hit)| (hit, of_b.get(&key).copied()));

@@ -18,7 +18,8 @@ use crate::track::{Kind, Tracked};
 /// The answers of a run: the one entry of `results` in its JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Results {
-    /// One for each hit, in the order of the events; the hits of one event by energy, the largest first.
+    /// One for each hit, in the order of the events; the hits of one event by energy, the largest
+    /// first.
     pub events: Vec<EventResult>,
 }
 
@@ -72,7 +73,8 @@ pub struct EventResult {
     /// Where that is in the laboratory (mm), where it is known how the crystal lies there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_array: Option<[f64; 3]>,
-    /// Root mean square distance from it of points whose figures of merit are up to 2 % larger (mm).
+    /// Root mean square distance from it of points whose figures of merit are up to 2 % larger
+    /// (mm).
     #[serde(default)]
     pub spread: f64,
     /// The hit's energy (keV).
@@ -241,14 +243,16 @@ fn not_results(error: &dyn std::error::Error) -> Error {
 
 /// No results of a run are longer.
 const MOST_BYTES: u64 = 1 << 34;
-/// Bytes of them that are read at a time: a file that is something else ends with its first bytes, however long it is.
+/// Bytes of them that are read at a time: a file that is something else ends with its first bytes,
+/// however long it is.
 const BUFFER: usize = 1 << 16;
 
 impl Results {
     /// Reads what a run has written.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something else, with line and column.
+    /// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds
+    /// something else, with line and column.
     pub fn read(path: &Path) -> Result<Results, Error> {
         let problem = "cannot read the results";
         let cannot = |source| Error::File { path: path.to_owned(), problem, source };

@@ -81,7 +81,8 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
     let x = Scale::linear(0.0, steps as f64 * width / together as f64, chart.left, chart.right);
     chart.y_axis(&y, &format!("counts in {} keV", short(width)));
     chart.x_axis(&x, "energy (keV)", false);
-    // Steps, with gaps where nothing was counted. Lines that are the same as an earlier one are named with it.
+    // Steps, with gaps where nothing was counted. Lines that are the same as an earlier one are
+    // named with it.
     let mut shown: Vec<(String, Vec<u64>)> = Vec::new();
     for (name, spectrum) in lines {
         let sums = sums(spectrum);

@@ -45,7 +45,8 @@ pub fn energies(searches: &[Search<'_>]) -> String {
     shares(searches, &names, "% of the hits", class)
 }
 
-/// Of the hits whose point is another one, how many fall into each bin: groups of bars, a bar for each search.
+/// Of the hits whose point is another one, how many fall into each bin: groups of bars, a bar for
+/// each search.
 fn shares(searches: &[Search<'_>], names: &[String], title: &str, bin: impl Fn(&Outcome) -> usize) -> String {
     let share = |outcomes: &[&Outcome], at: usize| {
         let others = outcomes.iter().filter(|outcome| !outcome.is_same && bin(outcome) == at).count();
@@ -78,7 +79,8 @@ fn shares(searches: &[Search<'_>], names: &[String], title: &str, bin: impl Fn(&
     chart.finish()
 }
 
-/// The median distance from the truth by energy, a line for each name with its hits: energy (keV) and distance (mm). Nothing where all have one energy.
+/// The median distance from the truth by energy, a line for each name with its hits: energy (keV)
+/// and distance (mm). Nothing where all have one energy.
 pub fn resolution(named: &[(String, Vec<(f64, f64)>)], title: &str) -> String {
     const STEPS: usize = 12;
     let energies = || named.iter().flat_map(|(_, hits)| hits).map(|&(energy, _)| energy);

@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// The points with the smallest sums, the smallest first; of points with one sum those with lower numbers come first.
+/// The points with the smallest sums, the smallest first; of points with one sum those with lower
+/// numbers come first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
     most: usize,
@@ -28,7 +29,8 @@ fn smallest(sums: &[f32; SIXTEEN]) -> f32 {
     sums[0]
 }
 
-/// A number that at least `most` of some sums do not exceed, where there are so many, and not many more.
+/// A number that at least `most` of some sums do not exceed, where there are so many, and not many
+/// more.
 fn limit_by_halving(sums: &[f32], most: usize) -> f32 {
     let (mut low, mut high) =
         sums.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
@@ -88,9 +90,10 @@ impl Best {
 
     /// Those that are wanted and few others, in no order.
     ///
-    /// Sums are alike for points that are neighbours, so that a list that is kept while they pass changes often. A limit comes first, which as many sums as are
-    /// wanted do not exceed and few others: of a few, from the smallest of each sixteen, since none of the points that are wanted is larger than as many of those; of
-    /// many, by halving.
+    /// Sums are alike for points that are neighbours, so that a list that is kept while they pass
+    /// changes often. A limit comes first, which as many sums as are wanted do not exceed and few
+    /// others: of a few, from the smallest of each sixteen, since none of the points that are
+    /// wanted is larger than as many of those; of many, by halving.
     fn collect(&mut self, sums: &[f32]) {
         let (whole, rest) = sums.as_chunks::<SIXTEEN>();
         let last = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(f32::INFINITY));
@@ -108,7 +111,8 @@ impl Best {
         self.found = found;
     }
 
-    /// The points whose sums do not exceed a limit, by number; `sums` are those that were given last.
+    /// The points whose sums do not exceed a limit, by number; `sums` are those that were given
+    /// last.
     pub fn up_to<'s>(&'s self, sums: &'s [f32], limit: f64) -> impl Iterator<Item = (f64, usize)> + 's {
         let near = self.least.iter().enumerate().filter(move |&(_, &least)| f64::from(least) <= limit);
         near.flat_map(move |(at, _)| {

@@ -1,4 +1,5 @@
-//! The signals of one segment's points, laid out for searches, in one of the formats that searches know.
+//! The signals of one segment's points, laid out for searches, in one of the formats that searches
+//! know.
 
 use std::sync::OnceLock;
 
@@ -10,7 +11,8 @@ use zellige_runtime::{Buffer, Data, Format, Meta};
 use crate::Error;
 use crate::basis::SegmentBasis;
 
-/// How many units of a sample are the whole charge where figures of merit are reported, and where samples are `f16`.
+/// How many units of a sample are the whole charge where figures of merit are reported, and where
+/// samples are `f16`.
 pub const THOUSAND: f64 = 1000.0;
 /// Steps of the fixed-point format in the whole charge.
 const STEPS: f32 = 30_000.0;
@@ -66,8 +68,9 @@ pub struct BlockHeader {
     most: f32,
 }
 
-/// The signals of the points of one segment, sixteen points side by side ([`zellige_kernels::distance`]). Runtimes convert it to the other formats of
-/// [`SampleFormat`] where a task asks for one, and bring it to devices.
+/// The signals of the points of one segment, sixteen points side by side
+/// ([`zellige_kernels::distance`]). Runtimes convert it to the other formats of [`SampleFormat`]
+/// where a task asks for one, and bring it to devices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     header: BlockHeader,
@@ -165,7 +168,8 @@ impl Block {
         Some(Block { header, samples, positions: self.positions.clone(), squares: OnceLock::new() })
     }
 
-    /// What the loops of [`zellige_kernels::distance`] read; `halves`: where samples are `f16`, sums are to be as well.
+    /// What the loops of [`zellige_kernels::distance`] read; `halves`: where samples are `f16`,
+    /// sums are to be as well.
     pub fn values(&self, halves: bool) -> Values<'_> {
         match &self.samples {
             Samples::Single(samples) => Values::F32(samples),
@@ -176,7 +180,8 @@ impl Block {
         }
     }
 
-    /// The squares of the lengths of its points as they are stored, with those that fill up; computed for the first who asks, and kept.
+    /// The squares of the lengths of its points as they are stored, with those that fill up;
+    /// computed for the first who asks, and kept.
     pub(super) fn squares(&self) -> &[f32] {
         let squares = || squares(self.values(false), self.header.shape).expect("a block is whole");
         self.squares.get_or_init(squares)
@@ -191,7 +196,8 @@ impl Block {
         samples[place(point, term, self.header.shape)]
     }
 
-    /// Up to sixteen of its points side by side, in the place of `few`, a block of [`few`](Block::few); lanes without a point keep what they had.
+    /// Up to sixteen of its points side by side, in the place of `few`, a block of
+    /// [`few`](Block::few); lanes without a point keep what they had.
     pub(super) fn gather(&self, points: &[usize], few: &mut Block) {
         let shape = self.header.shape;
         few.header = BlockHeader { points: LANES, ..self.header };

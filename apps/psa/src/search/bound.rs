@@ -11,8 +11,9 @@ const INTERVAL: usize = 1 << 12;
 /// Half the distance from 1 to the next `f32`.
 const ROUNDING: f64 = 1.0 / (1u32 << 24) as f64;
 
-/// What is known of a sum `S` of a quick metric: the figure of merit `F` (in units of the charge, exact) lies between `S / high - nothing` and
-/// `S / low + nothing`, where `nothing` is that of the event.
+/// What is known of a sum `S` of a quick metric: the figure of merit `F` (in units of the charge,
+/// exact) lies between `S / high - nothing` and `S / low + nothing`, where `nothing` is that of the
+/// event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     low: f64,
@@ -22,8 +23,9 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Of [`Metric::bits`] for an exponent from 0 to 1, by intervals: the metric never decreases and neither does the power, so that between `a` and `b`
-    /// their ratio lies between `m(a) / b^p` and `m(b) / a^p`. Intervals of 2^12 numbers cover everything from 2^-100 to 2^4.
+    /// Of [`Metric::bits`] for an exponent from 0 to 1, by intervals: the metric never decreases
+    /// and neither does the power, so that between `a` and `b` their ratio lies between `m(a) /
+    /// b^p` and `m(b) / a^p`. Intervals of 2^12 numbers cover everything from 2^-100 to 2^4.
     pub fn of_bits(p: f64, shape: Shape) -> Bound {
         let metric = Metric::bits(p);
         let ends = (LEAST.to_bits()..=MOST.to_bits()).step_by(INTERVAL).map(f32::from_bits);
@@ -40,14 +42,15 @@ impl Bound {
         Bound::with_sums(low, high, least, shape)
     }
 
-    /// Of [`Metric::polynomials`] for `p = 0.3`, none for others: 4e-6 for all normal numbers below 2, which a test of the metric finds by trying all
-    /// of them.
+    /// Of [`Metric::polynomials`] for `p = 0.3`, none for others: 4e-6 for all normal numbers below
+    /// 2, which a test of the metric finds by trying all of them.
     pub fn of_polynomials(p: f64, shape: Shape) -> Option<Bound> {
         (p == 0.3)
             .then(|| Bound::with_sums(1.0 - 4e-6, 1.0 + 4e-6, f64::from(f32::MIN_POSITIVE).powf(p), shape))
     }
 
-    /// With the rounding of sums, of as many terms as a channel has and then of channels, and of differences: of 2^-22 where samples are in two parts.
+    /// With the rounding of sums, of as many terms as a channel has and then of channels, and of
+    /// differences: of 2^-22 where samples are in two parts.
     fn with_sums(low: f64, high: f64, least: f64, shape: Shape) -> Bound {
         let additions = (shape.samples + shape.channels) as f64;
         let sums = additions * ROUNDING / (1.0 - additions * ROUNDING);

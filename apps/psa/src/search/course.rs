@@ -27,8 +27,9 @@ pub(super) struct Request {
 
 /// An event on its way, moved by some samples.
 ///
-/// Each hit is taken to be at the first coarse point of its segment. Then each in turn is searched for in what is left when the signals of the others have been subtracted, four times
-/// at most: where a sweep changes nothing, no other one would.
+/// Each hit is taken to be at the first coarse point of its segment. Then each in turn is searched
+/// for in what is left when the signals of the others have been subtracted, four times at most:
+/// where a sweep changes nothing, no other one would.
 pub(super) struct Course {
     /// As they came, by channel.
     signals: Arc<[f32]>,
@@ -54,7 +55,8 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Of an event's signals (keV) in some channels, with hits that are known; first it is moved by `shift` samples, later where positive.
+    /// Of an event's signals (keV) in some channels, with hits that are known; first it is moved by
+    /// `shift` samples, later where positive.
     pub fn new(
         parts: &Parts<'_>,
         signals: Arc<[f32]>,
@@ -104,7 +106,8 @@ impl Course {
         self.missing == 0
     }
 
-    /// What is to be searched for pairs, now that it is done: each hit's number, charge and samples, and the answer for it as one. Nothing of an event that is not taken apart.
+    /// What is to be searched for pairs, now that it is done: each hit's number, charge and
+    /// samples, and the answer for it as one. Nothing of an event that is not taken apart.
     pub fn ask_for_pairs(&mut self, parts: &Parts<'_>) -> Vec<(Request, Found)> {
         if self.is_crowd() {
             return Vec::new();
@@ -127,7 +130,8 @@ impl Course {
         self.answers.iter().flatten().map(|found| found.fom).sum()
     }
 
-    /// The hits and what was found of each, by energy, two of each that is a pair; by how many samples the event was moved for it.
+    /// The hits and what was found of each, by energy, two of each that is a pair; by how many
+    /// samples the event was moved for it.
     pub fn end(self) -> (Vec<(Charge, Found)>, f64) {
         let flags = if self.is_crowd() { Flags::TOO_MANY_SEGMENTS } else { Flags::default() };
         let pairs = self.pairs.into_iter().chain(std::iter::repeat(None));
@@ -147,7 +151,8 @@ impl Course {
         self.hits.len() > MOST_SEGMENTS
     }
 
-    /// Goes on to the next hit, the next sweep or the next place of the event; whether there is one.
+    /// Goes on to the next hit, the next sweep or the next place of the event; whether there is
+    /// one.
     fn takes(&mut self, parts: &Parts<'_>, found: Found) -> bool {
         self.changed |= self.answers[self.hit].is_none() || self.at[self.hit] != found.index;
         self.at[self.hit] = found.index;
@@ -161,7 +166,8 @@ impl Course {
         !is_settled || self.is_moved(parts)
     }
 
-    /// Moves the event to where its core's signal fits that of the points found; whether that is worth a search.
+    /// Moves the event to where its core's signal fits that of the points found; whether that is
+    /// worth a search.
     fn is_moved(&mut self, parts: &Parts<'_>) -> bool {
         if !parts.rules().align || self.alignments == ALIGNMENTS {
             return false;
@@ -177,7 +183,8 @@ impl Course {
         true
     }
 
-    /// By how many samples the core's signal is later than that of the points found: one step of a least-squares fit.
+    /// By how many samples the core's signal is later than that of the points found: one step of a
+    /// least-squares fit.
     fn lateness(&self, parts: &Parts<'_>) -> f64 {
         let window = parts.rules().window;
         let mut fit = vec![0.0; window];
@@ -214,7 +221,8 @@ impl Course {
         &self.moved[place * samples..][..samples]
     }
 
-    /// The signals later by so many samples, straight lines between them; what moves in repeats the first or the last.
+    /// The signals later by so many samples, straight lines between them; what moves in repeats the
+    /// first or the last.
     fn moved_by(&self, shift: f64) -> Arc<[f32]> {
         if shift == 0.0 || self.signals.is_empty() {
             return Arc::clone(&self.signals);

@@ -5,25 +5,29 @@ use std::path::Path;
 use crate::Error;
 use crate::channels::SEGMENTS;
 
-/// How much of each segment's charge the others show: measured signals are this matrix times the true ones, sample by sample. The core is left as it is.
+/// How much of each segment's charge the others show: measured signals are this matrix times the
+/// true ones, sample by sample. The core is left as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossTalk {
     /// Row after row: what a segment shows of each.
     coefficients: Vec<f64>,
 }
 
-/// Steps of the iteration: with coefficients that add up to 0.1 beside the diagonal they leave 1e-16 of the cross-talk.
+/// Steps of the iteration: with coefficients that add up to 0.1 beside the diagonal they leave
+/// 1e-16 of the cross-talk.
 const STEPS: usize = 16;
 
 /// No table of coefficients is longer.
 const MOST_BYTES: u64 = 1 << 20;
 
 impl CrossTalk {
-    /// From 36 x 36 coefficients, row after row: that in row `i` and column `j` is what segment `i` shows of segment `j`.
+    /// From 36 x 36 coefficients, row after row: that in row `i` and column `j` is what segment `i`
+    /// shows of segment `j`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for another number of them; [`Error::Parameter`] where some are not finite or too large to be cross-talk: in each row the diagonal's
-    /// distance from 1 and the magnitudes of the others must not add up to more than 0.25.
+    /// [`Error::Shape`] for another number of them; [`Error::Parameter`] where some are not finite
+    /// or too large to be cross-talk: in each row the diagonal's distance from 1 and the magnitudes
+    /// of the others must not add up to more than 0.25.
     pub fn new(coefficients: Vec<f64>) -> Result<CrossTalk, Error> {
         if coefficients.len() != SEGMENTS * SEGMENTS {
             let problem = format!("{}, {} are needed", coefficients.len(), SEGMENTS * SEGMENTS);
@@ -40,10 +44,12 @@ impl CrossTalk {
         Ok(CrossTalk { coefficients })
     }
 
-    /// Reads lines of `seen gate coefficient`, segments from 0: what segment `seen` shows of segment `gate`. Others than those named have none.
+    /// Reads lines of `seen gate coefficient`, segments from 0: what segment `seen` shows of
+    /// segment `gate`. Others than those named have none.
     ///
     /// # Errors
-    /// [`Error::File`] and [`Error::Format`], with the byte where the line begins, and those of [`CrossTalk::new`].
+    /// [`Error::File`] and [`Error::Format`], with the byte where the line begins, and those of
+    /// [`CrossTalk::new`].
     pub fn read(path: &Path) -> Result<CrossTalk, Error> {
         let problem = "cannot read the coefficients of cross-talk";
         let text = zellige_files::read_text(path, MOST_BYTES).map_err(|source| Error::File {
@@ -68,8 +74,8 @@ impl CrossTalk {
         CrossTalk::new(coefficients)
     }
 
-    /// Takes it out of the signals of the 36 segments, each `samples` long and one after the other: solves for the true ones by
-    /// `x <- x + (y - M x)`, which converges since `M` is close to one.
+    /// Takes it out of the signals of the 36 segments, each `samples` long and one after the other:
+    /// solves for the true ones by `x <- x + (y - M x)`, which converges since `M` is close to one.
     ///
     /// # Errors
     /// [`Error::Shape`] for signals of another size.
@@ -119,7 +125,8 @@ mod tests {
         CrossTalk::new((0..SEGMENTS * SEGMENTS).map(one).collect()).expect("cross-talk")
     }
 
-    /// With one coefficient `c` everywhere the inverse is known: `(1 - c)^-1 (x - c sum / (1 + 35 c))`.
+    /// With one coefficient `c` everywhere the inverse is known: `(1 - c)^-1 (x - c sum / (1 + 35
+    /// c))`.
     #[test]
     fn what_was_shown_is_taken_out() {
         let c = -1.56e-3;

@@ -1,6 +1,8 @@
-//! A batch of events on a GPU: sums, the points that a screen keeps, those again, answers, one launch after the other on one stream.
+//! A batch of events on a GPU: sums, the points that a screen keeps, those again, answers, one
+//! launch after the other on one stream.
 //!
-//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and working space, and nothing else.
+//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and
+//! working space, and nothing else.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -25,7 +27,8 @@ use super::tasks::SearchBatch;
 /// Where the operands of a batch are.
 pub(super) type Views<'v> = <<SearchBatch as Codelet>::Operands as Operands>::Views<'v, OnDevice>;
 
-/// Whether GPUs have kernels for all of a plan: full searches and screens (that by products in part the library's), with samples in `f32`, `i16` or `bf16` and powers that are computed.
+/// Whether GPUs have kernels for all of a plan: full searches and screens (that by products in part
+/// the library's), with samples in `f32`, `i16` or `bf16` and powers that are computed.
 pub(super) fn has_kernels(plan: &Plan) -> bool {
     let method = matches!(plan.method, Method::Full | Method::Screen { .. });
     let precision = matches!(plan.precision, Precision::Fp32 | Precision::Int16 | Precision::Bf16);
@@ -123,8 +126,9 @@ impl Work<'_> {
     }
 
     fn launch(&self, launch: &Launch) -> Result<(), TaskError> {
-        // SAFETY: all memory that the launch names is that of the body's operands, of which the answers are written and its alone, and working space of
-        // the sizes that the launch's description says.
+        // SAFETY: all memory that the launch names is that of the body's operands, of which the
+        // answers are written and its alone, and working space of the sizes that the launch's
+        // description says.
         unsafe { self.kernels.launch(&**self.gpu.driver(), self.gpu.stream(), launch)? };
         Ok(())
     }
@@ -133,12 +137,14 @@ impl Work<'_> {
         self.launch(&launch.ok_or("there is no kernel for the figure of merit")?)
     }
 
-    /// Whether there is a library for products. Without it sums are direct: the points that are kept are the same.
+    /// Whether there is a library for products. Without it sums are direct: the points that are
+    /// kept are the same.
     fn multiplies(&self) -> bool {
         matches!(self.gpu.driver().library(Library::Cublas), LibraryState::There(_))
     }
 
-    /// Sums of squares by a product of matrices, among which the best `keep` of each event are those of direct sums.
+    /// Sums of squares by a product of matrices, among which the best `keep` of each event are
+    /// those of direct sums.
     fn products(
         &self,
         side: &Side,
@@ -154,7 +160,8 @@ impl Work<'_> {
     }
 
     fn multiply(&self, gemm: &Gemm) -> Result<(), TaskError> {
-        // SAFETY: all three matrices are working space of this body, of the sizes that the description says.
+        // SAFETY: all three matrices are working space of this body, of the sizes that the
+        // description says.
         unsafe { self.gpu.driver().gemm(self.gpu.stream(), gemm)? };
         Ok(())
     }

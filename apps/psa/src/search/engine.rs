@@ -86,7 +86,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The points with the smallest direct sums, by number, from sums of products; none where sums are direct.
+    /// The points with the smallest direct sums, by number, from sums of products; none where sums
+    /// are direct.
     fn nearest(&mut self, samples: &[f64], sums: &[f32], keep: usize) -> Option<Vec<usize>> {
         let nearest = self.nearest.as_mut()?;
         self.event.clear();
@@ -103,7 +104,8 @@ impl<'a> Side<'a> {
         Some(sure)
     }
 
-    /// Figures of merit of points of each event, in rising order, where events want so many that it pays to go through the block for several of them.
+    /// Figures of merit of points of each event, in rising order, where events want so many that it
+    /// pays to go through the block for several of them.
     fn of_each(&mut self, events: &[&[f64]], wanted: &[Vec<usize>]) -> Option<Vec<(f64, usize)>> {
         let points = wanted.concat();
         let blocks = self.block.stride() / LANES;
@@ -145,11 +147,13 @@ impl<'a> Side<'a> {
     }
 }
 
-/// From so many points of a block on that an event wants, on average, several events share what they want of it.
+/// From so many points of a block on that an event wants, on average, several events share what
+/// they want of it.
 const DENSE: f64 = 0.5;
 
 impl<'a> Engine<'a> {
-    /// With the segment's signals as the stages of a plan want them; `proof` where the plan is to prove its answers.
+    /// With the segment's signals as the stages of a plan want them; `proof` where the plan is to
+    /// prove its answers.
     pub fn new(
         plan: &'a Plan,
         metrics: &'a Metrics,
@@ -162,7 +166,8 @@ impl<'a> Engine<'a> {
         Engine { plan, map, first, last, proof, best: Best::default(), scored: Vec::new(), sums: Vec::new() }
     }
 
-    /// The answer for each event, of which samples come one after the other; `coarse_only` says of which only coarse points are to be compared.
+    /// The answer for each event, of which samples come one after the other; `coarse_only` says of
+    /// which only coarse points are to be compared.
     pub fn run(&mut self, samples: &[f64], coarse_only: &[bool]) -> Vec<Found> {
         let events: Vec<&[f64]> = samples.chunks_exact(self.last.block.shape().terms()).collect();
         match self.plan.method {
@@ -311,7 +316,8 @@ impl<'a> Engine<'a> {
         found.collect()
     }
 
-    /// The best of those that a screen has kept, and whether that is proven to be the best of all; `lost`: what the event's samples have lost.
+    /// The best of those that a screen has kept, and whether that is proven to be the best of all;
+    /// `lost`: what the event's samples have lost.
     fn certified(&mut self, samples: &[f64], sums: &[f32], keep: usize, proof: &Proof, lost: f64) -> Found {
         let (points, next) = self.smallest(sums, keep);
         self.last.some(samples, &points, &mut self.scored);

@@ -7,7 +7,8 @@ use super::THOUSAND;
 use super::block::{Block, SampleFormat};
 use crate::Error;
 
-/// Events of one segment: samples by event, channel and sample, in thousandths of each event's energy.
+/// Events of one segment: samples by event, channel and sample, in thousandths of each event's
+/// energy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Events {
     shape: Shape,
@@ -16,10 +17,12 @@ pub struct Events {
 }
 
 impl Events {
-    /// Of `samples` (keV) by event, channel and sample, positive where charge is collected, of events with `energies` (keV).
+    /// Of `samples` (keV) by event, channel and sample, positive where charge is collected, of
+    /// events with `energies` (keV).
     ///
     /// # Errors
-    /// [`Error::Shape`] where lengths do not fit; [`Error::Parameter`] for a sample that is not finite, and for an energy that is not above 0.
+    /// [`Error::Shape`] where lengths do not fit; [`Error::Parameter`] for a sample that is not
+    /// finite, and for an energy that is not above 0.
     pub fn new(channels: usize, window: usize, energies: &[f64], samples: &[f32]) -> Result<Events, Error> {
         let shape = Shape { channels, samples: window };
         if channels.checked_mul(window).and_then(|terms| terms.checked_mul(energies.len()))
@@ -91,8 +94,8 @@ pub(super) fn narrowed(samples: &[f64], block: &Block, to: &mut Vec<f32>) {
     }
 }
 
-/// Appends samples in units of the charge as two `f32`, whose sum differs from the sample by about 2^-49 of it; the sum over samples of the `p`-th power of what is
-/// left, an upper bound.
+/// Appends samples in units of the charge as two `f32`, whose sum differs from the sample by about
+/// 2^-49 of it; the sum over samples of the `p`-th power of what is left, an upper bound.
 pub(super) fn in_two_parts(samples: &[f64], p: f64, high: &mut Vec<f32>, low: &mut Vec<f32>) -> f64 {
     let mut left = 0.0;
     for &sample in samples {

@@ -21,11 +21,14 @@ use crate::channels::{CHANNELS, Channel, SEGMENTS, Segment};
 pub struct Event {
     /// When it happened (ns).
     pub timestamp: u64,
-    /// The hit segment and its energy (keV), where somebody has found that out; none: the signals are those of all 37 channels.
+    /// The hit segment and its energy (keV), where somebody has found that out; none: the signals
+    /// are those of all 37 channels.
     pub hit: Option<(Segment, f64)>,
-    /// Signals (keV) by channel and sample, positive where charge is collected: of the channels that are compared where the hit is known, else of all.
+    /// Signals (keV) by channel and sample, positive where charge is collected: of the channels
+    /// that are compared where the hit is known, else of all.
     pub signals: Vec<f32>,
-    /// Which of these samples are known to be clipped. Others are found by the flat tops of their traces ([`saturation::find`]).
+    /// Which of these samples are known to be clipped. Others are found by the flat tops of their
+    /// traces ([`saturation::find`]).
     pub saturated: Vec<u32>,
 }
 
@@ -36,7 +39,8 @@ pub struct Answer {
     pub number: u64,
     /// When it happened (ns).
     pub timestamp: u64,
-    /// One for each hit, the one that has collected most first; none of an event that was passed over.
+    /// One for each hit, the one that has collected most first; none of an event that was passed
+    /// over.
     pub places: Vec<Place>,
     /// By how many samples the event was moved for it: later where positive.
     pub shift: f64,
@@ -59,11 +63,14 @@ pub struct Place {
 
 /// Searches the events of a crystal as they come, and answers in their order.
 ///
-/// A segment that has collected enough ([`Rules::threshold`]) has a hit, and every hit is searched for in what is left of the event when the signals of the others
-/// have been subtracted: each answer asks the next question, while batches of other events' questions run. An event with more than 12 hits is not taken apart: each hit
-/// is searched for as if it were alone, and flagged. Answers have the same bits for any number of workers, batch size and devices.
+/// A segment that has collected enough ([`Rules::threshold`]) has a hit, and every hit is searched
+/// for in what is left of the event when the signals of the others have been subtracted: each
+/// answer asks the next question, while batches of other events' questions run. An event with more
+/// than 12 hits is not taken apart: each hit is searched for as if it were alone, and flagged.
+/// Answers have the same bits for any number of workers, batch size and devices.
 ///
-/// It reads no clock, and holds no more than the events that are on their way: whoever pushes an event takes answers.
+/// It reads no clock, and holds no more than the events that are on their way: whoever pushes an
+/// event takes answers.
 pub struct Flow<'rt, 'b> {
     searcher: Searcher<'rt>,
     /// Where hits may be two.
@@ -116,10 +123,12 @@ impl std::fmt::Debug for Flow<'_, '_> {
 }
 
 impl<'rt, 'b> Flow<'rt, 'b> {
-    /// For a crystal with the basis of all its points, which is given into the runtime's care segment by segment; `rule` says how segments are searched.
+    /// For a crystal with the basis of all its points, which is given into the runtime's care
+    /// segment by segment; `rule` says how segments are searched.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for plans and rules without meaning, or signals of the basis that are shorter than the window.
+    /// [`Error::Parameter`] for plans and rules without meaning, or signals of the basis that are
+    /// shorter than the window.
     pub fn new(
         rt: &'rt Runtime,
         rule: &'rt dyn SearchRule,
@@ -156,8 +165,9 @@ impl<'rt, 'b> Flow<'rt, 'b> {
     /// Adds an event; `now` is the time.
     ///
     /// # Errors
-    /// [`Error::Shape`] for signals that are shorter than the window or not those of all channels; [`Error::Parameter`] for hits in a segment
-    /// without points, energies that are not above 0 and samples that are not finite; the runtime's. An event that is refused has no answer.
+    /// [`Error::Shape`] for signals that are shorter than the window or not those of all channels;
+    /// [`Error::Parameter`] for hits in a segment without points, energies that are not above 0 and
+    /// samples that are not finite; the runtime's. An event that is refused has no answer.
     pub fn push(&mut self, event: Event, now: Instant) -> Result<(), Error> {
         let timestamp = event.timestamp;
         let Prepared { signals, channels, hits, saturated } = self.prepared(event)?;
@@ -199,7 +209,8 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(())
     }
 
-    /// Waits for one batch at least, if there is any event on its way; appends answers that are there.
+    /// Waits for one batch at least, if there is any event on its way; appends answers that are
+    /// there.
     ///
     /// # Errors
     /// The runtime's.
@@ -286,7 +297,8 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(Prepared { signals: signals.into(), channels: all_channels(), hits, saturated: Vec::new() })
     }
 
-    /// Why hardly any event of a crystal has had a hit, if that is so, or why energies are those of nothing.
+    /// Why hardly any event of a crystal has had a hit, if that is so, or why energies are those of
+    /// nothing.
     pub fn doubt(&self) -> Option<String> {
         /// Charges beyond this are none of gamma rays (keV).
         const MOST: f64 = 1e5;
@@ -440,8 +452,9 @@ mod tests {
 
     const SAMPLES: usize = 24;
 
-    /// 27 points in each of two segments that touch, and one point in each of the others. A point's place says when its own segment's signal and the core's
-    /// rise, and how large the transients of the others are.
+    /// 27 points in each of two segments that touch, and one point in each of the others. A point's
+    /// place says when its own segment's signal and the core's rise, and how large the transients
+    /// of the others are.
     fn basis() -> Basis {
         basis_of(1.0)
     }
@@ -622,7 +635,8 @@ mod tests {
         assert!(aligned > right(RULES, 0.4) + 12, "{aligned}");
     }
 
-    /// With all channels the hit's own comes first: the same answer as of a whole crystal with that hit.
+    /// With all channels the hit's own comes first: the same answer as of a whole crystal with that
+    /// hit.
     #[test]
     fn known_hits_have_their_channels_in_their_order() {
         let basis = basis();

@@ -7,7 +7,8 @@ pub struct Flags(u8);
 impl Flags {
     /// It is proven to be the answer of a full search in `f64`.
     pub const CERTIFIED: Flags = Flags(1);
-    /// A proof left more points in question than were to be compared again: every point was compared in `f64`.
+    /// A proof left more points in question than were to be compared again: every point was
+    /// compared in `f64`.
     pub const FELL_BACK: Flags = Flags(1 << 1);
     /// Only coarse points were compared, for the energy's sake.
     pub const COARSE_ONLY: Flags = Flags(1 << 2);
@@ -68,7 +69,8 @@ pub struct Found {
     pub second: Option<usize>,
     /// How much larger its figure of merit is.
     pub gap: f64,
-    /// How far points lie from the best one whose figures of merit are up to 2 % larger, of those that were compared last: the root of the mean square (mm).
+    /// How far points lie from the best one whose figures of merit are up to 2 % larger, of those
+    /// that were compared last: the root of the mean square (mm).
     pub spread: f64,
     /// How it came about.
     pub flags: Flags,

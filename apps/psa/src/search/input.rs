@@ -37,12 +37,14 @@ pub struct Input {
 }
 
 impl Input {
-    /// Reads the basis and the events of one segment. Of files with all 37 channels those that `channels` has for the segment are compared. Files may have fewer:
-    /// the hit segment's first and the core last; the segment and the core are then [`ChannelSet::HitCore`], and all of the file's anything else.
-    /// The first `window` samples are compared, or all.
+    /// Reads the basis and the events of one segment. Of files with all 37 channels those that
+    /// `channels` has for the segment are compared. Files may have fewer: the hit segment's first
+    /// and the core last; the segment and the core are then [`ChannelSet::HitCore`], and all of the
+    /// file's anything else. The first `window` samples are compared, or all.
     ///
     /// # Errors
-    /// [`Error::File`] and [`Error::Format`] for files, [`Error::Shape`] where they do not fit each other, and those of [`Events::new`].
+    /// [`Error::File`] and [`Error::Format`] for files, [`Error::Shape`] where they do not fit each
+    /// other, and those of [`Events::new`].
     pub fn read(
         files: &Files,
         segment: Segment,

@@ -15,9 +15,10 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// Of points at `positions` (mm), as the production codes of AGATA do it: the lattice has an edge of 6 mm and goes through the point that is nearest
-    /// to the centre of gravity. A point that is in no coarse point's cube of +-6.1 mm becomes a coarse one, the first such point first, until there is none.
-    /// Cubes overlap.
+    /// Of points at `positions` (mm), as the production codes of AGATA do it: the lattice has an
+    /// edge of 6 mm and goes through the point that is nearest to the centre of gravity. A point
+    /// that is in no coarse point's cube of +-6.1 mm becomes a coarse one, the first such point
+    /// first, until there is none. Cubes overlap.
     pub fn new(positions: &[[f32; 3]]) -> Lattice {
         let Some(centre) = nearest_to_centroid(positions) else {
             return Lattice { coarse: Vec::new(), fine: Vec::new() };

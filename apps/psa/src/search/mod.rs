@@ -1,7 +1,9 @@
 //! Searches of the basis for the point whose signals are most like those of an event.
 //!
-//! The figure of merit of a point `i` is `sum over channels s and samples t of |V_m[s][t] - V_r[i][s][t]|^p` with the measured signals `V_m`, the point's `V_r`, both for a
-//! charge of 1000; the smallest wins, and of equal ones the lowest number. `docs/explanation/psa.md` has the methods, the precisions and what they cost.
+//! The figure of merit of a point `i` is `sum over channels s and samples t of |V_m[s][t] -
+//! V_r[i][s][t]|^p` with the measured signals `V_m`, the point's `V_r`, both for a charge of 1000;
+//! the smallest wins, and of equal ones the lowest number. `docs/explanation/psa.md` has the
+//! methods, the precisions and what they cost.
 //!
 //! | item | what it is |
 //! |---|---|

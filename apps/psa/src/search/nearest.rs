@@ -1,4 +1,5 @@
-//! The points that a screen by products of matrices keeps: where products cannot tell two points apart, direct sums do.
+//! The points that a screen by products of matrices keeps: where products cannot tell two points
+//! apart, direct sums do.
 
 use zellige_kernels::distance::{Margin, Shape, longest};
 
@@ -30,7 +31,8 @@ impl Nearest {
         Nearest { best: Best::default(), longest: longest(squares), margin: Margin::of_chains(shape) }
     }
 
-    /// The points that can be among the `keep` with the smallest direct sums, for an event of these samples.
+    /// The points that can be among the `keep` with the smallest direct sums, for an event of these
+    /// samples.
     pub fn find(&mut self, event: &[f32], sums: &[f32], keep: usize) -> Nearby {
         let keep = keep.min(sums.len());
         let square: f64 = event.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
@@ -55,7 +57,8 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use zellige_kernels::distance::{LANES, Metric, Values, place, products, squares, sums};
 
-    /// Points along a line that are hardly apart, far from zero: products cannot tell them apart, and must not say so.
+    /// Points along a line that are hardly apart, far from zero: products cannot tell them apart,
+    /// and must not say so.
     #[test]
     fn who_is_kept_for_certain_is_kept() {
         let shape = Shape { channels: 2, samples: 20 };

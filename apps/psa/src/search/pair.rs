@@ -1,12 +1,15 @@
 //! Two hits in one segment: sums of the signals of two points.
 //!
-//! An event with hits at points `i` and `j` that share its energy as `f` and `1 - f` looks like `f r_i + (1 - f) r_j`. The `f` with the least sum of squares is known in closed form
-//! from products `<r_i, r_j>` of the basis' signals with each other, which do not depend on the event, and `<v, r_i>` with the event's:
-//! `f = <v - r_j, r_i - r_j> / <r_i - r_j, r_i - r_j>`. So a pair costs a few operations, whatever the length of the signals: all pairs of coarse points are tried, as GRETINA's
-//! decomposition does.
+//! An event with hits at points `i` and `j` that share its energy as `f` and `1 - f` looks like `f
+//! r_i + (1 - f) r_j`. The `f` with the least sum of squares is known in closed form from products
+//! `<r_i, r_j>` of the basis' signals with each other, which do not depend on the event, and `<v,
+//! r_i>` with the event's: `f = <v - r_j, r_i - r_j> / <r_i - r_j, r_i - r_j>`. So a pair costs a
+//! few operations, whatever the length of the signals: all pairs of coarse points are tried, as
+//! GRETINA's decomposition does.
 //!
-//! A hit between points of the lattice is like a sum of two of them, too. So what a pair has to be better than is not the best point alone, but also the best sum of two points that are too close to
-//! be a pair.
+//! A hit between points of the lattice is like a sum of two of them, too. So what a pair has to be
+//! better than is not the best point alone, but also the best sum of two points that are too close
+//! to be a pair.
 
 use zellige_kernels::vectors::dot;
 
@@ -29,12 +32,14 @@ pub struct PairPlan {
     pub least_share: f64,
     /// How far apart two hits are at least (mm); hits that are closer are one.
     pub apart: f64,
-    /// An event is a pair where its figure of merit as one hit is more than so many times that as two.
+    /// An event is a pair where its figure of merit as one hit is more than so many times that as
+    /// two.
     pub penalty: f64,
 }
 
 impl Default for PairPlan {
-    /// The best 8, at least 10 % of the energy for each hit, 5 mm apart, a penalty of 1.05: of simulated events with one hit of 150 keV to 1.5 MeV up to two in a hundred are called pairs
+    /// The best 8, at least 10 % of the energy for each hit, 5 mm apart, a penalty of 1.05: of
+    /// simulated events with one hit of 150 keV to 1.5 MeV up to two in a hundred are called pairs
     /// (`docs/explanation/psa.md`).
     fn default() -> Self {
         PairPlan { single: Plan::default(), keep: 8, least_share: 0.1, apart: 5.0, penalty: 1.05 }
@@ -65,7 +70,8 @@ impl PairPlan {
 /// What an event looks like as one hit and as two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairFound {
-    /// The two points, the lower number first; the same one twice where no two points are far enough apart.
+    /// The two points, the lower number first; the same one twice where no two points are far
+    /// enough apart.
     pub points: [usize; 2],
     /// What the first of them has of the energy.
     pub share: f64,
@@ -73,20 +79,23 @@ pub struct PairFound {
     pub fom: f64,
     /// The answer for one hit.
     pub single: Found,
-    /// The figure of merit as one hit between points of the lattice: that of the sum of two points that are too close to be a pair, or of `single` where it is smaller.
+    /// The figure of merit as one hit between points of the lattice: that of the sum of two points
+    /// that are too close to be a pair, or of `single` where it is smaller.
     pub fom_of_one: f64,
     /// Whether two hits explain the event better than one, by more than the penalty.
     pub is_pair: bool,
 }
 
-/// A segment ready to be searched for pairs. It keeps the products of all points with each other, 8 bytes for each: 14 MB for 1300 points.
+/// A segment ready to be searched for pairs. It keeps the products of all points with each other, 8
+/// bytes for each: 14 MB for 1300 points.
 #[derive(Clone, Debug)]
 pub struct PairSearch {
     plan: PairPlan,
     prepared: Prepared,
     basis: SegmentBasis,
     coarse: Vec<usize>,
-    /// The mean of all signals. Sums of two shares that add up to 1 are the same with it subtracted everywhere, and lose fewer digits.
+    /// The mean of all signals. Sums of two shares that add up to 1 are the same with it subtracted
+    /// everywhere, and lose fewer digits.
     mean: Vec<f64>,
     /// Signals without it.
     centred: Vec<f64>,
@@ -104,7 +113,8 @@ impl PairSearch {
     /// Of a segment's basis.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] for a segment without points or samples.
+    /// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] for a segment without
+    /// points or samples.
     pub fn new(plan: &PairPlan, basis: &SegmentBasis) -> Result<PairSearch, Error> {
         plan.check()?;
         let prepared = Prepared::new(&plan.single, basis)?;
@@ -127,10 +137,12 @@ impl PairSearch {
         Ok(PairSearch { plan: *plan, prepared, basis: basis.clone(), coarse, mean, centred, gram })
     }
 
-    /// What each event looks like as one hit and as two; of pairs with the same figure of merit that with the lowest numbers. An answer does not depend on the other events.
+    /// What each event looks like as one hit and as two; of pairs with the same figure of merit
+    /// that with the lowest numbers. An answer does not depend on the other events.
     ///
-    /// All pairs of coarse points are compared with an event by the sum of squares. From each of the best of them the two points move in turn to wherever in the segment it becomes smallest, until
-    /// it does not; the figure of merit, in `f64`, chooses among the pairs that come of it.
+    /// All pairs of coarse points are compared with an event by the sum of squares. From each of
+    /// the best of them the two points move in turn to wherever in the segment it becomes smallest,
+    /// until it does not; the figure of merit, in `f64`, chooses among the pairs that come of it.
     ///
     /// # Errors
     /// [`Error::Shape`] where events have other channels or samples than the basis.
@@ -141,7 +153,8 @@ impl PairSearch {
         Ok(singles.into_iter().enumerate().map(found).collect())
     }
 
-    /// What an event looks like as two hits, and which of the two it is, given the answer for one hit.
+    /// What an event looks like as two hits, and which of the two it is, given the answer for one
+    /// hit.
     pub(super) fn decide(&self, samples: &[f64], single: Found) -> PairFound {
         self.search_one(samples, single, &mut Best::default())
     }
@@ -177,7 +190,8 @@ impl PairSearch {
         PairFound { is_pair: fom_of_one > self.plan.penalty * found.fom, ..found }
     }
 
-    /// The figure of merit of a hit between two points that are close to each other, one of which is at first this one.
+    /// The figure of merit of a hit between two points that are close to each other, one of which
+    /// is at first this one.
     fn between(&self, event: &Products<'_>, samples: &[f64], point: usize) -> f64 {
         let close = |i, j| i != j && !self.are_apart(i, j);
         let (points, share) = refined(event, [point; 2], close);
@@ -198,8 +212,9 @@ impl PairSearch {
     }
 }
 
-/// From a pair on, each point in turn moved to where the sum of squares is smallest among those that `may` be with the other; the lower number first. Where the pair
-/// itself may not be, it counts with what it has.
+/// From a pair on, each point in turn moved to where the sum of squares is smallest among those
+/// that `may` be with the other; the lower number first. Where the pair itself may not be, it
+/// counts with what it has.
 fn refined(
     event: &Products<'_>,
     [mut moving, mut fixed]: [usize; 2],
@@ -282,7 +297,8 @@ mod tests {
             .sum()
     }
 
-    /// Every pair with every share of a fine list: none is better than the pair that was found, and that is as good as it says.
+    /// Every pair with every share of a fine list: none is better than the pair that was found, and
+    /// that is as good as it says.
     #[test]
     fn no_pair_and_no_share_is_better() {
         let mut random = ChaCha8Rng::seed_from_u64(5);

@@ -36,7 +36,8 @@ struct Asked {
     single: Found,
 }
 
-/// What is said of a hit: two points, the first one's share, the figures of merit as two and as one; none where it is one hit.
+/// What is said of a hit: two points, the first one's share, the figures of merit as two and as
+/// one; none where it is one hit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Two {
     pub points: [usize; 2],
@@ -81,7 +82,8 @@ impl<'rt> Pairs<'rt> {
         Ok(self.batches.done()?.into_iter().flat_map(answers).collect())
     }
 
-    /// Waits for the oldest batch, and where none runs lets all go that wait; its answers, none if nothing was left.
+    /// Waits for the oldest batch, and where none runs lets all go that wait; its answers, none if
+    /// nothing was left.
     pub fn wait(&mut self) -> Result<Vec<(usize, Option<Two>)>, Error> {
         if self.batches.len() == 0 {
             for ((segment, _), batch) in self.queue.drain() {

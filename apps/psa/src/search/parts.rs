@@ -1,4 +1,5 @@
-//! What is known of a crystal whose events are searched: the basis, and what of it each segment compares.
+//! What is known of a crystal whose events are searched: the basis, and what of it each segment
+//! compares.
 
 use std::collections::BTreeMap;
 
@@ -24,17 +25,21 @@ pub struct Rules {
     pub window: usize,
     /// Hits below this energy are dropped (keV).
     pub threshold: f64,
-    /// Of the third hit of an event and those after it, below this energy (keV) only coarse points are compared.
+    /// Of the third hit of an event and those after it, below this energy (keV) only coarse points
+    /// are compared.
     pub coarse_below: f64,
     /// Events are searched for as they are and moved by up to so many samples each way.
     pub shifts: usize,
-    /// Whether events are moved, by parts of a sample, to where the core's signal fits that of the points found best.
+    /// Whether events are moved, by parts of a sample, to where the core's signal fits that of the
+    /// points found best.
     pub align: bool,
-    /// How two hits in one segment are told from one; none: they are not. The plan of its single hits is that of the search.
+    /// How two hits in one segment are told from one; none: they are not. The plan of its single
+    /// hits is that of the search.
     pub pairs: Option<PairPlan>,
     /// Cross-talk that is taken out of the signals of whole crystals.
     pub cross_talk: Option<CrossTalk>,
-    /// How far charges come in the crystal: the energies of hits are made whole by what is lost on the way from where they are. None: they are as collected.
+    /// How far charges come in the crystal: the energies of hits are made whole by what is lost on
+    /// the way from where they are. None: they are as collected.
     pub trapping: Option<Trapping>,
     /// What is done with events of which samples are clipped.
     pub saturated: Saturated,
@@ -53,7 +58,8 @@ const MOST_LOST: f64 = 0.5;
 const MOST_SHIFTS: usize = 31;
 
 impl Rules {
-    /// The hit segment, its neighbours and the core, 40 samples, hits from 10 keV on, coarse points below 50 keV, events as they are.
+    /// The hit segment, its neighbours and the core, 40 samples, hits from 10 keV on, coarse points
+    /// below 50 keV, events as they are.
     pub const DEFAULT: Rules = Rules {
         channels: ChannelSet::Neighbours,
         window: 40,
@@ -133,10 +139,12 @@ struct Part {
 }
 
 impl<'b> Parts<'b> {
-    /// Of the basis of all points; each segment that has some is handed to `host` with what is compared of it.
+    /// Of the basis of all points; each segment that has some is handed to `host` with what is
+    /// compared of it.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for rules without meaning, or signals shorter than the window; those of `host`.
+    /// [`Error::Parameter`] for rules without meaning, or signals shorter than the window; those of
+    /// `host`.
     pub fn new(
         basis: &'b Basis,
         rules: Rules,
@@ -207,7 +215,8 @@ impl<'b> Parts<'b> {
         lost.map_or(energy, |(trapping, points)| energy / (1.0 - trapping.lost(points[point])))
     }
 
-    /// The hits of the charges of segments, the largest energy first: those at the threshold or above.
+    /// The hits of the charges of segments, the largest energy first: those at the threshold or
+    /// above.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a hit in a segment without points.
@@ -234,7 +243,8 @@ impl<'b> Parts<'b> {
         }
     }
 
-    /// In thousandths of the energy of hit `i`: what is left of its channels when the signals of the others at their points are subtracted. `signal` has the event's.
+    /// In thousandths of the energy of hit `i`: what is left of its channels when the signals of
+    /// the others at their points are subtracted. `signal` has the event's.
     pub fn left<'a>(
         &self,
         hits: &[Charge],

@@ -15,7 +15,8 @@ use crate::Error;
 pub enum Method {
     /// Every one (full grid search).
     Full,
-    /// Those of a coarse lattice, then the fine ones around the best of them (coarse and fine grid search).
+    /// Those of a coarse lattice, then the fine ones around the best of them (coarse and fine grid
+    /// search).
     CoarseFine {
         /// Around how many coarse points.
         cells: usize,
@@ -27,8 +28,9 @@ pub enum Method {
         /// How many are compared again.
         keep: usize,
     },
-    /// As a screen by [`Screen::Bits`], but all points that the proven error of the screen leaves in question are compared again, in `f64` at last: the
-    /// answer is that of a full search in `f64`.
+    /// As a screen by [`Screen::Bits`], but all points that the proven error of the screen leaves
+    /// in question are compared again, in `f64` at last: the answer is that of a full search in
+    /// `f64`.
     Exact {
         /// With more points in question than this every point is compared.
         cap: usize,
@@ -46,8 +48,8 @@ pub enum Screen {
     Linear,
     /// The square.
     Square,
-    /// The square, by the product of the matrices of samples of events and of points: the points that [`Screen::Square`] keeps, those that its sums cannot tell
-    /// apart by direct sums.
+    /// The square, by the product of the matrices of samples of events and of points: the points
+    /// that [`Screen::Square`] keeps, those that its sums cannot tell apart by direct sums.
     Product,
     /// The power itself: of use with samples of two bytes.
     Power,
@@ -93,7 +95,8 @@ pub struct Plan {
     pub precision: Precision,
     /// Where powers come from, in `f32` and less.
     pub table: Table,
-    /// Whether a screen is to say for each event if its answer is proven to be that of a full search in `f64`: for [`Screen::Bits`] with samples in `f32`.
+    /// Whether a screen is to say for each event if its answer is proven to be that of a full
+    /// search in `f64`: for [`Screen::Bits`] with samples in `f32`.
     pub certify: bool,
 }
 
@@ -110,7 +113,8 @@ pub(super) enum Stage {
     Last,
 }
 
-/// The metrics of a plan's stages for one block, made when they are first asked for: tables take longer than a batch.
+/// The metrics of a plan's stages for one block, made when they are first asked for: tables take
+/// longer than a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Metrics([OnceLock<Metric>; 2]);
 
@@ -161,7 +165,8 @@ impl Plan {
         }
     }
 
-    /// Whether GPUs have kernels for all of it: full searches and screens, with samples in `f32`, `i16` or `bf16` and powers that are computed.
+    /// Whether GPUs have kernels for all of it: full searches and screens, with samples in `f32`,
+    /// `i16` or `bf16` and powers that are computed.
     pub fn runs_on_gpus(&self) -> bool {
         device::has_kernels(self)
     }

@@ -12,7 +12,8 @@ use crate::basis::SegmentBasis;
 /// Searches for events of one segment on the calling thread, without a runtime.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] where events have other channels or samples than the basis.
+/// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] where events have other
+/// channels or samples than the basis.
 pub fn search(
     plan: &Plan,
     basis: &SegmentBasis,
@@ -36,7 +37,8 @@ impl Prepared {
     /// For a plan.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] for a segment without points or samples.
+    /// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] for a segment without
+    /// points or samples.
     pub fn new(plan: &Plan, basis: &SegmentBasis) -> Result<Prepared, Error> {
         plan.check()?;
         let block = Block::new(basis)?;
@@ -50,10 +52,12 @@ impl Prepared {
         Ok(Prepared { plan: *plan, metrics, map: Map::new(basis.positions()), blocks, proof })
     }
 
-    /// The answer for each event; `coarse_only` says of which only coarse points are compared, where a method has such (empty: of none).
+    /// The answer for each event; `coarse_only` says of which only coarse points are compared,
+    /// where a method has such (empty: of none).
     ///
     /// # Errors
-    /// [`Error::Shape`] where events have other channels or samples than the basis, or there is not one `coarse_only` for each.
+    /// [`Error::Shape`] where events have other channels or samples than the basis, or there is not
+    /// one `coarse_only` for each.
     pub fn search(&self, events: &Events, coarse_only: &[bool]) -> Result<Vec<Found>, Error> {
         let [first, last] = &self.blocks;
         if events.shape() != first.shape() {

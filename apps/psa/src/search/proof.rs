@@ -12,7 +12,8 @@ use super::reference::figure_of_merit;
 
 /// More than the rounding of a figure of merit in `f64`, relative.
 const REFERENCE: f64 = 1e-12;
-/// No sample is larger where something is proven (charges): the bounds are for differences below 16.
+/// No sample is larger where something is proven (charges): the bounds are for differences
+/// below 16.
 const LARGEST: f32 = 7.0;
 
 /// A screen by the bits of differences, and what its sums prove.
@@ -33,7 +34,8 @@ impl Proof {
         Proof { p, bits: (Metric::bits(p), Bound::of_bits(p, shape)), polynomials }
     }
 
-    /// The sums of all points for several events; what each event's samples have lost, infinity where they are too large for a proof.
+    /// The sums of all points for several events; what each event's samples have lost, infinity
+    /// where they are too large for a proof.
     pub(super) fn screen(&self, block: &Block, events: &[&[f64]], out: &mut [f32]) -> Vec<f64> {
         let (mut high, mut low) = (Vec::new(), Vec::new());
         let lost = events.iter().map(|event| {
@@ -47,7 +49,8 @@ impl Proof {
         lost
     }
 
-    /// An upper bound of the figure of merit that the second best of all has, from those of the two points that look best.
+    /// An upper bound of the figure of merit that the second best of all has, from those of the two
+    /// points that look best.
     fn limit(&self, block: &Block, samples: &[f64], sums: &[f32]) -> f64 {
         let mut best = Best::default();
         best.restart(2);
@@ -56,7 +59,8 @@ impl Proof {
         best.found().iter().map(fom).fold(0.0, f64::max) * (1.0 + REFERENCE)
     }
 
-    /// The points that can be the best or the second of all, or none where there are more than `cap` of them.
+    /// The points that can be the best or the second of all, or none where there are more than
+    /// `cap` of them.
     pub(super) fn in_question(
         &self,
         block: &Block,
@@ -105,7 +109,8 @@ impl Proof {
         possible.map(|(&point, _)| point).collect()
     }
 
-    /// Whether an answer from some points is that of all: no other can be better, by the smallest of the other sums, `next`, and no other of them is, in `f64`.
+    /// Whether an answer from some points is that of all: no other can be better, by the smallest
+    /// of the other sums, `next`, and no other of them is, in `f64`.
     pub(super) fn holds(
         &self,
         block: &Block,

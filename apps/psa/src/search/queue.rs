@@ -1,4 +1,5 @@
-//! Events that wait for others of their segment and energy class: batches are what makes a search fast.
+//! Events that wait for others of their segment and energy class: batches are what makes a search
+//! fast.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -47,8 +48,8 @@ impl EnergyClass {
 /// What events of one queue have in common.
 pub type Key = (Segment, EnergyClass);
 
-/// Things that wait, by segment and energy class, until there are enough of one kind or the first has waited too long. It reads no clock: callers say what
-/// time it is.
+/// Things that wait, by segment and energy class, until there are enough of one kind or the first
+/// has waited too long. It reads no clock: callers say what time it is.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     size: usize,
@@ -57,7 +58,8 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Batches have `size` members (one at least), or less where the first has waited for `patience`.
+    /// Batches have `size` members (one at least), or less where the first has waited for
+    /// `patience`.
     pub fn new(size: usize, patience: Duration) -> Self {
         Queue { size: size.max(1), patience, waiting: BTreeMap::new() }
     }

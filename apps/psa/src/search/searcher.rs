@@ -32,8 +32,8 @@ pub struct Query {
     pub class: EnergyClass,
 }
 
-/// A rule that says how the events of a segment and an energy class are searched for. Results are the same in every run only if it depends on nothing but
-/// the query.
+/// A rule that says how the events of a segment and an energy class are searched for. Results are
+/// the same in every run only if it depends on nothing but the query.
 pub trait SearchRule: Send + Sync {
     /// The plan of such batches.
     fn plan(&self, query: &Query) -> Plan;
@@ -99,8 +99,10 @@ struct Hosted {
 
 /// Searches events of a crystal's segments on a runtime.
 ///
-/// Events wait in queues by segment and energy class. A batch is a task: it reads its segment's block, in the formats that its plan asks for, and writes its answers.
-/// Blocks are only read: the runtime keeps replicas of them where tasks run. Each answer has the same bits with any number of workers, batch size and devices.
+/// Events wait in queues by segment and energy class. A batch is a task: it reads its segment's
+/// block, in the formats that its plan asks for, and writes its answers. Blocks are only read: the
+/// runtime keeps replicas of them where tasks run. Each answer has the same bits with any number of
+/// workers, batch size and devices.
 pub struct Searcher<'rt> {
     rule: &'rt dyn SearchRule,
     segments: BTreeMap<Segment, Hosted>,
@@ -124,7 +126,8 @@ impl<'rt> Searcher<'rt> {
     /// Gives a segment's basis into the runtime's care.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a plan without meaning; [`Error::Shape`] for a segment without points, or signals without samples.
+    /// [`Error::Parameter`] for a plan without meaning; [`Error::Shape`] for a segment without
+    /// points, or signals without samples.
     pub fn host(&mut self, segment: Segment, basis: &SegmentBasis) -> Result<(), Error> {
         let block = Block::new(basis)?;
         let (points, shape) = (block.points(), block.shape());
@@ -154,10 +157,12 @@ impl<'rt> Searcher<'rt> {
         Ok(())
     }
 
-    /// Adds a hit, of which `samples` are thousandths of the energy in the channels of its segment's block. `now` is the time.
+    /// Adds a hit, of which `samples` are thousandths of the energy in the channels of its
+    /// segment's block. `now` is the time.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where nobody has given the segment's basis; [`Error::Shape`] for other channels or samples than that has; the runtime's.
+    /// [`Error::Parameter`] where nobody has given the segment's basis; [`Error::Shape`] for other
+    /// channels or samples than that has; the runtime's.
     pub fn push(&mut self, hit: Hit, samples: &[f64], now: Instant) -> Result<(), Error> {
         let Some(hosted) = self.segments.get(&hit.segment) else {
             let problem =
@@ -201,7 +206,8 @@ impl<'rt> Searcher<'rt> {
         Ok(())
     }
 
-    /// Lets batches go whose first hit has waited for too long; answers that are there, with the hits' numbers.
+    /// Lets batches go whose first hit has waited for too long; answers that are there, with the
+    /// hits' numbers.
     ///
     /// # Errors
     /// The runtime's.
@@ -212,7 +218,8 @@ impl<'rt> Searcher<'rt> {
         Ok(self.batches.done()?.into_iter().flat_map(found).collect())
     }
 
-    /// Waits for the batch that runs longest, and where none does lets all go that wait; its answers, none if nothing was left.
+    /// Waits for the batch that runs longest, and where none does lets all go that wait; its
+    /// answers, none if nothing was left.
     ///
     /// # Errors
     /// The runtime's.

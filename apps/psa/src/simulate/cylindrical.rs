@@ -9,8 +9,8 @@ use crate::channels::Segment;
 use crate::crystal::Crystal;
 use crate::files::gretina::Place;
 
-/// Points of a crystal at odd multiples of half a step along r and z, and at as many equal angles in 60 degrees as bring neighbours at half the crystal's radius
-/// about a step apart.
+/// Points of a crystal at odd multiples of half a step along r and z, and at as many equal angles
+/// in 60 degrees as bring neighbours at half the crystal's radius about a step apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cylindrical {
     points: Vec<Vec3>,
@@ -58,11 +58,13 @@ impl Cylindrical {
         &self.points
     }
 
-    /// Their places on the lattices of the segments that collect their charges: along r from the axis, around it from the first point of the sector, and
-    /// along z from the first one of the ring.
+    /// Their places on the lattices of the segments that collect their charges: along r from the
+    /// axis, around it from the first point of the sector, and along z from the first one of the
+    /// ring.
     ///
     /// # Errors
-    /// [`Error::Shape`] where there is not one segment for each point; [`Error::Parameter`] for a lattice of more steps than a byte counts.
+    /// [`Error::Shape`] where there is not one segment for each point; [`Error::Parameter`] for a
+    /// lattice of more steps than a byte counts.
     pub fn places(&self, segments: &[Segment]) -> Result<Vec<Place>, Error> {
         if segments.len() != self.points.len() {
             let problem = format!("{} for {} points", segments.len(), self.points.len());

@@ -16,7 +16,8 @@ use crate::error::memory_plan;
 use crate::observe::Observer;
 pub use cylindrical::Cylindrical;
 
-/// The points of a crystal at odd multiples of half a step along each axis (mm), in the order of z, y, x.
+/// The points of a crystal at odd multiples of half a step along each axis (mm), in the order of z,
+/// y, x.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a step that is not positive, or makes more than ten million points.
@@ -40,7 +41,8 @@ pub fn lattice(crystal: &Crystal, step: f64) -> Result<Vec<Vec3>, Error> {
 /// Points of one task.
 const BLOCK: usize = 128;
 
-/// The signals of points (mm) of a crystal, blocks of points by tasks. Each point belongs to the segment that collects its charge.
+/// The signals of points (mm) of a crystal, blocks of points by tasks. Each point belongs to the
+/// segment that collects its charge.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a sampling without samples or time between them; those of tasks.
@@ -95,8 +97,8 @@ pub fn basis(
     Basis::new(sampling, positions, segments, values)?.with_sensitivities(sensitivities)
 }
 
-/// Points whose charge is not settled at the end of their signals: their segment or the core differs from the whole charge by more than
-/// `tolerance`, or another segment from none.
+/// Points whose charge is not settled at the end of their signals: their segment or the core
+/// differs from the whole charge by more than `tolerance`, or another segment from none.
 pub fn unsettled(basis: &Basis, tolerance: f32) -> Vec<usize> {
     let is_settled = |point: usize| {
         (0..CHANNELS).filter_map(Channel::from_index).all(|channel| {

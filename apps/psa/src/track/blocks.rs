@@ -28,7 +28,8 @@ impl<T: Send + Sync + 'static> Data for Made<T> {
     }
 }
 
-/// Calls `make` by tasks for blocks of `block` of the numbers below `count`, and `each` with what comes of them, in their order.
+/// Calls `make` by tasks for blocks of `block` of the numbers below `count`, and `each` with what
+/// comes of them, in their order.
 ///
 /// # Errors
 /// Those of tasks: one that panicked, or was cancelled.

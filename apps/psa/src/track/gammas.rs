@@ -47,8 +47,9 @@ pub struct Tracked {
     pub gammas: Vec<Gamma>,
 }
 
-/// Puts the points of an event together: clusters of all angles, the best order of each, the best clusters first; a point belongs to one gamma ray at
-/// most. What is left is a gamma ray by itself where it is alone and may have given all its energy there, and else is of no use.
+/// Puts the points of an event together: clusters of all angles, the best order of each, the best
+/// clusters first; a point belongs to one gamma ray at most. What is left is a gamma ray by itself
+/// where it is alone and may have given all its energy there, and else is of no use.
 pub fn track(points: &[Point], settings: &Settings) -> Tracked {
     let points = pack(points, settings.packing, settings.threshold);
     let mut candidates: Vec<Gamma> = clusters(&points, settings.source, settings.most_points)
@@ -56,8 +57,8 @@ pub fn track(points: &[Point], settings: &Settings) -> Tracked {
         .filter_map(|cluster| evaluate(&points, &cluster, settings))
         .filter(|gamma| gamma.figure >= settings.accept)
         .collect();
-    // A pair has met three energies at once, which chance seldom does: pairs come first. The sort is stable: of clusters that are equally good, those of
-    // smaller angles come first.
+    // A pair has met three energies at once, which chance seldom does: pairs come first. The sort
+    // is stable: of clusters that are equally good, those of smaller angles come first.
     let is_pair = |gamma: &Gamma| gamma.kind == Kind::Pair;
     candidates.sort_by(|a, b| is_pair(b).cmp(&is_pair(a)).then(b.figure.total_cmp(&a.figure)));
     let mut taken = vec![false; points.len()];

@@ -14,8 +14,10 @@ pub const LEAST: f64 = 10.0;
 /// Most energy of the table (keV).
 pub const MOST: f64 = 20_000.0;
 
-/// Cross sections of a germanium atom (barn) by energy (keV): incoherent scattering, photoelectric absorption, and pair production in the fields of the
-/// nucleus and of electrons, which are added. NIST, XCOM: Photon Cross Sections Database (NIST Standard Reference Database 8, Berger, Hubbell et al.).
+/// Cross sections of a germanium atom (barn) by energy (keV): incoherent scattering, photoelectric
+/// absorption, and pair production in the fields of the nucleus and of electrons, which are added.
+/// NIST, XCOM: Photon Cross Sections Database (NIST Standard Reference Database 8, Berger, Hubbell
+/// et al.).
 const XCOM: [[f64; 4]; 35] = [
     [10.0, 8.579, 4306.0, 0.0],
     [11.1030, 9.180, 3206.0, 0.0],
@@ -66,8 +68,9 @@ pub struct Attenuation {
 }
 
 impl Attenuation {
-    /// At an energy (keV), of which more than [`MOST`] and less than [`LEAST`] are taken for these: straight lines between the energies of the table in
-    /// the logarithms of energy and cross section; that of pair production is divided by `(1 - 2 m / E)^3` first, as XCOM does.
+    /// At an energy (keV), of which more than [`MOST`] and less than [`LEAST`] are taken for these:
+    /// straight lines between the energies of the table in the logarithms of energy and cross
+    /// section; that of pair production is divided by `(1 - 2 m / E)^3` first, as XCOM does.
     pub fn at(energy: f64) -> Attenuation {
         let energy = energy.clamp(LEAST, MOST);
         let next = XCOM.partition_point(|row| row[0] <= energy).clamp(1, XCOM.len() - 1);
@@ -97,19 +100,22 @@ fn above(energy: f64) -> f64 {
     (1.0 - 2.0 * ELECTRON / energy).max(0.0).powi(3)
 }
 
-/// The energy (keV) after a Compton scattering by an angle with this cosine: `E / (1 + E/m (1 - cos))`.
+/// The energy (keV) after a Compton scattering by an angle with this cosine: `E / (1 + E/m (1 -
+/// cos))`.
 pub fn scattered(energy: f64, cosine: f64) -> f64 {
     energy / (1.0 + energy / ELECTRON * (1.0 - cosine))
 }
 
-/// How much of the way between two points (mm) lies outside a sphere around the origin (mm), which holds no germanium.
+/// How much of the way between two points (mm) lies outside a sphere around the origin (mm), which
+/// holds no germanium.
 pub fn path(from: Vec3, to: Vec3, inner_radius: f64) -> f64 {
     let way: Vec3 = std::array::from_fn(|axis| to[axis] - from[axis]);
     let length = norm(way);
     if length <= 0.0 {
         return 0.0;
     }
-    // The distance along the way of the point nearest to the origin, and the square of its distance from there.
+    // The distance along the way of the point nearest to the origin, and the square of its distance
+    // from there.
     let nearest = -dot(from, way) / length;
     let squared = dot(from, from) - nearest * nearest;
     let half = (inner_radius * inner_radius - squared).max(0.0).sqrt();
@@ -133,8 +139,8 @@ pub(super) fn minus(a: Vec3, b: Vec3) -> Vec3 {
 mod tests {
     use super::*;
 
-    /// The mass attenuation coefficients of germanium that NIST prints (Hubbell & Seltzer, NIST Standard Reference Database 126), less coherent scattering,
-    /// which XCOM gives in barn.
+    /// The mass attenuation coefficients of germanium that NIST prints (Hubbell & Seltzer, NIST
+    /// Standard Reference Database 126), less coherent scattering, which XCOM gives in barn.
     #[test]
     fn attenuation_is_that_of_the_tables() {
         for (energy, mass, coherent) in

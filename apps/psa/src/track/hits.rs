@@ -27,11 +27,13 @@ pub struct Hits {
 }
 
 impl Hits {
-    /// Reads what `zellige psa run` or `zellige psa stream` wrote: results in JSON, or frames of mode 2, in which those that begin up to `together` (ns) after the first of an event belong to
-    /// it.
+    /// Reads what `zellige psa run` or `zellige psa stream` wrote: results in JSON, or frames of
+    /// mode 2, in which those that begin up to `together` (ns) after the first of an event belong
+    /// to it.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Format`] and [`Error::Stream`] for files that hold something else, and those of [`Hits::of`].
+    /// [`Error::File`], [`Error::Format`] and [`Error::Stream`] for files that hold something else,
+    /// and those of [`Hits::of`].
     pub fn read(path: &Path, array: &Array, together: u64) -> Result<Hits, Error> {
         let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the hits", source };
         let mut begin = [0];
@@ -58,11 +60,12 @@ impl Hits {
         Hits::of(&results, array)
     }
 
-    /// Hits with one event number are one event; their places go from the frames of their crystals to the laboratory.
+    /// Hits with one event number are one event; their places go from the frames of their crystals
+    /// to the laboratory.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a crystal that the array has not, for places or energies that are no numbers, and for events of more than
-    /// [`MOST_POINTS`] hits.
+    /// [`Error::Shape`] for a crystal that the array has not, for places or energies that are no
+    /// numbers, and for events of more than [`MOST_POINTS`] hits.
     pub fn of(results: &Results, array: &Array) -> Result<Hits, Error> {
         let mut events: BTreeMap<usize, (u64, Vec<Point>)> = BTreeMap::new();
         for hit in &results.events {
@@ -139,7 +142,8 @@ pub struct Event {
     pub tracked: Tracked,
 }
 
-/// Writes `gammas.json` (a list of [`Event`]) and `spectra.csv` (keV at the middle of each step, counts) into a folder, which is made if need be.
+/// Writes `gammas.json` (a list of [`Event`]) and `spectra.csv` (keV at the middle of each step,
+/// counts) into a folder, which is made if need be.
 ///
 /// # Errors
 /// [`Error::File`].

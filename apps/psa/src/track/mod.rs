@@ -1,8 +1,11 @@
-//! Forward tracking: which points of an event belong to one gamma ray, and in which order it came to them.
+//! Forward tracking: which points of an event belong to one gamma ray, and in which order it came
+//! to them.
 //!
-//! Lopez-Martens, Hauschild, Korichi, Roccaz & Thibaud, NIM A 533 (2004) 454; Schmid et al., NIM A 430 (1999) 69. Points that lie close together as
-//! seen from the source are clusters ([`cluster`]); the best order of each has a figure ([`order`]); the best clusters are gamma rays, and what shares a point
-//! with them is not ([`gammas`]). Events do not know each other: blocks of them are tasks, and results are the same bits for any number of workers.
+//! Lopez-Martens, Hauschild, Korichi, Roccaz & Thibaud, NIM A 533 (2004) 454; Schmid et al., NIM A
+//! 430 (1999) 69. Points that lie close together as seen from the source are clusters
+//! ([`cluster`]); the best order of each has a figure ([`order`]); the best clusters are gamma
+//! rays, and what shares a point with them is not ([`gammas`]). Events do not know each other:
+//! blocks of them are tasks, and results are the same bits for any number of workers.
 
 mod blocks;
 pub mod cluster;
@@ -44,7 +47,8 @@ pub struct Settings {
     pub packing: f64,
     /// Points with less energy (keV) are left out, after packing.
     pub threshold: f64,
-    /// How well places are known: full width at half maximum along an axis at 100 keV (mm); it shrinks as the square root of the energy.
+    /// How well places are known: full width at half maximum along an axis at 100 keV (mm); it
+    /// shrinks as the square root of the energy.
     pub resolution: f64,
     /// Standard deviation of the energy of a point (keV).
     pub energy_error: f64,
@@ -61,8 +65,9 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// A source at rest in the origin, germanium from 235 mm on, points packed within 5 mm and above 10 keV, 8 mm and 1 keV, up to 7 points, vertices above
-    /// 0.005, clusters above 0.05, single points above 0.02 and 40 mm from others.
+    /// A source at rest in the origin, germanium from 235 mm on, points packed within 5 mm and
+    /// above 10 keV, 8 mm and 1 keV, up to 7 points, vertices above 0.005, clusters above 0.05,
+    /// single points above 0.02 and 40 mm from others.
     fn default() -> Self {
         Settings {
             source: [0.0; 3],
@@ -126,7 +131,8 @@ const BLOCK: usize = 64;
 /// Puts together the points of many events, blocks of them by tasks.
 ///
 /// # Errors
-/// [`Error::Parameter`] for settings without meaning, [`Error::Shape`] for an event of more than [`MOST_POINTS`] points; those of tasks.
+/// [`Error::Parameter`] for settings without meaning, [`Error::Shape`] for an event of more than
+/// [`MOST_POINTS`] points; those of tasks.
 pub fn track_all(
     rt: &Runtime,
     events: &Arc<Vec<Vec<Point>>>,

@@ -41,7 +41,8 @@ impl Motion {
         self.axis.map(|x| x / length)
     }
 
-    /// What the source sent out (keV) if `energy` (keV) arrives at `first` (mm): `E (1 - beta cos theta) / sqrt(1 - beta^2)`.
+    /// What the source sent out (keV) if `energy` (keV) arrives at `first` (mm): `E (1 - beta cos
+    /// theta) / sqrt(1 - beta^2)`.
     pub fn corrected(&self, energy: f64, source: Vec3, first: Vec3) -> f64 {
         let way = minus(first, source);
         let length = norm(way);

@@ -1,13 +1,17 @@
-//! In which order a gamma ray gave its energy: Compton's formula and ranges along every order of a cluster's points.
+//! In which order a gamma ray gave its energy: Compton's formula and ranges along every order of a
+//! cluster's points.
 //!
-//! The figure of an order of `m` points is the product of `m` ranges and `m - 1` Compton vertices (Lopez-Martens et al., NIM A 533 (2004) 454;
-//! Schmid et al., NIM A 430 (1999) 69). The energy that arrives at a point is the sum of its own and of those after it.
+//! The figure of an order of `m` points is the product of `m` ranges and `m - 1` Compton vertices
+//! (Lopez-Martens et al., NIM A 533 (2004) 454; Schmid et al., NIM A 430 (1999) 69). The energy
+//! that arrives at a point is the sum of its own and of those after it.
 //!
-//! * *Range*: `mu_p / mu exp(-mu d)`, the probability that a gamma ray of that energy goes the way `d` through germanium and then does what it
-//!   did, scatter (`p` Compton) or end (`p` photo, the last point).
-//! * *Vertex*: `exp(-k (E'_s - E'_a)^2 / (s_s^2 + s_a^2))`, where `E'_s` is the sum of energies after the point, `E'_a` follows from the angle, and `k` is 2
-//!   at the first vertex and 1 at others. The errors are those of first order of energies and of three places, and of second order in the
-//!   angle, which counts where the way goes on straight ahead or back.
+//! * *Range*: `mu_p / mu exp(-mu d)`, the probability that a gamma ray of that energy goes the way
+//!   `d` through germanium and then does what it did, scatter (`p` Compton) or end (`p` photo, the
+//!   last point).
+//! * *Vertex*: `exp(-k (E'_s - E'_a)^2 / (s_s^2 + s_a^2))`, where `E'_s` is the sum of energies
+//!   after the point, `E'_a` follows from the angle, and `k` is 2 at the first vertex and 1 at
+//!   others. The errors are those of first order of energies and of three places, and of second
+//!   order in the angle, which counts where the way goes on straight ahead or back.
 
 use super::Settings;
 use super::germanium::{Attenuation, ELECTRON, dot, minus, norm, path, scattered};
@@ -25,8 +29,9 @@ pub struct Order {
 /// No cluster has more points.
 pub const MOST_POINTS: usize = 12;
 
-/// The best order of `points`, in which a gamma ray that left the source gave all its energy; of orders that are equally good the first in the order of
-/// the dictionary. None where no order has all its vertices above [`Settings::cut`], and for no points or more than [`MOST_POINTS`].
+/// The best order of `points`, in which a gamma ray that left the source gave all its energy; of
+/// orders that are equally good the first in the order of the dictionary. None where no order has
+/// all its vertices above [`Settings::cut`], and for no points or more than [`MOST_POINTS`].
 pub fn best_order(points: &[Point], settings: &Settings) -> Option<Order> {
     from(Known { place: settings.source, variance: 0.0 }, points, settings)
 }
@@ -113,8 +118,8 @@ pub(super) fn range(does: f64, attenuation: &Attenuation, way: f64) -> f64 {
     does / attenuation.total() * (-attenuation.total() * way).exp()
 }
 
-/// How well energies and angle of a Compton scattering agree: places before, at and after it, energies (keV) before and after it, and how many points the
-/// latter is the sum of.
+/// How well energies and angle of a Compton scattering agree: places before, at and after it,
+/// energies (keV) before and after it, and how many points the latter is the sum of.
 fn vertex(
     [before, at, after]: [Known; 3],
     [energy, left]: [f64; 2],
@@ -128,13 +133,15 @@ fn vertex(
         return 0.0;
     }
     let cosine = (dot(came, goes) / (a * b)).clamp(-1.0, 1.0);
-    // Of the angle, by first derivatives with respect to the three places; a point that may be anywhere is no worse than that.
+    // Of the angle, by first derivatives with respect to the three places; a point that may be
+    // anywhere is no worse than that.
     let bend = 1.0 / (a * a) + 1.0 / (b * b) + 2.0 * cosine / (a * b);
     let angle = (before.variance / (a * a) + after.variance / (b * b) + at.variance * bend).clamp(0.0, 1.0);
     let of_cosine = angle * (1.0 - cosine * cosine) + angle * angle / 2.0;
     let by_angle = scattered(energy, cosine);
     let by_place = (by_angle * by_angle / ELECTRON).powi(2) * of_cosine;
-    // The error of each point's energy reaches the energy after the scattering as it is, and the one before it by way of Compton's formula.
+    // The error of each point's energy reaches the energy after the scattering as it is, and the
+    // one before it by way of Compton's formula.
     let passed = (by_angle / energy).powi(2);
     let by_energy = settings.energy_error.powi(2)
         * (f64::from(later) * (1.0 - passed) * (1.0 - passed) + passed * passed);

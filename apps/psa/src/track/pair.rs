@@ -1,14 +1,17 @@
-//! Pairs of an electron and a positron: a point that has the cluster's energy less two electrons at rest, and two photons of 511 keV that began there.
+//! Pairs of an electron and a positron: a point that has the cluster's energy less two electrons at
+//! rest, and two photons of 511 keV that began there.
 
 use super::Settings;
 use super::germanium::{Attenuation, ELECTRON, norm, path};
 use super::order::{self, Order};
 use super::point::{Known, Point};
 
-/// The best way to see the points as a pair and its two photons, with all their energy; none where there is none. The order is: the pair, the
-/// photon that gave energy to the lowest of the other points, the other photon.
+/// The best way to see the points as a pair and its two photons, with all their energy; none where
+/// there is none. The order is: the pair, the photon that gave energy to the lowest of the other
+/// points, the other photon.
 ///
-/// The product has one factor for the pair (its range), and those of each photon: `2 m - 3` of `m` points.
+/// The product has one factor for the pair (its range), and those of each photon: `2 m - 3` of `m`
+/// points.
 pub(super) fn best_pair(points: &[Point], settings: &Settings) -> Option<Order> {
     let energy: f64 = points.iter().map(|point| point.energy).sum();
     let made = energy - 2.0 * ELECTRON;
@@ -33,7 +36,8 @@ pub(super) fn best_pair(points: &[Point], settings: &Settings) -> Option<Order> 
     best
 }
 
-/// How far the energy of so many points may be from what it should be (keV): three standard deviations.
+/// How far the energy of so many points may be from what it should be (keV): three standard
+/// deviations.
 fn window(points: usize, settings: &Settings) -> f64 {
     3.0 * settings.energy_error * (points as f64).sqrt()
 }

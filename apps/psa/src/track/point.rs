@@ -13,10 +13,11 @@ pub struct Point {
     pub energy: f64,
 }
 
-/// Points that lie nearer to each other than `packing` (mm) become one, with the sum of their energies at their barycentre; what then has less than
-/// `threshold` (keV) is left out.
+/// Points that lie nearer to each other than `packing` (mm) become one, with the sum of their
+/// energies at their barycentre; what then has less than `threshold` (keV) is left out.
 ///
-/// In their order, each point takes in those after it one by one, the first that is near enough to where its barycentre is then.
+/// In their order, each point takes in those after it one by one, the first that is near enough to
+/// where its barycentre is then.
 pub fn pack(points: &[Point], packing: f64, threshold: f64) -> Vec<Point> {
     let mut points = points.to_vec();
     let mut at = 0;

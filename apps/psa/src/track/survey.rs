@@ -119,7 +119,8 @@ impl Tally {
         self.peak as f64 / self.tracked.max(1) as f64
     }
 
-    /// Gamma rays that stayed whole in the germanium in parts of those that were sent out: no tracking has a better efficiency.
+    /// Gamma rays that stayed whole in the germanium in parts of those that were sent out: no
+    /// tracking has a better efficiency.
     pub fn absorbed_share(&self) -> f64 {
         self.absorbed as f64 / self.emitted.max(1) as f64
     }

@@ -14,7 +14,8 @@ use zellige_psa::observe::Silent;
 const INNER: f64 = 5.0;
 const OUTER: f64 = 14.0;
 
-/// Potential and radial field of a coaxial crystal with uniform space charge: `phi = -rho r^2 / 4 + a ln r + b`.
+/// Potential and radial field of a coaxial crystal with uniform space charge: `phi = -rho r^2 / 4 +
+/// a ln r + b`.
 fn coaxial_potential(crystal: &Crystal, r: f64) -> [f64; 2] {
     let charge = crystal.space_charge(0.0);
     let a = (-crystal.bias - charge / 4.0 * (INNER * INNER - OUTER * OUTER)) / (OUTER / INNER).ln();
@@ -31,7 +32,8 @@ fn at(r: f64, angle: f64) -> Vec3 {
     [r * angle.cos(), r * angle.sin(), 1.3]
 }
 
-/// The largest errors of the potential beside the bias, of the core's weighting potential, and of a sector's.
+/// The largest errors of the potential beside the bias, of the core's weighting potential, and of a
+/// sector's.
 fn coaxial_errors(step: f64) -> [f64; 3] {
     let crystal = coaxial(INNER, OUTER);
     let fields = fields(&crystal, step);
@@ -43,7 +45,8 @@ fn coaxial_errors(step: f64) -> [f64; 3] {
         errors[0] = errors[0].max((fields.potential_at(at(r, angle)) - potential).abs() / crystal.bias);
         let core = (OUTER / r).ln() / (OUTER / INNER).ln();
         errors[1] = errors[1].max((f64::from(seen[36]) - core).abs());
-        // Sector 0 covers angles to 30 degrees on both sides of x; its potential jumps at its ends, so that points near them are left out.
+        // Sector 0 covers angles to 30 degrees on both sides of x; its potential jumps at its ends,
+        // so that points near them are left out.
         if r < OUTER - 4.0 {
             let sector: f32 = seen[..6].iter().sum();
             errors[2] = errors[2].max((f64::from(sector) - sector_potential(r, angle)).abs());
@@ -90,7 +93,8 @@ fn a_coaxial_crystal_has_its_field() {
     assert!(worst < 0.02, "{worst}");
 }
 
-/// `V = rho / 2 ((r2^2 - r1^2) / 2 - r1^2 ln(r2 / r1))` just depletes a coaxial crystal: the field at the core turns its sign there.
+/// `V = rho / 2 ((r2^2 - r1^2) / 2 - r1^2 ln(r2 / r1))` just depletes a coaxial crystal: the field
+/// at the core turns its sign there.
 #[test]
 fn the_field_at_the_core_vanishes_at_the_voltage_of_depletion() {
     let plain = coaxial(INNER, OUTER);
@@ -108,8 +112,8 @@ fn the_field_at_the_core_vanishes_at_the_voltage_of_depletion() {
     assert!((known / 4160.0 - 1.0).abs() < 2e-3, "{known}");
 }
 
-/// Follows a charge along a line by the law of its axis and an analytic field, in small steps (Runge-Kutta of fourth order): where it is at
-/// every nanosecond.
+/// Follows a charge along a line by the law of its axis and an analytic field, in small steps
+/// (Runge-Kutta of fourth order): where it is at every nanosecond.
 fn line(start: f64, [from, to]: [f64; 2], velocity: impl Fn(f64) -> f64) -> Vec<f64> {
     const STEPS: usize = 50;
     let (mut place, mut track, step) = (start, vec![start], 1.0 / STEPS as f64);
@@ -126,7 +130,8 @@ fn line(start: f64, [from, to]: [f64; 2], velocity: impl Fn(f64) -> f64) -> Vec<
     track
 }
 
-/// The largest difference between a contact's charge and what `Q = w(x_h) - w(x_e)` says of two tracks.
+/// The largest difference between a contact's charge and what `Q = w(x_h) - w(x_e)` says of two
+/// tracks.
 fn difference(
     pulse: &Pulse,
     contact: usize,
@@ -189,7 +194,8 @@ impl Body for Slab {
     }
 }
 
-/// Charge that is caught on its way, and the sensitivities to it, beside the formula of Hecht (Z. Phys. 77 (1932) 235) for a uniform weighting field.
+/// Charge that is caught on its way, and the sensitivities to it, beside the formula of Hecht (Z.
+/// Phys. 77 (1932) 235) for a uniform weighting field.
 fn caught(drift: &Drift) {
     let trapping = Trapping { holes: 300.0, electrons: 700.0 };
     let caught = drift.clone().with_trapping(trapping);

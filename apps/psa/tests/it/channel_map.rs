@@ -1,4 +1,5 @@
-//! Traces of digitisers as events of a crystal: what a map makes of them, and how what does not fit is refused.
+//! Traces of digitisers as events of a crystal: what a map makes of them, and how what does not fit
+//! is refused.
 
 use std::path::Path;
 
@@ -11,8 +12,8 @@ use zellige_psa::files::{archives, gretina, read_basis, refuse_foreign};
 
 use crate::common::of_gretina;
 
-/// A map of four boards with ten channels each: contact `c` is channel `c % 10` of board `c / 10`, odd ones are inverted, and the core is late by
-/// two and a half samples.
+/// A map of four boards with ten channels each: contact `c` is channel `c % 10` of board `c / 10`,
+/// odd ones are inverted, and the core is late by two and a half samples.
 fn map() -> String {
     let mut text = "step = 10.0\nbaseline = 4\nbegin = 6\n".to_owned();
     for contact in 0..CHANNELS {

@@ -1,4 +1,5 @@
-//! Bases and events that are not what they are taken for are refused or doubted, with the cause; those that are, are not.
+//! Bases and events that are not what they are taken for are refused or doubted, with the cause;
+//! those that are, are not.
 
 use std::sync::{Arc, OnceLock};
 

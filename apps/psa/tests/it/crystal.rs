@@ -92,7 +92,8 @@ fn p_type_crystals_have_signals_of_the_same_sign() {
     }
 }
 
-/// The largest difference between the charges of a point and those of its image, with sectors renamed.
+/// The largest difference between the charges of a point and those of its image, with sectors
+/// renamed.
 fn asymmetry(
     detector: &Detector,
     points: &[Vec3],
@@ -135,7 +136,8 @@ fn a_symmetric_crystal_has_symmetric_signals() {
     assert!(mirrored < 1e-5, "{mirrored}");
 }
 
-/// 47 590 points at 2 mm, and 714 to 1999 in a segment, are what a simulation by others counts; a thesis has 47 292, 700 to 2000.
+/// 47 590 points at 2 mm, and 714 to 1999 in a segment, are what a simulation by others counts; a
+/// thesis has 47 292, 700 to 2000.
 #[test]
 fn segments_have_the_points_that_others_count() {
     let crystal = example();
@@ -199,7 +201,8 @@ fn events_say_the_truth_about_themselves() {
     assert!(events.segments.chunks(3).all(|hits| hits.iter().all(|segment| *segment == hits[0])));
 }
 
-/// A line from a crystal in which holes are caught is wide and low; energies made whole at the places found make it one again.
+/// A line from a crystal in which holes are caught is wide and low; energies made whole at the
+/// places found make it one again.
 #[test]
 fn what_is_caught_on_the_way_is_given_back() {
     let whole = detector(&small(), 1.0);

@@ -208,8 +208,8 @@ fn read_all(place: &Path) -> [Result<(), Error>; 2] {
 proptest! {
     #![proptest_config(zellige_test_scale::cases(150))]
 
-    /// A file that is cut off anywhere is refused, one with other bytes is read or refused; nothing panics, and nothing is allocated that the
-    /// files do not hold.
+    /// A file that is cut off anywhere is refused, one with other bytes is read or refused; nothing
+    /// panics, and nothing is allocated that the files do not hold.
     #[test]
     fn damaged_files_are_refused(file in 0usize..6, at: prop::sample::Index, bytes: [u8; 3], cut: bool) {
         let place = tempfile::tempdir().expect("a folder");
@@ -340,7 +340,8 @@ fn arrays_come_back_from_hdf5() {
     }
 }
 
-/// A basis and events as legend-lh5io writes them (`fixtures/legend.py`): int64 segments, m, MeV, and times of waveforms in us.
+/// A basis and events as legend-lh5io writes them (`fixtures/legend.py`): int64 segments, m, MeV,
+/// and times of waveforms in us.
 #[cfg(feature = "hdf5")]
 #[test]
 fn files_of_legend_are_read() {

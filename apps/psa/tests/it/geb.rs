@@ -1,4 +1,5 @@
-//! Frames of GRETINA's event files: what is written comes back, bytes lie where other programs look for them, and what is damaged is refused with its byte.
+//! Frames of GRETINA's event files: what is written comes back, bytes lie where other programs look
+//! for them, and what is damaged is refused with its byte.
 
 use std::io::{self, Read};
 

@@ -1,4 +1,5 @@
-//! Bases of GRETINA as they are written: on their lattice, with the bytes of their layout, and read again.
+//! Bases of GRETINA as they are written: on their lattice, with the bytes of their layout, and read
+//! again.
 
 use std::collections::HashSet;
 use std::f64::consts::PI;

@@ -89,7 +89,8 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
     values[((values.len() - 1) as f64 * share) as usize]
 }
 
-/// Of pairs that are so far apart (mm): how many, the percentage that is called so, and the median and 90 % of the distance of the worse hit.
+/// Of pairs that are so far apart (mm): how many, the percentage that is called so, and the median
+/// and 90 % of the distance of the worse hit.
 fn of_pairs(basis: &SegmentBasis, found: &[PairFound], places: &[Vec<Vec3>], apart: [f64; 2]) -> [f64; 4] {
     let is_so = |at: &[Vec3]| (apart[0]..apart[1]).contains(&distance(at[0], at[1]));
     let events: Vec<_> = found.iter().zip(places).filter(|(_, at)| is_so(at)).collect();
@@ -107,7 +108,8 @@ fn two_hits_are_told_from_one() {
     let basis = of_segment(&detector);
     let search = PairSearch::new(&PairPlan::default(), &basis).expect("a search");
     let mut random = ChaCha8Rng::seed_from_u64(12);
-    // The least percentage of pairs that are called so, and the largest median error (mm), for hits of equal energy.
+    // The least percentage of pairs that are called so, and the largest median error (mm), for hits
+    // of equal energy.
     for (energy, least, most) in [(150.0, 40.0, 5.0), (500.0, 75.0, 3.5), (1500.0, 85.0, 3.5)] {
         let (singles, places) = events(&detector, energy, &[1.0], EVENTS, &mut random);
         let found = search.search(&singles).expect("answers");

@@ -1,5 +1,6 @@
-//! Searches beside answers that another program has computed in `f64`: of the project's own segments (`fixtures/README.md`),
-//! and of those of a prototype (external test data, `psa/synthetic`).
+//! Searches beside answers that another program has computed in `f64`: of the project's own
+//! segments (`fixtures/README.md`), and of those of a prototype (external test data,
+//! `psa/synthetic`).
 
 use std::path::Path;
 
@@ -197,8 +198,8 @@ fn a_screen_by_products_is_that_by_squares_of_the_prototype() {
     screens_by_products(&cases);
 }
 
-/// Percentages of the prototype's events with the point of a full search: noise only and with another basis than the events', hit segment and core; the same
-/// with ten channels.
+/// Percentages of the prototype's events with the point of a full search: noise only and with
+/// another basis than the events', hit segment and core; the same with ten channels.
 const PROTOTYPE: [(&str, [f64; 4]); 11] = [
     ("fgs fp16", [87.6, 87.4, 85.9, 87.9]),
     ("fgs int16", [98.6, 98.1, 98.3, 98.9]),
@@ -251,7 +252,8 @@ fn fast_variants_agree_as_often_as_in_the_prototype() {
     }
 }
 
-/// The points that another program finds in samples of narrow formats, and by way of a coarse lattice.
+/// The points that another program finds in samples of narrow formats, and by way of a coarse
+/// lattice.
 #[test]
 fn fast_variants_find_the_points_of_another_program() {
     for (name, key) in [

@@ -1,4 +1,5 @@
-//! Searches as tasks: the same bits with any number of workers, any batches, and on devices with memory of their own.
+//! Searches as tasks: the same bits with any number of workers, any batches, and on devices with
+//! memory of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -132,7 +133,8 @@ fn an_exact_search_is_the_full_one_in_f64() {
     }
 }
 
-/// A GPU that is not there: the kernels' source on the host, and a driver that checks the order of streams. `None` without g++.
+/// A GPU that is not there: the kernels' source on the host, and a driver that checks the order of
+/// streams. `None` without g++.
 fn on_gpu(workers: usize, plan: &Plan, basis: &SegmentBasis, events: &Events) -> Option<(Vec<Found>, u64)> {
     Some(on_mock(zellige_twins::mock(DISTANCE_SOURCES)?, workers, plan, basis, events))
 }
@@ -164,8 +166,8 @@ fn length<'x>(numbers: impl Iterator<Item = &'x f64>) -> f64 {
     numbers.map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// A GPU with a library whose products are off by as much as [`Margin::in_any_order`] lets them: this part of it, up and down; with the number of its products. `None`
-/// without g++.
+/// A GPU with a library whose products are off by as much as [`Margin::in_any_order`] lets them:
+/// this part of it, up and down; with the number of its products. `None` without g++.
 fn rough(part: f64) -> Option<(MockBuilder, Arc<AtomicUsize>)> {
     let products = Arc::new(AtomicUsize::new(0));
     let count = products.clone();
@@ -220,8 +222,8 @@ fn what_gpus_have_no_kernels_for_is_searched_beside_them() {
     }
 }
 
-/// Signals of points of a basis as events, whose products with it cancel; with those of the diagonal of a cube of five, whose neighbours on the three axes are as far away as
-/// each other.
+/// Signals of points of a basis as events, whose products with it cancel; with those of the
+/// diagonal of a cube of five, whose neighbours on the three axes are as far away as each other.
 fn still(basis: &SegmentBasis) -> Events {
     let points = 0..basis.positions().len();
     let points = points.clone().step_by(5).chain(points.step_by(31));
@@ -336,7 +338,8 @@ fn a_rule_chooses_by_energy() {
     assert!(searcher.push(here, &events.samples(0)[1..], Instant::now()).is_err());
 }
 
-/// What the segments of a crystal of AGATA's size take: 47 590 points, 10 channels or 7 (first and last ring), 40 samples.
+/// What the segments of a crystal of AGATA's size take: 47 590 points, 10 channels or 7 (first and
+/// last ring), 40 samples.
 #[test]
 fn a_crystal_in_fixed_point_takes_less_than_forty_megabytes() {
     let mut bytes = 0;

@@ -330,7 +330,8 @@ fn strangers_are_no_receivers() {
     assert!(begin.elapsed() < Duration::from_secs(60), "neither is waited for for ever");
 }
 
-/// A sender that says nothing is in nobody's way, a second one is told that there is a first, and strangers get the receiver's version.
+/// A sender that says nothing is in nobody's way, a second one is told that there is a first, and
+/// strangers get the receiver's version.
 #[test]
 fn one_sender_at_a_time() {
     let (_folder, [input, hits]) = in_folder(["events.geb", "hits.geb"]);

@@ -1,4 +1,5 @@
-//! Beside signals of another program: the same crystal, charges that drift along the field, a bias and a doping of its own.
+//! Beside signals of another program: the same crystal, charges that drift along the field, a bias
+//! and a doping of its own.
 
 use std::path::Path;
 
@@ -18,7 +19,8 @@ fn positions(path: &Path) -> Vec<[f32; 3]> {
     values.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect()
 }
 
-/// Root mean square differences of the hit segment, its neighbours and the core, in parts of the whole charge.
+/// Root mean square differences of the hit segment, its neighbours and the core, in parts of the
+/// whole charge.
 fn differences(detector: &Detector, segment: usize) -> Option<([f64; 3], f64)> {
     let signals = data(&format!("psa/synthetic/seg{segment:02}_basis_i16.npy"))?;
     let theirs =

@@ -1,4 +1,5 @@
-//! Tracking beside what is known: analytic moments, orders that are all tried, gamma rays whose truth is known.
+//! Tracking beside what is known: analytic moments, orders that are all tried, gamma rays whose
+//! truth is known.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use zellige_test_data::data;
 /// keV
 const ELECTRON: f64 = 510.999;
 
-/// Mean and mean square of the cosine and mean energy after scattering, by Simpson's rule on the formula of Klein and Nishina.
+/// Mean and mean square of the cosine and mean energy after scattering, by Simpson's rule on the
+/// formula of Klein and Nishina.
 fn moments(energy: f64) -> [f64; 3] {
     let (steps, mut sums) = (20_000, [0.0; 4]);
     for k in 0..=steps {
@@ -89,7 +91,8 @@ fn sharp() -> Settings {
     }
 }
 
-/// Depths of first interactions in a thick shell have the mean free path for mean, and what they do is shared as the cross sections are.
+/// Depths of first interactions in a thick shell have the mean free path for mean, and what they do
+/// is shared as the cross sections are.
 #[test]
 fn free_paths_follow_the_cross_sections() {
     let spec =
@@ -155,7 +158,8 @@ fn orders_are_those_of_the_truth() {
     assert!(all > 300 && share > 97.0, "{share}");
 }
 
-/// Pairs whose photons both stay are seen as pairs, with all their energy and the place of the pair.
+/// Pairs whose photons both stay are seen as pairs, with all their energy and the place of the
+/// pair.
 #[test]
 fn pairs_come_back_as_pairs() {
     let (spec, settings) = (shell(Energies::Line(3000.0), 1), sharp());
@@ -345,11 +349,13 @@ fn crystals_of_an_array_hold_the_points() {
             inside += 1;
         }
     }
-    // 60 fronts of about 3000 mm2 on a sphere of 694 000 mm2: a quarter of all directions, most of which give something.
+    // 60 fronts of about 3000 mm2 on a sphere of 694 000 mm2: a quarter of all directions, most of
+    // which give something.
     assert!((45..105).contains(&touched) && inside > touched, "{touched}");
 }
 
-/// Angles of clusters, and of crystals in a cluster, beside a table of the same crystals that another program made.
+/// Angles of clusters, and of crystals in a cluster, beside a table of the same crystals that
+/// another program made.
 #[test]
 fn clusters_place_their_crystals_as_a_table_says() {
     let read = |name: &str| {
@@ -368,7 +374,8 @@ fn clusters_place_their_crystals_as_a_table_says() {
     }
 }
 
-/// AGATA's angles of clusters, and of crystals in a cluster, beside its table of crystals: all were made by others.
+/// AGATA's angles of clusters, and of crystals in a cluster, beside its table of crystals: all were
+/// made by others.
 #[test]
 fn agata_places_its_crystals_as_its_table_says() {
     let (Some(angles), Some(table)) =

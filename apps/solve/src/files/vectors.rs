@@ -7,8 +7,10 @@ use num_complex::Complex;
 use zellige_files::array;
 use zellige_sparse::Error;
 
-/// Writes vectors of one length, as columns, in the format that `name` ends in: npy (`float64`; one dimension for one vector), or a Matrix Market array
-/// with every digit; complex ones (`complex128`) where `complex` says that vectors have real and imaginary parts in turn. Errors call the place by that name, too.
+/// Writes vectors of one length, as columns, in the format that `name` ends in: npy (`float64`; one
+/// dimension for one vector), or a Matrix Market array with every digit; complex ones
+/// (`complex128`) where `complex` says that vectors have real and imaginary parts in turn. Errors
+/// call the place by that name, too.
 ///
 /// # Errors
 /// [`Error::File`].

@@ -41,7 +41,8 @@ pub struct Fitted {
     pub bytes: u64,
 }
 
-/// Solves a least-squares problem for each right-hand side by LSMR; `step` is told of the measure that the tolerance is compared with.
+/// Solves a least-squares problem for each right-hand side by LSMR; `step` is told of the measure
+/// that the tolerance is compared with.
 ///
 /// # Errors
 /// Those of storing the matrix and of [`krylov::least_squares`].

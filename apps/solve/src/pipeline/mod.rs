@@ -14,7 +14,8 @@ use results::Solved;
 /// Answers, and what is known of them.
 pub type Found = (Vec<Vec<f64>>, Vec<Solved>);
 
-/// Solves for each right-hand side, from these beginnings or from zero; `step` is told of the residual after each step.
+/// Solves for each right-hand side, from these beginnings or from zero; `step` is told of the
+/// residual after each step.
 ///
 /// # Errors
 /// Those of [`System::solve_each`].
@@ -34,7 +35,8 @@ pub fn solve(
     Ok((x, solved.collect()))
 }
 
-/// Solves for each right-hand side with each of these multiples of the identity added to the matrix.
+/// Solves for each right-hand side with each of these multiples of the identity added to the
+/// matrix.
 ///
 /// # Errors
 /// Those of [`System::solve_shifted`].

@@ -60,7 +60,8 @@ pub struct SolveResult {
     pub iterations: usize,
     /// How often the method was started from a true residual.
     pub runs: usize,
-    /// Whether the matrix or a vector is complex; the system is solved as the real one of twice the size.
+    /// Whether the matrix or a vector is complex; the system is solved as the real one of twice the
+    /// size.
     pub complex: bool,
     /// Rows of the (real) matrix.
     pub rows: usize,
@@ -110,7 +111,8 @@ pub struct LeastSquaresResult {
     pub reason: &'static str,
     /// `lsmr`.
     pub method: &'static str,
-    /// Whether the matrix or a vector is complex; the system is solved as the real one of twice the size.
+    /// Whether the matrix or a vector is complex; the system is solved as the real one of twice the
+    /// size.
     pub complex: bool,
     /// Rows of the (real) matrix.
     pub rows: usize,
@@ -138,7 +140,8 @@ pub struct LeastSquaresResult {
     pub seconds_solve: f64,
     /// Bytes of the matrix and its transpose, as they are multiplied with.
     pub bytes: u64,
-    /// By step, the measure that the tolerance is compared with: the smaller of `|r| / (|b| + |A| |x|)` and `|A^T r - damping^2 x| / (|A| |r|)`.
+    /// By step, the measure that the tolerance is compared with: the smaller of `|r| /
+    /// (|b| + |A| |x|)` and `|A^T r - damping^2 x| / (|A| |r|)`.
     pub history: Vec<f64>,
     /// What each rank took, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -333,7 +336,8 @@ pub struct MatrixResult {
     pub symmetric_pattern: bool,
     /// Whether the values are, too.
     pub symmetric: bool,
-    /// Whether elements are the complex conjugates of those across the diagonal; of a real matrix the same as symmetric.
+    /// Whether elements are the complex conjugates of those across the diagonal; of a real matrix
+    /// the same as symmetric.
     pub hermitian: bool,
     /// Zeros on the diagonal.
     pub zero_diagonals: usize,

@@ -1,6 +1,8 @@
-//! Covariances on a GPU: the generator as one array, and the launches that fill parts of a matrix from it.
+//! Covariances on a GPU: the generator as one array, and the launches that fill parts of a matrix
+//! from it.
 //!
-//! The kernel (`apps/tor/cuda/covariance.cu`) does what `fill` does, entry by entry and with the same bits but for what its source says.
+//! The kernel (`apps/tor/cuda/covariance.cu`) does what `fill` does, entry by entry and with the
+//! same bits but for what its source says.
 
 use super::{Covariance, Diagonal, Part, direct, half_k};
 use crate::Error;
@@ -26,8 +28,9 @@ const HEADER: usize = 16;
 
 /// A [`Covariance`] as a GPU reads it.
 ///
-/// Slopes have one numbering: the `n` measurements, then the `m` slopes of the truth sensor on the first target, on the second, and so on. Rows
-/// and columns `0..n` are `Cmm`; rows `n + t m..n + (t + 1) m` and columns `0..n` are `Ctm(t)`; `n..n + m` twice is `Ctt`.
+/// Slopes have one numbering: the `n` measurements, then the `m` slopes of the truth sensor on the
+/// first target, on the second, and so on. Rows and columns `0..n` are `Cmm`; rows `n + t m..n +
+/// (t + 1) m` and columns `0..n` are `Ctm(t)`; `n..n + m` twice is `Ctt`.
 #[derive(Debug)]
 pub struct DeviceModel {
     words: Vec<u64>,
@@ -73,10 +76,12 @@ impl DeviceModel {
         &self.words
     }
 
-    /// Fills `rows x cols` of the matrix of all slopes, times the power of two `scale`, in `f32` or `f64`. `model`: where the words lie.
+    /// Fills `rows x cols` of the matrix of all slopes, times the power of two `scale`, in `f32` or
+    /// `f64`. `model`: where the words lie.
     ///
     /// # Errors
-    /// [`Error`] for rows or columns that do not exist, too many of them, overlapping columns of `out`, or other numbers in it.
+    /// [`Error`] for rows or columns that do not exist, too many of them, overlapping columns of
+    /// `out`, or other numbers in it.
     pub fn fill(
         &self,
         model: Address,

@@ -1,10 +1,12 @@
-//! Blocks without structure (sensors of different altitude or grid, rotated sensors), evaluated point pair by point pair.
+//! Blocks without structure (sensors of different altitude or grid, rotated sensors), evaluated
+//! point pair by point pair.
 
 use super::{Diagonal, LayerTerm, Part, Scalar, View};
 use crate::geometry::Axis;
 use crate::turbulence::Table;
 
-/// Consecutive sub-apertures along the slope's axis, so that neighbours share an edge point: `cells.len() + 1` points.
+/// Consecutive sub-apertures along the slope's axis, so that neighbours share an edge point:
+/// `cells.len() + 1` points.
 #[derive(Debug)]
 struct Run {
     /// First of its points in [`Lattice::u`] and [`Lattice::v`].
@@ -29,7 +31,8 @@ impl Lattice {
     pub(super) fn new(view: &View, part: &Part) -> Self {
         let grid = &view.grid;
         let along = if part.axis == Axis::X { 0 } else { 1 };
-        // Order the cells so that those of a row (x slopes) or a column (y slopes) follow each other.
+        // Order the cells so that those of a row (x slopes) or a column (y slopes) follow each
+        // other.
         let mut cells: Vec<usize> = part.cells.clone().collect();
         if along == 1 {
             cells.sort_by_key(|&i| (grid.cells[i][0], grid.cells[i][1]));
@@ -58,7 +61,8 @@ impl Lattice {
             for run in &runs {
                 for k in 0..=run.cells.len() {
                     let point = if view.lattice {
-                        // A function of the grid position alone: the same bits for both neighbours, whatever the part.
+                        // A function of the grid position alone: the same bits for both neighbours,
+                        // whatever the part.
                         let first = grid.cells[run.cells[0]].map(f64::from);
                         let mut position = [first[0] + 0.5, first[1] + 0.5];
                         position[along] = first[along] + k as f64;

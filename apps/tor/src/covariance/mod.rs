@@ -1,22 +1,25 @@
 //! Slope covariances, generated where and when they are needed.
 //!
-//! A slope is the difference of the phase at the middles of two opposite edges of a sub-aperture, divided by its side
-//! (the slope model of Vidal, Gendron & Rousset, JOSA A 27, 2010, A253, and of MOAO's generator). With `i+`, `i-` those two points of
-//! slope `i` projected on a layer, and `D` the structure function of that layer,
+//! A slope is the difference of the phase at the middles of two opposite edges of a sub-aperture,
+//! divided by its side (the slope model of Vidal, Gendron & Rousset, JOSA A 27, 2010, A253, and of
+//! MOAO's generator). With `i+`, `i-` those two points of slope `i` projected on a layer, and `D`
+//! the structure function of that layer,
 //!
 //! `cov(i, j) = K / 2 * sum_layers [ D(i+ - j-) + D(i- - j+) - D(i+ - j+) - D(i- - j-) ]`,
 //! `K = (500 nm / (2 pi) * 206265)^2 / (d_i d_j)` in arcsec^2,
 //!
-//! with `d` the sides in the pupil. This one formula is the four published ones (xx, yy, xy, yx). Two facts make it cheap:
+//! with `d` the sides in the pupil. This one formula is the four published ones (xx, yy, xy, yx).
+//! Two facts make it cheap:
 //!
-//! * the `+` point of a sub-aperture is the `-` point of its neighbour, so along a row (x slopes) or a column (y slopes) one
-//!   evaluation of `D` per entry and layer is enough instead of four (`direct`), and the differences are taken after the sum over
-//!   the layers;
-//! * two sensors of equal altitude and equal grid see each layer at the same scale: their blocks depend only on the offset between
-//!   the two sub-apertures, `(2 nssp - 1)^2` values for a whole block (`offsets`).
+//! * the `+` point of a sub-aperture is the `-` point of its neighbour, so along a row (x slopes)
+//!   or a column (y slopes) one evaluation of `D` per entry and layer is enough instead of four
+//!   (`direct`), and the differences are taken after the sum over the layers;
+//! * two sensors of equal altitude and equal grid see each layer at the same scale: their blocks
+//!   depend only on the offset between the two sub-apertures, `(2 nssp - 1)^2` values for a whole
+//!   block (`offsets`).
 //!
-//! Every entry is a function of its two indices alone (the same bits whatever part of the matrix is asked for), and
-//! `cov(i, j) == cov(j, i)` exactly.
+//! Every entry is a function of its two indices alone (the same bits whatever part of the matrix is
+//! asked for), and `cov(i, j) == cov(j, i)` exactly.
 
 pub mod device;
 mod direct;
@@ -34,7 +37,8 @@ use std::ops::Range;
 /// Which matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Measurements with measurements, `n x n`, noise and the laser stars' tip-tilt constant included.
+    /// Measurements with measurements, `n x n`, noise and the laser stars' tip-tilt constant
+    /// included.
     Cmm,
     /// Truth sensor on the given target with measurements, `m x n`, no noise.
     Ctm(usize),
@@ -73,7 +77,8 @@ struct View {
     grid: SubApertures,
     inverse_altitude: f64,
     projections: Vec<Projection>,
-    /// Projected sub-apertures share their edges: no rotation, no magnification, or that of whole sub-apertures.
+    /// Projected sub-apertures share their edges: no rotation, no magnification, or that of whole
+    /// sub-apertures.
     lattice: bool,
     /// Edges are parallel to the axes, and as long as those in the pupil.
     upright: bool,
@@ -82,8 +87,8 @@ struct View {
 /// Most memory for offset tables; sensor pairs beyond it are evaluated entry by entry.
 const TABLE_BUDGET: usize = 1 << 30;
 
-/// Generator of the covariance matrices of one system under one atmosphere. It is immutable: any number of threads may call
-/// [`Covariance::fill`] at once.
+/// Generator of the covariance matrices of one system under one atmosphere. It is immutable: any
+/// number of threads may call [`Covariance::fill`] at once.
 #[derive(Debug)]
 pub struct Covariance {
     geometry: Geometry,
@@ -334,7 +339,8 @@ fn half_k() -> f64 {
     0.5 * (500e-9 / (2.0 * PI) * ARCSEC_PER_RADIAN).powi(2)
 }
 
-/// Part of one block: sub-apertures `cells` of a view along `axis`, to be written from row or column `at` on.
+/// Part of one block: sub-apertures `cells` of a view along `axis`, to be written from row or
+/// column `at` on.
 #[derive(Debug)]
 struct Part {
     view: usize,
@@ -343,7 +349,8 @@ struct Part {
     at: usize,
 }
 
-/// What is added to the turbulence: a constant to the whole block, noise where a sub-aperture meets itself.
+/// What is added to the turbulence: a constant to the whole block, noise where a sub-aperture meets
+/// itself.
 struct Diagonal<'a> {
     constant: f64,
     noise: Option<(&'a [SlopeNoise], Axis, Axis)>,

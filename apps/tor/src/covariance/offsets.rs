@@ -4,7 +4,8 @@ use super::{Diagonal, LayerTerm, Part, Scalar, View, half_k};
 use crate::geometry::{Axis, SubApertures};
 use crate::turbulence::Table;
 
-/// Covariances of two sensors with equal grids and equal altitude, by offset `(ix_a - ix_b, iy_a - iy_b)`.
+/// Covariances of two sensors with equal grids and equal altitude, by offset `(ix_a - ix_b, iy_a -
+/// iy_b)`.
 #[derive(Debug)]
 pub(super) struct OffsetTable {
     nssp: usize,
@@ -58,7 +59,8 @@ impl OffsetTable {
     pub(super) fn new(a: &View, shift: Vec<[f64; 2]>, layers: &[LayerTerm], table: &Table) -> Self {
         let nssp = a.grid.nssp;
         let pitch = a.grid.pitch;
-        // Structure function summed over the layers on whole (and on half) offsets, one more than needed on each side.
+        // Structure function summed over the layers on whole (and on half) offsets, one more than
+        // needed on each side.
         let reach = nssp as f64;
         let wide = 2 * nssp + 1;
         let sum = |count: usize, first: f64| {

@@ -1,7 +1,8 @@
 //! Files: FITS and npy, and the order of the slopes in them.
 //!
-//! Matrices appear in files as Python sees them: `array[i, j]` is entry `(i, j)`, row after row. Every file is written under a
-//! temporary name in its own folder and renamed when complete: a reader sees the old file or the new one, never half of one.
+//! Matrices appear in files as Python sees them: `array[i, j]` is entry `(i, j)`, row after row.
+//! Every file is written under a temporary name in its own folder and renamed when complete: a
+//! reader sees the old file or the new one, never half of one.
 
 pub mod fits;
 pub mod npy;
@@ -16,8 +17,8 @@ use std::io::{BufWriter, Read};
 use std::path::Path;
 use zellige_files::array::is_array;
 
-/// Reads a map of sub-apertures, 0 and 1 by row (the lowest y first) and column: text with a line per row, FITS (`FILE.fits/NAME`), npy, `FILE.npz/NAME` or
-/// `FILE.h5/NAME`.
+/// Reads a map of sub-apertures, 0 and 1 by row (the lowest y first) and column: text with a line
+/// per row, FITS (`FILE.fits/NAME`), npy, `FILE.npz/NAME` or `FILE.h5/NAME`.
 ///
 /// # Errors
 /// The file cannot be read, or is no such map.

@@ -39,10 +39,12 @@ fn write<T: Number>(path: &Path, matrix: &Matrix, convert: impl Fn(f64) -> T) ->
     written.map_err(|error| Error::io(path, error.problem, error.source))
 }
 
-/// Reads a two-dimensional array of `float32` or `float64` (or one of AOT's, (rows, 2, half the columns)): npy, `FILE.npz/NAME` or `FILE.h5/NAME`.
+/// Reads a two-dimensional array of `float32` or `float64` (or one of AOT's, (rows, 2, half the
+/// columns)): npy, `FILE.npz/NAME` or `FILE.h5/NAME`.
 ///
 /// # Errors
-/// The file cannot be read, is no array, is shorter or longer than its header says, or holds something else.
+/// The file cannot be read, is no array, is shorter or longer than its header says, or holds
+/// something else.
 pub fn read(path: &Path) -> Result<Matrix, Error> {
     let array = Array::open(path)?;
     // Control matrices of AOT: commands, x and y, sub-apertures.

@@ -1,11 +1,13 @@
 //! The exact long-exposure Strehl ratio.
 //!
-//! `SR = mean over all pairs of pupil points of exp(-k^2/2 (P_ii + P_jj - 2 P_ij))`, `P = F Cvv F^T`, `k = 2 pi / lambda`, with `F` the
-//! influence functions at the points (conventions of [`Pupil`]). `P` is never stored: for 86 sub-apertures across it would have
-//! 8e9 entries. Because influence functions are Gaussian, `F` is the product of a factor in x and one in y: with `M_i` row `i` of
-//! `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`, about `1 / nssp` of the work of the dense product, which
-//! a mirror with influence functions of its own needs.
-//! A block is one line of pupil points against this line and all later ones; the blocks are independent.
+//! `SR = mean over all pairs of pupil points of exp(-k^2/2 (P_ii + P_jj - 2 P_ij))`, `P = F Cvv
+//! F^T`, `k = 2 pi / lambda`, with `F` the influence functions at the points (conventions of
+//! [`Pupil`]). `P` is never stored: for 86 sub-apertures across it would have 8e9 entries. Because
+//! influence functions are Gaussian, `F` is the product of a factor in x and one in y: with `M_i`
+//! row `i` of `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`, about
+//! `1 / nssp` of the work of the dense product, which a mirror with influence functions of its own
+//! needs. A block is one line of pupil points against this line and all later ones; the blocks are
+//! independent.
 
 use super::pupil::Pupil;
 use super::{check_cvv, sampled};
@@ -19,7 +21,8 @@ use std::f64::consts::PI;
 /// Points of a line that share one matrix product: bounds the scratch memory.
 const BATCH: usize = 16;
 
-/// The exact Strehl ratio of one `Cvv`, as independent blocks. It owns what it needs, so that tasks can share it.
+/// The exact Strehl ratio of one `Cvv`, as independent blocks. It owns what it needs, so that tasks
+/// can share it.
 ///
 /// ```text
 /// let exact = ExactStrehl::new(&system, &mirror, &cvv)?;
@@ -38,7 +41,8 @@ pub struct ExactStrehl {
 }
 
 impl ExactStrehl {
-    /// Prepares the computation for a residual `cvv` \[volts^2\] on `mirror`, at the system's imaging wavelength.
+    /// Prepares the computation for a residual `cvv` \[volts^2\] on `mirror`, at the system's
+    /// imaging wavelength.
     ///
     /// # Errors
     /// `cvv` does not fit the mirror or is not finite, or no point lies in the pupil.
@@ -88,7 +92,8 @@ impl ExactStrehl {
         let (across, side, actuators) = (self.pupil.across, self.mirror.across, self.mirror.len());
         let factor = &self.pupil.factor;
 
-        // Contract the actuator rows with this line's factor in y, then the actuator columns with the factor in x.
+        // Contract the actuator rows with this line's factor in y, then the actuator columns with
+        // the factor in x.
         let mut rows = Matrix::zeros(side, actuators);
         for b in 0..actuators {
             let (source, target) = (self.cvv.col(b), rows.col_mut(b));
@@ -140,7 +145,8 @@ impl ExactStrehl {
         sum
     }
 
-    /// Sum of one point's exponentials; later lines count twice, for the pair taken the other way round.
+    /// Sum of one point's exponentials; later lines count twice, for the pair taken the other way
+    /// round.
     fn pairs(&self, i: usize, own: f64, p: &[f64]) -> f64 {
         let across = self.pupil.across;
         let mut sum = 0.0;

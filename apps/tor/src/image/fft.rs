@@ -16,7 +16,8 @@ impl Fft2 {
         Fft2 { size, forward: planner.plan_fft_forward(size), inverse: planner.plan_fft_inverse(size) }
     }
 
-    /// Transform of a real image; the result is transposed, which no caller minds because all its images are treated alike.
+    /// Transform of a real image; the result is transposed, which no caller minds because all its
+    /// images are treated alike.
     pub(super) fn forward(&self, image: &[f64]) -> Vec<Complex64> {
         let mut data: Vec<Complex64> = image.iter().map(|&x| Complex64::new(x, 0.0)).collect();
         self.both(&self.forward, &mut data);

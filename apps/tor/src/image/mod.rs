@@ -2,10 +2,13 @@
 //!
 //! Three judgements of the same `Cvv`, from the quickest to the most faithful:
 //!
-//! * [`residual`]: rms wavefront error over the pupil and the Marechal approximation of the Strehl ratio;
-//! * [`psf`]: the stationary image that MOAO computes, comparable with published values; it averages `Cvv` over equal actuator
-//!   offsets and so counts noisy edge actuators fully, which makes it pessimistic for small systems;
-//! * [`ExactStrehl`]: the long-exposure Strehl ratio of the non-stationary residual, over all pairs of pupil points.
+//! * [`residual`]: rms wavefront error over the pupil and the Marechal approximation of the Strehl
+//!   ratio;
+//! * [`psf`]: the stationary image that MOAO computes, comparable with published values; it
+//!   averages `Cvv` over equal actuator offsets and so counts noisy edge actuators fully, which
+//!   makes it pessimistic for small systems;
+//! * [`ExactStrehl`]: the long-exposure Strehl ratio of the non-stationary residual, over all pairs
+//!   of pupil points.
 //!
 //! All of them hold the tomographic error only: no fitting, aliasing or bandwidth error.
 

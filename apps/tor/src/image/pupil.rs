@@ -7,17 +7,19 @@ use crate::params::System;
 use crate::{Error, Matrix};
 use std::f64::consts::PI;
 
-/// Pupil points: centres of a `(4 nssp) x (4 nssp)` grid over the pupil's square, those with `obstruction < r <= 1` (pupil radii).
+/// Pupil points: centres of a `(4 nssp) x (4 nssp)` grid over the pupil's square, those with
+/// `obstruction < r <= 1` (pupil radii).
 #[derive(Debug, Clone)]
 pub struct Pupil {
     /// Points across the square.
     pub across: usize,
     /// Valid columns of each row of the grid.
     pub lines: Vec<Vec<usize>>,
-    /// Influence of actuator column (or row) `k` at grid column (or row) `p`, `across x mirror.across`: the influence function is the
-    /// product of one factor in x and one in y.
+    /// Influence of actuator column (or row) `k` at grid column (or row) `p`, `across x
+    /// mirror.across`: the influence function is the product of one factor in x and one in y.
     pub(super) factor: Matrix,
-    /// Of a mirror with functions of its own: points x actuators, in units of `STROKE`, line by line.
+    /// Of a mirror with functions of its own: points x actuators, in units of `STROKE`, line by
+    /// line.
     pub(super) dense: Option<Matrix>,
 }
 
@@ -55,12 +57,14 @@ impl Pupil {
         (2.0 * k as f64 + 1.0) / self.across as f64 - 1.0
     }
 
-    /// `diag(F Cvv F^T)` in units of `STROKE^2`, on the whole `across x across` grid (0 outside the pupil; x inner).
+    /// `diag(F Cvv F^T)` in units of `STROKE^2`, on the whole `across x across` grid (0 outside the
+    /// pupil; x inner).
     pub(super) fn variance(&self, mirror: &Mirror, cvv: &Matrix) -> Vec<f64> {
         if let Some(dense) = &self.dense {
             return self.on_grid(&sampled::variance(dense, cvv));
         }
-        // Beyond 5 pitches an influence function is below 0.2^25: less than rounding, so each point has few actuators.
+        // Beyond 5 pitches an influence function is below 0.2^25: less than rounding, so each point
+        // has few actuators.
         let negligible = 1e-18;
         let near: Vec<Vec<usize>> = (0..self.across)
             .map(|p| (0..mirror.across).filter(|&k| self.factor[(p, k)] > negligible).collect())
@@ -110,7 +114,8 @@ impl Pupil {
         out
     }
 
-    /// `F^T u` (per actuator, in units of `STROKE`) of a function `u` on the grid that vanishes outside the pupil.
+    /// `F^T u` (per actuator, in units of `STROKE`) of a function `u` on the grid that vanishes
+    /// outside the pupil.
     fn project(&self, mirror: &Mirror, u: &Matrix) -> Matrix {
         if let Some(dense) = &self.dense {
             let places =
@@ -146,7 +151,8 @@ pub struct Residual {
     pub marechal_ptt_removed: f64,
 }
 
-/// Wavefront error of a residual `cvv` \[volts^2\] averaged over the pupil, and Marechal's Strehl ratio at the imaging wavelength.
+/// Wavefront error of a residual `cvv` \[volts^2\] averaged over the pupil, and Marechal's Strehl
+/// ratio at the imaging wavelength.
 ///
 /// # Errors
 /// `cvv` does not fit the mirror or is not finite.
@@ -156,7 +162,8 @@ pub fn residual(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Residu
     let count = pupil.points() as f64;
     let total = pupil.variance(mirror, cvv).iter().sum::<f64>() / count;
 
-    // Orthonormal piston, tip and tilt on the sampled pupil (Gram-Schmidt), each taking its share of the variance.
+    // Orthonormal piston, tip and tilt on the sampled pupil (Gram-Schmidt), each taking its share
+    // of the variance.
     let mut modes: Vec<Matrix> = Vec::new();
     let mut shares = Vec::new();
     for power in 0..3 {

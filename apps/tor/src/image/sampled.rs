@@ -1,8 +1,10 @@
-//! Images of a mirror with influence functions of its own, which nothing makes products of factors in x and y.
+//! Images of a mirror with influence functions of its own, which nothing makes products of factors
+//! in x and y.
 //!
-//! The structure function of the residual, averaged over the pupil, is `sum_k lambda_k V_kk` with the eigenvalues of `Cvv` and, of each
-//! eigenmode `M_k`, `V_kk(r)` the mean of `(M_k(x) - M_k(x + r))^2` over all `x` with both points in the pupil (Gendron et al., A&A 457, 2006,
-//! 359, after Véran et al., JOSA A 14, 1997, 3057). It is at least 0 everywhere.
+//! The structure function of the residual, averaged over the pupil, is `sum_k lambda_k V_kk` with
+//! the eigenvalues of `Cvv` and, of each eigenmode `M_k`, `V_kk(r)` the mean of `(M_k(x) - M_k(x +
+//! r))^2` over all `x` with both points in the pupil (Gendron et al., A&A 457, 2006, 359, after
+//! Véran et al., JOSA A 14, 1997, 3057). It is at least 0 everywhere.
 
 use super::fft::Fft2;
 use crate::dm::{InfluenceFunctions, STROKE};
@@ -26,8 +28,9 @@ pub(super) fn variance(dense: &Matrix, cvv: &Matrix) -> Vec<f64> {
     out
 }
 
-/// Sum of `exp(k^2 P_ij - (k^2 P_ii + k^2 P_jj) / 2)`, `P` in `scale / k^2`, over the pairs of the points `first..first + count` with those and all
-/// later ones; later ones count twice. `halves` are half the scaled variances from point `first` on.
+/// Sum of `exp(k^2 P_ij - (k^2 P_ii + k^2 P_jj) / 2)`, `P` in `scale / k^2`, over the pairs of the
+/// points `first..first + count` with those and all later ones; later ones count twice. `halves`
+/// are half the scaled variances from point `first` on.
 pub(super) fn pairs(
     dense: &Matrix,
     cvv: &Matrix,

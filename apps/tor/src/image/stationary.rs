@@ -1,13 +1,16 @@
 //! The stationary long-exposure image.
 //!
-//! `Cvv` is averaged over equal actuator offsets; convolved with the autocorrelation of the influence function it gives the
-//! covariance `C(r)` of the residual phase, from it the structure function `2 (2 pi / lambda)^2 (C(0) - C(r))` and the optical transfer
-//! function `OTF_telescope exp(-D/2)`. With `OTF_telescope` (autocorrelation of the pupil) normalised to the sum 1, the sum of the
-//! product is the Strehl ratio.
+//! `Cvv` is averaged over equal actuator offsets; convolved with the autocorrelation of the
+//! influence function it gives the covariance `C(r)` of the residual phase, from it the structure
+//! function `2 (2 pi / lambda)^2 (C(0) - C(r))` and the optical transfer function `OTF_telescope
+//! exp(-D/2)`. With `OTF_telescope` (autocorrelation of the pupil) normalised to the sum 1, the sum
+//! of the product is the Strehl ratio.
 //!
-//! The average is one over few pairs at large offsets, and nothing makes it a covariance function: where the error sits in one place,
-//! `C(r) > C(0)`, a structure function below 0, whose exponential grows without bound. `exp(-D/2)` is the modulus of a mean of phasors, at
-//! most 1, so that `D` counts as 0 there, and [`Psf::contradiction`] says on how much of the transfer function that was so.
+//! The average is one over few pairs at large offsets, and nothing makes it a covariance function:
+//! where the error sits in one place, `C(r) > C(0)`, a structure function below 0, whose
+//! exponential grows without bound. `exp(-D/2)` is the modulus of a mean of phasors, at most 1, so
+//! that `D` counts as 0 there, and [`Psf::contradiction`] says on how much of the transfer function
+//! that was so.
 
 use super::fft::Fft2;
 use super::{check_cvv, sampled};
@@ -24,14 +27,16 @@ pub struct Psf {
     pub size: usize,
     /// Size of one pixel on the sky in arcsec.
     pub pixel: f64,
-    /// The image, row by row (y outer), peak of the diffraction-limited image = 1, centre at `(size/2, size/2)`.
+    /// The image, row by row (y outer), peak of the diffraction-limited image = 1, centre at
+    /// `(size/2, size/2)`.
     pub image: Vec<f64>,
     /// Strehl ratio: the image's value at the centre.
     pub strehl: f64,
     /// rms wavefront error in nm of the stationary residual, `sqrt(C(0))`.
     pub wfe_nm: f64,
-    /// Share of the telescope's transfer function, 0 to 1, on which the averaged residual has a structure function below 0. Above 0 the
-    /// residual is far from stationary, and `strehl` and `image` mean little.
+    /// Share of the telescope's transfer function, 0 to 1, on which the averaged residual has a
+    /// structure function below 0. Above 0 the residual is far from stationary, and `strehl` and
+    /// `image` mean little.
     pub contradiction: f64,
 }
 
@@ -56,7 +61,8 @@ impl Sampling {
         Sampling { size, step, pixel: pitch / step as f64 }
     }
 
-    /// Distance of index `k` from the origin in pixels, the origin being index 0 and the image periodic.
+    /// Distance of index `k` from the origin in pixels, the origin being index 0 and the image
+    /// periodic.
     fn distance(&self, k: usize) -> f64 {
         if k <= self.size / 2 { k as f64 } else { k as f64 - self.size as f64 }
     }
@@ -86,7 +92,8 @@ impl Sampling {
             *z = (z.norm_sqr()).into();
         }
         let mut otf = fft.inverse(spectrum);
-        // Numbers of pairs of pupil pixels: without the transform's rounding it is 0 where no two are so far apart.
+        // Numbers of pairs of pupil pixels: without the transform's rounding it is 0 where no two
+        // are so far apart.
         otf.iter_mut().for_each(|v| *v = v.round());
         let sum: f64 = otf.iter().sum();
         for v in &mut otf {
@@ -120,7 +127,8 @@ impl Sampling {
     }
 }
 
-/// The stationary image of a residual `cvv` \[volts^2\] on the given mirror, at the system's imaging wavelength.
+/// The stationary image of a residual `cvv` \[volts^2\] on the given mirror, at the system's
+/// imaging wavelength.
 ///
 /// # Errors
 /// `cvv` does not fit the mirror or is not finite.
@@ -182,7 +190,8 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
     Ok(s.image(system, &fft, &otf, covariance[0], contradiction))
 }
 
-/// Strehl ratio at the system's imaging wavelength without any correction: what the reconstructor is up against.
+/// Strehl ratio at the system's imaging wavelength without any correction: what the reconstructor
+/// is up against.
 pub fn uncorrected(system: &System, atmosphere: &Atmosphere) -> f64 {
     let s = Sampling::new(system);
     let fft = Fft2::new(s.size);

@@ -57,7 +57,8 @@ impl Place {
     }
 
     fn find(&self, key: &str) -> (Option<usize>, String) {
-        // Text files hold one vector for all stars: guide_star[3].x stands on the line of guide_star.x.
+        // Text files hold one vector for all stars: guide_star[3].x stands on the line of
+        // guide_star.x.
         let general = match (key.find('['), key.find(']')) {
             (Some(a), Some(b)) if a < b => format!("{}{}", &key[..a], &key[b + 1..]),
             _ => key.to_owned(),
@@ -328,7 +329,8 @@ pub(super) fn atmosphere(a: &Atmosphere, place: &Place) -> Result<(), Error> {
     Ok(())
 }
 
-/// Values that are allowed and look like those of another unit; and layers at or above a laser star.
+/// Values that are allowed and look like those of another unit; and layers at or above a laser
+/// star.
 pub(super) fn together(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if a.r0() > BEST_R0 {

@@ -1,4 +1,5 @@
-//! Systems of programs whose files are not read: named as what they are, with where their values go.
+//! Systems of programs whose files are not read: named as what they are, with where their values
+//! go.
 
 use crate::Error;
 use std::path::Path;

@@ -125,8 +125,8 @@ const PROFILE: [Entry; 5] = [
 /// Reads `sys-params.txt`, current or older layout.
 ///
 /// # Errors
-/// Wrong number or order of entries, a value that is no number, out of range, or of the wrong count; in strict mode also a missing
-/// truth-sensor value.
+/// Wrong number or order of entries, a value that is no number, out of range, or of the wrong
+/// count; in strict mode also a missing truth-sensor value.
 pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<Warning>), Error> {
     let layouts: [(&str, &'static [Entry]); 2] =
         [("the current sys-params layout", &CURRENT), ("the older one with noise_var", &OLD)];
@@ -272,7 +272,8 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
 /// Reads `atm-params.txt`.
 ///
 /// # Errors
-/// Wrong number or order of entries, a value that is no number, out of range (negative strengths above all), or of the wrong count.
+/// Wrong number or order of entries, a value that is no number, out of range (negative strengths
+/// above all), or of the wrong count.
 pub fn parse_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warning>), Error> {
     let mut c = Cursor::new(file, text, &[("atm-params", &PROFILE as &'static [Entry])])?;
     let count = c.count(PROFILE[0], MAX_LAYERS)?;

@@ -1,9 +1,10 @@
 //! Systems and atmospheres: what they are made of, and reading them from files.
 //!
-//! Five kinds of file are understood: MOAO's `sys-params.txt` in its current layout (36 entries) and its older one (22 entries,
-//! one noise variance instead of photometry), MOAO's `atm-params.txt`, COMPASS's parameter files in Python (nothing of them is
-//! executed), the YAML files of pyTomoAO, and a file of our own that holds everything, in TOML or YAML.
-//! [`read`] recognises them. Nothing is guessed silently: what is repaired or assumed is a [`Warning`].
+//! Five kinds of file are understood: MOAO's `sys-params.txt` in its current layout (36 entries)
+//! and its older one (22 entries, one noise variance instead of photometry), MOAO's
+//! `atm-params.txt`, COMPASS's parameter files in Python (nothing of them is executed), the YAML
+//! files of pyTomoAO, and a file of our own that holds everything, in TOML or YAML. [`read`]
+//! recognises them. Nothing is guessed silently: what is repaired or assumed is a [`Warning`].
 
 mod check;
 mod compass;
@@ -25,7 +26,8 @@ pub use yaml::parse_yaml;
 /// The system that `zellige tor example` prints: an 8 m telescope.
 pub const EXAMPLE: &str = include_str!("../../systems/demo.toml");
 
-/// The system with which MOAO checks itself, as one of our files: 912 measurements, and precision rules near what definiteness allows.
+/// The system with which MOAO checks itself, as one of our files: 912 measurements, and precision
+/// rules near what definiteness allows.
 pub const CHECK_SYSTEM: &str = include_str!("../../systems/check.toml");
 
 /// The largest system with which MOAO is timed, as one of our files: 100 368 measurements.
@@ -72,12 +74,13 @@ pub struct GuideStar {
     pub rotation: f64,
     /// Magnification of the pupil.
     pub magnification: f64,
-    /// Whether rotation and magnification are those of whole sub-apertures, whose slopes then lie along turned axes (pyTomoAO, COMPASS's
-    /// simulation), or of the positions alone (MOAO).
+    /// Whether rotation and magnification are those of whole sub-apertures, whose slopes then lie
+    /// along turned axes (pyTomoAO, COMPASS's simulation), or of the positions alone (MOAO).
     pub slopes_turn: bool,
     /// Magnitude of a natural star (photometric noise needs it).
     pub magnitude: Option<f64>,
-    /// Where the laser is launched, `[x, y]` in m. `None`: at the pupil edge in the direction of the star.
+    /// Where the laser is launched, `[x, y]` in m. `None`: at the pupil edge in the direction of
+    /// the star.
     pub launcher: Option<[f64; 2]>,
 }
 
@@ -126,7 +129,8 @@ pub enum NoiseModel {
     },
 }
 
-/// Unit of the angles in a file. Inside the crate everything is in arcsec; this is what a caller may want results in.
+/// Unit of the angles in a file. Inside the crate everything is in arcsec; this is what a caller
+/// may want results in.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -172,7 +176,8 @@ impl CellMap {
     /// A map of `rows`, the lowest y first, with x ascending in each.
     ///
     /// # Errors
-    /// In words: no row, rows of other lengths than their number, more than [`MAX_NSSP`] + 1 of them, no cell that counts.
+    /// In words: no row, rows of other lengths than their number, more than [`MAX_NSSP`] + 1 of
+    /// them, no cell that counts.
     pub fn new(rows: &[Vec<bool>]) -> Result<Self, String> {
         let across = rows.len();
         if across == 0 || across > MAX_NSSP + 1 {
@@ -259,14 +264,15 @@ pub struct System {
     pub diameter: f64,
     /// Diameter of the central obstruction as a fraction of the pupil's.
     pub obstruction: f64,
-    /// Angle of the telescope from the zenith in degrees. Altitudes and strengths of a system and its atmosphere are those along the
-    /// line of sight: readers have applied the angle.
+    /// Angle of the telescope from the zenith in degrees. Altitudes and strengths of a system and
+    /// its atmosphere are those along the line of sight: readers have applied the angle.
     pub zenith_angle: f64,
     /// Which sub-apertures measure.
     pub valid: Valid,
     /// The deformable mirror.
     pub mirror: MirrorModel,
-    /// Sub-apertures across the pupil of the truth sensor; the mirror has `nssp + 1` actuators across.
+    /// Sub-apertures across the pupil of the truth sensor; the mirror has `nssp + 1` actuators
+    /// across.
     pub nssp: usize,
     /// Measuring sensors in measurement order: laser stars first.
     pub stars: Vec<GuideStar>,
@@ -319,7 +325,8 @@ fn airmass(zenith_angle: f64) -> f64 {
 }
 
 impl System {
-    /// Turns altitudes of laser stars and sodium layer above the telescope into distances along the line of sight.
+    /// Turns altitudes of laser stars and sodium layer above the telescope into distances along the
+    /// line of sight.
     fn slant(&mut self) {
         let airmass = airmass(self.zenith_angle);
         self.stars.iter_mut().for_each(|star| star.inverse_altitude /= airmass);
@@ -331,7 +338,8 @@ impl System {
 }
 
 impl Atmosphere {
-    /// Turns a profile above the telescope into one along a line of sight: layers are `1 / cos z` times as far and as strong.
+    /// Turns a profile above the telescope into one along a line of sight: layers are `1 / cos z`
+    /// times as far and as strong.
     fn slant(&mut self, zenith_angle: f64) {
         let airmass = airmass(zenith_angle);
         for layer in &mut self.layers {
@@ -387,11 +395,13 @@ pub enum Mode {
 
 /// Reads a system, and its atmosphere from a second file where the first does not hold it.
 ///
-/// A name ending in `.toml`, `.yaml`, `.yml` or `.py` is read as such (the atmosphere inside it, unless a second file overrides it), any
-/// other as MOAO text. A second file is a profile above the telescope; the system's zenith angle is applied to it.
+/// A name ending in `.toml`, `.yaml`, `.yml` or `.py` is read as such (the atmosphere inside it,
+/// unless a second file overrides it), any other as MOAO text. A second file is a profile above the
+/// telescope; the system's zenith angle is applied to it.
 ///
 /// # Errors
-/// A file cannot be read, a parameter is missing, malformed, out of range or contradicts another; no atmosphere is given.
+/// A file cannot be read, a parameter is missing, malformed, out of range or contradicts another;
+/// no atmosphere is given.
 pub fn read(system: &Path, atmosphere: Option<&Path>, mode: Mode) -> Result<Input, Error> {
     let text = read_text(system)?;
     let profile = atmosphere.map(|p| read_text(p).map(|t| (p, t))).transpose()?;
@@ -448,8 +458,8 @@ pub fn parse(
     Ok(Input { system, atmosphere, warnings })
 }
 
-/// The system with which MOAO is timed, with `nssp` sub-apertures across the pupil of every sensor (86 is [`LARGE_SYSTEM`]), under its ten
-/// layers or under [`NIGHT_PROFILE`].
+/// The system with which MOAO is timed, with `nssp` sub-apertures across the pupil of every sensor
+/// (86 is [`LARGE_SYSTEM`]), under its ten layers or under [`NIGHT_PROFILE`].
 ///
 /// # Errors
 /// A number of sub-apertures that no sensor has.

@@ -1,5 +1,5 @@
-//! The file of our own: system, stars, noise, atmosphere and targets in one place, in TOML (an example is `systems/demo.toml`) or, with the
-//! same keys, in YAML.
+//! The file of our own: system, stars, noise, atmosphere and targets in one place, in TOML (an
+//! example is `systems/demo.toml`) or, with the same keys, in YAML.
 
 use super::check::{self, Place};
 use super::{
@@ -170,8 +170,8 @@ struct ProfileFile {
 
 /// Reads a TOML system; the atmosphere is `None` where the file has no `[atmosphere]` table.
 ///
-/// With `[atmosphere] r0 = ...`, `cn2` holds fractions and is scaled so that the whole has that `r0`; without, `cn2` is
-/// `r0^(-5/3)` of each layer in m^(-5/3).
+/// With `[atmosphere] r0 = ...`, `cn2` holds fractions and is scaled so that the whole has that
+/// `r0`; without, `cn2` is `r0^(-5/3)` of each layer in m^(-5/3).
 ///
 /// `[telescope] zenith_angle` is applied: everything else in the file is what it is at the zenith.
 ///

@@ -1,4 +1,5 @@
-//! YAML files of pyTomoAO: laser stars on a circle, one map of lenslets for all sensors, one mirror.
+//! YAML files of pyTomoAO: laser stars on a circle, one map of lenslets for all sensors, one
+//! mirror.
 //!
 //! | here | there |
 //! | --- | --- |
@@ -9,11 +10,13 @@
 //! | noise | `noise_parameters`: `alpha` times the mean variance of a slope, or 1 / `iNoiseVar` in rad^2 of angle |
 //! | targets | `tomography_parameters`: a square of `nFitSrc` x `nFitSrc` directions, `fovOptimization` arcsec wide |
 //!
-//! This is how pyTomoAO 2.0.0 computes. It reads `iNoiseVar` in no version: its noise is [`ALPHA`] times the mean variance of a slope unless a caller
-//! says another factor, which the key `alpha`, ours alone, stands for. Version 1.0.1 multiplies the rotation by 180 / pi.
+//! This is how pyTomoAO 2.0.0 computes. It reads `iNoiseVar` in no version: its noise is [`ALPHA`]
+//! times the mean variance of a slope unless a caller says another factor, which the key `alpha`,
+//! ours alone, stands for. Version 1.0.1 multiplies the rotation by 180 / pi.
 //!
-//! The zenith angle is applied as there: distances grow with the airmass, `r0` shrinks with its power 3/5. Pixels, field stop, wind and the
-//! wavelength of the laser have no part in the covariances.
+//! The zenith angle is applied as there: distances grow with the airmass, `r0` shrinks with its
+//! power 3/5. Pixels, field stop, wind and the wavelength of the laser have no part in the
+//! covariances.
 
 use super::check::{self, Place};
 use super::yaml::Node;
@@ -68,14 +71,16 @@ fn padded(diameter: f64, nssp: usize) -> f64 {
     diameter * (nssp + PADDING) as f64 / nssp.max(1) as f64
 }
 
-/// Variance in arcsec^2 of pyTomoAO's slopes from turbulence, the same for all: phases at three points of an edge count 1/4, 1/2, 1/4.
+/// Variance in arcsec^2 of pyTomoAO's slopes from turbulence, the same for all: phases at three
+/// points of an edge count 1/4, 1/2, 1/4.
 fn slope_variance(system: &System, atmosphere: &Atmosphere) -> f64 {
     let pitch = system.diameter / system.nssp.max(1) as f64;
     let inverse_altitude = system.stars.first().map_or(0.0, |star| star.inverse_altitude);
     let of_layer = |layer: &Layer| {
         let side = pitch * (1.0 - layer.altitude * inverse_altitude).max(0.0);
         let phase = |x: f64, y: f64| structure_function(x.hypot(y), layer.cn2, layer.outer_scale);
-        // Points of two edges by how far they are apart along the edge, and how many pairs of weights are.
+        // Points of two edges by how far they are apart along the edge, and how many pairs of
+        // weights are.
         let pairs = [(0.0, 3.0 / 8.0), (0.5, 1.0 / 2.0), (1.0, 1.0 / 8.0)];
         let pair =
             |(along, weight): (f64, f64)| weight * (phase(side, along * side) - phase(0.0, along * side));
@@ -103,7 +108,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Variance of the noise in arcsec^2, and what is to be said of it; pyTomoAO's slopes have the mean variance `slopes`.
+    /// Variance of the noise in arcsec^2, and what is to be said of it; pyTomoAO's slopes have the
+    /// mean variance `slopes`.
     fn noise(&mut self, slopes: f64) -> Result<(f64, Option<String>), Error> {
         let key = "noise.variance";
         if let Some(alpha) = self.optional("noise_parameters.alpha", key)? {
@@ -145,7 +151,8 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// What is to be said of turned and shifted sensors, which versions and printed units read otherwise.
+    /// What is to be said of turned and shifted sensors, which versions and printed units read
+    /// otherwise.
     fn registration(&self, system: &System) -> Vec<Warning> {
         let mut said = Vec::new();
         let turned = system.stars.iter().map(|star| star.rotation).find(|turn| *turn != 0.0);

@@ -39,7 +39,8 @@ impl Node {
         }
     }
 
-    /// A number; also in quotes, and a flag as 0 or 1: PyYAML makes a text of `1e14`, and NumPy numbers of both.
+    /// A number; also in quotes, and a flag as 0 or 1: PyYAML makes a text of `1e14`, and NumPy
+    /// numbers of both.
     pub(super) fn number(&self) -> Option<f64> {
         match &self.value {
             Value::Number(number) => Some(*number),
@@ -80,7 +81,8 @@ impl Node {
     }
 }
 
-/// Reads a YAML file: pyTomoAO's where it has `lgs_wfs_parameters`, otherwise one with the keys of [`super::parse_toml`].
+/// Reads a YAML file: pyTomoAO's where it has `lgs_wfs_parameters`, otherwise one with the keys of
+/// [`super::parse_toml`].
 ///
 /// # Errors
 /// Not YAML, or with tags; what the two readers refuse.
@@ -246,7 +248,8 @@ fn table(file: &Path, root: Node) -> Result<(toml::Table, Place), Error> {
     }
 }
 
-/// Notes the lines of all entries, as [`Place::new`] does of TOML: `a.b`, and `guide_star[0].x` in lists.
+/// Notes the lines of all entries, as [`Place::new`] does of TOML: `a.b`, and `guide_star[0].x` in
+/// lists.
 fn mark(node: &Node, prefix: &str, place: &mut Place) {
     let Value::Table(entries) = &node.value else { return };
     for (key, node) in entries {

@@ -1,5 +1,6 @@
-//! The error covariance as tasks. [`crate::evaluate`] takes whole panels of `Cmm`; here each block of its lower triangle is
-//! generated once and used for both halves, which spares half of the generation, the larger part of the work for many layers.
+//! The error covariance as tasks. [`crate::evaluate`] takes whole panels of `Cmm`; here each block
+//! of its lower triangle is generated once and used for both halves, which spares half of the
+//! generation, the larger part of the work for many layers.
 
 use super::watch::{Counter, watch};
 use super::{Error, Observer};
@@ -13,7 +14,8 @@ use zellige_runtime::{Handle, Runtime, Submit, TaskError, read, scratch, update,
 /// Terms of `Cee` that may wait for their turn in the sum; each has `8 m^2` bytes.
 pub(super) const WAITING: usize = 8;
 
-/// Width of a panel: wide enough for the products' speed, narrow enough for many panels. It depends on `n` alone, as results do.
+/// Width of a panel: wide enough for the products' speed, narrow enough for many panels. It depends
+/// on `n` alone, as results do.
 pub(super) fn panel_width(n: usize) -> usize {
     match n {
         0..2048 => 128,
@@ -22,15 +24,16 @@ pub(super) fn panel_width(n: usize) -> usize {
     }
 }
 
-/// Bytes of the operands of the task that needs the most, of `n` measurements and `m` slopes of a target.
+/// Bytes of the operands of the task that needs the most, of `n` measurements and `m` slopes of a
+/// target.
 pub(super) fn operand_bytes(n: usize, m: usize) -> u64 {
     let widest = panel_width(n).min(n);
     let two = (2 * widest).min(n);
     8 * (m * two).max(m * widest + m * m).max(2 * m * m) as u64
 }
 
-/// `Cee = Ctt + sum_J [ E_J R_J^T - R_J Ctm_J^T ]`, `E = R Cmm - Ctm`, over panels `J` of columns; the terms are added in the order
-/// of the panels whatever the order they are computed in.
+/// `Cee = Ctt + sum_J [ E_J R_J^T - R_J Ctm_J^T ]`, `E = R Cmm - Ctm`, over panels `J` of columns;
+/// the terms are added in the order of the panels whatever the order they are computed in.
 pub(super) fn cee(
     rt: &Runtime,
     cov: &Arc<Covariance>,
@@ -51,7 +54,8 @@ pub(super) fn cee(
         || {
             let error = residual(rt, cov, target, r, &panels, &counter)?;
             let sum = rt.register(vec![0.0f64; m * m]);
-            // A ring of places: a panel whose place is still to be added waits, so that few terms exist at once.
+            // A ring of places: a panel whose place is still to be added waits, so that few terms
+            // exist at once.
             let places: Vec<_> =
                 (0..WAITING.min(panels.len())).map(|_| rt.register_empty::<Vec<f64>>()).collect();
             for (k, cols) in panels.into_iter().enumerate() {

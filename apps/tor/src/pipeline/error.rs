@@ -45,7 +45,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// 2 for a wrong parameter, rule (a script that fails included) or option; 130 for a cancelled run; 1 for everything else.
+    /// 2 for a wrong parameter, rule (a script that fails included) or option; 130 for a cancelled
+    /// run; 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Rule(_) | Error::Options(_) => 2,

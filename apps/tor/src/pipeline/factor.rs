@@ -37,7 +37,8 @@ pub(super) struct Solved {
     pub(super) norms: Option<TileNorms>,
 }
 
-/// What the next rule uses again: tiles, whose pages are there already, and what GPUs read to fill them.
+/// What the next rule uses again: tiles, whose pages are there already, and what GPUs read to fill
+/// them.
 #[derive(Default)]
 pub(super) struct Workspace {
     gpus: Option<OnGpus>,
@@ -315,8 +316,8 @@ fn refined<S: Session>(
 /// A relative residual that float64 gives no matrix less than.
 const REFINED: f64 = 1e-15;
 
-/// Largest edge of tiles from which on solves are by inverses: smaller ones would wait longer for the condition of the
-/// inverses than they gain.
+/// Largest edge of tiles from which on solves are by inverses: smaller ones would wait longer for
+/// the condition of the inverses than they gain.
 const INVERSES_FROM: usize = 512;
 
 /// `R` of each target in float64, on the first rank.

@@ -23,11 +23,14 @@ use zellige_runtime::Runtime;
 /// Where a reconstructor comes from.
 #[derive(Debug, Clone, Default)]
 pub struct Foreign {
-    /// FITS, or npy for a name ending in `.npy`: `m x n`, or commands `x n`, or one of them transposed. Of several targets: HDUs `R0`, `R1`, ...
+    /// FITS, or npy for a name ending in `.npy`: `m x n`, or commands `x n`, or one of them
+    /// transposed. Of several targets: HDUs `R0`, `R1`, ...
     pub reconstructor: PathBuf,
-    /// Command matrix, actuators x m, volts per arcsec (FITS or npy); by default that of the system's own mirror.
+    /// Command matrix, actuators x m, volts per arcsec (FITS or npy); by default that of the
+    /// system's own mirror.
     pub command_matrix: Option<PathBuf>,
-    /// Order of the slopes in the files, where they do not say it (`SLOPEORD`) or say it wrongly; by default xxyy.
+    /// Order of the slopes in the files, where they do not say it (`SLOPEORD`) or say it wrongly;
+    /// by default xxyy.
     pub order: Option<SlopeOrder>,
 }
 
@@ -67,10 +70,12 @@ pub struct Judgement {
     pub images: Vec<Psf>,
 }
 
-/// Judges a reconstructor from a file; of `options`, the targets, the exact Strehl ratio and the memory limit count.
+/// Judges a reconstructor from a file; of `options`, the targets, the exact Strehl ratio and the
+/// memory limit count.
 ///
 /// # Errors
-/// A file cannot be read or does not fit the system, a value is not finite, too little memory, cancellation.
+/// A file cannot be read or does not fit the system, a value is not finite, too little memory,
+/// cancellation.
 pub fn evaluate(
     rt: &Runtime,
     input: &Input,
@@ -167,8 +172,8 @@ fn finite(path: &Path, matrix: Matrix) -> Result<Matrix, TorError> {
     }
 }
 
-/// Slope order, where the caller says none, and precision rule from the header, and in which of these cards of the system it differs.
-/// Without a header nothing is known.
+/// Slope order, where the caller says none, and precision rule from the header, and in which of
+/// these cards of the system it differs. Without a header nothing is known.
 ///
 /// # Errors
 /// A file of another telescope.
@@ -222,8 +227,8 @@ fn difference(image: &fits::Image, card: &Card) -> Option<String> {
     (found != wanted).then(|| format!("{} = {found}, this system has {wanted} ({})", card.key, card.comment))
 }
 
-/// The reconstructor of a target from a FITS file: where the file says directions, the one of that direction. In words that it is of another one,
-/// where there is none.
+/// The reconstructor of a target from a FITS file: where the file says directions, the one of that
+/// direction. In words that it is of another one, where there is none.
 fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix, Option<String>), TorError> {
     let wanted = targets[target];
     let direction = |image: &fits::Image| Some([image.number("TARGETX")?, image.number("TARGETY")?]);
@@ -245,8 +250,8 @@ fn of_target(path: &Path, target: usize, targets: &[[f64; 2]]) -> Result<(Matrix
     }
 }
 
-/// The reconstructor of a target, its slopes in the file's order; whether it was made of commands, whose rows are then in ours; and what is to be
-/// said of it.
+/// The reconstructor of a target, its slopes in the file's order; whether it was made of commands,
+/// whose rows are then in ours; and what is to be said of it.
 fn reconstructor(
     path: &Path,
     target: usize,
@@ -284,7 +289,8 @@ fn reconstructor(
                 "{name}: read as {commands} commands x {n} measurements, in the unit of the mirror's command matrix (--dm, else the system's \
                  mirror); slopes are those that its commands make"
             ));
-            // What commands do to slopes is the inverse of what makes commands of slopes; modes that were filtered stay away.
+            // What commands do to slopes is the inverse of what makes commands of slopes; modes
+            // that were filtered stay away.
             let slopes = dm::pseudo_inverse(dx, 1e-4)?.dx;
             Ok((slopes.times(&r)?, true, said))
         }

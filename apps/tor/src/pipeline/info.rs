@@ -82,8 +82,9 @@ pub fn info(system: &System, atmosphere: &Atmosphere) -> Result<Info, Error> {
 const CORE_RATE: f64 = 4e10;
 
 impl Info {
-    /// About how many seconds it takes so many CPU workers to judge the reconstructors of so many rules. `Cee` is most of it; the command
-    /// matrix of the mirror and `Cvv` are made by one worker.
+    /// About how many seconds it takes so many CPU workers to judge the reconstructors of so many
+    /// rules. `Cee` is most of it; the command matrix of the mirror and `Cvv` are made by one
+    /// worker.
     pub fn judging_seconds(&self, rules: usize, workers: usize) -> f64 {
         let [n, m, a] = [self.measurements, self.truth_slopes, self.actuators].map(|count| count as f64);
         let cee = 2.0 * n * n * m + 4.0 * n * m * m;

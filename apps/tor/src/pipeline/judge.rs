@@ -13,7 +13,8 @@ use crate::{Matrix, evaluate};
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, write};
 
-/// The command matrix of the system's own mirror, on this thread: of thousands of actuators it takes a minute.
+/// The command matrix of the system's own mirror, on this thread: of thousands of actuators it
+/// takes a minute.
 pub(super) fn command_matrix(
     rt: &Runtime,
     system: &System,

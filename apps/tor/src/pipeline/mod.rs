@@ -7,8 +7,8 @@
 //! | solve | two triangular solves for the rows of all targets, from one factorisation; refinement with residuals in float64 |
 //! | evaluation | backward error; `Cee` by blocks of `Cmm` and panels of columns, added in order; blocks of the exact Strehl ratio |
 //!
-//! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is needed, on CPU workers. With
-//! [`Options::judge`] off there is no evaluation.
+//! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is
+//! needed, on CPU workers. With [`Options::judge`] off there is no evaluation.
 
 mod cee;
 mod devices;
@@ -58,10 +58,12 @@ use zellige_runtime::Session;
 /// How `Cmm` is cut into tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TileChoice {
-    /// Edges along the axis blocks of the sensors: each block in the fewest equal parts of at most 512, small sensors merged.
+    /// Edges along the axis blocks of the sensors: each block in the fewest equal parts of at most
+    /// 512, small sensors merged.
     #[default]
     Auto,
-    /// The same for GPUs that work alone: parts of at most 512 to 2048, the larger the larger `Cmm` and the GPU, and edges at the nearest multiple of 16.
+    /// The same for GPUs that work alone: parts of at most 512 to 2048, the larger the larger `Cmm`
+    /// and the GPU, and edges at the nearest multiple of 16.
     AutoGpu {
         /// Bytes that each GPU has for tiles.
         memory: u64,
@@ -85,7 +87,8 @@ pub enum OnNotSpd {
 pub enum Xray {
     /// Of the whole matrix up to n = 4096; norms of tiles always.
     Auto,
-    /// Of the whole matrix whatever its size (`8 n^2` bytes twice, about `4 n^3 / 3` flops on one worker).
+    /// Of the whole matrix whatever its size (`8 n^2` bytes twice, about `4 n^3 / 3` flops on one
+    /// worker).
     Full,
     /// None at all.
     #[default]
@@ -101,18 +104,22 @@ pub struct Options {
     pub solve_rule: Option<String>,
     /// Tile edges.
     pub tile: TileChoice,
-    /// The most products on one tile in one task of factorisation and solves; see [`zellige_dense::Submission::fuse_updates`].
+    /// The most products on one tile in one task of factorisation and solves; see
+    /// [`zellige_dense::Submission::fuse_updates`].
     pub fuse_updates: usize,
-    /// Triangular solves on GPUs by inverses of diagonal blocks, where tiles are not small; see [`zellige_dense::Submission::by_inverses`].
+    /// Triangular solves on GPUs by inverses of diagonal blocks, where tiles are not small; see
+    /// [`zellige_dense::Submission::by_inverses`].
     pub by_inverses: bool,
     /// Directions to reconstruct in arcsec; by default the file's.
     pub targets: Option<Vec<[f64; 2]>>,
     /// What to do with a rule that fails.
     pub on_not_spd: OnNotSpd,
-    /// Steps of iterative refinement at most (of no use to `fp64`, which skips them); it ends where one has not halved the residual.
+    /// Steps of iterative refinement at most (of no use to `fp64`, which skips them); it ends where
+    /// one has not halved the residual.
     pub refine: usize,
-    /// Whether reconstructors are judged. Without it there is no backward error, no `Cee`, no image and no Strehl ratio: those figures are NaN
-    /// (`null` in the JSON), and [`Measured::targets`] is empty.
+    /// Whether reconstructors are judged. Without it there is no backward error, no `Cee`, no image
+    /// and no Strehl ratio: those figures are NaN (`null` in the JSON), and [`Measured::targets`]
+    /// is empty.
     pub judge: bool,
     /// Whether the exact long-exposure Strehl ratio is computed.
     pub exact: bool,
@@ -126,11 +133,13 @@ pub struct Options {
     pub keep_images: bool,
     /// Most memory to use in bytes; by default what the system has available.
     pub memory_limit: Option<u64>,
-    /// Workers whose working space is counted before there is a runtime; by default one for each core.
+    /// Workers whose working space is counted before there is a runtime; by default one for each
+    /// core.
     pub workers: Option<usize>,
     /// Whether the records of a trace are planned for.
     pub trace: bool,
-    /// Ranks among which the tiles are dealt out: memory is planned for one of them, the one with the most.
+    /// Ranks among which the tiles are dealt out: memory is planned for one of them, the one with
+    /// the most.
     pub ranks: usize,
 }
 
@@ -190,7 +199,8 @@ impl Outcome {
         self.results.iter().filter_map(|r| r.measured.as_ref()).any(|m| !m.targets.is_empty())
     }
 
-    /// The result that the others are compared with: `fp64` where it survived, else `fp32`, else the smallest backward error.
+    /// The result that the others are compared with: `fp64` where it survived, else `fp32`, else
+    /// the smallest backward error.
     pub fn reference(&self) -> Option<&RuleResult> {
         let found = |rule| self.results.iter().find(|r| r.rule == rule && r.measured.is_some());
         let error = |r: &&RuleResult| r.measured.as_ref().map_or(f64::INFINITY, |m| m.backward_error);
@@ -201,14 +211,17 @@ impl Outcome {
     }
 }
 
-/// Runs every rule of `options` on a system and judges its reconstructors through the system's own mirror.
+/// Runs every rule of `options` on a system and judges its reconstructors through the system's own
+/// mirror.
 ///
-/// On several ranks each generates, factorises and solves its tiles; reconstructors are brought to the first rank, which
-/// judges them, so that it alone has results to show, images and reconstructors. The others return which rules have failed.
+/// On several ranks each generates, factorises and solves its tiles; reconstructors are brought to
+/// the first rank, which judges them, so that it alone has results to show, images and
+/// reconstructors. The others return which rules have failed.
 ///
 /// # Errors
-/// Bad parameters, rules or options, too little memory (said before anything is allocated), a failed task, cancellation. A rule
-/// that loses positive definiteness is no error: it is in the results.
+/// Bad parameters, rules or options, too little memory (said before anything is allocated), a
+/// failed task, cancellation. A rule that loses positive definiteness is no error: it is in the
+/// results.
 pub fn run<S: Session>(
     s: &S,
     input: &Input,

@@ -1,5 +1,5 @@
-//! Norms of the tiles of a reconstructor's matrices: taken from a run, kept in a file, and stretched to another size for simulations
-//! of rules that look at norms.
+//! Norms of the tiles of a reconstructor's matrices: taken from a run, kept in a file, and
+//! stretched to another size for simulations of rules that look at norms.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use zellige_dense::{
 };
 use zellige_runtime::Runtime;
 
-/// Frobenius norms of tiles in one run: of `A = L L^T`, of `B`, of `Y = B L^-T` and of `X = Y L^-1`.
+/// Frobenius norms of tiles in one run: of `A = L L^T`, of `B`, of `Y = B L^-T` and of `X = Y
+/// L^-1`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TileNorms {
     /// The precision rule of the run.
@@ -233,7 +234,8 @@ fn place(known: &[f64], x: f64) -> f64 {
     }
 }
 
-/// The norm of tile `(i, j)`: that of the file's tiles around its place, each brought to its area, those that `counts`.
+/// The norm of tile `(i, j)`: that of the file's tiles around its place, each brought to its area,
+/// those that `counts`.
 fn blend(
     (rows, i): (&Axis, usize),
     (cols, j): (&Axis, usize),
@@ -294,8 +296,9 @@ fn scaled(norms: Vec<f64>, factor: f64) -> Vec<f64> {
 }
 
 impl Stretched {
-    /// Interpolates between tiles at the same relative place. Entries of `A` and `B` keep their root mean square; those of `L` and `Y`
-    /// fall as `1 / sqrt(n)` and those of `X` as `1 / n`, so that `L L^T` still is `A`, and `X A` `B`.
+    /// Interpolates between tiles at the same relative place. Entries of `A` and `B` keep their
+    /// root mean square; those of `L` and `Y` fall as `1 / sqrt(n)` and those of `X` as `1 / n`, so
+    /// that `L L^T` still is `A`, and `X A` `B`.
     pub fn new(norms: &TileNorms, rows: &TileGrid, cols: &TileGrid) -> Self {
         let (row_axis, axis) = (Axis::new(&norms.row_edges, rows), Axis::new(&norms.edges, cols));
         let growth = norms.edges[norms.edges.len() - 1] as f64 / cols.len() as f64;
@@ -351,7 +354,8 @@ impl PrecisionPolicy for Foreseen {
         let [norm_l_ik, norm_l_jk, norm_a_ij, norm_a] = match query.phase {
             Phase::Factor => [norms.l(i, k), norms.l(j, k), norms.a(i, j), norms.whole[0]],
             Phase::Solve => {
-                // The solve with L^T goes to the right and makes Y of B, the one with L goes to the left and makes X of Y.
+                // The solve with L^T goes to the right and makes Y of B, the one with L goes to the
+                // left and makes X of Y.
                 let half = usize::from(j < k);
                 let (own, done) = (norms.byx(i, j)[half], norms.byx(i, k)[half + 1]);
                 [done, norms.l(j.max(k), j.min(k)), own, norms.whole[half + 1]]
@@ -411,7 +415,8 @@ mod tests {
         assert!((same.whole()[0] - (2.0 * off + on).sqrt()).abs() < 1e-12);
     }
 
-    /// A matrix of equal entries has the norms of its tiles' areas on any grid, and `||L||^2` stays the trace of `A`.
+    /// A matrix of equal entries has the norms of its tiles' areas on any grid, and `||L||^2` stays
+    /// the trace of `A`.
     #[test]
     fn stretching_keeps_what_scales() {
         let mut norms = sample(&[0, 10, 20, 30], &[0, 10]);
@@ -475,7 +480,8 @@ mod tests {
             let _ = TileNorms::parse(&text);
         }
 
-        /// A file with one byte changed or cut off is refused by name or read; what is read can be stretched to any grid.
+        /// A file with one byte changed or cut off is refused by name or read; what is read can be
+        /// stretched to any grid.
         #[test]
         fn near_misses_are_refused_or_usable(at in 0usize..400, byte in 32u8..127, cut: bool, n in 1usize..60, tile in 1usize..60) {
             let mut text = serde_json::to_string(&sample(&[0, 5, 9, 12], &[0, 4, 7])).unwrap().into_bytes();

@@ -1,4 +1,5 @@
-//! Reconstructors that leave more than there was: in which order, sign and unit their slopes would fit.
+//! Reconstructors that leave more than there was: in which order, sign and unit their slopes would
+//! fit.
 
 use super::watch::watch;
 use super::{Error, Observer};
@@ -12,10 +13,12 @@ use zellige_runtime::Runtime;
 /// Operations that all trials together may take: some seconds.
 const MOST_OPERATIONS: f64 = 2e12;
 
-/// A reconstructor that leaves at least this share is looked into: one in a larger unit leaves nearly all.
+/// A reconstructor that leaves at least this share is looked into: one in a larger unit leaves
+/// nearly all.
 pub(super) const USELESS: f64 = 0.95;
 
-/// A reading that leaves more than this share is not worth naming: a factor alone brings a little of anything.
+/// A reading that leaves more than this share is not worth naming: a factor alone brings a little
+/// of anything.
 const WORTH_NAMING: f64 = 0.9;
 
 /// How the slopes of a sensor follow each other.
@@ -83,7 +86,8 @@ struct Trial {
     square: f64,
 }
 
-/// What to say of a matrix (its columns, and its rows where `rows` says so, in the file's order) that leaves the share `left` of the turbulence.
+/// What to say of a matrix (its columns, and its rows where `rows` says so, in the file's order)
+/// that leaves the share `left` of the turbulence.
 pub(super) fn advice(
     rt: &Runtime,
     cov: &Covariance,
@@ -153,7 +157,8 @@ fn trials(
             let of_truth = if matches!(slopes, Slopes::AllXThenAllY) { Slopes::XThenY } else { slopes };
             let lines = places(geometry, true, of_truth, by_columns);
             let plain: Vec<usize> = (0..m).collect();
-            // Rows of a matrix of commands are in our order; others may be in that of the columns or not.
+            // Rows of a matrix of commands are in our order; others may be in that of the columns
+            // or not.
             let both = rows && lines != plain;
             let ways =
                 if both { vec![(&lines, ""), (&plain, " in the columns alone")] } else { vec![(&plain, "")] };

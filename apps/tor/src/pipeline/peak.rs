@@ -23,8 +23,9 @@ fn at_once(workers: usize) -> usize {
     std::thread::available_parallelism().map_or(workers, |cores| workers.min(cores.into()))
 }
 
-/// Rate of `C -= A B^T` with square tiles of `nb` of `T` on all cores that workers have, in Gflop/s. Measured for every rule anew, close to
-/// its run, because a machine's rate changes with its temperature and its other tenants.
+/// Rate of `C -= A B^T` with square tiles of `nb` of `T` on all cores that workers have, in
+/// Gflop/s. Measured for every rule anew, close to its run, because a machine's rate changes with
+/// its temperature and its other tenants.
 pub(super) fn gemm_rate<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {
     let mut rates = Vec::with_capacity(BURSTS);
     for _ in 0..BURSTS {

@@ -15,15 +15,16 @@ use zellige_runtime::trace::{IdleEvent, TaskEvent};
 
 /// Largest tile of automatic edges.
 pub const LARGEST_TILE: usize = 512;
-/// Largest tiles of automatic edges for GPUs, in the order in which they are tried. In products of f16 that read and write
-/// a result in f32 an H200 does 520 Tflop/s with tiles of 2048, 640 with 3072 and 700 with 4096; with larger tiles solves
-/// and diagonal tiles take more of the time.
+/// Largest tiles of automatic edges for GPUs, in the order in which they are tried. In products of
+/// f16 that read and write a result in f32 an H200 does 520 Tflop/s with tiles of 2048, 640 with
+/// 3072 and 700 with 4096; with larger tiles solves and diagonal tiles take more of the time.
 const GPU_TILES: [usize; 4] = [3072, 2048, 1024, LARGEST_TILE];
 /// Edges for GPUs are multiples of it: columns begin where tensor cores take them as they lie.
 const GPU_STEP: usize = 16;
 /// Fewest tiles along a matrix for GPUs: with fewer there are too few products beside each panel.
 const GPU_FEWEST: usize = 12;
-/// Tiles of `f32` for which each GPU must have room: operands of several tasks, their narrow forms, and what comes next.
+/// Tiles of `f32` for which each GPU must have room: operands of several tasks, their narrow forms,
+/// and what comes next.
 const GPU_ROOM: u64 = 64;
 /// Largest order whose eigenvalues are computed without being requested.
 pub const XRAY_UP_TO: usize = 4096;
@@ -55,7 +56,8 @@ pub struct Plan {
 const PROGRAM: u64 = 40_000_000;
 /// Arrays of `f64` of an image's size that there are at once: spectra have two for each.
 const IMAGE_ARRAYS: f64 = 9.0;
-/// Tiles of working space that a worker may have for products of split operands, and what products pack.
+/// Tiles of working space that a worker may have for products of split operands, and what products
+/// pack.
 const WORK_TILES: f64 = 4.0;
 
 /// A plan that has what every run takes: the program, and so many workers.
@@ -79,8 +81,9 @@ fn trace_records(grid: &TileGrid, rules: usize, workers: usize) -> usize {
     each.clamp(*TRACE_RECORDS.start(), *TRACE_RECORDS.end())
 }
 
-/// Bytes of a trace with room for so many records on each worker, as the runtime's recorder has them: for each task two idle times, four
-/// dependencies, and a word of the queue for each of these.
+/// Bytes of a trace with room for so many records on each worker, as the runtime's recorder has
+/// them: for each task two idle times, four dependencies, and a word of the queue for each of
+/// these.
 fn trace_bytes(workers: usize, records: usize) -> u64 {
     let each = size_of::<TaskEvent>()
         + 2 * size_of::<IdleEvent>()
@@ -92,7 +95,8 @@ fn trace_bytes(workers: usize, records: usize) -> u64 {
 /// Bytes of the image of one target.
 pub(super) fn image_bytes(system: &System) -> u64 {
     let size = image_size(system) as f64;
-    // Functions of a mirror's own at the pixels of the pupil, a third of the image across, and as many modes.
+    // Functions of a mirror's own at the pixels of the pupil, a third of the image across, and as
+    // many modes.
     let functions = match &system.mirror {
         MirrorModel::Sampled(functions) => {
             functions.bytes() as f64 + 16.0 * functions.actuators() as f64 * (size / 3.0).powi(2)
@@ -102,7 +106,8 @@ pub(super) fn image_bytes(system: &System) -> u64 {
     (IMAGE_ARRAYS * 8.0 * size.powi(2) + functions) as u64
 }
 
-/// Bytes of the residual of one target, of a block and the panels of a term for each worker, and of the terms that wait for their turn.
+/// Bytes of the residual of one target, of a block and the panels of a term for each worker, and of
+/// the terms that wait for their turn.
 pub(super) fn evaluation_bytes(n: f64, m: f64, workers: usize) -> u64 {
     let (workers, width) = (workers as f64, cee::panel_width(n as usize) as f64);
     let terms = m * m * (cee::WAITING as f64 + 6.0);
@@ -160,7 +165,8 @@ impl TileChoice {
 /// Checks system, rules and tiles, and whether the run fits the memory: nothing large is allocated.
 ///
 /// # Errors
-/// A parameter, a rule or an option is wrong; the memory is too small, with the arithmetic in the message.
+/// A parameter, a rule or an option is wrong; the memory is too small, with the arithmetic in the
+/// message.
 pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
     let plan = plan(input, options)?;
     plan.memory.check(&remedy(&plan.info, &plan.rules, options))?;
@@ -288,8 +294,9 @@ fn triangle(grid: &TileGrid) -> f64 {
     (0..grid.tiles()).map(|i| grid.width(i) as f64 * grid.range(i).end as f64).sum()
 }
 
-/// Edges decide which low-precision factorisations succeed: where a block of one sensor and axis has more than two parts, the
-/// products of two parts carry the laser stars' tip-tilt constant twice.
+/// Edges decide which low-precision factorisations succeed: where a block of one sensor and axis
+/// has more than two parts, the products of two parts carry the laser stars' tip-tilt constant
+/// twice.
 fn advice(grid: &TileGrid, rules: &[Rule]) -> Vec<String> {
     let mut advice = Vec::new();
     let parts = grid.parts_of_largest();
@@ -316,8 +323,9 @@ struct StageNeed {
 }
 
 impl Plan {
-    /// Checks that every task of every stage can have its operands in the host's memory, which holds `capacity` bytes: before the first of them computes.
-    /// `rows` are the edges of the stacked rows of all targets. Where GPUs take products, the runtime says which of these fit.
+    /// Checks that every task of every stage can have its operands in the host's memory, which
+    /// holds `capacity` bytes: before the first of them computes. `rows` are the edges of the
+    /// stacked rows of all targets. Where GPUs take products, the runtime says which of these fit.
     ///
     /// # Errors
     /// [`Error::HostMemory`] with the stage that needs the most.
@@ -355,7 +363,8 @@ impl Plan {
         widths.sort_unstable_by(|a, b| b.cmp(a));
         add("covariances", master * (widths[0] * widths[0].max(rows.max_width())) as u64);
         if !with_gpus {
-            // Each two of three tile columns make a tile of a product, of which at least the smallest is not narrowed.
+            // Each two of three tile columns make a tile of a product, of which at least the
+            // smallest is not narrowed.
             if let &[a, b, c, ..] = &widths[..] {
                 let narrow =
                     rule.precisions().into_iter().flatten().map(|p| p.operand_format().bytes() as u64);
@@ -381,7 +390,8 @@ impl Plan {
         self.grid.tiles()
     }
 
-    /// Bytes of the tiles of `Cmm` and of all targets' rows, with the narrow forms that the most demanding rule reads.
+    /// Bytes of the tiles of `Cmm` and of all targets' rows, with the narrow forms that the most
+    /// demanding rule reads.
     pub fn tile_bytes(&self) -> u64 {
         let rows = (self.info.targets * self.info.truth_slopes * self.info.measurements) as f64;
         let numbers = triangle(&self.grid) + rows;

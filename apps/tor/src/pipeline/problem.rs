@@ -21,8 +21,8 @@ pub(super) struct Problem {
     pub(super) input: Input,
     pub(super) plan: Plan,
     pub(super) cov: Arc<Covariance>,
-    /// `Cmm` and `Ctm` are multiplied by this power of two before they are rounded: their largest diagonal entry is then in
-    /// \[1, 2), so that no unit underflows a format. It cancels in `R`.
+    /// `Cmm` and `Ctm` are multiplied by this power of two before they are rounded: their largest
+    /// diagonal entry is then in \[1, 2), so that no unit underflows a format. It cancels in `R`.
     pub(super) scale: f64,
     /// Edges of the stacked rows of all targets.
     pub(super) rows: TileGrid,
@@ -104,8 +104,8 @@ impl OnGpus {
         OnGpus { model, words, scale: problem.scale, measurements: problem.n() }
     }
 
-    /// For `Cmm` and `Ctm`, whose rows follow the measurements in the model, target after target as in [`Problem::ctm`]. `counter` counts
-    /// blocks.
+    /// For `Cmm` and `Ctm`, whose rows follow the measurements in the model, target after target as
+    /// in [`Problem::ctm`]. `counter` counts blocks.
     pub(super) fn counted(&self, counter: &Counter) -> [GpuGenerator; 2] {
         [0, self.measurements].map(|first| {
             let (model, scale, counter) = (Arc::clone(&self.model), self.scale, counter.clone());
@@ -142,7 +142,8 @@ fn largest_variance(cov: &Covariance) -> Result<f64, Error> {
     Ok(largest)
 }
 
-/// Rows of all targets, each target in the fewest equal parts of at most `most`, all but the last multiples of `step`.
+/// Rows of all targets, each target in the fewest equal parts of at most `most`, all but the last
+/// multiples of `step`.
 fn stacked(m: usize, targets: usize, most: usize, step: usize) -> Result<TileGrid, Error> {
     let parts = m.div_ceil(most.max(1)).max(1);
     let one: Vec<usize> = (0..=parts).map(|p| m * p / parts).collect();

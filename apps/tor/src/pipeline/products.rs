@@ -93,9 +93,9 @@ fn whole(rt: &Runtime, cov: &Arc<Covariance>, kind: Kind, counter: &Counter) -> 
 }
 
 impl Covariances {
-    /// Writes the matrices with their slopes in `order`: one FITS file with HDUs `CMM`, `CTM` (`CTM0`, `CTM1`, ... of several
-    /// targets) and `CTT`, or for a name ending in `.npy` one file per matrix with its name in front of the ending. Returns
-    /// what was written.
+    /// Writes the matrices with their slopes in `order`: one FITS file with HDUs `CMM`, `CTM`
+    /// (`CTM0`, `CTM1`, ... of several targets) and `CTT`, or for a name ending in `.npy` one file
+    /// per matrix with its name in front of the ending. Returns what was written.
     ///
     /// # Errors
     /// A file cannot be written; it is left as it was.
@@ -155,7 +155,8 @@ fn beside(path: &Path, name: &str) -> PathBuf {
     path.with_file_name(format!("{stem}-{}.npy", name.to_ascii_lowercase()))
 }
 
-/// Writes matrices, each with what its axes count and its cards, and tables behind them where the format has tables.
+/// Writes matrices, each with what its axes count and its cards, and tables behind them where the
+/// format has tables.
 fn write_matrices(
     path: &Path,
     list: &[(String, &Matrix)],
@@ -186,12 +187,14 @@ fn write_matrices(
     Ok(written)
 }
 
-/// Writes the reconstructors of one rule with their slopes in `order`: one FITS file with one HDU per target (`R`, or `R0`,
-/// `R1`, ...), or for a name ending in `.npy` the matrix alone, one file per target if there are several (`name-r0.npy`).
-/// The run must have kept them ([`Options::keep_reconstructors`]). Returns what was written.
+/// Writes the reconstructors of one rule with their slopes in `order`: one FITS file with one HDU
+/// per target (`R`, or `R0`, `R1`, ...), or for a name ending in `.npy` the matrix alone, one file
+/// per target if there are several (`name-r0.npy`). The run must have kept them
+/// ([`Options::keep_reconstructors`]). Returns what was written.
 ///
 /// # Errors
-/// There is no reconstructor, because it was not kept or the rule failed; the file cannot be written and is left as it was.
+/// There is no reconstructor, because it was not kept or the rule failed; the file cannot be
+/// written and is left as it was.
 pub fn write_reconstructors(
     path: &Path,
     outcome: &Outcome,
@@ -232,8 +235,8 @@ pub fn write_reconstructors(
     })
 }
 
-/// Writes images with the peak of the diffraction-limited image as 1: a FITS file with one HDU per image (`PSF`, or `PSF0`,
-/// `PSF1`, ...), or for a name ending in `.npy` one file per image.
+/// Writes images with the peak of the diffraction-limited image as 1: a FITS file with one HDU per
+/// image (`PSF`, or `PSF0`, `PSF1`, ...), or for a name ending in `.npy` one file per image.
 ///
 /// # Errors
 /// There is no image, or a file cannot be written; it is left as it was.

@@ -25,8 +25,9 @@ pub(super) fn owners(ranks: usize) -> impl Fn(usize, usize) -> usize {
     move |row, column| ranks.owner(row, column)
 }
 
-/// The part of a matrix in tiles that one of so many ranks holds at most: its own tiles, and replicas of others in its row and
-/// its column of ranks, which are kept until they are written again.
+/// The part of a matrix in tiles that one of so many ranks holds at most: its own tiles, and
+/// replicas of others in its row and its column of ranks, which are kept until they are written
+/// again.
 pub(super) fn share(ranks: usize) -> f64 {
     let (rows, columns) = BlockCyclic::of(ranks).grid();
     let (row, column) = (1.0 / rows as f64, 1.0 / columns as f64);
@@ -40,8 +41,8 @@ pub(super) fn of_all_ranks<S: Session>(s: &S, own: &[u64]) -> Result<Vec<Vec<u64
     Ok(said.into_iter().map(|said| s.take(said)).collect::<Result<_, _>>()?)
 }
 
-/// The pivot that was not positive, if that is why a factorisation has failed on one of the ranks: it alone knows more than
-/// the words of the error.
+/// The pivot that was not positive, if that is why a factorisation has failed on one of the ranks:
+/// it alone knows more than the words of the error.
 pub(super) fn lost_pivot<S: Session>(
     s: &S,
     error: &LinalgError,

@@ -1,9 +1,11 @@
 //! Which precision rule a system can take, by what a sample of its tiles does.
 //!
-//! Products in low precision change what is left of the matrix behind the steps done so far (the Schur complement), and the factorisation fails
-//! where that is no longer positive definite: the change has reached the smallest eigenvalue, which is about the noise of a slope. How large the change is depends on
-//! the norms of the operands: of geometry, guide stars and tile edges. So the sample is factorised with each rule, and what it does to the last
-//! tile is compared with that tile's smallest eigenvalue.
+//! Products in low precision change what is left of the matrix behind the steps done so far (the
+//! Schur complement), and the factorisation fails where that is no longer positive definite: the
+//! change has reached the smallest eigenvalue, which is about the noise of a slope. How large the
+//! change is depends on the norms of the operands: of geometry, guide stars and tile edges. So the
+//! sample is factorised with each rule, and what it does to the last tile is compared with that
+//! tile's smallest eigenvalue.
 
 use super::problem::Problem;
 use super::watch::watch;
@@ -35,7 +37,8 @@ pub struct Recommendation {
     pub rows: usize,
 }
 
-/// Finds the rule with least precision that keeps the system positive definite, by a sample of its tiles.
+/// Finds the rule with least precision that keeps the system positive definite, by a sample of its
+/// tiles.
 ///
 /// # Errors
 /// Bad parameters or options, too little memory, a failed task, cancellation.
@@ -65,7 +68,8 @@ pub fn recommend(
     unreachable!("the last rule of the ladder is taken")
 }
 
-/// Which tiles: half of them one behind the other from the first on, which is within one laser guide star, the others spread over the rest.
+/// Which tiles: half of them one behind the other from the first on, which is within one laser
+/// guide star, the others spread over the rest.
 fn sample(grid: &TileGrid) -> Vec<usize> {
     let all = grid.tiles();
     let enough = (1..=all).find(|&count| count >= TILES && grid.range(count - 1).end >= ROWS);
@@ -103,7 +107,8 @@ impl Sample {
         self.grid.len()
     }
 
-    /// Whether a rule leaves the last tile positive definite where there are so many times as many steps; `exact` keeps that tile in full precision.
+    /// Whether a rule leaves the last tile positive definite where there are so many times as many
+    /// steps; `exact` keeps that tile in full precision.
     fn holds(
         &self,
         rt: &Runtime,

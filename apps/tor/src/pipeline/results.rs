@@ -175,7 +175,8 @@ impl GemmShare {
         }
     }
 
-    /// Share of the products that tensor cores do: all but those in the element type, split ones included.
+    /// Share of the products that tensor cores do: all but those in the element type, split ones
+    /// included.
     pub fn low(&self) -> f64 {
         self.hp1 + self.hp2 + self.hp3 + self.bf1 + self.x3 + self.tf32 + self.fp8
     }
@@ -208,7 +209,8 @@ pub struct Seconds {
     pub factor: f64,
     /// Triangular solves for all targets, and refinement where it was requested.
     pub solve: f64,
-    /// Backward error, `Cee`, images and Strehl ratios of all targets, as far as they were computed.
+    /// Backward error, `Cee`, images and Strehl ratios of all targets, as far as they were
+    /// computed.
     pub eval: f64,
 }
 
@@ -284,10 +286,11 @@ pub struct Measured {
     pub seconds: Seconds,
     /// `flops` over the seconds of factorisation and solve, in Gflop/s.
     pub gflops: f64,
-    /// Rate of the product of the largest tiles in the rule's native type on all workers, measured in this run, in Gflop/s; 0 where there
-    /// are devices beside them, of which it says nothing.
+    /// Rate of the product of the largest tiles in the rule's native type on all workers, measured
+    /// in this run, in Gflop/s; 0 where there are devices beside them, of which it says nothing.
     pub gemm_peak_gflops: f64,
-    /// `||A - L L^T||_F / ||A||_F`; `null`, as all that judges, where it was not computed (`tor build`).
+    /// `||A - L L^T||_F / ||A||_F`; `null`, as all that judges, where it was not computed (`tor
+    /// build`).
     pub backward_error: f64,
     /// Whether the backward error is an estimate from 16 vectors (above n = 8192).
     pub backward_error_estimated: bool,
@@ -301,8 +304,8 @@ pub struct Measured {
     pub marechal: f64,
     /// Every target; empty where nothing was judged.
     pub targets: Vec<TargetResult>,
-    /// Most memory the process held during this rule (the kernel's high-water mark, reset before each rule where it allows
-    /// that; 0 where the system does not tell).
+    /// Most memory the process held during this rule (the kernel's high-water mark, reset before
+    /// each rule where it allows that; 0 where the system does not tell).
     pub peak_memory_bytes: u64,
     /// Bytes of the tiles of the factor and of all reconstructors, without replicas.
     pub tile_bytes: u64,
@@ -362,7 +365,8 @@ pub struct RuleResult {
     /// Where the rule failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_spd: Option<NotSpd>,
-    /// Devices with memory of their own, as the whole run used them; absent from the JSON where there are none.
+    /// Devices with memory of their own, as the whole run used them; absent from the JSON where
+    /// there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceUse>,
     /// What the report shows and the JSON does not hold.
@@ -381,7 +385,8 @@ pub struct Extras {
     pub residuals: Vec<f64>,
     /// The same of the refined reconstructor, recomputed.
     pub residual: Option<f64>,
-    /// Images by target: the first one, or all with [`Options::keep_images`](super::Options::keep_images).
+    /// Images by target: the first one, or all with
+    /// [`Options::keep_images`](super::Options::keep_images).
     pub images: Vec<Psf>,
     /// Norms of the tiles, with [`Options::keep_norms`](super::Options::keep_norms).
     pub norms: Option<TileNorms>,

@@ -17,7 +17,8 @@ use zellige_sim::{BytesMoved, Messages, Norms, RankSimulation, SimBounds, SimOut
 use super::ranks::owners;
 use crate::pipeline::norms::{Foreseen, Stretched, TileNorms};
 
-/// The scheduling policy that runs each task where its tile is owned: see [`Owners`]. All others are the runtime's.
+/// The scheduling policy that runs each task where its tile is owned: see [`Owners`]. All others
+/// are the runtime's.
 pub const OWNERS: &str = "owners";
 
 /// What to simulate: `X A = B` with `A` `n x n` and `B` `m x n`, in float32 tiles.
@@ -35,8 +36,9 @@ pub struct Request<'a> {
     pub norms: Option<&'a TileNorms>,
     /// A second copy of each tile that products read in a narrow form, instead of replicas.
     pub both_copies: bool,
-    /// The most products on one tile in one task; see [`Submission::fuse_updates`]. Above 1, rules on norms are looked up when the graph is recorded, so
-    /// that products of two precisions never share a task, as they may in a run.
+    /// The most products on one tile in one task; see [`Submission::fuse_updates`]. Above 1, rules
+    /// on norms are looked up when the graph is recorded, so that products of two precisions never
+    /// share a task, as they may in a run.
     pub fuse_updates: usize,
     /// Scheduling policy: one of the runtime's, or [`OWNERS`].
     pub policy: String,
@@ -44,9 +46,9 @@ pub struct Request<'a> {
     pub cyclic_block: usize,
     /// Tasks for which a device gathers operands beyond the running one.
     pub ahead: usize,
-    /// Machines like the platform, one rank on each: tiles are theirs as those of a run on so many ranks. On
-    /// several, rules on norms are looked up when the graphs are recorded, too: the formats are sent that ranks
-    /// request in a run.
+    /// Machines like the platform, one rank on each: tiles are theirs as those of a run on so many
+    /// ranks. On several, rules on norms are looked up when the graphs are recorded, too: the
+    /// formats are sent that ranks request in a run.
     pub nodes: usize,
 }
 
@@ -91,7 +93,8 @@ pub struct Report {
     pub bytes_moved: BytesMoved,
     /// Share of devices x makespan in which no task ran.
     pub idle_share: f64,
-    /// Lower bounds of any schedule of the same tasks; on several nodes the largest of those of single ranks.
+    /// Lower bounds of any schedule of the same tasks; on several nodes the largest of those of
+    /// single ranks.
     pub bounds: Bounds,
     /// Replicas that had to make room for others.
     pub evictions: usize,
@@ -171,8 +174,8 @@ fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), Er
     let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
     let grid = |len| TileGrid::uniform(len, request.tile);
     let norms = Stretched::new(known, &grid(request.m)?, &grid(request.n)?);
-    // Conversions, tasks of several products of one precision, and messages are submitted before anything is
-    // finished: the answers are looked up ahead.
+    // Conversions, tasks of several products of one precision, and messages are submitted before
+    // anything is finished: the answers are looked up ahead.
     let ahead = request.both_copies || request.fuse_updates > 1 || request.nodes > 1;
     Ok(if ahead { (Arc::new(Foreseen { rule, norms }), None) } else { (rule, Some(norms)) })
 }
@@ -180,7 +183,8 @@ fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), Er
 /// Records the graph of a reconstructor, or of a factor.
 ///
 /// # Errors
-/// A rule that looks at norms without any, sizes that make no tiles, a rule that two copies cannot serve.
+/// A rule that looks at norms without any, sizes that make no tiles, a rule that two copies cannot
+/// serve.
 pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
     let (policy, norms) = policy(request)?;
     let graph = Graph::record(|g: &Recorder| submit(g, request, &policy, &|_, _, _| Ok(())))?;
@@ -190,7 +194,8 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
     Ok(Recorded { graph, result, norms })
 }
 
-/// Records the graph of each rank of a reconstructor, or of a factor; the slots of each that hold its part of the result.
+/// Records the graph of each rank of a reconstructor, or of a factor; the slots of each that hold
+/// its part of the result.
 ///
 /// # Errors
 /// As [`record`].
@@ -247,7 +252,8 @@ fn submit<S: Submit>(s: &S, request: &Request<'_>, policy: &SharedPolicy, own: O
     Ok(())
 }
 
-/// Which norm each version of each slot carries: a product leaves its tile's norm alone, a triangular solve measures.
+/// Which norm each version of each slot carries: a product leaves its tile's norm alone, a
+/// triangular solve measures.
 fn by_version(slots: &[String], norms: &Stretched) -> Norms {
     let mut table = Norms::default();
     // Norms of whole matrices, in the order of their first use.

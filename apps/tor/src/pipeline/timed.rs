@@ -31,10 +31,12 @@ pub struct Timing {
     pub work: [Work; 2],
 }
 
-/// Makes the reconstructor of the first rule of `options`, or of the first after it that survives, once. Nothing is kept of it.
+/// Makes the reconstructor of the first rule of `options`, or of the first after it that survives,
+/// once. Nothing is kept of it.
 ///
 /// # Errors
-/// Bad parameters, rules or options, a failed task, cancellation; no rule that survives is [`Error::Options`].
+/// Bad parameters, rules or options, a failed task, cancellation; no rule that survives is
+/// [`Error::Options`].
 pub fn timed(
     rt: &Runtime,
     input: &Input,

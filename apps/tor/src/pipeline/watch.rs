@@ -9,7 +9,8 @@ use zellige_runtime::Runtime;
 /// How often the observer hears of progress and is asked whether to stop.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Runs `body` on this thread, reports `done` meanwhile, and cancels what is in flight if the observer wants to stop.
+/// Runs `body` on this thread, reports `done` meanwhile, and cancels what is in flight if the
+/// observer wants to stop.
 ///
 /// # Errors
 /// What `body` returns; [`Error::Cancelled`] if the observer wanted to stop.

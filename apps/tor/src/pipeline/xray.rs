@@ -1,4 +1,5 @@
-//! Where the matrix is large: its eigenvalues, and the 2-norms of its tiles by their distance from the diagonal.
+//! Where the matrix is large: its eigenvalues, and the 2-norms of its tiles by their distance from
+//! the diagonal.
 
 use super::plan::XRAY_UP_TO;
 use super::problem::Problem;
@@ -141,8 +142,9 @@ fn singular_values_of(a: &Matrix) -> Result<Vec<f64>, crate::Error> {
     values.map_err(|_| crate::Error::numeric("X-ray", "the singular values of a tile do not converge"))
 }
 
-/// Largest singular value, by power iteration on `A^T A` from a vector with a part in every direction. It converges from below;
-/// where the two largest values are close, either tells the norm.
+/// Largest singular value, by power iteration on `A^T A` from a vector with a part in every
+/// direction. It converges from below; where the two largest values are close, either tells the
+/// norm.
 fn norm2(a: &Matrix) -> f64 {
     let mut x: Vec<f64> =
         (0..a.cols()).map(|j| 1.0 + 0.5 * ((j * 7919 % 101) as f64 / 101.0 - 0.5)).collect();

@@ -1,4 +1,5 @@
-//! A PSF as a picture inside the page: a palette bitmap in base 64, the simplest format every browser reads.
+//! A PSF as a picture inside the page: a palette bitmap in base 64, the simplest format every
+//! browser reads.
 
 use crate::image::Psf;
 
@@ -24,14 +25,16 @@ pub(super) fn colour(share: f64) -> [u8; 3] {
     std::array::from_fn(|c| (STOPS[k][c] + (STOPS[k + 1][c] - STOPS[k][c]) * (at - k as f64)).round() as u8)
 }
 
-/// The centre of an image on a logarithmic scale down to `10^-DECADES` of the diffraction-limited peak, and its width in arcsec.
+/// The centre of an image on a logarithmic scale down to `10^-DECADES` of the diffraction-limited
+/// peak, and its width in arcsec.
 pub(super) fn picture(psf: &Psf) -> (String, f64) {
     let crop = CROP.min(psf.size);
     (bright(crop, &centre(psf), 0.0), crop as f64 * psf.pixel)
 }
 
-/// How far two images are apart, in the same way; the colours end at the decade that is given beside it, that above the largest difference.
-/// `None` for images of different sizes, and for equal ones.
+/// How far two images are apart, in the same way; the colours end at the decade that is given
+/// beside it, that above the largest difference. `None` for images of different sizes, and for
+/// equal ones.
 pub(super) fn difference(psf: &Psf, reference: &Psf) -> Option<(String, i32)> {
     if (psf.size, psf.pixel) != (reference.size, reference.pixel) {
         return None;
@@ -60,7 +63,8 @@ fn bright(size: usize, values: &[f64], decade: f64) -> String {
     format!("data:image/bmp;base64,{}", base64(&bitmap(size, &pixels)))
 }
 
-/// An 8-bit bitmap with the palette of this module (row after row from the bottom, rows padded to 4 bytes).
+/// An 8-bit bitmap with the palette of this module (row after row from the bottom, rows padded to 4
+/// bytes).
 fn bitmap(size: usize, pixels: &[u8]) -> Vec<u8> {
     let stride = size.next_multiple_of(4);
     let offset = 14 + 40 + 4 * 256;

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use zellige_app::svg::{Chart, escape};
 use zellige_dense::GemmPrecision;
 
-/// Up to so many tiles per side each tile shows its mixture and says its numbers; above, runs of equal tiles are one mark.
+/// Up to so many tiles per side each tile shows its mixture and says its numbers; above, runs of
+/// equal tiles are one mark.
 const DETAILED: usize = 64;
 
 /// The picture of one rule: the lower triangle, true to the widths of the tiles.

@@ -1,4 +1,5 @@
-//! One page that shows what a run found: a single file without scripts or foreign parts, light and dark.
+//! One page that shows what a run found: a single file without scripts or foreign parts, light and
+//! dark.
 
 mod charts;
 mod image;

@@ -1,4 +1,5 @@
-//! What a tomographic reconstructor in mixed precision must show, on a published system and on the project's own.
+//! What a tomographic reconstructor in mixed precision must show, on a published system and on the
+//! project's own.
 
 use std::path::Path;
 use zellige_runtime::Runtime;
@@ -72,7 +73,8 @@ fn check_system_by_rules() {
     }
 }
 
-/// Rules of the check system that survive, with the most that their Strehl ratio may change, and rules that do not.
+/// Rules of the check system that survive, with the most that their Strehl ratio may change, and
+/// rules that do not.
 fn outcomes(tile: usize, survive: &[(&str, f64)], fail: &[&str]) -> Vec<RuleResult> {
     let input = check_system();
     let mut rules = vec!["fp64"];
@@ -113,7 +115,8 @@ fn check_system_in_tf32_and_fp8() {
     outcomes(76, &[("tf32", 5e-4), ("fp8:operand=1e-5,else=hp1", 5e-4)], &["fp8", "fp8:band=8,else=x3"]);
 }
 
-/// Diagonal updates and solves in X3 are as good as in float32. In TF32 they break what products in TF32 do not.
+/// Diagonal updates and solves in X3 are as good as in float32. In TF32 they break what products in
+/// TF32 do not.
 #[test]
 fn check_system_with_updates_and_solves_on_tensor_cores() {
     let x3 = [

@@ -1,4 +1,5 @@
-//! The generator against a plain evaluation of the definition, and its promises: symmetry, independence of the part asked for.
+//! The generator against a plain evaluation of the definition, and its promises: symmetry,
+//! independence of the part asked for.
 
 use crate::common::{awkward, laser_and_star, two_stars};
 use zellige_tor::geometry::{Projection, SubApertures, truth_star};

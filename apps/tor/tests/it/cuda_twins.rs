@@ -13,7 +13,8 @@ fn address<T>(x: &mut [T]) -> Address {
 }
 
 fn run(twins: &Twins, launch: &Launch, seed: u64) {
-    // SAFETY: the model and the part are alive while this runs, as long as the launch says, and used by nobody else.
+    // SAFETY: the model and the part are alive while this runs, as long as the launch says, and
+    // used by nobody else.
     unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, seed) }.unwrap();
 }
 

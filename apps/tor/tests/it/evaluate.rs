@@ -138,8 +138,8 @@ fn exact_strehl_is_the_mean_over_all_pairs() {
     close("wfe without piston", wfe.wfe_nm_piston_removed, 1e9 * (p.trace() / points - piston).sqrt(), 1e-9);
 }
 
-/// One slope at the edge that is reconstructed all wrong: on pairs of actuators far apart the average of the residual exceeds the variance,
-/// where no two points of the pupil are.
+/// One slope at the edge that is reconstructed all wrong: on pairs of actuators far apart the
+/// average of the residual exceeds the variance, where no two points of the pupil are.
 #[test]
 fn a_hopeless_slope_leaves_finite_strehl_ratios() {
     let demo = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
@@ -169,7 +169,8 @@ fn a_hopeless_slope_leaves_finite_strehl_ratios() {
     assert!(message.contains("reconstructor") && message.contains("broken"), "{message}");
 }
 
-/// Two actuators at opposite edges that move together: averaged over equal offsets, their few pairs outweigh the variance.
+/// Two actuators at opposite edges that move together: averaged over equal offsets, their few pairs
+/// outweigh the variance.
 #[test]
 fn a_residual_that_no_stationary_one_explains_is_told() {
     let (system, cov, r) = prepared();

@@ -1,4 +1,5 @@
-//! Files: what is written can be read back, by us and as the standards say; damaged ones are refused.
+//! Files: what is written can be read back, by us and as the standards say; damaged ones are
+//! refused.
 
 use crate::common;
 use proptest::prelude::*;

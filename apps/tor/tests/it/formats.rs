@@ -1,5 +1,5 @@
-//! Parameter files of other programs: what is read from them against numbers that another program computed from the same files, and how
-//! refusals read.
+//! Parameter files of other programs: what is read from them against numbers that another program
+//! computed from the same files, and how refusals read.
 
 use crate::common::close;
 use proptest::prelude::*;
@@ -200,7 +200,8 @@ fn agreement_with_pytomoao() {
     close("offset", -system.stars[0].pupil_shift[0], 0.01 * padded, 1e-12);
     let NoiseModel::Uniform { variance } = system.noise else { panic!("uniform noise") };
     close("noise", variance, number(&theirs["noise"]), 1e-5);
-    // Their radian is not 206265 arcsec, and directions are tangents: their Bessel function is good to 4e-8 of the phases' variance.
+    // Their radian is not 206265 arcsec, and directions are tangents: their Bessel function is good
+    // to 4e-8 of the phases' variance.
     input.system.noise = NoiseModel::Uniform { variance: 0.0 };
     let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
     let count = theirs["subapertures"].as_u64().unwrap() as usize;
@@ -423,7 +424,8 @@ fn maps_and_thresholds() {
     assert!(CellMap::new(&[]).is_err() && CellMap::new(&[vec![false]]).is_err());
 }
 
-/// Influence functions of the model's own mirror, sampled finely: the same judgement by other formulas.
+/// Influence functions of the model's own mirror, sampled finely: the same judgement by other
+/// formulas.
 #[test]
 fn sampled_influence_functions_of_the_model() {
     let (mut system, atmosphere) = crate::common::laser_and_star();
@@ -469,7 +471,8 @@ fn sampled_influence_functions_of_the_model() {
     close("rms", of_samples.wfe_nm, residual.wfe_nm, 1e-3);
     close("rms without piston", of_samples.wfe_nm_piston_removed, residual.wfe_nm_piston_removed, 1e-3);
     close("rms without tilt", of_samples.wfe_nm_ptt_removed, residual.wfe_nm_ptt_removed, 1e-3);
-    // The structure function is averaged over the pupil before the exponential is taken: by Jensen the image is not brighter than the exact one.
+    // The structure function is averaged over the pupil before the exponential is taken: by Jensen
+    // the image is not brighter than the exact one.
     assert!(psf.strehl <= exact * 1.001 && psf.strehl > 0.9 * exact, "{} {exact}", psf.strehl);
     assert_eq!(psf.contradiction, 0.0);
     close("peak", psf.image[psf.size / 2 * (psf.size + 1)], psf.strehl, 1e-9);

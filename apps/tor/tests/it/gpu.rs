@@ -1,4 +1,5 @@
-//! The whole pipeline on a GPU that is not there: covariances, factorisation and solve by the kernels' own sources, run on the host.
+//! The whole pipeline on a GPU that is not there: covariances, factorisation and solve by the
+//! kernels' own sources, run on the host.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use zellige_tor::covariance::device::SOURCE;
 use zellige_tor::params::{Mode, parse};
 use zellige_tor::pipeline::{self, Options, RuleResult, Silent, TileChoice};
 
-/// What a GPU generates, factors and solves is judged as what the CPU makes: the same outcome of each rule, the same image.
+/// What a GPU generates, factors and solves is judged as what the CPU makes: the same outcome of
+/// each rule, the same image.
 #[test]
 fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
     let Some(mock) = zellige_twins::mock(SOURCES.iter().chain([&SOURCE])) else { return };
@@ -25,7 +27,8 @@ fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
     };
     let run = |rt: &Runtime| pipeline::run(rt, &input, &options, &Silent).unwrap().results;
     let by_cpu = run(&Runtime::builder().workers(2).build().unwrap());
-    // One CPU worker, for what has no function for GPUs; who takes tasks that have is the policy's choice.
+    // One CPU worker, for what has no function for GPUs; who takes tasks that have is the policy's
+    // choice.
     let rt = Runtime::builder().workers(1).device(Gpu::new(mock.clone(), 0)).trace(true).build().unwrap();
     let by_gpu = run(&rt);
     let trace = rt.take_trace().unwrap();

@@ -1,4 +1,5 @@
-//! MOAO's own parameter files, where they are at hand: every one is read. Its check system is carried through to the image.
+//! MOAO's own parameter files, where they are at hand: every one is read. Its check system is
+//! carried through to the image.
 
 use crate::common::close;
 use std::path::{Path, PathBuf};
@@ -98,7 +99,8 @@ fn published_ten_layer_system() {
     let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
     assert_eq!((cov.measurements(), cov.truth_slopes()), (912, 152));
     let cmm = cov.matrix(Kind::Cmm).unwrap();
-    // Largest eigenvalue by the power method: the next ones are close behind (three laser stars), and as good within the tolerance.
+    // Largest eigenvalue by the power method: the next ones are close behind (three laser stars),
+    // and as good within the tolerance.
     let mut v = zellige_tor::Matrix::from_fn(912, 1, |i, _| 1.0 + (i % 7) as f64);
     let mut largest = 0.0;
     for _ in 0..200 {

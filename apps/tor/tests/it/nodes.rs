@@ -1,5 +1,5 @@
-//! Reconstructors in virtual time on several machines, beside what one machine, the owners of the tiles, and ranks
-//! that run say of them.
+//! Reconstructors in virtual time on several machines, beside what one machine, the owners of the
+//! tiles, and ranks that run say of them.
 
 use std::ops::Range;
 
@@ -67,8 +67,9 @@ fn one_rank_is_one_machine() {
     }
 }
 
-/// Bytes that each rank sends and receives in a factorisation, by the owners of the tiles alone: each tile of L goes
-/// once to every rank that reads it, in 16 bits where only products do that are `band` tiles below the diagonal or more.
+/// Bytes that each rank sends and receives in a factorisation, by the owners of the tiles alone:
+/// each tile of L goes once to every rank that reads it, in 16 bits where only products do that are
+/// `band` tiles below the diagonal or more.
 fn by_owners(ranks: usize, band: Option<usize>) -> Vec<(u64, u64)> {
     let (owners, nt) = (BlockCyclic::of(ranks), N.div_ceil(TILE));
     let width = |i: usize| if i + 1 < nt { TILE } else { N - i * TILE };
@@ -153,7 +154,8 @@ fn messages_are_those_of_ranks_that_run() {
     }
 }
 
-/// Time is above what no machine can beat, the tasks are those of one machine, and each repeat is the same.
+/// Time is above what no machine can beat, the tasks are those of one machine, and each repeat is
+/// the same.
 #[test]
 fn more_nodes_are_less_efficient_and_above_the_bounds() {
     let mut reports: Vec<Report> = [1, 2, 4, 8]

@@ -1,5 +1,5 @@
-//! Files of the project's own in the formats of others, with what another program computed from them
-//! (`fixtures/README.md`).
+//! Files of the project's own in the formats of others, with what another program computed from
+//! them (`fixtures/README.md`).
 
 use crate::common::close;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! Reading parameters: what is accepted, what is repaired, what is refused and how the refusal reads.
+//! Reading parameters: what is accepted, what is repaired, what is refused and how the refusal
+//! reads.
 
 use proptest::prelude::*;
 use std::path::Path;

@@ -112,7 +112,8 @@ fn figures_that_mean_nothing_come_with_a_warning() {
 
 #[test]
 fn a_matrix_beyond_float32_is_sent_to_float64() {
-    // Two stars at one place measure the same thing twice: without noise to speak of, the smallest eigenvalues are this noise.
+    // Two stars at one place measure the same thing twice: without noise to speak of, the smallest
+    // eigenvalues are this noise.
     let mut input = system(8);
     input.system.stars[1] = input.system.stars[0].clone();
     input.system.noise = NoiseModel::Uniform { variance: 1e-8 };
@@ -172,7 +173,8 @@ fn units_do_not_matter() {
         let other = run(&in_unit(10, unit, arcsec));
         for k in 0..rules.len() {
             let change = (strehl(&other, k) - strehl(&reference, k)).abs();
-            // The parameters differ in their last bits, the roundings to 16 bits hence in a few places.
+            // The parameters differ in their last bits, the roundings to 16 bits hence in a few
+            // places.
             assert!(change < 1e-6, "{unit}, {}: {change:e}", rules[k]);
         }
     }
@@ -313,7 +315,8 @@ fn foreign_files_that_do_not_fit_are_refused() {
     common::close("relative error", judged.targets[0].relative_error, 1.0, 1e-12);
 }
 
-/// A reconstructor in the orders, signs and units of other programs: too much is left, and the reading that fits is named.
+/// A reconstructor in the orders, signs and units of other programs: too much is left, and the
+/// reading that fits is named.
 #[test]
 fn useless_reconstructors_are_explained() {
     let (system, atmosphere) = common::laser_and_star();
@@ -333,7 +336,8 @@ fn useless_reconstructors_are_explained() {
     let fine = judge(&exact);
     assert_eq!(fine.warnings, [] as [String; 0]);
     let share = format!("would leave {:.2} %", 100.0 * fine.targets[0].relative_error);
-    // `from[k]` is our slope that stands at place k of the file; sensors have 52 sub-apertures each.
+    // `from[k]` is our slope that stands at place k of the file; sensors have 52 sub-apertures
+    // each.
     let cells = &cov.geometry().truth().cells;
     let mut columns: Vec<usize> = (0..52).collect();
     columns.sort_by_key(|&i| (cells[i][0], cells[i][1]));
@@ -443,7 +447,8 @@ fn commands_are_judged_through_the_mirror() {
     let minus = zellige_tor::Matrix::from_fn(commands.rows(), commands.cols(), |i, j| -commands[(i, j)]);
     npy::write_f64(&at("minus.npy"), &minus).unwrap();
     assert!(judge("minus.npy", None).unwrap().warnings[1].contains("with the other sign it"));
-    // A stub of two zeros before a matrix without a name, as SPECULA writes; an image of AOT's shape behind.
+    // A stub of two zeros before a matrix without a name, as SPECULA writes; an image of AOT's
+    // shape behind.
     let (rows, cols) = (exact.rows(), exact.cols());
     let by_rows = exact.transposed();
     let image = |name: &'static str, shape: Vec<usize>, values| fits::Hdu {

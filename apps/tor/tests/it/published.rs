@@ -1,4 +1,5 @@
-//! Two small systems, complete: from parameters to Strehl ratio, against numbers of an independent float64 implementation.
+//! Two small systems, complete: from parameters to Strehl ratio, against numbers of an independent
+//! float64 implementation.
 
 use crate::common;
 use crate::common::close;
@@ -70,7 +71,8 @@ fn check(system: &System, atmosphere: &Atmosphere, f: &Facts) {
     let centre = image.size / 2 * (image.size + 1);
     close("peak of the image", image.image[centre], f.strehl, 1e-6);
     assert!(image.image.iter().all(|v| *v <= image.image[centre]));
-    // The same through the mirror: with R = 0 the whole turbulence that the mirror could correct is left.
+    // The same through the mirror: with R = 0 the whole turbulence that the mirror could correct is
+    // left.
     let ctt = cov.matrix(Kind::Ctt).unwrap();
     let nothing = zellige_tor::Matrix::zeros(f.m, f.n);
     assert_eq!(evaluate::cee(&cov, 0, &nothing).unwrap(), ctt);

@@ -109,7 +109,8 @@ fn what_one_process_alone_can_do_is_refused_on_all_ranks() {
     }
 }
 
-/// Memory of one of several ranks: the tiles are dealt out, what the first rank does for all is not.
+/// Memory of one of several ranks: the tiles are dealt out, what the first rank does for all is
+/// not.
 #[test]
 fn memory_is_planned_for_one_rank() {
     let input = system(40);

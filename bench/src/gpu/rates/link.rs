@@ -1,5 +1,6 @@
-//! What measurements put on streams themselves: events with a clock, copies between memory that a [`Link`] owns, and a copy of one operand of
-//! a body to another. With [`routines`](super::routines) one of the two places of this crate with `unsafe`.
+//! What measurements put on streams themselves: events with a clock, copies between memory that a
+//! [`Link`] owns, and a copy of one operand of a body to another. With
+//! [`routines`](super::routines) one of the two places of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -81,7 +82,8 @@ impl<'d> Link<'d> {
         let host = driver.allocate_pinned(bytes)?;
         link.host = Some(host);
         for i in 0..bytes {
-            // SAFETY: `i` is below the number of bytes that were allocated, and nobody else knows of them.
+            // SAFETY: `i` is below the number of bytes that were allocated, and nobody else knows
+            // of them.
             unsafe { host.add(i).write((i.wrapping_mul(0x9E37_79B1) >> 13) as u8) };
         }
         Ok(link)
@@ -99,7 +101,8 @@ impl<'d> Link<'d> {
         };
         let watch = Stopwatch::new(self.driver, self.gpu)?;
         watch.time(self.stream, || {
-            // SAFETY: both ends are this link's own, and live until it is dropped, which waits for the stream.
+            // SAFETY: both ends are this link's own, and live until it is dropped, which waits for
+            // the stream.
             unsafe { self.driver.copy(self.stream, to, from, self.bytes as u64) }
         })?;
         self.driver.synchronize(self.stream)?;
@@ -133,6 +136,7 @@ pub(super) fn copy_operand(
     let array = |at| Matrix { at, ld: count.max(1), element: Element::F32 };
     let kernels = Loaded::shared(cx.driver(), cx.gpu(), SOURCES)?;
     let launch = copy((count, 1), array(from.part(0).0), array(to.part(0).0))?;
-    // SAFETY: the launch reads and writes `count` numbers of operands of the body, which have as many, on the body's stream.
+    // SAFETY: the launch reads and writes `count` numbers of operands of the body, which have as
+    // many, on the body's stream.
     unsafe { Ok(kernels.launch(&**cx.driver(), cx.stream(), &launch)?) }
 }

@@ -20,8 +20,8 @@ const COUNTED_FROM: f64 = 0.5;
 pub struct Conditions {
     /// Median clock rate of its multiprocessors (MHz).
     pub sm_clock_mhz: Option<f64>,
-    /// Mean power (W): by the counter of energy where there is one and runs take half a second, else by looks, which show up to the last
-    /// second.
+    /// Mean power (W): by the counter of energy where there is one and runs take half a second,
+    /// else by looks, which show up to the last second.
     pub power_w: Option<f64>,
     /// Energy by its counter (J).
     pub energy_j: Option<f64>,

@@ -1,7 +1,8 @@
 //! Rates of one GPU: products of tiles, copies, factorisations by the library and by tiles.
 //!
-//! Everything is timed by the GPU's own events but the tiled factorisation, which has many streams and is timed by the host's clock. All
-//! numbers are random: with zeros a GPU takes less power, and is faster than in use.
+//! Everything is timed by the GPU's own events but the tiled factorisation, which has many streams
+//! and is timed by the host's clock. All numbers are random: with zeros a GPU takes less power, and
+//! is faster than in use.
 
 mod link;
 mod meter;
@@ -34,7 +35,8 @@ use crate::median;
 use crate::random::Random;
 use link::{Direction, Link, Stopwatch};
 
-/// One GPU and how often each figure is measured; medians are reported, of runs that follow one that does not count.
+/// One GPU and how often each figure is measured; medians are reported, of runs that follow one
+/// that does not count.
 #[derive(Clone, Debug)]
 pub struct GpuBench {
     /// Its driver.
@@ -43,7 +45,8 @@ pub struct GpuBench {
     pub number: u32,
     /// Runs that count.
     pub repeats: usize,
-    /// Seconds that the products of one run should take at least, so that clock rate and power are those of products.
+    /// Seconds that the products of one run should take at least, so that clock rate and power are
+    /// those of products.
     pub least_seconds: f64,
 }
 
@@ -51,7 +54,8 @@ fn name<S: Serializer>(precision: &GemmPrecision, to: S) -> Result<S::Ok, S::Err
     to.serialize_str(precision.name())
 }
 
-/// What was measured of products `C -= A B^T` of square tiles; rates count `2 tile^3` flop for each, also where a precision needs more.
+/// What was measured of products `C -= A B^T` of square tiles; rates count `2 tile^3` flop for
+/// each, also where a precision needs more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProductRate {
     /// Of the operands, the sums and the result.
@@ -64,17 +68,20 @@ pub struct ProductRate {
     pub seconds: f64,
     /// Its rate [Tflop/s].
     pub tflops: f64,
-    /// Rate of the library's plain product of the same operands, the high halves of split ones, in the same run [Tflop/s].
+    /// Rate of the library's plain product of the same operands, the high halves of split ones, in
+    /// the same run [Tflop/s].
     pub plain_tflops: f64,
-    /// The median of `tflops / plain_tflops` of each run; X3, three products in one, reaches a third at most.
+    /// The median of `tflops / plain_tflops` of each run; X3, three products in one, reaches a
+    /// third at most.
     pub fraction: f64,
     /// While the products ran, ours and the library's.
     #[serde(flatten)]
     pub conditions: Conditions,
 }
 
-/// Rate of the library's plain product of large square matrices, operands and sums as a precision has them: as near to what the GPU can do
-/// as this crate's way of laying out operands comes. For split operands, of their high halves.
+/// Rate of the library's plain product of large square matrices, operands and sums as a precision
+/// has them: as near to what the GPU can do as this crate's way of laying out operands comes. For
+/// split operands, of their high halves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PeakRate {
     /// Of the operands and the sums.
@@ -122,7 +129,8 @@ pub struct WholeFactor {
 /// Most rounds over the tiles of one run.
 const MOST_ROUNDS: usize = 4096;
 
-/// Random numbers of which whole matrices are made: not a power of two, so that no column repeats another.
+/// Random numbers of which whole matrices are made: not a power of two, so that no column repeats
+/// another.
 const NUMBERS: usize = (1 << 22) - 3;
 
 impl GpuBench {
@@ -135,8 +143,8 @@ impl GpuBench {
         Gpu::new(Arc::clone(&self.driver), self.number)
     }
 
-    /// Runs a task on random numbers as often as requested, and once before: what it told, and how the GPU did meanwhile. The task is made from
-    /// what the run before told.
+    /// Runs a task on random numbers as often as requested, and once before: what it told, and how
+    /// the GPU did meanwhile. The task is made from what the run before told.
     fn runs<T: TileScalar, R: Copy>(
         &self,
         count: usize,
@@ -159,11 +167,12 @@ impl GpuBench {
         Ok((all, meter.conditions()))
     }
 
-    /// Rates of products of square tiles, of as many triples of tiles as take `spread` bytes, so that caches do not hold them.
+    /// Rates of products of square tiles, of as many triples of tiles as take `spread` bytes, so
+    /// that caches do not hold them.
     ///
     /// # Errors
-    /// [`Error::Grid`] for tiles that are empty or no multiple of 16 (8-bit products need that), [`Error::Runtime`] where there is no room,
-    /// or a library is missing.
+    /// [`Error::Grid`] for tiles that are empty or no multiple of 16 (8-bit products need that),
+    /// [`Error::Runtime`] where there is no room, or a library is missing.
     pub fn products(&self, precision: GemmPrecision, tile: u32, spread: u64) -> Result<ProductRate, Error> {
         check_order(tile)?;
         let count = spread.div_ceil(GpuProducts::bytes_of_triple(precision, tile)).clamp(2, 64) as usize;
@@ -217,14 +226,16 @@ impl GpuBench {
         Ok(PeakRate { precision, order, seconds, tflops, conditions })
     }
 
-    /// As many rounds as take [`least_seconds`](GpuBench::least_seconds), by the seconds of one product in the run before.
+    /// As many rounds as take [`least_seconds`](GpuBench::least_seconds), by the seconds of one
+    /// product in the run before.
     fn long_enough(&self, of: Products, seconds: f64) -> Products {
         let wanted = self.least_seconds / (seconds * of.count as f64);
         // What is no number becomes 0.
         Products { rounds: (wanted.ceil() as usize).clamp(of.rounds, MOST_ROUNDS), ..of }
     }
 
-    /// Rates of copies of so many bytes, one way at a time; the GPU has to have room for them twice.
+    /// Rates of copies of so many bytes, one way at a time; the GPU has to have room for them
+    /// twice.
     ///
     /// # Errors
     /// The driver's, e.g. where there is no room.
@@ -243,7 +254,8 @@ impl GpuBench {
         Ok(LinkRates { bytes, to_gpu, to_host, within: 2.0 * within, conditions: meter.conditions() })
     }
 
-    /// Bytes that [`whole`](GpuBench::whole) needs of the GPU's memory, matrix, working space and random numbers.
+    /// Bytes that [`whole`](GpuBench::whole) needs of the GPU's memory, matrix, working space and
+    /// random numbers.
     ///
     /// # Errors
     /// The driver's.

@@ -1,4 +1,5 @@
-//! What virtual time says of a tiled factorisation that has run, on a platform made of what was measured.
+//! What virtual time says of a tiled factorisation that has run, on a platform made of what was
+//! measured.
 
 use zellige_dense::{
     Error, GemmCounts, GemmQuery, PolicyError, PrecisionPolicy, SharedPolicy, Submission, SymmetricTiled,
@@ -15,8 +16,9 @@ use super::tiled::{POLICY, TiledBench, TiledRun};
 /// Rate of the links to memory in which everything lies already (GB/s).
 const AT_ONCE: f64 = 1e9;
 
-/// The products of a run: on each tile as many in each precision. In which order a rule on norms chose them is not kept; here those in native
-/// precision come last, where operands are near the diagonal.
+/// The products of a run: on each tile as many in each precision. In which order a rule on norms
+/// chose them is not kept; here those in native precision come last, where operands are near the
+/// diagonal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chosen {
     tiles: usize,
@@ -60,8 +62,9 @@ impl PrecisionPolicy for Chosen {
 }
 
 impl TiledBench {
-    /// How long virtual time takes for the factorisation of `run` (seconds), with as many products in each precision. Where nothing had to leave
-    /// the GPUs the matrix lies there in the beginning, as in the run.
+    /// How long virtual time takes for the factorisation of `run` (seconds), with as many products
+    /// in each precision. Where nothing had to leave the GPUs the matrix lies there in the
+    /// beginning, as in the run.
     ///
     /// # Errors
     /// [`Error::Runtime`] for tasks of which the platform knows nothing.

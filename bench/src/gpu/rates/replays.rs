@@ -1,4 +1,5 @@
-//! What a task of a replayed graph costs on a GPU: task by task, and where the replay is one launch of a CUDA graph.
+//! What a task of a replayed graph costs on a GPU: task by task, and where the replay is one launch
+//! of a CUDA graph.
 
 use std::time::Instant;
 
@@ -16,11 +17,13 @@ use super::GpuBench;
 use super::link::copy_operand;
 use crate::median;
 
-/// Tasks of the graph, each a copy of what the one before has made: nothing but what it takes to have it run.
+/// Tasks of the graph, each a copy of what the one before has made: nothing but what it takes to
+/// have it run.
 const TASKS: usize = 256;
 /// Numbers of an array.
 const NUMBERS: usize = 256;
-/// Replays that come before those that are timed: in these kernels are loaded and the graph is recorded.
+/// Replays that come before those that are timed: in these kernels are loaded and the graph is
+/// recorded.
 const BEFORE: usize = 3;
 
 /// Times of one task of a graph that is replayed, all tasks one behind the other.
@@ -35,7 +38,8 @@ pub struct ReplayTimes {
 }
 
 impl GpuBench {
-    /// What a task of a replayed graph takes, by the host's clock; `together` replays are timed as one.
+    /// What a task of a replayed graph takes, by the host's clock; `together` replays are timed as
+    /// one.
     ///
     /// # Errors
     /// [`Error::Runtime`] for what the GPU refuses.

@@ -1,6 +1,8 @@
-//! Rates of single routines of the libraries over their order, and what a launch and the end of one cost the host.
+//! Rates of single routines of the libraries over their order, and what a launch and the end of one
+//! cost the host.
 //!
-//! With [`link`](super::link) one of the two places of this crate with `unsafe`: routines are called on the driver, without a runtime.
+//! With [`link`](super::link) one of the two places of this crate with `unsafe`: routines are
+//! called on the driver, without a runtime.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -71,7 +73,8 @@ pub struct RoutineRate {
 pub struct Latencies {
     /// Of putting one on a stream (seconds).
     pub launch_seconds: f64,
-    /// From putting one on a stream to knowing of its end, where the thread sleeps until then (seconds).
+    /// From putting one on a stream to knowing of its end, where the thread sleeps until then
+    /// (seconds).
     pub blocking_seconds: f64,
     /// The same where the thread asks again and again (seconds).
     pub spinning_seconds: f64,
@@ -102,8 +105,9 @@ impl<'d> Space<'d> {
         Ok(at)
     }
 
-    /// Page-locked memory with a square matrix: ones on its diagonal, and numbers beside it that are so small that it is positive
-    /// definite, and that products with it neither grow nor vanish.
+    /// Page-locked memory with a square matrix: ones on its diagonal, and numbers beside it that
+    /// are so small that it is positive definite, and that products with it neither grow nor
+    /// vanish.
     fn random(&mut self, element: Element, order: u32) -> Result<(), GpuError> {
         let (n, size) = (order as usize, element.bytes() as usize);
         let host = self.driver.allocate_pinned(n * n * size)?;
@@ -114,7 +118,8 @@ impl<'d> Space<'d> {
             // Random mantissas and signs; the exponents are those of 2^-14 in f32, of 2^-1 in f16.
             if element == Element::F16 {
                 let number = (bits as u16 & 0x83FF) | 0x3800;
-                // SAFETY: the matrix has `n * n` numbers of two bytes, page-aligned, and nobody else knows of them.
+                // SAFETY: the matrix has `n * n` numbers of two bytes, page-aligned, and nobody
+                // else knows of them.
                 unsafe { host.cast::<u16>().add(i).write(number) };
             } else {
                 let small = f32::from_bits((bits & 0x807F_FFFF) | (113 << 23));
@@ -129,7 +134,8 @@ impl<'d> Space<'d> {
     fn fill(&self, at: Address) -> Result<(), GpuError> {
         let Some((host, bytes)) = self.host else { return Ok(()) };
         let (to, from) = (Place::Gpu(self.gpu, at), Place::Host(host));
-        // SAFETY: both ends have so many bytes, and live until this is dropped, which waits for the stream.
+        // SAFETY: both ends have so many bytes, and live until this is dropped, which waits for the
+        // stream.
         unsafe { self.driver.copy(self.stream, to, from, bytes as u64) }
     }
 }
@@ -186,7 +192,8 @@ impl<'d> Call<'d> {
             return space.fill(self.written);
         }
         let bytes = u64::from(self.order).pow(2) * Element::F32.bytes();
-        // SAFETY: it has so many bytes, and lives until the space is dropped, which waits for the stream.
+        // SAFETY: it has so many bytes, and lives until the space is dropped, which waits for the
+        // stream.
         unsafe { space.driver.zero(space.stream, self.written, bytes) }
     }
 
@@ -217,8 +224,8 @@ impl<'d> Call<'d> {
         let trsm = Trsm { side, op, m: n, n, l: operand, b: written };
         let (workspace, workspace_bytes) = *workspace;
         let potrf = Potrf { n, a: written, workspace, workspace_bytes, info: *info };
-        // SAFETY: all matrices are the space's, of the order and numbers that the call names; they live until the space is dropped, which
-        // waits for the stream.
+        // SAFETY: all matrices are the space's, of the order and numbers that the call names; they
+        // live until the space is dropped, which waits for the stream.
         unsafe {
             match routine {
                 Routine::GemmF16 | Routine::Sgemm => driver.gemm(stream, &gemm),
@@ -231,7 +238,8 @@ impl<'d> Call<'d> {
 }
 
 impl GpuBench {
-    /// Bytes that [`routine`](GpuBench::routine) needs of a GPU's memory, without the working space of factorisations.
+    /// Bytes that [`routine`](GpuBench::routine) needs of a GPU's memory, without the working space
+    /// of factorisations.
     pub fn routine_bytes(routine: Routine, order: u32) -> u64 {
         u64::from(order).pow(2) * (routine.element().bytes() + Element::F32.bytes())
     }

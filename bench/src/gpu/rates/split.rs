@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_runtime::Trace;
 
-/// Shares of the time from the first submission to the last task; they add up to one. A body counts from when it was launched, or from the
-/// end of the one before on its stream, until the host has seen its end.
+/// Shares of the time from the first submission to the last task; they add up to one. A body counts
+/// from when it was launched, or from the end of the one before on its stream, until the host has
+/// seen its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TimeSplit {
     /// Bodies were under way.

@@ -47,15 +47,16 @@ pub struct TiledBench {
     pub fuse_updates: usize,
     /// See [`Submission::by_inverses`].
     pub by_inverses: bool,
-    /// Who learns how long tasks take, and how fast links and conversions are: a platform is made of it. `None`: nobody, but for the policy
-    /// while this runs.
+    /// Who learns how long tasks take, and how fast links and conversions are: a platform is made
+    /// of it. `None`: nobody, but for the policy while this runs.
     pub models: Option<Arc<Models>>,
 }
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TiledRun {
-    /// From the first submission to the last task, the matrix lying where its tiles were made or went since (seconds).
+    /// From the first submission to the last task, the matrix lying where its tiles were made or
+    /// went since (seconds).
     pub seconds: f64,
     /// `n^3 / 3` flop by that time [Tflop/s].
     pub tflops: f64,
@@ -80,9 +81,11 @@ pub struct TiledRun {
 pub struct TiledTrace {
     /// The codelet with the most time first.
     pub codelets: Vec<CodeletTime>,
-    /// Share of the workers' time, from the first body's start to the last one's end, in which they were in no body.
+    /// Share of the workers' time, from the first body's start to the last one's end, in which they
+    /// were in no body.
     pub idle_share: f64,
-    /// That time by the larger of its bounds, the area and the critical path of the same bodies: 1 cannot be improved by another order.
+    /// That time by the larger of its bounds, the area and the critical path of the same bodies: 1
+    /// cannot be improved by another order.
     pub over_bound: f64,
     /// Where the time went.
     pub split: TimeSplit,
@@ -101,7 +104,8 @@ pub struct CodeletTime {
     pub seconds: f64,
 }
 
-/// Share of the workers' time, from the first body's start to the last one's end, in which they were in no body.
+/// Share of the workers' time, from the first body's start to the last one's end, in which they
+/// were in no body.
 fn idle_share(report: &Report) -> f64 {
     report.idle.iter().sum::<f64>() / report.idle.len().max(1) as f64
 }
@@ -136,11 +140,13 @@ impl TiledBench {
         Ok(4 * columns.sum::<u64>())
     }
 
-    /// Factors a random, diagonally dominant matrix on these GPUs or parts of them, and where there are [`workers`](TiledBench::workers) on those
-    /// too; then two runs do not count, in which the policy learns who is how fast. `watch` is given the means to cancel it.
+    /// Factors a random, diagonally dominant matrix on these GPUs or parts of them, and where there
+    /// are [`workers`](TiledBench::workers) on those too; then two runs do not count, in which the
+    /// policy learns who is how fast. `watch` is given the means to cancel it.
     ///
     /// # Errors
-    /// [`Error::Grid`] for a tile size of 0; [`Error::Runtime`] for memory that does not hold the tiles of a task.
+    /// [`Error::Grid`] for a tile size of 0; [`Error::Runtime`] for memory that does not hold the
+    /// tiles of a task.
     pub fn run<G>(&self, gpus: &[Gpu], watch: impl FnOnce(Canceller) -> G) -> Result<TiledRun, Error> {
         let grid = TileGrid::uniform(self.n, self.tile)?;
         let builder = Runtime::builder().workers(self.workers).policy(POLICY).peers(PEERS);
@@ -203,7 +209,8 @@ impl TiledBench {
 }
 
 impl TiledBench {
-    /// Room in a trace for the tasks of one worker, and for what moves: in little memory each task may want its tile moved twice.
+    /// Room in a trace for the tasks of one worker, and for what moves: in little memory each task
+    /// may want its tile moved twice.
     fn records(&self, grid: &TileGrid) -> usize {
         let tiles = grid.tiles();
         4 * (tiles * tiles * tiles / 6 + tiles * tiles + 1)
@@ -236,7 +243,8 @@ fn fingerprint(rt: &Runtime, a: &SymmetricTiled<f32>) -> Result<u64, Error> {
     Ok(hash)
 }
 
-/// A matrix whose tiles are windows of one array of random numbers, `n` added on its diagonal, so that GPUs make it by copies.
+/// A matrix whose tiles are windows of one array of random numbers, `n` added on its diagonal, so
+/// that GPUs make it by copies.
 ///
 /// The array has [`PLACES`] numbers more than a tile; behind it lies a tile for the diagonal.
 #[derive(Debug)]
@@ -314,7 +322,8 @@ mod tests {
     use super::*;
     use zellige_dense::{GemmQuery, Phase, cholesky};
 
-    /// GPUs copy what the host fills, tiles at the edge included, and the factor is the host's up to the order of sums.
+    /// GPUs copy what the host fills, tiles at the edge included, and the factor is the host's up
+    /// to the order of sums.
     #[test]
     fn a_gpu_makes_the_matrix_of_the_host() {
         let Some(mock) = mock(3) else { return };
@@ -363,7 +372,8 @@ mod tests {
         check(&mock);
     }
 
-    /// The trace has all tasks of the last run, and virtual time on what was measured runs the same tasks.
+    /// The trace has all tasks of the last run, and virtual time on what was measured runs the same
+    /// tasks.
     #[test]
     fn a_run_is_predicted_from_what_it_has_taught() {
         let Some(mock) = mock(7) else { return };
@@ -405,7 +415,8 @@ mod tests {
             assert!((0.0..=1.0).contains(&run.trace.idle_share) && run.trace.over_bound > 0.0, "{run:?}");
             assert!(bench.predicted(run, &platform).unwrap() > 0.0);
         }
-        // One GPU, and everything lies there: its tasks one after the other, as the models know them.
+        // One GPU, and everything lies there: its tasks one after the other, as the models know
+        // them.
         let gpu = platform.kinds.values().next().unwrap();
         let flops = [16f64.powi(3) / 3.0, 4096.0, 4096.0, 8192.0];
         let kernels = [

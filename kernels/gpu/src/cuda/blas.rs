@@ -14,7 +14,8 @@ use crate::driver::{Address, Stream};
 use crate::error::GpuError;
 use crate::info::Library;
 
-/// What cuBLAS asks for where it is to have all its kernels (its documentation, `cublasSetWorkspace`).
+/// What cuBLAS asks for where it is to have all its kernels (its documentation,
+/// `cublasSetWorkspace`).
 const WORKSPACE: usize = 4 << 20;
 /// The same from compute capability 9 on.
 const LARGE_WORKSPACE: usize = 32 << 20;
@@ -159,8 +160,8 @@ impl Cuda {
             (sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER, sys::cublasDiagType_t::CUBLAS_DIAG_NON_UNIT);
         let op = operation(trsm.op);
         let (at_l, at_b) = (trsm.l.at, trsm.b.at);
-        // SAFETY: the handle is alive, sizes were checked to fit an int, both matrices are of the type of the call, and they are the
-        // caller's promise.
+        // SAFETY: the handle is alive, sizes were checked to fit an int, both matrices are of the
+        // type of the call, and they are the caller's promise.
         let status = unsafe {
             if trsm.l.element == Element::F64 {
                 sys::cublasDtrsm_v2(

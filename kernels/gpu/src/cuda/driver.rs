@@ -22,12 +22,14 @@ use crate::info::{Gauges, GpuInfo, Library, LibraryState};
 /// Dynamic shared memory that a kernel may have without being told before.
 const PLAIN_SHARED: u32 = 48 << 10;
 
-/// `cuEventElapsedTime` as every driver has it; the bindings know its successor alone, which drivers before 12.8 lack.
+/// `cuEventElapsedTime` as every driver has it; the bindings know its successor alone, which
+/// drivers before 12.8 lack.
 type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> CUresult;
 
 impl Cuda {
-    /// Device memory in the order of the stream. Where there is none, what the pool keeps for later is given back first, since blocks that are
-    /// free there may be too small or belong to other streams.
+    /// Device memory in the order of the stream. Where there is none, what the pool keeps for later
+    /// is given back first, since blocks that are free there may be too small or belong to other
+    /// streams.
     pub(super) fn take(&self, queue: &Queue, gpu: &Gpu, bytes: u64) -> Result<u64, GpuError> {
         // What the driver says of sizes beyond its address space is not documented.
         if bytes > self.infos[queue.gpu as usize].memory {
@@ -59,11 +61,13 @@ impl Cuda {
         self.told(queue.gpu, call, result).map(|()| at)
     }
 
-    /// Waits for what is queued, with it for what is given back behind it, and gives back what the pool keeps.
+    /// Waits for what is queued, with it for what is given back behind it, and gives back what the
+    /// pool keeps.
     fn trim(&self, queue: &Queue, gpu: &Gpu, pool: sys::CUmemoryPool) -> Result<(), GpuError> {
         // Waiting for a whole context invalidates what is recorded in it: none begins meanwhile.
         let captures = gpu.captures.lock();
-        // SAFETY: the context is current, the stream alive; the pool is the GPU's, and never destroyed.
+        // SAFETY: the context is current, the stream alive; the pool is the GPU's, and never
+        // destroyed.
         let (call, result) = unsafe {
             match *captures {
                 0 => ("cuCtxSynchronize", sys::cuCtxSynchronize()),
@@ -270,7 +274,8 @@ impl Driver for Cuda {
         if !from.timed || !to.timed {
             return Err(refused(from.gpu, CALL, "the event was created without a clock"));
         }
-        // SAFETY: the driver is there, or there would be no event; the type is that of the function of this name.
+        // SAFETY: the driver is there, or there would be no event; the type is that of the function
+        // of this name.
         let elapsed = unsafe { sys::culib().get::<Elapsed>(b"cuEventElapsedTime\0") };
         let elapsed = elapsed.map_err(|e| refused(from.gpu, CALL, e.to_string()))?;
         let mut milliseconds = 0.0;
@@ -306,7 +311,8 @@ impl Driver for Cuda {
 
     unsafe fn free_pinned(&self, at: *mut u8, _bytes: usize) {
         if self.enter_any().is_ok() {
-            // SAFETY: as the caller promises. It fails where the GPU is lost, and then the memory is gone with the process.
+            // SAFETY: as the caller promises. It fails where the GPU is lost, and then the memory
+            // is gone with the process.
             let _ = unsafe { sys::cuMemFreeHost(at.cast()) };
         }
     }
@@ -331,7 +337,8 @@ impl Driver for Cuda {
         if size == 0 {
             return Ok(());
         }
-        // SAFETY: for each call: the stream is alive, contexts live as long as the driver, and the memory is the caller's promise.
+        // SAFETY: for each call: the stream is alive, contexts live as long as the driver, and the
+        // memory is the caller's promise.
         let (call, result) = unsafe {
             match (to, from) {
                 (Place::Gpu(t, to), Place::Host(from)) if t == here => {
@@ -378,7 +385,8 @@ impl Driver for Cuda {
         // PTX is text, and ends with a 0; CUBIN knows its own length.
         let image: Vec<u8> = image.iter().copied().chain([0]).collect();
         let mut module = ptr::null_mut();
-        // SAFETY: the image is whole and ends with a 0, and is not needed after the call; writes one handle.
+        // SAFETY: the image is whole and ends with a 0, and is not needed after the call; writes
+        // one handle.
         let result = unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) };
         self.told(gpu, "cuModuleLoadData", result)?;
         Ok(Module(self.modules.add(Loaded { gpu, module })))
@@ -432,8 +440,9 @@ impl Driver for Cuda {
         let words: Vec<u64> = args.iter().map(word).collect();
         let mut pointers: Vec<*mut c_void> =
             words.iter().map(|word| ptr::from_ref(word).cast_mut().cast()).collect();
-        // SAFETY: function and stream are alive; the arguments are read during the call, each from a word that is as long as it is or
-        // longer; that they are the kernel's is the caller's promise.
+        // SAFETY: function and stream are alive; the arguments are read during the call, each from
+        // a word that is as long as it is or longer; that they are the kernel's is the caller's
+        // promise.
         let result = unsafe {
             sys::cuLaunchKernel(
                 kernel.function,

@@ -7,7 +7,8 @@ use cudarc::driver::sys::{self, CUresult};
 
 use crate::error::GpuError;
 
-/// The driver's words for an answer, e.g. `CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected`.
+/// The driver's words for an answer, e.g. `CUDA_ERROR_NO_DEVICE: no CUDA-capable device is
+/// detected`.
 ///
 /// The driver library has to be there.
 pub(super) fn words(result: CUresult) -> String {
@@ -21,8 +22,9 @@ pub(super) fn words(result: CUresult) -> String {
     format!("{result:?}: {}", unsafe { CStr::from_ptr(text) }.to_string_lossy())
 }
 
-/// Whether the context is lost: CUDA's documentation says of these that the process has to start anew to go on with the GPU. It says nothing of
-/// UNKNOWN; a driver that cannot say what happened is not trusted with values.
+/// Whether the context is lost: CUDA's documentation says of these that the process has to start
+/// anew to go on with the GPU. It says nothing of UNKNOWN; a driver that cannot say what happened
+/// is not trusted with values.
 fn is_sticky(result: CUresult) -> bool {
     use CUresult::*;
     matches!(

@@ -1,7 +1,8 @@
-//! Finding CUDA's libraries outside the loader's path: toolkits in `/usr/local`, Python wheels, a folder that the caller names.
+//! Finding CUDA's libraries outside the loader's path: toolkits in `/usr/local`, Python wheels, a
+//! folder that the caller names.
 //!
-//! The bindings open libraries by name. One that is already loaded under its soname is what they get then, so whatever is found elsewhere is
-//! loaded by its absolute path first and stays loaded.
+//! The bindings open libraries by name. One that is already loaded under its soname is what they
+//! get then, so whatever is found elsewhere is loaded by its absolute path first and stays loaded.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -23,7 +24,8 @@ static NAMED: OnceLock<PathBuf> = OnceLock::new();
 /// Files that were found and not taken, each with the reason.
 static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Looks for CUDA's libraries in this folder before all others. Counts for libraries that nobody has looked for yet: call it first.
+/// Looks for CUDA's libraries in this folder before all others. Counts for libraries that nobody
+/// has looked for yet: call it first.
 ///
 /// # Errors
 /// The folder, where it is none or where another one was named before.
@@ -46,13 +48,15 @@ pub fn skipped() -> Vec<String> {
     SKIPPED.lock().iter().cloned().collect()
 }
 
-/// The files from which a library was loaded: none where it was not, several where the process has several versions of it.
+/// The files from which a library was loaded: none where it was not, several where the process has
+/// several versions of it.
 pub fn loaded_from(library: Library) -> Vec<PathBuf> {
     let Some(stems) = stems(library) else { return Vec::new() };
     mapped(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default(), stems)
 }
 
-/// Why the file that the loader took is of a version that does not work with this driver; `None`: it is not.
+/// Why the file that the loader took is of a version that does not work with this driver; `None`:
+/// it is not.
 pub(super) fn wrong_version(library: Library) -> Option<String> {
     let stem = if is_of_cuda(library) { stems(library)?[0] } else { return None };
     let newest = newest_usable();
@@ -69,7 +73,8 @@ fn unsuitable(major: u32, newest: u32) -> String {
     format!("of CUDA {major}, and those of CUDA {OLDEST} to {newest} work with this driver")
 }
 
-/// Whether a library is one of CUDA's, which are looked for here; the others are the driver's, or a profiler's.
+/// Whether a library is one of CUDA's, which are looked for here; the others are the driver's, or a
+/// profiler's.
 pub(super) fn is_of_cuda(library: Library) -> bool {
     !matches!(library, Library::Driver | Library::Nvtx | Library::Nvml)
 }
@@ -104,7 +109,8 @@ fn suffix<'n>(name: &'n str, stem: &str) -> Option<&'n str> {
     (rest.is_empty() || rest.starts_with('.')).then(|| rest.trim_start_matches('.'))
 }
 
-/// Where the library and what it needs are loaded from. What is missing here the bindings miss afterwards, with their own words.
+/// Where the library and what it needs are loaded from. What is missing here the bindings miss
+/// afterwards, with their own words.
 pub(super) fn preload(library: Library) {
     // The driver's libraries belong to its installation, and ranges to the profiler.
     let needed: &[&str] = match library {
@@ -156,7 +162,8 @@ fn candidates(folders: &[PathBuf], stem: &str) -> Vec<(PathBuf, u32)> {
         for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let name = file.file_name();
             let version = name.to_str().and_then(|name| suffix(name, stem));
-            // `.so` alone is for linkers, `.so.13.0.2.14` is the file behind `.so.13`; NVRTC 11 is `.so.11.2`.
+            // `.so` alone is for linkers, `.so.13.0.2.14` is the file behind `.so.13`; NVRTC 11 is
+            // `.so.11.2`.
             let parts = version.map_or(0, |version| version.split('.').count());
             if !(parts == 1 || parts == 2 && stem == "nvrtc") {
                 continue;
@@ -181,7 +188,8 @@ fn load_first(candidates: &[(PathBuf, u32)], newest: u32) -> bool {
             skip(path, unsuitable(*major, newest));
             continue;
         }
-        // SAFETY: NVIDIA's libraries may be loaded at any time; what runs then is their own set-up. It is never unloaded.
+        // SAFETY: NVIDIA's libraries may be loaded at any time; what runs then is their own set-up.
+        // It is never unloaded.
         match unsafe { libloading::Library::new(path) } {
             Ok(library) => {
                 std::mem::forget(library);
@@ -193,7 +201,8 @@ fn load_first(candidates: &[(PathBuf, u32)], newest: u32) -> bool {
     false
 }
 
-/// The folder itself, where its `lib` and `lib64` are, and those of wheels below it: whichever of them the caller meant.
+/// The folder itself, where its `lib` and `lib64` are, and those of wheels below it: whichever of
+/// them the caller meant.
 fn folders_of(folder: &Path) -> Vec<PathBuf> {
     let mut all = vec![folder.to_path_buf(), folder.join("lib64"), folder.join("lib")];
     all.extend(below(folder, "").into_iter().map(|wheel| wheel.join("lib")));
@@ -231,7 +240,8 @@ fn wheels_on(path: &OsStr, home: Option<&Path>) -> Vec<PathBuf> {
     for python in
         std::env::split_paths(path).map(|folder| folder.join("python3")).filter(|file| file.exists())
     {
-        // Of a virtual environment: its own packages, then those of the interpreter that it belongs to.
+        // Of a virtual environment: its own packages, then those of the interpreter that it belongs
+        // to.
         let real = python.canonicalize().unwrap_or_else(|_| python.clone());
         for file in [python, real] {
             prefixes.extend(file.parent().and_then(Path::parent).map(Path::to_path_buf));

@@ -24,7 +24,8 @@ const CALL: &str = "cublasLtMatmul";
 /// m, n, k, the three leading dimensions, what C is, and where factors are.
 type Shape = ([u32; 6], Element, Mode);
 
-/// A stream's handle, and which kernel was chosen for each shape: asking costs more than a small product.
+/// A stream's handle, and which kernel was chosen for each shape: asking costs more than a small
+/// product.
 #[derive(Debug)]
 pub(super) struct Light {
     handle: sys::cublasLtHandle_t,
@@ -125,7 +126,8 @@ impl Description {
         })
     }
 
-    /// The kernel that the library takes for the fastest with so much workspace; `None` where it has none for these types, shapes and factors.
+    /// The kernel that the library takes for the fastest with so much workspace; `None` where it
+    /// has none for these types, shapes and factors.
     fn choose(
         &self,
         gpu: u32,
@@ -170,7 +172,8 @@ impl Description {
     }
 }
 
-/// Where a product's factors are, and their addresses; those of the host are put into `host`, as `f32`.
+/// Where a product's factors are, and their addresses; those of the host are put into `host`, as
+/// `f32`.
 fn factors(gemm: &Gemm, host: &mut [f32; 2]) -> (Mode, [*const c_void; 2]) {
     match gemm.factors {
         Factors::Host { alpha, beta } => {
@@ -233,8 +236,8 @@ impl Cuda {
             }
         };
         let choice = choice.ok_or(GpuError::NoKernel { gpu: queue.gpu, call: CALL })?;
-        // SAFETY: descriptions and the handle are alive, factors are where the description says, the workspace is the stream's own, and
-        // the matrices are the caller's promise.
+        // SAFETY: descriptions and the handle are alive, factors are where the description says,
+        // the workspace is the stream's own, and the matrices are the caller's promise.
         let status = unsafe {
             sys::cublasLtMatmul(
                 light.handle,

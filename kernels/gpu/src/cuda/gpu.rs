@@ -28,8 +28,9 @@ pub(super) struct Gpu {
     pub(super) priorities: (c_int, c_int),
     /// Captures that have begun and not ended.
     pub(super) captures: Mutex<usize>,
-    /// Handles of libraries that no stream has: those of streams that are gone, for streams that come. Destroying one waits for the whole
-    /// GPU, which invalidates a capture on another thread: they stay as long as the GPU.
+    /// Handles of libraries that no stream has: those of streams that are gone, for streams that
+    /// come. Destroying one waits for the whole GPU, which invalidates a capture on another thread:
+    /// they stay as long as the GPU.
     pub(super) spare: Spare,
     /// Libraries have what they keep on this GPU for all streams.
     pub(super) is_loaded: AtomicBool,
@@ -78,7 +79,8 @@ impl Drop for Gpu {
             let _ = sys::cuCtxSetCurrent(self.context);
         }
         self.spare.lock().clear();
-        // SAFETY: retained in `open`, released once; nothing of it is left, as `Cuda` drops that first.
+        // SAFETY: retained in `open`, released once; nothing of it is left, as `Cuda` drops that
+        // first.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
@@ -101,12 +103,14 @@ fn start() -> Result<(), GpuError> {
     // SAFETY: the library is there; may be called any number of times.
     match unsafe { sys::cuInit(0) } {
         CUresult::CUDA_SUCCESS => Ok(()),
-        // Where the machine has no GPU, or CUDA_VISIBLE_DEVICES hides all of them, this is CUDA_ERROR_NO_DEVICE.
+        // Where the machine has no GPU, or CUDA_VISIBLE_DEVICES hides all of them, this is
+        // CUDA_ERROR_NO_DEVICE.
         result => Err(missing(words(result))),
     }
 }
 
-/// All GPUs that the driver shows, ready or with the reason why not, and what they are. The error of the first, if none works.
+/// All GPUs that the driver shows, ready or with the reason why not, and what they are. The error
+/// of the first, if none works.
 pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
     start()?;
     let mut count = 0;
@@ -163,7 +167,8 @@ fn retain(number: u32, device: sys::CUdevice) -> Result<Gpu, GpuError> {
     Ok(gpu)
 }
 
-/// The default pool, told to keep what is freed: the runtime has its own budget, and giving memory back to the system is slow.
+/// The default pool, told to keep what is freed: the runtime has its own budget, and giving memory
+/// back to the system is slow.
 fn open_pool(number: u32, device: sys::CUdevice) -> Result<Option<sys::CUmemoryPool>, GpuError> {
     if attribute(number, device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? == 0 {
         return Ok(None);
@@ -196,7 +201,8 @@ fn reach(gpu: &Gpu, peer: &Gpu) -> bool {
     matches!(enabled, CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
 }
 
-/// Memory of a pool has its own list of who reaches it. Where that fails, peer copies go through the host: slower, not wrong.
+/// Memory of a pool has its own list of who reaches it. Where that fails, peer copies go through
+/// the host: slower, not wrong.
 fn share_pool(gpu: &Gpu, peers: impl Iterator<Item = sys::CUdevice>) {
     let Some(pool) = gpu.pool else { return };
     let access = |peer| sys::CUmemAccessDesc {

@@ -27,7 +27,8 @@ unsafe impl Sync for Instance {}
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once, in a context that outlives it; a launch that is not over ends first.
+        // SAFETY: created once, destroyed once, in a context that outlives it; a launch that is not
+        // over ends first.
         unsafe {
             let _ = sys::cuCtxSetCurrent(self.context);
             let _ = sys::cuGraphExecDestroy(self.graph);
@@ -36,8 +37,9 @@ impl Drop for Instance {
 }
 
 impl Cuda {
-    /// Begins a recording. Handles of libraries are made first, since what they allocate cannot be recorded: of those libraries whose handles this
-    /// process has made before, or, where it has made none, of all.
+    /// Begins a recording. Handles of libraries are made first, since what they allocate cannot be
+    /// recorded: of those libraries whose handles this process has made before, or, where it has
+    /// made none, of all.
     pub(super) fn begin(&self, stream: Stream) -> Result<(), GpuError> {
         const CALL: &str = "cuStreamBeginCapture";
         let (queue, gpu) = self.queue(stream, CALL)?;

@@ -1,10 +1,12 @@
 //! NVIDIA's driver and libraries, through `cudarc`, whose calls are all in this folder.
 //!
-//! Nothing of CUDA is needed to build or to start: libraries are loaded when they are first needed, and one that is missing is an
-//! error with its name that switches off what needs it. Bindings are those of CUDA 13.0; every call is as old as CUDA 11.4, so that
-//! drivers and libraries of 11.4 and later do.
+//! Nothing of CUDA is needed to build or to start: libraries are loaded when they are first needed,
+//! and one that is missing is an error with its name that switches off what needs it. Bindings are
+//! those of CUDA 13.0; every call is as old as CUDA 11.4, so that drivers and libraries of 11.4 and
+//! later do.
 //!
-//! Which GPUs there are, and in which order, is the driver's word: it reads `CUDA_VISIBLE_DEVICES` (and `CUDA_DEVICE_ORDER`) itself.
+//! Which GPUs there are, and in which order, is the driver's word: it reads `CUDA_VISIBLE_DEVICES`
+//! (and `CUDA_DEVICE_ORDER`) itself.
 
 mod blas;
 mod driver;
@@ -44,9 +46,10 @@ use crate::info::{GpuInfo, Library};
 
 /// The GPUs of this machine; see the [module](self).
 ///
-/// Device memory comes from each GPU's default pool, in the order of streams, and stays with the process once it was used. Each stream
-/// that multiplies has a cuBLAS handle of its own with a workspace (32 MiB from compute capability 9 on, 4 MiB before), which counts
-/// as used memory. Handles of streams that are gone are the next streams'.
+/// Device memory comes from each GPU's default pool, in the order of streams, and stays with the
+/// process once it was used. Each stream that multiplies has a cuBLAS handle of its own with a
+/// workspace (32 MiB from compute capability 9 on, 4 MiB before), which counts as used memory.
+/// Handles of streams that are gone are the next streams'.
 pub struct Cuda {
     infos: Vec<GpuInfo>,
     streams: Table<Queue>,
@@ -90,11 +93,13 @@ impl fmt::Debug for Cuda {
 }
 
 impl Cuda {
-    /// Every GPU that the driver shows, with a context each, and access to its peers' memory where that is possible. One that does not
-    /// open keeps its number, with the error for whoever asks it for something ([`Driver::working`](crate::Driver::working)).
+    /// Every GPU that the driver shows, with a context each, and access to its peers' memory where
+    /// that is possible. One that does not open keeps its number, with the error for whoever asks
+    /// it for something ([`Driver::working`](crate::Driver::working)).
     ///
     /// # Errors
-    /// [`GpuError::Missing`] where there is no driver, none that is new enough, or no GPU; [`GpuError::Failed`] where none works.
+    /// [`GpuError::Missing`] where there is no driver, none that is new enough, or no GPU;
+    /// [`GpuError::Failed`] where none works.
     pub fn open() -> Result<Cuda, GpuError> {
         let (gpus, infos) = gpu::open_all()?;
         Ok(Cuda {
@@ -182,7 +187,8 @@ impl Cuda {
         Ok(())
     }
 
-    /// Refuses products that the GPU is too old for: libraries say no more than that they are not supported.
+    /// Refuses products that the GPU is too old for: libraries say no more than that they are not
+    /// supported.
     fn has_product(&self, gpu: u32, call: &'static str, gemm: &Gemm) -> Result<(), GpuError> {
         self.infos[gpu as usize].check_product(gemm).map_err(|reason| refused(gpu, call, reason))
     }

@@ -1,4 +1,5 @@
-//! Clock rates and power, through NVML, of which the bindings know nothing: seven functions, by their names.
+//! Clock rates and power, through NVML, of which the bindings know nothing: seven functions, by
+//! their names.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr;
@@ -49,7 +50,8 @@ fn nvml() -> Option<&'static Nvml> {
 }
 
 fn start(library: &'static Library) -> Option<Nvml> {
-    // SAFETY: each type is that of the function of this name in nvml.h, and the library is never unloaded.
+    // SAFETY: each type is that of the function of this name in nvml.h, and the library is never
+    // unloaded.
     let (start, nvml) = unsafe {
         let start = *library.get::<Start>(b"nvmlInit_v2\0").ok()?;
         let nvml = Nvml {

@@ -82,8 +82,8 @@ impl Program {
     }
 }
 
-/// The image of a source for an architecture: CUBIN for a real one (`sm_90`), PTX (with a 0 at its end) for a virtual one
-/// (`compute_90`).
+/// The image of a source for an architecture: CUBIN for a real one (`sm_90`), PTX (with a 0 at its
+/// end) for a virtual one (`compute_90`).
 ///
 /// # Errors
 /// [`GpuError::Missing`], [`GpuError::Compile`].

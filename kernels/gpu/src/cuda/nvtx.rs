@@ -1,4 +1,5 @@
-//! Ranges in NVIDIA's profilers: two functions of NVTX, by their names, since the bindings look for the library of CUDA 12 only.
+//! Ranges in NVIDIA's profilers: two functions of NVTX, by their names, since the bindings look for
+//! the library of CUDA 12 only.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
@@ -22,8 +23,8 @@ fn nvtx() -> Option<&'static Nvtx> {
 }
 
 fn load(file: &str) -> Option<Nvtx> {
-    // SAFETY: NVIDIA's libraries may be loaded at any time; each type is that of the function of this name in nvToolsExt.h, and the library is
-    // never unloaded.
+    // SAFETY: NVIDIA's libraries may be loaded at any time; each type is that of the function of
+    // this name in nvToolsExt.h, and the library is never unloaded.
     unsafe {
         let library = Library::new(file).ok()?;
         let nvtx = Nvtx {
@@ -40,8 +41,8 @@ pub(super) fn is_present() -> bool {
     nvtx().is_some()
 }
 
-/// Whether somebody listens: profilers tell the library what to load by these variables. Without one of them a range is a call that does nothing,
-/// and its name is made for nobody.
+/// Whether somebody listens: profilers tell the library what to load by these variables. Without
+/// one of them a range is a call that does nothing, and its name is made for nobody.
 pub(super) fn is_heard() -> bool {
     static HEARD: OnceLock<bool> = OnceLock::new();
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());

@@ -1,7 +1,7 @@
 //! Which of NVIDIA's libraries are on this machine.
 //!
-//! The bindings panic when a function of a library that is not there is called. So every library is looked for before its first
-//! call, and every other module of this folder asks here first.
+//! The bindings panic when a function of a library that is not there is called. So every library is
+//! looked for before its first call, and every other module of this folder asks here first.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -12,7 +12,8 @@ use super::{find, nvml, nvtx};
 use crate::error::GpuError;
 use crate::info::{Library, LibraryState};
 
-/// The state of every library, with its version where it tells that without a GPU. Looks for them once; needs no driver.
+/// The state of every library, with its version where it tells that without a GPU. Looks for them
+/// once; needs no driver.
 pub fn libraries() -> Vec<(Library, LibraryState)> {
     Library::ALL.iter().map(|library| (*library, state(*library).clone())).collect()
 }
@@ -154,7 +155,8 @@ pub(super) fn nvrtc_version() -> Option<(c_int, c_int)> {
         .then_some((major, minor))
 }
 
-/// A version that is packed into one number: 10000 major + 100 minor + patch, before 12 with 1000 major (and so still in cuSOLVER 11).
+/// A version that is packed into one number: 10000 major + 100 minor + patch, before 12 with 1000
+/// major (and so still in cuSOLVER 11).
 fn packed(version: usize) -> String {
     let unit = if version >= 100_000 { 10_000 } else { 1000 };
     format!("{}.{}.{}", version / unit, version % unit / 100, version % 100)

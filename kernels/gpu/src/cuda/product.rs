@@ -30,7 +30,8 @@ fn kind(element: Element) -> Kind {
     }
 }
 
-/// In what a product is summed. Plain `32F` never rounds f32 operands (that is `32F_FAST_TF32`), and uses tensor cores for 16 bits.
+/// In what a product is summed. Plain `32F` never rounds f32 operands (that is `32F_FAST_TF32`),
+/// and uses tensor cores for 16 bits.
 fn sum(compute: Compute) -> Sum {
     match compute {
         Compute::F64 => Sum::CUBLAS_COMPUTE_64F,
@@ -65,7 +66,8 @@ impl Factor {
     }
 }
 
-/// While it lives, a handle takes factors from device memory. All other calls rely on it to take them from the host.
+/// While it lives, a handle takes factors from device memory. All other calls rely on it to take
+/// them from the host.
 struct InDeviceMemory(sys::cublasHandle_t);
 
 impl InDeviceMemory {
@@ -79,8 +81,8 @@ impl InDeviceMemory {
 
 impl Drop for InDeviceMemory {
     fn drop(&mut self) {
-        // SAFETY: the handle is alive, and its stream's lock is held until after this. It is refused only for what
-        // is no handle.
+        // SAFETY: the handle is alive, and its stream's lock is held until after this. It is
+        // refused only for what is no handle.
         let _ = unsafe { sys::cublasSetPointerMode_v2(self.0, Mode::CUBLAS_POINTER_MODE_HOST) };
     }
 }
@@ -120,8 +122,8 @@ impl Cuda {
         }
         let mut handles = queue.handles.lock();
         let handle = self.blas(&queue, gpu, &mut handles)?;
-        // SAFETY: the handle is alive, factors are where it looks for them, sizes were checked to fit an int, and the matrices are the
-        // caller's promise.
+        // SAFETY: the handle is alive, factors are where it looks for them, sizes were checked to
+        // fit an int, and the matrices are the caller's promise.
         let call = |alpha, beta| unsafe {
             sys::cublasGemmEx(
                 handle,
@@ -168,19 +170,22 @@ impl Cuda {
             // SAFETY: as the caller promises.
             return unsafe { self.multiply_strided(&queue, gpu, batch, strides) };
         }
-        // Its three lists of addresses go to the device by a copy from here, which a recording would make again at each launch.
+        // Its three lists of addresses go to the device by a copy from here, which a recording
+        // would make again at each launch.
         self.refuse_capture(&queue, CALL)?;
         let lists: Vec<u64> = (0..3).flat_map(|i| batch.at.iter().map(move |at| at[i].0)).collect();
         let bytes = size_of_val(lists.as_slice());
         let at = self.take(&queue, gpu, bytes as u64)?;
-        // SAFETY: so many bytes were allocated just now, on this stream; the host's are pageable and so copied before the call returns.
+        // SAFETY: so many bytes were allocated just now, on this stream; the host's are pageable
+        // and so copied before the call returns.
         let copied =
             unsafe { driver::sys::cuMemcpyHtoDAsync_v2(at, lists.as_ptr().cast(), bytes, queue.stream) };
         let list = |i: usize| Address(at + (i * bytes / 3) as u64);
         let done = self.told(queue.gpu, "cuMemcpyHtoDAsync", copied).and_then(|()| {
             let mut handles = queue.handles.lock();
             let handle = self.blas(&queue, gpu, &mut handles)?;
-            // SAFETY: as in `multiply`; the lists are there before the product, in the order of the stream.
+            // SAFETY: as in `multiply`; the lists are there before the product, in the order of the
+            // stream.
             let call = |alpha, beta| unsafe {
                 sys::cublasGemmBatchedEx(
                     handle,
@@ -256,7 +261,8 @@ impl Cuda {
     }
 }
 
-/// Entries from one product's A, B and C to the next ones, where they lie evenly spaced, in ascending order.
+/// Entries from one product's A, B and C to the next ones, where they lie evenly spaced, in
+/// ascending order.
 fn strides(batch: &BatchedGemm<'_>) -> Option<[i64; 3]> {
     let sizes = [batch.shape.a, batch.shape.b, batch.shape.c].map(|matrix| matrix.element.bytes());
     let mut strides = [0; 3];

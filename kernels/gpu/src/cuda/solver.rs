@@ -26,8 +26,9 @@ impl Drop for Solver {
     }
 }
 
-/// The largest order whose entries an `int` counts. Larger matrices take the 64-bit calls, which want working space on the host too; tiles
-/// do not: with ints alone nothing is waited for, and they can be recorded.
+/// The largest order whose entries an `int` counts. Larger matrices take the 64-bit calls, which
+/// want working space on the host too; tiles do not: with ints alone nothing is waited for, and
+/// they can be recorded.
 const MOST_BY_INTS: u32 = 46_340;
 
 /// What the 64-bit calls are told besides: nothing, so that they choose.
@@ -156,8 +157,8 @@ impl Cuda {
         let entries = potrf.workspace_bytes / potrf.a.element.bytes();
         let entries = c_int::try_from(entries).unwrap_or(c_int::MAX); // more than it can use is no mistake
         let (a, workspace, info) = (potrf.a.at, potrf.workspace, potrf.info);
-        // SAFETY: the handle is alive, sizes were checked to fit an int, and the memory is the caller's promise, all of the type of
-        // the call.
+        // SAFETY: the handle is alive, sizes were checked to fit an int, and the memory is the
+        // caller's promise, all of the type of the call.
         let status = unsafe {
             if potrf.a.element == Element::F64 {
                 sys::cusolverDnDpotrf(
@@ -186,7 +187,8 @@ impl Cuda {
         told(queue.gpu, CALL, status)
     }
 
-    /// By the 64-bit calls. Where they want working space on the host, it has to stay until all has ended, which is waited for.
+    /// By the 64-bit calls. Where they want working space on the host, it has to stay until all has
+    /// ended, which is waited for.
     ///
     /// # Safety
     /// As the trait says; the handle is the stream's, and alive.
@@ -205,8 +207,9 @@ impl Cuda {
         }
         let mut host = vec![0u64; on_host.div_ceil(8)]; // aligned as any number is
         let number = kind(potrf.a.element);
-        // SAFETY: handle and params are alive, the space on the host is as large as was asked for and stays until the stream has ended,
-        // and the memory of the GPU is the caller's promise, all of the type of the call.
+        // SAFETY: handle and params are alive, the space on the host is as large as was asked for
+        // and stays until the stream has ended, and the memory of the GPU is the caller's promise,
+        // all of the type of the call.
         let status = unsafe {
             sys::cusolverDnXpotrf(
                 handle,
@@ -233,7 +236,8 @@ impl Cuda {
     }
 }
 
-/// Bytes of working space of the 64-bit calls: on the GPU, and on the host. The matrix is not looked at.
+/// Bytes of working space of the 64-bit calls: on the GPU, and on the host. The matrix is not
+/// looked at.
 fn wide_space(
     gpu: u32,
     handle: sys::cusolverDnHandle_t,

@@ -45,26 +45,30 @@ pub(super) struct Workspace {
     pub(super) pooled: bool,
 }
 
-// SAFETY: CUDA's handles may be used from any thread; those of libraries only one at a time, which the lock sees to.
+// SAFETY: CUDA's handles may be used from any thread; those of libraries only one at a time, which
+// the lock sees to.
 unsafe impl Send for Queue {}
-// SAFETY: a shared queue's stream may be used by several threads at once; what else there is, is behind its lock.
+// SAFETY: a shared queue's stream may be used by several threads at once; what else there is, is
+// behind its lock.
 unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: the context lives as long as the driver, which drops its streams first. Where a call fails the GPU is lost, and
-        // what it held with it.
+        // SAFETY: the context lives as long as the driver, which drops its streams first. Where a
+        // call fails the GPU is lost, and what it held with it.
         unsafe {
             let _ = sys::cuCtxSetCurrent(self.context);
             let handles = std::mem::take(self.handles.get_mut());
             let Handles { blas, light, solver, workspace } = handles;
             if blas.is_some() || light.is_some() || solver.is_some() {
-                // What is queued may use what a handle has inside, and the next stream does not wait for it.
+                // What is queued may use what a handle has inside, and the next stream does not
+                // wait for it.
                 let _ = sys::cuStreamSynchronize(self.stream);
                 self.spare.lock().push(Handles { blas, light, solver, workspace: None });
             }
             if let Some(Workspace { at, pooled, .. }) = workspace {
-                // Behind its last use: in the order of the stream, or because the call waits for the GPU.
+                // Behind its last use: in the order of the stream, or because the call waits for
+                // the GPU.
                 let _ = if pooled { sys::cuMemFreeAsync(at, self.stream) } else { sys::cuMemFree_v2(at) };
             }
             // Ends once what is queued has ended; the call returns at once.

@@ -1,4 +1,5 @@
-//! Handles of CUDA behind numbers, so that a number that is out of date is an error and no wild pointer.
+//! Handles of CUDA behind numbers, so that a number that is out of date is an error and no wild
+//! pointer.
 
 use std::collections::HashMap;
 use std::sync::Arc;

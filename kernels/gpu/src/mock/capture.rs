@@ -7,7 +7,8 @@ use super::clock::{Clock, Point};
 use super::state::{Mark, Record, State, event_name, gpu_of, refused, stream_name};
 use crate::error::GpuError;
 
-/// What was captured, in order of submission; lanes are streams by number, 0 the one that was captured first.
+/// What was captured, in order of submission; lanes are streams by number, 0 the one that was
+/// captured first.
 #[derive(Clone, Debug)]
 enum Step {
     Call { lane: usize, call: Call },

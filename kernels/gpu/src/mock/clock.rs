@@ -7,8 +7,8 @@ pub(super) struct Point {
     pub(super) item: u64,
 }
 
-/// For each stream, up to which item everything has happened before; by the streams' tokens. Few streams, and a copy for each operation: a sorted
-/// list is faster than a tree.
+/// For each stream, up to which item everything has happened before; by the streams' tokens. Few
+/// streams, and a copy for each operation: a sorted list is faster than a tree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock(Vec<Point>);
 

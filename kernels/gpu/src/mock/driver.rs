@@ -59,7 +59,8 @@ impl Mock {
 
     /// Host memory with nobody's copies in flight leaves the table.
     ///
-    /// `given`: as many bytes as the caller says that it asked for; `None` for the caller's own memory.
+    /// `given`: as many bytes as the caller says that it asked for; `None` for the caller's own
+    /// memory.
     fn unlock(&self, at: *mut u8, call: &'static str, given: Option<usize>) {
         self.shared.with(|state| {
             let from = at.expose_provenance() as u64;

@@ -1,4 +1,5 @@
-//! The threads that execute what is queued: any stream that can go on, in an order drawn from the seed, and late.
+//! The threads that execute what is queued: any stream that can go on, in an order drawn from the
+//! seed, and late.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -13,7 +14,8 @@ use crate::error::GpuError;
 
 /// So many operations run at a time.
 const WORKERS: usize = 2;
-/// One choice in so many is not the stream whose turn it is, changes whose turn it is, or is made late.
+/// One choice in so many is not the stream whose turn it is, changes whose turn it is, or is made
+/// late.
 const SELDOM: u64 = 8;
 /// How late.
 const LATEST: Duration = Duration::from_micros(200);
@@ -49,7 +51,8 @@ impl Shared {
         result
     }
 
-    /// Waits until a GPU that is lost executes nothing any more: whoever is told may give host memory back, or use it.
+    /// Waits until a GPU that is lost executes nothing any more: whoever is told may give host
+    /// memory back, or use it.
     fn settle(&self, state: &mut MutexGuard<'_, State>) {
         while state.is_dying() {
             self.ended.wait(state);
@@ -114,9 +117,9 @@ impl Shared {
                 let ended = match state.unreachable(&bound) {
                     Some(error) => Err(Failure::Told(error)),
                     None if fails => Err(Failure::Fault("this launch was told to fail".into())),
-                    // SAFETY: operands do not overlap and nothing is queued that conflicts and is not ordered (`enqueue`); what is
-                    // ordered before has ended, as streams run in order and waits are ready only then. Host memory is the
-                    // caller's promise.
+                    // SAFETY: operands do not overlap and nothing is queued that conflicts and is
+                    // not ordered (`enqueue`); what is ordered before has ended, as streams run in
+                    // order and waits are ready only then. Host memory is the caller's promise.
                     None => MutexGuard::unlocked(state, || unsafe { self.twins.run(&call, &bound) })
                         .map_err(Failure::Fault),
                 };
@@ -209,7 +212,8 @@ impl State {
         self.gpus.iter().any(|gpu| gpu.lost.is_some())
     }
 
-    /// The one of the highest rank as a rule, so that some streams run far ahead of others; ranks change now and then.
+    /// The one of the highest rank as a rule, so that some streams run far ahead of others; ranks
+    /// change now and then.
     fn choose(&mut self, ready: &[u64]) -> Option<u64> {
         let any = *ready.get(self.random() as usize % ready.len().max(1))?;
         let rank = self.random();

@@ -61,10 +61,11 @@ impl History {
         self.0.iter().find(|old| old.conflicts(new) && !known.knows(old.at))
     }
 
-    /// Remembers a use; `known` is what is ordered before it, `host` what is ordered before all that is to come.
+    /// Remembers a use; `known` is what is ordered before it, `host` what is ordered before all
+    /// that is to come.
     pub(super) fn add(&mut self, new: Access, known: &Clock, host: &Clock) {
-        // Whatever is in conflict with an old use that is dropped here, and not ordered behind it, is in conflict with the new one and
-        // not ordered behind that either: order is transitive.
+        // Whatever is in conflict with an old use that is dropped here, and not ordered behind it,
+        // is in conflict with the new one and not ordered behind that either: order is transitive.
         self.0.retain(|old| !(host.knows(old.at) || new.covers(old) && known.knows(old.at)));
         self.0.push(new);
     }

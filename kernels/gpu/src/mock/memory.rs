@@ -17,9 +17,11 @@ const GAP: u64 = 4096;
 const REMEMBERED: usize = 1 << 16;
 /// What memory holds that nobody has written: not a number, in every floating-point type.
 pub(super) const GARBAGE: u8 = 0xff;
-/// Bytes of it at the beginning of an allocation; what follows is 0, and takes no memory before it is written.
+/// Bytes of it at the beginning of an allocation; what follows is 0, and takes no memory before it
+/// is written.
 const MOST_GARBAGE: usize = 1 << 20;
-/// Up to which alignment the allocator hands out pages as the system gives them, zero and not there yet; beyond it writes the zeros itself.
+/// Up to which alignment the allocator hands out pages as the system gives them, zero and not there
+/// yet; beyond it writes the zeros itself.
 const NATURAL: usize = 16;
 
 /// Bytes on the host, garbage at first.
@@ -31,7 +33,8 @@ pub(super) struct Block {
     layout: Layout,
 }
 
-// SAFETY: the bytes are reached through `pointer` alone, by operations that the order of streams keeps apart.
+// SAFETY: the bytes are reached through `pointer` alone, by operations that the order of streams
+// keeps apart.
 unsafe impl Send for Block {}
 // SAFETY: a shared block gives out no reference, but an address.
 unsafe impl Sync for Block {}
@@ -44,7 +47,8 @@ impl Block {
         // SAFETY: the size is not 0.
         let allocated = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         let gap = allocated.align_offset(alignment);
-        // SAFETY: the gap is less than `alignment`, and as many bytes more than `bytes` were allocated just now.
+        // SAFETY: the gap is less than `alignment`, and as many bytes more than `bytes` were
+        // allocated just now.
         let data = unsafe { allocated.add(gap) };
         // SAFETY: `bytes` bytes from there were allocated.
         unsafe { data.write_bytes(GARBAGE, bytes.min(MOST_GARBAGE)) };

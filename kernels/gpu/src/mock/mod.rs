@@ -1,22 +1,24 @@
 //! A driver without a GPU, which checks how it is used.
 //!
-//! Device memory is host memory, kernels and library routines are host functions ([`Twin`]), and what is queued is executed by threads
-//! in any order that streams and events allow, drawn from a seed, and late. A use that is wrong is an error that names both
-//! operations and their bytes; the GPU is lost then, as after a fault of a real one, and [`Mock::violations`] tells of it whatever the
-//! program did with the error:
+//! Device memory is host memory, kernels and library routines are host functions ([`Twin`]), and
+//! what is queued is executed by threads in any order that streams and events allow, drawn from a
+//! seed, and late. A use that is wrong is an error that names both operations and their bytes; the
+//! GPU is lost then, as after a fault of a real one, and [`Mock::violations`] tells of it whatever
+//! the program did with the error:
 //!
-//! - two operations use the same bytes, one of them writes, and neither the order of a stream, nor an event, nor the host, which
-//!   saw the first one's end, orders them; giving memory back and asking for it count as writes. Host memory that copies use
-//!   is looked at too;
+//! - two operations use the same bytes, one of them writes, and neither the order of a stream, nor
+//!   an event, nor the host, which saw the first one's end, orders them; giving memory back and
+//!   asking for it count as writes. Host memory that copies use is looked at too;
 //! - memory is used after it was freed, or beyond its end, or freed twice, or was never allocated;
-//! - a stream waits for an event that was never recorded; an event is destroyed while a wait for it may be queued; a stream,
-//!   event or graph is used after it was destroyed;
+//! - a stream waits for an event that was never recorded; an event is destroyed while a wait for it
+//!   may be queued; a stream, event or graph is used after it was destroyed;
 //! - a range is ended that was never begun.
 //!
-//! Order is what the program asked for, not what happened: a missing event is found on every run, not only on the unlucky one. What
-//! one thread saw to have ended counts as seen by all threads. A matrix uses all bytes from its first to its last entry, those
-//! between its columns included. Memory that nobody has written holds bytes of all ones, which are no number in any floating-point
-//! type.
+//! Order is what the program asked for, not what happened: a missing event is found on every run,
+//! not only on the unlucky one. What one thread saw to have ended counts as seen by all threads. A
+//! matrix uses all bytes from its first to its last entry, those between its columns included.
+//! Memory that nobody has written holds bytes of all ones, which are no number in any
+//! floating-point type.
 
 mod call;
 mod capture;
@@ -56,7 +58,8 @@ pub enum Fault {
     Operation(u64),
     /// The n-th allocation finds no room.
     Allocation(u64),
-    /// The n-th launch (kernel or library routine) is queued, fails when it is executed, and the GPU is lost.
+    /// The n-th launch (kernel or library routine) is queued, fails when it is executed, and the
+    /// GPU is lost.
     Launch(u64),
 }
 
@@ -131,7 +134,8 @@ impl MockBuilder {
         self
     }
 
-    /// Bytes of each GPU's memory; 1 GiB unless said. Host memory is taken only for what is allocated.
+    /// Bytes of each GPU's memory; 1 GiB unless said. Host memory is taken only for what is
+    /// allocated.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> MockBuilder {
         self.options.memory = bytes;
@@ -159,8 +163,8 @@ impl MockBuilder {
         self
     }
 
-    /// The images of kernels that it reads, which are then compiled as for a GPU. Unless said it reads all and
-    /// needs none.
+    /// The images of kernels that it reads, which are then compiled as for a GPU. Unless said it
+    /// reads all and needs none.
     #[must_use]
     pub fn images(mut self, reads: fn(&[u8]) -> bool) -> MockBuilder {
         self.reads = Some(reads);
@@ -174,7 +178,8 @@ impl MockBuilder {
         self
     }
 
-    /// The links are not declared, and so measured when they are first used, as those of GPUs that are there: copies up to 16 MiB.
+    /// The links are not declared, and so measured when they are first used, as those of GPUs that
+    /// are there: copies up to 16 MiB.
     #[must_use]
     pub fn measured_links(mut self) -> MockBuilder {
         self.links = None;
@@ -195,8 +200,9 @@ impl MockBuilder {
         self
     }
 
-    /// Bytes of each GPU's memory that libraries keep once they are [loaded](crate::Driver::load_libraries); only
-    /// [`Driver::memory`](crate::Driver::memory) tells of them.
+    /// Bytes of each GPU's memory that libraries keep once they are
+    /// [loaded](crate::Driver::load_libraries); only [`Driver::memory`](crate::Driver::memory)
+    /// tells of them.
     #[must_use]
     pub fn libraries_keep(mut self, bytes: u64) -> MockBuilder {
         self.libraries_keep = bytes;
@@ -210,7 +216,8 @@ impl MockBuilder {
         self
     }
 
-    /// What library routines compute, and kernels that were not given one by one; [`Reference`] unless said.
+    /// What library routines compute, and kernels that were not given one by one; [`Reference`]
+    /// unless said.
     #[must_use]
     pub fn twin(mut self, twin: impl Twin + 'static) -> MockBuilder {
         self.twins.twin = Box::new(twin);
@@ -282,7 +289,8 @@ impl Mock {
         self.shared.with(|state| state.inject(gpu, fault))
     }
 
-    /// How many copies from or to host memory, each of at least so many bytes, had a host end that is not page-locked.
+    /// How many copies from or to host memory, each of at least so many bytes, had a host end that
+    /// is not page-locked.
     pub fn pageable_copies(&self, least: u64) -> usize {
         self.shared.with(|state| state.pageable.iter().filter(|bytes| **bytes >= least).count())
     }
@@ -297,14 +305,14 @@ impl Mock {
         self.shared.with(|state| state.violations.clone())
     }
 
-    /// The ranges that have ended, in this order; those around one stand before it, as in `outer / inner`. Empty unless the mock was
-    /// [built for it](MockBuilder::ranges).
+    /// The ranges that have ended, in this order; those around one stand before it, as in `outer /
+    /// inner`. Empty unless the mock was [built for it](MockBuilder::ranges).
     pub fn ranges(&self) -> Vec<String> {
         self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().ended())
     }
 
-    /// What nobody has given back: memory, streams, events, graphs, locked host memory; ranges that have not ended. What a lost GPU held is
-    /// not counted.
+    /// What nobody has given back: memory, streams, events, graphs, locked host memory; ranges that
+    /// have not ended. What a lost GPU held is not counted.
     pub fn leaks(&self) -> Vec<String> {
         let open = self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().open());
         self.shared.with(|state| {

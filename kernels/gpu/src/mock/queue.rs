@@ -1,7 +1,7 @@
 //! Putting things on streams, and the checks that are made then.
 //!
-//! All checks are made when an operation is queued, from what orders it, never from what happens to have run: a program that is
-//! wrong is found wrong on every run that gets there.
+//! All checks are made when an operation is queued, from what orders it, never from what happens to
+//! have run: a program that is wrong is found wrong on every run that gets there.
 
 use std::sync::{Arc, OnceLock};
 
@@ -141,7 +141,8 @@ impl State {
         (at - base < size).then_some((base, size))
     }
 
-    /// Checks the operands against all uses that nothing orders before this one, and remembers them.
+    /// Checks the operands against all uses that nothing orders before this one, and remembers
+    /// them.
     fn use_bytes(
         &mut self,
         gpu: u32,
@@ -190,7 +191,8 @@ impl State {
         Ok(base)
     }
 
-    /// Memory goes back, at this place of the stream. Its room can be had at once: CUDA lets an allocation wait for it.
+    /// Memory goes back, at this place of the stream. Its room can be had at once: CUDA lets an
+    /// allocation wait for it.
     pub(super) fn free(&mut self, token: u64, address: u64) -> Result<(), GpuError> {
         const CALL: &str = "cuMemFreeAsync";
         let gpu = self.stream_outside_capture(token, CALL)?;

@@ -26,7 +26,8 @@ impl Bound {
         match self {
             // Aligned, so that an empty slice can be cast to any type.
             Bound::Empty => (ptr::without_provenance_mut(256), 0),
-            // SAFETY: when it was bound, so many bytes from there were inside the block, which lives as long as `self`.
+            // SAFETY: when it was bound, so many bytes from there were inside the block, which
+            // lives as long as `self`.
             Bound::Gpu { block, offset, bytes, .. } => (unsafe { block.pointer().add(*offset) }, *bytes),
             Bound::Host { at, bytes } => (ptr::with_exposed_provenance_mut(*at), *bytes),
         }
@@ -36,7 +37,8 @@ impl Bound {
     /// Nobody writes the bytes meanwhile.
     unsafe fn read<'a>(&self) -> &'a [u8] {
         let (at, bytes) = self.raw();
-        // SAFETY: so many bytes are there: device memory was filled when allocated, the host's are the caller's promise.
+        // SAFETY: so many bytes are there: device memory was filled when allocated, the host's are
+        // the caller's promise.
         unsafe { std::slice::from_raw_parts(at, bytes) }
     }
 
@@ -44,7 +46,8 @@ impl Bound {
     /// Nobody else uses the bytes meanwhile.
     unsafe fn write<'a>(&self) -> &'a mut [u8] {
         let (at, bytes) = self.raw();
-        // SAFETY: so many bytes are there, as for reading; that nobody else uses them is the caller's promise.
+        // SAFETY: so many bytes are there, as for reading; that nobody else uses them is the
+        // caller's promise.
         unsafe { std::slice::from_raw_parts_mut(at, bytes) }
     }
 }
@@ -83,11 +86,12 @@ impl Twins {
         }
     }
 
-    /// Executes an operation; `bound` are its operands in their order. An `Err` is a fault of the GPU.
+    /// Executes an operation; `bound` are its operands in their order. An `Err` is a fault of the
+    /// GPU.
     ///
     /// # Safety
-    /// No other operation, and nobody on the host, uses the operands in a way that conflicts, and operands that are written share no
-    /// bytes with others of the same operation.
+    /// No other operation, and nobody on the host, uses the operands in a way that conflicts, and
+    /// operands that are written share no bytes with others of the same operation.
     pub(super) unsafe fn run(&self, call: &Call, bound: &[Bound]) -> Result<(), String> {
         // SAFETY: as the caller promises.
         let run = || unsafe { self.dispatch(call, bound) };
@@ -101,10 +105,11 @@ impl Twins {
     /// # Safety
     /// As [`run`](Twins::run).
     unsafe fn dispatch(&self, call: &Call, bound: &[Bound]) -> Result<(), String> {
-        // SAFETY: for all slices below: nobody else uses these bytes in a way that conflicts, the caller promises, and operands
-        // that are written share no bytes with others.
+        // SAFETY: for all slices below: nobody else uses these bytes in a way that conflicts, the
+        // caller promises, and operands that are written share no bytes with others.
         let read = |i: usize| unsafe { bound[i].read() };
-        // SAFETY: nobody else uses these bytes, the caller promises; each operand that is written is asked for once.
+        // SAFETY: nobody else uses these bytes, the caller promises; each operand that is written
+        // is asked for once.
         let write = |i: usize| unsafe { bound[i].write() };
         match call {
             Call::Copy { .. } => {

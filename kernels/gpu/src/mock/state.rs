@@ -14,7 +14,8 @@ use super::{Fault, Options};
 use crate::error::GpuError;
 use crate::info::GpuInfo;
 
-/// Tokens of streams and events hold their GPU above this bit, so that one is known after it was destroyed.
+/// Tokens of streams and events hold their GPU above this bit, so that one is known after it was
+/// destroyed.
 const NUMBER_BITS: u32 = 48;
 
 /// A GPU.
@@ -222,8 +223,8 @@ impl State {
         error
     }
 
-    /// Everything on this GPU fails from now on, and its memory is gone. Its streams go on, without executing anything: others may wait
-    /// for what they wait for.
+    /// Everything on this GPU fails from now on, and its memory is gone. Its streams go on, without
+    /// executing anything: others may wait for what they wait for.
     pub(super) fn lose(&mut self, gpu: u32, error: GpuError) {
         let Some(Gpu { lost: lost @ None, .. }) = self.gpus.get_mut(gpu as usize) else {
             return;

@@ -1,6 +1,7 @@
 //! PTX of all sources in one compressed file, for machines without NVRTC.
 //!
-//! The file is the PTX of each source after a line that names the source and its hash, as gzip. `scripts/ptx` makes it.
+//! The file is the PTX of each source after a line that names the source and its hash, as gzip.
+//! `scripts/ptx` makes it.
 
 use std::fs::File;
 use std::io::Read;
@@ -58,7 +59,8 @@ pub fn is_archived() -> bool {
     folders().iter().any(|folder| folder.join(ARCHIVE).is_file())
 }
 
-/// The folders where an archive is looked for: the one that the caller has named, and that of the program.
+/// The folders where an archive is looked for: the one that the caller has named, and that of the
+/// program.
 pub(super) fn folders() -> Vec<PathBuf> {
     let program = std::env::current_exe().ok().and_then(|file| file.parent().map(Path::to_path_buf));
     crate::cuda::folder().map(Path::to_path_buf).into_iter().chain(program).collect()

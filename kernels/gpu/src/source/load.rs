@@ -42,8 +42,8 @@ struct Kept {
 }
 
 impl Loaded {
-    /// The kernels of `sources` as [`compiled`](Loaded::compiled) loads them, once for each GPU of a driver, whoever asks; they are kept as
-    /// long as the driver lives. Who asks meanwhile waits.
+    /// The kernels of `sources` as [`compiled`](Loaded::compiled) loads them, once for each GPU of
+    /// a driver, whoever asks; they are kept as long as the driver lives. Who asks meanwhile waits.
     ///
     /// # Errors
     /// The driver's; the next who asks tries again.
@@ -66,11 +66,13 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Loads every kernel of `sources`: compiled by NVRTC for this GPU, or the PTX of an [archive](super::ARCHIVE)
-    /// where NVRTC is missing, does not know the GPU, or compiles what the driver does not read.
+    /// Loads every kernel of `sources`: compiled by NVRTC for this GPU, or the PTX of an
+    /// [archive](super::ARCHIVE) where NVRTC is missing, does not know the GPU, or compiles what
+    /// the driver does not read.
     ///
     /// # Errors
-    /// The driver's; [`GpuError::Missing`] and [`GpuError::Compile`] where there is no archive either.
+    /// The driver's; [`GpuError::Missing`] and [`GpuError::Compile`] where there is no archive
+    /// either.
     pub fn compiled(driver: &dyn Driver, gpu: u32, sources: &[Source]) -> Result<Self, GpuError> {
         let there = driver.gpus();
         let arch = there.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: there.len() })?.arch();
@@ -83,8 +85,8 @@ impl Loaded {
         Loaded::either(driver, gpu, sources, compiled, |source| archive::ptx(source, &folders))
     }
 
-    /// Loads what `compiled` gives for each source. Where that fails, or the driver refuses it, `archived` gives
-    /// PTX; after a refusal nothing more is compiled.
+    /// Loads what `compiled` gives for each source. Where that fails, or the driver refuses it,
+    /// `archived` gives PTX; after a refusal nothing more is compiled.
     fn either(
         driver: &dyn Driver,
         gpu: u32,
@@ -129,8 +131,8 @@ impl Loaded {
     /// [`GpuError::Failed`] for a kernel that was not loaded, and what the driver says.
     ///
     /// # Safety
-    /// As [`Driver::launch`]: every array that the launch names, in its arguments or besides, exists until it has ended, and
-    /// nobody else uses it in a way that conflicts.
+    /// As [`Driver::launch`]: every array that the launch names, in its arguments or besides,
+    /// exists until it has ended, and nobody else uses it in a way that conflicts.
     pub unsafe fn launch(
         &self,
         driver: &dyn Driver,
@@ -143,8 +145,8 @@ impl Loaded {
             reason: format!("kernel {} was not loaded: load its source first", launch.kernel),
             sticky: false,
         })?;
-        // SAFETY: the arrays are the caller's promise; the arguments are those of the kernel of that name, because only the
-        // functions beside its source describe its launches.
+        // SAFETY: the arrays are the caller's promise; the arguments are those of the kernel of
+        // that name, because only the functions beside its source describe its launches.
         unsafe { driver.launch(stream, *kernel, launch.grid, launch.block, 0, &launch.args) }
     }
 }

@@ -6,9 +6,11 @@ mod load;
 pub use archive::{ARCHIVE, is_archived};
 pub use load::{Launch, Loaded};
 
-/// Options without which the kernels do not round as documented: a product and a sum are not fused unless a source says so.
+/// Options without which the kernels do not round as documented: a product and a sum are not fused
+/// unless a source says so.
 ///
-/// The others that matter are NVRTC's defaults: subnormals are kept, divisions and roots are rounded correctly.
+/// The others that matter are NVRTC's defaults: subnormals are kept, divisions and roots are
+/// rounded correctly.
 pub const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false"];
 
 /// One source file: a module of kernels.

@@ -32,10 +32,12 @@ pub enum TwinArg<'a> {
     F64(f64),
 }
 
-/// Host versions of what is launched on a GPU. Arrays are aligned as their addresses are (256 bytes where an allocation begins).
+/// Host versions of what is launched on a GPU. Arrays are aligned as their addresses are (256 bytes
+/// where an allocation begins).
 ///
-/// A matrix comes as the bytes from its first to its last entry, columns `ld` entries apart; what lies between columns must stay
-/// as it is. Where there are no entries, the slice is empty. An `Err` is a fault of the GPU: it is lost.
+/// A matrix comes as the bytes from its first to its last entry, columns `ld` entries apart; what
+/// lies between columns must stay as it is. Where there are no entries, the slice is empty. An
+/// `Err` is a fault of the GPU: it is lost.
 ///
 /// The library routines have versions already, those of [`Reference`].
 pub trait Twin: Send + Sync + fmt::Debug {
@@ -60,7 +62,8 @@ pub trait Twin: Send + Sync + fmt::Debug {
         Err(format!("there is no host version of {kernel}"))
     }
 
-    /// `C = alpha op(A) op(B) + beta C`; `factors` are alpha and beta, also where the description has them in device memory.
+    /// `C = alpha op(A) op(B) + beta C`; `factors` are alpha and beta, also where the description
+    /// has them in device memory.
     ///
     /// # Errors
     /// What is wrong.
@@ -87,7 +90,8 @@ pub trait Twin: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// `L L^T = A` in place, lower triangle. Gives 0, or one more than the number of the column whose pivot is not positive.
+    /// `L L^T = A` in place, lower triangle. Gives 0, or one more than the number of the column
+    /// whose pivot is not positive.
     ///
     /// # Errors
     /// What is wrong.

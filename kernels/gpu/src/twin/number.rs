@@ -4,8 +4,8 @@ use half::{bf16, f16};
 
 use crate::call::Element;
 
-/// `x` rounded to so many significant bits, to nearest, ties to even; below `2^lowest` (the smallest normal exponent) bits are
-/// lost as in subnormal numbers. Overflow is not looked at.
+/// `x` rounded to so many significant bits, to nearest, ties to even; below `2^lowest` (the
+/// smallest normal exponent) bits are lost as in subnormal numbers. Overflow is not looked at.
 pub(super) fn round(x: f64, bits: i32, lowest: i32) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;
@@ -16,7 +16,8 @@ pub(super) fn round(x: f64, bits: i32, lowest: i32) -> f64 {
     (x / unit).round_ties_even() * unit
 }
 
-/// The exponent of the leading bit of a number that is not zero (f64's own subnormal numbers count as its smallest normal one).
+/// The exponent of the leading bit of a number that is not zero (f64's own subnormal numbers count
+/// as its smallest normal one).
 fn exponent(x: f64) -> i32 {
     ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023
 }
@@ -40,7 +41,8 @@ pub(super) fn to_tf32(x: f64) -> f64 {
     overflow(round(x, 11, -126), f64::from(f32::MAX))
 }
 
-/// The number of an e4m3 code (OCP 8-bit floating point, 2023): 4 bits of exponent with bias 7, 3 of mantissa, no infinity.
+/// The number of an e4m3 code (OCP 8-bit floating point, 2023): 4 bits of exponent with bias 7, 3
+/// of mantissa, no infinity.
 fn from_e4m3(code: u8) -> f64 {
     let sign = if code & 0x80 == 0 { 1.0 } else { -1.0 };
     let (exponent, mantissa) = (i32::from((code >> 3) & 0xf), f64::from(code & 7));
@@ -76,7 +78,8 @@ pub fn decode(element: Element, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Writes a number, rounded to nearest with ties to even; 16 bits overflow to infinity, 8 bits to the largest number.
+/// Writes a number, rounded to nearest with ties to even; 16 bits overflow to infinity, 8 bits to
+/// the largest number.
 ///
 /// # Panics
 /// If there are fewer bytes than the element has.
@@ -120,7 +123,8 @@ mod tests {
 
     #[test]
     fn e4m3_is_the_published_table() {
-        // OCP 8-bit floating point specification 1.0, table 2: largest 448, smallest normal 2^-6, smallest subnormal 2^-9.
+        // OCP 8-bit floating point specification 1.0, table 2: largest 448, smallest normal 2^-6,
+        // smallest subnormal 2^-9.
         assert_eq!(from_e4m3(0x7e), 448.0);
         assert_eq!(from_e4m3(0x08), 2f64.powi(-6));
         assert_eq!(from_e4m3(0x01), 2f64.powi(-9));

@@ -1,7 +1,7 @@
 //! Products, solves and factorisations, written as their definitions.
 //!
-//! Sums are held in f64 and rounded once to what the description names, except with [`Compute::F16`], whose running sum is rounded
-//! after every term.
+//! Sums are held in f64 and rounded once to what the description names, except with
+//! [`Compute::F16`], whose running sum is rounded after every term.
 
 use super::number::{decode, encode, to_f16, to_tf32};
 use super::{Twin, TwinArg};
@@ -186,7 +186,8 @@ pub(super) fn potrf(potrf: &Potrf, a: &mut [u8]) -> i32 {
     info
 }
 
-/// The lower triangle becomes its Cholesky factor, column by column; stops at a pivot that is not positive.
+/// The lower triangle becomes its Cholesky factor, column by column; stops at a pivot that is not
+/// positive.
 fn factor(l: &mut Dense, n: usize) -> i32 {
     for j in 0..n {
         let pivot = l.at(j, j) - (0..j).map(|k| l.at(j, k) * l.at(j, k)).sum::<f64>();

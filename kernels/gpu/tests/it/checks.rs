@@ -462,7 +462,8 @@ fn room_is_limited() {
     is_clean(&bench);
 }
 
-/// Each stream's workspace takes room from the first routine to the stream's end, and no memory that is listed.
+/// Each stream's workspace takes room from the first routine to the stream's end, and no memory
+/// that is listed.
 #[test]
 fn workspaces_take_room() {
     let bench = Bench::of(Mock::builder().memory(4096).workspace(1024));

@@ -1,4 +1,5 @@
-//! Random programs: ordered as they must be, they give what one stream would give; without their events, they are found out.
+//! Random programs: ordered as they must be, they give what one stream would give; without their
+//! events, they are found out.
 
 use crate::common::{Bench, mix, within};
 use proptest::prelude::*;
@@ -73,7 +74,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Who used a buffer: the event behind the last write and those behind the reads since, each with its stream.
+/// Who used a buffer: the event behind the last write and those behind the reads since, each with
+/// its stream.
 #[derive(Clone, Default)]
 struct Users {
     write: Option<(Event, Stream)>,

@@ -23,7 +23,8 @@ impl Gpu {
         Gpu { bench, stream }
     }
 
-    /// A matrix of so many rows and columns, `gap` entries more from one column to the next, filled by `f` (rounded).
+    /// A matrix of so many rows and columns, `gap` entries more from one column to the next, filled
+    /// by `f` (rounded).
     fn matrix(
         &self,
         element: Element,

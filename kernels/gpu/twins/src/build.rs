@@ -17,9 +17,11 @@ fn system(what: String) -> impl FnOnce(io::Error) -> TwinError {
     move |error| TwinError::System { what, why: error.to_string() }
 }
 
-/// The shared library of a source with these kernels; `None`, with a printed line, where there is no g++.
+/// The shared library of a source with these kernels; `None`, with a printed line, where there is
+/// no g++.
 ///
-/// It is kept beside the test's program: each test is a process of its own, and many need the same twins.
+/// It is kept beside the test's program: each test is a process of its own, and many need the same
+/// twins.
 pub(crate) fn library(name: &str, text: &str, kernels: &[&str]) -> Result<Option<PathBuf>, TwinError> {
     let Some(compiler) = compiler() else {
         eprintln!("skipped: host twins of {name}: there is no g++ (install it)");

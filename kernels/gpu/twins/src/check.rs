@@ -9,7 +9,8 @@ use crate::{Image, Nvrtc};
 /// The architectures that sources have to compile for: Volta, Ampere, Hopper, Blackwell.
 pub const ARCHITECTURES: [&str; 4] = ["sm_70", "sm_80", "sm_90", "sm_100"];
 
-/// Architecture that archived PTX is made for: the oldest GPUs with tensor cores, and by the driver all later ones.
+/// Architecture that archived PTX is made for: the oldest GPUs with tensor cores, and by the driver
+/// all later ones.
 const PTX_ARCH: &str = "compute_70";
 
 /// NVRTC, or a printed line.
@@ -17,9 +18,9 @@ fn nvrtc() -> Option<Nvrtc> {
     Nvrtc::find().map_err(|error| eprintln!("skipped: compiling CUDA sources: {error}")).ok()
 }
 
-/// Compiles each source to machine code for [`ARCHITECTURES`], and finds its kernels there. Without NVRTC: a
-/// printed line. Where `ZELLIGE_WRITE_PTX` names a folder, the PTX of each source is written there, with its
-/// [header](Source::ptx_header).
+/// Compiles each source to machine code for [`ARCHITECTURES`], and finds its kernels there. Without
+/// NVRTC: a printed line. Where `ZELLIGE_WRITE_PTX` names a folder, the PTX of each source is
+/// written there, with its [header](Source::ptx_header).
 ///
 /// # Panics
 /// A source does not compile or lacks a kernel, or its PTX cannot be written.

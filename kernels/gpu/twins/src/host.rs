@@ -40,7 +40,8 @@ impl HostKernels {
     }
 }
 
-/// A driver that needs no GPU, and whose kernels are those of these sources; `None`, with a printed line, where there is no g++.
+/// A driver that needs no GPU, and whose kernels are those of these sources; `None`, with a printed
+/// line, where there is no g++.
 ///
 /// # Panics
 /// A source does not compile.
@@ -84,7 +85,8 @@ impl fmt::Debug for Wrong {
     }
 }
 
-/// The same with a library whose products `change` spoils, once each is made: for what has to bear errors, or to find them.
+/// The same with a library whose products `change` spoils, once each is made: for what has to bear
+/// errors, or to find them.
 ///
 /// # Panics
 /// As [`mock`].

@@ -1,8 +1,9 @@
 //! Proves CUDA sources where there is no GPU; for tests.
 //!
-//! [`Twins`] are the same sources compiled by g++ for the host through a small header (`shim.h`): kernels that can
-//! be run, and compared bit for bit with a reference. [`HostKernels`] are those of a driver that needs no GPU.
-//! [`Nvrtc`] is NVIDIA's compiler, which needs no GPU either: it compiles the sources for an architecture, or to PTX.
+//! [`Twins`] are the same sources compiled by g++ for the host through a small header (`shim.h`):
+//! kernels that can be run, and compared bit for bit with a reference. [`HostKernels`] are those of
+//! a driver that needs no GPU. [`Nvrtc`] is NVIDIA's compiler, which needs no GPU either: it
+//! compiles the sources for an architecture, or to PTX.
 
 mod build;
 mod check;

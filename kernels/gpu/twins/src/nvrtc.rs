@@ -59,7 +59,8 @@ type Create = unsafe extern "C" fn(
 ) -> c_int;
 
 impl Nvrtc {
-    /// Loads the library that `ZELLIGE_NVRTC` names, or the one that `scripts/nvrtc` has put into the target folder.
+    /// Loads the library that `ZELLIGE_NVRTC` names, or the one that `scripts/nvrtc` has put into
+    /// the target folder.
     ///
     /// # Errors
     /// [`NvrtcError::Missing`], with the way to get it.

@@ -72,7 +72,8 @@ type LaunchEntry = unsafe extern "C" fn(Entry, *const u32, *const u32, *mut *mut
 type SizesEntry = unsafe extern "C" fn() -> *const u32;
 
 impl Twins {
-    /// Compiles a source, whole, unless that was done before, and loads it; `None`, with a printed line, where there is no g++.
+    /// Compiles a source, whole, unless that was done before, and loads it; `None`, with a printed
+    /// line, where there is no g++.
     ///
     /// # Errors
     /// [`TwinError::Compile`], [`TwinError::System`].
@@ -82,22 +83,25 @@ impl Twins {
     }
 
     fn symbol<T>(&self, kernel: &str, prefix: &str) -> Result<Symbol<'_, T>, TwinError> {
-        // SAFETY: what the shim defines under these prefixes has the types that the callers below name.
+        // SAFETY: what the shim defines under these prefixes has the types that the callers below
+        // name.
         unsafe { self.library.get(format!("{prefix}{kernel}")) }
             .map_err(|_| TwinError::Unknown { kernel: kernel.into() })
     }
 
-    /// Runs a launch twice, from the same contents: once in order, once in an order drawn from `seed`.
+    /// Runs a launch twice, from the same contents: once in order, once in an order drawn from
+    /// `seed`.
     ///
     /// Bytes of [`Arg::Write`] differ before the two runs.
     ///
     /// # Errors
-    /// [`TwinError::Array`] where the runs leave different bytes (a race, or bytes that were not written), or where an array of
-    /// [`Arg::Read`] has changed; the other errors for a kernel that is not there, arguments that are not its own, barriers not met.
+    /// [`TwinError::Array`] where the runs leave different bytes (a race, or bytes that were not
+    /// written), or where an array of [`Arg::Read`] has changed; the other errors for a kernel that
+    /// is not there, arguments that are not its own, barriers not met.
     ///
     /// # Safety
-    /// Addresses are those of host memory, valid for as many bytes as the arguments say, and nobody else uses it meanwhile. The kernel
-    /// reaches no other memory.
+    /// Addresses are those of host memory, valid for as many bytes as the arguments say, and nobody
+    /// else uses it meanwhile. The kernel reaches no other memory.
     pub unsafe fn run(
         &self,
         kernel: &str,
@@ -164,8 +168,8 @@ impl Twins {
         let mut places: Vec<*mut c_void> = values.iter_mut().map(|v| std::ptr::from_mut(v).cast()).collect();
         let launch = self.symbol::<LaunchEntry>("", "shim_launch")?;
         let entry = self.symbol::<Entry>(kernel, "twin_")?;
-        // SAFETY: the kernel takes as many arguments, of these sizes, and reads each from its place; what the pointers among them
-        // point to is the caller's promise.
+        // SAFETY: the kernel takes as many arguments, of these sizes, and reads each from its
+        // place; what the pointers among them point to is the caller's promise.
         let code = unsafe { launch(*entry, grid.as_ptr(), block.as_ptr(), places.as_mut_ptr(), seed) };
         if code == 0 { Ok(()) } else { Err(TwinError::Barrier { kernel: kernel.into() }) }
     }
@@ -187,7 +191,8 @@ impl Twins {
 }
 
 fn load(path: &Path) -> Result<Library, TwinError> {
-    // SAFETY: the library was compiled from the shim and a source; its static initialisers are those of the C++ library.
+    // SAFETY: the library was compiled from the shim and a source; its static initialisers are
+    // those of the C++ library.
     unsafe { Library::new(path) }.map_err(|error| TwinError::System {
         what: format!("loading {}", path.display()),
         why: error.to_string(),
@@ -201,7 +206,8 @@ fn bytes_of(arg: &Arg) -> u32 {
     }
 }
 
-/// An argument's bytes, in the first of 8: this machine is little-endian, as every one that CUDA runs on.
+/// An argument's bytes, in the first of 8: this machine is little-endian, as every one that CUDA
+/// runs on.
 fn value(arg: &Arg) -> u64 {
     match *arg {
         Arg::Read(at, _) | Arg::Write(at, _) | Arg::Update(at, _) => at.0,

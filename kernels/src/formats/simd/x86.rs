@@ -169,7 +169,8 @@ pub fn hp3_block(
                 }
             }
             for c in 0..HP3_COLS {
-                // SAFETY: 8 of the 16 f32 of out[c], from 0 or 8 on; the store asks for no alignment.
+                // SAFETY: 8 of the 16 f32 of out[c], from 0 or 8 on; the store asks for no
+                // alignment.
                 unsafe { _mm256_storeu_ps(out[c].as_mut_ptr().add(8 * half), acc[c]) };
             }
         }

@@ -5,8 +5,9 @@ use core::arch::x86_64::*;
 use crate::packed::avx512::EightWide;
 use crate::sell::LANES;
 
-/// Eight numbers. All functions are unsafe because they need a machine with the instructions; they become part of a caller that may use them.
-/// No closures around instructions here: closures would be functions of their own, of a machine without them.
+/// Eight numbers. All functions are unsafe because they need a machine with the instructions; they
+/// become part of a caller that may use them. No closures around instructions here: closures would
+/// be functions of their own, of a machine without them.
 pub(super) trait Eights: Copy {
     unsafe fn zero() -> Self;
 
@@ -53,7 +54,8 @@ pub(super) trait Eights: Copy {
     /// Adds to eight numbers, times `scale`.
     unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]);
 
-    /// Writes each lane's number and that of `other` beside each other, times `scale`, `stride` numbers apart.
+    /// Writes each lane's number and that of `other` beside each other, times `scale`, `stride`
+    /// numbers apart.
     ///
     /// # Safety
     /// There is room for eight pairs.
@@ -283,7 +285,8 @@ impl Eights for Whole {
 
     #[inline(always)]
     unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self {
-        // SAFETY: the caller's promise. Two loads and inserts are faster than a gather where these are microcode.
+        // SAFETY: the caller's promise. Two loads and inserts are faster than a gather where these
+        // are microcode.
         unsafe {
             let Halves([low, high]) = Halves::gather(at, offset);
             Whole(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))

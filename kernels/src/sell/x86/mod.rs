@@ -39,7 +39,8 @@ impl Avx512 {
     }
 }
 
-/// A section by its format, for elements of an edge of `$b`, `$k` vectors, and columns written this way.
+/// A section by its format, for elements of an edge of `$b`, `$k` vectors, and columns written this
+/// way.
 macro_rules! by_format {
     ($narrow:ident, $any:ident, $b:tt, $k:literal, $places:ty, $section:ident, $sums:ident) => {
         match $section.bucket.format {
@@ -67,8 +68,8 @@ macro_rules! by_format {
     };
 }
 
-/// The fastest way: eight lanes at a time as long as their sums have room in registers, of which `$eights` hold eight numbers each; else some lanes at
-/// a time.
+/// The fastest way: eight lanes at a time as long as their sums have room in registers, of which
+/// `$eights` hold eight numbers each; else some lanes at a time.
 macro_rules! by_size {
     ($narrow:ident, $any:ident, $eights:literal, $section:ident, $sums:ident) => {
         match ($section.tile.columns, K) {
@@ -200,8 +201,9 @@ fn narrow_avx512<E: EightWide, const B: usize, const K: usize, P: Places>(
     section: &Section<'_>,
     sums: &mut [f64],
 ) -> usize {
-    // Reads that cross a line cost twice, and there are half as many of them with registers of half the size. Other formats are decoded faster in
-    // whole ones, in which there is also room for the sums of several vectors.
+    // Reads that cross a line cost twice, and there are half as many of them with registers of half
+    // the size. Other formats are decoded faster in whole ones, in which there is also room for the
+    // sums of several vectors.
     let in_halves = const { K == 1 && matches!(E::FORMAT, Fp64 | Fp32) };
     // SAFETY: the machine has what `Halves` and `Whole` need.
     unsafe {
@@ -213,7 +215,8 @@ fn narrow_avx512<E: EightWide, const B: usize, const K: usize, P: Places>(
     }
 }
 
-/// What comes before the steps of a group: what [`GroupHead`](super::bytes::GroupHead) says of it, for those who need not ask whether it is there.
+/// What comes before the steps of a group: what [`GroupHead`](super::bytes::GroupHead) says of it,
+/// for those who need not ask whether it is there.
 struct Group {
     runs: usize,
     full: usize,
@@ -255,14 +258,15 @@ impl Group {
     }
 }
 
-/// Groups of more full steps than these have a loop for them. In others one loop goes through all steps that are no runs: what a
-/// loop costs is the guess where it ends.
+/// Groups of more full steps than these have a loop for them. In others one loop goes through all
+/// steps that are no runs: what a loop costs is the guess where it ends.
 const LONG: usize = 8;
 
 /// `K` vectors.
 ///
 /// # Safety
-/// The machine has the instructions of `V`, and the caller may use them; the tile's columns are written as `P` says.
+/// The machine has the instructions of `V`, and the caller may use them; the tile's columns are
+/// written as `P` says.
 #[inline(always)]
 unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
     section: &Section<'_>,
@@ -281,8 +285,8 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pla
         let (now, later) = next.split_at(next.len().min(LANES * lines));
         fetch(now);
         next = later;
-        // SAFETY: the caller's promise; a panel that was checked has these groups and steps and goes on for 64 bytes, and all columns are in the
-        // window `x`.
+        // SAFETY: the caller's promise; a panel that was checked has these groups and steps and
+        // goes on for 64 bytes, and all columns are in the window `x`.
         unsafe {
             let (group, steps) = Group::read(at);
             let places = of_tile.of_group(&group);
@@ -314,11 +318,12 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pla
 
 /// How far ahead of its use the stream is asked for: about what memory takes to answer.
 const AHEAD: usize = 4096;
-/// Steps of more bytes than these (blocks) the machine sees to be one stream, and is faster by itself.
+/// Steps of more bytes than these (blocks) the machine sees to be one stream, and is faster by
+/// itself.
 const SEEN: usize = 200;
 
-/// Asks for the bytes of a step to come, in about as many lines as it has. Without it the reads of `x` in between keep the machine from seeing that the
-/// panel is one stream.
+/// Asks for the bytes of a step to come, in about as many lines as it has. Without it the reads of
+/// `x` in between keep the machine from seeing that the panel is one stream.
 #[inline(always)]
 fn ahead(step: *const u8, len: usize) {
     let lines = if len > SEEN { 0 } else { ((len + 32) / 64).max(1) };
@@ -405,7 +410,8 @@ unsafe fn add_run<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pl
     x: *const f64,
     lanes: &mut [[V; K]; B],
 ) {
-    // SAFETY: the caller's promise; a run has one column, seven before the end of the window at least, and then `B B` times eight codes.
+    // SAFETY: the caller's promise; a run has one column, seven before the end of the window at
+    // least, and then `B B` times eight codes.
     unsafe {
         let first = x.add(places.run(step) * B * K);
         let mut at = [first; LANES];
@@ -485,7 +491,8 @@ unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize, P: P
 /// Adds a step that only the first lanes have; says where the next one begins.
 ///
 /// # Safety
-/// `step` is one of a panel that was checked, with so many elements (one at least), of the group of `places`, `x` its tile's window; and that of [`narrow`].
+/// `step` is one of a panel that was checked, with so many elements (one at least), of the group of
+/// `places`, `x` its tile's window; and that of [`narrow`].
 #[inline(always)]
 unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
     places: P,
@@ -494,7 +501,8 @@ unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize, P: 
     x: *const f64,
     lanes: &mut [[V; K]; B],
 ) -> *const u8 {
-    // SAFETY: the caller's promise; more codes are read than there are, but no more than 64 bytes behind the first of them.
+    // SAFETY: the caller's promise; more codes are read than there are, but no more than 64 bytes
+    // behind the first of them.
     unsafe {
         let at = numbers_at::<B, K>(places.step(step, active), x);
         let mut codes = step.add(P::bytes(active));

@@ -6,8 +6,8 @@ use super::Group;
 use crate::sell::LANES;
 use crate::sell::bytes::{Columns, DIAGONALS};
 
-/// A way to write columns that sections are gone through fast with. All functions are unsafe because they need a machine with AVX2; they become part of
-/// a caller that may use it.
+/// A way to write columns that sections are gone through fast with. All functions are unsafe
+/// because they need a machine with AVX2; they become part of a caller that may use it.
 pub(super) trait Places: Copy {
     /// It (with any diagonals).
     const COLUMNS: Columns;
@@ -44,7 +44,8 @@ pub(super) trait Places: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Short;
 
-/// For each number of lanes: ones in the columns of so many, in those of the first four and in the others'.
+/// For each number of lanes: ones in the columns of so many, in those of the first four and in the
+/// others'.
 static FIRST: [[u64; 2]; LANES + 1] = {
     let mut masks = [[0; 2]; LANES + 1];
     let mut lanes = 1;
@@ -79,8 +80,8 @@ impl Places for Short {
     unsafe fn step(self, step: *const u8, active: usize) -> [u32; LANES] {
         let mut columns = [0; LANES];
         for (half, &mask) in FIRST[active].iter().enumerate() {
-            // SAFETY: so many columns are there, and the panel goes on for 64 bytes. Two reads and shifts: what is short here is reading, since `x` has to be
-            // read as well.
+            // SAFETY: so many columns are there, and the panel goes on for 64 bytes. Two reads and
+            // shifts: what is short here is reading, since `x` has to be read as well.
             let four = unsafe { u64::from_le(step.cast::<u64>().add(half).read_unaligned()) & mask };
             for lane in 0..4 {
                 columns[4 * half + lane] = u32::from((four >> (16 * lane)) as u16);
@@ -123,7 +124,8 @@ impl Places for OnDiagonals {
 
     #[inline(always)]
     unsafe fn of_group(self, group: &Group) -> Self {
-        // SAFETY: the caller's promise; where only the first row's number is there, the panel goes on behind it. Both are made, so that nothing has to be guessed.
+        // SAFETY: the caller's promise; where only the first row's number is there, the panel goes
+        // on behind it. Both are made, so that nothing has to be guessed.
         unsafe {
             let first_row = *group.rows;
             let these = _mm256_cvtepu8_epi32(_mm_loadl_epi64(group.rows.cast()));
@@ -146,7 +148,8 @@ impl Places for OnDiagonals {
     #[inline(always)]
     unsafe fn step(self, step: *const u8, active: usize) -> [u32; LANES] {
         let mut columns = [0; LANES];
-        // SAFETY: the caller's promise; the panel goes on for 64 bytes. A permutation looks at the lowest three bits of each number.
+        // SAFETY: the caller's promise; the panel goes on for 64 bytes. A permutation looks at the
+        // lowest three bits of each number.
         unsafe {
             let all = _mm256_set1_epi32(i32::from_le(step.cast::<i32>().read_unaligned()));
             let numbers = _mm256_srlv_epi32(all, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));

@@ -1,4 +1,5 @@
-//! Batches of small products: the stated chain of operations bit for bit, and its error against f64.
+//! Batches of small products: the stated chain of operations bit for bit, and its error against
+//! f64.
 
 use half::{bf16, f16};
 use rand::RngExt;

@@ -97,7 +97,8 @@ fn constants_and_triangles() {
     }
 }
 
-/// `L X = I` for each block within the error of substitution in `f32`; what is above a block's diagonal is zero, and the rest stays.
+/// `L X = I` for each block within the error of substitution in `f32`; what is above a block's
+/// diagonal is zero, and the rest stays.
 #[test]
 fn diagonal_blocks_are_inverted() {
     let width = INVERTED as usize;
@@ -131,7 +132,8 @@ fn diagonal_blocks_are_inverted() {
     }
 }
 
-/// Bad operands are errors that name kernel and operand; nothing is launched, so no memory is needed.
+/// Bad operands are errors that name kernel and operand; nothing is launched, so no memory is
+/// needed.
 #[test]
 fn bad_operands_are_refused() {
     let place = |element, ld| Matrix { at: Address(256), ld, element };

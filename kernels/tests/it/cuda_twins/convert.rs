@@ -79,14 +79,16 @@ fn tiles_in_16_bits_have_the_cpu_s_scale_and_bits() {
             let half = HalfRef { mat: bits.view(), kind, scale_exp: scale.get() };
             unpack_half(half, MatMut::new(&mut want, m, n, m).unwrap()).unwrap();
             assert_same(&back.entries(), &want, same_f32, &format!("{numbers:?} from {kind:?}"));
-            // Against f64: half a unit in the last place, or of the smallest subnormal; of f32 too, on the way back.
+            // Against f64: half a unit in the last place, or of the smallest subnormal; of f32 too,
+            // on the way back.
             if !matches!(numbers, Numbers::Any) {
                 let smallest = if kind == HalfKind::F16 { -25 } else { -134 };
                 let floor = 2.0f64.powi(scale.get() + smallest) + 2.0f64.powi(-149);
                 for (x, y) in tile.entries().into_iter().zip(back.entries()) {
                     let (x, y) = (f64::from(x), f64::from(y));
                     let bound = kind.format().unit_roundoff() * x.abs() + floor;
-                    // The largest f32 rounds up to 2^128 in bf16 and f16: infinite when it comes back.
+                    // The largest f32 rounds up to 2^128 in bf16 and f16: infinite when it comes
+                    // back.
                     let over = x.abs() > f64::from(f32::MAX) * (1.0 - kind.format().unit_roundoff());
                     assert!((x - y).abs() <= bound || over && y.is_infinite(), "{x:e} {y:e}");
                 }

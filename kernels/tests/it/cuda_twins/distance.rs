@@ -1,4 +1,5 @@
-//! Searches of a basis: sums, the smallest of them and answers against those of the CPU, bit by bit.
+//! Searches of a basis: sums, the smallest of them and answers against those of the CPU, bit by
+//! bit.
 
 use half::{bf16, f16};
 use rand::{Rng, RngExt};
@@ -87,7 +88,8 @@ impl Sample {
         found
     }
 
-    /// Sums of all points, and of some again, for samples that are stored in one way; false without g++.
+    /// Sums of all points, and of some again, for samples that are stored in one way; false without
+    /// g++.
     fn check<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(
         &self,
         metric: &Metric,
@@ -189,7 +191,8 @@ fn the_best_are_the_smallest_with_the_lowest_numbers() {
     }
 }
 
-/// Samples in `f32`, and the squares of the lengths of points as the kernel adds them; false without g++.
+/// Samples in `f32`, and the squares of the lengths of points as the kernel adds them; false
+/// without g++.
 fn check_matrix<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(
     sample: &Sample,
     stored: Stored,
@@ -249,7 +252,8 @@ fn points_are_one_matrix() {
     }
 }
 
-/// Points and events that are hardly apart, far from zero, the `round`s after each other from clearly apart to not at all; one of the events is a point.
+/// Points and events that are hardly apart, far from zero, the `round`s after each other from
+/// clearly apart to not at all; one of the events is a point.
 fn hardly_apart(shape: Shape, points: usize, events: usize, round: i32) -> Sample {
     let mut rng = rng(round as u64);
     let apart = 10f32.powi(-(round % 7));
@@ -279,7 +283,8 @@ fn products_in_some_order(sample: &Sample, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// What 256 threads add up, each every 256th of `count` numbers: sixteen of them at a time, then those.
+/// What 256 threads add up, each every 256th of `count` numbers: sixteen of them at a time, then
+/// those.
 fn joined(count: usize, number: impl Fn(usize) -> f64) -> f64 {
     let threads: Vec<f64> =
         (0..256).map(|t| (t..count).step_by(256).fold(0.0, |sum, i| sum + number(i))).collect();
@@ -308,7 +313,8 @@ fn nearest(sample: &Sample, event: usize, products: &[f32], direct: &[f32], keep
     marked.collect()
 }
 
-/// One sample: sums bit by bit, and the points that are kept; how many are certain and how many are not, or none without g++.
+/// One sample: sums bit by bit, and the points that are kept; how many are certain and how many are
+/// not, or none without g++.
 fn check_nearest(sample: &Sample, keep: usize, seed: u64) -> Option<[usize; 2]> {
     let (mut values, mut events) =
         (Array::new(sample.values.iter().copied()), Array::new(sample.events.iter().copied()));
@@ -360,7 +366,8 @@ fn products_keep_the_points_of_direct_sums() {
     assert!(certain > 1000 && doubtful > 1000, "both happen: {certain} {doubtful}");
 }
 
-/// Of lengths whose squares are no `f32` all sums are direct; numbers below the smallest normal one have a bound, too.
+/// Of lengths whose squares are no `f32` all sums are direct; numbers below the smallest normal one
+/// have a bound, too.
 #[test]
 fn products_of_what_is_too_large_or_small_keep_the_points_of_direct_sums() {
     let shape = Shape { channels: 2, samples: 9 };

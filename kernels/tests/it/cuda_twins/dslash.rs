@@ -50,7 +50,8 @@ impl Case {
         self.slice() * self.extents[3]
     }
 
-    /// Where a neighbour of a site of the output is: its slice, y and z, and how far its line is shifted.
+    /// Where a neighbour of a site of the output is: its slice, y and z, and how far its line is
+    /// shifted.
     fn neighbour(&self, [y, z, t]: [usize; 3], hop: usize, far: usize) -> ([usize; 3], usize) {
         let [_, ny, nz, nt] = self.extents;
         let (line, half, offset) = (self.line(), far.div_ceil(2), (y + z + t + self.odd as usize) % 2);

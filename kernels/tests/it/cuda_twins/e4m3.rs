@@ -7,7 +7,8 @@ use zellige_kernels::formats::{max_abs, scale_exponent};
 use super::run;
 use super::tile::{Cell, MeasureCell, Numbers, SHAPES, Tile, measured};
 
-/// The value of a positive code, from the definition of the format (OCP 8-bit floating point, E4M3).
+/// The value of a positive code, from the definition of the format (OCP 8-bit floating point,
+/// E4M3).
 fn value(code: u8) -> f64 {
     let (e, m) = (i32::from(code >> 3), f64::from(code & 7));
     if e == 0 { m / 8.0 * 2.0f64.powi(-6) } else { (1.0 + m / 8.0) * 2.0f64.powi(e - 7) }

@@ -34,7 +34,8 @@ fn program() -> Formulas {
     program
 }
 
-/// Words of columns: the first goes on, others are done, reach their goal, make their last step, and so on.
+/// Words of columns: the first goes on, others are done, reach their goal, make their last step,
+/// and so on.
 fn words(columns: usize, seed: u64) -> Vec<f64> {
     let mut rng = rng(seed);
     let mut words: Vec<f64> = (0..columns * STRIDE).map(|_| rng.random_range(-2.0..2.0)).collect();

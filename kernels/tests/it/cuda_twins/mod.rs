@@ -1,7 +1,9 @@
-//! The CUDA kernels, compiled by g++ for the host, against this crate's CPU functions and against f64.
+//! The CUDA kernels, compiled by g++ for the host, against this crate's CPU functions and against
+//! f64.
 //!
-//! Every launch runs twice with the threads of its blocks in different orders (`zellige_twins`), and every tile lies between
-//! guards: races, writes outside a tile, bytes left out and wrong access modes fail too.
+//! Every launch runs twice with the threads of its blocks in different orders (`zellige_twins`),
+//! and every tile lies between guards: races, writes outside a tile, bytes left out and wrong
+//! access modes fail too.
 
 mod batched;
 mod blocks;
@@ -22,7 +24,8 @@ use std::sync::OnceLock;
 use zellige_kernels::cuda::{DISTANCE_SOURCES, Launch, SELL_SOURCES, SITE_SOURCES, SOURCES, SPARSE_SOURCES};
 use zellige_twins::Twins;
 
-/// The twins of a source, built once; `None` where there is no g++, which the first to ask has printed.
+/// The twins of a source, built once; `None` where there is no g++, which the first to ask has
+/// printed.
 fn twins_of(kernel: &str) -> Option<&'static Twins> {
     const ALL: usize = SOURCES.len()
         + SELL_SOURCES.len()
@@ -42,7 +45,8 @@ fn twins_of(kernel: &str) -> Option<&'static Twins> {
 /// Runs a launch; false without g++.
 fn run(launch: &Launch, seed: u64) -> bool {
     let Some(twins) = twins_of(launch.kernel) else { return false };
-    // SAFETY: the tests name tiles and cells of their own, alive while this runs, and each test's are used by its thread alone.
+    // SAFETY: the tests name tiles and cells of their own, alive while this runs, and each test's
+    // are used by its thread alone.
     let done = unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, seed) };
     done.unwrap();
     true

@@ -34,7 +34,8 @@ fn buckets(edge: usize) -> Vec<Bucket> {
     formats.enumerate().map(of).collect()
 }
 
-/// Rows of a tile, and what elements they have: none, a few, many, neighbours of the diagonal, or some on few diagonals.
+/// Rows of a tile, and what elements they have: none, a few, many, neighbours of the diagonal, or
+/// some on few diagonals.
 #[derive(Clone, Copy, Debug)]
 enum Rows {
     Empty(usize),
@@ -106,7 +107,8 @@ fn compare(panel: &Panel, columns: usize, count: usize, parts: usize, seed: u64)
     compare_all(&[panel], columns, count, parts, seed)
 }
 
-/// A panel's bytes and guide where a GPU would have them, and the rows that it makes, between two numbers.
+/// A panel's bytes and guide where a GPU would have them, and the rows that it makes, between two
+/// numbers.
 struct There {
     bytes: Aligned,
     guide: Guide,

@@ -113,7 +113,8 @@ pub fn measured<T: Pod>(tile: &mut Tile<T>, seed: u64) -> Option<MeasureCell> {
     super::run_all(&launches, seed).then_some(into)
 }
 
-/// Shapes and leading dimensions: empty ones, single entries, less and more than a block of threads.
+/// Shapes and leading dimensions: empty ones, single entries, less and more than a block of
+/// threads.
 pub const SHAPES: [(usize, usize, usize); 9] = [
     (0, 3, 2),
     (4, 0, 4),

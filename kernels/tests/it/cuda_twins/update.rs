@@ -60,8 +60,9 @@ struct Case {
     exact: bool,
 }
 
-/// Operands of every unit, and a C larger or smaller than the product, so that its scale has to be raised or not. `whole`: with
-/// entries that are small whole numbers in their units, so that f32 holds every product exactly.
+/// Operands of every unit, and a C larger or smaller than the product, so that its scale has to be
+/// raised or not. `whole`: with entries that are small whole numbers in their units, so that f32
+/// holds every product exactly.
 fn cases(whole: bool) -> Vec<Case> {
     let mut out = Vec::new();
     for shape @ (m, n, k) in [(1, 1, 1), (5, 3, 0), (7, 5, 3), (66, 17, 40), (3, 70, 101)] {
@@ -268,7 +269,8 @@ fn factors_are_exact_where_f32_has_the_power() {
                 return;
             }
             let [alpha, beta] = to.get();
-            // The power is exact in f64, so f32 rounds once: what is half of its smallest number becomes 0.
+            // The power is exact in f64, so f32 rounds once: what is half of its smallest number
+            // becomes 0.
             let want = (value * power(a.saturating_add(b))) as f32;
             assert!(same_f32(alpha, want) && beta == 1.0, "2^({a} + {b}): {alpha:e} {want:e}, {beta}");
             assert_eq!(alpha, one_by_one(sign, a, b), "2^({a} + {b})");

@@ -169,8 +169,8 @@ fn times([a, b]: Pair, [c, d]: Pair) -> Pair {
     [a * c - b * d, a * d + b * c]
 }
 
-/// Of complex numbers, `y = 1 y - n0 a`, `z = n1 b + 3 y + z`, and sums `y . y`, `a . z`, and `z` times its change: with
-/// numbers that are real, and others.
+/// Of complex numbers, `y = 1 y - n0 a`, `z = n1 b + 3 y + z`, and sums `y . y`, `a . z`, and `z`
+/// times its change: with numbers that are real, and others.
 #[test]
 fn complex_bits_are_those_of_the_cpu() {
     let (a, b, y, z) = (0, 1, 2, 3);

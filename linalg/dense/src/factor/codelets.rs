@@ -1,5 +1,6 @@
-//! The tasks around the products: operands and results in the element type, diagonal updates and solves by way of products in
-//! the precision that the policy says ([`PrecisionPolicy::panel`](crate::PrecisionPolicy::panel)).
+//! The tasks around the products: operands and results in the element type, diagonal updates and
+//! solves by way of products in the precision that the policy says
+//! ([`PrecisionPolicy::panel`](crate::PrecisionPolicy::panel)).
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -49,11 +50,12 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
     TaskInfo { flops, coords: Some(narrow(at)), label, shape: narrow(shape), ..TaskInfo::default() }
 }
 
-/// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a factor that turns out not to exist fails with it.
+/// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a
+/// factor that turns out not to exist fails with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
-/// Of each tile column, how solves go about the diagonal blocks of its diagonal tile: the factorisations of diagonal tiles on
-/// GPUs say so at their ends, for which the solves wait.
+/// Of each tile column, how solves go about the diagonal blocks of its diagonal tile: the
+/// factorisations of diagonal tiles on GPUs say so at their ends, for which the solves wait.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnWays(Arc<[AtomicU64]>);
 
@@ -138,7 +140,8 @@ fn lost(tile: usize, first_row: usize, pivot: usize, value: f64) -> NotPositiveD
     NotPositiveDefinite { tile, pivot, row: first_row + pivot, value }
 }
 
-/// `X op(L_kk) = B_ik` in place of `B_ik`, and the norm of `X`: `L_ik` in a factorisation, a tile of the solution in a solve.
+/// `X op(L_kk) = B_ik` in place of `B_ik`, and the norm of `X`: `L_ik` in a factorisation, a tile
+/// of the solution in a solve.
 pub(crate) struct Trsm<T> {
     name: &'static str,
     panel: PanelPrecision,

@@ -1,4 +1,5 @@
-//! Where products get the narrow forms of finished tiles from: replicas, or a second copy of each tile with tasks that make it.
+//! Where products get the narrow forms of finished tiles from: replicas, or a second copy of each
+//! tile with tasks that make it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -47,11 +48,12 @@ type Made<T> = HashMap<(Side, usize, usize, Format), Second<T>>;
 
 /// How products get the narrow forms of finished tiles. Results are the same bits either way.
 ///
-/// Replicas belong to the tile: the runtime makes them where they are needed, and they go when room is. With
-/// [`both`](Copies::both), as in Doucet et al., each tile that a product reads in a narrow form has a second handle, written by a task
-/// `convert` as soon as the tile is finished: a value of its own that has to be kept, moved and written back. It is there to be compared
-/// with. Unlike theirs, tiles that no product reads so are not converted, and a solve reads the factor's second copies
-/// instead of converting its tiles again.
+/// Replicas belong to the tile: the runtime makes them where they are needed, and they go when room
+/// is. With [`both`](Copies::both), as in Doucet et al., each tile that a product reads in a narrow
+/// form has a second handle, written by a task `convert` as soon as the tile is finished: a value
+/// of its own that has to be kept, moved and written back. It is there to be compared with. Unlike
+/// theirs, tiles that no product reads so are not converted, and a solve reads the factor's second
+/// copies instead of converting its tiles again.
 pub struct Copies<T: TileScalar>(Option<RefCell<Made<T>>>);
 
 impl<T: TileScalar> Copies<T> {
@@ -60,10 +62,11 @@ impl<T: TileScalar> Copies<T> {
         Copies(None)
     }
 
-    /// A second handle for each tile and narrow form. Give the same `Copies` to the factorisation and to the solves with its factor.
+    /// A second handle for each tile and narrow form. Give the same `Copies` to the factorisation
+    /// and to the solves with its factor.
     ///
-    /// Precisions whose products leave their result in the element type can be had (`fp32`, `hp1`, `bf1`, `x3`, `tf32`, `fp8`), from policies
-    /// that are asked at submission.
+    /// Precisions whose products leave their result in the element type can be had (`fp32`, `hp1`,
+    /// `bf1`, `x3`, `tf32`, `fp8`), from policies that are asked at submission.
     pub fn both() -> Self {
         Copies(Some(RefCell::default()))
     }

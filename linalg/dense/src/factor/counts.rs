@@ -1,4 +1,5 @@
-//! How many products ran in which precision, counted when they run, so that deferred selections count as what they were.
+//! How many products ran in which precision, counted when they run, so that deferred selections
+//! count as what they were.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +9,8 @@ use zellige_kernels::GemmPrecision;
 /// Precisions, in the order of [`GemmPrecision::ALL`].
 const KINDS: usize = GemmPrecision::ALL.len();
 
-/// Products per updated tile and precision, over all runs since the last [`reset`](GemmCounts::reset).
+/// Products per updated tile and precision, over all runs since the last
+/// [`reset`](GemmCounts::reset).
 pub struct GemmCounts {
     rows: usize,
     cols: usize,

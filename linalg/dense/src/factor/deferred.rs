@@ -26,8 +26,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Asks the policy. `norms`: first operand, second operand, updated tile before the algorithm began (products leave
-    /// its norm alone), whole matrix.
+    /// Asks the policy. `norms`: first operand, second operand, updated tile before the algorithm
+    /// began (products leave its norm alone), whole matrix.
     fn ask(&self, norms: [f64; 4]) -> Result<GemmPrecision, PolicyError> {
         self.policy.choose(&GemmQuery {
             norm_l_ik: norms[0],
@@ -186,7 +186,8 @@ impl<T: TileScalar> LateProducts<T> {
         self.places().enumerate().map(move |(at, place)| (place, chosen.at(at)))
     }
 
-    /// The first error of a policy that could not choose; `operands`: the norms of both of each product.
+    /// The first error of a policy that could not choose; `operands`: the norms of both of each
+    /// product.
     fn failure(&self, operands: impl Iterator<Item = [f64; 2]>, [c, all]: [f64; 2]) -> TaskError {
         let mut each = self.questions.iter().zip(operands);
         let error = each.find_map(|(question, [a, b])| question.error::<T>([a, b, c, all]));
@@ -285,7 +286,8 @@ impl Chosen {
         Chosen { first: precision, second: precision, apart: 0 }
     }
 
-    /// `None` for none, more than fit a variant, more than two precisions, and two of which one changes the result's format.
+    /// `None` for none, more than fit a variant, more than two precisions, and two of which one
+    /// changes the result's format.
     fn of_several(precisions: &[GemmPrecision]) -> Option<Self> {
         let &first = precisions.first()?;
         let second = precisions.iter().copied().find(|&p| p != first).unwrap_or(first);

@@ -1,10 +1,12 @@
-//! Bottom levels: for each task of a factorisation, the work on the longest path from it to the end.
+//! Bottom levels: for each task of a factorisation, the work on the longest path from it to the
+//! end.
 
 use crate::grid::TileGrid;
 
 /// Bottom levels of `potrf` and `trsm` tasks [flop]; those of the others follow from the edges.
 ///
-/// All products on a tile form a chain that ends in the tile's solve, so only the tails of the chains are stored.
+/// All products on a tile form a chain that ends in the tile's solve, so only the tails of the
+/// chains are stored.
 pub(super) struct Levels {
     edges: Vec<f64>,
     potrf: Vec<f64>,
@@ -15,10 +17,11 @@ pub(super) struct Levels {
 /// The longest path of all has this priority.
 const TOP: f64 = 1e9;
 
-/// So many consecutive products on a tile have the last one's level and run one after the other where they can: the updated
-/// tile then stays in the cache of its worker (measured at n = 4096 with 2 workers, medians of whole factorisations: 4 % faster
-/// at tile 256 in `f32`, 1 % in `f64`, 6 % at tile 128 in `f32`; products of tile 512 gain nothing). More would bend the order
-/// of urgency further.
+/// So many consecutive products on a tile have the last one's level and run one after the other
+/// where they can: the updated tile then stays in the cache of its worker (measured at n = 4096
+/// with 2 workers, medians of whole factorisations: 4 % faster at tile 256 in `f32`, 1 % in `f64`,
+/// 6 % at tile 128 in `f32`; products of tile 512 gain nothing). More would bend the order of
+/// urgency further.
 const TOGETHER: usize = 4;
 
 impl Levels {
@@ -89,7 +92,8 @@ impl Levels {
 mod tests {
     use super::*;
 
-    /// Each task's level is above those of the tasks that wait for it, but for products that are to run together.
+    /// Each task's level is above those of the tasks that wait for it, but for products that are to
+    /// run together.
     #[test]
     fn priorities_fall_along_every_dependency() {
         for grid in

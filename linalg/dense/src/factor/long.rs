@@ -1,9 +1,12 @@
-//! Several products on one tile in one task: `C -= A_1 op(B_1) + .. + A_p op(B_p)`, the inner dimensions one behind the other.
+//! Several products on one tile in one task: `C -= A_1 op(B_1) + .. + A_p op(B_p)`, the inner
+//! dimensions one behind the other.
 //!
-//! They are one product after the other, and the updated tile stays where it is. On a GPU the operands could also be laid side by side in working
-//! space, for one product of the library: `C` would be read and written once, where it is now read and written `p` times, mostly in the
-//! cache of the GPU (4 MiB at tile 1024). But for each product both operands would have to be written and read once more, in 16 bits as many bytes
-//! as that saves, in 32 bits twice as many; and tiles in 16 bits with a scale each would have to share one. So the bits are those of separate tasks.
+//! They are one product after the other, and the updated tile stays where it is. On a GPU the
+//! operands could also be laid side by side in working space, for one product of the library: `C`
+//! would be read and written once, where it is now read and written `p` times, mostly in the cache
+//! of the GPU (4 MiB at tile 1024). But for each product both operands would have to be written and
+//! read once more, in 16 bits as many bytes as that saves, in 32 bits twice as many; and tiles in
+//! 16 bits with a scale each would have to share one. So the bits are those of separate tasks.
 
 use std::marker::PhantomData;
 

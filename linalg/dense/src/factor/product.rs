@@ -1,4 +1,5 @@
-//! The tile product `C -= A op(B)`: in which tasks products run, and the task of one whose precision is known at submission.
+//! The tile product `C -= A op(B)`: in which tasks products run, and the task of one whose
+//! precision is known at submission.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -107,7 +108,8 @@ struct Ready<T: TileScalar> {
 }
 
 impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
-    /// `norm`: that of the matrix before the algorithm begins, asked for only where the policy is asked late.
+    /// `norm`: that of the matrix before the algorithm begins, asked for only where the policy is
+    /// asked late.
     ///
     /// # Errors
     /// Those of `norm`.
@@ -137,8 +139,8 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(Asked::Now(precision))
     }
 
-    /// Submits `C -= A op(B)` in what the policy [says](Products::ask), or keeps it for a task that it is to
-    /// share with those that come next on its tile.
+    /// Submits `C -= A op(B)` in what the policy [says](Products::ask), or keeps it for a task that
+    /// it is to share with those that come next on its tile.
     pub(crate) fn submit(
         &mut self,
         query: GemmQuery,
@@ -278,7 +280,8 @@ impl Place {
         self.info_of(self.shape.2, label)
     }
 
-    /// Of this product and those before it in its task, of inner length `k` together: a task stands where its last product stands.
+    /// Of this product and those before it in its task, of inner length `k` together: a task stands
+    /// where its last product stands.
     pub(super) fn info_of(&self, k: usize, label: &'static str) -> TaskInfo {
         let (m, n, _) = self.shape;
         let at = [self.query.i, self.query.j, self.query.k];
@@ -291,7 +294,8 @@ pub(super) fn is_of<T: TileScalar>(precision: GemmPrecision) -> bool {
     precision == T::FULL || T::FULL == GemmPrecision::Sp && precision != GemmPrecision::Dp
 }
 
-/// Refuses a policy that names a precision which tiles of `T` do not have, also where there is no product that it would be asked for.
+/// Refuses a policy that names a precision which tiles of `T` do not have, also where there is no
+/// product that it would be asked for.
 pub(crate) fn check_policy<T: TileScalar>(policy: &SharedPolicy) -> Result<(), Error> {
     match policy.precisions() {
         Some(all) if !all.iter().all(|&precision| is_of::<T>(precision)) => {

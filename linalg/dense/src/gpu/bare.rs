@@ -1,5 +1,5 @@
-//! What the tasks of this crate put on a stream, without tasks around it: products of tiles and a factorisation of a whole matrix by the
-//! library, on matrices in a body's working space.
+//! What the tasks of this crate put on a stream, without tasks around it: products of tiles and a
+//! factorisation of a whole matrix by the library, on matrices in a body's working space.
 
 use zellige_cuda::GpuContext;
 use zellige_gpu::{Address, Compute, Element, GpuError, Matrix, Transpose};
@@ -27,7 +27,8 @@ struct Triple {
     c: OnGpu,
 }
 
-/// Products `C -= A B^T` of square tiles in the working space of a body for GPUs, with all that tasks do around them and without.
+/// Products `C -= A B^T` of square tiles in the working space of a body for GPUs, with all that
+/// tasks do around them and without.
 pub struct GpuProducts<'c> {
     ops: Ops<'c>,
     precision: GemmPrecision,
@@ -50,7 +51,8 @@ impl<'c> GpuProducts<'c> {
         (tile as usize).pow(2) + 3 * count * WINDOW_STEP
     }
 
-    /// Fills `count` triples of tiles of order `tile` from [`numbers`](GpuProducts::numbers) random numbers.
+    /// Fills `count` triples of tiles of order `tile` from [`numbers`](GpuProducts::numbers) random
+    /// numbers.
     ///
     /// # Errors
     /// The driver's, e.g. where there is no room; so for all functions here.
@@ -97,7 +99,8 @@ impl<'c> GpuProducts<'c> {
         })
     }
 
-    /// Puts the library's products of the same operands on the body's stream, with factors that the host knows, and nothing else.
+    /// Puts the library's products of the same operands on the body's stream, with factors that the
+    /// host knows, and nothing else.
     pub fn multiply_plain(&self) -> Result<(), Error> {
         let compute = compute_of(self.precision);
         let (op_a, op_b) = match self.precision {
@@ -162,13 +165,15 @@ impl<'c> GpuMatrix<'c> {
         Ok(GpuMatrix { ops, a })
     }
 
-    /// Puts the library's factorisation on the body's stream; `lost` makes the error of a pivot that is not positive.
+    /// Puts the library's factorisation on the body's stream; `lost` makes the error of a pivot
+    /// that is not positive.
     pub fn factor(&self, lost: impl FnOnce(i32) -> TaskError + Send + 'static) -> Result<(), GpuError> {
         self.ops.potrf(self.a, |info, _| if info == 0 { Ok(()) } else { Err(lost(info)) })
     }
 }
 
-/// The beginnings and lengths of parts of at most `most` that make up so many entries, which may be more than 32 bits count.
+/// The beginnings and lengths of parts of at most `most` that make up so many entries, which may be
+/// more than 32 bits count.
 fn parts(entries: usize, most: u32) -> impl Iterator<Item = (usize, u32)> {
     let length = move |from| u32::try_from(entries - from).map_or(most, |left| left.min(most));
     (0..entries).step_by((most as usize).max(1)).map(move |from| (from, length(from)))

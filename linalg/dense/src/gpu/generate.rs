@@ -15,12 +15,14 @@ use crate::scalar::TileScalar;
 use crate::tile::{Tile, TileHeader};
 use crate::tiled::Generate;
 
-/// Describes the launch that fills a block: where the model lies, rows, columns, and the place for the block, in whose numbers it is
-/// written. The launch reads the model and writes the block, and uses no other memory.
+/// Describes the launch that fills a block: where the model lies, rows, columns, and the place for
+/// the block, in whose numbers it is written. The launch reads the model and writes the block, and
+/// uses no other memory.
 pub type DescribeLaunch =
     Arc<dyn Fn(Address, Range<usize>, Range<usize>, Matrix) -> Result<Launch, TaskError> + Send + Sync>;
 
-/// How GPUs fill the blocks that a [`Generator`](crate::Generator) fills on CPUs; the numbers should be the same.
+/// How GPUs fill the blocks that a [`Generator`](crate::Generator) fills on CPUs; the numbers
+/// should be the same.
 #[derive(Clone)]
 pub struct GpuGenerator {
     /// What the kernel reads, e.g. tables: each GPU has a replica.

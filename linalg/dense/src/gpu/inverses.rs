@@ -17,7 +17,8 @@ fn diagonal_blocks(n: u32) -> impl ExactSizeIterator<Item = (u32, u32)> {
     (0..n.div_ceil(SOLVED)).map(move |at| (at * SOLVED, SOLVED.min(n - at * SOLVED)))
 }
 
-/// The diagonal blocks of a factor, zero above the diagonal, and their inverses; each one beside the other.
+/// The diagonal blocks of a factor, zero above the diagonal, and their inverses; each one beside
+/// the other.
 #[derive(Clone, Copy)]
 pub(super) struct Diagonals {
     pub(super) inverses: View,
@@ -55,8 +56,8 @@ pub(super) fn diagonals(ops: &Ops<'_>, l: &OnGpu) -> Result<Diagonals, GpuError>
     Ok(halves(all))
 }
 
-/// The inverse of a lower triangle, in place of zeros: of small blocks first, then of twice as large ones,
-/// `[A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1 C^-1]`.
+/// The inverse of a lower triangle, in place of zeros: of small blocks first, then of twice as
+/// large ones, `[A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1 C^-1]`.
 fn invert(ops: &Ops<'_>, l: View, out: View) -> Result<(), GpuError> {
     let n = l.shape().0;
     ops.launch(invert_blocks(n, *l, *out))?;
@@ -82,18 +83,21 @@ fn invert(ops: &Ops<'_>, l: View, out: View) -> Result<(), GpuError> {
     Ok(())
 }
 
-/// Roundoff times `|L_jj| |L_jj^-1|` (Frobenius) up to which columns are multiplied with the inverse of their block of so many
-/// columns. Where a few singular values are large and most are small, as of covariances, that product is about the square
-/// root of the order times the condition number, which then is 256 at most. By the condition number the error of a solve
-/// exceeds that of substitution.
+/// Roundoff times `|L_jj| |L_jj^-1|` (Frobenius) up to which columns are multiplied with the
+/// inverse of their block of so many columns. Where a few singular values are large and most are
+/// small, as of covariances, that product is about the square root of the order times the condition
+/// number, which then is 256 at most. By the condition number the error of a solve exceeds that of
+/// substitution.
 fn benign(width: u32) -> f64 {
     f64::from(width).sqrt() / 65536.0
 }
 
-/// The part of it up to which a product in X3, whose roundoff is four times that of `f32`, does as well.
+/// The part of it up to which a product in X3, whose roundoff is four times that of `f32`, does as
+/// well.
 const IN_X3: f64 = 0.25;
-/// By how much more it may be if one step of iterative refinement follows, which squares that excess (Higham 2002,
-/// chapter 12): up to a condition number of 4096 the error is that of substitution again.
+/// By how much more it may be if one step of iterative refinement follows, which squares that
+/// excess (Higham 2002, chapter 12): up to a condition number of 4096 the error is that of
+/// substitution again.
 const REFINED: f64 = 16.0;
 
 /// How the columns of a diagonal block are solved.
@@ -109,7 +113,8 @@ pub(super) enum Way {
 impl Way {
     const ALL: [Way; 4] = [Way::Substitute, Way::Multiply, Way::MultiplyInX3, Way::Refine];
 
-    /// That of a block of so many columns, given the norms of itself and of its inverse. What is no number is substituted.
+    /// That of a block of so many columns, given the norms of itself and of its inverse. What is no
+    /// number is substituted.
     fn new(width: u32, [block, inverse]: [f64; 2]) -> Way {
         let excess = f64::from(f32::EPSILON) / 2.0 * block * inverse / benign(width);
         if excess <= IN_X3 {
@@ -124,7 +129,8 @@ impl Way {
     }
 }
 
-/// The ways of the diagonal blocks of a tile, two bits for each; blocks beyond the 32nd are substituted.
+/// The ways of the diagonal blocks of a tile, two bits for each; blocks beyond the 32nd are
+/// substituted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ways(pub(crate) u64);
 
@@ -143,8 +149,9 @@ impl FromIterator<Way> for Ways {
     }
 }
 
-/// Tells `then`, once the body's operations have ended, how the columns of each diagonal block of a factor in `f32` are to be
-/// solved; the factor was made by what is on the stream. The inverses are made for that, and kept for the solves.
+/// Tells `then`, once the body's operations have ended, how the columns of each diagonal block of a
+/// factor in `f32` are to be solved; the factor was made by what is on the stream. The inverses are
+/// made for that, and kept for the solves.
 pub(super) fn tell_ways(
     ops: &Ops<'_>,
     l: &OnGpu,

@@ -1,7 +1,8 @@
 //! What runs on GPUs: conversions of tiles, and the bodies of the tasks.
 //!
-//! Every function puts operations on the stream of its context and returns. Scales of narrow tiles, norms and signs of pivots are
-//! known on the device only: products take their factors from there, and what the host has to know is read back.
+//! Every function puts operations on the stream of its context and returns. Scales of narrow tiles,
+//! norms and signs of pivots are known on the device only: products take their factors from there,
+//! and what the host has to know is read back.
 
 mod bare;
 mod capability;

@@ -1,9 +1,10 @@
 //! Operations on the stream of one body.
 //!
-//! The one place of this crate with `unsafe`. Memory that an operation names is that of the body's operands ([`OnGpu`](super::OnGpu)) or its
-//! working space ([`Ops::scratch`]). Operations of libraries take [`View`]s, which do not leave either;
-//! launches are described by the modules beside this one, on nothing else. Whoever gives them an operand that
-//! is written has it to itself.
+//! The one place of this crate with `unsafe`. Memory that an operation names is that of the body's
+//! operands ([`OnGpu`](super::OnGpu)) or its working space ([`Ops::scratch`]). Operations of
+//! libraries take [`View`]s, which do not leave either; launches are described by the modules
+//! beside this one, on nothing else. Whoever gives them an operand that is written has it to
+//! itself.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -29,7 +30,8 @@ const ALIGNED: u32 = 16;
 /// Forms of tiles that lie beside them.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// `[hi|hi|lo|hi]`: from its first block on the first operand of X3, from its second on the second.
+    /// `[hi|hi|lo|hi]`: from its first block on the first operand of X3, from its second on the
+    /// second.
     Tripled,
     /// The second operand of X3 where it is not transposed, its blocks one below the other.
     TripledBelow,
@@ -65,8 +67,8 @@ impl<'c> Ops<'c> {
         Ok(Ops { cx, kernels, space: RefCell::default() })
     }
 
-    /// A launch of a kernel of another source, which reads `from` and writes `to`, operands of the body: a description that names other
-    /// memory is refused.
+    /// A launch of a kernel of another source, which reads `from` and writes `to`, operands of the
+    /// body: a description that names other memory is refused.
     pub(super) fn launch_of(
         &self,
         source: &'static Source,
@@ -113,7 +115,8 @@ impl<'c> Ops<'c> {
             return Ok(block);
         }
         let block = (self.cx.scratch(bytes)?.at, bytes);
-        // One that was too small is in use until the body's operations have ended, and not asked for again.
+        // One that was too small is in use until the body's operations have ended, and not asked
+        // for again.
         if at < space.blocks.len() {
             space.blocks[at] = block;
         } else {
@@ -123,8 +126,9 @@ impl<'c> Ops<'c> {
         Ok(block.0)
     }
 
-    /// A matrix that is another form of a tile, made by `make` unless it is kept with the tile already ([`GpuContext::cached_operand`]); in working
-    /// space where it has no room there, and for a tile that is no operand.
+    /// A matrix that is another form of a tile, made by `make` unless it is kept with the tile
+    /// already ([`GpuContext::cached_operand`]); in working space where it has no room there, and
+    /// for a tile that is no operand.
     pub(super) fn cached_operand(
         &self,
         of: &OnGpu,
@@ -152,8 +156,8 @@ impl<'c> Ops<'c> {
         self.space.borrow().used
     }
 
-    /// What is put on the stream from here on may use the same working space as what was put there before, but for the
-    /// first that were `used`: it runs later.
+    /// What is put on the stream from here on may use the same working space as what was put there
+    /// before, but for the first that were `used`: it runs later.
     pub(crate) fn scratch_from(&self, used: usize) {
         self.space.borrow_mut().used = used;
     }
@@ -202,7 +206,8 @@ impl<'c> Ops<'c> {
         let [m, n, k] = product.lengths()?;
         let &Product { op_a, op_b, factors, a, b, c, compute } = product;
         let gemm = Gemm { op_a, op_b, m, n, k, factors, a: *a, b: *b, c: *c, compute };
-        // SAFETY: views lie within the body's memory, and the lengths are those of the views; see the module.
+        // SAFETY: views lie within the body's memory, and the lengths are those of the views; see
+        // the module.
         unsafe { self.cx.driver().gemm(self.cx.stream(), &gemm) }
     }
 
@@ -213,8 +218,8 @@ impl<'c> Ops<'c> {
             return Err(refused("trsm", format!("a matrix of order {order} on the right of {m} x {n}")));
         }
         let trsm = Trsm { side: Side::Right, op, m, n, l: *l, b: *b };
-        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see the
-        // module.
+        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see
+        // the module.
         unsafe { self.cx.driver().trsm(self.cx.stream(), &trsm) }
     }
 
@@ -225,14 +230,13 @@ impl<'c> Ops<'c> {
             return Err(refused("syrk", format!("the square of {n} x {k} is no matrix of order {order}")));
         }
         let syrk = Syrk { n, k, alpha, a: *a, beta, c: *c };
-        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see the
-        // module.
+        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see
+        // the module.
         unsafe { self.cx.driver().syrk(self.cx.stream(), &syrk) }
     }
 
-    /// Factors a square matrix in place. `then` gets 0, or one more than the number of the column whose pivot
-    /// is not positive, and the
-    /// measure of the factor's diagonal, once they are known.
+    /// Factors a square matrix in place. `then` gets 0, or one more than the number of the column
+    /// whose pivot is not positive, and the measure of the factor's diagonal, once they are known.
     pub(super) fn potrf(
         &self,
         a: View,
@@ -242,8 +246,8 @@ impl<'c> Ops<'c> {
         let workspace_bytes = driver.potrf_workspace(stream, n, a.element)?;
         let (workspace, info) = (self.scratch(workspace_bytes)?, self.scratch(4)?);
         let potrf = Potrf { n, a: *a, workspace, workspace_bytes, info };
-        // SAFETY: the matrix is a view within the body's memory, and the order is its own; the rest is
-        // working space.
+        // SAFETY: the matrix is a view within the body's memory, and the order is its own; the rest
+        // is working space.
         unsafe { driver.potrf(stream, &potrf)? };
         let diagonal = self.measure(a.diagonal())?;
         let known = Arc::new(AtomicI32::new(0));

@@ -59,14 +59,15 @@ pub(crate) struct Small {
     pub(crate) c: OnGpu,
 }
 
-/// True for products of tiles so small that a product of the library is hardly more than its launch: a kernel does several in one, and each with
-/// the same bits however many they are.
+/// True for products of tiles so small that a product of the library is hardly more than its
+/// launch: a kernel does several in one, and each with the same bits however many they are.
 pub(crate) fn is_small(precision: GemmPrecision, (m, n): (usize, usize)) -> bool {
     use GemmPrecision::{Bf1, Hp1, Sp};
     matches!(precision, Sp | Hp1 | Bf1) && m.max(n) <= SMALL as usize
 }
 
-/// `C -= A op(B)` for each, of tiles that are stored as one precision for which they [are small](is_small) wants them.
+/// `C -= A op(B)` for each, of tiles that are stored as one precision for which they [are
+/// small](is_small) wants them.
 pub(crate) fn multiply_small(ops: &Ops<'_>, products: &[Small]) -> Result<(), GpuError> {
     let alike = |x: &Small, y: &Small| {
         (x.op_b, x.a.shape, x.b.shape, x.a.storage) == (y.op_b, y.a.shape, y.b.shape, y.a.storage)
@@ -90,8 +91,8 @@ pub(crate) fn multiply_small(ops: &Ops<'_>, products: &[Small]) -> Result<(), Gp
 
 /// `C -= A op(B)` on tiles that are stored as `precision` wants them.
 ///
-/// Sums are those of tensor cores where the operands are narrow. HP2 and HP3 round C once per product, in a scale that is raised where
-/// it has to be, as on the CPU.
+/// Sums are those of tensor cores where the operands are narrow. HP2 and HP3 round C once per
+/// product, in a scale that is raised where it has to be, as on the CPU.
 pub(crate) fn multiply(
     ops: &Ops<'_>,
     precision: GemmPrecision,
@@ -138,8 +139,9 @@ pub(crate) fn multiply(
     Ok(())
 }
 
-/// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read and written once. Both are blocks of one matrix
-/// `[hi|hi|lo|hi]`, made once for each tile while there is room for it.
+/// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read
+/// and written once. Both are blocks of one matrix `[hi|hi|lo|hi]`, made once for each tile while
+/// there is room for it.
 pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<Factored, GpuError> {
     let ((m, k), factors) = (a.shape, scaled(ops, Sign::Minus, a.scale, b.scale)?);
     let first = along_columns(ops, a)?.block((0, 0), (m, 3 * k));
@@ -167,7 +169,8 @@ fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     })
 }
 
-/// A product of 8-bit tiles: the library takes `A` transposed and `B` as it lies, with lengths in multiples of [`STEP_8`].
+/// A product of 8-bit tiles: the library takes `A` transposed and `B` as it lies, with lengths in
+/// multiples of [`STEP_8`].
 fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(), GpuError> {
     let ((m, k), n) = (a.shape, c.shape.1);
     let [mp, np, kp] = [m, n, k].map(|length| length.next_multiple_of(STEP_8));
@@ -201,8 +204,9 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
     ops.launch(accumulate(c.shape, *p, Sign::Minus, scales, *c.values))
 }
 
-/// A product of 8-bit tiles where the library has no kernel for it: in TF32, which holds their 4 bits and any scale, so that every product of two
-/// entries is the same and only the sums are added up in another order.
+/// A product of 8-bit tiles where the library has no kernel for it: in TF32, which holds their 4
+/// bits and any scale, so that every product of two entries is the same and only the sums are added
+/// up in another order.
 fn widened(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(), GpuError> {
     let wide = |tile: &OnGpu| -> Result<View, GpuError> {
         let out = ops.scratch_matrix(tile.shape, Element::F32)?;

@@ -13,10 +13,11 @@ use super::product::{DIFFERENCE, Factored, PRODUCT, SUM, gemm, scaled};
 use super::view::View;
 use super::{OnGpu, Ops, transpose};
 
-/// `X op(L) = B` in place of `B`, `L` on the right: by the library, or, where `ways` has any, by blocks of [`SOLVED`] columns.
+/// `X op(L) = B` in place of `B`, `L` on the right: by the library, or, where `ways` has any, by
+/// blocks of [`SOLVED`] columns.
 ///
-/// The columns of each block are multiplied with its inverse, as its way says. What is left are products, of halves of the
-/// columns: in `f32`, TF32 or X3, as the panel is.
+/// The columns of each block are multiplied with its inverse, as its way says. What is left are
+/// products, of halves of the columns: in `f32`, TF32 or X3, as the panel is.
 pub(crate) fn solve_right(
     ops: &Ops<'_>,
     panel: PanelPrecision,
@@ -66,7 +67,8 @@ impl Solve<'_, '_> {
         self.b.block((0, from), (self.b.shape().0, count))
     }
 
-    /// Solves the columns of these blocks, from which the products of those that were solved before have been subtracted.
+    /// Solves the columns of these blocks, from which the products of those that were solved before
+    /// have been subtracted.
     fn columns(&self, blocks: Range<u32>) -> Result<(), GpuError> {
         if blocks.len() == 1 {
             return self.reusing(|| self.block(blocks));

@@ -22,7 +22,8 @@ pub(crate) struct OnGpu {
     pub(super) lo: Address,
     /// The exponent of a narrow tile's scale, an `int`.
     pub(super) scale: Address,
-    /// A task reads it as an operand: while it is there it does not change, and what was made of it can lie beside it.
+    /// A task reads it as an operand: while it is there it does not change, and what was made of it
+    /// can lie beside it.
     pub(super) stays: bool,
 }
 

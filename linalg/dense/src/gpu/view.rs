@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use zellige_gpu::{Address, Compute, Element, Factors, GpuError, Matrix, Transpose};
 
-/// A matrix in device memory with its shape. It lies within the memory that it was made of, an operand's or
-/// working space, and so do its blocks.
+/// A matrix in device memory with its shape. It lies within the memory that it was made of, an
+/// operand's or working space, and so do its blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct View {
     matrix: Matrix,
@@ -22,7 +22,8 @@ impl Deref for View {
 }
 
 impl View {
-    /// A matrix of this shape at the beginning of `memory`, which begins somewhere and has so many bytes.
+    /// A matrix of this shape at the beginning of `memory`, which begins somewhere and has so many
+    /// bytes.
     ///
     /// # Errors
     /// If it does not lie within `memory`, or its columns overlap.

@@ -1,8 +1,9 @@
 //! Precision policies: which precision each tile product gets.
 //!
-//! A policy is a functor from a [`GemmQuery`] to a [`GemmPrecision`]. One that looks at positions only is asked when the task
-//! is submitted; one that looks at norms is asked when the operands are there. All norms are Frobenius norms, of whole
-//! matrices: `||A||` of a symmetric matrix counts both triangles.
+//! A policy is a functor from a [`GemmQuery`] to a [`GemmPrecision`]. One that looks at positions
+//! only is asked when the task is submitted; one that looks at norms is asked when the operands are
+//! there. All norms are Frobenius norms, of whole matrices: `||A||` of a symmetric matrix counts
+//! both triangles.
 
 mod rule;
 #[cfg(feature = "script")]
@@ -23,7 +24,8 @@ pub use script::{Script, ScriptError};
 pub enum When {
     /// When the product is submitted: positions are known, norms are NaN.
     AtSubmission,
-    /// When both operands of the product are finished: everything is known. Asked again at every replay.
+    /// When both operands of the product are finished: everything is known. Asked again at every
+    /// replay.
     OperandsReady,
 }
 
@@ -76,8 +78,8 @@ impl GemmQuery {
         }
     }
 
-    /// Tiles between the diagonal and the tile that matters to a band: `i - j` of the updated tile in a factorisation,
-    /// `|j - k|` of the tile of `L` in a solve.
+    /// Tiles between the diagonal and the tile that matters to a band: `i - j` of the updated tile
+    /// in a factorisation, `|j - k|` of the tile of `L` in a solve.
     pub fn distance(&self) -> usize {
         match self.phase {
             Phase::Factor => self.i.abs_diff(self.j),
@@ -117,8 +119,8 @@ impl PolicyError {
 
 /// Chooses the precision of each tile product.
 ///
-/// Every closure `Fn(&GemmQuery) -> GemmPrecision` is one; it is asked when the operands are ready. [`at_submission`] makes
-/// one that looks at positions only.
+/// Every closure `Fn(&GemmQuery) -> GemmPrecision` is one; it is asked when the operands are ready.
+/// [`at_submission`] makes one that looks at positions only.
 ///
 /// Results are the same in every run only if the answers depend on nothing but the query.
 pub trait PrecisionPolicy: Send + Sync + 'static {
@@ -133,21 +135,23 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
         When::OperandsReady
     }
 
-    /// Whether [`select`](PrecisionPolicy::choose) may ever answer `precision`; what is not known counts as yes. An answer for which it said no
-    /// may fail its product. Of use to a policy that is asked late: see [`Submission::fuse_updates`](crate::Submission::fuse_updates).
+    /// Whether [`select`](PrecisionPolicy::choose) may ever answer `precision`; what is not known
+    /// counts as yes. An answer for which it said no may fail its product. Of use to a policy that
+    /// is asked late: see [`Submission::fuse_updates`](crate::Submission::fuse_updates).
     fn may_select(&self, precision: GemmPrecision) -> bool {
         let _ = precision;
         true
     }
 
-    /// The precision of the products inside diagonal updates and triangular solves, the same for all of them. Asked at submission;
-    /// anything but [`Native`](PanelPrecision::Native) is for `f32` tiles.
+    /// The precision of the products inside diagonal updates and triangular solves, the same for
+    /// all of them. Asked at submission; anything but [`Native`](PanelPrecision::Native) is for
+    /// `f32` tiles.
     fn panel(&self) -> PanelPrecision {
         PanelPrecision::Native
     }
 
-    /// All that [`select`](PrecisionPolicy::choose) may answer, where that is known: a GPU that lacks one of them is given no task whose
-    /// precision is chosen late.
+    /// All that [`select`](PrecisionPolicy::choose) may answer, where that is known: a GPU that
+    /// lacks one of them is given no task whose precision is chosen late.
     fn precisions(&self) -> Option<Vec<GemmPrecision>> {
         None
     }

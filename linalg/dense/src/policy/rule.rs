@@ -1,4 +1,5 @@
-//! Rules as text: `hp1`, `hp1:band=2`, `hp1:tile=1e-2`, `hp1:operand=1e-2,else=x3`, `hp1:band=2,panel=x3`, `script:FILE`.
+//! Rules as text: `hp1`, `hp1:band=2`, `hp1:tile=1e-2`, `hp1:operand=1e-2,else=x3`,
+//! `hp1:band=2,panel=x3`, `script:FILE`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,8 +15,9 @@ use super::{GemmQuery, PolicyError, PrecisionPolicy, When};
 pub enum Test {
     /// Always.
     Always,
-    /// At a distance of at least this many tiles from the diagonal: products on tiles with `i - j < b` take the other
-    /// precision (the distance rule of Doucet et al.). Updated tiles have `i - j >= 1`, so that 0 and 1 mean always.
+    /// At a distance of at least this many tiles from the diagonal: products on tiles with `i - j <
+    /// b` take the other precision (the distance rule of Doucet et al.). Updated tiles have `i -
+    /// j >= 1`, so that 0 and 1 mean always.
     Band(usize),
     /// `||A_ij|| <= tau ||A||`, norms before the factorisation (Higham and Mary; PaRSEC).
     Tile(f64),
@@ -74,7 +76,8 @@ const PANEL: &str = "fp32, x3, tf32";
 type Fault = (usize, String, &'static str);
 
 impl Rule {
-    /// The same precision for every product. `fp64` is for `f64` tiles and the others for `f32` tiles.
+    /// The same precision for every product. `fp64` is for `f64` tiles and the others for `f32`
+    /// tiles.
     pub fn uniform(precision: GemmPrecision) -> Rule {
         Rule::when(precision, Test::Always, GemmPrecision::Sp)
     }
@@ -84,8 +87,8 @@ impl Rule {
         Rule(Kind::Test { low, test, otherwise, panel: PanelPrecision::Native })
     }
 
-    /// The same rule with the products inside diagonal updates and triangular solves in `precision`. Scripts and `fp64` stay as
-    /// they are.
+    /// The same rule with the products inside diagonal updates and triangular solves in
+    /// `precision`. Scripts and `fp64` stay as they are.
     #[must_use]
     pub fn with_panel(mut self, precision: PanelPrecision) -> Rule {
         if let Kind::Test { low, panel, .. } = &mut self.0
@@ -96,7 +99,8 @@ impl Rule {
         self
     }
 
-    /// How the tiles must be stored: [`F64`](StorageFormat::F64) for `fp64`, [`F32`](StorageFormat::F32) for all other rules.
+    /// How the tiles must be stored: [`F64`](StorageFormat::F64) for `fp64`,
+    /// [`F32`](StorageFormat::F32) for all other rules.
     pub fn element(&self) -> StorageFormat {
         match self.0 {
             Kind::Test { low: GemmPrecision::Dp, .. } => StorageFormat::F64,
@@ -104,7 +108,8 @@ impl Rule {
         }
     }
 
-    /// The precision where the rule's condition holds, the condition, and the precision elsewhere; `None` for a script.
+    /// The precision where the rule's condition holds, the condition, and the precision elsewhere;
+    /// `None` for a script.
     pub fn parts(&self) -> Option<(GemmPrecision, Test, GemmPrecision)> {
         match self.0 {
             Kind::Test { low, test, otherwise, .. } => Some((low, test, otherwise)),
@@ -112,11 +117,13 @@ impl Rule {
         }
     }
 
-    /// The rule to try next when this one lost positive definiteness: always with more precision, and `None` after `fp64`.
+    /// The rule to try next when this one lost positive definiteness: always with more precision,
+    /// and `None` after `fp64`.
     ///
-    /// The order follows measurements on tomographic covariances: what breaks a factorisation is a handful of products of two
-    /// large operands, so that a condition on operand norms repairs most rules; where it already stands, it is tightened, and
-    /// in the end every product is split in three. Diagonal updates and solves in TF32 come before all that: every pivot goes through
+    /// The order follows measurements on tomographic covariances: what breaks a factorisation is a
+    /// handful of products of two large operands, so that a condition on operand norms repairs most
+    /// rules; where it already stands, it is tightened, and in the end every product is split in
+    /// three. Diagonal updates and solves in TF32 come before all that: every pivot goes through
     /// them.
     #[must_use]
     pub fn suggest_next(&self) -> Option<Rule> {

@@ -1,6 +1,7 @@
 //! How a tile travels: a header, and its numbers as bytes.
 //!
-//! The exponent of a scale is one of the numbers, since a GPU that makes a narrow tile chooses it: the host need not know.
+//! The exponent of a scale is one of the numbers, since a GPU that makes a narrow tile chooses it:
+//! the host need not know.
 
 use zellige_cuda::{CUDA, GpuContext};
 use zellige_kernels::StorageFormat;

@@ -23,10 +23,11 @@ use crate::gpu::{GenerateAnywhere, GpuGenerator};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile, root_sum_squares};
 
-/// Fills a block of a matrix: rows, columns, the place for its elements (column-major), and the leading dimension.
+/// Fills a block of a matrix: rows, columns, the place for its elements (column-major), and the
+/// leading dimension.
 ///
-/// Every closure `Fn(Range<usize>, Range<usize>, &mut [T], usize)` that returns nothing or a `Result` becomes one through
-/// [`generator`].
+/// Every closure `Fn(Range<usize>, Range<usize>, &mut [T], usize)` that returns nothing or a
+/// `Result` becomes one through [`generator`].
 pub type Generator<T> =
     Arc<dyn Fn(Range<usize>, Range<usize>, &mut [T], usize) -> Result<(), TaskError> + Send + Sync>;
 

@@ -9,7 +9,8 @@ use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
 
-/// The tiles of an `m x n` matrix. The handle of tile `(i, j)` is named after its matrix, e.g. `B[i,j]`.
+/// The tiles of an `m x n` matrix. The handle of tile `(i, j)` is named after its matrix, e.g.
+/// `B[i,j]`.
 #[derive(Clone, Debug)]
 pub struct RectTiled<T: TileScalar> {
     rows: TileGrid,
@@ -34,7 +35,8 @@ impl<T: TileScalar> RectTiled<T> {
         RectTiled { rows, cols, tiles, planned: false }
     }
 
-    /// Handles for tiles that do not exist, for graphs that are recorded to be looked at or simulated.
+    /// Handles for tiles that do not exist, for graphs that are recorded to be looked at or
+    /// simulated.
     pub fn planned<S: Submit>(s: &S, name: &str, rows: TileGrid, cols: TileGrid) -> Self {
         let (mt, nt) = (rows.tiles(), cols.tiles());
         let tiles = (0..mt)
@@ -63,7 +65,8 @@ impl<T: TileScalar> RectTiled<T> {
         Ok(matrix)
     }
 
-    /// Submits one task per tile that writes it and its norm; whatever the tiles held, failures included, is forgotten.
+    /// Submits one task per tile that writes it and its norm; whatever the tiles held, failures
+    /// included, is forgotten.
     ///
     /// # Errors
     /// [`Error::Runtime`] if a handle has been taken.
@@ -126,8 +129,9 @@ impl<T: TileScalar> RectTiled<T> {
         &self.tiles
     }
 
-    /// Submits the reduction to the matrix' norm, from the norms that the tiles carry when it runs. Planned tiles are left
-    /// alone: it looks at what they carry, and a simulation would move their bytes.
+    /// Submits the reduction to the matrix' norm, from the norms that the tiles carry when it runs.
+    /// Planned tiles are left alone: it looks at what they carry, and a simulation would move their
+    /// bytes.
     pub(crate) fn norm<S: Submit>(&self, s: &S) -> Result<Handle<MatrixNorm>, Error> {
         if self.planned {
             return Ok(planned_norm(s));
@@ -159,7 +163,8 @@ impl<T: TileScalar> RectTiled<T> {
         Ok(dense)
     }
 
-    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several ranks, those of this rank's tiles.
+    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several
+    /// ranks, those of this rank's tiles.
     ///
     /// # Errors
     /// What left a tile without a value.

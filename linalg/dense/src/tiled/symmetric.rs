@@ -9,7 +9,8 @@ use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
 
-/// The tiles of a symmetric matrix on and below its diagonal. The handle of tile `(i, j)` is named `A[i,j]`.
+/// The tiles of a symmetric matrix on and below its diagonal. The handle of tile `(i, j)` is named
+/// `A[i,j]`.
 #[derive(Clone, Debug)]
 pub struct SymmetricTiled<T: TileScalar> {
     grid: TileGrid,
@@ -32,7 +33,8 @@ impl<T: TileScalar> SymmetricTiled<T> {
         SymmetricTiled { grid, tiles, planned: false }
     }
 
-    /// Handles for tiles that do not exist, for graphs that are recorded to be looked at or simulated.
+    /// Handles for tiles that do not exist, for graphs that are recorded to be looked at or
+    /// simulated.
     pub fn planned<S: Submit>(s: &S, grid: TileGrid) -> Self {
         let nt = grid.tiles();
         let tiles = (0..nt)
@@ -55,9 +57,11 @@ impl<T: TileScalar> SymmetricTiled<T> {
         Ok(matrix)
     }
 
-    /// Submits one task per tile that writes it and its norm; whatever the tiles held, failures included, is forgotten.
+    /// Submits one task per tile that writes it and its norm; whatever the tiles held, failures
+    /// included, is forgotten.
     ///
-    /// `fill` is asked for blocks on and below the diagonal; of diagonal blocks the lower triangle counts.
+    /// `fill` is asked for blocks on and below the diagonal; of diagonal blocks the lower triangle
+    /// counts.
     ///
     /// # Errors
     /// [`Error::Runtime`] if a handle has been taken.
@@ -129,8 +133,9 @@ impl<T: TileScalar> SymmetricTiled<T> {
         &self.tiles
     }
 
-    /// Submits the reduction to the matrix' norm, from the norms that the tiles carry when it runs. Planned tiles are left
-    /// alone: it looks at what they carry, and a simulation would move their bytes.
+    /// Submits the reduction to the matrix' norm, from the norms that the tiles carry when it runs.
+    /// Planned tiles are left alone: it looks at what they carry, and a simulation would move their
+    /// bytes.
     pub(crate) fn norm<S: Submit>(&self, s: &S) -> Result<Handle<MatrixNorm>, Error> {
         if self.planned {
             return Ok(planned_norm(s));
@@ -140,7 +145,8 @@ impl<T: TileScalar> SymmetricTiled<T> {
         submit_norm(s, &self.tiles, weights.collect(), i32::MAX)
     }
 
-    /// Waits, and copies the lower triangle into a dense column-major `n x n` matrix with zeros above the diagonal.
+    /// Waits, and copies the lower triangle into a dense column-major `n x n` matrix with zeros
+    /// above the diagonal.
     ///
     /// # Errors
     /// What left a tile without a value.
@@ -166,7 +172,8 @@ impl<T: TileScalar> SymmetricTiled<T> {
         Ok(dense)
     }
 
-    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several ranks, those of this rank's tiles.
+    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several
+    /// ranks, those of this rank's tiles.
     ///
     /// # Errors
     /// What left a tile without a value.

@@ -38,7 +38,8 @@ fn each_precision_has_the_accuracy_of_its_roundoff() {
         ("graded", graded(random_spd(n, 1.0, 2), n, 1e-6)),
         ("radians", random_spd(n, 1.0, 3).iter().map(|x| x * 2.35e-11).collect()),
     ] {
-        // Bounds: a few roundoffs of the operands' format (2^-24, 2^-22, 2^-11, 2^-8, 2^-4), C in 16 bits for hp2 and hp3.
+        // Bounds: a few roundoffs of the operands' format (2^-24, 2^-22, 2^-11, 2^-8, 2^-4), C in
+        // 16 bits for hp2 and hp3.
         for (text, low, bound, least) in [
             ("fp32", 0.0, 3e-7, 1e-9),
             ("x3", 1.0, 5e-7, 1e-9),
@@ -59,7 +60,8 @@ fn each_precision_has_the_accuracy_of_its_roundoff() {
     }
 }
 
-/// Smooth covariance of points on a line, with a little noise: condition number about 7e5, near what `f32` can factor.
+/// Smooth covariance of points on a line, with a little noise: condition number about 7e5, near
+/// what `f32` can factor.
 fn covariance(n: usize) -> Vec<f64> {
     let entry = |i: usize, j: usize| {
         let distance = (i as f64 - j as f64) / 40.0;
@@ -264,7 +266,8 @@ fn an_indefinite_matrix_names_tile_and_pivot_and_hurts_nobody_else() {
     assert!(exact(&rt, &tiles, &dense64(&a, n)).unwrap().value < 3e-7);
 }
 
-/// A matrix on which half precision must fail: a large constant hides eigenvalues below its roundoff.
+/// A matrix on which half precision must fail: a large constant hides eigenvalues below its
+/// roundoff.
 #[test]
 fn the_ladder_ends_where_the_precision_suffices() {
     let rt = runtime(2, "lws");

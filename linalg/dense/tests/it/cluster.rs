@@ -1,5 +1,5 @@
-//! The factorisation and solves on several ranks, threads of this process: the bits of one process, and the bytes that the owners
-//! of the tiles say.
+//! The factorisation and solves on several ranks, threads of this process: the bits of one process,
+//! and the bytes that the owners of the tiles say.
 
 use std::collections::{HashMap, HashSet};
 
@@ -77,8 +77,8 @@ fn the_same_functions_give_the_same_bits_on_any_number_of_ranks() {
     }
 }
 
-/// Bytes that a factorisation moves: each tile of L goes once to every rank that reads it, in `narrow` bytes for each number where only
-/// products read it.
+/// Bytes that a factorisation moves: each tile of L goes once to every rank that reads it, in
+/// `narrow` bytes for each number where only products read it.
 fn bytes_of_factorisation(grid: &TileGrid, ranks: &impl Distribution, narrow: Option<usize>) -> u64 {
     let nt = grid.tiles();
     let mut there: HashMap<(usize, usize, usize), HashSet<bool>> = HashMap::new();
@@ -109,7 +109,8 @@ fn bytes_of_factorisation(grid: &TileGrid, ranks: &impl Distribution, narrow: Op
 fn bytes_follow_from_the_owners_and_mixed_precision_moves_fewer() {
     let (grid, _) = grids();
     for ranks in [2, 4] {
-        // The last is asked when norms are known, and says the same of all products: what they need is requested then.
+        // The last is asked when norms are known, and says the same of all products: what they need
+        // is requested then.
         let moved = ["fp32", "hp1", "hp1:operand=1e9,else=x3"].map(|text| {
             let policy = rule(text);
             let program = |cluster: &Cluster| {

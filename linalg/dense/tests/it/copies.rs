@@ -85,7 +85,8 @@ fn recorded(submission: &Submission<f32>, policy: &str) -> (Graph, usize) {
 fn what_products_read_in_16_bits_is_converted_once() {
     assert_eq!(recorded(&Submission::default(), "hp1").1, 0);
     assert_eq!(recorded(&both(), "fp32").1, 0);
-    // 6 x 6 tiles: columns 0 to 3 of L below the diagonal are operands of products, column 4 is not.
+    // 6 x 6 tiles: columns 0 to 3 of L below the diagonal are operands of products, column 4 is
+    // not.
     let (graph, converts) = recorded(&both(), "hp1");
     assert_eq!(converts, 5 + 4 + 3 + 2);
     assert_eq!(graph.slots().iter().filter(|name| name.starts_with("H[")).count(), converts);

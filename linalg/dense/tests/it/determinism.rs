@@ -94,7 +94,8 @@ fn bits_do_not_depend_on_the_schedule() {
     }
 }
 
-/// Tiles travel to devices that hold a fraction of the matrix, in whatever form a product asks for, and come back.
+/// Tiles travel to devices that hold a fraction of the matrix, in whatever form a product asks for,
+/// and come back.
 #[test]
 fn bits_do_not_depend_on_devices() {
     for rule in [

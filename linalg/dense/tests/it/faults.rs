@@ -1,4 +1,5 @@
-//! A factorisation while devices fail, are full, or hang on slow links: the right bits or an error that names the device.
+//! A factorisation while devices fail, are full, or hang on slow links: the right bits or an error
+//! that names the device.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -139,7 +140,8 @@ impl Case {
         tiles(rt, a)
     }
 
-    /// Factors the matrix until something is lost, but at most twice, and then once more, without the device.
+    /// Factors the matrix until something is lost, but at most twice, and then once more, without
+    /// the device.
     #[track_caller]
     fn run_until_lost(&self, rt: &Runtime, device: &str, same: bool, context: &str) -> Vec<Fate> {
         let (a, got) = self.run(rt);
@@ -275,7 +277,8 @@ fn a_device_dies_while_the_matrix_is_generated() {
             let a = case.generate(&rt);
             let fate = case.judge(&tiles(&rt, &a), &case.matrix, &["emulated 0"], &context);
             tally.count(fate);
-            // The matrix as it is: the factor lacks what hangs on what is lost, and nothing is wrong.
+            // The matrix as it is: the factor lacks what hangs on what is lost, and nothing is
+            // wrong.
             case.submit_factor(&rt, &a);
             let factor = case.judge(&tiles(&rt, &a), &case.factor, &["emulated 0"], &context);
             assert!(factor.lost >= fate.lost, "{context}: {factor:?} from {fate:?}");
@@ -288,7 +291,8 @@ fn a_device_dies_while_the_matrix_is_generated() {
     assert!(tally.right_beside_lost > tally.runs_lossy, "{tally:?}");
 }
 
-/// Tasks that only read run on the last worker, a device, and all others on the first, a core: nothing is ever only on the device.
+/// Tasks that only read run on the last worker, a device, and all others on the first, a core:
+/// nothing is ever only on the device.
 struct ReadersApart(Mutex<[TaskQueue; 2]>);
 
 impl Policy for ReadersApart {
@@ -356,7 +360,8 @@ fn a_slow_link_changes_no_bit() {
             let slow = Emulated::new(FEW).bandwidth(1e6).latency(Duration::from_millis(2));
             let rt = builder(1, policy).device(slow).device(Emulated::new(FEW)).build().unwrap();
             case.is_right(&case.run(&rt).1, policy);
-            // Over and over: policies that go by models have learnt now how slow it is to bring operands there.
+            // Over and over: policies that go by models have learnt now how slow it is to bring
+            // operands there.
             case.is_right(&case.run(&rt).1, policy);
         }
     }

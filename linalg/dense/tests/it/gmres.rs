@@ -40,7 +40,8 @@ impl Doubled {
     }
 }
 
-/// `A^-1 b` for a positive definite matrix: elimination in doubled precision, which needs no pivoting.
+/// `A^-1 b` for a positive definite matrix: elimination in doubled precision, which needs no
+/// pivoting.
 fn eliminated(a: &[f64], b: &[f64]) -> Vec<f64> {
     let n = b.len();
     let doubled = |v: &[f64]| v.iter().map(|v| Doubled(*v, 0.0)).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! Factorisations and solves on GPUs that are not there: the kernels' own sources on the host, and a driver that checks the order of streams.
+//! Factorisations and solves on GPUs that are not there: the kernels' own sources on the host, and
+//! a driver that checks the order of streams.
 
 use std::sync::Arc;
 
@@ -74,7 +75,8 @@ fn factor_with<T: TileScalar + Into<f64>>(
     Ok(Factored { l: tiles.gather(rt)?.into_iter().map(Into::into).collect(), norms, counts })
 }
 
-/// `X` of `X A = B`, factored and solved in tiles that the host has generated; each of the two by inverses or not.
+/// `X` of `X A = B`, factored and solved in tiles that the host has generated; each of the two by
+/// inverses or not.
 fn solution(
     rt: &Runtime,
     (a, grid): (&[f64], &TileGrid),
@@ -102,7 +104,8 @@ fn both(a: &[f64], grid: &TileGrid, rule: &SharedPolicy, mock: &Arc<Mock>) -> [R
     [factor(&runtime(2, "lws"), &fill, grid, rule), on_gpus]
 }
 
-/// Each rule rounds on the GPU as on the CPU, up to the order of sums: the two factors differ by what that order is worth.
+/// Each rule rounds on the GPU as on the CPU, up to the order of sums: the two factors differ by
+/// what that order is worth.
 #[test]
 fn every_precision_gives_the_factor_of_the_cpu() {
     let Some(mock) = mock(1, 1) else { return };
@@ -114,7 +117,8 @@ fn every_precision_gives_the_factor_of_the_cpu() {
         ("graded", graded(random_spd(n, 1.0, 2), n, 1e-4)),
         ("radians", random_spd(n, 1.0, 3).iter().map(|x| x * 2.35e-11).collect()),
     ] {
-        // How far apart two factors may be: roundoffs of the sums, and of operands that are rounded to a neighbour.
+        // How far apart two factors may be: roundoffs of the sums, and of operands that are rounded
+        // to a neighbour.
         for (text, error, apart) in [
             ("fp32", 3e-7, 1e-6),
             ("x3", 5e-7, 1e-6),
@@ -143,7 +147,8 @@ fn every_precision_gives_the_factor_of_the_cpu() {
     check(&mock);
 }
 
-/// The host does not come between two tasks of which one waits for the other, unless one goes by what the other one's end tells.
+/// The host does not come between two tasks of which one waits for the other, unless one goes by
+/// what the other one's end tells.
 #[test]
 fn tasks_of_a_factorisation_follow_one_another() {
     let Some(mock) = mock(1, 8) else { return };
@@ -213,7 +218,8 @@ fn out_of_core_and_on_several_gpus_the_factor_is_the_same() {
     }
 }
 
-/// Small tiles are updated several in one launch; which tasks meet depends on time and policy, and no bit does.
+/// Small tiles are updated several in one launch; which tasks meet depends on time and policy, and
+/// no bit does.
 #[test]
 fn small_tiles_are_launched_together_with_the_same_bits() {
     let (n, grid) = (200, TileGrid::uniform(200, 20).unwrap());
@@ -241,7 +247,8 @@ fn small_tiles_are_launched_together_with_the_same_bits() {
     }
 }
 
-/// Several products of a tile in one task: the bits of separate tasks, in less working space than all of them have together.
+/// Several products of a tile in one task: the bits of separate tasks, in less working space than
+/// all of them have together.
 #[test]
 fn products_that_share_a_task_have_the_bits_of_separate_tasks() {
     let (n, grid) = (200, TileGrid::uniform(200, 24).unwrap());
@@ -299,7 +306,8 @@ fn solves_follow_on_the_gpu() {
     check(&mock);
 }
 
-/// Where the library has no kernel for a product of 8-bit tiles it is made in another way: the same products of entries, summed in another order.
+/// Where the library has no kernel for a product of 8-bit tiles it is made in another way: the same
+/// products of entries, summed in another order.
 #[test]
 fn eight_bit_products_without_a_kernel_are_made_all_the_same() {
     let Some(twins) = zellige_twins::mock(SOURCES) else { return };
@@ -320,8 +328,9 @@ fn eight_bit_products_without_a_kernel_are_made_all_the_same() {
     check(&with);
 }
 
-/// By inverses of diagonal blocks a well-conditioned factor, and solutions with it, are as good as by substitution, whatever the panel's precision; with
-/// ill-conditioned blocks solves are substitutions, bit by bit.
+/// By inverses of diagonal blocks a well-conditioned factor, and solutions with it, are as good as
+/// by substitution, whatever the panel's precision; with ill-conditioned blocks solves are
+/// substitutions, bit by bit.
 #[test]
 fn solves_by_inverses_are_as_good_where_they_are_allowed() {
     let Some(mock) = mock(1, 23) else { return };
@@ -379,7 +388,8 @@ fn solves_by_inverses_are_as_good_where_they_are_allowed() {
     check(&mock);
 }
 
-/// A tile of more columns than one inverse has is solved block by block, in each precision of the panel.
+/// A tile of more columns than one inverse has is solved block by block, in each precision of the
+/// panel.
 #[test]
 fn solves_of_wide_tiles_are_by_blocks() {
     let Some(mock) = mock(1, 26) else { return };
@@ -399,7 +409,8 @@ fn solves_of_wide_tiles_are_by_blocks() {
     check(&mock);
 }
 
-/// One of two GPUs fails at some operation: what it alone had is lost by name, or the factor is right.
+/// One of two GPUs fails at some operation: what it alone had is lost by name, or the factor is
+/// right.
 #[test]
 fn a_gpu_that_fails_is_named_or_not_missed() {
     let (n, grid) = (90, TileGrid::uniform(90, 30).unwrap());
@@ -425,7 +436,8 @@ fn a_gpu_that_fails_is_named_or_not_missed() {
     assert!(right > 0, "{right} right, {lost} lost");
 }
 
-/// Products that a GPU is too old for are left to CPU workers, where there are some, and the others run on it; without any the task is refused.
+/// Products that a GPU is too old for are left to CPU workers, where there are some, and the others
+/// run on it; without any the task is refused.
 #[test]
 fn an_old_gpu_is_not_given_what_it_lacks() {
     let Some(twins) = zellige_twins::mock(SOURCES) else { return };

@@ -1,4 +1,5 @@
-//! What a factorisation moves when every tile has a fixed owner: mixed precision against float32, with real bytes.
+//! What a factorisation moves when every tile has a fixed owner: mixed precision against float32,
+//! with real bytes.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ fn entries() -> Generator<f32> {
     })
 }
 
-/// Bytes between memory nodes, for a factorisation on devices of `capacity` bytes in blocks of 4 tiles.
+/// Bytes between memory nodes, for a factorisation on devices of `capacity` bytes in blocks of 4
+/// tiles.
 fn moved(rule: &str, capacity: u64) -> u64 {
     let mut builder = Runtime::builder()
         .workers(0)

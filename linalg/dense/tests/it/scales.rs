@@ -1,4 +1,5 @@
-//! Systems of any size, with rows and columns of any sizes, and right-hand sides of any size, against exact answers.
+//! Systems of any size, with rows and columns of any sizes, and right-hand sides of any size,
+//! against exact answers.
 
 use zellige_dense::{Cholesky, Error, RefineEnd, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky};
 
@@ -17,8 +18,9 @@ fn covariance(n: usize) -> Vec<f64> {
     (0..n * n).map(|at| element(at % n, at / n)).collect()
 }
 
-/// The largest `||b - A x|| / ||b||` of a column, with sums in doubled precision: `A`, `x` and `b` are those of a system near 1, by the exponents `d` of
-/// its rows and `c` of its columns of right-hand sides.
+/// The largest `||b - A x|| / ||b||` of a column, with sums in doubled precision: `A`, `x` and `b`
+/// are those of a system near 1, by the exponents `d` of its rows and `c` of its columns of
+/// right-hand sides.
 fn residual(a: &[f64], d: &[i32], c: &[i32], b: &[f64], x: &[f64]) -> f64 {
     let n = d.len();
     let of_column = |(k, (b, x)): (usize, (&[f64], &[f64]))| {
@@ -51,7 +53,8 @@ fn residual(a: &[f64], d: &[i32], c: &[i32], b: &[f64], x: &[f64]) -> f64 {
 #[test]
 fn systems_of_any_size_are_solved() {
     let rt = runtime(2, "lws");
-    // One tile, two, three; exponents of the matrix, of its rows beside each other, of the right-hand sides.
+    // One tile, two, three; exponents of the matrix, of its rows beside each other, of the
+    // right-hand sides.
     for (n, rule, of_a, of_rows, of_b) in [
         (60, "fp32", 990, 0, 0),
         (60, "fp64", -990, 0, 0),
@@ -70,7 +73,8 @@ fn systems_of_any_size_are_solved() {
             .collect();
         let scaled: Vec<f64> = (0..n * n).map(|at| by_power(by_power(a[at], d[at % n]), d[at / n])).collect();
         let factor = Cholesky::factor(&rt, n, &scaled, rule).unwrap();
-        // B = D A y, columns of different sizes, near which the solution D^-1 y has to be in range, too.
+        // B = D A y, columns of different sizes, near which the solution D^-1 y has to be in range,
+        // too.
         let y = random_rect(n, 3, 90);
         let most = d.iter().map(|d| d.abs()).max().unwrap();
         let middle = of_b.clamp(-1020 + most, 1000 - most);
@@ -115,7 +119,8 @@ fn a_rule_of_float64_is_float64_for_every_order() {
             assert!(refinement.residual < 1e-15 && refinement.before.len() < 3, "{n}: {refinement:?}");
         }
     }
-    // Tiles of one type take no rule of the other, whether or not there is a product that it would be asked for.
+    // Tiles of one type take no rule of the other, whether or not there is a product that it would
+    // be asked for.
     let policy: SharedPolicy = "fp64".parse::<Rule>().unwrap().into();
     let single: SharedPolicy = "hp1:band=2".parse::<Rule>().unwrap().into();
     for n in [1, 5, 20] {
@@ -183,7 +188,8 @@ fn solutions_that_float64_does_not_hold_are_not_called_right() {
     assert!(error.starts_with("solution: row 0, column 0 (from 0) is inf"), "{error}");
     assert!(factor.solve(&b).is_err() && factor.refine_gmres(&b, 1e-10).is_err());
 
-    // Of 1e-310 a solution has some 13 digits, of 1e-320 three, and of a multiple of the least number none.
+    // Of 1e-310 a solution has some 13 digits, of 1e-320 three, and of a multiple of the least
+    // number none.
     let factor = Cholesky::factor(&rt, n, &covariance(n), "fp64").unwrap();
     for (b, least, most) in [(1e-310, 1e-15, 1e-12), (1e-320, 1e-6, 1e-1), (5e-324, 1e-2, 1e3)] {
         let b = vec![b; n];
@@ -199,7 +205,8 @@ fn solutions_that_float64_does_not_hold_are_not_called_right() {
     assert!(x.iter().all(|x| *x == 0.0) && refinement.end == RefineEnd::Converged);
 }
 
-/// Where the residual of the rows that were multiplied by most cannot be small beside the right-hand side, nobody says that it is.
+/// Where the residual of the rows that were multiplied by most cannot be small beside the
+/// right-hand side, nobody says that it is.
 #[test]
 fn the_residual_is_that_of_the_system_that_was_given() {
     let rt = runtime(1, "eager");

@@ -155,7 +155,8 @@ fn refinement_goes_on_where_residuals_are_tiny() {
     assert!(distance(x.gather(&rt).unwrap(), &exact) < 1e-12);
 }
 
-/// With the factor of another matrix steps do harm, or next to nothing: the end is told, and what was better is there again.
+/// With the factor of another matrix steps do harm, or next to nothing: the end is told, and what
+/// was better is there again.
 #[test]
 fn refinement_ends_where_steps_gain_nothing() {
     let rt = runtime(1, "lws");

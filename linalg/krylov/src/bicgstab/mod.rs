@@ -14,13 +14,15 @@ use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus, times};
 use crate::{Correction, Kept, Method, Setting};
 
-/// BiCGStab(l) (Sleijpen and Fokkema 1993, algorithm 3.1), preconditioned from the right; `l = 1` is BiCGStab (van der Vorst 1992). For any matrix,
-/// with few vectors.
+/// BiCGStab(l) (Sleijpen and Fokkema 1993, algorithm 3.1), preconditioned from the right; `l = 1`
+/// is BiCGStab (van der Vorst 1992). For any matrix, with few vectors.
 ///
-/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l` that makes the residual small, from the inner
-/// products of `r, A r, .., A^l r` by Cholesky's factors (Sleijpen, van der Vorst and Fokkema 1994): the one with the least residual, or, where `l > 1` and
-/// that would lose digits of the next coefficients, a convex combination with the orthogonal one (Sleijpen and van der Vorst 1995). Eigenvalues
-/// far from the real axis need `l = 2` or more.
+/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l`
+/// that makes the residual small, from the inner products of `r, A r, .., A^l r` by Cholesky's
+/// factors (Sleijpen, van der Vorst and Fokkema 1994): the one with the least residual, or, where
+/// `l > 1` and that would lose digits of the next coefficients, a convex combination with the
+/// orthogonal one (Sleijpen and van der Vorst 1995). Eigenvalues far from the real axis need `l =
+/// 2` or more.
 ///
 /// ```
 /// use zellige_krylov::{BiCgStab, Solve, Space, Stop, from_fn, solve};
@@ -98,7 +100,8 @@ const GAMMA: usize = 3;
 const SHADOW: usize = GAMMA + MOST;
 const OWN: usize = SHADOW + 1;
 
-/// Sums of products, which change places with those of `A^i r`: of a vector and itself, of the shadow and a vector.
+/// Sums of products, which change places with those of `A^i r`: of a vector and itself, of the
+/// shadow and a vector.
 const SQUARE: usize = 0;
 const ALONG: usize = 1;
 
@@ -204,8 +207,9 @@ impl<E: Scalar> Step<'_, E> {
         }
     }
 
-    /// Step `j` of bi-conjugate gradients: `u_i = r_i - beta u_i`, `u_{j+1} = A u_j`, `alpha = rho / shadow . u_{j+1}`,
-    /// `r_i -= alpha u_{i+1}`, `r_{j+1} = A r_j`, `e += alpha u_0`, `rho = shadow . r_{j+1}`.
+    /// Step `j` of bi-conjugate gradients: `u_i = r_i - beta u_i`, `u_{j+1} = A u_j`, `alpha = rho
+    /// / shadow . u_{j+1}`, `r_i -= alpha u_{i+1}`, `r_{j+1} = A r_j`, `e += alpha u_0`, `rho =
+    /// shadow . r_{j+1}`.
     fn conjugate(&self, j: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         for (u, r) in v.u[..=j].iter().zip(&v.r) {
@@ -222,7 +226,8 @@ impl<E: Scalar> Step<'_, E> {
         for (r, u) in v.r[1..=j].iter().zip(&v.u[2..]) {
             steps.task("bicgstab.descend").add(r, minus(ALPHA, u)).submit()?;
         }
-        // What comes after an answer is 0 / 0; one that is to be replaced is an answer only if it is 0.
+        // What comes after an answer is 0 / 0; one that is to be replaced is an answer only if it
+        // is 0.
         let is_kept = self.reliable.is_none();
         steps.update_numbers("bicgstab.half", move |sums, s| {
             let norm = sums[SQUARE].real().sqrt();
@@ -248,7 +253,8 @@ impl<E: Scalar> Step<'_, E> {
         task.dot(vector, vector, SQUARE).submit()
     }
 
-    /// `r = r_0 - sum_i gamma_i r_i` with a small norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 - sum_i gamma_i u_i`.
+    /// `r = r_0 - sum_i gamma_i r_i` with a small norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 -
+    /// sum_i gamma_i u_i`.
     fn minimise(&self, l: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         let mut products = steps.task("bicgstab.products");
@@ -297,10 +303,12 @@ impl<E: Scalar> Step<'_, E> {
     }
 }
 
-/// An inner product that is smaller than this beside the norms of its vectors is nothing but rounding.
+/// An inner product that is smaller than this beside the norms of its vectors is nothing but
+/// rounding.
 const BREAKDOWN: f64 = 4.0 * f64::EPSILON;
 
-/// Ends where the inner product of the shadow and a vector, which is divided by, is nothing but rounding.
+/// Ends where the inner product of the shadow and a vector, which is divided by, is nothing but
+/// rounding.
 fn refuse_unless_usable<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, sums: &[E]) {
     let (along, norm) = (sums[ALONG].abs(), sums[SQUARE].real().sqrt());
     if !along.is_finite() {

@@ -16,15 +16,19 @@ pub(super) fn pairs(l: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..=l).flat_map(|j| (0..=j).map(move |i| (i, j)))
 }
 
-/// Where the cosine between what is left of `r_0` and of `r_l` is less than the first of these, the least residual leaves too few digits of the next
-/// coefficients of bi-conjugate gradients, and the second is taken for it. Taking that for every smaller cosine, as the authors do, costs more steps
-/// than it saves where nothing is lost (docs/explanation/sparse.md). A polynomial of degree 1 has no others that would make up for a residual that is not the least.
+/// Where the cosine between what is left of `r_0` and of `r_l` is less than the first of these, the
+/// least residual leaves too few digits of the next coefficients of bi-conjugate gradients, and the
+/// second is taken for it. Taking that for every smaller cosine, as the authors do, costs more
+/// steps than it saves where nothing is lost (docs/explanation/sparse.md). A polynomial of degree 1
+/// has no others that would make up for a residual that is not the least.
 const SMALL_COSINE: f64 = 0.1;
 const LEAST_COSINE: f64 = 0.7;
 
-/// The coefficients of a small `r_0 - sum_i gamma_i r_i`, from inner products; none where `r_1 .. r_l` depend on each other, or the last
-/// coefficient is nothing but rounding. With what is left of `r_0` and `r_l` once they are orthogonal to `r_1 .. r_{l-1}`, the last coefficient is their
-/// cosine, or one of magnitude [`LEAST_COSINE`] where that is small, times the ratio of their norms (Sleijpen and van der Vorst 1995, section 3.1).
+/// The coefficients of a small `r_0 - sum_i gamma_i r_i`, from inner products; none where `r_1 ..
+/// r_l` depend on each other, or the last coefficient is nothing but rounding. With what is left of
+/// `r_0` and `r_l` once they are orthogonal to `r_1 .. r_{l-1}`, the last coefficient is their
+/// cosine, or one of magnitude [`LEAST_COSINE`] where that is small, times the ratio of their norms
+/// (Sleijpen and van der Vorst 1995, section 3.1).
 pub(super) fn polynomial<E: Scalar>(l: usize, products: &[E]) -> Option<[E; MOST]> {
     // conj(r_i) . r_j
     let product = |i: usize, j: usize| if i <= j { products[at(i, j)] } else { products[at(j, i)].conj() };

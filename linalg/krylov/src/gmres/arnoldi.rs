@@ -1,4 +1,5 @@
-//! One step of Arnoldi's method: `w = A M^-1 v_j` is made orthogonal to `v_0 .. v_j`, and becomes `v_{j+1}`.
+//! One step of Arnoldi's method: `w = A M^-1 v_j` is made orthogonal to `v_0 .. v_j`, and becomes
+//! `v_{j+1}`.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -29,7 +30,8 @@ use crate::vector::MultiVector;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Orthogonalisation {
-    /// Classical Gram-Schmidt, twice: three passes over all vectors, orthogonal to rounding (Giraud, Langou, Rozložník and van den Eshof 2005).
+    /// Classical Gram-Schmidt, twice: three passes over all vectors, orthogonal to rounding
+    /// (Giraud, Langou, Rozložník and van den Eshof 2005).
     #[default]
     Twice,
     /// Modified Gram-Schmidt: one vector after the other, each waits for the one before.
@@ -82,7 +84,8 @@ impl Chosen {
     }
 }
 
-/// One pass over `w`: `w -= sum_k s[coefficients + k] v_k` for some vectors, then inner products with others, and `w . w` after them.
+/// One pass over `w`: `w -= sum_k s[coefficients + k] v_k` for some vectors, then inner products
+/// with others, and `w . w` after them.
 #[derive(Clone, Copy)]
 struct Pass {
     subtracted: Chosen,
@@ -91,8 +94,9 @@ struct Pass {
 }
 
 impl<E: Scalar> Arnoldi<'_, E> {
-    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal; the column of `H` is finished. The same tasks do that in every step, except for
-    /// [`Modified`](Orthogonalisation::Modified), where they are those of step `j`.
+    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal; the column of `H` is finished.
+    /// The same tasks do that in every step, except for [`Modified`](Orthogonalisation::Modified),
+    /// where they are those of step `j`.
     pub(super) fn orthogonalise(
         &self,
         steps: &Steps<'_, E>,

@@ -14,12 +14,14 @@ use crate::steps::Steps;
 use crate::storage::{Packed, Storage};
 use crate::vector::MultiVector;
 
-/// Numbers that are decoded at a time: they stay in the nearest cache. A whole number of them is a grain, and whole blocks are one of them.
+/// Numbers that are decoded at a time: they stay in the nearest cache. A whole number of them is a
+/// grain, and whole blocks are one of them.
 pub(super) const PIECE: usize = GRAIN / 8;
 
-/// Vectors `v_0, v_1, ...` of each column: those of a part in one handle, so that a step has the same operands whichever they are (compressed basis:
-/// Aliaga, Anzt, Grützmacher, Quintana-Ortí and Tomás 2022). The numbers of a column lie one after the other, so that they are encoded as those of one
-/// column alone.
+/// Vectors `v_0, v_1, ...` of each column: those of a part in one handle, so that a step has the
+/// same operands whichever they are (compressed basis: Aliaga, Anzt, Grützmacher, Quintana-Ortí
+/// and Tomás 2022). The numbers of a column lie one after the other, so that they are encoded as those
+/// of one column alone.
 pub(super) struct Basis<E> {
     pub(super) format: Packed,
     /// Of each part `[vector][column]`: the words of their codes.
@@ -100,7 +102,8 @@ impl<'v, E: Scalar> Codes<'v, E> {
         Codes { format, all, of, len, scalar: PhantomData }
     }
 
-    /// Numbers `at` of vector `k`; `at` begins at a multiple of [`PIECE`]. `buffer` is where they are decoded.
+    /// Numbers `at` of vector `k`; `at` begins at a multiple of [`PIECE`]. `buffer` is where they
+    /// are decoded.
     pub(super) fn piece(&self, k: usize, at: Range<usize>, buffer: &'v mut [E]) -> &'v [E] {
         let of_vector = &self.all[self.of.vector(k, words::<E>(self.format, self.len))];
         if self.format.is_plain() {
@@ -143,7 +146,8 @@ impl<E: Scalar> Basis<E> {
         read(&self.parts[i])
     }
 
-    /// Records `v_j = w / s[norm]` for each column that goes on, with `j` the steps that have been made; `last` is the same vector as it is read back.
+    /// Records `v_j = w / s[norm]` for each column that goes on, with `j` the steps that have been
+    /// made; `last` is the same vector as it is read back.
     pub(super) fn store(
         &self,
         steps: &Steps<'_, E>,
@@ -177,7 +181,8 @@ impl<E: Scalar> Basis<E> {
         )
     }
 
-    /// Records that vector `j`, the number of steps that have been made, is `z`, for each column that goes on.
+    /// Records that vector `j`, the number of steps that have been made, is `z`, for each column
+    /// that goes on.
     pub(super) fn keep(&self, steps: &Steps<'_, E>, z: &MultiVector<E>) -> Result<(), Error> {
         let (format, columns) = (self.format, self.columns);
         steps.each(

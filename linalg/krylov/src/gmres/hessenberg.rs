@@ -1,12 +1,13 @@
-//! The small least-squares problem of GMRES, among the method's scalars: `min |g - H y|` by Givens rotations, column by column (Saad 2003,
-//! section 6.5.3).
+//! The small least-squares problem of GMRES, among the method's scalars: `min |g - H y|` by Givens
+//! rotations, column by column (Saad 2003, section 6.5.3).
 
 use std::ops::{Deref, DerefMut};
 
 use crate::numbers::{Numbers, State};
 use crate::scalar::Scalar;
 
-/// Where a solution lies, among numbers of its own: the tasks that read them run whatever the method's say.
+/// Where a solution lies, among numbers of its own: the tasks that read them run whatever the
+/// method's say.
 pub(super) struct Solved;
 
 impl Solved {
@@ -72,8 +73,8 @@ impl Hessenberg {
 
     /// Finishes column `j`, which `next` is the last element of: one step.
     ///
-    /// An element that is nothing but rounding is 0: the space has all of the solution then ("happy breakdown"), unless the matrix is
-    /// singular on it.
+    /// An element that is nothing but rounding is 0: the space has all of the solution then ("happy
+    /// breakdown"), unless the matrix is singular on it.
     pub(super) fn extend<E: Scalar, S: DerefMut<Target = [f64]>>(
         self,
         s: &mut Numbers<E, S>,

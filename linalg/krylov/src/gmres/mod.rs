@@ -26,8 +26,9 @@ use crate::storage::Packed;
 use crate::vector::MultiVector;
 use crate::{Correction, Kept, Method, Setting};
 
-/// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible (FGMRES, Saad 1993) where the preconditioner changes from
-/// step to step. A run is one cycle: the loop around it restarts with the true residual.
+/// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible
+/// (FGMRES, Saad 1993) where the preconditioner changes from step to step. A run is one cycle: the
+/// loop around it restarts with the true residual.
 ///
 /// ```
 /// use zellige_krylov::{Gmres, Solve, Space, Stop, from_fn, solve};
@@ -45,7 +46,8 @@ use crate::{Correction, Kept, Method, Setting};
 pub struct Gmres {
     /// Steps of a cycle, and vectors that are kept for it.
     pub restart: usize,
-    /// Keeps `M^-1 v_j` as well, in `f64`: one more vector per step, for preconditioners that change.
+    /// Keeps `M^-1 v_j` as well, in `f64`: one more vector per step, for preconditioners that
+    /// change.
     pub flexible: bool,
     /// How vectors are made orthogonal.
     pub orthogonalisation: Orthogonalisation,
@@ -116,7 +118,8 @@ struct Prepared<'r, E: Scalar> {
     kept: Kept,
 }
 
-/// Refuses bases that do not fit the memory: that of the Krylov space, and that of what the preconditioner made of it.
+/// Refuses bases that do not fit the memory: that of the Krylov space, and that of what the
+/// preconditioner made of it.
 fn check_bases<E: Scalar>(gmres: &Gmres, space: &Space, columns: usize) -> Result<(), Error> {
     let vectors = gmres.restart as u64 * columns as u64;
     let of = |format: Packed| vectors * format.bytes(space.len() * E::WORDS) as u64;
@@ -188,7 +191,8 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         })
     }
 
-    /// The least accurate operator that is accurate enough beside this residual, or the most accurate one.
+    /// The least accurate operator that is accurate enough beside this residual, or the most
+    /// accurate one.
     fn operator(&self, goal: f64, residual: f64) -> usize {
         let wanted = self.slack * goal / residual;
         self.operators.iter().rposition(|a| a.accuracy() <= wanted).unwrap_or(0)
@@ -252,7 +256,8 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
         rounds::begin(rt, &self.begin, &numbers, &Limits { columns: &of_cycle, ..*limits })?;
         let most_ahead = if self.operators.len() == 1 { REMEMBERED } else { 1 };
         let ended = rounds::run_each(rt, &numbers, limits, logs, most_ahead, &mut |j, residual| {
-            // The last step of a cycle ends it: whatever would be submitted after it has nothing to do.
+            // The last step of a cycle ends it: whatever would be submitted after it has nothing to
+            // do.
             if j < most {
                 let operator = self.operator(goal, residual);
                 self.step(j, operator)?.run()?;

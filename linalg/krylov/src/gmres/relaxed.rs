@@ -6,9 +6,10 @@ use crate::operator::Operator;
 use crate::scalar::Scalar;
 use crate::{Correction, Method, Setting};
 
-/// GMRES whose products become less accurate as its residual becomes small (Bouras and Frayssé 2005; Simoncini and Szyld 2003, theorem 5.3; Giraud,
-/// Gratton and Langou 2007): an error `E_j` in step `j` reaches the residual multiplied by `|r_j|`, so a step takes the
-/// least accurate operator with
+/// GMRES whose products become less accurate as its residual becomes small (Bouras and Frayssé
+/// 2005; Simoncini and Szyld 2003, theorem 5.3; Giraud, Gratton and Langou 2007): an error `E_j` in
+/// step `j` reaches the residual multiplied by `|r_j|`, so a step takes the least accurate operator
+/// with
 ///
 /// ```text
 /// accuracy <= slack goal / |r_j|
@@ -19,10 +20,11 @@ use crate::{Correction, Method, Setting};
 pub struct RelaxedGmres<'o, E: Scalar = f64> {
     /// How cycles are made.
     pub gmres: Gmres,
-    /// Copies of the matrix that are less accurate than the one the problem has, the most accurate of them first.
+    /// Copies of the matrix that are less accurate than the one the problem has, the most accurate
+    /// of them first.
     pub narrower: &'o [&'o dyn Operator<E>],
-    /// `sigma_min(H_m) / (m |A|)` is certain (Simoncini and Szyld), and hardly ever needed: 0.01 is a good guess. One that is too large costs another
-    /// cycle, since the true residual decides.
+    /// `sigma_min(H_m) / (m |A|)` is certain (Simoncini and Szyld), and hardly ever needed: 0.01 is
+    /// a good guess. One that is too large costs another cycle, since the true residual decides.
     pub slack: f64,
 }
 

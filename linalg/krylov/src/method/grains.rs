@@ -5,7 +5,8 @@ use zellige_kernels::vectors::{LANES, add_lanes};
 use crate::scalar::Scalar;
 use crate::space::GRAIN;
 
-/// Overwrites sum `at` of each grain and column with that of `conj(x) y`: `sums` are `[grain][column][width]`.
+/// Overwrites sum `at` of each grain and column with that of `conj(x) y`: `sums` are
+/// `[grain][column][width]`.
 pub fn dots<E: Scalar>(x: &[E], y: &[E], columns: usize, sums: &mut [f64], width: usize, at: usize) {
     let mut lanes = vec![E::default(); LANES * columns];
     let grains = x.chunks(GRAIN * columns).zip(y.chunks(GRAIN * columns));
@@ -19,8 +20,8 @@ pub fn dots<E: Scalar>(x: &[E], y: &[E], columns: usize, sums: &mut [f64], width
     }
 }
 
-/// The power of two that takes a vector to magnitudes of at most 1, so that its squares neither underflow nor overflow; 1 for zeros and
-/// for what is not finite.
+/// The power of two that takes a vector to magnitudes of at most 1, so that its squares neither
+/// underflow nor overflow; 1 for zeros and for what is not finite.
 pub fn unit_scale<E: Scalar>(v: &[E]) -> f64 {
     let largest = E::words(v).iter().fold(0.0, |most: f64, word| most.max(word.abs()));
     if largest > 0.0 && largest.is_finite() {
@@ -48,7 +49,8 @@ pub(crate) fn dot<E: Scalar>(x: &[E], y: &[E]) -> E {
     lanes[0]
 }
 
-/// Adds the lanes of each column, and the products of the last rows, which are no whole group: the sum of column `c` comes to lie in `lanes[c]`.
+/// Adds the lanes of each column, and the products of the last rows, which are no whole group: the
+/// sum of column `c` comes to lie in `lanes[c]`.
 pub(crate) fn finish<E: Scalar>(lanes: &mut [E], x: &[E], y: &[E]) {
     add_lanes(lanes);
     let columns = lanes.len() / LANES;

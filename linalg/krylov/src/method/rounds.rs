@@ -12,12 +12,14 @@ use crate::space::Space;
 use crate::vector::MultiVector;
 use crate::{Correction, Kept};
 
-/// How long steps run before the host looks at them: long beside the time it takes, short beside a user's patience.
+/// How long steps run before the host looks at them: long beside the time it takes, short beside a
+/// user's patience.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Steps in the recorded graph of a method, an even number. Handles pass from one replay to the next one by one: with one step in each that is a
-/// good part of a short step's time. Steps with a preconditioner are longer, and take longer to record. A GPU launches a graph at once, and its steps are the
-/// shortest: on an H200 the host took 2 ms for a graph of four, and the GPU 0.8.
+/// Steps in the recorded graph of a method, an even number. Handles pass from one replay to the
+/// next one by one: with one step in each that is a good part of a short step's time. Steps with a
+/// preconditioner are longer, and take longer to record. A GPU launches a graph at once, and its
+/// steps are the shortest: on an H200 the host took 2 ms for a graph of four, and the GPU 0.8.
 pub fn steps_per_graph(rt: &dyn Executor, space: &Space, is_preconditioned: bool) -> usize {
     match is_preconditioned {
         _ if rt.goes_at_once(space.bytes(1)) => 32,
@@ -55,7 +57,8 @@ pub struct Ended {
     pub residual: f64,
     /// Residuals that were replaced by true ones on the way.
     pub updates: usize,
-    /// The norm of the residual that it began with, where it measures residuals otherwise than the caller.
+    /// The norm of the residual that it began with, where it measures residuals otherwise than the
+    /// caller.
     pub begun: Option<f64>,
 }
 
@@ -90,7 +93,8 @@ pub struct Recorded<'r, E: Scalar> {
     pub correction: MultiVector<E>,
     /// The method's scalars.
     pub numbers: NumbersHandle<E>,
-    /// Says how often its residual was replaced, where it has [reliable updates](crate::ReliableUpdates).
+    /// Says how often its residual was replaced, where it has [reliable
+    /// updates](crate::ReliableUpdates).
     pub gate: Option<NumbersHandle<E>>,
     /// What a run begins with.
     pub begin: Replay<'r>,
@@ -138,8 +142,10 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
     }
 }
 
-/// Submits step after step, where they are not alike: `submit` is told how many have been submitted before, and the last residual of the first column
-/// that is known, which may be `most_ahead` steps old. A method whose steps go by that residual has to say 1: answers would depend on the host's speed.
+/// Submits step after step, where they are not alike: `submit` is told how many have been submitted
+/// before, and the last residual of the first column that is known, which may be `most_ahead` steps
+/// old. A method whose steps go by that residual has to say 1: answers would depend on the host's
+/// speed.
 ///
 /// # Errors
 /// Those of `submit`; what went wrong in a task.
@@ -161,7 +167,8 @@ struct Ahead<'r, E: Scalar> {
     most: usize,
     /// Those after which every column has made its steps, or nearly.
     in_all: usize,
-    /// With copies the host looks at those of the steps before the last ones: a GPU does not wait until it has looked.
+    /// With copies the host looks at those of the steps before the last ones: a GPU does not wait
+    /// until it has looked.
     copies: Option<Copies<'r, E>>,
 }
 

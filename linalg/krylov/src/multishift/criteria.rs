@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::stop::{Progress, StoppingCriterion};
 
-/// The residual beside the right-hand side at which a shift is [removed](crate::Stabilisation::removal),
-/// where it would have to reach `tolerance`: between that and the roundoff of what is stored, as QUDA has it
-/// (`lib/inv_multi_cg_quda.cpp`).
+/// The residual beside the right-hand side at which a shift is
+/// [removed](crate::Stabilisation::removal), where it would have to reach `tolerance`: between that
+/// and the roundoff of what is stored, as QUDA has it (`lib/inv_multi_cg_quda.cpp`).
 pub fn floor(tolerance: f64, roundoff: f64) -> f64 {
     roundoff.min((tolerance * roundoff).sqrt().max(1e-15))
 }

@@ -46,7 +46,8 @@ const RESIDUAL: usize = 0;
 const SCALE: usize = 1;
 const INVERSE: usize = 2;
 
-/// Norms with an exponent (of two) within these have squares in range, and so have those that are some 100 digits smaller.
+/// Norms with an exponent (of two) within these have squares in range, and so have those that are
+/// some 100 digits smaller.
 const IN_RANGE: i32 = 400;
 
 impl<'s, E: Scalar> Outer<'s, E> {
@@ -123,7 +124,8 @@ impl<'s, E: Scalar> Outer<'s, E> {
         Ok(())
     }
 
-    /// The residuals of some columns, for the next run, with scales that keep their norms in range; the norms.
+    /// The residuals of some columns, for the next run, with scales that keep their norms in range;
+    /// the norms.
     pub(super) fn measure(&mut self, of: Of, columns: &[bool]) -> Result<Vec<f64>, Error> {
         let mut open = columns.to_vec();
         loop {

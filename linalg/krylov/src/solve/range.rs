@@ -10,14 +10,15 @@ use crate::log::Logger;
 use crate::operator::multiply;
 use crate::scalar::Scalar;
 
-/// Right-hand sides with exponents (of two) within these need no scaling: a residual of `1e-16` beside them has digits
-/// that are far from where numbers end.
+/// Right-hand sides with exponents (of two) within these need no scaling: a residual of `1e-16`
+/// beside them has digits that are far from where numbers end.
 const NEAR: i32 = 600;
 /// Vectors may have numbers with this exponent, and sums of a few.
 const LARGE: i32 = 960;
 
-/// The exponent of the power of two by which right-hand side and guess are multiplied: 0 where `b` is near 1. Otherwise the
-/// exponents of the right-hand side and of the solution are about half of the operator's, with opposite signs.
+/// The exponent of the power of two by which right-hand side and guess are multiplied: 0 where `b`
+/// is near 1. Otherwise the exponents of the right-hand side and of the solution are about half of
+/// the operator's, with opposite signs.
 ///
 /// # Errors
 /// Those of a product, by which the size of the operator is estimated.
@@ -45,7 +46,8 @@ fn largest<E: Scalar>(v: &[E]) -> Option<i32> {
     (largest > 0.0 && is_finite).then(|| frexp(largest).1)
 }
 
-/// True if the largest number is so small that rounding it to its last bit is rounding to a subnormal number.
+/// True if the largest number is so small that rounding it to its last bit is rounding to a
+/// subnormal number.
 pub(super) fn is_subnormal<E: Scalar>(v: &[E]) -> bool {
     largest(v).is_some_and(|exponent| exponent < f64::MIN_EXP + f64::MANTISSA_DIGITS as i32)
 }

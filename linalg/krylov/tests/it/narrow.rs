@@ -156,7 +156,8 @@ fn residuals_that_are_told_are_true() -> Result<(), Error> {
     Ok(())
 }
 
-/// BiCGStab(l) with narrow vectors, on a system that is not symmetric, with and without a preconditioner.
+/// BiCGStab(l) with narrow vectors, on a system that is not symmetric, with and without a
+/// preconditioner.
 #[test]
 fn stabilised_gradients_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
     let (rt, space) = (Runtime::builder().workers(2).build()?, Space::cut_at(&[0, 192, 384], ROWS)?);
@@ -209,8 +210,8 @@ fn shifts_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
         let stabilisation = Stabilisation { removal: false, ..Stabilisation::default() };
         let stayed = with(&Updates { stabilisation, ..updates.clone() })?;
         println!("{format}: took part in {:?}, without removal {:?}", found.taken, stayed.taken);
-        // The smallest shift stays to the end, and others are removed from narrow vectors before they are
-        // done.
+        // The smallest shift stays to the end, and others are removed from narrow vectors before
+        // they are done.
         assert!(found.taken[0] == found.shared && found.taken.is_sorted_by(|a, b| a >= b));
         assert_eq!(found.taken == stayed.taken, format == PackedFormat::Fp64, "{format}");
         assert!(found.taken.iter().zip(&stayed.taken).all(|(with, without)| with <= without));
@@ -230,7 +231,8 @@ fn shifts_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
     Ok(())
 }
 
-/// Solves for three right-hand sides, two of which end earlier, with this buffer, and says what it has found.
+/// Solves for three right-hand sides, two of which end earlier, with this buffer, and says what it
+/// has found.
 fn buffered(
     rt: &Runtime,
     buffer: usize,
@@ -267,7 +269,8 @@ fn halved(x: &[f64], y: &mut [f64]) {
     y.iter_mut().zip(x).for_each(|(y, x)| *y = 0.5 * x);
 }
 
-/// Steps, updates and answers are those without a buffer, to the bit, wherever in the buffer a column ends.
+/// Steps, updates and answers are those without a buffer, to the bit, wherever in the buffer a
+/// column ends.
 #[test]
 fn a_buffer_changes_no_bits() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;

@@ -7,15 +7,18 @@ use super::{Adaptation, Scaling, Thresholds, ldexp};
 use crate::Error;
 use crate::csr::Csr;
 
-/// What comes on top of a format's unit roundoff: numbers are divided by their bucket's limit first, and `fp32` is rounded before it is cut.
+/// What comes on top of a format's unit roundoff: numbers are divided by their bucket's limit
+/// first, and `fp32` is rounded before it is cut.
 const SLACK: f64 = 1.0 + 1.0 / 64.0;
 
-/// `B_i >= |y_i - (A x)_i|` for the product of an adapted matrix, whatever the layout (thesis, equation 3.12, with what is dropped):
-/// `sum_k u_k sum_{j in k} |a_ij x_j| + sum_dropped |a_ij x_j| + gamma_{n_i} sum_j |a_ij x_j|`.
+/// `B_i >= |y_i - (A x)_i|` for the product of an adapted matrix, whatever the layout (thesis,
+/// equation 3.12, with what is dropped): `sum_k u_k sum_{j in k} |a_ij x_j| + sum_dropped |a_ij
+/// x_j| + gamma_{n_i} sum_j |a_ij x_j|`.
 ///
-/// `u_k` is doubled where elements are chopped; formats with the exponents of `f32` add what is lost where these end, `u_k 2^-126` of the row's scale
-/// for each element; `gamma_n = n u / (1 - n u)` with the `u` of `f64`, and `n_i` counts the row's elements, one
-/// addition for each bucket and two roundings of scales.
+/// `u_k` is doubled where elements are chopped; formats with the exponents of `f32` add what is
+/// lost where these end, `u_k 2^-126` of the row's scale for each element; `gamma_n = n u / (1 - n
+/// u)` with the `u` of `f64`, and `n_i` counts the row's elements, one addition for each bucket and
+/// two roundings of scales.
 ///
 /// # Errors
 /// As for storing the matrix.

@@ -16,14 +16,16 @@ use crate::side_by_side::in_turns;
 
 /// What the parts of a product cost on a machine, on one worker while the others work too.
 ///
-/// A product takes `sqrt(m^2 + c^2)` with the time `m` for bytes and `c` for elements and groups: memory and computing hide each other, but not wholly.
+/// A product takes `sqrt(m^2 + c^2)` with the time `m` for bytes and `c` for elements and groups:
+/// memory and computing hide each other, but not wholly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostModel {
     /// Bytes that memory gives (bytes/s).
     pub bandwidth: f64,
     /// For each edge of [`EDGES`]: a group of eight rows (s).
     pub group: [f64; 4],
-    /// For each edge and each format of [`PackedFormat::ALL`]: an element, or a block (s). Infinite where blocks have no such format.
+    /// For each edge and each format of [`PackedFormat::ALL`]: an element, or a block (s). Infinite
+    /// where blocks have no such format.
     pub element: [[f64; PackedFormat::ALL.len()]; 4],
 }
 
@@ -42,11 +44,14 @@ const PAIRS: usize = 7;
 /// Numbers that are read to measure the bandwidth (64 MB), more than caches hold.
 const ARRAY: usize = 1 << 23;
 
-/// The matrix in the layout and the set that multiply fastest on this machine with so many workers, for this accuracy; never one that was seen to be slower than `f64`.
+/// The matrix in the layout and the set that multiply fastest on this machine with so many workers,
+/// for this accuracy; never one that was seen to be slower than `f64`.
 ///
-/// The model of the machine, which is measured at the first call (a fraction of a second) for a number of workers, says which ways are worth a trial on a sample of the tiles; the best of these has to be
-/// faster than plain `f64` on the whole matrix. What is measured differs from run to run, and so may the answer between ways that are
-/// equally fast; that of [`CostModel::choose`] does not.
+/// The model of the machine, which is measured at the first call (a fraction of a second) for a
+/// number of workers, says which ways are worth a trial on a sample of the tiles; the best of these
+/// has to be faster than plain `f64` on the whole matrix. What is measured differs from run to run,
+/// and so may the answer between ways that are equally fast; that of [`CostModel::choose`] does
+/// not.
 ///
 /// # Errors
 /// As for storing the matrix.
@@ -66,8 +71,9 @@ pub fn auto(
     Ok(if is_faster(&narrow, &double, workers) { narrow } else { double })
 }
 
-/// Of these edges and sets the way that multiplies fastest with so many workers: those that the model of the machine thinks best are tried on a sample of the
-/// tiles. Plain `f64` only where nothing else goes: whether the way is [faster](is_faster) than that is seen on the whole matrix.
+/// Of these edges and sets the way that multiplies fastest with so many workers: those that the
+/// model of the machine thinks best are tried on a sample of the tiles. Plain `f64` only where
+/// nothing else goes: whether the way is [faster](is_faster) than that is seen on the whole matrix.
 ///
 /// # Errors
 /// As for storing the matrix, and [`Error::Parameter`] where no edge goes with any set.
@@ -199,7 +205,8 @@ pub struct Choice {
 }
 
 impl CostModel {
-    /// Measures this machine: reading memory with so many workers at once, and panels of one format that the nearest cache holds.
+    /// Measures this machine: reading memory with so many workers at once, and panels of one format
+    /// that the nearest cache holds.
     pub fn measure(workers: usize) -> CostModel {
         let bandwidth = bandwidth(workers.max(1)) / workers.max(1) as f64;
         let mut model =
@@ -246,7 +253,8 @@ impl CostModel {
         panels.iter().map(|panel| panel.bytes() as f64).sum::<f64>() / self.bandwidth
     }
 
-    /// The fastest of these edges and sets by this model, from a sample of the matrix' tiles. The same model gives the same answer.
+    /// The fastest of these edges and sets by this model, from a sample of the matrix' tiles. The
+    /// same model gives the same answer.
     ///
     /// # Errors
     /// As for storing the matrix, and [`Error::Parameter`] where no edge goes with any set.

@@ -1,12 +1,16 @@
 //! Elements in the precision that their magnitude deserves.
 //!
-//! A product `A x` to a relative accuracy `eps` needs no digits of an element beyond `eps` times a norm: small elements have fewer digits to
-//! keep, and the smallest none. [`Adaptation`] says which element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the
-//! thesis does, [`TiledMatrix`] for fast products (and [`auto`] the way that is fastest; a [`StoragePolicy`] chooses formats block by block), and [`error_bound`] says what that costs at most.
+//! A product `A x` to a relative accuracy `eps` needs no digits of an element beyond `eps` times a
+//! norm: small elements have fewer digits to keep, and the smallest none. [`Adaptation`] says which
+//! element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the thesis
+//! does, [`TiledMatrix`] for fast products (and [`auto`] the way that is fastest; a
+//! [`StoragePolicy`] chooses formats block by block), and [`error_bound`] says what that costs at
+//! most.
 //!
-//! After Molina, "Mixed precision for High Performance Computing, application to low energy gamma radiation measurements" (thesis, 2024), chapters
-//! 3 and 4; Graillat, Jézéquel, Mary and Molina, "Adaptive
-//! precision sparse matrix-vector product and its application to Krylov solvers", SIAM J. Sci. Comput. (2024).
+//! After Molina, "Mixed precision for High Performance Computing, application to low energy gamma
+//! radiation measurements" (thesis, 2024), chapters 3 and 4; Graillat, Jézéquel, Mary and Molina,
+//! "Adaptive precision sparse matrix-vector product and its application to Krylov solvers", SIAM J.
+//! Sci. Comput. (2024).
 
 mod accuracy;
 mod bound;
@@ -43,8 +47,9 @@ pub struct Adaptation<'x> {
     pub rounding: Rounding,
     /// Whether elements that do not matter are left out, or stored in the narrowest format.
     pub drops: bool,
-    /// Whether magnitudes are compared with the scales of row and column, whichever is smaller: tiles of a symmetric matrix are symmetric then,
-    /// to the bit, which methods for symmetric matrices need.
+    /// Whether magnitudes are compared with the scales of row and column, whichever is smaller:
+    /// tiles of a symmetric matrix are symmetric then, to the bit, which methods for symmetric
+    /// matrices need.
     pub symmetric: bool,
 }
 
@@ -60,7 +65,8 @@ impl<'x> Adaptation<'x> {
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
     }
 
-    /// All elements that are not zero, rounded to `f32`. Rows that are beyond its range have powers of two of their own.
+    /// All elements that are not zero, rounded to `f32`. Rows that are beyond its range have powers
+    /// of two of their own.
     pub fn single() -> Self {
         let accuracy = Accuracy::SINGLE;
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp32, Criterion::Componentwise, accuracy) }
@@ -105,7 +111,8 @@ impl<'x> Adaptation<'x> {
     }
 }
 
-/// Powers of two that bring the matrix, or each of its rows, to norms in `[1/2, 1)`: formats with few bits of exponent reach no other.
+/// Powers of two that bring the matrix, or each of its rows, to norms in `[1/2, 1)`: formats with
+/// few bits of exponent reach no other.
 #[derive(Clone, Debug, PartialEq)]
 struct Scaling {
     /// Of the whole matrix.
@@ -114,7 +121,8 @@ struct Scaling {
     of_rows: Option<Vec<i16>>,
 }
 
-/// Rows that are smaller than the whole by more than so many powers of two need one of their own: `f32` ends at `2^-126`.
+/// Rows that are smaller than the whole by more than so many powers of two need one of their own:
+/// `f32` ends at `2^-126`.
 const SMALL_ROW: i32 = 60;
 
 impl Scaling {
@@ -138,7 +146,8 @@ impl Scaling {
 
 /// `x` times `2^exponent`, rounded once.
 fn ldexp(x: f64, exponent: i32) -> f64 {
-    // A product with a number that is a power of two is rounded once, too, and takes a tenth of the time.
+    // A product with a number that is a power of two is rounded once, too, and takes a tenth of the
+    // time.
     match exponent {
         -1022..=1023 => x * f64::from_bits(((exponent + 1023) as u64) << 52),
         _ => libm::ldexp(x, exponent),

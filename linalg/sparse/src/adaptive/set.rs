@@ -45,7 +45,8 @@ impl FormatSet {
         self.formats().iter().any(|format| format.is_scaled())
     }
 
-    /// The formats, the most accurate first. `fp32` stands in for the scaled format of 24 bits, which takes longer to read.
+    /// The formats, the most accurate first. `fp32` stands in for the scaled format of 24 bits,
+    /// which takes longer to read.
     pub const fn formats(self) -> &'static [PackedFormat] {
         match self {
             Self::Fp64 => &[Fp64],

@@ -57,7 +57,8 @@ impl ThesisBucket {
 
 /// A matrix in buckets, each stored by rows (CSR) with its own row starts.
 ///
-/// `y = A x` adds up the buckets of a row from the narrowest to the widest; all arithmetic is in `f64`.
+/// `y = A x` adds up the buckets of a row from the narrowest to the widest; all arithmetic is in
+/// `f64`.
 #[derive(Clone, Debug)]
 pub struct ThesisMatrix {
     rows: usize,
@@ -65,7 +66,8 @@ pub struct ThesisMatrix {
     set: FormatSet,
     thresholds: Thresholds,
     scaling: Scaling,
-    /// The scale of each row, of the scaled matrix; one for all under the normwise criterion. Empty where no format needs one.
+    /// The scale of each row, of the scaled matrix; one for all under the normwise criterion. Empty
+    /// where no format needs one.
     theta: Vec<f64>,
     /// Those with elements, the most accurate first.
     buckets: Vec<ThesisBucket>,
@@ -76,7 +78,8 @@ impl ThesisMatrix {
     /// Stores a matrix. Zeros are dropped.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for 2^32 or more elements in a bucket.
+    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for 2^32 or more
+    /// elements in a bucket.
     pub fn new(a: &Csr, adaptation: &Adaptation<'_>) -> Result<ThesisMatrix, Error> {
         adaptation.check(a)?;
         let (set, thresholds) = (adaptation.set, Thresholds::new(adaptation));
@@ -129,7 +132,8 @@ impl ThesisMatrix {
         self.dropped
     }
 
-    /// Bytes of the buckets that have elements, and of the powers of two of rows where they have their own.
+    /// Bytes of the buckets that have elements, and of the powers of two of rows where they have
+    /// their own.
     pub fn bytes(&self) -> u64 {
         let of_rows = self.scaling.of_rows.as_ref().map_or(0, |rows| 2 * rows.len() as u64);
         self.buckets.iter().map(ThesisBucket::bytes).sum::<u64>() + of_rows

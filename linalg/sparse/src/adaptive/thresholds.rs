@@ -10,9 +10,11 @@ use crate::csr::{Csr, abs_sum};
 pub enum Criterion<'x> {
     /// `max_i sum_j |a_ij|`: bounds the normwise backward error (thesis, equation 3.23).
     Normwise,
-    /// `sum_j |a_ij|` of the element's row: bounds the componentwise error for `|x| = 1` (equation 3.27).
+    /// `sum_j |a_ij|` of the element's row: bounds the componentwise error for `|x| = 1` (equation
+    /// 3.27).
     Componentwise,
-    /// `sum_j |a_ij x_j|` of the row, compared with `|a_ij x_j|`: bounds the componentwise error for this `x` (equations 3.15, 3.16).
+    /// `sum_j |a_ij x_j|` of the row, compared with `|a_ij x_j|`: bounds the componentwise error
+    /// for this `x` (equations 3.15, 3.16).
     ComponentwiseFor(&'x [f64]),
 }
 
@@ -37,8 +39,9 @@ impl Criterion<'_> {
 
 /// The limits between buckets, for a scale of 1.
 ///
-/// The element `a` with scale `theta` goes to the first bucket `k`, the most accurate first, with `|a| > eps theta / u_{k+1}`, where the `u`
-/// after the last is 1; to none if there is no such bucket. Sets with scaled formats put `|a|` itself at a limit into the bucket above it: their
+/// The element `a` with scale `theta` goes to the first bucket `k`, the most accurate first, with
+/// `|a| > eps theta / u_{k+1}`, where the `u` after the last is 1; to none if there is no such
+/// bucket. Sets with scaled formats put `|a|` itself at a limit into the bucket above it: their
 /// numbers are `eps theta / u_{k+1}` times something from `[1, 2^8)` (thesis, section 4.2.4).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {

@@ -1,8 +1,11 @@
-//! Harwell-Boeing and Rutherford-Boeing files: a matrix by columns, in lines that Fortran formats divide.
+//! Harwell-Boeing and Rutherford-Boeing files: a matrix by columns, in lines that Fortran formats
+//! divide.
 //!
-//! Duff, Grimes and Lewis, "Users' guide for the Harwell-Boeing sparse matrix collection (release I)", 1992; "The Rutherford-Boeing sparse matrix collection", 1997. Numbers are
-//! cut out of a line by the widths that the fourth line says, so that they may touch each other, and read as Fortran reads them: exponents with D or
-//! without a letter, decimals that the format implies, and its scale factor.
+//! Duff, Grimes and Lewis, "Users' guide for the Harwell-Boeing sparse matrix collection (release
+//! I)", 1992; "The Rutherford-Boeing sparse matrix collection", 1997. Numbers are cut out of a line
+//! by the widths that the fourth line says, so that they may touch each other, and read as Fortran
+//! reads them: exponents with D or without a letter, decimals that the format implies, and its
+//! scale factor.
 
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -175,7 +178,8 @@ impl Cards<'_> {
         sizes.collect::<Option<Vec<usize>>>().ok_or_else(|| self.wrong("whole numbers"))
     }
 
-    /// The formats of the fourth line; whether there is one for right-hand sides does not say that these are there.
+    /// The formats of the fourth line; whether there is one for right-hand sides does not say that
+    /// these are there.
     fn formats(&self) -> Result<Vec<Vec<Field>>, Error> {
         let line = String::from_utf8_lossy(&self.line).into_owned();
         let (mut formats, mut depth, mut begin) = (Vec::new(), 0, 0);

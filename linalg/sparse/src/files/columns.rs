@@ -30,11 +30,12 @@ impl Vectors {
     }
 }
 
-/// Reads vectors, which have to have `rows` rows where that is known: a sparse vector takes memory for all of its rows, which its file does not
-/// answer for.
+/// Reads vectors, which have to have `rows` rows where that is known: a sparse vector takes memory
+/// for all of its rows, which its file does not answer for.
 ///
 /// # Errors
-/// As [`read`](super::read), and for more columns than anybody solves for, or another number of rows.
+/// As [`read`](super::read), and for more columns than anybody solves for, or another number of
+/// rows.
 pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
     let vectors = read(path, rows)?;
     let each = if vectors.complex { 2 } else { 1 };

@@ -9,8 +9,9 @@
 //! | Harwell-Boeing and Rutherford-Boeing, plain or gzip | assembled ones | their full right-hand sides |
 //! | text: numbers in columns ([`text`](zellige_files::array::text)) | | columns |
 //!
-//! A complex matrix is read as the real one of twice the size, as [`market`] says. Zeros of what is stored densely (arrays, blocks of bsr, diagonals
-//! of dia) are no elements. Elements at one place are added. What is known and not read is named with a command that converts it.
+//! A complex matrix is read as the real one of twice the size, as [`market`] says. Zeros of what is
+//! stored densely (arrays, blocks of bsr, diagonals of dia) are no elements. Elements at one place
+//! are added. What is known and not read is named with a command that converts it.
 
 mod boeing;
 mod columns;
@@ -35,7 +36,8 @@ pub use columns::{Vectors, read_vectors};
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// More bytes than gzip makes of one.
 const GZIP_FACTOR: u64 = 1100;
-/// How many rows a file without a nonzero may have: more take memory that nothing in the file answers for.
+/// How many rows a file without a nonzero may have: more take memory that nothing in the file
+/// answers for.
 const ROWS_OF_NOTHING: usize = 1 << 20;
 /// And how many more for each nonzero.
 const ROWS_PER_NONZERO: usize = 8;
@@ -52,7 +54,8 @@ pub struct Matrix {
 /// Reads a matrix.
 ///
 /// # Errors
-/// [`Error::Content`] with the place where the file breaks its format, or with what it is instead; [`Error::File`] for one that cannot be read.
+/// [`Error::Content`] with the place where the file breaks its format, or with what it is instead;
+/// [`Error::File`] for one that cannot be read.
 pub fn read(path: &Path) -> Result<Matrix, Error> {
     if is_member(path) {
         return dense(path);
@@ -281,7 +284,8 @@ fn gathered(
     Ok(Matrix { csr, complex })
 }
 
-/// Every element of the real matrix that comes of one in the file, with that which the file leaves out.
+/// Every element of the real matrix that comes of one in the file, with that which the file leaves
+/// out.
 pub(crate) fn spread(
     complex: bool,
     symmetry: Symmetry,

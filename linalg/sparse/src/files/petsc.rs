@@ -1,9 +1,11 @@
 //! PETSc's binary format: objects one after the other, numbers with their highest byte first.
 //!
-//! A Mat is its class, rows, columns, number of nonzeros, length of each row, columns of the nonzeros (from 0) and their values; a dense one in its native form has -1
-//! for the number of nonzeros, and all values row after row. A Vec is its class, its length and its values. Integers have 32 bits, or 64 where PETSc was
-//! configured so. Files do not say how values are stored: what fits the length of the file is taken, of `float64`, `complex128`, `float32` and
-//! `complex64` the first.
+//! A Mat is its class, rows, columns, number of nonzeros, length of each row, columns of the
+//! nonzeros (from 0) and their values; a dense one in its native form has -1 for the number of
+//! nonzeros, and all values row after row. A Vec is its class, its length and its values. Integers
+//! have 32 bits, or 64 where PETSc was configured so. Files do not say how values are stored: what
+//! fits the length of the file is taken, of `float64`, `complex128`, `float32` and `complex64` the
+//! first.
 
 use std::io::Read;
 use std::path::Path;

@@ -21,7 +21,8 @@ pub(super) type Corner = [usize; 3];
 const CORNERS: [Corner; 8] =
     [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]];
 
-/// Integrals along one axis of a box of length 1, of the two linear functions: of both, of both derivatives, of the first one's derivative.
+/// Integrals along one axis of a box of length 1, of the two linear functions: of both, of both
+/// derivatives, of the first one's derivative.
 const MASS: [[f64; 2]; 2] = [[2.0 / 6.0, 1.0 / 6.0], [1.0 / 6.0, 2.0 / 6.0]];
 const STIFFNESS: [[f64; 2]; 2] = [[1.0, -1.0], [-1.0, 1.0]];
 const CONVECTION: [[f64; 2]; 2] = [[-0.5, -0.5], [0.5, 0.5]];
@@ -83,7 +84,8 @@ pub(super) struct Mesh<const D: usize> {
     unknowns: usize,
 }
 
-/// Elements of a node's rows: as many unknowns as it has, in each of its neighbours and itself, at most.
+/// Elements of a node's rows: as many unknowns as it has, in each of its neighbours and itself, at
+/// most.
 pub(super) fn elements_of(unknowns: usize) -> usize {
     27 * unknowns * unknowns
 }
@@ -91,8 +93,8 @@ pub(super) fn elements_of(unknowns: usize) -> usize {
 const FIXED: u32 = u32::MAX;
 
 impl<const D: usize> Mesh<D> {
-    /// A grid whose unknowns are numbered group by group, within each node by node: the components of a group are neighbours.
-    /// `is_fixed` gets a node's place and a component.
+    /// A grid whose unknowns are numbered group by group, within each node by node: the components
+    /// of a group are neighbours. `is_fixed` gets a node's place and a component.
     pub(super) fn new(
         elements: Elements,
         edges: [Vec<f64>; 3],
@@ -116,8 +118,9 @@ impl<const D: usize> Mesh<D> {
         Ok(Mesh { elements, edges, number, unknowns: unknowns as usize })
     }
 
-    /// The matrix whose elements are sums over boxes of `block(cell, a, b)`: rows for the components at corner `a`, columns for those at `b`.
-    /// What `is_coupled` denies for two components is not stored.
+    /// The matrix whose elements are sums over boxes of `block(cell, a, b)`: rows for the
+    /// components at corner `a`, columns for those at `b`. What `is_coupled` denies for two
+    /// components is not stored.
     pub(super) fn assemble(
         &self,
         is_coupled: impl Fn(usize, usize) -> bool,
@@ -200,8 +203,8 @@ fn place(node: usize, nodes: [usize; 3]) -> [usize; 3] {
     [node / (nodes[1] * nodes[2]), node / nodes[2] % nodes[1], node % nodes[2]]
 }
 
-/// Slow flow of a fluid whose viscosity varies, at rest at the bottom: velocities and pressures in trilinear elements, made stable by a
-/// Laplacian of pressure times `h_min^2 / (12 viscosity)`.
+/// Slow flow of a fluid whose viscosity varies, at rest at the bottom: velocities and pressures in
+/// trilinear elements, made stable by a Laplacian of pressure times `h_min^2 / (12 viscosity)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stokes {
     /// Elements along each axis.
@@ -218,7 +221,8 @@ impl Default for Stokes {
     }
 }
 
-/// The symmetric indefinite matrix `[[A, -B^T], [-B, -C]]`, three velocities and a pressure at each node.
+/// The symmetric indefinite matrix `[[A, -B^T], [-B, -C]]`, three velocities and a pressure at each
+/// node.
 ///
 /// # Errors
 /// [`Error::Parameter`] for no elements or too many.

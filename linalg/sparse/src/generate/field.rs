@@ -65,7 +65,8 @@ mod tests {
         let mean = field.iter().sum::<f64>() / n;
         let variance = field.iter().map(|g| g * g).sum::<f64>() / n;
         assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12);
-        // Smoothing with deviation s makes neighbours correlate as exp(-1 / (4 s^2)): 0.94 along the last axis, where s is 2.
+        // Smoothing with deviation s makes neighbours correlate as exp(-1 / (4 s^2)): 0.94 along
+        // the last axis, where s is 2.
         let alike: f64 = field.chunks_exact(10).flat_map(|line| line.windows(2)).map(|w| w[0] * w[1]).sum();
         assert!((0.85..0.99).contains(&(alike / (n * 0.9))), "{}", alike / (n * 0.9));
         assert_eq!(field, gaussian(cells, 3));

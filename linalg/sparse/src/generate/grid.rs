@@ -10,7 +10,8 @@ const GEOMETRY: [f64; 3] = [0.1, 0.1, 1.0];
 /// Elements of a row: a cell and its neighbours.
 const NEIGHBOURS: usize = 7;
 
-/// Single-phase flow: two-point fluxes between cells of permeability `10^(spread g)`, fixed pressure at both ends of the first axis.
+/// Single-phase flow: two-point fluxes between cells of permeability `10^(spread g)`, fixed
+/// pressure at both ends of the first axis.
 ///
 /// The default has 3 179 000 unknowns, 22 120 400 elements and magnitudes over about 14 decades.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,12 +30,14 @@ impl Default for Flow {
     }
 }
 
-/// Flow with upwind transport: what [`Flow`] says, a stream along all three axes and one time step's identity.
+/// Flow with upwind transport: what [`Flow`] says, a stream along all three axes and one time
+/// step's identity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transport {
     /// The conducting part; a smaller spread than that of flow alone.
     pub flow: Flow,
-    /// Decades of the stream's standard deviation along the first axis; a tenth of it flows along the others.
+    /// Decades of the stream's standard deviation along the first axis; a tenth of it flows along
+    /// the others.
     pub stream: f64,
     /// Length of a time step: `1 / step` is added to the diagonal.
     pub step: f64,
@@ -48,7 +51,8 @@ impl Default for Transport {
 
 /// The symmetric positive definite matrix of [`Flow`], the last axis fastest.
 ///
-/// Off the diagonal `-T` with `T = 2 geometry K1 K2 / (K1 + K2)`; both ends of the first axis add `2 geometry K`.
+/// Off the diagonal `-T` with `T = 2 geometry K1 K2 / (K1 + K2)`; both ends of the first axis add
+/// `2 geometry K`.
 ///
 /// # Errors
 /// [`Error::Parameter`] for no cells or too many.
@@ -74,7 +78,8 @@ pub fn transport(problem: &Transport) -> Result<Csr, Error> {
     )
 }
 
-/// Two-point fluxes, what streams out of each cell along each axis, and what is added to the diagonal.
+/// Two-point fluxes, what streams out of each cell along each axis, and what is added to the
+/// diagonal.
 fn volumes(problem: &Flow, stream: impl Fn(usize, usize) -> f64, added: f64) -> Result<Csr, Error> {
     let all = check_cells(problem.cells, NEIGHBOURS)?;
     let permeability: Vec<f64> =

@@ -1,4 +1,5 @@
-//! Matrices of the kinds that the thesis' collection has, made from formulas: of any size, and without a file.
+//! Matrices of the kinds that the thesis' collection has, made from formulas: of any size, and
+//! without a file.
 //!
 //! | function | problem | unknowns |
 //! |---|---|---|
@@ -8,9 +9,11 @@
 //! | [`biot`] | consolidation: rock and the water in it; indefinite | three a node, then one a node |
 //! | [`stokes`] | slow flow with a viscosity that varies; indefinite | four a node |
 //!
-//! Finite elements are trilinear hexahedra. What varies from place to place is `10^(s g)` with a Gaussian field `g` of mean 0 and variance 1:
-//! normal numbers (Ziggurat method on ChaCha8 of a seed), smoothed along each axis with a Gaussian of standard deviation 4, 4 and 2 cells,
-//! cut off at four standard deviations and reflected at the ends. What cancels but for rounding is left in: matrices of finite elements have such crumbs.
+//! Finite elements are trilinear hexahedra. What varies from place to place is `10^(s g)` with a
+//! Gaussian field `g` of mean 0 and variance 1: normal numbers (Ziggurat method on ChaCha8 of a
+//! seed), smoothed along each axis with a Gaussian of standard deviation 4, 4 and 2 cells, cut off
+//! at four standard deviations and reflected at the ends. What cancels but for rounding is left in:
+//! matrices of finite elements have such crumbs.
 
 mod elements;
 mod field;

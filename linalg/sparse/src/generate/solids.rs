@@ -9,7 +9,8 @@ use crate::csr::Csr;
 /// Poisson's ratio.
 const POISSON: f64 = 0.3;
 
-/// Linear elasticity of layers, on boxes that grow fourfold from the middle outwards and from the bottom upwards; the bottom is clamped.
+/// Linear elasticity of layers, on boxes that grow fourfold from the middle outwards and from the
+/// bottom upwards; the bottom is clamped.
 ///
 /// The default has 324 864 unknowns and 25 225 164 elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +29,8 @@ impl Default for Elasticity {
     }
 }
 
-/// Consolidation after Biot: the same rock in three layers, and water that a pressure moves through it, in one step of time.
+/// Consolidation after Biot: the same rock in three layers, and water that a pressure moves through
+/// it, in one step of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Biot {
     /// Elements along each axis.
@@ -61,7 +63,8 @@ fn edges(cells: [usize; 3]) -> [Vec<f64>; 3] {
     [(0, -1.0), (1, -1.0), (2, 0.0)].map(|(axis, from)| graded(cells[axis], 1.0, 4.0, from))
 }
 
-/// `lambda d_i N_a d_j N_b + mu d_j N_a d_i N_b + delta_ij mu grad N_a . grad N_b`, for Young's modulus `modulus`.
+/// `lambda d_i N_a d_j N_b + mu d_j N_a d_i N_b + delta_ij mu grad N_a . grad N_b`, for Young's
+/// modulus `modulus`.
 fn stiffness(cell: &Cell, modulus: f64, a: Corner, b: Corner) -> [[f64; 3]; 3] {
     let lambda = modulus * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON));
     let mu = modulus / (2.0 * (1.0 + POISSON));
@@ -87,7 +90,8 @@ pub fn elasticity(problem: &Elasticity) -> Result<Csr, Error> {
     mesh.assemble(|_, _| true, |cell, a, b| stiffness(cell, modulus[cell.number], a, b))
 }
 
-/// The symmetric indefinite matrix `[[K, Q], [Q^T, -(S + step H)]]` of [`Biot`]: all displacements first, then all pressures.
+/// The symmetric indefinite matrix `[[K, Q], [Q^T, -(S + step H)]]` of [`Biot`]: all displacements
+/// first, then all pressures.
 ///
 /// # Errors
 /// [`Error::Parameter`] for no elements or too many, and for a step that is not positive.

@@ -38,7 +38,8 @@ pub enum Symmetry {
 }
 
 impl Symmetry {
-    /// Real and imaginary part of `a_ji`, given those of `a_ij`; nothing where files leave out nothing.
+    /// Real and imaginary part of `a_ji`, given those of `a_ij`; nothing where files leave out
+    /// nothing.
     pub(crate) fn mirrored(self, re: f64, im: f64) -> Option<(f64, f64)> {
         match self {
             Symmetry::General => None,

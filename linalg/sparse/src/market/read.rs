@@ -1,4 +1,5 @@
-//! Reading, line by line: memory for the elements as they come, then for the matrix, and nothing else.
+//! Reading, line by line: memory for the elements as they come, then for the matrix, and nothing
+//! else.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -18,7 +19,8 @@ const SHOWN: usize = 60;
 /// A file's matrix, and what the file said of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Market {
-    /// The matrix; zeros that the file names are stored. Where the field is complex, the real one of twice the size.
+    /// The matrix; zeros that the file names are stored. Where the field is complex, the real one
+    /// of twice the size.
     pub matrix: Csr,
     /// Which elements the file names.
     pub format: Format,
@@ -31,11 +33,12 @@ pub struct Market {
 /// What is said of a complex matrix that cannot be one.
 pub(crate) const NOT_REAL: &str = "a complex matrix where a real one is needed: `zellige solve` and `zellige matrix info` take complex ones";
 
-/// Reads a matrix from anything, compressed or not; `name` is what errors call it. A complex one is the real one of twice the size (see the
-/// [module](crate::market)).
+/// Reads a matrix from anything, compressed or not; `name` is what errors call it. A complex one is
+/// the real one of twice the size (see the [module](crate::market)).
 ///
 /// # Errors
-/// [`Error::Content`] with the line where the file breaks its format; [`Error::File`] for what cannot be read.
+/// [`Error::Content`] with the line where the file breaks its format; [`Error::File`] for what
+/// cannot be read.
 pub fn read_from(source: &mut dyn BufRead, name: &Path) -> Result<Market, Error> {
     read_source(Source::new(Box::new(source), name, u64::MAX)?, name, None)
 }
@@ -86,7 +89,8 @@ impl Lines<'_> {
         Ok(!self.line.is_empty())
     }
 
-    /// Appends what is buffered of the line; says whether it has ended, nothing at the end of the file.
+    /// Appends what is buffered of the line; says whether it has ended, nothing at the end of the
+    /// file.
     fn take_part(&mut self) -> Result<Option<bool>, Error> {
         let part = self.source.fill_buf().map_err(|e| Error::file(self.name, "cannot read the matrix", e))?;
         if part.is_empty() {
@@ -306,7 +310,8 @@ impl Lines<'_> {
         }
     }
 
-    /// An error of a line whose values stand behind so many places: it names the word that is none, and where it stands.
+    /// An error of a line whose values stand behind so many places: it names the word that is none,
+    /// and where it stands.
     fn no_element(&self, places: usize, field: Field, wanted: &str) -> Error {
         let is_number = |word: &&[u8]| number(word, field).is_some();
         let Some(word) = self.words().skip(places).find(|word| !is_number(word)) else {

@@ -36,7 +36,8 @@ impl Interval {
     }
 }
 
-/// The largest eigenvalue of `D^-1 A`, or a little more: by the method of Lanczos for `D^-1/2 A D^-1/2`, and no more than its bound by sums of rows (Gershgorin).
+/// The largest eigenvalue of `D^-1 A`, or a little more: by the method of Lanczos for `D^-1/2 A
+/// D^-1/2`, and no more than its bound by sums of rows (Gershgorin).
 pub(super) fn largest_eigenvalue(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
     let of_row = |((_, value), inverse): ((&[u32], &[f64]), &f64)| abs_sum(value) * inverse.abs();
     let bound = a.iter().zip(inverse).map(of_row).fold(0.0, f64::max);
@@ -55,7 +56,8 @@ fn by_lanczos(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
         if last == 0.0 {
             break;
         }
-        // `here` becomes the next vector, scaled for the product, and `next` what is left of the product.
+        // `here` becomes the next vector, scaled for the product, and `next` what is left of the
+        // product.
         std::mem::swap(&mut before, &mut here);
         here.iter_mut().zip(&next).for_each(|(here, next)| *here = next / last);
         let scaled: Vec<f64> = here.iter().zip(&root).map(|(here, root)| here * root).collect();
@@ -75,7 +77,8 @@ fn by_lanczos(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
     largest_of_tridiagonal(&diagonal, &beside[1..])
 }
 
-/// The largest eigenvalue of a symmetric tridiagonal matrix, by bisection: it is below `x` where all pivots of `T - x` are negative (Sturm).
+/// The largest eigenvalue of a symmetric tridiagonal matrix, by bisection: it is below `x` where
+/// all pivots of `T - x` are negative (Sturm).
 fn largest_of_tridiagonal(diagonal: &[f64], beside: &[f64]) -> f64 {
     let around = |i: usize| if i == 0 { beside[0] } else { beside[i - 1] + beside[i] };
     let most = (0..diagonal.len()).map(|i| diagonal[i] + around(i)).fold(0.0, f64::max);
@@ -93,8 +96,8 @@ fn largest_of_tridiagonal(diagonal: &[f64], beside: &[f64]) -> f64 {
     high
 }
 
-/// So many steps of Chebyshev's method towards `A x = b` (Saad, "Iterative methods for sparse linear systems", 2003, algorithm 12.1, with the
-/// diagonal as its preconditioner).
+/// So many steps of Chebyshev's method towards `A x = b` (Saad, "Iterative methods for sparse
+/// linear systems", 2003, algorithm 12.1, with the diagonal as its preconditioner).
 #[derive(Debug)]
 pub(super) struct Smoother {
     degree: usize,
@@ -206,17 +209,19 @@ impl Smoother {
     }
 }
 
-/// A polynomial of `D^-1 A` that is small where its eigenvalues lie: nothing but products, which all workers share.
+/// A polynomial of `D^-1 A` that is small where its eigenvalues lie: nothing but products, which
+/// all workers share.
 ///
-/// For symmetric positive definite matrices. Eigenvalues below the largest by more than `1 / RATIO` are damped less.
+/// For symmetric positive definite matrices. Eigenvalues below the largest by more than `1 / RATIO`
+/// are damped less.
 #[derive(Debug)]
 pub struct Chebyshev {
     a: Stored,
     smoother: Smoother,
 }
 
-/// A matrix of a preconditioner: `f32` is enough. Each element is rounded for itself, so that what is stored of a transpose is the transpose of what is
-/// stored.
+/// A matrix of a preconditioner: `f32` is enough. Each element is rounded for itself, so that what
+/// is stored of a transpose is the transpose of what is stored.
 pub(super) fn narrow(rt: &dyn Executor, to: &Space, from: &Space, a: &Csr) -> Result<Stored, Error> {
     Stored::between(rt, to, from, a, best_edge(a), &Adaptation::single())
 }
@@ -228,7 +233,8 @@ impl Chebyshev {
     /// A polynomial of this degree, at least 1, by so many products less one.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a degree of 0, [`Error::Unsolvable`] for a diagonal element that is zero, and for a matrix that is not square.
+    /// [`Error::Parameter`] for a degree of 0, [`Error::Unsolvable`] for a diagonal element that is
+    /// zero, and for a matrix that is not square.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, degree: usize) -> Result<Chebyshev, Error> {
         if degree == 0 {
             return Err(Error::parameter("degree", "a polynomial of degree 0 is none: take 1 or more"));
@@ -280,7 +286,8 @@ mod tests {
         Ok(())
     }
 
-    /// With `A = D`, all eigenvalues are 1: the residual is the polynomial `T_k((c - 1) / h) / T_k(c / h)`.
+    /// With `A = D`, all eigenvalues are 1: the residual is the polynomial `T_k((c - 1) / h) /
+    /// T_k(c / h)`.
     #[test]
     fn residuals_are_chebyshev_polynomials() -> Result<(), Error> {
         let triplets: Vec<_> = (0..500).map(|i| (i, i, f64::from(i + 1))).collect();

@@ -11,7 +11,8 @@ use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
 use zellige_krylov::Space;
 
-/// The rows of a part of `A`, about `L D U`, in blocks: `L` and `U` have ones on their diagonals, which are not stored.
+/// The rows of a part of `A`, about `L D U`, in blocks: `L` and `U` have ones on their diagonals,
+/// which are not stored.
 #[derive(Debug)]
 pub struct Factors<const B: usize> {
     /// Its rows of blocks in the order in which they were eliminated, by their numbers in the part.
@@ -30,10 +31,12 @@ const SHIFTS: i32 = 12;
 /// A pivot that is smaller than this beside its diagonal element has lost what it was made of.
 const LEAST_PIVOT: f64 = 1e-10;
 
-/// Factors a matrix on the pattern of its blocks, each part of a space by itself as far as the sweep allows.
+/// Factors a matrix on the pattern of its blocks, each part of a space by itself as far as the
+/// sweep allows.
 ///
 /// # Errors
-/// [`Error::Unsolvable`] for a row without a diagonal element, where no enlargement of the diagonal helps, and for factors beyond the range of `f32`.
+/// [`Error::Unsolvable`] for a row without a diagonal element, where no enlargement of the diagonal
+/// helps, and for factors beyond the range of `f32`.
 pub fn factors<const B: usize>(
     a: &Csr,
     space: &Space,
@@ -60,7 +63,8 @@ pub fn factors<const B: usize>(
 pub enum Kind {
     /// Neither of the others.
     General,
-    /// Equal to its transpose: half of the elimination is left out, and `U` is the transpose of `L` to the last bit.
+    /// Equal to its transpose: half of the elimination is left out, and `U` is the transpose of `L`
+    /// to the last bit.
     Symmetric,
     /// The same with a positive diagonal, whose pivots are to be positive too.
     Positive,
@@ -109,7 +113,8 @@ struct System<'a> {
 /// What later rows need of a part's rows.
 struct Eliminated<const B: usize> {
     factors: Factors<B>,
-    /// Of each row in the order in which they were made: where its blocks in `columns` begin, and where those of other parts do.
+    /// Of each row in the order in which they were made: where its blocks in `columns` begin, and
+    /// where those of other parts do.
     starts: Vec<[usize; 2]>,
     /// Of `U`: those of the part in the order of elimination, then the others.
     columns: Vec<u32>,
@@ -157,9 +162,11 @@ struct Work<'w, const B: usize> {
     /// The part that was looked for last, and its rows of blocks.
     near: (usize, Range<usize>),
     made: Eliminated<B>,
-    /// Of each row that was made, the next block of `U` in a row of the part that has not been made.
+    /// Of each row that was made, the next block of `U` in a row of the part that has not been
+    /// made.
     next: Vec<usize>,
-    /// The same of rows of other parts, by their numbers: where it was, counted from 1, or 0 where none has been asked for.
+    /// The same of rows of other parts, by their numbers: where it was, counted from 1, or 0 where
+    /// none has been asked for.
     asked: Vec<u32>,
     row: Row<B>,
 }
@@ -167,7 +174,8 @@ struct Work<'w, const B: usize> {
 /// The row of blocks that is being eliminated.
 struct Row<const B: usize> {
     columns: Vec<u32>,
-    /// By columns. Where the row has none there is what other rows have left, which nobody reads: to find out would take longer than to change it.
+    /// By columns. Where the row has none there is what other rows have left, which nobody reads:
+    /// to find out would take longer than to change it.
     values: Vec<Block<B>>,
     /// The last row of blocks that has had a column, counted from 1.
     seen: Vec<u32>,
@@ -263,7 +271,8 @@ impl<'w, const B: usize> Work<'w, B> {
             let element = self.row.values[column as usize];
             (product(&element, &above.factors.inverses[row]), element, first..end)
         } else {
-            // What is needed of `U` is that block and what comes after it in the order of elimination: what is before has been made.
+            // What is needed of `U` is that block and what comes after it in the order of
+            // elimination: what is before has been made.
             let (found, rest) = if is_own {
                 self.next[made] += 1;
                 (self.next[made] - 1, self.next[made] - 1..end)
@@ -301,7 +310,8 @@ impl<'w, const B: usize> Work<'w, B> {
         Ok(inverse)
     }
 
-    /// Adds what is behind the diagonal to `U`: the part's own in the order of elimination, then the others.
+    /// Adds what is behind the diagonal to `U`: the part's own in the order of elimination, then
+    /// the others.
     fn finish(&mut self, own: Range<usize>, others: Range<usize>, inverse: &Block<B>) {
         let first = self.made.columns.len();
         for k in own.clone() {
@@ -330,7 +340,8 @@ impl<'w, const B: usize> Work<'w, B> {
         self.near.0
     }
 
-    /// Where in the row the columns are that come before its diagonal in the order of elimination, and after it.
+    /// Where in the row the columns are that come before its diagonal in the order of elimination,
+    /// and after it.
     fn order(&self, block: usize) -> Order {
         let columns = &self.row.columns;
         let up_to = |end: usize| columns.partition_point(|&column| (column as usize) < end);
@@ -414,7 +425,8 @@ mod tests {
         Ok([lower?, upper?, inverse?])
     }
 
-    /// `L D U` equals `A` where `A` has elements: what defines ILU(0). So `D^-1` times its blocks of rows are known from those of `L` and `U`.
+    /// `L D U` equals `A` where `A` has elements: what defines ILU(0). So `D^-1` times its blocks
+    /// of rows are known from those of `L` and `U`.
     fn check<const B: usize>(a: &Csr, sweep: impl Fn(&Space) -> Sweep, kind: Kind) -> Result<(), Error> {
         let space = Space::new(a.rows(), 1 << 40);
         assert!(space.parts() >= 3);

@@ -15,12 +15,14 @@ use crate::stored::{best_edge, check_columns};
 use zellige_krylov::method::{Steps, joined};
 use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
-/// `M = L D U` with `L` and `U` triangular, where the matrix has elements, or blocks of them if it is one of blocks: ILU(0); IC(0) of a symmetric matrix,
-/// whose `M` is symmetric to the last bit (Meijerink and van der Vorst 1977).
+/// `M = L D U` with `L` and `U` triangular, where the matrix has elements, or blocks of them if it
+/// is one of blocks: ILU(0); IC(0) of a symmetric matrix, whose `M` is symmetric to the last bit
+/// (Meijerink and van der Vorst 1977).
 ///
-/// Factors are stored in `f32`, arithmetic is in `f64`: an approximation of an approximation. A part of a triangular solve waits for the one
-/// before it. For symmetric matrices with a positive diagonal the unknowns are eliminated from both ends towards the middle, where
-/// the matrix allows it, so that two workers are busy; for others one at a time is.
+/// Factors are stored in `f32`, arithmetic is in `f64`: an approximation of an approximation. A
+/// part of a triangular solve waits for the one before it. For symmetric matrices with a positive
+/// diagonal the unknowns are eliminated from both ends towards the middle, where the matrix allows
+/// it, so that two workers are busy; for others one at a time is.
 #[derive(Debug)]
 pub struct Ilu {
     space: Space,
@@ -40,7 +42,8 @@ struct Panel {
     inverses: Handle<Vec<f64>>,
 }
 
-/// A triangular factor's rows of a part, and the parts of the solution that they need besides their own.
+/// A triangular factor's rows of a part, and the parts of the solution that they need besides their
+/// own.
 #[derive(Debug)]
 struct Half {
     rows: Handle<Triangle>,
@@ -57,12 +60,14 @@ impl Half {
 }
 
 impl Ilu {
-    /// Factors a matrix, with its diagonal enlarged as far as pivots of a symmetric one need it to be positive.
+    /// Factors a matrix, with its diagonal enlarged as far as pivots of a symmetric one need it to
+    /// be positive.
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a row without a diagonal element, or where no enlargement helps.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Ilu, Error> {
-        // Of each nonzero what is eliminated in f64, its factor, and its place in a triangle; of each row its pivots and starts.
+        // Of each nonzero what is eliminated in f64, its factor, and its place in a triangle; of
+        // each row its pivots and starts.
         let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
         Error::if_too_large(|| format!("incomplete factors of {} nonzeros", a.elements()), bytes)?;
         match best_edge(a) {
@@ -177,7 +182,8 @@ mod tests {
     use crate::generate::{Flow, flow};
     use crate::precondition::tests::applied;
 
-    /// On a matrix whose exact factors have no other elements than it (tridiagonal), ILU(0) is the inverse.
+    /// On a matrix whose exact factors have no other elements than it (tridiagonal), ILU(0) is the
+    /// inverse.
     #[test]
     fn tridiagonal_systems_are_solved() -> Result<(), Error> {
         let n = 40_000;

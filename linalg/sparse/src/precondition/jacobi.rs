@@ -15,12 +15,14 @@ impl Jacobi {
     /// Of a matrix.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for a diagonal element that is zero, or whose inverse is no finite number, with its row.
+    /// [`Error::Unsolvable`] for a diagonal element that is zero, or whose inverse is no finite
+    /// number, with its row.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
         Ok(Jacobi::of(rt, space, inverse_diagonal(a)?))
     }
 
-    /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite matrices.
+    /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite
+    /// matrices.
     ///
     /// # Errors
     /// As [`new`](Jacobi::new).
@@ -37,7 +39,8 @@ impl Jacobi {
 /// `D^-1`.
 ///
 /// # Errors
-/// [`Error::Unsolvable`] for an element that is zero, or whose inverse is no finite number, with its row.
+/// [`Error::Unsolvable`] for an element that is zero, or whose inverse is no finite number, with
+/// its row.
 pub(super) fn inverse_diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
     (0..a.rows()).map(|i| inverse(i, a.get(i, i))).collect()
 }

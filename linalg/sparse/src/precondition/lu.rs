@@ -12,11 +12,12 @@ use zellige_runtime::{reads, updates};
 use crate::Error;
 use crate::csr::Csr;
 
-/// `M` is the matrix: complete factors in `f64` or `f32`, made and solved with by one thread (faer). Cholesky's (after AMD) of a symmetric positive definite matrix,
-/// others' `L U` with partial pivoting (after COLAMD).
+/// `M` is the matrix: complete factors in `f64` or `f32`, made and solved with by one thread
+/// (faer). Cholesky's (after AMD) of a symmetric positive definite matrix, others' `L U` with
+/// partial pivoting (after COLAMD).
 ///
-/// With GMRES this is a direct solver whose answers are refined by recomputed residuals; with factors in `f32` it is GMRES-IR (Carson and Higham 2018), in less
-/// memory.
+/// With GMRES this is a direct solver whose answers are refined by recomputed residuals; with
+/// factors in `f32` it is GMRES-IR (Carson and Higham 2018), in less memory.
 #[derive(Debug)]
 pub struct Lu {
     space: Space,
@@ -86,8 +87,9 @@ impl Lu {
     /// Factors a matrix.
     ///
     /// # Errors
-    /// [`Error::Memory`] where factors would not fit the memory, by an estimate from the pattern (an upper bound but for matrices with very long rows);
-    /// [`Error::Unsolvable`] for a matrix that is singular as far as `f64` can tell.
+    /// [`Error::Memory`] where factors would not fit the memory, by an estimate from the pattern
+    /// (an upper bound but for matrices with very long rows); [`Error::Unsolvable`] for a matrix
+    /// that is singular as far as `f64` can tell.
     pub fn new(space: &Space, a: &Csr) -> Result<Lu, Error> {
         Lu::of(space, a, |a| {
             let made = Made::<f64>::new(a)?;
@@ -276,7 +278,8 @@ mod tests {
         Ok(())
     }
 
-    /// Vectors of any size, by factors in `f32`: as accurate as those are. Nonzeros beyond their range are named.
+    /// Vectors of any size, by factors in `f32`: as accurate as those are. Nonzeros beyond their
+    /// range are named.
     #[test]
     fn factors_in_single_precision_are_as_accurate_as_they_are() -> Result<(), Error> {
         let a = scattered(80, 5);

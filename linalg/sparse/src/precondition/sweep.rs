@@ -5,7 +5,8 @@ use std::ops::Range;
 use crate::csr::Csr;
 use zellige_krylov::Space;
 
-/// From the first unknown to the last; or from both ends towards some parts in the middle, so that two workers have something to do.
+/// From the first unknown to the last; or from both ends towards some parts in the middle, so that
+/// two workers have something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     parts: usize,
@@ -29,7 +30,8 @@ impl Sweep {
         Sweep { parts: space.parts(), middle: None }
     }
 
-    /// From both ends, if few parts in the middle are enough for what is before them to have nothing to do with what is behind.
+    /// From both ends, if few parts in the middle are enough for what is before them to have
+    /// nothing to do with what is behind.
     pub fn from_both_ends(space: &Space, a: &Csr) -> Sweep {
         let all = space.parts();
         let is_apart = |middle: &Range<usize>| {
@@ -44,7 +46,8 @@ impl Sweep {
         Sweep { parts: all, middle }
     }
 
-    /// Parts that need nothing of each other, each with those that come after it; then what needs both.
+    /// Parts that need nothing of each other, each with those that come after it; then what needs
+    /// both.
     pub fn chains(&self) -> (Vec<Vec<usize>>, Vec<usize>) {
         match &self.middle {
             None => (vec![(0..self.parts).collect()], Vec::new()),
@@ -68,7 +71,8 @@ impl Sweep {
         self.middle.as_ref().is_some_and(|middle| part >= middle.parts.end)
     }
 
-    /// For a part in the middle the first of the unknowns behind, which are all eliminated before it.
+    /// For a part in the middle the first of the unknowns behind, which are all eliminated before
+    /// it.
     pub fn before_from(&self, part: usize) -> Option<usize> {
         let is_in_middle = |middle: &&Middle| middle.parts.contains(&part);
         self.middle.as_ref().filter(is_in_middle).map(|middle| middle.end)

@@ -20,7 +20,8 @@ impl Part {
         self.rows.push([row, count as u32]);
     }
 
-    /// Adds rows of single elements that are worked on side by side: `elements(lane)` are those of one.
+    /// Adds rows of single elements that are worked on side by side: `elements(lane)` are those of
+    /// one.
     fn push_group<E: Iterator<Item = (u32, f32)>>(
         &mut self,
         rows: [u32; LANES],
@@ -53,7 +54,8 @@ const BEFORE: usize = 0;
 const WITHIN: usize = 1;
 const BEHIND: usize = 2;
 
-/// The rows of a part of a triangular factor with ones on its diagonal, in blocks of `edge x edge`, in `f32`.
+/// The rows of a part of a triangular factor with ones on its diagonal, in blocks of `edge x edge`,
+/// in `f32`.
 #[derive(Debug)]
 pub struct Triangle {
     edge: usize,
@@ -103,7 +105,8 @@ impl<const B: usize> Rows<B> {
     }
 }
 
-/// What a triangle needs of the vector it is solved for besides its own part: rows before it, and behind it, counted in unknowns.
+/// What a triangle needs of the vector it is solved for besides its own part: rows before it, and
+/// behind it, counted in unknowns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needed {
     pub before: Range<usize>,
@@ -124,11 +127,13 @@ impl Needed {
 }
 
 impl Triangle {
-    /// Of the rows of the part `range`, which were made in the order that `made` tells (numbers within the part), and are solved for in that order, or
-    /// in the opposite one if `backward`. `first` is the unknown that begins what they will be given of before the part.
+    /// Of the rows of the part `range`, which were made in the order that `made` tells (numbers
+    /// within the part), and are solved for in that order, or in the opposite one if `backward`.
+    /// `first` is the unknown that begins what they will be given of before the part.
     ///
-    /// Rows that do not need each other come together, so that a processor need not wait for one before it begins with the next; rows of single elements go
-    /// side by side where there are several with about as many.
+    /// Rows that do not need each other come together, so that a processor need not wait for one
+    /// before it begins with the next; rows of single elements go side by side where there are
+    /// several with about as many.
     pub fn new<const B: usize>(
         rows: &Rows<B>,
         made: &[u32],
@@ -244,7 +249,8 @@ impl<const B: usize> Parts<'_, B> {
     }
 }
 
-/// True for rows that do not need each other, and of which not much more than the elements that they have is made by filling up the shorter ones.
+/// True for rows that do not need each other, and of which not much more than the elements that
+/// they have is made by filling up the shorter ones.
 fn go_side_by_side(group: &[Head; LANES]) -> bool {
     let longest = group.iter().map(|head| head.count).max().unwrap_or(0);
     let all: usize = group.iter().map(|head| head.count).sum();
@@ -254,8 +260,8 @@ fn go_side_by_side(group: &[Head; LANES]) -> bool {
 /// Rows with more elements of the part than this are not told apart by how many they have.
 const CLASSES: usize = 16;
 
-/// The places of rows in the order in which they are worked on, and their levels: by the length of the longest chain of rows that each waits for, then
-/// by how many elements they have.
+/// The places of rows in the order in which they are worked on, and their levels: by the length of
+/// the longest chain of rows that each waits for, then by how many elements they have.
 fn by_level<const B: usize>(
     rows: &Rows<B>,
     made: &[u32],

@@ -46,7 +46,8 @@ enum AdjointOf {
     Transpose(Box<Stored>),
 }
 
-/// Refuses a copy that does not fit the memory; no set of formats takes more than `f64` does, with padding.
+/// Refuses a copy that does not fit the memory; no set of formats takes more than `f64` does, with
+/// padding.
 ///
 /// # Errors
 /// [`Error::Memory`].
@@ -111,10 +112,10 @@ impl Stored {
         ))
     }
 
-    /// The same matrix with an [adjoint](Operator::apply_adjoint): stores its transpose as well, with the
-    /// requested accuracy of each of its rows. Nothing more is stored for a symmetric matrix in `f64`, or one
-    /// that was stored [symmetrically](Adaptation::symmetric). `a` and `adaptation` are those that it was
-    /// made of.
+    /// The same matrix with an [adjoint](Operator::apply_adjoint): stores its transpose as well,
+    /// with the requested accuracy of each of its rows. Nothing more is stored for a symmetric
+    /// matrix in `f64`, or one that was stored [symmetrically](Adaptation::symmetric). `a` and
+    /// `adaptation` are those that it was made of.
     ///
     /// ```
     /// use zellige_runtime::Runtime;
@@ -276,7 +277,8 @@ impl Stored {
         (reads(&x.parts()[needed.clone()]), self.from.first_of(&needed))
     }
 
-    /// Real vectors that a multi-vector consists of: the parts of a complex number are multiplied side by side.
+    /// Real vectors that a multi-vector consists of: the parts of a complex number are multiplied
+    /// side by side.
     fn count<E: Scalar>(steps: &Steps<'_, E>, vectors: [&MultiVector<E>; 2]) -> Result<usize, Error> {
         let count = check_columns(steps)?;
         if !vectors.iter().all(|vector| vector.storage().is_plain()) {

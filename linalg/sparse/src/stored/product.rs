@@ -1,6 +1,7 @@
 //! The task that multiplies the rows of a part.
 //!
-//! The one place of this crate with `unsafe`: a launch on a GPU names the memory of its task's operands and nothing else.
+//! The one place of this crate with `unsafe`: a launch on a GPU names the memory of its task's
+//! operands and nothing else.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -20,7 +21,8 @@ use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::data::{Chunk, Portability, Portable};
 use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskContext, TaskError, Update};
 
-/// The rows of a part, as one value: opaque bytes that nobody converts. Where it travels, the panel's guide goes with it.
+/// The rows of a part, as one value: opaque bytes that nobody converts. Where it travels, the
+/// panel's guide goes with it.
 #[derive(Debug)]
 pub(super) struct Rows {
     parcel: Parcel,
@@ -92,7 +94,8 @@ impl Portable for Rows {
     }
 }
 
-/// `y = A x` for the rows of some parts and one or several columns; nothing where all of them are done.
+/// `y = A x` for the rows of some parts and one or several columns; nothing where all of them are
+/// done.
 pub(super) struct Product {
     /// The first row of `x` that it is given.
     pub(super) first: usize,
@@ -156,21 +159,22 @@ impl Product {
             let whole = (gpu.scratch(bytes)?.at, bytes);
             for launch in gather(whole, &at)? {
                 let kernels = load(source_with(SPARSE_SOURCES, launch.kernel))?;
-                // SAFETY: the launch names memory of the body's operands, which it reads, and its working
-                // space.
+                // SAFETY: the launch names memory of the body's operands, which it reads, and its
+                // working space.
                 unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
             }
             at = vec![whole];
         }
         let x = VectorParts { first: self.first, at: &at };
-        // The kernel looks at the numbers of one column: several are multiplied even where all are done.
+        // The kernel looks at the numbers of one column: several are multiplied even where all are
+        // done.
         let numbers = (self.columns == 1).then_some(s.part(0).0);
         for panels in panels.chunks(PARTS) {
             let launch = sell_product(panels, self.count, &x, numbers)?;
             let kernels = load(source_with(SELL_SOURCES, launch.kernel))?;
-            // SAFETY: all memory that the launch names is that of the body's operands, of which those of `y`
-            // are written and its alone, and its working space; `sell_product` names no more of each than it
-            // has.
+            // SAFETY: all memory that the launch names is that of the body's operands, of which
+            // those of `y` are written and its alone, and its working space; `sell_product` names
+            // no more of each than it has.
             unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         }
         Ok(())

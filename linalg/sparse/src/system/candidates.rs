@@ -45,8 +45,8 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     chosen
 }
 
-/// True if rows of the matrix are to be moved, and scaled, so that its diagonal is large: methods for any matrix do not care, and preconditioners that divide by the
-/// diagonal need it.
+/// True if rows of the matrix are to be moved, and scaled, so that its diagonal is large: methods
+/// for any matrix do not care, and preconditioners that divide by the diagonal need it.
 pub fn wants_matching(a: &Csr, options: &Options) -> bool {
     use MethodChoice::{Auto, BiCgStab, Gmres};
     use PreconditionerChoice::{BlockJacobi, Ilu0, Jacobi, Lu, SingleLu};
@@ -63,7 +63,8 @@ pub fn wants_matching(a: &Csr, options: &Options) -> bool {
     (0..a.rows()).any(is_zero) || !a.is_symmetric() && (has_large_rows(a) || has_small_diagonal(a))
 }
 
-/// A diagonal element that is smaller than this (`2^-20`) beside the largest of its row, and that of its column, is as good as none.
+/// A diagonal element that is smaller than this (`2^-20`) beside the largest of its row, and that
+/// of its column, is as good as none.
 const SMALL: f64 = 1.0 / 1_048_576.0;
 
 fn has_small_diagonal(a: &Csr) -> bool {
@@ -84,7 +85,8 @@ fn has_small_diagonal(a: &Csr) -> bool {
 /// Rows from which on the few steps that AMG takes are worth making its levels.
 const LARGE: usize = 50_000;
 
-/// True for what aggregation is made for: flows between neighbours, and so many unknowns that steps with incomplete factors are many.
+/// True for what aggregation is made for: flows between neighbours, and so many unknowns that steps
+/// with incomplete factors are many.
 fn is_large_diffusion(a: &Csr) -> bool {
     let flows_between = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
         column.iter().zip(value).all(|(&j, value)| i == j as usize || *value <= 0.0)
@@ -92,7 +94,8 @@ fn is_large_diffusion(a: &Csr) -> bool {
     a.rows() >= LARGE && a.iter().enumerate().all(flows_between)
 }
 
-/// The method of a choice that is not automatic, as the options want it; `exact` is what reliable updates go by, `narrower` what GMRES goes over to.
+/// The method of a choice that is not automatic, as the options want it; `exact` is what reliable
+/// updates go by, `narrower` what GMRES goes over to.
 pub fn method_of<'o>(
     choice: MethodChoice,
     options: &Options,
@@ -124,7 +127,8 @@ pub fn method_of<'o>(
 /// Of [`RelaxedGmres`].
 const SLACK: f64 = 0.01;
 
-/// The preconditioner of a choice that is not automatic, for a method, and for a matrix of which this is known: its scales, and that it takes constants to zero.
+/// The preconditioner of a choice that is not automatic, for a method, and for a matrix of which
+/// this is known: its scales, and that it takes constants to zero.
 ///
 /// # Errors
 /// Those of making it.
@@ -146,7 +150,8 @@ pub fn preconditioner_of(
         PreconditionerChoice::Ilu0 => Box::new(Ilu::new(rt, space, a)?),
         PreconditionerChoice::Chebyshev { degree } => Box::new(Chebyshev::new(rt, space, a, degree)?),
         PreconditionerChoice::Lu | PreconditionerChoice::SingleLu if without_constant => {
-            // Singular. With one larger element on the diagonal it is not, and differs in one direction, for which a method takes one more step.
+            // Singular. With one larger element on the diagonal it is not, and differs in one
+            // direction, for which a method takes one more step.
             let size = |i: &usize| a.get(*i, *i).abs();
             let largest = (0..a.rows()).max_by(|i, j| size(i).total_cmp(&size(j)));
             let enlarged = |i: usize, j: u32, value: f64| match largest == Some(i) && i == j as usize {
@@ -160,7 +165,8 @@ pub fn preconditioner_of(
         PreconditionerChoice::Lu => Box::new(Lu::new(space, a)?),
         PreconditionerChoice::SingleLu => Box::new(Lu::single(space, a)?),
         PreconditionerChoice::Amg => {
-            // What a matrix takes nearly to zero is not constant any more once its columns have been scaled.
+            // What a matrix takes nearly to zero is not constant any more once its columns have
+            // been scaled.
             let smooth = match scales {
                 None => vec![1.0; a.rows()],
                 Some(scales) => scales.columns.iter().map(|scale| 1.0 / scale).collect(),

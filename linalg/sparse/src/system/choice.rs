@@ -216,11 +216,13 @@ pub enum Inner {
         criterion: CriterionChoice,
         /// The accuracy of products.
         accuracy: Accuracy,
-        /// Rows and columns of the blocks that it is stored in, 1 to 4; none: that with the fewest bytes in `f64`.
+        /// Rows and columns of the blocks that it is stored in, 1 to 4; none: that with the fewest
+        /// bytes in `f64`.
         edge: Option<usize>,
     },
-    /// The copy in the set and the blocks whose products are fastest on this machine with the workers there are, by [measured
-    /// costs](crate::adaptive::CostModel); the matrix itself where none is faster. Another run may choose another one: answers can differ in their last bits.
+    /// The copy in the set and the blocks whose products are fastest on this machine with the
+    /// workers there are, by [measured costs](crate::adaptive::CostModel); the matrix itself where
+    /// none is faster. Another run may choose another one: answers can differ in their last bits.
     Auto {
         /// What magnitudes are compared with.
         criterion: CriterionChoice,
@@ -241,7 +243,8 @@ impl Inner {
         }
     }
 
-    /// How its elements are chosen; `x` is what they are multiplied with where they are chosen for a vector.
+    /// How its elements are chosen; `x` is what they are multiplied with where they are chosen for
+    /// a vector.
     pub fn adaptation<'x>(&self, x: &'x [f64]) -> Adaptation<'x> {
         match *self {
             Inner::Exact => Adaptation::double(),
@@ -262,7 +265,8 @@ impl Inner {
         }
     }
 
-    /// True where what is stored of a symmetric matrix can be symmetric: scaled formats have a scale for each row under a criterion of rows.
+    /// True where what is stored of a symmetric matrix can be symmetric: scaled formats have a
+    /// scale for each row under a criterion of rows.
     pub fn keeps_symmetry(&self) -> bool {
         match self {
             Inner::Adaptive { set, criterion, .. } => {
@@ -286,7 +290,8 @@ impl Inner {
 impl FromStr for Inner {
     type Err = Error;
 
-    /// `fp64`, `fp32`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, `auto` (which is the last one).
+    /// `fp64`, `fp32`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, `auto` (which is the
+    /// last one).
     fn from_str(text: &str) -> Result<Self, Error> {
         if text.trim().eq_ignore_ascii_case("fp64") {
             return Ok(Inner::Exact);
@@ -343,21 +348,25 @@ impl fmt::Display for Inner {
     }
 }
 
-/// What rows and columns are multiplied by, and where rows are put, before a narrow copy or a preconditioner is made.
+/// What rows and columns are multiplied by, and where rows are put, before a narrow copy or a
+/// preconditioner is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScalingChoice {
-    /// Matching where the diagonal has zeros, and for matrices that are not symmetric where it is small or rows have very different sizes; otherwise both for a
-    /// narrow copy and for rows of very different sizes.
+    /// Matching where the diagonal has zeros, and for matrices that are not symmetric where it is
+    /// small or rows have very different sizes; otherwise both for a narrow copy and for rows of
+    /// very different sizes.
     #[default]
     Auto,
     /// Nothing.
     None,
-    /// Rows (thesis, chapter 3, section 5.2, but by powers of two): `D^-1 A`; symmetric matrices are not any more.
+    /// Rows (thesis, chapter 3, section 5.2, but by powers of two): `D^-1 A`; symmetric matrices
+    /// are not any more.
     Rows,
     /// Rows and columns by the same numbers: symmetric matrices stay so.
     Both,
-    /// Rows are put where the product of the diagonal is largest, and rows and columns are scaled so that it has ones
-    /// ([`Matching`](crate::matching::Matching)): symmetric matrices are not any more.
+    /// Rows are put where the product of the diagonal is largest, and rows and columns are scaled
+    /// so that it has ones ([`Matching`](crate::matching::Matching)): symmetric matrices are not
+    /// any more.
     Matching,
 }
 

@@ -27,7 +27,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Scales a matrix where the options want that, or it needs it; by these scales if it was matched.
+    /// Scales a matrix where the options want that, or it needs it; by these scales if it was
+    /// matched.
     ///
     /// # Errors
     /// [`Error::Shape`] for elements that become infinite.
@@ -61,7 +62,8 @@ pub struct Copies {
     inner: Option<Stored>,
     /// More of them, less and less accurate.
     relaxed: Vec<Stored>,
-    /// What residuals on the way are computed with where it is neither of the first two: the matrix in `f64`, scaled as the copy.
+    /// What residuals on the way are computed with where it is neither of the first two: the matrix
+    /// in `f64`, scaled as the copy.
     scaled_exact: Option<Stored>,
     /// By how much a method may reduce its residual before the true one is looked at.
     pub reduction: f64,
@@ -186,7 +188,8 @@ fn adaptation_of<'x>(inner: &Inner, x: &'x [f64], is_symmetric: bool) -> Adaptat
     Adaptation { symmetric: is_symmetric && inner.keeps_symmetry(), ..inner.adaptation(x) }
 }
 
-/// The way to store the matrix that multiplies fastest, and it so stored; the matrix itself where that is not slower.
+/// The way to store the matrix that multiplies fastest, and it so stored; the matrix itself where
+/// that is not slower.
 fn race(
     rt: &dyn Executor,
     space: &Space,
@@ -244,7 +247,8 @@ pub fn has_large_rows(a: &Csr) -> bool {
     sums().fold(0.0, f64::max) > LARGE * sums().fold(f64::INFINITY, f64::min)
 }
 
-/// By how much a method may reduce its residual before the true one is looked at: products that are accurate to `eps` support little more.
+/// By how much a method may reduce its residual before the true one is looked at: products that are
+/// accurate to `eps` support little more.
 fn reduction(accuracy: f64) -> f64 {
     if accuracy <= f64::EPSILON { 0.0 } else { (64.0 * accuracy).min(0.1) }
 }

@@ -24,8 +24,8 @@ use zellige_krylov::{
     solve as solve_by,
 };
 
-/// A matrix with everything that solving takes: copies are made when it is, preconditioners when they are first needed, and both serve any number of
-/// right-hand sides.
+/// A matrix with everything that solving takes: copies are made when it is, preconditioners when
+/// they are first needed, and both serve any number of right-hand sides.
 ///
 /// ```
 /// use zellige_runtime::Runtime;
@@ -100,14 +100,17 @@ impl<'a> System<'a> {
     /// Makes what does not depend on right-hand sides, but for preconditioners.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for options without meaning together; [`Error::Unsolvable`] for a matrix that is not square, that has a row of zeros, elements that are infinite or no numbers, or no constant in
-    /// its null space where one is to be taken out, and for one that is structurally singular where rows are matched with columns.
+    /// [`Error::Parameter`] for options without meaning together; [`Error::Unsolvable`] for a
+    /// matrix that is not square, that has a row of zeros, elements that are infinite or no
+    /// numbers, or no constant in its null space where one is to be taken out, and for one that is
+    /// structurally singular where rows are matched with columns.
     pub fn new(rt: &'a dyn Executor, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
         System::made(rt, a, options, false)
     }
 
-    /// As [`new`](System::new), for a caller who goes on to [solve](System::solve): incomplete factors for the first attempt are made while the matrix is
-    /// stored, where there are workers for both.
+    /// As [`new`](System::new), for a caller who goes on to [solve](System::solve): incomplete
+    /// factors for the first attempt are made while the matrix is stored, where there are workers
+    /// for both.
     ///
     /// # Errors
     /// Those of [`new`](System::new).
@@ -186,8 +189,8 @@ impl<'a> System<'a> {
     /// Solves `A x = b`, from the guess in `x`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for elements of them that are infinite or no numbers, and what kept every
-    /// attempt from beginning.
+    /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for elements of them
+    /// that are infinite or no numbers, and what kept every attempt from beginning.
     pub fn solve(&self, b: &[f64], x: &mut [f64], log: &mut dyn Logger) -> Result<Answer, Error> {
         let mut side = self.side(b, x)?;
         self.attempts(&mut side, 0, log)?;
@@ -265,8 +268,9 @@ impl<'a> System<'a> {
         self.options.stop.iter().map(of_attempt).collect()
     }
 
-    /// True if the best answer is so large that rounding it leaves more than is allowed, and about what it has. An
-    /// answer may be large since it is wrong, so that small systems are not judged by it.
+    /// True if the best answer is so large that rounding it leaves more than is allowed, and about
+    /// what it has. An answer may be large since it is wrong, so that small systems are not judged
+    /// by it.
     fn is_rounding(&self, side: &Side) -> bool {
         if self.a.rows() <= SMALL {
             return false;
@@ -344,7 +348,8 @@ impl<'a> System<'a> {
         })
     }
 
-    /// What is stored with these vectors, and bytes of the last preconditioner and of those before it.
+    /// What is stored with these vectors, and bytes of the last preconditioner and of those before
+    /// it.
     pub(super) fn bytes(&self, kept: Kept, [preconditioner, failed_preconditioners]: [u64; 2]) -> Bytes {
         let [matrix, inner] = self.copies.bytes();
         let ordered = if matches!(self.a, Cow::Owned(_)) { self.a.memory() } else { 0 };
@@ -365,7 +370,8 @@ impl<'a> System<'a> {
         self.candidates[0].method
     }
 
-    /// What is said of the answer once its mean has been taken out: a matrix need not take constants to zero to the last bit.
+    /// What is said of the answer once its mean has been taken out: a matrix need not take
+    /// constants to zero to the last bit.
     fn without_mean(&self, found: Solution, first: f64, b: &[f64], x: &mut [f64]) -> Solution {
         take_mean_out(x);
         let solution = Solution { true_residual: self.residual(b, x), ..found };
@@ -431,7 +437,8 @@ pub(super) fn check_vectors(rows: usize, systems: usize) -> Result<(), Error> {
     Error::if_too_large(|| format!("vectors of {rows} numbers for {systems} right-hand side(s)"), bytes)
 }
 
-/// What two works make that are done at the same time; one after the other where there is no memory for a thread.
+/// What two works make that are done at the same time; one after the other where there is no memory
+/// for a thread.
 fn both<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
     let other = Mutex::new(Some(other));
     let work = || {
@@ -510,7 +517,8 @@ impl Tried {
         })
     }
 
-    /// The criteria of the next attempt: what is left of steps and time, and not all of the steps unless it is the last.
+    /// The criteria of the next attempt: what is left of steps and time, and not all of the steps
+    /// unless it is the last.
     fn stops(&self, stop: &[Stop], elapsed: Duration, is_last: bool) -> Vec<Stop> {
         let of_rest = |stop: &Stop| match *stop {
             Stop::Steps(most) => Stop::Steps(most.saturating_sub(self.steps)),
@@ -523,7 +531,8 @@ impl Tried {
         stop.iter().map(of_rest).chain(own).collect()
     }
 
-    /// That of the last attempt, with the steps and runs of all; where there is none, an error that goes by whether the matrix takes constants to zero.
+    /// That of the last attempt, with the steps and runs of all; where there is none, an error that
+    /// goes by whether the matrix takes constants to zero.
     fn solution(&self, is_constant: impl FnOnce() -> bool) -> Result<Solution, Error> {
         // With more memory there may have been an answer.
         if let (None, Some(refused)) = (&self.solution, &self.refused) {

@@ -1,7 +1,8 @@
 //! A matrix and a right-hand side, and an answer whose residual can be trusted.
 //!
-//! [`solve`] chooses what is not chosen, makes the copies and preconditioners that are needed, and tries what promises most first; an attempt
-//! that fails leaves its best answer to the next. A [`System`] keeps what was made for further right-hand sides, and solves several at once.
+//! [`solve`] chooses what is not chosen, makes the copies and preconditioners that are needed, and
+//! tries what promises most first; an attempt that fails leaves its best answer to the next. A
+//! [`System`] keeps what was made for further right-hand sides, and solves several at once.
 //!
 //! ```
 //! use zellige_runtime::Runtime;
@@ -47,16 +48,19 @@ pub struct Options {
     pub preconditioner: PreconditionerChoice,
     /// What it multiplies with.
     pub inner: Inner,
-    /// What elements are chosen for where a copy's criterion is one for a vector (`cw-exact`): an estimate of the answer, say. In it nothing is zero.
+    /// What elements are chosen for where a copy's criterion is one for a vector (`cw-exact`): an
+    /// estimate of the answer, say. In it nothing is zero.
     pub x_for: Option<Vec<f64>>,
     /// How GMRES stores its vectors.
     pub basis: Packed,
     /// How GMRES makes them orthogonal.
     pub orthogonalisation: Orthogonalisation,
-    /// Copies that GMRES goes over to as its residual becomes small ([`RelaxedGmres`](crate::krylov::RelaxedGmres)), the most accurate first.
+    /// Copies that GMRES goes over to as its residual becomes small
+    /// ([`RelaxedGmres`](crate::krylov::RelaxedGmres)), the most accurate first.
     pub relaxed: Vec<Inner>,
-    /// Conjugate gradients with a narrow copy replace the residual that they keep by the true one where it has become smaller by this factor, between
-    /// 0 and 1 ([`ReliableUpdates`](crate::krylov::ReliableUpdates)).
+    /// Conjugate gradients with a narrow copy replace the residual that they keep by the true one
+    /// where it has become smaller by this factor, between 0 and 1
+    /// ([`ReliableUpdates`](crate::krylov::ReliableUpdates)).
     pub reliable: Option<f64>,
     /// What rows and columns are multiplied by for it.
     pub scaling: ScalingChoice,
@@ -64,7 +68,8 @@ pub struct Options {
     pub stop: Vec<Stop>,
     /// The unknowns are ordered anew, so that neighbours are close (reverse Cuthill-McKee).
     pub reorder: bool,
-    /// Constant vectors are in the null space: they are taken out of the right-hand side and of the answer.
+    /// Constant vectors are in the null space: they are taken out of the right-hand side and of the
+    /// answer.
     pub without_constant: bool,
 }
 
@@ -88,7 +93,8 @@ impl Default for Options {
     }
 }
 
-/// Workers that have something to do for one right-hand side: a task for each part of a vector, and two while copies and factors are made.
+/// Workers that have something to do for one right-hand side: a task for each part of a vector, and
+/// two while copies and factors are made.
 pub fn parallelism(a: &Csr) -> usize {
     Space::new(a.rows(), a.bytes()).parts().max(2)
 }
@@ -113,18 +119,20 @@ pub struct Answer {
     pub attempts: Vec<Attempt>,
     /// What methods multiplied with: [`Options::inner`], or what was chosen where it is automatic.
     pub inner: Inner,
-    /// The norm of what was taken out of `b` ([`Options::without_constant`]): residuals are those of the rest.
+    /// The norm of what was taken out of `b` ([`Options::without_constant`]): residuals are those
+    /// of the rest.
     pub removed: f64,
     /// `|b - A x|_inf / (|A|_inf |x|_inf + |b|_inf)` (Rigal and Gaches 1967).
     pub backward_error: f64,
-    /// `u ||A| |x||_2` with the unit roundoff `u`: what rounding the answer to `f64` does to the residual. No method gets far below it.
+    /// `u ||A| |x||_2` with the unit roundoff `u`: what rounding the answer to `f64` does to the
+    /// residual. No method gets far below it.
     pub attainable: f64,
     /// Making the copies, scalings and preconditioners that were used, whoever used them first.
     pub setup: Duration,
     /// Everything else.
     pub solve: Duration,
-    /// Products with the matrix and its narrow copy, as part of `solve` (the time of workers, divided by their number); of all right-hand sides
-    /// that are solved for at once.
+    /// Products with the matrix and its narrow copy, as part of `solve` (the time of workers,
+    /// divided by their number); of all right-hand sides that are solved for at once.
     pub products: Duration,
     /// What was stored.
     pub bytes: Bytes,
@@ -135,7 +143,8 @@ pub struct Answer {
 pub struct Bytes {
     /// The matrix by rows, as it was given.
     pub given: u64,
-    /// The same in another order and with scaled rows and columns, where preconditioners are made of that; 0 if they are not.
+    /// The same in another order and with scaled rows and columns, where preconditioners are made
+    /// of that; 0 if they are not.
     pub rearranged: u64,
     /// The matrix in `f64`.
     pub matrix: u64,

@@ -8,7 +8,8 @@ use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
 use zellige_krylov::method::grains::norm;
 
-/// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual. So many threads share the rows; the answer is the same.
+/// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual.
+/// So many threads share the rows; the answer is the same.
 pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize) -> (f64, f64) {
     // Products with a right-hand side far from 1 would be subnormal, or infinite.
     let power = scale(b, x);
@@ -69,7 +70,8 @@ mod tests {
     use crate::Error;
     use crate::generate::{Flow, flow};
 
-    /// Sums of a row are made in its order, and the largest of all rows is the largest of those of parts.
+    /// Sums of a row are made in its order, and the largest of all rows is the largest of those of
+    /// parts.
     #[test]
     fn threads_do_not_change_what_is_known_of_an_answer() -> Result<(), Error> {
         let a = flow(&Flow { cells: [24, 24, 24], ..Flow::default() })?;

@@ -21,14 +21,16 @@ pub struct Scales {
 }
 
 impl Scales {
-    /// The inverse of each row's largest magnitude (thesis, chapter 3, section 5.2), rounded to a power of two, which the thesis does not do.
+    /// The inverse of each row's largest magnitude (thesis, chapter 3, section 5.2), rounded to a
+    /// power of two, which the thesis does not do.
     pub fn of_rows(a: &Csr) -> Scales {
         let rows = largest(a).map(|largest| ldexp(1.0, -exponent(largest))).collect();
         Scales { rows, columns: vec![1.0; a.columns()] }
     }
 
-    /// The same numbers for rows and columns, powers of two with which the largest magnitude of every row is about 1 (Ruiz 2001, for symmetric
-    /// patterns): a symmetric matrix stays symmetric.
+    /// The same numbers for rows and columns, powers of two with which the largest magnitude of
+    /// every row is about 1 (Ruiz 2001, for symmetric patterns): a symmetric matrix stays
+    /// symmetric.
     pub fn of_both(a: &Csr) -> Scales {
         // What a positive definite matrix needs is known from its diagonal; others are on the way.
         let of_diagonal = |i| match a.get(i, i) {
@@ -77,8 +79,8 @@ impl Scales {
         Err(Error::shape("matrix", "its scaled rows and columns have infinite nonzeros"))
     }
 
-    /// True if `a` is known from what [came of it](Scales::matrix), to the bit: no element has become so small that it lost digits, and no vector
-    /// will that is not below `1e-230`.
+    /// True if `a` is known from what [came of it](Scales::matrix), to the bit: no element has
+    /// become so small that it lost digits, and no vector will that is not below `1e-230`.
     pub fn can_be_undone(&self, a: &Csr, scaled: &Csr) -> bool {
         let is_mild = |scale: &f64| exponent(*scale).abs() <= MILD;
         let is_kept = |(a, scaled): (&f64, &f64)| scaled.is_normal() || *a == 0.0;
@@ -106,8 +108,8 @@ fn exponent(x: f64) -> i32 {
     }
 }
 
-/// A matrix that is stored with its rows and columns multiplied by powers of two, as what it was: its products have the same bits, since nothing is
-/// rounded on the way.
+/// A matrix that is stored with its rows and columns multiplied by powers of two, as what it was:
+/// its products have the same bits, since nothing is rounded on the way.
 pub struct Unscaled {
     stored: Stored,
     /// One by the scales.
@@ -118,7 +120,8 @@ pub struct Unscaled {
 }
 
 impl Unscaled {
-    /// Of a matrix that was multiplied by these scales, which [can be undone](Scales::can_be_undone).
+    /// Of a matrix that was multiplied by these scales, which [can be
+    /// undone](Scales::can_be_undone).
     pub fn new(rt: &dyn Executor, space: &Space, stored: Stored, scales: &Scales) -> Unscaled {
         let inverse = |scales: &[f64]| {
             let inverse: Vec<f64> = scales.iter().map(|scale| 1.0 / scale).collect();
@@ -196,7 +199,8 @@ struct Prepared<'r> {
     kept: Kept,
 }
 
-/// Norms of the residual, and of what it becomes; a factor that keeps the second in range, and its inverse.
+/// Norms of the residual, and of what it becomes; a factor that keeps the second in range, and its
+/// inverse.
 const GIVEN: usize = 0;
 const SCALED: usize = 1;
 const FACTOR: usize = 2;
@@ -238,7 +242,8 @@ impl<'r> Prepared<'r> {
 }
 
 impl Prepared<'_> {
-    /// Scales the residuals of some columns: the norms before and after, and the factor that keeps the second in range.
+    /// Scales the residuals of some columns: the norms before and after, and the factor that keeps
+    /// the second in range.
     fn scale(&self, is_open: &[bool]) -> Result<Vec<[f64; 3]>, Error> {
         let power = |exponent| ldexp(1.0, exponent);
         let mut factors = vec![1.0; is_open.len()];

@@ -7,13 +7,14 @@ use crate::side_by_side::side_by_side;
 use zellige_krylov::Logger;
 
 impl System<'_> {
-    /// Solves `A x_k = b_k` for each `k`, from the guesses in `x`, with a logger for each. Conjugate gradients take 8, 4 or 2 of them in lock step, and each of their
-    /// products reads the matrix once for all; others run side by side, so that workers are busy also where the tasks of one wait for each other. Every answer has
-    /// the bits that it would have alone.
+    /// Solves `A x_k = b_k` for each `k`, from the guesses in `x`, with a logger for each.
+    /// Conjugate gradients take 8, 4 or 2 of them in lock step, and each of their products reads
+    /// the matrix once for all; others run side by side, so that workers are busy also where the
+    /// tasks of one wait for each other. Every answer has the bits that it would have alone.
     ///
     /// # Errors
-    /// [`Error::Shape`] unless there are as many guesses and loggers as right-hand sides; otherwise the first error of
-    /// [`solve`](System::solve), with the others solved all the same.
+    /// [`Error::Shape`] unless there are as many guesses and loggers as right-hand sides; otherwise
+    /// the first error of [`solve`](System::solve), with the others solved all the same.
     pub fn solve_each<L: Logger + Send>(
         &self,
         b: &[Vec<f64>],
@@ -47,7 +48,8 @@ impl System<'_> {
 
     /// How many of the right-hand sides that are left go together.
     fn at_once(&self, left: usize, workers: usize) -> usize {
-        // A panel is one task, whatever it is multiplied with: where there are few of them, workers need several products at a time.
+        // A panel is one task, whatever it is multiplied with: where there are few of them, workers
+        // need several products at a time.
         let most = if self.plan.space.parts() >= 2 * workers { left } else { left / workers.max(1) };
         // Products in lock step are none of a device's.
         let is_fit = self.first_method() == MethodChoice::Cg

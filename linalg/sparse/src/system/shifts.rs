@@ -15,17 +15,19 @@ pub struct ShiftedAnswer {
     pub shift: f64,
     /// The answer.
     pub x: Vec<f64>,
-    /// What is known of it: residuals and errors are those of `A + shift I`; steps are those that all shifts share and its own, times those of all shifts.
+    /// What is known of it: residuals and errors are those of `A + shift I`; steps are those that
+    /// all shifts share and its own, times those of all shifts.
     pub answer: Answer,
 }
 
 impl System<'_> {
-    /// Solves `(A + sigma_k I) x_k = b` for every shift with conjugate gradients in one Krylov space ([`krylov::solve_shifted`](solve_shifted)), with a
-    /// logger for each.
+    /// Solves `(A + sigma_k I) x_k = b` for every shift with conjugate gradients in one Krylov
+    /// space ([`krylov::solve_shifted`](solve_shifted)), with a logger for each.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for another method, a preconditioner, scaling, or a null space, which shifts do not share; [`Error::Unsolvable`] for a matrix
-    /// that is not symmetric; those of [`solve_shifted`].
+    /// [`Error::Parameter`] for another method, a preconditioner, scaling, or a null space, which
+    /// shifts do not share; [`Error::Unsolvable`] for a matrix that is not symmetric; those of
+    /// [`solve_shifted`].
     pub fn solve_shifted<L: Logger>(
         &self,
         shifts: &[f64],

@@ -26,7 +26,8 @@ fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
     ])
 }
 
-/// More of them: other random fields, steps and spreads, rows of other units, and some that no problem of physics has.
+/// More of them: other random fields, steps and spreads, rows of other units, and some that no
+/// problem of physics has.
 fn more_matrices() -> Result<Vec<(String, Csr)>, Error> {
     let mut all = Vec::new();
     for seed in [2, 3] {
@@ -54,7 +55,8 @@ fn more_matrices() -> Result<Vec<(String, Csr)>, Error> {
         "scattered".into(),
         Csr::from_triplets(n as usize, n as usize, &scattered.collect::<Vec<_>>())?,
     ));
-    // A saddle point: two blocks of a chain, coupled by the identity, and nothing in the last block's diagonal but a little.
+    // A saddle point: two blocks of a chain, coupled by the identity, and nothing in the last
+    // block's diagonal but a little.
     let chain = (0..n / 2).flat_map(|i| {
         let next = (i + 1) % (n / 2);
         let (k, eps) = (i + n / 2, 1e-3);
@@ -75,7 +77,8 @@ fn norm(v: impl Iterator<Item = f64>) -> f64 {
     v.map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// Relative residuals of `tol` mean relative errors of `cond tol`; the answers of a direct solver, which has errors of its own.
+/// Relative residuals of `tol` mean relative errors of `cond tol`; the answers of a direct solver,
+/// which has errors of its own.
 fn agrees_with_a_direct_solver(name: &str, a: &Csr, options: &Options) -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
     let (mut b, mut x) = (vec![0.0; a.rows()], vec![0.0; a.rows()]);
@@ -106,7 +109,8 @@ fn answers_to_more_matrices_agree_with_those_of_a_direct_solver() -> Result<(), 
     Ok(())
 }
 
-/// One, two and four workers, and two devices with memories of their own: the same bits, whatever helps and however the system is scaled.
+/// One, two and four workers, and two devices with memories of their own: the same bits, whatever
+/// helps and however the system is scaled.
 #[test]
 fn preconditioned_and_scaled_systems_have_the_same_bits_everywhere() -> Result<(), Error> {
     let device = || Emulated::new(1 << 30);

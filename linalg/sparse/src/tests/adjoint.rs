@@ -72,8 +72,8 @@ fn of_a_symmetric_matrix_nothing_more_is_stored() -> Result<(), Error> {
     Ok(())
 }
 
-/// The residual of the least-squares solution is orthogonal to all columns, by products of the matrix by
-/// rows.
+/// The residual of the least-squares solution is orthogonal to all columns, by products of the
+/// matrix by rows.
 #[test]
 fn least_squares_need_no_second_matrix() -> Result<(), Error> {
     let (rt, a, b) = (Runtime::builder().workers(2).build()?, tall(), rhs(ROWS));

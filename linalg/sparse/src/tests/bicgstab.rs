@@ -23,7 +23,8 @@ fn bits_do_not_depend_on_workers_or_devices() -> Result<(), Error> {
     Ok(())
 }
 
-/// Rotations that grow a little: eigenvalues are near the imaginary axis, where polynomials of degree 1 gain next to nothing.
+/// Rotations that grow a little: eigenvalues are near the imaginary axis, where polynomials of
+/// degree 1 gain next to nothing.
 #[test]
 fn degree_two_does_what_degree_one_cannot() -> Result<(), Error> {
     let turns: Vec<_> = (0..400)
@@ -62,7 +63,8 @@ fn skew_symmetric_matrices_are_told() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the polynomial with the least residual has small last coefficients, steps with it lose digits.
+/// Where the polynomial with the least residual has small last coefficients, steps with it lose
+/// digits.
 #[test]
 fn nearly_skew_symmetric_matrices_take_fewer_steps() -> Result<(), Error> {
     // With the least residual 532.

@@ -1,4 +1,5 @@
-//! Products on a GPU that is not there: the kernels' source on the host, and a driver that checks the order of streams.
+//! Products on a GPU that is not there: the kernels' source on the host, and a driver that checks
+//! the order of streams.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
 use crate::generate::{Elasticity, Elements, elasticity};
 
-/// A GPU beside so many CPU workers, which leave to it what it can run; what `compute` finds there, and nothing is in disorder. `None` without g++.
+/// A GPU beside so many CPU workers, which leave to it what it can run; what `compute` finds there,
+/// and nothing is in disorder. `None` without g++.
 fn on_gpu<T>(workers: usize, compute: impl FnOnce(&Runtime) -> Result<T, Error>) -> Result<Option<T>, Error> {
     on_gpu_of(Runtime::builder().workers(workers).gpu_only(true), compute)
 }
@@ -99,8 +101,9 @@ impl Way {
     }
 }
 
-/// Conjugate gradients, also for several shifts, keep scalars and partial sums on the GPU, too: within a step nothing crosses the bus but the numbers that the
-/// host looks at now and then. Of the other methods numbers and partial sums do.
+/// Conjugate gradients, also for several shifts, keep scalars and partial sums on the GPU, too:
+/// within a step nothing crosses the bus but the numbers that the host looks at now and then. Of
+/// the other methods numbers and partial sums do.
 #[test]
 fn no_vector_crosses_the_bus_within_a_step() -> Result<(), Error> {
     let (a, b) = flowing()?;
@@ -134,7 +137,8 @@ fn no_vector_crosses_the_bus_within_a_step() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where a GPU may launch recorded graphs, all steps of conjugate gradients but the first 32 are such launches: one for 32 steps.
+/// Where a GPU may launch recorded graphs, all steps of conjugate gradients but the first 32 are
+/// such launches: one for 32 steps.
 #[test]
 fn steps_of_conjugate_gradients_are_launched_as_graphs() -> Result<(), Error> {
     const STEPS: usize = 100;
@@ -173,9 +177,9 @@ fn with_long_row(a: &Csr) -> Csr {
     Csr::from_triplets(n, n, &[triplets, more].concat()).expect("a matrix")
 }
 
-/// More parts than a launch has arguments for, of one length and of several, multiplied together and, where
-/// memory is short, part by part: products and steps have the bits of the CPU, and sums of all parts stay on
-/// the GPU.
+/// More parts than a launch has arguments for, of one length and of several, multiplied together
+/// and, where memory is short, part by part: products and steps have the bits of the CPU, and sums
+/// of all parts stay on the GPU.
 #[test]
 fn gpu_parts_may_be_more_than_a_launch_takes() -> Result<(), Error> {
     let a = with_long_row(&flow(&Flow { cells: [16, 16, 26], spread: 0.5, ..Flow::default() })?);

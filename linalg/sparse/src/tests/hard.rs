@@ -1,4 +1,5 @@
-//! Systems for which incomplete factors of the matrix as it is are no help: zero diagonals, rows of other units, saddle points, circuits, singular ones.
+//! Systems for which incomplete factors of the matrix as it is are no help: zero diagonals, rows of
+//! other units, saddle points, circuits, singular ones.
 
 use zellige_runtime::Runtime;
 
@@ -28,7 +29,8 @@ fn matrix(n: u32, triplets: &[Triplet]) -> Csr {
     Csr::from_triplets(n as usize, n as usize, triplets).expect("a matrix")
 }
 
-/// A transport problem whose rows come in another order: nearly every diagonal element is a structural zero.
+/// A transport problem whose rows come in another order: nearly every diagonal element is a
+/// structural zero.
 fn shuffled() -> Result<Csr, Error> {
     let a =
         transport(&Transport { flow: Flow { cells: [9, 8, 7], ..Flow::default() }, ..Transport::default() })?;
@@ -61,8 +63,8 @@ fn saddle_point() -> Csr {
     matrix(n + m, &triplets)
 }
 
-/// A modified nodal analysis: conductances from 1e-12 to 1 between nodes, leaks to ground, voltage sources whose rows have no diagonal, and one node with which
-/// many others are connected.
+/// A modified nodal analysis: conductances from 1e-12 to 1 between nodes, leaks to ground, voltage
+/// sources whose rows have no diagonal, and one node with which many others are connected.
 fn circuit() -> Csr {
     let (nodes, sources) = (600u32, 60u32);
     let mut random = Random(5);
@@ -88,7 +90,8 @@ fn circuit() -> Csr {
     matrix(nodes + sources, &triplets)
 }
 
-/// Scattered nonzeros without any order among them: incomplete factors are as far from the inverse as can be.
+/// Scattered nonzeros without any order among them: incomplete factors are as far from the inverse
+/// as can be.
 fn scattered() -> Csr {
     let n = 400;
     let mut random = Random(3);
@@ -120,8 +123,8 @@ fn norm(v: impl Iterator<Item = f64>) -> f64 {
     v.map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// The answer is that of elimination with complete pivoting, as well as the condition allows; scaled rows and columns are compared, since no condition says
-/// anything of others.
+/// The answer is that of elimination with complete pivoting, as well as the condition allows;
+/// scaled rows and columns are compared, since no condition says anything of others.
 fn agrees(name: &str, a: &Csr, x: &[f64], b: &[f64]) -> Result<(), Error> {
     let matching = crate::matching::Matching::new(a)?;
     let scaled = a.map_values(|i, j, value| matching.rows[i] * value * matching.columns[j as usize]);
@@ -158,7 +161,8 @@ fn they_have_answers_by_default_options() -> Result<(), Error> {
     Ok(())
 }
 
-/// Each by name: complete factors always, incomplete ones with matching where the matrix is not as bad as the last two.
+/// Each by name: complete factors always, incomplete ones with matching where the matrix is not as
+/// bad as the last two.
 #[test]
 fn they_have_answers_by_name() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -191,7 +195,8 @@ fn they_have_answers_by_name() -> Result<(), Error> {
     Ok(())
 }
 
-/// An incomplete factorisation that fails at the first zero, before: what it says names the way out.
+/// An incomplete factorisation that fails at the first zero, before: what it says names the way
+/// out.
 #[test]
 fn a_zero_diagonal_without_matching_is_named() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;
@@ -220,7 +225,8 @@ fn answers_have_the_same_bits_on_any_number_of_workers() -> Result<(), Error> {
     Ok(())
 }
 
-/// Several right-hand sides share one factorisation, and a vector of several parts goes through it whole.
+/// Several right-hand sides share one factorisation, and a vector of several parts goes through it
+/// whole.
 #[test]
 fn complete_factors_serve_several_right_hand_sides() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -248,7 +254,8 @@ fn complete_factors_serve_several_right_hand_sides() -> Result<(), Error> {
     Ok(())
 }
 
-/// A graph's Laplacian, of one component: singular, and with another row of the same kind not symmetric.
+/// A graph's Laplacian, of one component: singular, and with another row of the same kind not
+/// symmetric.
 fn ring(n: u32) -> Csr {
     let beside =
         |i: u32| [(i, i, 3.0), (i, (i + 1) % n, -1.0), (i, (i + n - 1) % n, -1.0), (i, (i + 7) % n, -1.0)];

@@ -3,10 +3,12 @@
 use super::*;
 use crate::system::{Options, ScalingChoice};
 
-/// Factors in `f32` of a matrix that `f32` hardly tells from a singular one: GMRES with them (GMRES-IR) gives answers as good as those with factors in `f64`.
+/// Factors in `f32` of a matrix that `f32` hardly tells from a singular one: GMRES with them
+/// (GMRES-IR) gives answers as good as those with factors in `f64`.
 #[test]
 fn factors_in_single_precision_are_refined_by_gmres() -> Result<(), Error> {
-    // The square of a chain of springs, 16 (n / pi)^4 between its eigenvalues, and something that is not symmetric.
+    // The square of a chain of springs, 16 (n / pi)^4 between its eigenvalues, and something that
+    // is not symmetric.
     let n = 400u32;
     let element = |i: u32, j: u32| (i, j, [6.0, -4.0, 1.0][i.abs_diff(j) as usize]);
     let row = |i: u32| (i.saturating_sub(2)..n.min(i + 3)).map(move |j| element(i, j));

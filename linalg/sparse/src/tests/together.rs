@@ -27,7 +27,8 @@ fn run(
     .collect()
 }
 
-/// Columns that are solved together, some of which are done before others and the last of which has nothing to do, are as they are alone.
+/// Columns that are solved together, some of which are done before others and the last of which has
+/// nothing to do, are as they are alone.
 fn agree(
     rt: &Runtime,
     method: &dyn Method,

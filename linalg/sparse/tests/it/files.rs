@@ -268,7 +268,8 @@ fn files_of_harwell_and_boeing_are_read() {
         &["  1  2  2  4\r", "  1  1  2", "    1.00  2.0E00\n     300"],
     );
     assert_eq!(of(tidy), WANTED);
-    // A scale factor divides what has no exponent; the fourth line has a format for right-hand sides that are not there.
+    // A scale factor divides what has no exponent; the fourth line has a format for right-hand
+    // sides that are not there.
     let scaled = boeing(
         "RUA",
         "2 3 3 0",

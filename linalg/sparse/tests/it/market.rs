@@ -1,4 +1,5 @@
-//! Matrix Market files: what is read, what is refused and where, and that nothing makes the reader panic.
+//! Matrix Market files: what is read, what is refused and where, and that nothing makes the reader
+//! panic.
 
 use std::io::{BufReader, Write};
 use std::path::Path;
@@ -237,7 +238,8 @@ proptest! {
     }
 }
 
-/// As long as `ZELLIGE_FUZZ_SECONDS` says (600): `cargo test --release -p zellige-sparse --test it -- market:: --ignored`.
+/// As long as `ZELLIGE_FUZZ_SECONDS` says (600): `cargo test --release -p zellige-sparse --test it
+/// -- market:: --ignored`.
 #[test]
 #[ignore = "takes as long as it is given"]
 fn fuzz() {

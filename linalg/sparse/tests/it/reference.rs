@@ -1,5 +1,6 @@
-//! Storage and errors of adaptive matrices against numbers that another program computed: of the project's own matrices
-//! (`fixtures/README.md`), and of published ones (external test data, `sparse/reference_small.json`).
+//! Storage and errors of adaptive matrices against numbers that another program computed: of the
+//! project's own matrices (`fixtures/README.md`), and of published ones (external test data,
+//! `sparse/reference_small.json`).
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,8 @@ fn check_own(name: &str) {
     check(name, &folder.join(format!("{name}.mtx.gz")), &folder.join("expected.json"), 36, 1);
 }
 
-/// A published one: one of five results, so that each set of formats comes, and each accuracy under each criterion; at full size all.
+/// A published one: one of five results, so that each set of formats comes, and each accuracy under
+/// each criterion; at full size all.
 #[track_caller]
 fn check_published(name: &str) {
     let files = (data(&format!("sparse/{name}.mtx.gz")), data("sparse/reference_small.json"));

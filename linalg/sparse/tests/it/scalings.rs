@@ -32,7 +32,8 @@ impl Quad {
         Some(Quad { child, to, from, _folder: folder })
     }
 
-    /// The relative residual, and with `direct` that of the solution by elimination in binary128; negative: singular.
+    /// The relative residual, and with `direct` that of the solution by elimination in binary128;
+    /// negative: singular.
     fn ask(&mut self, a: &Csr, b: &[f64], x: &[f64], direct: bool) -> (f64, f64) {
         let triplets: Vec<(i32, i32, f64)> = a
             .iter()
@@ -264,7 +265,8 @@ fn rows_of_other_units_end() {
     }
 }
 
-/// Right-hand sides to the end of the range of numbers: what is written has the residual, or it is said that none has.
+/// Right-hand sides to the end of the range of numbers: what is written has the residual, or it is
+/// said that none has.
 #[test]
 fn right_hand_sides_of_any_size_are_solved_for() {
     let Some(mut quad) = Quad::start() else { return };

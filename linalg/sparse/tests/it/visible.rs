@@ -13,7 +13,8 @@ fn norm(x: &[f64]) -> f64 {
     x.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// To a true residual of 1e-10, computed in twice the precision. The answer for ones is too large for that on biot_small, whatever the method.
+/// To a true residual of 1e-10, computed in twice the precision. The answer for ones is too large
+/// for that on biot_small, whatever the method.
 #[test]
 fn defaults_solve_real_systems() {
     for name in ["memplus", "bcsstk16", "norne_flow", "elas3d_small", "biot_small"] {
@@ -49,7 +50,8 @@ fn defaults_solve_generated_systems() {
         let a = files::read_real(&folder.join(format!("{name}.mtx.gz"))).unwrap().without_zeros();
         let x = solved(name, &a, &vec![1.0; a.rows()]);
         let of = |key: &str| expected[name][key].as_f64().unwrap();
-        // What a residual of 1e-10 says of the solution, where the condition leaves it anything to say.
+        // What a residual of 1e-10 says of the solution, where the condition leaves it anything to
+        // say.
         let bound = 1e-10 * of("condition");
         let error = (norm(&x) / of("solution_norm") - 1.0).abs();
         assert!(error <= bound, "{name}: the solution is wrong by {error:e} at least, {bound:e} allowed");

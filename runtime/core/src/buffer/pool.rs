@@ -1,7 +1,7 @@
 //! Blocks of host memory that are used again, and threads whose buffers lie in them.
 //!
-//! Pages that have been touched cost less than new ones, and page-locked memory, which copies from and to GPUs reach
-//! at full speed, costs as much as a copy or two.
+//! Pages that have been touched cost less than new ones, and page-locked memory, which copies from
+//! and to GPUs reach at full speed, costs as much as a copy or two.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
@@ -16,11 +16,12 @@ use parking_lot::Mutex;
 use super::{ALIGN, alignment, ask_for_huge_pages};
 use crate::error::TaskError;
 
-/// Smaller buffers lie elsewhere: an allocator has them at hand, and copies of them take no longer, since drivers
-/// and devices stage what is small (bytes).
+/// Smaller buffers lie elsewhere: an allocator has them at hand, and copies of them take no longer,
+/// since drivers and devices stage what is small (bytes).
 pub const POOLED_FROM: usize = 64 << 10;
 
-/// Bytes that lie unused at most: as much as moves between devices and the host at a time, not a whole matrix.
+/// Bytes that lie unused at most: as much as moves between devices and the host at a time, not a
+/// whole matrix.
 const UNUSED: usize = 1 << 30;
 
 /// The part of a limited host memory that may lie unused beside it.
@@ -107,14 +108,15 @@ struct Raw(NonNull<u8>);
 unsafe impl Send for Raw {}
 
 impl HostPool {
-    /// A pool of ordinary memory for a runtime whose host memory is limited to `limit` bytes, if it is.
+    /// A pool of ordinary memory for a runtime whose host memory is limited to `limit` bytes, if it
+    /// is.
     pub(crate) fn ordinary(limit: Option<u64>) -> Arc<Self> {
         let system: Arc<dyn HostAllocator> = Arc::new(System);
         Self::with_bounds(&system, POOLED_FROM, unused(limit), usize::MAX)
     }
 
-    /// A pool of page-locked memory for a runtime whose host memory is limited to `limit` bytes, if it is. Buffers of at least
-    /// `least` bytes lie in it.
+    /// A pool of page-locked memory for a runtime whose host memory is limited to `limit` bytes, if
+    /// it is. Buffers of at least `least` bytes lie in it.
     pub(crate) fn page_locked(
         allocator: &Arc<dyn HostAllocator>,
         least: usize,
@@ -150,8 +152,8 @@ impl HostPool {
         Ok(HostBlock { at, bytes: size, allocator: Arc::clone(&self.allocator), pool: Arc::downgrade(self) })
     }
 
-    /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in the pool
-    /// come the slow way.
+    /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in
+    /// the pool come the slow way.
     pub fn stage(self: &Arc<Self>, bytes: usize) -> Option<HostBlock> {
         let is_small = bytes < POOLED_FROM;
         is_small.then(|| self.take(bytes).ok()).flatten()
@@ -188,8 +190,8 @@ impl HostPool {
         self.free(gone);
     }
 
-    /// The runtime is at its end: nothing is kept from now on, and blocks that are in use go back to the
-    /// allocator when they come.
+    /// The runtime is at its end: nothing is kept from now on, and blocks that are in use go back
+    /// to the allocator when they come.
     pub(crate) fn close(&self) {
         let gone = {
             let mut shelf = self.shelf.lock();
@@ -254,14 +256,15 @@ impl Shelf {
     }
 }
 
-/// The size of the blocks that serve so many bytes: pages, and at most a sixteenth more than requested.
-/// `None` where that does not fit the address space.
+/// The size of the blocks that serve so many bytes: pages, and at most a sixteenth more than
+/// requested. `None` where that does not fit the address space.
 fn class(bytes: usize) -> Option<usize> {
     let step = (bytes.checked_next_power_of_two()? / 32).max(ALIGN);
     bytes.max(1).checked_next_multiple_of(step)
 }
 
-/// Bytes that lie unused at most in a runtime whose host memory is limited to `limit` bytes, if it is.
+/// Bytes that lie unused at most in a runtime whose host memory is limited to `limit` bytes, if it
+/// is.
 fn unused(limit: Option<u64>) -> usize {
     let part = limit.map_or(UNUSED, |limit| usize::try_from(limit / UNUSED_OF_LIMIT).unwrap_or(UNUSED));
     part.min(UNUSED)
@@ -270,7 +273,8 @@ fn unused(limit: Option<u64>) -> usize {
 /// New memory, filled with zeros.
 fn zeroed(allocator: &dyn HostAllocator, bytes: usize) -> Result<NonNull<u8>, TaskError> {
     let at = NonNull::new(allocator.allocate(bytes)?).ok_or_else(no_memory)?;
-    // SAFETY: so many bytes were allocated just now. Nobody says what they hold, and who gets them may read them.
+    // SAFETY: so many bytes were allocated just now. Nobody says what they hold, and who gets them
+    // may read them.
     unsafe { at.write_bytes(0, bytes) };
     Ok(at)
 }
@@ -280,15 +284,16 @@ fn no_memory() -> TaskError {
     "no host memory was given".into()
 }
 
-/// Half of the machine's memory (bytes): what is page-locked cannot be swapped out, and others need memory
-/// too.
+/// Half of the machine's memory (bytes): what is page-locked cannot be swapped out, and others need
+/// memory too.
 fn half_of_memory() -> usize {
     let machine = rustix::system::sysinfo();
     let bytes = (machine.totalram as usize).saturating_mul(machine.mem_unit.max(1) as usize);
     bytes / 2
 }
 
-/// Bytes that belong to whoever has this value. They go back to their pool, or to the allocator where that is gone.
+/// Bytes that belong to whoever has this value. They go back to their pool, or to the allocator
+/// where that is gone.
 #[derive(Debug)]
 pub struct HostBlock {
     at: NonNull<u8>,
@@ -312,7 +317,8 @@ impl HostBlock {
         Ok(HostBlock { at: zeroed(&*allocator, bytes)?, bytes, allocator, pool: Weak::new() })
     }
 
-    /// Where it begins: at a page. All of its bytes have values. Its owner lets only copies write there.
+    /// Where it begins: at a page. All of its bytes have values. Its owner lets only copies write
+    /// there.
     pub fn at(&self) -> NonNull<u8> {
         self.at
     }
@@ -329,8 +335,8 @@ impl Drop for HostBlock {
     fn drop(&mut self) {
         match self.pool.upgrade() {
             Some(pool) => pool.put(self.at, self.bytes),
-            // SAFETY: allocated by this allocator with this size (`HostPool::take`); whoever drops it has
-            // seen the end of what used it.
+            // SAFETY: allocated by this allocator with this size (`HostPool::take`); whoever drops
+            // it has seen the end of what used it.
             None => unsafe { self.allocator.free(self.at.as_ptr(), self.bytes) },
         }
     }

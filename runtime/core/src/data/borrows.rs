@@ -1,10 +1,10 @@
-//! Live views of values, counted: a wrong grant is an error that names those involved, and no undefined
-//! behaviour.
+//! Live views of values, counted: a wrong grant is an error that names those involved, and no
+//! undefined behaviour.
 //!
-//! The dependency engine and the memory manager grant accesses; views are what tasks, guards and transfers
-//! make of a grant, for as long as they may touch the value. Views are counted, not grants: a launch that
-//! streams order behind another one shares its place legally, since the host touches the place only while it
-//! queues operations.
+//! The dependency engine and the memory manager grant accesses; views are what tasks, guards and
+//! transfers make of a grant, for as long as they may touch the value. Views are counted, not
+//! grants: a launch that streams order behind another one shares its place legally, since the host
+//! touches the place only while it queues operations.
 //!
 //! Without the feature `check-borrows`, outside of tests, nothing here takes space or time.
 
@@ -78,8 +78,8 @@ mod counted {
     use crate::data::HandleBase;
     use crate::task::format_coords;
 
-    /// Exclusive views of a handle's values so far, those of tasks and guards: what a transfer fills is no
-    /// other version.
+    /// Exclusive views of a handle's values so far, those of tasks and guards: what a transfer
+    /// fills is no other version.
     #[derive(Debug, Default)]
     pub(crate) struct Version(AtomicU64);
 
@@ -249,8 +249,8 @@ mod tests {
         assert!(view(Kind::Shared, "gemm", 6).is_ok());
     }
 
-    /// Somebody has a view that the runtime does not know of, as a wrong grant would give it: the task that
-    /// runs into it is named.
+    /// Somebody has a view that the runtime does not know of, as a wrong grant would give it: the
+    /// task that runs into it is named.
     fn run_into(rt: &Runtime, kind: Kind, submit: impl FnOnce(&Handle<Vec<f64>>)) -> String {
         let handle = rt.register(vec![1.0f64; 4]).named("x");
         // Where there are devices the first task hands the value over to the memory manager.

@@ -9,16 +9,16 @@ use crate::device::{DeviceBuffer, DeviceMemory, Place, Stream, StreamError};
 use crate::format::Format;
 use crate::operand::DeviceContext;
 
-/// Carries values over one stream. Copies are queued, not waited for: their sources stay until the stream's
-/// operation has ended.
+/// Carries values over one stream. Copies are queued, not waited for: their sources stay until the
+/// stream's operation has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Carrier<'s> {
     pub(crate) stream: &'s dyn Stream,
 }
 
 impl Carrier<'_> {
-    /// A copy of a host value in a device's memory. The caller keeps `value` where it is until the copy has
-    /// ended.
+    /// A copy of a host value in a device's memory. The caller keeps `value` where it is until the
+    /// copy has ended.
     pub(crate) fn up<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -32,8 +32,8 @@ impl Carrier<'_> {
         Ok(DeviceValue::new(header, parts, meta))
     }
 
-    /// A copy of a device's value on the host, made where it is to stay: `place` is not moved before the copy
-    /// has ended.
+    /// A copy of a device's value on the host, made where it is to stay: `place` is not moved
+    /// before the copy has ended.
     pub(crate) fn down<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -64,8 +64,8 @@ impl Carrier<'_> {
         Ok(DeviceValue::new(header, parts, known.meta))
     }
 
-    /// A device's value in another format, made on the stream's device and in its memory; `None`: only the
-    /// host knows how.
+    /// A device's value in another format, made on the stream's device and in its memory; `None`:
+    /// only the host knows how.
     pub(crate) fn converted<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -131,8 +131,8 @@ impl Carrier<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the target has just been allocated for this stream; the memory manager lets nobody write
-        // the source of a transfer, nor give it up, before the transfer has ended.
+        // SAFETY: the target has just been allocated for this stream; the memory manager lets
+        // nobody write the source of a transfer, nor give it up, before the transfer has ended.
         unsafe { self.stream.copy(to, from, bytes) }
     }
 
@@ -140,13 +140,13 @@ impl Carrier<'_> {
         if to.is_empty() {
             return Ok(());
         }
-        // SAFETY: the target is a place that nobody looks at before the transfer has ended, and the source as
-        // in `copy`.
+        // SAFETY: the target is a place that nobody looks at before the transfer has ended, and the
+        // source as in `copy`.
         unsafe { self.stream.fetch(to, place(from)) }
     }
 
-    /// Sends so many bytes over the way from one memory to another (`None`: the host's), to see how long that
-    /// takes.
+    /// Sends so many bytes over the way from one memory to another (`None`: the host's), to see how
+    /// long that takes.
     pub(crate) fn probe(
         &self,
         from: Option<&Arc<dyn DeviceMemory>>,

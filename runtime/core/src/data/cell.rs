@@ -10,8 +10,8 @@ pub(crate) struct ValueCell<D> {
     views: Views,
 }
 
-// SAFETY: the dependency engine hands out either one exclusive access or shared ones (see the contracts
-// below), and D: Send + Sync.
+// SAFETY: the dependency engine hands out either one exclusive access or shared ones (see the
+// contracts below), and D: Send + Sync.
 unsafe impl<D: Send + Sync> Sync for ValueCell<D> {}
 
 impl<D> ValueCell<D> {
@@ -26,8 +26,8 @@ impl<D> ValueCell<D> {
     /// The value, to read.
     ///
     /// # Safety
-    /// A task (or gate) with a granted access to the handle asks, no exclusive access is granted at the same
-    /// time, and the reference is given up before that task completes.
+    /// A task (or gate) with a granted access to the handle asks, no exclusive access is granted at
+    /// the same time, and the reference is given up before that task completes.
     pub(crate) unsafe fn shared<'a>(&self) -> Option<&'a D> {
         // SAFETY: the caller's contract.
         unsafe { (*self.value.get()).as_ref() }
@@ -36,8 +36,8 @@ impl<D> ValueCell<D> {
     /// The place, to write.
     ///
     /// # Safety
-    /// A task (or gate) with the one exclusive access to the handle asks, and the reference is given up
-    /// before that task completes.
+    /// A task (or gate) with the one exclusive access to the handle asks, and the reference is
+    /// given up before that task completes.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn exclusive<'a>(&self) -> &'a mut Option<D> {
         // SAFETY: the caller's contract.

@@ -9,9 +9,9 @@ use super::portable::{decode_length, encode_length};
 use super::{Data, Meta, Portability, Portable};
 use crate::buffer::Element;
 
-/// A stretch of an array that has been cut: tasks write stretches side by side, and whoever reads several
-/// that lie one after the other sees them as one slice ([`ChunkRef::joined`]). No element is copied for it on
-/// the host.
+/// A stretch of an array that has been cut: tasks write stretches side by side, and whoever reads
+/// several that lie one after the other sees them as one slice ([`ChunkRef::joined`]). No element
+/// is copied for it on the host.
 ///
 /// A copy of a stretch, as devices with memory of their own have, is an array of its own.
 ///
@@ -45,11 +45,11 @@ struct Whole<T> {
     len: usize,
 }
 
-// SAFETY: it owns its elements as a Box<[T]> does; who may reach which of them is for its stretches to say.
-// T: Send + Sync.
+// SAFETY: it owns its elements as a Box<[T]> does; who may reach which of them is for its stretches
+// to say. T: Send + Sync.
 unsafe impl<T: Element> Send for Whole<T> {}
-// SAFETY: a shared one gives out addresses only; what stretches make of them is for those to say. T: Send +
-// Sync.
+// SAFETY: a shared one gives out addresses only; what stretches make of them is for those to say.
+// T: Send + Sync.
 unsafe impl<T: Element> Sync for Whole<T> {}
 
 impl<T> Whole<T> {
@@ -96,16 +96,16 @@ impl<T: Element> Chunk<T> {
     }
 
     fn elements(&self) -> &[T] {
-        // SAFETY: the range is within the array, and no `&mut` reaches any of it: that takes `&mut self`
-        // (`elements_mut`), or another stretch, which has other elements.
+        // SAFETY: the range is within the array, and no `&mut` reaches any of it: that takes `&mut
+        // self` (`elements_mut`), or another stretch, which has other elements.
         unsafe {
             std::slice::from_raw_parts(self.whole.start.as_ptr().add(self.range.start), self.range.len())
         }
     }
 
     fn elements_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `elements`; `&mut self` is the only way to these elements now, since `joined` needs a
-        // reference as well.
+        // SAFETY: as in `elements`; `&mut self` is the only way to these elements now, since
+        // `joined` needs a reference as well.
         unsafe {
             std::slice::from_raw_parts_mut(self.whole.start.as_ptr().add(self.range.start), self.range.len())
         }
@@ -144,7 +144,8 @@ impl<'v, T: Element> ChunkRef<'v, T> {
         self.0.elements()
     }
 
-    /// Stretches as one slice; `None` unless each begins where the one before it ends, in the same array.
+    /// Stretches as one slice; `None` unless each begins where the one before it ends, in the same
+    /// array.
     pub fn joined(stretches: impl IntoIterator<Item = ChunkRef<'v, T>>) -> Option<&'v [T]> {
         let mut stretches = stretches.into_iter().map(|stretch| stretch.0);
         let first = stretches.next()?;
@@ -156,8 +157,8 @@ impl<'v, T: Element> ChunkRef<'v, T> {
             end = next.range.end;
         }
         let start = first.range.start;
-        // SAFETY: the range is within the array, whose pointer reaches all of it, and is made of stretches
-        // that are all borrowed for 'v: none of them gives out a `&mut` meanwhile.
+        // SAFETY: the range is within the array, whose pointer reaches all of it, and is made of
+        // stretches that are all borrowed for 'v: none of them gives out a `&mut` meanwhile.
         Some(unsafe { std::slice::from_raw_parts(first.whole.start.as_ptr().add(start), end - start) })
     }
 }

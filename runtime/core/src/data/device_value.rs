@@ -16,11 +16,11 @@ pub(crate) struct Known {
     pub(crate) meta: Meta,
 }
 
-/// A value of some [`Portable`](crate::data::Portable) type: its header is on the host, its parts are in
-/// device memory.
+/// A value of some [`Portable`](crate::data::Portable) type: its header is on the host, its parts
+/// are in device memory.
 pub(crate) struct DeviceValue {
-    /// Changed by the end of its writer, maybe while the body of a reader is being launched behind that: who
-    /// looks gets what was known at that moment.
+    /// Changed by the end of its writer, maybe while the body of a reader is being launched behind
+    /// that: who looks gets what was known at that moment.
     known: Mutex<Known>,
     pub(crate) parts: SmallVec<[DeviceBuffer; 2]>,
 }
@@ -58,8 +58,8 @@ impl DeviceValue {
     }
 }
 
-/// What a body is shown of a value: what was known when it was launched, and where the parts are, with their
-/// bytes.
+/// What a body is shown of a value: what was known when it was launched, and where the parts are,
+/// with their bytes.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) known: Known,

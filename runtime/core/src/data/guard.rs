@@ -1,4 +1,5 @@
-//! Reaching a value in place from outside of tasks: a gate in the handle's chain that the caller holds open.
+//! Reaching a value in place from outside of tasks: a gate in the handle's chain that the caller
+//! holds open.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,7 +29,8 @@ pub(crate) struct Gate<D: Data> {
     view: Option<View>,
 }
 
-/// A gate's body: one access and nothing to run; and the thread that waits for it or holds its guard.
+/// A gate's body: one access and nothing to run; and the thread that waits for it or holds its
+/// guard.
 struct Turn(Arc<dyn AnyHandle>, Mode, Thread);
 
 impl Body for Turn {
@@ -79,7 +81,8 @@ impl<D: Data> Body for Forget<D> {
     fn clear(&self) {}
 }
 
-/// As [`Gate::invalidate`], without waiting: after the tasks on the handle that were submitted before.
+/// As [`Gate::invalidate`], without waiting: after the tasks on the handle that were submitted
+/// before.
 pub(crate) fn forget<D: Data>(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
     let body = Forget(Arc::clone(handle.core()), Arc::downgrade(shared));
     shared.link(gate(shared, "forget", body), &[], Retired::Refused)
@@ -178,11 +181,12 @@ impl<D: Data> Gate<D> {
         })
     }
 
-    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked before this
-    /// gate is all there will be.
+    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked
+    /// before this gate is all there will be.
     ///
     /// # Errors
-    /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will fail then.
+    /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will
+    /// fail then.
     pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
         let retired = Retired::Allowed;
         let Err(error) =
@@ -265,7 +269,8 @@ impl<D: Data> Deref for ReadGuard<'_, D> {
     type Target = D;
 
     fn deref(&self) -> &D {
-        // SAFETY: the gate is a granted reading access; readers are refused while the value is missing.
+        // SAFETY: the gate is a granted reading access; readers are refused while the value is
+        // missing.
         unsafe { self.0.cell().shared() }.expect("a value that was written and not poisoned")
     }
 }

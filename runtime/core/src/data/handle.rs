@@ -22,8 +22,8 @@ use crate::memory::BufferId;
 use crate::sync;
 use crate::task::{Chain, Resource, Task};
 
-/// What every handle has, whatever it holds. What running tasks look at lies apart from the chain, which
-/// submitters write meanwhile.
+/// What every handle has, whatever it holds. What running tasks look at lies apart from the chain,
+/// which submitters write meanwhile.
 #[repr(C)]
 pub(crate) struct HandleBase {
     pub(crate) id: u64,
@@ -38,7 +38,8 @@ pub(crate) struct HandleBase {
     poison: Mutex<Option<Arc<Failure>>>,
     commuting: Mutex<Parking>,
     name: OnceLock<String>,
-    /// The runtime that registered it or used it first, plus one; 0 before. Written under the chain's lock.
+    /// The runtime that registered it or used it first, plus one; 0 before. Written under the
+    /// chain's lock.
     owner: AtomicU32,
     pub(crate) chain: sync::Mutex<Chain>,
 }
@@ -79,8 +80,8 @@ impl HandleBase {
         self.lending.get()
     }
 
-    /// Makes it a handle of `runtime`; false if it is one of another that has not ended. The caller holds the
-    /// chain's lock.
+    /// Makes it a handle of `runtime`; false if it is one of another that has not ended. The caller
+    /// holds the chain's lock.
     #[inline]
     pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
         self.owner.load(Ordering::Relaxed) == runtime + 1 || self.is_given_to(runtime)
@@ -152,8 +153,8 @@ impl HandleBase {
         Ok(())
     }
 
-    /// Shows the tasks that are parked until the right is given back; those of a replay as the one that
-    /// stands for it.
+    /// Shows the tasks that are parked until the right is given back; those of a replay as the one
+    /// that stands for it.
     pub(crate) fn each_parked(&self, mut each: impl FnMut(*const Task)) {
         let parking = self.commuting.lock();
         parking.parked.iter().for_each(|task| each(std::ptr::from_ref(task.work().stands_for())));
@@ -175,8 +176,8 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     /// True if it was registered with a reduction.
     fn has_reduction(&self) -> bool;
     fn as_any(&self) -> &dyn Any;
-    /// What the handle was registered with: its first value, or what is known of one that is not there yet
-    /// (see `Submit::register_planned` and `Submit::register_sized`).
+    /// What the handle was registered with: its first value, or what is known of one that is not
+    /// there yet (see `Submit::register_planned` and `Submit::register_sized`).
     fn registered(&self) -> Option<Meta>;
     /// True if it was registered with a value, or with one that is planned.
     fn began_written(&self) -> bool;
@@ -185,12 +186,12 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     /// See [`Data::format_name`].
     fn format_name(&self, format: Format) -> &'static str;
 
-    /// Adds the workers' partial results to the value, in the order of workers: the one in place `at`, or the
-    /// handle's own. No task may access the handle meanwhile. Where the memory manager has the value, only it
-    /// says when (`at` is given).
+    /// Adds the workers' partial results to the value, in the order of workers: the one in place
+    /// `at`, or the handle's own. No task may access the handle meanwhile. Where the memory manager
+    /// has the value, only it says when (`at` is given).
     fn combine_partials(&self, at: Option<BufferId>);
-    /// Adds them to a copy of the value in place `from`, or to the value itself where it cannot be copied and
-    /// nothing reads it; `make` gives a new place for the sum.
+    /// Adds them to a copy of the value in place `from`, or to the value itself where it cannot be
+    /// copied and nothing reads it; `make` gives a new place for the sum.
     fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(Meta) -> BufferId);
     /// True if there are partial results that have not been added.
     fn has_partials(&self) -> bool;
@@ -200,8 +201,8 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     fn is_lost(&self, failure: &Arc<Failure>) {
         self.base().poison(failure);
     }
-    /// A task is going to read it in a format: a value that is elsewhere is requested in it. Returns tasks that were
-    /// parked on what was made instead.
+    /// A task is going to read it in a format: a value that is elsewhere is requested in it.
+    /// Returns tasks that were parked on what was made instead.
     fn is_wanted(&self, shared: &Arc<Shared>, format: Format) -> Vec<ReadyTask> {
         let (_, _) = (shared, format);
         Vec::new()
@@ -234,12 +235,14 @@ pub(crate) struct HandleCore<D: Data> {
     pub(crate) reduction: OnceLock<Reduction<D>>,
     has_partials: AtomicBool,
     partials: Mutex<Vec<Option<D>>>,
-    /// Where the values are while a runtime with several memory nodes has the handle; the cell is empty then.
+    /// Where the values are while a runtime with several memory nodes has the handle; the cell is
+    /// empty then.
     pub(super) managed: Mutex<Option<Box<Managed<D>>>>,
 }
 
 impl<D: Data> HandleCore<D> {
-    /// With a value; or with none, of which `expected` is known, and which counts as `written` or not.
+    /// With a value; or with none, of which `expected` is known, and which counts as `written` or
+    /// not.
     pub(crate) fn new(value: Option<D>, expected: Option<Meta>, written: bool) -> Arc<Self> {
         let registered = expected.or_else(|| value.as_ref().map(Data::meta));
         Arc::new_cyclic(|me| HandleCore {
@@ -269,8 +272,8 @@ impl<D: Data> HandleCore<D> {
     /// Leaves `worker`'s partial result until the reduction is combined.
     pub(crate) fn put_partial(&self, worker: usize, partial: D) {
         let mut partial = partial;
-        // A task that waited inside its body ran another one, which left a partial result of its own.
-        // Combining is user code: not under the lock.
+        // A task that waited inside its body ran another one, which left a partial result of its
+        // own. Combining is user code: not under the lock.
         while let Some(mut other) = self.take_partial(worker) {
             if let Some(reduction) = self.reduction.get() {
                 (reduction.combine)(&mut other, &partial);
@@ -354,8 +357,8 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self.drop_replicas();
         let cell = place.as_deref().unwrap_or(&self.cell);
         let view = self.sums(cell, Kind::Exclusive);
-        // SAFETY: the group of reducing tasks is complete, nobody else has looked at the value since, and
-        // nothing reads its place.
+        // SAFETY: the group of reducing tasks is complete, nobody else has looked at the value
+        // since, and nothing reads its place.
         let value = unsafe { cell.exclusive() };
         if let Some(value) = value {
             self.add_partials(value);
@@ -372,11 +375,11 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         let travel = D::portability();
         let view = self.sums(&from, if travel.is_some() { Kind::Shared } else { Kind::Exclusive });
         let sum = match travel {
-            // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has
-            // returned.
+            // SAFETY: the group of reducing tasks is complete, and nobody writes the value before
+            // this has returned.
             Some(travel) => unsafe { from.shared() }.map(|value| (travel.duplicate)(value)),
-            // SAFETY: the group of reducing tasks is complete; the memory manager says that nothing reads or
-            // writes the place.
+            // SAFETY: the group of reducing tasks is complete; the memory manager says that nothing
+            // reads or writes the place.
             None => unsafe { from.exclusive() }.take(),
         };
         view.end();
@@ -417,8 +420,8 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 
 /// The application's name for one piece of data of type `D`.
 ///
-/// Clones name the same data. The data live until the last clone is dropped and the last task on them has
-/// run, or until [`Runtime::take`](crate::Runtime::take) moves them out.
+/// Clones name the same data. The data live until the last clone is dropped and the last task on
+/// them has run, or until [`Runtime::take`](crate::Runtime::take) moves them out.
 ///
 /// ```
 /// use zellige_runtime::{Handle, Runtime, Submit, read, update};
@@ -471,11 +474,12 @@ impl<D: Data> Handle<D> {
         self
     }
 
-    /// Says how reductions into this handle start (`neutral`, from the current value) and add up (`combine`).
+    /// Says how reductions into this handle start (`neutral`, from the current value) and add up
+    /// (`combine`).
     ///
-    /// Partial results are kept per worker and combined in the order of workers; which task contributed to
-    /// which partial depends on the schedule, so the result of a floating-point reduction may differ between
-    /// runs in its last bits.
+    /// Partial results are kept per worker and combined in the order of workers; which task
+    /// contributed to which partial depends on the schedule, so the result of a floating-point
+    /// reduction may differ between runs in its last bits.
     #[must_use]
     pub fn with_reduction(
         self,

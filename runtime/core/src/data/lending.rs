@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 
 use crate::engine::Shared;
 
-/// Counts the views of one borrowed slice, so that a scope whose tasks can never run need not wait for those.
+/// Counts the views of one borrowed slice, so that a scope whose tasks can never run need not wait
+/// for those.
 pub(crate) struct Lending {
     views: AtomicUsize,
     revoked: AtomicBool,
@@ -21,7 +22,8 @@ impl Lending {
     /// A body is to have a view; `None` once the slice has been revoked.
     pub(crate) fn lend(self: &Arc<Self>) -> Option<Lent> {
         self.views.fetch_add(1, Ordering::SeqCst);
-        // Counted before the look, as `revoke` sets before `is_over` counts: one of the two sees the other.
+        // Counted before the look, as `revoke` sets before `is_over` counts: one of the two sees
+        // the other.
         let lent = Lent(Arc::clone(self));
         (!self.revoked.load(Ordering::SeqCst)).then_some(lent)
     }

@@ -1,5 +1,5 @@
-//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`](crate::Buffer), handles and
-//! in-place guards.
+//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`](crate::Buffer), handles
+//! and in-place guards.
 
 mod borrows;
 mod buffer;
@@ -66,9 +66,9 @@ impl Default for Meta {
 
 /// A value that a handle can hold.
 ///
-/// A body never sees the value itself but its view: for a `Vec<T>` a slice, so that a body cannot resize what
-/// other tasks count on. A type whose header may change (a tile that changes its format) uses `&Self` and
-/// `&mut Self`.
+/// A body never sees the value itself but its view: for a `Vec<T>` a slice, so that a body cannot
+/// resize what other tasks count on. A type whose header may change (a tile that changes its
+/// format) uses `&Self` and `&mut Self`.
 ///
 /// ```
 /// use zellige_runtime::{Data, Meta, Runtime, Submit, update};
@@ -118,8 +118,8 @@ pub trait Data: Send + Sync + Sized + 'static {
     /// Format, norm and size of this version.
     fn meta(&self) -> Meta;
 
-    /// Size in bytes of a version with this meta once it is in format `to`, or `None` where the type knows no
-    /// such conversion: what a transfer in that format moves.
+    /// Size in bytes of a version with this meta once it is in format `to`, or `None` where the
+    /// type knows no such conversion: what a transfer in that format moves.
     fn size_as(meta: &Meta, to: Format) -> Option<usize> {
         (to == Format::NATIVE || to == meta.format).then_some(meta.bytes)
     }
@@ -136,8 +136,8 @@ pub trait Data: Send + Sync + Sized + 'static {
         None
     }
 
-    /// How values travel to the memory of a device; `None`: they stay on the host, and so do the tasks on
-    /// them. A [`Portable`] type answers `Some(Portability::of())`.
+    /// How values travel to the memory of a device; `None`: they stay on the host, and so do the
+    /// tasks on them. A [`Portable`] type answers `Some(Portability::of())`.
     fn portability() -> Option<Portability<Self>> {
         None
     }

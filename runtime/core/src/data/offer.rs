@@ -1,4 +1,5 @@
-//! A version of a value that other processes may ask for: a gate that stands open until they need it no more.
+//! A version of a value that other processes may ask for: a gate that stands open until they need
+//! it no more.
 
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use crate::format::Format;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::task::{Body, Env, Ran, Task};
 
-/// One version of a handle's value, that of its last writer so far, for other processes. Tasks that write the handle
-/// wait until this is dropped. It is no task: it does not count for the window, and nobody waits for it with all
-/// tasks. In a runtime without other memory nodes than the host's memory.
+/// One version of a handle's value, that of its last writer so far, for other processes. Tasks that
+/// write the handle wait until this is dropped. It is no task: it does not count for the window,
+/// and nobody waits for it with all tasks. In a runtime without other memory nodes than the host's
+/// memory.
 pub struct Offer<D: Data> {
     shared: Arc<Shared>,
     core: Arc<HandleCore<D>>,
@@ -86,7 +88,8 @@ impl<D: Data> Offer<D> {
         D::size_as(&meta, format).unwrap_or(meta.bytes)
     }
 
-    /// Appends a form of the value to `out`, as [`Portability::pack`](super::Portability) does; how many bytes its parts have.
+    /// Appends a form of the value to `out`, as [`Portability::pack`](super::Portability) does; how
+    /// many bytes its parts have.
     ///
     /// # Errors
     /// Where there is no such form, or none that leaves its process.

@@ -19,8 +19,8 @@ use crate::task::Resource;
 /// The norm that version so-and-so of a value has, if it is known.
 pub(crate) type NormOf = Box<dyn Fn(u32) -> Option<f64> + Send + Sync>;
 
-/// Stands in for another handle, and knows of its versions what a task or policy may ask: format, size and
-/// norm.
+/// Stands in for another handle, and knows of its versions what a task or policy may ask: format,
+/// size and norm.
 pub(crate) struct Placeholder {
     base: HandleBase,
     me: Weak<Placeholder>,
@@ -37,7 +37,8 @@ struct State {
     /// How often it has been written.
     version: u32,
     datum: Option<(Datum, Forgotten)>,
-    /// What the last writer that was launched has left, until it ends; which that is, and its version.
+    /// What the last writer that was launched has left, until it ends; which that is, and its
+    /// version.
     ahead: Option<(Ticket, Ahead, u32)>,
 }
 

@@ -1,7 +1,7 @@
 //! Where a handle's values lie while a runtime with several memory nodes has it.
 //!
-//! The memory manager numbers the places and says who may use which; this is only the table from numbers to
-//! values.
+//! The memory manager numbers the places and says who may use which; this is only the table from
+//! numbers to values.
 
 use std::sync::Arc;
 
@@ -38,7 +38,8 @@ pub(crate) struct Managed<D> {
     /// Those on devices.
     on_devices: Cells<DeviceValue>,
     forgotten: Forgotten,
-    /// What the last writer that was launched on a device has left, until it ends, and which that is.
+    /// What the last writer that was launched on a device has left, until it ends, and which that
+    /// is.
     ahead: Option<(Ticket, Ahead)>,
 }
 
@@ -117,8 +118,9 @@ impl<D: Data> HandleCore<D> {
         places.map(|(_, cell)| Arc::clone(cell)).collect()
     }
 
-    /// Views of both ends of a transfer, for as long as the host touches them: what a `carrier` copies to or
-    /// from the host, until its stream's operation has ended. Streams order what lies on devices.
+    /// Views of both ends of a transfer, for as long as the host touches them: what a `carrier`
+    /// copies to or from the host, until its stream's operation has ended. Streams order what lies
+    /// on devices.
     fn views_of_ends(&self, source: BufferId, target: BufferId, onto: Onto<'_>) -> [Option<View>; 2] {
         if !View::COUNTS {
             return [None, None];
@@ -187,12 +189,14 @@ impl<D: Data> HandleCore<D> {
                     carrier.on(&travel, sent, memory)?
                 };
                 let place = self.device_place(target);
-                // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
+                // SAFETY: nobody reads or writes the target before the manager is told that it has
+                // arrived.
                 *unsafe { place.exclusive() } = Some(sent);
             }
             Onto::Memory => {
                 let place = self.place(target);
-                // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
+                // SAFETY: nobody reads or writes the target before the manager is told that it has
+                // arrived.
                 let place = unsafe { place.exclusive() };
                 if is_native {
                     carrier.down(&travel, value, place)?;
@@ -289,18 +293,18 @@ pub(crate) trait Places {
     fn datum(&self) -> Option<Datum>;
     /// The meta of the current version.
     fn current(&self) -> Meta;
-    /// Hands the value, which `meta` describes, over to the memory manager: it lies at `buffer` from now on,
-    /// if there is a value. Nobody may use the handle meanwhile.
+    /// Hands the value, which `meta` describes, over to the memory manager: it lies at `buffer`
+    /// from now on, if there is a value. Nobody may use the handle meanwhile.
     fn manage(&self, datum: Datum, meta: Meta, buffer: Option<BufferId>, forgotten: &Forgotten);
     /// The meta of the value that is in the handle's own cell.
     fn own(&self) -> Option<Meta>;
-    /// The value comes back from `buffer`, and the handle is not managed any more. Nobody may use it
-    /// meanwhile.
+    /// The value comes back from `buffer`, and the handle is not managed any more. Nobody may use
+    /// it meanwhile.
     fn unmanage(&self, buffer: Option<BufferId>);
     /// True if values can lie on any node.
     fn is_portable(&self) -> bool;
-    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has granted
-    /// both. What a `carrier` moves is there once its stream's operation has ended.
+    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has
+    /// granted both. What a `carrier` moves is there once its stream's operation has ended.
     fn carry(
         &self,
         source: BufferId,
@@ -313,13 +317,14 @@ pub(crate) trait Places {
     fn clear(&self, buffer: BufferId);
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
     fn settle(&self, buffer: BufferId) -> Meta;
-    /// As [`settle`](Places::settle), of a writer that was launched on a device: others may have been
-    /// launched behind it, so the value is what it left.
+    /// As [`settle`](Places::settle), of a writer that was launched on a device: others may have
+    /// been launched behind it, so the value is what it left.
     fn settle_as(&self, by: Ticket, meta: Meta);
-    /// The body of a writer has put its operations on a stream. Returns what it has left in `buffer`.
+    /// The body of a writer has put its operations on a stream. Returns what it has left in
+    /// `buffer`.
     fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead;
-    /// In simulated time: a writer has been launched that is planned to leave a value like `meta`. Returns what it has
-    /// left.
+    /// In simulated time: a writer has been launched that is planned to leave a value like `meta`.
+    /// Returns what it has left.
     fn planned(&self, by: Ticket, meta: Meta) -> Ahead {
         let _ = by;
         Ahead { meta, learns: false }
@@ -330,7 +335,8 @@ pub(crate) trait Places {
     fn unlaunched(&self, by: Ticket);
     /// What the last writer that was launched has left, if it has not ended.
     fn ahead(&self) -> Option<Ahead>;
-    /// The value at `buffer` on a device, if there is one, for a task to which the place has been granted.
+    /// The value at `buffer` on a device, if there is one, for a task to which the place has been
+    /// granted.
     fn seen_on_device(&self, buffer: BufferId) -> Option<Seen>;
     /// The task, which writes there, has changed what is known of the value.
     fn learn_on_device(&self, buffer: BufferId, known: Known);
@@ -348,7 +354,8 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn own(&self) -> Option<Meta> {
-        // SAFETY: asked before the handle's first task in this runtime is linked, under its chain's lock.
+        // SAFETY: asked before the handle's first task in this runtime is linked, under its chain's
+        // lock.
         unsafe { self.cell.shared() }.map(Data::meta)
     }
 
@@ -377,8 +384,8 @@ impl<D: Data> Places for HandleCore<D> {
         let place = buffer.map(|buffer| self.place(buffer));
         let managed = self.managed.lock().take();
         if let Some(place) = place {
-            // SAFETY: nothing is in flight any more in the runtime that had the handle: no task, gate or
-            // transfer.
+            // SAFETY: nothing is in flight any more in the runtime that had the handle: no task,
+            // gate or transfer.
             unsafe { *self.cell.exclusive() = place.exclusive().take() };
         }
         drop(managed);
@@ -509,8 +516,8 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn learn_on_device(&self, buffer: BufferId, known: Known) {
-        // SAFETY: the place has been granted to the task that asks; what is known of a value changes behind a
-        // lock.
+        // SAFETY: the place has been granted to the task that asks; what is known of a value
+        // changes behind a lock.
         if let Some(value) = self.on_device(buffer).and_then(|place| unsafe { place.shared() }) {
             value.changes();
             value.learn(known);

@@ -12,9 +12,9 @@ use crate::operand::{DeviceContext, DeviceRef, NewValue};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
 ///
-/// A transfer makes a [`blank`](Portable::blank) value from the header and copies the bytes part by part. A
-/// type says that its values travel by answering [`Data::portability`] with `Some(Portability::of())`; other
-/// values stay on the host.
+/// A transfer makes a [`blank`](Portable::blank) value from the header and copies the bytes part by
+/// part. A type says that its values travel by answering [`Data::portability`] with
+/// `Some(Portability::of())`; other values stay on the host.
 pub trait Portable: Data {
     /// What is left of a value without its bytes: shape, format, scale, norm.
     type Header: Clone + PartialEq + Send + Sync + 'static;
@@ -47,22 +47,24 @@ pub trait Portable: Data {
         None
     }
 
-    /// The header that [`encode_header`](Portable::encode_header) made these bytes of; `None` for others.
+    /// The header that [`encode_header`](Portable::encode_header) made these bytes of; `None` for
+    /// others.
     fn decode_header(bytes: &[u8]) -> Option<Self::Header> {
         let _ = bytes;
         None
     }
 
-    /// Names the functions that convert a value in the memory of a device, one for each [`Arch`] for which
-    /// there is one. Where there is none the value passes through the host, where [`Data::convert`] knows it.
+    /// Names the functions that convert a value in the memory of a device, one for each [`Arch`]
+    /// for which there is one. Where there is none the value passes through the host, where
+    /// [`Data::convert`] knows it.
     fn conversions(table: &mut ConversionTable<Self>) {
         let _ = table;
     }
 }
 
-/// Makes a value in another format on its device: operations on the stream of the context fill the parts of a
-/// new one ([`DeviceContext::value`]). `None`: not in this format, which the host may know. With an error the
-/// device is given up.
+/// Makes a value in another format on its device: operations on the stream of the context fill the
+/// parts of a new one ([`DeviceContext::value`]). `None`: not in this format, which the host may
+/// know. With an error the device is given up.
 pub type Conversion<D> =
     for<'v, 'c> fn(DeviceRef<'v, D>, Format, &DeviceContext<'c>) -> Result<Option<NewValue<D>>, TaskError>;
 
@@ -216,9 +218,9 @@ fn duplicate<D: Portable>(value: &D) -> D {
 }
 
 impl<D> Portability<D> {
-    /// Appends to `out` what [`unpack`](Portability::unpack) makes the same value of, in another process of
-    /// the same kind of machine; its bytes, as its meta has them. `None`: values of the type stay in their
-    /// process.
+    /// Appends to `out` what [`unpack`](Portability::unpack) makes the same value of, in another
+    /// process of the same kind of machine; its bytes, as its meta has them. `None`: values of the
+    /// type stay in their process.
     #[doc(hidden)]
     pub fn pack(&self, value: &D, out: &mut Vec<u8>) -> Option<usize> {
         (self.pack)(value, out)

@@ -1,4 +1,5 @@
-//! One version of a value in other formats: made from it here, or brought from another process that has it.
+//! One version of a value in other formats: made from it here, or brought from another process that
+//! has it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -46,8 +47,8 @@ impl NoReplica {
     }
 }
 
-/// A version that is in another process, of which only its meta is here. Its forms are brought when tasks read
-/// them. Dropped when the handle's next version is about to be written.
+/// A version that is in another process, of which only its meta is here. Its forms are brought when
+/// tasks read them. Dropped when the handle's next version is about to be written.
 pub struct Elsewhere<D: Data> {
     meta: Meta,
     request: Box<dyn Fn(Format, Arrival<D>) + Send + Sync>,
@@ -94,8 +95,8 @@ impl<D: Data> Replicas<D> {
 }
 
 impl<D: Data> HandleCore<D> {
-    /// `master` in format `to`: converted by the first who asks, then shared until the next write. `woken`
-    /// receives the tasks that were parked on the conversion.
+    /// `master` in format `to`: converted by the first who asks, then shared until the next write.
+    /// `woken` receives the tasks that were parked on the conversion.
     pub(crate) fn replica(
         &self,
         master: &D,
@@ -144,7 +145,8 @@ impl<D: Data> HandleCore<D> {
         }
     }
 
-    /// The version that has just been made is elsewhere. The replicas of the one before have been forgotten.
+    /// The version that has just been made is elsewhere. The replicas of the one before have been
+    /// forgotten.
     pub(crate) fn is_elsewhere(&self, elsewhere: Elsewhere<D>) {
         self.replicas.lock().elsewhere = Some(Arc::new(elsewhere));
         self.base.has_replicas.store(true, Ordering::Relaxed);
@@ -158,8 +160,8 @@ impl<D: Data> HandleCore<D> {
         self.replicas.lock().elsewhere.as_ref().map(|elsewhere| elsewhere.meta)
     }
 
-    /// A form of a version that is elsewhere, which is requested if need be; `None` if it is not elsewhere. `woken` as
-    /// for [`replica`](Self::replica).
+    /// A form of a version that is elsewhere, which is requested if need be; `None` if it is not
+    /// elsewhere. `woken` as for [`replica`](Self::replica).
     pub(crate) fn received(
         &self,
         shared: &Arc<Shared>,

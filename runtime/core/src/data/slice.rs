@@ -7,8 +7,8 @@ use crate::buffer::Element;
 
 /// A borrowed slice with a leading dimension: what [`Scope::slice`](crate::Scope::slice) registers.
 ///
-/// The borrow's lifetime is erased; the scope that made it waits for every task on it, and retires its
-/// handle, before the borrow ends.
+/// The borrow's lifetime is erased; the scope that made it waits for every task on it, and retires
+/// its handle, before the borrow ends.
 #[derive(Debug)]
 pub struct BorrowedSlice<T> {
     ptr: *mut T,
@@ -18,7 +18,8 @@ pub struct BorrowedSlice<T> {
     _owner: PhantomData<T>,
 }
 
-// SAFETY: it stands for one `&mut [T]`, which is Send and Sync when T is; access is ordered by the runtime.
+// SAFETY: it stands for one `&mut [T]`, which is Send and Sync when T is; access is ordered by the
+// runtime.
 unsafe impl<T: Element> Send for BorrowedSlice<T> {}
 // SAFETY: a shared one gives out shared references only, and T is Sync.
 unsafe impl<T: Element> Sync for BorrowedSlice<T> {}
@@ -61,7 +62,8 @@ impl<T: Element> Data for BorrowedSlice<T> {
     type Mut<'v> = SliceMut<'v, T>;
 
     fn view(&self) -> SliceRef<'_, T> {
-        // SAFETY: ptr and len are those of a live `&mut [T]` (contract of `new`), and &self only reads.
+        // SAFETY: ptr and len are those of a live `&mut [T]` (contract of `new`), and &self only
+        // reads.
         let data = unsafe { std::slice::from_raw_parts(self.ptr, self.len) };
         SliceRef { data, rows: self.rows, ld: self.ld }
     }

@@ -3,7 +3,8 @@
 use super::Mode;
 use crate::error::Error;
 
-/// Which tasks may name a handle; part of its chain, so that a task is checked and linked in one go.
+/// Which tasks may name a handle; part of its chain, so that a task is checked and linked in one
+/// go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessRights {
     /// All.

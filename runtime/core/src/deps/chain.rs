@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::order::{Links, Order};
 use super::{AccessRights, Group, Mode};
 
-/// The chain of one handle; behind the handle's lock. It keeps nodes as `P`; edges to what comes after them
-/// name `T`.
+/// The chain of one handle; behind the handle's lock. It keeps nodes as `P`; edges to what comes
+/// after them name `T`.
 pub(crate) struct Chain<P, T: Copy> {
     order: Order<P, Arc<Group<T>>>,
     /// A value was registered, or a submitted task will write one.
@@ -42,8 +42,8 @@ impl<P, T: Copy> Drop for Chain<P, T> {
         if let Some((_, group)) = self.order.take_open()
             && group.close()
         {
-            // SAFETY: everybody has left. The handle is gone, so that nothing is combined and nobody comes
-            // after the group.
+            // SAFETY: everybody has left. The handle is gone, so that nothing is combined and
+            // nobody comes after the group.
             unsafe { Group::complete(Arc::as_ptr(&group), |_| unreachable!("nobody came after the group")) };
         }
     }

@@ -12,8 +12,8 @@ pub(crate) type AtEnd = Box<dyn Fn() + Send + Sync>;
 
 /// Accesses of one kind that need no order among themselves.
 ///
-/// A group holds a reference to itself until everybody has left, so that members need not count references
-/// besides.
+/// A group holds a reference to itself until everybody has left, so that members need not count
+/// references besides.
 pub(crate) struct Group<T> {
     /// The number that edges in a trace name.
     pub(crate) id: u64,
@@ -47,12 +47,12 @@ impl<T: Copy> Group<T> {
         self.members.load(Ordering::Acquire) == 1
     }
 
-    /// The chain closes the group, under its lock: nobody joins any more. True if everybody has left by now,
-    /// and whoever called has to `complete` the group once no chain is locked.
+    /// The chain closes the group, under its lock: nobody joins any more. True if everybody has
+    /// left by now, and whoever called has to `complete` the group once no chain is locked.
     pub(crate) fn close(self: &Arc<Self>) -> bool {
-        // Nobody can join while the chain is locked, so an idle group stays idle: who comes next needs no
-        // edge. A group that reduces has partial results to combine first, which is user code and must not
-        // run under the chain's lock.
+        // Nobody can join while the chain is locked, so an idle group stays idle: who comes next
+        // needs no edge. A group that reduces has partial results to combine first, which is user
+        // code and must not run under the chain's lock.
         if self.is_idle() && self.at_end.is_none() {
             // SAFETY: everybody has left but the chain, which does now.
             unsafe { Self::complete(Arc::as_ptr(self), |_| unreachable!("an open group has no successors")) };
@@ -61,12 +61,12 @@ impl<T: Copy> Group<T> {
         self.members.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Hands out the successors of a group that everybody has left, after combining its partial results, and
-    /// gives up the group's reference to itself.
+    /// Hands out the successors of a group that everybody has left, after combining its partial
+    /// results, and gives up the group's reference to itself.
     ///
     /// # Safety
-    /// The caller is the last who left, or was told by [`close`](Self::close) that everybody has; nobody else
-    /// calls this.
+    /// The caller is the last who left, or was told by [`close`](Self::close) that everybody has;
+    /// nobody else calls this.
     pub(crate) unsafe fn complete(group: *const Self, each: impl FnMut(T)) {
         // SAFETY: the group's own reference, which `open` forgot, is taken over once.
         let group = unsafe { Arc::from_raw(group) };
@@ -79,14 +79,15 @@ impl<T: Copy> Group<T> {
 
 /// One member leaves; true for whoever comes last.
 fn counts_out<T>(group: NonNull<Group<T>>) -> bool {
-    // SAFETY: the group is alive until the count has changed. No reference to it as a whole is made,
-    // since that would have to stay valid until this returns; the one to the counter need not, since a
-    // counter is changed through shared references.
+    // SAFETY: the group is alive until the count has changed. No reference to it as a whole is
+    // made, since that would have to stay valid until this returns; the one to the counter need
+    // not, since a counter is changed through shared references.
     unsafe { (*group.as_ptr()).members.fetch_sub(1, Ordering::AcqRel) == 1 }
 }
 
 impl<T: Copy> Member<T> {
-    /// The member's task completes: whoever leaves last completes the group, and `each` gets the successors.
+    /// The member's task completes: whoever leaves last completes the group, and `each` gets the
+    /// successors.
     pub(crate) fn leave(self, each: impl FnMut(T)) {
         let Member(group) = *ManuallyDrop::new(self);
         if counts_out(group) {
@@ -106,8 +107,8 @@ impl<T: Copy> Member<T> {
 }
 
 impl<T> Drop for Member<T> {
-    /// The task never completes, since the runtime is broken: neither does the group, but its memory is given
-    /// back.
+    /// The task never completes, since the runtime is broken: neither does the group, but its
+    /// memory is given back.
     fn drop(&mut self) {
         if counts_out(self.0) {
             // SAFETY: everybody has left: the group's own reference is taken over once.
@@ -126,8 +127,8 @@ mod models {
     // SAFETY: a group is counted by atomic operations, and alive while a member has not left.
     unsafe impl Send for Moved {}
 
-    /// Two members leave while the chain closes the group and a task comes after it: that task is told once
-    /// or needs no edge.
+    /// Two members leave while the chain closes the group and a task comes after it: that task is
+    /// told once or needs no edge.
     #[test]
     fn a_group_is_completed_once() {
         loom::model(|| {

@@ -1,4 +1,5 @@
-//! The stack of successors of one node: pushed by submitters, closed once by whoever completes the node.
+//! The stack of successors of one node: pushed by submitters, closed once by whoever completes the
+//! node.
 
 use std::ptr;
 
@@ -10,8 +11,8 @@ pub(crate) struct Edge<T> {
     target: T,
 }
 
-// SAFETY: an Edge is plain data; it is written before it is published and read by the one thread that closed
-// the stack.
+// SAFETY: an Edge is plain data; it is written before it is published and read by the one thread
+// that closed the stack.
 unsafe impl<T: Send> Send for Edge<T> {}
 // SAFETY: it is written before it is published, and afterwards only read.
 unsafe impl<T: Sync> Sync for Edge<T> {}
@@ -44,13 +45,14 @@ impl<T: Copy> Successors<T> {
     /// Adds `edge`; false if the node has completed, and then the edge is not used.
     ///
     /// # Safety
-    /// `edge` is valid, in no stack, touched by nobody else, and stays where it is until its target is
-    /// yielded by `close`.
+    /// `edge` is valid, in no stack, touched by nobody else, and stays where it is until its target
+    /// is yielded by `close`.
     pub(crate) unsafe fn push(&self, edge: *mut Edge<T>) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
             if head == Self::closed() {
-                // Everything that the completed node wrote must be visible to the task that needs no edge.
+                // Everything that the completed node wrote must be visible to the task that needs
+                // no edge.
                 self.0.load(Ordering::Acquire);
                 return false;
             }
@@ -68,8 +70,8 @@ impl<T: Copy> Successors<T> {
         self.0.load(Ordering::SeqCst) == Self::closed()
     }
 
-    /// Shows the targets of the edges that are there, latest first: all of them, or those that were there
-    /// when `as_of` was answered.
+    /// Shows the targets of the edges that are there, latest first: all of them, or those that were
+    /// there when `as_of` was answered.
     ///
     /// # Safety
     /// The node does not complete meanwhile.
@@ -77,8 +79,8 @@ impl<T: Copy> Successors<T> {
         let first = as_of.unwrap_or_else(|| UpTo(self.0.load(Ordering::Acquire)));
         let mut edge = first.0;
         while !edge.is_null() {
-            // SAFETY: published by `push` (Release) before the head was read (Acquire), and not changed
-            // since; its owner is alive until the node completes, which it does not.
+            // SAFETY: published by `push` (Release) before the head was read (Acquire), and not
+            // changed since; its owner is alive until the node completes, which it does not.
             let (next, target) = unsafe { ((*edge).next, (*edge).target) };
             each(target);
             edge = next;
@@ -93,8 +95,8 @@ impl<T: Copy> Successors<T> {
             return;
         }
         while !edge.is_null() {
-            // SAFETY: published by `push` (Release) and taken by the swap (Acquire); its owner is alive until
-            // `each` has been called with its target, so it is read first.
+            // SAFETY: published by `push` (Release) and taken by the swap (Acquire); its owner is
+            // alive until `each` has been called with its target, so it is read first.
             let (next, target) = unsafe { ((*edge).next, (*edge).target) };
             each(target);
             edge = next;

@@ -1,4 +1,5 @@
-//! Dependencies: who must be complete before whom. See `README.md` beside this file for the protocol.
+//! Dependencies: who must be complete before whom. See `README.md` beside this file for the
+//! protocol.
 
 mod access_rights;
 mod chain;

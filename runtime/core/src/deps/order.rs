@@ -1,5 +1,5 @@
-//! What an access waits for, and what the chain of its handle becomes: the table of `README.md`, for every
-//! kind of node.
+//! What an access waits for, and what the chain of its handle becomes: the table of `README.md`,
+//! for every kind of node.
 
 use super::Mode;
 

@@ -7,10 +7,11 @@ use parking_lot::Mutex;
 /// The names of all architectures of this process; an [`Arch`] is a place in it.
 static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// The architecture of devices that run functions of their own, on values that lie as bytes in their memory.
+/// The architecture of devices that run functions of their own, on values that lie as bytes in
+/// their memory.
 ///
-/// A codelet says with [`Codelet::on_devices`](crate::Codelet::on_devices) which it has functions for.
-/// Devices without an architecture run the CPU function.
+/// A codelet says with [`Codelet::on_devices`](crate::Codelet::on_devices) which it has functions
+/// for. Devices without an architecture run the CPU function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Arch(u8);
 

@@ -1,4 +1,5 @@
-//! A GPU made of host threads: its own memory, real copies that take their time, and failures on demand.
+//! A GPU made of host threads: its own memory, real copies that take their time, and failures on
+//! demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,11 +11,12 @@ use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId};
 use crate::splitmix::fraction;
 
-/// Describes an emulated device: a memory of its own with a capacity, links that take time, and the CPU
-/// implementations of codelets, run on copies of the data in that memory.
+/// Describes an emulated device: a memory of its own with a capacity, links that take time, and the
+/// CPU implementations of codelets, run on copies of the data in that memory.
 ///
-/// It is there so that coherence, eviction, prefetch, conversion at the sender and four-GPU schedules can be
-/// tested on any machine. How fast a schedule would be on GPUs is virtual time's to say (`zellige-sim`).
+/// It is there so that coherence, eviction, prefetch, conversion at the sender and four-GPU
+/// schedules can be tested on any machine. How fast a schedule would be on GPUs is virtual time's
+/// to say (`zellige-sim`).
 ///
 /// ```
 /// use zellige_runtime::{Emulated, Runtime, Submit, update};
@@ -72,31 +74,33 @@ impl Emulated {
         self
     }
 
-    /// The runtime is not told how fast its links are, those to peers among them: it measures each when it is
-    /// first used, or takes what its [models](crate::RuntimeBuilder::models) know. They are no faster than
-    /// was said, and by the time of a copy slower.
+    /// The runtime is not told how fast its links are, those to peers among them: it measures each
+    /// when it is first used, or takes what its [models](crate::RuntimeBuilder::models) know. They
+    /// are no faster than was said, and by the time of a copy slower.
     #[must_use]
     pub fn measured_links(mut self) -> Self {
         self.declares = false;
         self
     }
 
-    /// Conversions that can be under way at a time in memory that does not count as capacity (default 2).
+    /// Conversions that can be under way at a time in memory that does not count as capacity
+    /// (default 2).
     #[must_use]
     pub fn staging(mut self, conversions: u32) -> Self {
         self.staging = conversions;
         self
     }
 
-    /// The ends of operations are told late, by a random time up to `at_most`: what counts on an order that
-    /// no stream promises is found out.
+    /// The ends of operations are told late, by a random time up to `at_most`: what counts on an
+    /// order that no stream promises is found out.
     #[must_use]
     pub fn late(mut self, seed: u64, at_most: Duration) -> Self {
         self.late = Some((seed, at_most));
         self
     }
 
-    /// It fails for good when it is asked for its operation number `operation` (transfers and bodies, from 0).
+    /// It fails for good when it is asked for its operation number `operation` (transfers and
+    /// bodies, from 0).
     #[must_use]
     pub fn fails_at(mut self, operation: u64) -> Self {
         self.fails_at = Some(operation);
@@ -200,8 +204,8 @@ impl State {
             if let Some(bytes) = op.bytes {
                 wait(Duration::from_nanos(self.link(stream).nanos(bytes)));
             }
-            // The bytes move at the end of the transfer's time: whoever changes the source, or uses the
-            // target, too early is found out.
+            // The bytes move at the end of the transfer's time: whoever changes the source, or uses
+            // the target, too early is found out.
             ran = (op.run)(None);
             if let Some((seed, at_most)) = self.spec.late {
                 wait(at_most.mul_f64(fraction(seed ^ number)));

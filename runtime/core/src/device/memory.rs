@@ -14,8 +14,8 @@ pub trait DeviceMemory: Any + fmt::Debug + Send + Sync {
     /// What functions run on the device.
     fn arch(&self) -> Arch;
 
-    /// Gives memory back that a stream has [allocated](super::Stream::allocate). Whoever gives it back has
-    /// seen the end of what used it.
+    /// Gives memory back that a stream has [allocated](super::Stream::allocate). Whoever gives it
+    /// back has seen the end of what used it.
     fn free(&self, at: u64);
 
     /// What lies there is about to be written: whatever the device has made of it is out of date.
@@ -52,7 +52,8 @@ impl dyn DeviceMemory {
     }
 }
 
-/// Bytes in a device's memory, given back when dropped. Whoever drops it has seen the end of what uses it.
+/// Bytes in a device's memory, given back when dropped. Whoever drops it has seen the end of what
+/// uses it.
 #[derive(Debug)]
 pub(crate) struct DeviceBuffer {
     memory: Arc<dyn DeviceMemory>,

@@ -1,8 +1,9 @@
-//! Devices with memory of their own, as their workers drive them: streams of operations that end some time
-//! later.
+//! Devices with memory of their own, as their workers drive them: streams of operations that end
+//! some time later.
 //!
-//! A worker puts operations at the ends of streams and goes on; it learns later, by a call from another
-//! thread, that one has ended. That is how a GPU works, and all that the runtime knows of one: [`Device`].
+//! A worker puts operations at the ends of streams and goes on; it learns later, by a call from
+//! another thread, that one has ended. That is how a GPU works, and all that the runtime knows of
+//! one: [`Device`].
 //!
 //! | to add a device | implement |
 //! | --- | --- |
@@ -12,8 +13,8 @@
 //! | give memory back | [`DeviceMemory`] |
 //! | run a codelet there | a function for its [`Arch`], by [`Codelet::on_devices`](crate::Codelet::on_devices) |
 //!
-//! A device that works on host memory needs no architecture, memory and streams of its own: it runs CPU
-//! functions, as [`Emulated`] does.
+//! A device that works on host memory needs no architecture, memory and streams of its own: it runs
+//! CPU functions, as [`Emulated`] does.
 
 mod arch;
 mod emulated;
@@ -67,18 +68,19 @@ pub struct Op {
     pub bytes: Option<u64>,
     /// How long it takes in simulated time (ns).
     pub(crate) takes: Option<u64>,
-    /// The work itself: done when it returns, or put on the stream that it is given. A device without an
-    /// architecture gives none.
+    /// The work itself: done when it returns, or put on the stream that it is given. A device
+    /// without an architecture gives none.
     pub run: Run,
     /// Of the body's task; 0 for what is no body.
     pub priority: i32,
     /// What comes before it on the device's other streams; empty unless the device [orders
     /// launches](Device::orders_launches).
     pub after: Vec<Arc<dyn Mark>>,
-    /// Called by a device that orders launches once the operation is on its stream, and before `done`.
+    /// Called by a device that orders launches once the operation is on its stream, and before
+    /// `done`.
     pub launched: Option<Launched>,
-    /// Called once, from any thread, after the operation has ended, or instead of it if the device has
-    /// failed.
+    /// Called once, from any thread, after the operation has ended, or instead of it if the device
+    /// has failed.
     pub done: Done,
 }
 
@@ -105,7 +107,8 @@ pub struct LaunchDepth {
     pub ahead: usize,
     /// Calls of bodies that the device is given before the first of them has ended.
     pub launched: usize,
-    /// Bodies that it is given behind others in [stream order](Device::orders_launches), on top of those.
+    /// Bodies that it is given behind others in [stream order](Device::orders_launches), on top of
+    /// those.
     pub ordered: usize,
 }
 
@@ -117,22 +120,22 @@ impl Default for LaunchDepth {
 
 /// A device at work.
 ///
-/// A failure is sticky: once an operation has failed, it and every later one is answered with an error, and
-/// what is in the device's memory is lost.
+/// A failure is sticky: once an operation has failed, it and every later one is answered with an
+/// error, and what is in the device's memory is lost.
 pub trait Device: Send + Sync {
-    /// How fast the link from one node to another is that this device moves bytes over; `None` if it has to
-    /// be measured.
+    /// How fast the link from one node to another is that this device moves bytes over; `None` if
+    /// it has to be measured.
     fn link(&self, from: NodeId, to: NodeId) -> Option<LinkSpec> {
         let _ = (from, to);
         None
     }
 
-    /// Puts an operation at the end of a stream, and returns. Operations of one stream run in order, streams
-    /// side by side.
+    /// Puts an operation at the end of a stream, and returns. Operations of one stream run in
+    /// order, streams side by side.
     fn enqueue(&self, stream: StreamId, op: Op);
 
-    /// Returns once all operations that were queued have ended, and the streams with them. True if there were
-    /// any: what their ends have asked for may be on new ones.
+    /// Returns once all operations that were queued have ended, and the streams with them. True if
+    /// there were any: what their ends have asked for may be on new ones.
     fn close(&self) -> bool;
 
     /// Its memory, if it has an architecture of its own.
@@ -140,8 +143,8 @@ pub trait Device: Send + Sync {
         None
     }
 
-    /// True if an operation can come after others on other streams ([`Op::after`]), so that a task can be
-    /// launched before those that it depends on have ended.
+    /// True if an operation can come after others on other streams ([`Op::after`]), so that a task
+    /// can be launched before those that it depends on have ended.
     fn orders_launches(&self) -> bool {
         false
     }

@@ -1,4 +1,5 @@
-//! Devices in simulated time: the end of an operation is an event, and one thread goes from event to event.
+//! Devices in simulated time: the end of an operation is an event, and one thread goes from event
+//! to event.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -18,8 +19,8 @@ use crate::splitmix::number as random;
 /// Operations that take a random time take less than this (ns).
 const RANDOM: u64 = 1000;
 
-/// Operations under way on all devices of a runtime, in the order of their ends; those that end at one moment
-/// in the order in which they were begun, so that every run is the same.
+/// Operations under way on all devices of a runtime, in the order of their ends; those that end at
+/// one moment in the order in which they were begun, so that every run is the same.
 pub(crate) struct Events {
     clock: Arc<Clock>,
     /// How long operations take of which nobody says it: random times from this seed.
@@ -90,7 +91,8 @@ impl Events {
         (random(self.seed ^ random(queue.drawn)) % bound as u64) as usize
     }
 
-    /// Puts an operation at the end of a stream. The host learns of its end `latency` after it (ns).
+    /// Puts an operation at the end of a stream. The host learns of its end `latency` after it
+    /// (ns).
     fn begin(
         &self,
         stream: (usize, StreamId),
@@ -117,16 +119,16 @@ impl Events {
         self.queue.lock().begun.peek().map(|event| event.told)
     }
 
-    /// Goes on to the end of the next operation, does its work and tells of its end. False if none is under
-    /// way.
+    /// Goes on to the end of the next operation, does its work and tells of its end. False if none
+    /// is under way.
     pub(crate) fn pass(&self) -> bool {
         let _one = self.passing.lock();
         let next = self.queue.lock().begun.pop();
         let Some(Event { start, end, told, op, failure, .. }) = next else { return false };
         self.clock.advance_to(told);
         let span = Span { start: self.clock.at(start), end: self.clock.at(end) };
-        // The bytes move at the end of a transfer's time: whoever changes the source, or uses the target, too
-        // early is found out.
+        // The bytes move at the end of a transfer's time: whoever changes the source, or uses the
+        // target, too early is found out.
         let ran = match failure {
             None => (op.run)(None),
             Some(error) => {
@@ -166,7 +168,8 @@ pub(crate) struct SimulatedDevice {
     number: usize,
     name: String,
     link: Option<LinkSpec>,
-    /// How long after the end of an operation the host learns of it (ns). Where it takes time, launches are ordered.
+    /// How long after the end of an operation the host learns of it (ns). Where it takes time,
+    /// launches are ordered.
     latency: u64,
     /// It fails for good at this operation, counted from 0.
     fails_at: Option<u64>,

@@ -33,7 +33,8 @@ pub trait DeviceSpec: Any + fmt::Debug + Send + Sync {
         self.kind().into()
     }
 
-    /// The name under which performance models know its links, where it is device `number` of a runtime.
+    /// The name under which performance models know its links, where it is device `number` of a
+    /// runtime.
     fn link_end(&self, number: usize) -> String {
         format!("{} {number}", self.kind())
     }
@@ -48,8 +49,8 @@ pub trait DeviceSpec: Any + fmt::Debug + Send + Sync {
         2
     }
 
-    /// Who allocates page-locked host memory, which its copies reach at full speed, and from how many bytes on buffers are
-    /// to lie there.
+    /// Who allocates page-locked host memory, which its copies reach at full speed, and from how
+    /// many bytes on buffers are to lie there.
     fn pinned(&self) -> Option<(Arc<dyn HostAllocator>, usize)> {
         None
     }

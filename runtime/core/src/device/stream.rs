@@ -38,7 +38,8 @@ pub enum Place<'a> {
     Device(&'a Arc<dyn DeviceMemory>, u64),
 }
 
-/// One stream of a device: operations that are put on it run in order, after the call has returned or before.
+/// One stream of a device: operations that are put on it run in order, after the call has returned
+/// or before.
 ///
 /// A [`Device`](super::Device) makes streams and hands them to the operations that it runs
 /// ([`Op::run`](super::Op::run)).
@@ -47,8 +48,8 @@ pub trait Stream: Any + Send + Sync {
     fn memory(&self) -> &Arc<dyn DeviceMemory>;
 
     /// Allocates so many bytes, more than none, in a device's memory, this one's or one that it
-    /// [reaches](DeviceMemory::reaches), for what is put on this stream from now on. They are given back by
-    /// [`DeviceMemory::free`].
+    /// [reaches](DeviceMemory::reaches), for what is put on this stream from now on. They are given
+    /// back by [`DeviceMemory::free`].
     ///
     /// # Errors
     /// [`StreamError::OutOfMemory`], or what the device says.
@@ -60,12 +61,12 @@ pub trait Stream: Any + Send + Sync {
     /// What the device says.
     ///
     /// # Safety
-    /// Until the operation that is being launched has ended, both ends are there with so many bytes, nobody
-    /// writes `from`, and nobody else uses `to`.
+    /// Until the operation that is being launched has ended, both ends are there with so many
+    /// bytes, nobody writes `from`, and nobody else uses `to`.
     unsafe fn copy(&self, to: Place<'_>, from: Place<'_>, bytes: u64) -> Result<(), StreamError>;
 
-    /// As [`copy`](Stream::copy) from device memory to the host; the bytes have to be there when the
-    /// operation that is being launched has ended.
+    /// As [`copy`](Stream::copy) from device memory to the host; the bytes have to be there when
+    /// the operation that is being launched has ended.
     ///
     /// # Errors
     /// What the device says.
@@ -91,12 +92,12 @@ pub trait Stream: Any + Send + Sync {
     /// What the device says.
     fn synchronize(&self) -> Result<(), StreamError>;
 
-    /// Keeps something until what has been put on the stream so far has ended, and at least until the
-    /// operation that is being launched has.
+    /// Keeps something until what has been put on the stream so far has ended, and at least until
+    /// the operation that is being launched has.
     fn keep(&self, what: Box<dyn Any + Send>);
 
-    /// True if the device is lost: then it is the device that has failed, and not the task whose body was
-    /// told of `error`.
+    /// True if the device is lost: then it is the device that has failed, and not the task whose
+    /// body was told of `error`.
     fn is_loss(&self, error: &dyn fmt::Display) -> bool {
         let _ = error;
         false
@@ -110,8 +111,8 @@ pub trait Stream: Any + Send + Sync {
         Ok(())
     }
 
-    /// Begins a range with this name in the timeline of a profiler; false, and the name is not made, where
-    /// there is none.
+    /// Begins a range with this name in the timeline of a profiler; false, and the name is not
+    /// made, where there is none.
     fn begin_range(&self, name: &dyn Fn() -> String) -> bool {
         let _ = name;
         false
@@ -120,8 +121,8 @@ pub trait Stream: Any + Send + Sync {
     /// Ends the range that was begun last.
     fn end_range(&self) {}
 
-    /// Records what `body` puts on the stream; nothing of it runs. Devices that cannot record leave the
-    /// default.
+    /// Records what `body` puts on the stream; nothing of it runs. Devices that cannot record leave
+    /// the default.
     ///
     /// # Errors
     /// What cannot be recorded.
@@ -141,8 +142,8 @@ pub trait Stream: Any + Send + Sync {
     /// What the device says.
     ///
     /// # Safety
-    /// The operands of what was recorded are where they were, and the caller may use them until what is
-    /// queued now has ended.
+    /// The operands of what was recorded are where they were, and the caller may use them until
+    /// what is queued now has ended.
     unsafe fn play(&self, recording: &Arc<dyn Recording>) -> Result<(), StreamError> {
         Err(StreamError::Failed(format!("{recording:?} is not of {:?}", self.memory()).into()))
     }
@@ -164,7 +165,8 @@ impl dyn Stream {
         Ok(DeviceBuffer::new(Arc::clone(memory), at, bytes))
     }
 
-    /// Working space for what follows on this stream until the operation that is being launched has ended.
+    /// Working space for what follows on this stream until the operation that is being launched has
+    /// ended.
     pub(crate) fn scratch(&self, bytes: u64) -> Result<DeviceScratch, StreamError> {
         let buffer = self.buffer(self.memory(), bytes)?;
         let scratch = DeviceScratch { at: buffer.at(), bytes };

@@ -26,7 +26,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// None so far; `name` is that of their owner. Buffers of their threads lie in `pool`, and they compute in this mode.
+    /// None so far; `name` is that of their owner. Buffers of their threads lie in `pool`, and they
+    /// compute in this mode.
     pub(crate) fn new(name: &str, pool: Arc<HostPool>, mode: Subnormals) -> Self {
         Streams { name: name.into(), pool, mode, open: Mutex::default() }
     }

@@ -19,9 +19,9 @@ pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
 
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
 pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
-    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave up, and
-    // nobody else sees the count reach zero: that reference is taken over once. Who does not see it has no
-    // reference to the task, only its address.
+    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave
+    // up, and nobody else sees the count reach zero: that reference is taken over once. Who does
+    // not see it has no reference to the task, only its address.
     unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
 }
 
@@ -29,7 +29,8 @@ pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
 static LOST: Mutex<Vec<(Work, Cause)>> = Mutex::new(Vec::new());
 static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes in work that will not run; its runtime completes it as failed as soon as one of its threads looks.
+/// Takes in work that will not run; its runtime completes it as failed as soon as one of its
+/// threads looks.
 pub(crate) fn discard(work: Work, cause: Cause) {
     LOST.lock().push((work, cause));
     LOST_COUNT.fetch_add(1, Ordering::Release);
@@ -48,8 +49,8 @@ pub(super) fn is_any_lost() -> bool {
 }
 
 impl Shared {
-    /// Completes `task`, which has run or was discarded. Whatever becomes ready is left in `ready`, or begins
-    /// if no policy is to get it. `worker`: the calling thread acts as this one.
+    /// Completes `task`, which has run or was discarded. Whatever becomes ready is left in `ready`,
+    /// or begins if no policy is to get it. `worker`: the calling thread acts as this one.
     pub(super) fn complete(self: &Arc<Self>, task: &Arc<Task>, worker: Option<usize>, ready: &mut Ready) {
         self.forget(task);
         let failure = task.ticket.cause();
@@ -70,8 +71,8 @@ impl Shared {
             tally.remove(failure.as_ref(), self);
         }
         match worker {
-            // Who is behind a gate is no task and is not counted, so that whoever holds a guard can still
-            // wait for all tasks and fill the window.
+            // Who is behind a gate is no task and is not counted, so that whoever holds a guard can
+            // still wait for all tasks and fill the window.
             _ if task.role == Role::Gate => {}
             Some(worker) => {
                 // Only this worker writes it.
@@ -82,8 +83,8 @@ impl Shared {
         }
     }
 
-    /// One of the nodes that `successor` waits for has completed. `ready` gets tasks for a policy; whatever
-    /// else was waited for begins.
+    /// One of the nodes that `successor` waits for has completed. `ready` gets tasks for a policy;
+    /// whatever else was waited for begins.
     pub(super) fn release(
         self: &Arc<Self>,
         successor: Successor,
@@ -116,7 +117,8 @@ impl Shared {
         ready.into_iter().for_each(|task| self.push_ready(task, None));
     }
 
-    /// Completes a task on a thread that does not act as a worker: a gate, a replay, or what will not run.
+    /// Completes a task on a thread that does not act as a worker: a gate, a replay, or what will
+    /// not run.
     pub(crate) fn end_outside<J: Job>(self: &Arc<Self>, job: J, failure: Option<Arc<Failure>>) {
         let mut ready = Ready::new();
         // As above: it may be the last of a group.
@@ -141,8 +143,8 @@ impl Shared {
         accesses.iter().for_each(|access| access.base.chain.lock().forget(|last| last.is_task(gate)));
     }
 
-    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if there was
-    /// nothing.
+    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if
+    /// there was nothing.
     pub(super) fn collect_lost(self: &Arc<Self>) -> bool {
         if !is_any_lost() {
             return false;

@@ -1,4 +1,5 @@
-//! Nodes of the dependency graph that no worker runs: events, which code outside of tasks completes, and calls at the end of a task.
+//! Nodes of the dependency graph that no worker runs: events, which code outside of tasks
+//! completes, and calls at the end of a task.
 
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use crate::error::{Error, Failure};
 use crate::operand::Accesses;
 use crate::task::{Body, Env, Options, Ran, Role, Task, TaskCell, TaskRef};
 
-/// Something that happens outside of tasks. Tasks come after it as [`after`](crate::CodeletBuilder::after) its
-/// [`task`](Event::task) says; it has happened once this is dropped, by whatever thread. Nobody waits or polls
-/// for it.
+/// Something that happens outside of tasks. Tasks come after it as
+/// [`after`](crate::CodeletBuilder::after) its [`task`](Event::task) says; it has happened once
+/// this is dropped, by whatever thread. Nobody waits or polls for it.
 pub struct Event {
     shared: Arc<Shared>,
     task: Arc<Task>,
@@ -38,8 +39,8 @@ impl Drop for Event {
     }
 }
 
-/// Calls `then` with the failure of `task`, if it has one, as soon as it has ended, however it ended: on the
-/// thread that ends it, which should not be kept.
+/// Calls `then` with the failure of `task`, if it has one, as soon as it has ended, however it
+/// ended: on the thread that ends it, which should not be kept.
 pub(crate) fn when_done(
     shared: &Arc<Shared>,
     task: &TaskRef,

@@ -15,8 +15,8 @@ use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Header, Member, Placement, Role, Successor, Task, resolved};
 
-/// A task as the engine sees it. What differs between submitted and replayed tasks is where their parts and
-/// their successors are.
+/// A task as the engine sees it. What differs between submitted and replayed tasks is where their
+/// parts and their successors are.
 pub(crate) trait Job: Sized {
     fn header(&self) -> &Header;
     /// The task's number; a replay's differs from its recording's.
@@ -28,15 +28,17 @@ pub(crate) trait Job: Sized {
     fn bound(&self) -> Option<Bound<'_>>;
     /// True if an operand may be poisoned.
     fn is_strict(&self) -> bool;
-    /// The task that whoever waits for this one waits for: of a replay, the one that stands for the whole.
+    /// The task that whoever waits for this one waits for: of a replay, the one that stands for the
+    /// whole.
     fn stands_for(&self) -> &Arc<Task>;
     /// How many predecessors have not completed.
     fn pending(&self) -> u32;
     fn stage(&self) -> &StageCell;
     /// What is planned of it; only where there is a transfer driver.
     fn planned(&self) -> &PlanCell;
-    /// Completes the task, which has run or never will: whatever it writes has been poisoned if it failed.
-    /// What becomes ready is left in `ready`. `worker`: the calling thread acts as this one.
+    /// Completes the task, which has run or never will: whatever it writes has been poisoned if it
+    /// failed. What becomes ready is left in `ready`. `worker`: the calling thread acts as this
+    /// one.
     fn end(
         self,
         shared: &Arc<Shared>,
@@ -57,7 +59,8 @@ pub(crate) trait Job: Sized {
         }
     }
 
-    /// Shows the handle of each access, its own or the one bound in its place, and how it is accessed.
+    /// Shows the handle of each access, its own or the one bound in its place, and how it is
+    /// accessed.
     fn with_handles<R>(&self, show: impl FnOnce(&[(&dyn AnyHandle, Mode)]) -> R) -> R {
         let mut accesses = Accesses::new();
         self.body().declare(&mut accesses);
@@ -107,9 +110,9 @@ pub(crate) trait Job: Sized {
         Member { header, id: self.id(), body, bound, placement, strict }
     }
 
-    /// True if its operands have to be checked for poison where they are placed so. Behind others that have
-    /// not ended, that is done at its end; elsewhere a device may fail at any moment, which poisons what only
-    /// it had.
+    /// True if its operands have to be checked for poison where they are placed so. Behind others
+    /// that have not ended, that is done at its end; elsewhere a device may fail at any moment,
+    /// which poisons what only it had.
     #[inline]
     fn is_strict_at(&self, placement: Option<&Placement>) -> bool {
         placement.map_or_else(|| self.is_strict(), |placement| !placement.stream_ordered)
@@ -133,8 +136,8 @@ impl Work {
         }
     }
 
-    /// The tasks that wait for this one, which has been launched and does not complete meanwhile: all of
-    /// them, or those that were there when `as_of` was answered.
+    /// The tasks that wait for this one, which has been launched and does not complete meanwhile:
+    /// all of them, or those that were there when `as_of` was answered.
     pub(crate) fn successors(&self, as_of: Option<Notified>) -> (SmallVec<[Work; 8]>, Notified) {
         match self {
             Work::Task(task) => {

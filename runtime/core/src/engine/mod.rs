@@ -1,5 +1,5 @@
-//! The life of a task, from its submission to its end, and the driver that runs tasks on threads. See
-//! `README.md`.
+//! The life of a task, from its submission to its end, and the driver that runs tasks on threads.
+//! See `README.md`.
 
 mod end;
 mod event;

@@ -19,11 +19,11 @@ pub enum Wake {
 
 /// A scheduling policy.
 ///
-/// Every task pushed must come out of a `pop` once, for a worker that [can run](SchedView::can_run) it; a
-/// task that is dropped instead is reported as lost and poisons its outputs. That is the right end for one
-/// that no worker can run: the runtime refuses such tasks, but a device may die between submission and push.
-/// Both methods are called from many threads at once. They may ask the view under locks of their own: it
-/// never calls the policy back.
+/// Every task pushed must come out of a `pop` once, for a worker that [can run](SchedView::can_run)
+/// it; a task that is dropped instead is reported as lost and poisons its outputs. That is the
+/// right end for one that no worker can run: the runtime refuses such tasks, but a device may die
+/// between submission and push. Both methods are called from many threads at once. They may ask the
+/// view under locks of their own: it never calls the policy back.
 ///
 /// ```
 /// use zellige_runtime::sched::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
@@ -61,16 +61,16 @@ pub trait Policy: Send + Sync + 'static {
     /// The next task for `worker`, if there is one.
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask>;
 
-    /// The worker that will run a task of this codelet, if that is certain when it is submitted. What it
-    /// reads can then come to that worker in the form that serves all tasks there. Asked twice for each task
-    /// that is submitted or replayed; the answers have to agree.
+    /// The worker that will run a task of this codelet, if that is certain when it is submitted.
+    /// What it reads can then come to that worker in the form that serves all tasks there. Asked
+    /// twice for each task that is submitted or replayed; the answers have to agree.
     fn home(&self, view: &SchedView<'_>, codelet: &str, info: &TaskInfo) -> Option<usize> {
         let _ = (view, codelet, info);
         None
     }
 
-    /// Further tasks for `worker`, at most `most`, to be run in one call together with `first`, which it has
-    /// just popped: what [`pop`](Policy::pop) would give it next, as long as that is
+    /// Further tasks for `worker`, at most `most`, to be run in one call together with `first`,
+    /// which it has just popped: what [`pop`](Policy::pop) would give it next, as long as that is
     /// [like](ReadyTask::is_like) `first`. Asked only where the codelet takes [several tasks at
     /// once](crate::Codelet::batch). Each counts as popped. Without this, tasks run one by one.
     ///
@@ -87,16 +87,17 @@ pub trait Policy: Send + Sync + 'static {
     }
 
     /// As [`push`](Policy::push) of `task`, which a task of `worker` has just released, and then
-    /// [`pop`](Policy::pop) for that worker, where this is quicker than both; the task is given back where it
-    /// is not. Asked only for tasks that every worker can run. Without this, tasks are pushed and popped.
+    /// [`pop`](Policy::pop) for that worker, where this is quicker than both; the task is given
+    /// back where it is not. Asked only for tasks that every worker can run. Without this, tasks
+    /// are pushed and popped.
     fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
         let _ = (view, worker);
         Err(task)
     }
 
-    /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits runs what
-    /// it has submitted itself, on its own stack. It counts as popped. Without this, a spare thread runs such
-    /// tasks.
+    /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits
+    /// runs what it has submitted itself, on its own stack. It counts as popped. Without this, a
+    /// spare thread runs such tasks.
     fn pop_newest(
         &self,
         view: &SchedView<'_>,
@@ -107,8 +108,9 @@ pub trait Policy: Send + Sync + 'static {
         None
     }
 
-    /// Sorts what is queued by [priority](ReadyTask::priority) again: a body began to wait for tasks of lower
-    /// priority than its own, which they have inherited. A policy that does not look at priorities ignores this.
+    /// Sorts what is queued by [priority](ReadyTask::priority) again: a body began to wait for
+    /// tasks of lower priority than its own, which they have inherited. A policy that does not look
+    /// at priorities ignores this.
     fn sort_again(&self) {}
 
     /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
@@ -116,13 +118,14 @@ pub trait Policy: Send + Sync + 'static {
         false
     }
 
-    /// `worker` begins `task`, which it popped. Tasks that run in one call begin together and end together.
+    /// `worker` begins `task`, which it popped. Tasks that run in one call begin together and end
+    /// together.
     fn began(&self, view: &SchedView<'_>, worker: usize, task: &ReadyTask) {
         let _ = (view, worker, task);
     }
 
-    /// `worker` has ended the task with this number, whatever became of it; a task that found an operand busy
-    /// is pushed again.
+    /// `worker` has ended the task with this number, whatever became of it; a task that found an
+    /// operand busy is pushed again.
     fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
         let _ = (view, worker, id);
     }
@@ -179,14 +182,16 @@ impl<'a> SchedView<'a> {
         self.world.kind(worker)
     }
 
-    /// What performance models call it, e.g. `cpu` or `gpu:NAME`: workers of one such kind are equally fast.
+    /// What performance models call it, e.g. `cpu` or `gpu:NAME`: workers of one such kind are
+    /// equally fast.
     pub fn model_kind(&self, worker: usize) -> &'a str {
         self.world.model_kind(worker)
     }
 
-    /// The memory node where a worker's operands have to be, as [`Runtime::memory`](crate::Runtime::memory)
-    /// lists them: 0 is the host's. A task that is not [restricted](ReadyTask::is_restricted) can run on all
-    /// workers of one node and one [kind](Self::model_kind), or on none.
+    /// The memory node where a worker's operands have to be, as
+    /// [`Runtime::memory`](crate::Runtime::memory) lists them: 0 is the host's. A task that is not
+    /// [restricted](ReadyTask::is_restricted) can run on all workers of one node and one
+    /// [kind](Self::model_kind), or on none.
     pub fn node(&self, worker: usize) -> usize {
         self.world.node(worker)
     }
@@ -196,9 +201,9 @@ impl<'a> SchedView<'a> {
         self.world.in_flight()
     }
 
-    /// True if the task has an implementation for the worker's device, and its operands fit there. Once
-    /// devices have failed without which nobody can run the task, true for their workers: they end it with an
-    /// error.
+    /// True if the task has an implementation for the worker's device, and its operands fit there.
+    /// Once devices have failed without which nobody can run the task, true for their workers: they
+    /// end it with an error.
     pub fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
         self.world.can_run(task, worker)
     }
@@ -213,8 +218,8 @@ impl<'a> SchedView<'a> {
         self.world.missing_bytes(task, worker)
     }
 
-    /// How long it would take to bring the task's operands to each memory node over idle links (ns), by the
-    /// [nodes'](Self::node) numbers.
+    /// How long it would take to bring the task's operands to each memory node over idle links
+    /// (ns), by the [nodes'](Self::node) numbers.
     pub fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64> {
         self.world.transfer_times(task)
     }

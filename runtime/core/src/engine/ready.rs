@@ -9,8 +9,8 @@ use zellige_model::TaskInfo;
 use super::{Job, Work};
 use crate::error::Cause;
 
-/// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out; dropping it
-/// instead is a bug of the policy, which the runtime reports as [`Cause::Lost`].
+/// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out;
+/// dropping it instead is a bug of the policy, which the runtime reports as [`Cause::Lost`].
 pub struct ReadyTask(ManuallyDrop<Work>);
 
 impl ReadyTask {
@@ -24,8 +24,8 @@ impl ReadyTask {
         unsafe { ManuallyDrop::take(&mut this.0) }
     }
 
-    /// True if not every worker may run it: a policy then has to [ask](crate::sched::SchedView::can_run),
-    /// even where all are alike.
+    /// True if not every worker may run it: a policy then has to
+    /// [ask](crate::sched::SchedView::can_run), even where all are alike.
     pub fn is_restricted(&self) -> bool {
         match &*self.0 {
             // Its header is cold memory.
@@ -38,8 +38,9 @@ impl ReadyTask {
         &self.0
     }
 
-    /// Its priority; a higher one comes first. A task that a body has submitted has at least that body's
-    /// priority while the body waits, so the answer may [change](crate::sched::Policy::sort_again).
+    /// Its priority; a higher one comes first. A task that a body has submitted has at least that
+    /// body's priority while the body waits, so the answer may
+    /// [change](crate::sched::Policy::sort_again).
     pub fn priority(&self) -> i32 {
         self.0.priority()
     }
@@ -54,7 +55,8 @@ impl ReadyTask {
         &self.0.header().info
     }
 
-    /// The most tasks that one call of its codelet takes, on a device or elsewhere; 0 or 1: it runs alone.
+    /// The most tasks that one call of its codelet takes, on a device or elsewhere; 0 or 1: it runs
+    /// alone.
     pub(crate) fn batch(&self, on_device: bool) -> usize {
         let batch = match &*self.0 {
             Work::Task(task) => task.header.implementations.together(on_device),
@@ -127,7 +129,8 @@ impl ReadyTask {
 
 impl Drop for ReadyTask {
     fn drop(&mut self) {
-        // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self instead.
+        // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self
+        // instead.
         let work = unsafe { ManuallyDrop::take(&mut self.0) };
         super::discard(work, Cause::Lost);
     }

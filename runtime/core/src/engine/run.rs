@@ -13,8 +13,8 @@ use crate::error::Failure;
 use crate::task::{Busy, Ended, Env, Header, Launched, Member, Notes, Placement, Ran, Site, WorkerLocal};
 
 impl Shared {
-    /// Runs a task whose operands are in their handles, to its end or until it is parked; what becomes ready
-    /// is left in `ready`.
+    /// Runs a task whose operands are in their handles, to its end or until it is parked; what
+    /// becomes ready is left in `ready`.
     pub(super) fn run_job<J: Job>(
         self: &Arc<Self>,
         mut job: J,
@@ -43,8 +43,9 @@ impl Shared {
         }
     }
 
-    /// Runs the body of a task once, unless the task was cancelled; `then` looks at what came of it. Whatever
-    /// the task writes is poisoned if it failed, unless others before it have not ended.
+    /// Runs the body of a task once, unless the task was cancelled; `then` looks at what came of
+    /// it. Whatever the task writes is poisoned if it failed, unless others before it have not
+    /// ended.
     #[inline]
     fn attempt<J: Job, R>(
         self: &Arc<Self>,
@@ -95,8 +96,8 @@ impl Shared {
         })
     }
 
-    /// Takes tasks from the policy that can be run in one call with `first`, which `worker` has popped: what
-    /// is ready now.
+    /// Takes tasks from the policy that can be run in one call with `first`, which `worker` has
+    /// popped: what is ready now.
     pub(crate) fn pop_like(self: &Arc<Self>, worker: usize, first: &ReadyTask) -> Vec<ReadyTask> {
         let on_device = self.transfers.as_ref().is_some_and(|transfers| transfers.launches(worker));
         let most = match first.batch(on_device) {
@@ -104,7 +105,8 @@ impl Shared {
             batch => batch - 1,
         };
         let mut taken = self.policy.pop_like(&SchedView::new(&**self), worker, first, most);
-        // Mixed up by a policy that serves several runtimes: dropped, they are reported to their own as lost.
+        // Mixed up by a policy that serves several runtimes: dropped, they are reported to their
+        // own as lost.
         taken.retain(|task| task.runtime() == self.id);
         taken.iter().for_each(|task| self.takes(task));
         let mut like = Vec::with_capacity(taken.len());
@@ -144,8 +146,8 @@ impl Shared {
         }
     }
 
-    /// Runs those that were not cancelled in one call, on operands in their handles or where they have been
-    /// placed; the result of each, and whether its body began.
+    /// Runs those that were not cancelled in one call, on operands in their handles or where they
+    /// have been placed; the result of each, and whether its body began.
     fn attempt_all(
         self: &Arc<Self>,
         tasks: &[(&Work, Option<&Placement>)],
@@ -156,8 +158,8 @@ impl Shared {
         self.all_but_cancelled(tasks, worker, local, run, |failure| (Ran::Failed(failure), false))
     }
 
-    /// Runs those that were not cancelled in one call on operands that have been placed, or has them put
-    /// their operations on a device's stream: what became of each so far.
+    /// Runs those that were not cancelled in one call on operands that have been placed, or has
+    /// them put their operations on a device's stream: what became of each so far.
     pub(crate) fn attempt_all_placed(
         self: &Arc<Self>,
         tasks: &[(&Work, Option<&Placement>)],
@@ -284,8 +286,8 @@ impl Shared {
     }
 }
 
-/// Parks a task that has run nothing with the resource that it needs; it is given back if that is free again
-/// by now.
+/// Parks a task that has run nothing with the resource that it needs; it is given back if that is
+/// free again by now.
 fn park<J: Job>(busy: Busy, job: J) -> Result<(), J> {
     job.enters(Stage::Parked);
     let parked = busy.handle.park(busy.resource, ReadyTask::new(job.into_work()));

@@ -226,7 +226,8 @@ impl Shared {
         self.subnormals.or(of_codelet).unwrap_or_default()
     }
 
-    /// The calling thread is going to run bodies until it ends: each thread that does so calls this first.
+    /// The calling thread is going to run bodies until it ends: each thread that does so calls this
+    /// first.
     pub(super) fn enter_worker_thread(&self) {
         self.subnormals(None).set();
     }
@@ -246,7 +247,8 @@ impl Shared {
             + self.done_outside.load(Ordering::Acquire)
     }
 
-    /// Tasks accepted and not complete. Never too small while the caller's own submissions are in flight.
+    /// Tasks accepted and not complete. Never too small while the caller's own submissions are in
+    /// flight.
     pub(crate) fn in_flight(&self) -> u64 {
         let done = self.done();
         self.submitted.load(Ordering::Acquire).saturating_sub(done)
@@ -285,7 +287,8 @@ impl Shared {
         self.wake_all_blocked();
     }
 
-    /// All tasks are complete and all workers have ended: other runtimes may have this one's handles.
+    /// All tasks are complete and all workers have ended: other runtimes may have this one's
+    /// handles.
     pub(crate) fn end(&self) {
         ALIVE.lock().remove(&self.id);
     }
@@ -373,8 +376,8 @@ impl Shared {
         })
     }
 
-    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to fail, and
-    /// for one that was launched behind those that have ended now.
+    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to
+    /// fail, and for one that was launched behind those that have ended now.
     fn prepared(self: &Arc<Self>, task: ReadyTask) -> Option<ReadyTask> {
         let task = self.unless_launched(task)?;
         match self.prepare(&task) {
@@ -386,7 +389,8 @@ impl Shared {
         }
     }
 
-    /// Plans a task for devices with memory of their own, and sees to it that one of them can run it.
+    /// Plans a task for devices with memory of their own, and sees to it that one of them can run
+    /// it.
     fn prepare(&self, task: &ReadyTask) -> Result<(), Cause> {
         if let Some(transfers) = &self.transfers {
             match transfers.plan(task) {
@@ -403,7 +407,8 @@ impl Shared {
         Err(self.transfers.as_ref().map_or_else(none, |transfers| transfers.nowhere(task)))
     }
 
-    /// True if the worker may run the task, its operands can be there, and no GPU is to run it instead.
+    /// True if the worker may run the task, its operands can be there, and no GPU is to run it
+    /// instead.
     fn has_place_for(&self, task: &ReadyTask, worker: usize) -> bool {
         !self.is_gpu_only(task, worker) && self.could_run(task, worker)
     }
@@ -415,7 +420,8 @@ impl Shared {
             && self.transfers.as_ref().is_none_or(|transfers| transfers.fits(work, worker))
     }
 
-    /// True if a task may run on the worker's device, by what was said of it and what its codelet can.
+    /// True if a task may run on the worker's device, by what was said of it and what its codelet
+    /// can.
     pub(crate) fn admits(&self, header: &Header, body: &dyn Body, worker: usize) -> bool {
         let only = header.only.as_ref();
         let arch = self.transfers.as_ref().and_then(|transfers| transfers.arch(worker));
@@ -426,8 +432,8 @@ impl Shared {
         (0..self.workers.len()).any(|worker| self.has_place_for(task, worker))
     }
 
-    /// True for a worker whose device has failed and a task that nobody can run since then: it is queued, and
-    /// somebody has to take it out of the queue, to end it.
+    /// True for a worker whose device has failed and a task that nobody can run since then: it is
+    /// queued, and somebody has to take it out of the queue, to end it.
     fn ends_unrun(&self, task: &ReadyTask, worker: usize) -> bool {
         let failed = self.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(worker).is_some());
         failed && !self.somebody_can_run(task)
@@ -459,7 +465,8 @@ impl Shared {
     pub(crate) fn pop(&self, worker: usize) -> Option<ReadyTask> {
         let task = self.policy.pop(&SchedView::new(self), worker)?;
         if task.runtime() != self.id {
-            // A policy that serves two runtimes mixed them up; dropped, it is reported to its own as lost.
+            // A policy that serves two runtimes mixed them up; dropped, it is reported to its own
+            // as lost.
             return None;
         }
         self.takes(&task);

@@ -1,5 +1,5 @@
-//! One thread in the place of all workers: it does what they would do, and goes from the end of one operation
-//! to the next.
+//! One thread in the place of all workers: it does what they would do, and goes from the end of one
+//! operation to the next.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::task::WorkerLocal;
 
 impl Shared {
-    /// Does all that can be done at this moment, worker after worker: each first gathers as much as it may,
-    /// then begins what has come.
+    /// Does all that can be done at this moment, worker after worker: each first gathers as much as
+    /// it may, then begins what has come.
     pub(crate) fn act(self: &Arc<Self>, transfers: &TransferDriver) {
         let mut local = WorkerLocal::default();
         loop {
@@ -34,8 +34,8 @@ impl Shared {
         }
     }
 
-    /// Lets some worker do something, or the next operation end, as `events` draws; false if nothing can be
-    /// done and nothing is under way.
+    /// Lets some worker do something, or the next operation end, as `events` draws; false if
+    /// nothing can be done and nothing is under way.
     fn act_by_chance(self: &Arc<Self>, events: &Events) -> bool {
         if self.collect_lost() {
             return true;

@@ -1,10 +1,11 @@
-//! The stages of a task's life, and which may follow which. The table is that of `README.md`, which a test
-//! compares.
+//! The stages of a task's life, and which may follow which. The table is that of `README.md`, which
+//! a test compares.
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How far a task is. How many of its predecessors have not completed is counted apart: see `README.md`.
+/// How far a task is. How many of its predecessors have not completed is counted apart: see
+/// `README.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Stage {
@@ -112,7 +113,8 @@ mod tests {
         assert_eq!(written, coded);
     }
 
-    /// From each stage but the last a task can go on, and every stage can be reached and left for the end.
+    /// From each stage but the last a task can go on, and every stage can be reached and left for
+    /// the end.
     #[test]
     fn every_stage_leads_to_the_end() {
         let reach = |from: Stage| {

@@ -94,7 +94,8 @@ struct Linking<'s, N> {
 }
 
 type LockedChains<'a> = SmallVec<[MutexGuard<'a, Chain>; 4]>;
-/// Groups that were left by everybody at the moment of closing: to be completed once no chain is locked.
+/// Groups that were left by everybody at the moment of closing: to be completed once no chain is
+/// locked.
 pub(crate) type Finished = Vec<Arc<Group>>;
 
 impl<N> Linking<'_, N> {
@@ -131,8 +132,8 @@ impl<N: Linked> Links for Linking<'_, N> {
     }
 
     fn open(&mut self, mode: Mode) -> Arc<Group> {
-        // Weak: the handle's chain holds the group. While a member or a submitter is there the handle is;
-        // once it is gone nobody can ask for the sum.
+        // Weak: the handle's chain holds the group. While a member or a submitter is there the
+        // handle is; once it is gone nobody can ask for the sum.
         let combine = |handle: Weak<dyn AnyHandle>| -> AtEnd {
             Box::new(move || {
                 if let Some(handle) = handle.upgrade() {
@@ -175,7 +176,8 @@ pub(crate) fn sort_by_handle(accesses: &mut [Declared<'_>]) {
     }
 }
 
-/// Refuses a task that names one handle twice and writes it; the accesses are in the order of handles.
+/// Refuses a task that names one handle twice and writes it; the accesses are in the order of
+/// handles.
 pub(crate) fn check_aliases(task: &str, accesses: &[Declared<'_>]) -> Result<(), Error> {
     accesses.windows(2).try_for_each(|pair| is_alias(task, &pair[0], &pair[1]).map(drop))
 }
@@ -190,8 +192,8 @@ fn is_alias(task: &str, a: &Declared<'_>, b: &Declared<'_>) -> Result<bool, Erro
     Ok(same)
 }
 
-/// Refuses an access that cannot have a value, or that the handle's rights forbids. The chain's `written` and
-/// `rights` are passed in.
+/// Refuses an access that cannot have a value, or that the handle's rights forbids. The chain's
+/// `written` and `rights` are passed in.
 #[inline]
 pub(crate) fn check_access(
     task: &str,
@@ -294,8 +296,8 @@ impl Shared {
         }))
     }
 
-    /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it; whoever has
-    /// submitted it counts it.
+    /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it; whoever
+    /// has submitted it counts it.
     pub(crate) fn link(
         self: &Arc<Self>,
         task: Arc<Task>,
@@ -355,9 +357,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the slots of a replay into the chains of their handles, all or none. `accesses` has the slots by
-    /// the numbers of their handles, `order` their places. `free` gets those that nothing holds back, while
-    /// chains are locked. The groups that were closed here are for [`accept_replay`](Self::accept_replay).
+    /// Puts the slots of a replay into the chains of their handles, all or none. `accesses` has the
+    /// slots by the numbers of their handles, `order` their places. `free` gets those that nothing
+    /// holds back, while chains are locked. The groups that were closed here are for
+    /// [`accept_replay`](Self::accept_replay).
     pub(crate) fn link_slots(
         &self,
         slots: &Arc<[ReplaySlot]>,
@@ -382,8 +385,8 @@ impl Shared {
         Ok(finished)
     }
 
-    /// A replay, which has been linked, is about to begin. `finished`: as [`link_slots`](Self::link_slots)
-    /// says.
+    /// A replay, which has been linked, is about to begin. `finished`: as
+    /// [`link_slots`](Self::link_slots) says.
     pub(crate) fn accept_replay(self: &Arc<Self>, gate: &Arc<Task>, finished: &Finished) {
         self.remember(gate);
         self.submitted.fetch_add(1, Ordering::AcqRel);
@@ -395,8 +398,8 @@ impl Shared {
         }
     }
 
-    /// Locks the chains of all handles that are accessed, each once, and checks every access. The accesses
-    /// are in the order of handles.
+    /// Locks the chains of all handles that are accessed, each once, and checks every access. The
+    /// accesses are in the order of handles.
     #[inline(always)]
     fn lock_chains<'a>(
         &self,
@@ -426,8 +429,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Locks all chains of the task, checks every access, then links them all or none. The accesses are in
-    /// the order of handles.
+    /// Locks all chains of the task, checks every access, then links them all or none. The accesses
+    /// are in the order of handles.
     fn link_locked(
         &self,
         task: &Arc<Task>,
@@ -443,8 +446,8 @@ impl Shared {
             locked.dedup();
             let mut declared = Accesses::new();
             task.body.declare(&mut declared);
-            // What was registered holds until it is written; of an empty handle its first writer is taken at
-            // its word.
+            // What was registered holds until it is written; of an empty handle its first writer is
+            // taken at its word.
             let sized = |at: usize| {
                 let Declared { base, handle, .. } = &declared[at];
                 let chain = locked.binary_search(&base.id).expect("all chains are locked");

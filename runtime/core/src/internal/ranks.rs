@@ -29,8 +29,9 @@ impl Event {
 }
 
 impl<D: Data> Offer<D> {
-    /// Calls `opened` as soon as the version is there, with what it is, or why there is none; in that case nothing can
-    /// be had of it. It does not begin before [`begins`](Self::begins) says so.
+    /// Calls `opened` as soon as the version is there, with what it is, or why there is none; in
+    /// that case nothing can be had of it. It does not begin before [`begins`](Self::begins) says
+    /// so.
     pub fn of(
         rt: &Runtime,
         handle: &Handle<D>,
@@ -40,8 +41,8 @@ impl<D: Data> Offer<D> {
     }
 }
 
-/// Has `tell` called by a worker that finds that no worker has a task to run, for the first that asks for it; what
-/// says whether that is so, an estimate.
+/// Has `tell` called by a worker that finds that no worker has a task to run, for the first that
+/// asks for it; what says whether that is so, an estimate.
 pub fn when_idle(
     rt: &Runtime,
     tell: impl Fn() + Send + Sync + 'static,
@@ -56,7 +57,8 @@ pub fn trace_start(rt: &Runtime) -> Instant {
     rt.shared().started()
 }
 
-/// Calls `then` with the failure of `task`, if it has one, as soon as it has ended, on the thread that ends it.
+/// Calls `then` with the failure of `task`, if it has one, as soon as it has ended, on the thread
+/// that ends it.
 pub fn when_done(
     rt: &Runtime,
     task: &TaskRef,
@@ -89,7 +91,8 @@ impl Submit for Unbounded {
     fn announce_step(&self, _tasks: usize) {}
 }
 
-/// Memory for values that are received, to be used again; `None` for a runtime whose memory nodes have some.
+/// Memory for values that are received, to be used again; `None` for a runtime whose memory nodes
+/// have some.
 pub fn pool_for(rt: &Runtime) -> Option<Arc<HostPool>> {
     (!has_memory_nodes(rt)).then(|| HostPool::ordinary(None))
 }
@@ -137,13 +140,13 @@ pub struct Named {
     pub handle: u64,
     /// How it is accessed.
     pub mode: Mode,
-    /// The format that the task wants, where that is known before it runs; `None` also for one that looks at the
-    /// meta alone.
+    /// The format that the task wants, where that is known before it runs; `None` also for one that
+    /// looks at the meta alone.
     pub format: Option<Format>,
 }
 
-/// The accesses of a task that has been described, in the order of its operands. `see` is shown each one and
-/// the name of its handle, and says whether the handle will have had a writer.
+/// The accesses of a task that has been described, in the order of its operands. `see` is shown
+/// each one and the name of its handle, and says whether the handle will have had a writer.
 ///
 /// # Errors
 /// Those that a submission would have for its accesses, and those of `see`.
@@ -184,8 +187,8 @@ pub fn recorded_mode(recorder: &Recorder, handle: u64) -> Option<Mode> {
     recorder.mode_of(handle)
 }
 
-/// The tasks that were recorded since the last cut, if there are any. What is recorded from here on is
-/// another graph.
+/// The tasks that were recorded since the last cut, if there are any. What is recorded from here on
+/// is another graph.
 pub fn cut(recorder: &Recorder) -> Option<Graph> {
     recorder.cut()
 }

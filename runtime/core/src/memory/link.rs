@@ -40,8 +40,8 @@ impl Link {
         self.queue.push(Reverse((reason, id)));
     }
 
-    /// The next transfer, if the link is free. `waits` tells those that are still to be done from those that
-    /// were done or cancelled.
+    /// The next transfer, if the link is free. `waits` tells those that are still to be done from
+    /// those that were done or cancelled.
     pub(super) fn next(&mut self, waits: impl Fn(u64) -> bool) -> Option<u64> {
         if self.busy {
             return None;

@@ -1,9 +1,10 @@
-//! Where the bytes are: memory nodes, replicas, transfers, capacity. A state machine without threads and
-//! clocks.
+//! Where the bytes are: memory nodes, replicas, transfers, capacity. A state machine without
+//! threads and clocks.
 //!
 //! A driver (virtual time, or threads that copy bytes) tells it which task is to run where
 //! ([`Memory::stage`]), when a transfer has ended ([`Memory::arrived`]) and when a task has
-//! ([`Memory::finish_as`]); it answers with [`Action`]s. `README.md` has the rules and why they hold.
+//! ([`Memory::finish_as`]); it answers with [`Action`]s. `README.md` has the rules and why they
+//! hold.
 
 mod link;
 mod manager;
@@ -58,8 +59,8 @@ pub(crate) struct Need {
     pub(crate) access: Access,
 }
 
-/// What has to be in a node's memory for a task: a datum that it names twice in one form, which only readers
-/// may, is there once.
+/// What has to be in a node's memory for a task: a datum that it names twice in one form, which
+/// only readers may, is there once.
 pub(crate) fn distinct(needs: &[Need]) -> impl Iterator<Item = &Need> {
     let same = |a: &Need, b: &Need| (a.datum, a.format) == (b.datum, b.format);
     let is_new = move |&(at, need): &(usize, &Need)| {
@@ -74,8 +75,8 @@ pub(crate) fn bytes_of(needs: &[Need]) -> u64 {
     distinct(needs).map(|need| need.bytes).sum()
 }
 
-/// The place of one replica: versions of a datum may follow each other on a node before the earlier one is
-/// gone.
+/// The place of one replica: versions of a datum may follow each other on a node before the earlier
+/// one is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BufferId(pub u64);
 
@@ -117,7 +118,8 @@ pub(crate) struct Transfer {
     pub(crate) format: Format,
     /// What goes over the link.
     pub(crate) bytes: u64,
-    /// The node that converts, if the forms differ, and the bytes that it reads and writes for that.
+    /// The node that converts, if the forms differ, and the bytes that it reads and writes for
+    /// that.
     pub(crate) converts: Option<(NodeId, u64)>,
     pub(crate) reason: Reason,
 }
@@ -138,8 +140,8 @@ pub(crate) enum Action {
 /// What went with a node's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// Data that were only there, and that no task elsewhere is about to write: they have no value until one
-    /// does.
+    /// Data that were only there, and that no task elsewhere is about to write: they have no value
+    /// until one does.
     pub(crate) data: Vec<Datum>,
     /// Working sets that were there, or were being gathered: they are abandoned.
     pub(crate) tickets: Vec<Ticket>,
@@ -168,7 +170,8 @@ pub(crate) type VictimHook = Box<dyn Fn(NodeId, &[Candidate]) -> Option<usize> +
 /// What happened on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeStats {
-    /// Operands that were there (or on their way) when their task asked for them, and those that were not.
+    /// Operands that were there (or on their way) when their task asked for them, and those that
+    /// were not.
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     /// Prefetched replicas that a task then used, and those that were given up before.

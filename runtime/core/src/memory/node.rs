@@ -12,8 +12,8 @@ pub(crate) struct NodeSpec {
     pub(crate) capacity: Option<u64>,
     /// Conversions that can be under way at a time in memory that does not count as capacity.
     pub(crate) staging: u32,
-    /// The node to which the only copy of a value is written back when its memory is needed; `None`: such
-    /// copies stay.
+    /// The node to which the only copy of a value is written back when its memory is needed;
+    /// `None`: such copies stay.
     pub(crate) spill: Option<NodeId>,
 }
 
@@ -27,8 +27,8 @@ pub(super) enum Demand {
     Wanted,
 }
 
-/// When it is a replica's turn to be given up: what is asked for least first, then what no submitted task uses
-/// (`false`), then what was used longest ago.
+/// When it is a replica's turn to be given up: what is asked for least first, then what no
+/// submitted task uses (`false`), then what was used longest ago.
 pub(super) type Turn = (Demand, bool, u64);
 
 /// A replica that may be given up.
@@ -46,9 +46,11 @@ pub(super) struct Node {
     pub(super) leaving: u64,
     /// Conversions under way.
     pub(super) converting: u32,
-    /// Working sets of tasks that are complete or on their way, without those whose tasks wait for others.
+    /// Working sets of tasks that are complete or on their way, without those whose tasks wait for
+    /// others.
     pub(super) busy: u32,
-    /// Tasks that wait for memory, first come first served: the first one's working set is being gathered.
+    /// Tasks that wait for memory, first come first served: the first one's working set is being
+    /// gathered.
     pub(super) queue: VecDeque<Ticket>,
     /// Replicas that may be given up.
     pub(super) victims: BTreeSet<Victim>,

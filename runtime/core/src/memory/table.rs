@@ -23,7 +23,8 @@ pub(super) struct Replica {
     pub(super) buffer: BufferId,
     pub(super) node: NodeId,
     pub(super) format: Format,
-    /// Another version than the datum's makes it a leftover that goes once nobody reads it any more.
+    /// Another version than the datum's makes it a leftover that goes once nobody reads it any
+    /// more.
     pub(super) version: u32,
     pub(super) bytes: u64,
     pub(super) stage: Stage,
@@ -96,15 +97,15 @@ impl Replica {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) version: u32,
-    /// The format of this version: replicas in it can replace each other, those in other formats are made
-    /// from it.
+    /// The format of this version: replicas in it can replace each other, those in other formats
+    /// are made from it.
     pub(super) format: Format,
     pub(super) bytes: u64,
     pub(super) replicas: SmallVec<[Replica; 2]>,
     /// How many queued tasks want it on which node, in which format.
     pub(super) wanted: SmallVec<[(NodeId, Format, u32); 2]>,
-    /// How many submitted tasks that are certain to run on which node will read it in the version's own
-    /// format.
+    /// How many submitted tasks that are certain to run on which node will read it in the version's
+    /// own format.
     pub(super) wide_at: SmallVec<[(NodeId, u32); 1]>,
     /// How many times submitted tasks will use it.
     pub(super) uses: u32,
@@ -150,8 +151,8 @@ impl Entry {
         self.wanted.iter().any(|&(n, ..)| n == node)
     }
 
-    /// True if a task wants it on `node`, or is certain to, in the version's own format, and it is not there
-    /// in that one.
+    /// True if a task wants it on `node`, or is certain to, in the version's own format, and it is
+    /// not there in that one.
     pub(super) fn lacks_wide(&self, node: NodeId) -> bool {
         let queued = || self.wanted.iter().any(|&(n, format, _)| (n, format) == (node, self.format));
         let submitted = || self.wide_at.iter().any(|&(n, _)| n == node);
@@ -173,8 +174,8 @@ impl Entry {
         (demand, self.uses > 0, replica.last_use)
     }
 
-    /// True if the replica is the only one from which the datum could be had. Once a task that writes without
-    /// reading has its place, nobody asks for the earlier version any more.
+    /// True if the replica is the only one from which the datum could be had. Once a task that
+    /// writes without reading has its place, nobody asks for the earlier version any more.
     pub(super) fn is_sole(&self, at: usize) -> bool {
         let me = &self.replicas[at];
         me.version == self.version

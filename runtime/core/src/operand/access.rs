@@ -117,8 +117,8 @@ operand_type!(
 operand_type!(
     /// Contributes to a reduction; see [`reduce`].
     Reduce, reduce,
-    /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before the next
-    /// other access. The handle needs [`with_reduction`](Handle::with_reduction).
+    /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before
+    /// the next other access. The handle needs [`with_reduction`](Handle::with_reduction).
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, reduce};
@@ -264,8 +264,8 @@ impl<'v, D: Data> Slot<'v, D> {
         *self.place = Some(value);
     }
 
-    /// The storage that is there already, with whatever it contains, to be overwritten; `None` if there is
-    /// none yet.
+    /// The storage that is there already, with whatever it contains, to be overwritten; `None` if
+    /// there is none yet.
     pub fn old(&mut self) -> Option<D::Mut<'_>> {
         self.place.as_mut().map(Data::view_mut)
     }
@@ -366,7 +366,8 @@ impl<D: Data> Operand for Commute<D> {
 
     fn release(held: HeldMut<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         let HeldMut { core, view, .. } = held;
-        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task
+        // runs.
         let base = unsafe { &core.as_ref().base };
         if let Some(failure) = env.failed_body() {
             // The next in turn must not see half a result: poison before the turn is given up.
@@ -431,8 +432,8 @@ impl<D: Data> Operand for Reduce<D> {
         let place = env.place().map(|buffer| core.place(buffer));
         let cell = place.as_deref().unwrap_or(&core.cell);
         let _view = env.view(&core.base, cell, Kind::Shared);
-        // SAFETY: members of a reducing group only read the value; it is combined after they have all
-        // completed.
+        // SAFETY: members of a reducing group only read the value; it is combined after they have
+        // all completed.
         let Some(value) = (unsafe { cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
@@ -450,7 +451,8 @@ impl<D: Data> Operand for Reduce<D> {
     }
 
     fn release(held: HeldPartial<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
-        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task
+        // runs.
         unsafe { held.core.as_ref() }.put_partial(env.worker(), held.partial);
         Ok(())
     }

@@ -59,7 +59,8 @@ pub struct DeviceContext<'a> {
 
 impl Drop for DeviceContext<'_> {
     fn drop(&mut self) {
-        // What nobody has taken may be in use by what has been queued, as may what was to be done at the end.
+        // What nobody has taken may be in use by what has been queued, as may what was to be done
+        // at the end.
         let made: Vec<DeviceValue> = self.made.take().into_iter().flatten().collect();
         if !made.is_empty() {
             self.stream.keep(Box::new(made));
@@ -102,31 +103,32 @@ impl<'a> DeviceContext<'a> {
         self.pending.take()
     }
 
-    /// The stream. What a body puts there runs in order; the body's operands may be used by it, and by
-    /// nothing else.
+    /// The stream. What a body puts there runs in order; the body's operands may be used by it, and
+    /// by nothing else.
     pub fn stream(&self) -> &'a dyn Stream {
         self.stream
     }
 
-    /// Working space for the body's operations; it holds garbage, and is given back once they have ended.
-    /// Where there is no room the body waits: for the ends of others, and until values that nobody uses have
-    /// been given up.
+    /// Working space for the body's operations; it holds garbage, and is given back once they have
+    /// ended. Where there is no room the body waits: for the ends of others, and until values that
+    /// nobody uses have been given up.
     ///
     /// # Errors
-    /// The device's; where no room can come, or none has come in ten seconds, what takes the device's memory.
+    /// The device's; where no room can come, or none has come in ten seconds, what takes the
+    /// device's memory.
     pub fn scratch(&self, bytes: u64) -> Result<DeviceScratch, StreamError> {
         self.find(|| self.stream.scratch(bytes))
     }
 
-    /// Does something once the body's operations have ended. An error fails the task. (A conversion has no
-    /// such end: nothing is done then.) A task that depends on this one may have been launched by then: see
-    /// [`Codelet::needs_ends`](crate::Codelet::needs_ends).
+    /// Does something once the body's operations have ended. An error fails the task. (A conversion
+    /// has no such end: nothing is done then.) A task that depends on this one may have been
+    /// launched by then: see [`Codelet::needs_ends`](crate::Codelet::needs_ends).
     pub fn at_end(&self, what: impl FnOnce() -> Result<(), TaskError> + Send + 'static) {
         self.pending.borrow_mut().left.push(Box::new(what));
     }
 
-    /// Copies bytes of the device's memory to the host, behind what has been queued; `then` gets them once
-    /// the body's operations have ended.
+    /// Copies bytes of the device's memory to the host, behind what has been queued; `then` gets
+    /// them once the body's operations have ended.
     ///
     /// # Errors
     /// The device's.
@@ -140,7 +142,8 @@ impl<'a> DeviceContext<'a> {
         then: impl FnOnce(&[u8]) -> Result<(), TaskError> + Send + 'static,
     ) -> Result<(), StreamError> {
         if self.stream.is_recording() {
-            // For bodies that go on all the same: what would be done at the end is what the recording is refused for.
+            // For bodies that go on all the same: what would be done at the end is what the
+            // recording is refused for.
             self.at_end(|| Ok(()));
             self.refuse_recording("something is read back")?;
         }
@@ -171,8 +174,8 @@ impl<'a> DeviceContext<'a> {
     }
 
     /// A value of this header with new parts, which what follows on the stream fills: for a
-    /// [conversion](Portable::conversions) to give back. One that is not given back goes when the stream's
-    /// operations have ended.
+    /// [conversion](Portable::conversions) to give back. One that is not given back goes when the
+    /// stream's operations have ended.
     ///
     /// # Errors
     /// The device's, e.g. [`StreamError::OutOfMemory`].

@@ -1,4 +1,5 @@
-//! What a body for a device with an architecture of its own sees of its operands: addresses, and headers.
+//! What a body for a device with an architecture of its own sees of its operands: addresses, and
+//! headers.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use crate::data::{Data, DeviceValue, Known, Meta, Portable, Seen, ValueCell};
 use crate::device::{DeviceScratch, StreamError};
 use crate::task::DeviceKind;
 
-/// Devices with an [architecture](crate::device::Arch) of their own: bodies see where values lie in their
-/// memory, and put operations on a stream ([`DeviceContext`]).
+/// Devices with an [architecture](crate::device::Arch) of their own: bodies see where values lie in
+/// their memory, and put operations on a stream ([`DeviceContext`]).
 ///
-/// A value of a [`Portable`] type is its header, on the host, and its parts, on the device. What a body
-/// queues runs later: it reads headers and addresses, never a number.
+/// A value of a [`Portable`] type is its header, on the host, and its parts, on the device. What a
+/// body queues runs later: it reads headers and addresses, never a number.
 #[derive(Debug)]
 pub struct OnDevice;
 
@@ -108,13 +109,14 @@ impl<'v, D> DeviceMut<'v, D> {
         self.known.meta
     }
 
-    /// Puts another value in the place of this one: its header, and new parts that what follows on the stream
-    /// fills. The old parts are given back once the body's operations have ended, and until then can be used.
+    /// Puts another value in the place of this one: its header, and new parts that what follows on
+    /// the stream fills. The old parts are given back once the body's operations have ended, and
+    /// until then can be used.
     ///
     /// # Errors
     /// The device's, e.g. [`StreamError::OutOfMemory`]. While a replay is recorded
-    /// ([`DeviceGraphs`](crate::DeviceGraphs)) it is refused, and the graph's tasks are launched one by one
-    /// from then on.
+    /// ([`DeviceGraphs`](crate::DeviceGraphs)) it is refused, and the graph's tasks are launched
+    /// one by one from then on.
     pub fn replace(&mut self, header: D::Header, cx: &DeviceContext<'_>) -> Result<(), StreamError>
     where
         D: Portable,
@@ -127,9 +129,9 @@ impl<'v, D> DeviceMut<'v, D> {
         Ok(())
     }
 
-    /// Reads bytes of the device's memory back, behind what has been queued, and changes by them what is
-    /// known of the value, e.g. its norm, once the body's operations have ended. Format and size stay as they
-    /// are.
+    /// Reads bytes of the device's memory back, behind what has been queued, and changes by them
+    /// what is known of the value, e.g. its norm, once the body's operations have ended. Format and
+    /// size stay as they are.
     ///
     /// # Errors
     /// The device's.
@@ -148,8 +150,8 @@ impl<'v, D> DeviceMut<'v, D> {
         let cell = Arc::clone(&self.cell);
         cx.is_learnt_later(&self.cell);
         let then = move |bytes: &[u8]| {
-            // SAFETY: called before the task ends. Nobody writes the place before: a task that does is not
-            // launched behind one that learns something of its value at its end.
+            // SAFETY: called before the task ends. Nobody writes the place before: a task that does
+            // is not launched behind one that learns something of its value at its end.
             if let Some(value) = unsafe { cell.shared() } {
                 let Known { header: old, mut meta } = value.known();
                 let old: Option<&D::Header> = old.downcast_ref();
@@ -209,11 +211,12 @@ impl<'v, D> DeviceSlot<'v, D> {
         DeviceSlot { place, cell: Arc::clone(cell), _type: PhantomData }
     }
 
-    /// A value of this header whose parts what follows on the stream fills: those of the value that is there,
-    /// where they have the right sizes.
+    /// A value of this header whose parts what follows on the stream fills: those of the value that
+    /// is there, where they have the right sizes.
     ///
     /// # Errors
-    /// The device's, e.g. [`StreamError::OutOfMemory`]; as of [`DeviceMut::replace`] for other sizes.
+    /// The device's, e.g. [`StreamError::OutOfMemory`]; as of [`DeviceMut::replace`] for other
+    /// sizes.
     pub fn put(self, header: D::Header, cx: &DeviceContext<'_>) -> Result<DeviceMut<'v, D>, StreamError>
     where
         D: Portable,

@@ -1,4 +1,5 @@
-//! Values that a body has been granted: they are kept alive, and their views counted, until it ends.
+//! Values that a body has been granted: they are kept alive, and their views counted, until it
+//! ends.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -80,8 +81,8 @@ pub(super) fn hold<D: Data>(
 
 impl<D: Data> HeldRef<D> {
     pub(super) fn value(&self) -> &D {
-        // SAFETY: the master cannot change while the access is granted, and a replica or place is kept alive
-        // by `_kept`.
+        // SAFETY: the master cannot change while the access is granted, and a replica or place is
+        // kept alive by `_kept`.
         unsafe { self.value.as_ref() }
     }
 
@@ -114,13 +115,14 @@ impl<D: Data> HeldMut<D> {
     }
 
     pub(super) fn core(&self) -> &HandleCore<D> {
-        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task
+        // runs.
         unsafe { self.core.as_ref() }
     }
 
     pub(super) fn value(&mut self) -> &mut Option<D> {
-        // SAFETY: the task has been granted the one exclusive access to the handle, and to the place that the
-        // memory manager keeps for it.
+        // SAFETY: the task has been granted the one exclusive access to the handle, and to the
+        // place that the memory manager keeps for it.
         unsafe { self.place.as_deref().unwrap_or(&self.core().cell).exclusive() }
     }
 }

@@ -1,4 +1,5 @@
-//! Operands of the tasks that split and join, and that send and receive: they may name handles that others may not.
+//! Operands of the tasks that split and join, and that send and receive: they may name handles that
+//! others may not.
 
 use super::{Accesses, Formats, Metas, Operand, Wanted};
 use crate::error::TaskError;

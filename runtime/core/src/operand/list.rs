@@ -152,7 +152,8 @@ impl<D: Data> Operand for ReadList<D> {
     }
 }
 
-/// The body updates every handle of a list, of any length: it sees a `Vec` of what it sees of one [`update`].
+/// The body updates every handle of a list, of any length: it sees a `Vec` of what it sees of one
+/// [`update`].
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, updates};
@@ -193,7 +194,8 @@ pub fn writes<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> 
     handles.into_iter().map(write).collect()
 }
 
-/// Several operands of one kind, of any number, as one: the body sees a `Vec` of what it sees of one.
+/// Several operands of one kind, of any number, as one: the body sees a `Vec` of what it sees of
+/// one.
 impl<O: Operand> Operand for Vec<O> {
     type View<'v, K: DeviceKind> = Vec<O::View<'v, K>>;
     type Held = Vec<O::Held>;
@@ -264,8 +266,8 @@ pub struct MetaList<D: Data> {
     cores: Vec<Arc<HandleCore<D>>>,
 }
 
-/// The body sees the [`Meta`] of every handle of a list (format, size, norm), and waits for their writers as
-/// a reader does; the values stay where they are, on whatever device.
+/// The body sees the [`Meta`] of every handle of a list (format, size, norm), and waits for their
+/// writers as a reader does; the values stay where they are, on whatever device.
 ///
 /// ```
 /// use zellige_runtime::{Format, Meta, Runtime, Submit, metas, update};

@@ -92,9 +92,9 @@ impl Wanted {
 /// The metas of one task's operands.
 pub type Metas = SmallVec<[Meta; 4]>;
 
-/// One operand of a task. Implemented by the types that [`read`], [`write()`], [`update`], [`commute`],
-/// [`reduce`], [`scratch`], [`reads`], [`updates`], [`writes`] and [`metas`] return, and by `Vec`s of them;
-/// not meant to be implemented elsewhere.
+/// One operand of a task. Implemented by the types that [`read`], [`write()`], [`update`],
+/// [`commute`], [`reduce`], [`scratch`], [`reads`], [`updates`], [`writes`] and [`metas`] return,
+/// and by `Vec`s of them; not meant to be implemented elsewhere.
 pub trait Operand: Send + Sync + 'static {
     /// What a body for devices of kind `K` sees.
     type View<'v, K: DeviceKind>;

@@ -9,7 +9,8 @@ use crate::error::{Failure, TaskError};
 use crate::operand::{DeviceMut, DeviceRef, DeviceSlot};
 use crate::task::{Env, Refusal};
 
-/// A place on the device, while a body is called. The memory manager keeps it until the task has ended.
+/// A place on the device, while a body is called. The memory manager keeps it until the task has
+/// ended.
 pub struct DeviceHeld {
     cell: Arc<ValueCell<DeviceValue>>,
     base: NonNull<HandleBase>,
@@ -54,23 +55,26 @@ impl DeviceHeld {
     }
 
     pub(super) fn view_mut<D>(&mut self) -> DeviceMut<'_, D> {
-        // SAFETY: the task has been granted the one exclusive access to the place, which lasts until it ends.
+        // SAFETY: the task has been granted the one exclusive access to the place, which lasts
+        // until it ends.
         let value = unsafe { self.cell.exclusive() }.as_mut();
         DeviceMut::new(value.expect("seen when it was acquired"), &self.cell)
     }
 
     pub(super) fn slot<D>(&mut self) -> DeviceSlot<'_, D> {
-        // SAFETY: the task has been granted the one exclusive access to the place, which lasts until it ends.
+        // SAFETY: the task has been granted the one exclusive access to the place, which lasts
+        // until it ends.
         DeviceSlot::new(unsafe { self.cell.exclusive() }, &self.cell)
     }
 
     fn base(&self) -> &HandleBase {
-        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task
+        // runs.
         unsafe { self.base.as_ref() }
     }
 
-    /// The body has returned and says that it has put a value there. The handle is not cleared of poison
-    /// before the task has ended: one before it may fail until then.
+    /// The body has returned and says that it has put a value there. The handle is not cleared of
+    /// poison before the task has ended: one before it may fail until then.
     pub(super) fn written(self, env: &mut Env<'_>) -> Result<(), TaskError> {
         // SAFETY: the task still has its access to the place.
         let Some(value) = (unsafe { self.cell.shared() }) else {

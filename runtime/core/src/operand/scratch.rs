@@ -16,8 +16,8 @@ pub struct Scratch<T> {
     _type: PhantomData<fn() -> T>,
 }
 
-/// `len` elements of working space, kept per worker between tasks: the body sees `&mut [T]` with unspecified
-/// content.
+/// `len` elements of working space, kept per worker between tasks: the body sees `&mut [T]` with
+/// unspecified content.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, scratch, update};

@@ -125,8 +125,8 @@ macro_rules! tuple_operands {
             type DeviceHeld = ($($name::DeviceHeld,)*);
 
             fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::DeviceHeld, Refusal> {
-                // What is brought to a device is held by its ticket: an operand that was acquired has nothing
-                // to give back.
+                // What is brought to a device is held by its ticket: an operand that was acquired
+                // has nothing to give back.
                 Ok(($(self.$at.acquire_on_device(env)?,)*))
             }
 

@@ -1,4 +1,5 @@
-//! Operands that move a value from process to process: the value itself and not its view, whoever may name its handle.
+//! Operands that move a value from process to process: the value itself and not its view, whoever
+//! may name its handle.
 
 use std::convert::Infallible;
 use std::sync::Arc;

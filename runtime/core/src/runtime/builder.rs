@@ -21,8 +21,8 @@ use crate::swap::Swap;
 use crate::topology::{self, CoreInfo, Topology};
 use crate::trace_recorder::{self, TraceRecorder};
 
-/// Bytes that a worker takes before it has run a task: the used part of its stack, its tables and the
-/// system's.
+/// Bytes that a worker takes before it has run a task: the used part of its stack, its tables and
+/// the system's.
 ///
 /// ```
 /// use zellige_runtime::WORKER_BYTES;
@@ -108,77 +108,81 @@ impl RuntimeBuilder {
         }
     }
 
-    /// How many workers for CPU cores; by default one per core that this process may use. The thread that
-    /// submits tasks is none of them. Where there are [devices](RuntimeBuilder::device), there may be none at
-    /// all.
+    /// How many workers for CPU cores; by default one per core that this process may use. The
+    /// thread that submits tasks is none of them. Where there are
+    /// [devices](RuntimeBuilder::device), there may be none at all.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// One more device with memory of its own, and a worker to drive it. The runtime then brings operands to
-    /// where tasks run, and what they wrote to where it is asked for.
+    /// One more device with memory of its own, and a worker to drive it. The runtime then brings
+    /// operands to where tasks run, and what they wrote to where it is asked for.
     #[must_use]
     pub fn device(mut self, device: impl Into<Arc<dyn DeviceSpec>>) -> Self {
         self.devices.push(device.into());
         self
     }
 
-    /// Links every device to every other, at this rate each way (bytes per second); without, what goes from
-    /// one to another passes through the host. GPUs are linked where they reach each other's memory, at the
-    /// rate that is measured then.
+    /// Links every device to every other, at this rate each way (bytes per second); without, what
+    /// goes from one to another passes through the host. GPUs are linked where they reach each
+    /// other's memory, at the rate that is measured then.
     #[must_use]
     pub fn peers(mut self, bytes_per_second: f64) -> Self {
         self.peers = Some(LinkSpec { bandwidth: bytes_per_second, latency_ns: 0 });
         self
     }
 
-    /// Leaves tasks that have a [function for devices](crate::Codelet::on_devices) to GPUs: another worker
-    /// gets one only where no GPU can run it, since its operands have no room on any, or all have failed.
-    /// Without, whoever is free may get it, as the policy says; where the two round differently, results then
-    /// depend on who was.
+    /// Leaves tasks that have a [function for devices](crate::Codelet::on_devices) to GPUs: another
+    /// worker gets one only where no GPU can run it, since its operands have no room on any, or all
+    /// have failed. Without, whoever is free may get it, as the policy says; where the two round
+    /// differently, results then depend on who was.
     #[must_use]
     pub fn gpu_only(mut self, on: bool) -> Self {
         self.gpu_only = on;
         self
     }
 
-    /// Whether replays of recorded graphs are put on a GPU in one launch, where they can be: if that is
-    /// faster, unless said.
+    /// Whether replays of recorded graphs are put on a GPU in one launch, where they can be: if
+    /// that is faster, unless said.
     #[must_use]
     pub fn device_graphs(mut self, when: DeviceGraphs) -> Self {
         self.device_graphs = when;
         self
     }
 
-    /// Lets the values of handles take `bytes` of host memory, those included that tasks and callers have in
-    /// use; without, they take as many as they need. A handle's value counts from its first task on, and
-    /// until the runtime ends: then every handle that is left gets its value back, whatever that takes.
+    /// Lets the values of handles take `bytes` of host memory, those included that tasks and
+    /// callers have in use; without, they take as many as they need. A handle's value counts from
+    /// its first task on, and until the runtime ends: then every handle that is left gets its value
+    /// back, whatever that takes.
     ///
     /// Tasks wait for memory, and one whose operands can never be there at once is refused with
-    /// [`Error::TooLarge`]. Without [`swap`](RuntimeBuilder::swap) a value leaves the host only for a device.
-    /// The limit gives way where nothing else would go on: values that a caller reads or writes in place are
-    /// brought in any case, values of types that are not [`Portable`](crate::data::Portable) and slices of
-    /// the caller's stay, and if what stays leaves too little for a task, it runs once no other one does.
-    /// [`Runtime::memory`] says how many bytes there were.
+    /// [`Error::TooLarge`]. Without [`swap`](RuntimeBuilder::swap) a value leaves the host only for
+    /// a device. The limit gives way where nothing else would go on: values that a caller reads or
+    /// writes in place are brought in any case, values of types that are not
+    /// [`Portable`](crate::data::Portable) and slices of the caller's stay, and if what stays
+    /// leaves too little for a task, it runs once no other one does. [`Runtime::memory`] says how
+    /// many bytes there were.
     #[must_use]
     pub fn host_memory(mut self, bytes: u64) -> Self {
         self.host_memory = Some(bytes);
         self
     }
 
-    /// Writes what [`host_memory`](RuntimeBuilder::host_memory) has no room for to a file in `folder`, and
-    /// reads it back when a task or caller asks for it: where there is no other copy, and in the form in
-    /// which it was written last.
+    /// Writes what [`host_memory`](RuntimeBuilder::host_memory) has no room for to a file in
+    /// `folder`, and reads it back when a task or caller asks for it: where there is no other copy,
+    /// and in the form in which it was written last.
     ///
-    /// The file has no name: it is gone when the runtime is, also if the process is killed. It bypasses the
-    /// page cache where the file system allows that. Once it cannot grow (the disk is full, say), values stay
-    /// in host memory beyond the limit, and the log says so; if it cannot be read, values that are only there
-    /// are lost, by name. `folder` should be on a local disk: on a `tmpfs` it is memory again.
+    /// The file has no name: it is gone when the runtime is, also if the process is killed. It
+    /// bypasses the page cache where the file system allows that. Once it cannot grow (the disk is
+    /// full, say), values stay in host memory beyond the limit, and the log says so; if it cannot
+    /// be read, values that are only there are lost, by name. `folder` should be on a local disk:
+    /// on a `tmpfs` it is memory again.
     ///
-    /// A limit on sizes of files (`ulimit -f`) counts as a full disk where the program ignores or blocks the signal SIGXFSZ, as the command `zellige` and
-    /// CPython do; elsewhere the system ends the process. A library leaves signals to the program.
+    /// A limit on sizes of files (`ulimit -f`) counts as a full disk where the program ignores or
+    /// blocks the signal SIGXFSZ, as the command `zellige` and CPython do; elsewhere the system
+    /// ends the process. A library leaves signals to the program.
     #[must_use]
     pub fn swap(mut self, folder: impl Into<PathBuf>) -> Self {
         self.swap = SwapChoice::Folder(folder.into());
@@ -191,10 +195,10 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Has `choose` say which replica makes room on a memory node, by its place among those it is shown: at
-    /// most 16, those that the runtime would take first in front. `None`, or a place that there is not,
-    /// leaves the choice to the runtime. It is called while the memory manager is locked: it must be quick
-    /// and must not call the runtime.
+    /// Has `choose` say which replica makes room on a memory node, by its place among those it is
+    /// shown: at most 16, those that the runtime would take first in front. `None`, or a place that
+    /// there is not, leaves the choice to the runtime. It is called while the memory manager is
+    /// locked: it must be quick and must not call the runtime.
     #[must_use]
     pub fn choose_victim(
         mut self,
@@ -218,8 +222,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Tasks in flight at most (default 8192); a submission beyond waits until half of them are complete, or
-    /// helps if it comes from a task.
+    /// Tasks in flight at most (default 8192); a submission beyond waits until half of them are
+    /// complete, or helps if it comes from a task.
     #[must_use]
     pub fn window(mut self, tasks: usize) -> Self {
         self.window = tasks;
@@ -233,38 +237,41 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Records what happens, with room for `tasks` records per worker; what does not fit is counted.
+    /// Records what happens, with room for `tasks` records per worker; what does not fit is
+    /// counted.
     #[must_use]
     pub fn trace_capacity(mut self, tasks: usize) -> Self {
         self.trace = Some(tasks);
         self
     }
 
-    /// Performance models to ask, and to teach by timing the tasks. dm and its family get models of their
-    /// own if none are given; heteroprio and random ask those that are given; the others need none, and then
-    /// nothing is timed. Links that no device declares are taken from them too, and put there once they have
-    /// been measured.
+    /// Performance models to ask, and to teach by timing the tasks. dm and its family get models of
+    /// their own if none are given; heteroprio and random ask those that are given; the others need
+    /// none, and then nothing is timed. Links that no device declares are taken from them too, and
+    /// put there once they have been measured.
     #[must_use]
     pub fn models(mut self, models: Arc<Models>) -> Self {
         self.models = Some(models);
         self
     }
 
-    /// Whether each worker is bound to a core (default: yes, unless there are more workers than cores).
+    /// Whether each worker is bound to a core (default: yes, unless there are more workers than
+    /// cores).
     #[must_use]
     pub fn bind(mut self, bind: bool) -> Self {
         self.bind = bind;
         self
     }
 
-    /// What bodies, conversions and sums of partial results do with subnormal numbers, on whichever thread
-    /// they run: the same everywhere, so that results do not depend on who ran what. By default they
-    /// [keep](Subnormals::Keep) them, but for bodies whose codelet [says
-    /// otherwise](crate::Codelet::SUBNORMALS); what is said here holds for all bodies. A body that changes
-    /// its thread's mode finds it as it was the next time, and threads of the caller's are left as they are.
+    /// What bodies, conversions and sums of partial results do with subnormal numbers, on whichever
+    /// thread they run: the same everywhere, so that results do not depend on who ran what. By
+    /// default they [keep](Subnormals::Keep) them, but for bodies whose codelet [says
+    /// otherwise](crate::Codelet::SUBNORMALS); what is said here holds for all bodies. A body that
+    /// changes its thread's mode finds it as it was the next time, and threads of the caller's are
+    /// left as they are.
     ///
-    /// Matrices whose elements decay, such as covariances, are full of subnormal numbers in single precision,
-    /// and each operation on one may cost more than a hundred others.
+    /// Matrices whose elements decay, such as covariances, are full of subnormal numbers in single
+    /// precision, and each operation on one may cost more than a hundred others.
     #[must_use]
     pub fn subnormals(mut self, mode: Subnormals) -> Self {
         self.subnormals = Some(mode);
@@ -278,18 +285,18 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Who is told of a stall, with a text that names what runs and what waits; by default a `tracing`
-    /// warning.
+    /// Who is told of a stall, with a text that names what runs and what waits; by default a
+    /// `tracing` warning.
     #[must_use]
     pub fn on_stall(mut self, report: impl Fn(String) + Send + 'static) -> Self {
         self.on_stall = Box::new(report);
         self
     }
 
-    /// Starts no threads: whoever waits for something does all that workers and devices would do, in an order
-    /// that follows from `seed`. So a test can try many orders, and repeat one, unless the policy goes by
-    /// measured times. Bodies cannot wait ([`Error::SelfWait`]); operations of emulated devices take times
-    /// that are drawn; GPUs have clocks of their own, and are refused.
+    /// Starts no threads: whoever waits for something does all that workers and devices would do,
+    /// in an order that follows from `seed`. So a test can try many orders, and repeat one, unless
+    /// the policy goes by measured times. Bodies cannot wait ([`Error::SelfWait`]); operations of
+    /// emulated devices take times that are drawn; GPUs have clocks of their own, and are refused.
     ///
     /// ```
     /// use zellige_runtime::{Error, Runtime, Submit, commute};
@@ -316,8 +323,8 @@ impl RuntimeBuilder {
     ///
     /// # Errors
     /// [`Error::Config`] for no workers, an unknown policy, or swap without a limit of host memory;
-    /// [`Error::Memory`] where workers or a trace do not fit the memory; [`Error::Os`] if a thread cannot be
-    /// started, or no file can be made for swap.
+    /// [`Error::Memory`] where workers or a trace do not fit the memory; [`Error::Os`] if a thread
+    /// cannot be started, or no file can be made for swap.
     pub fn build(self) -> Result<Runtime, Error> {
         let topology = Topology::discover();
         let cores = topology.cores.len();

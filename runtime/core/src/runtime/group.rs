@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::submit::Submit;
 use crate::task::{Body, Spec, Tally, TaskRef};
 
-/// Tasks that are waited for together, as those of OpenMP's `taskgroup`: those that are submitted through it.
+/// Tasks that are waited for together, as those of OpenMP's `taskgroup`: those that are submitted
+/// through it.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, update};

@@ -11,9 +11,10 @@ use crate::memory::{Access, Datum, HOST, Memory, Need, NodeId, Reason};
 
 /// Hints to the memory manager. Where all data are in host memory they do nothing.
 impl Runtime {
-    /// Has the handle's current value brought to a memory node as soon as nothing more urgent is on the way,
-    /// if there is room and values of its type can leave the host. Nodes are numbered as [`Runtime::memory`]
-    /// lists them: the host is 0, the devices follow in the order in which they were given to the builder.
+    /// Has the handle's current value brought to a memory node as soon as nothing more urgent is on
+    /// the way, if there is room and values of its type can leave the host. Nodes are numbered as
+    /// [`Runtime::memory`] lists them: the host is 0, the devices follow in the order in which they
+    /// were given to the builder.
     ///
     /// # Errors
     /// [`Error::Config`] for a node that does not exist, and for the disk.
@@ -34,19 +35,19 @@ impl Runtime {
         let _ = self.hint(handle, None, |_, memory, datum| memory.wont_use(datum));
     }
 
-    /// Waits for the handle's tasks and forgets its value: its memory is free, and it holds nothing until it
-    /// is written again. A failure that poisoned it is forgotten too.
+    /// Waits for the handle's tasks and forgets its value: its memory is free, and it holds nothing
+    /// until it is written again. A failure that poisoned it is forgotten too.
     ///
     /// # Errors
-    /// [`Error::Gone`], [`Error::Borrowed`] for a slice of the caller's, [`Error::SelfWait`] inside one of
-    /// its tasks.
+    /// [`Error::Gone`], [`Error::Borrowed`] for a slice of the caller's, [`Error::SelfWait`] inside
+    /// one of its tasks.
     pub fn invalidate<D: Data>(&self, handle: &Handle<D>) -> Result<(), Error> {
         Gate::invalidate(self.shared(), handle)
     }
 
-    /// Keeps the handle's replicas on a memory node until [`unpin`](Runtime::unpin), once they are there.
-    /// What is pinned cannot make room for others: a task whose operands do not fit beside it waits. Nodes
-    /// are numbered as for [`prefetch`](Runtime::prefetch).
+    /// Keeps the handle's replicas on a memory node until [`unpin`](Runtime::unpin), once they are
+    /// there. What is pinned cannot make room for others: a task whose operands do not fit beside
+    /// it waits. Nodes are numbered as for [`prefetch`](Runtime::prefetch).
     ///
     /// # Errors
     /// [`Error::Config`] for a node that does not exist, and for the disk.

@@ -43,8 +43,8 @@ trait Retire {
 
 impl<T: Element> Retire for Handle<BorrowedSlice<T>> {
     fn retire(&self, runtime: &Runtime) -> Result<(), Error> {
-        // First no more tasks, then wait for those that there are; a poisoned slice is waited for just the
-        // same.
+        // First no more tasks, then wait for those that there are; a poisoned slice is waited for
+        // just the same.
         self.core().retire();
         Gate::wait_out(&runtime.shared, self)?;
         match self.core().base().failure() {
@@ -59,7 +59,8 @@ impl<'rt, 'env> Scope<'rt, 'env> {
         Scope { runtime, slices: RefCell::default(), _env: PhantomData }
     }
 
-    /// Gives a slice a handle: columns of `rows` elements, `ld` apart. The slice must outlive the scope:
+    /// Gives a slice a handle: columns of `rows` elements, `ld` apart. The slice must outlive the
+    /// scope:
     ///
     /// ```compile_fail,E0597
     /// # use zellige_runtime::{Error, Runtime};
@@ -72,8 +73,9 @@ impl<'rt, 'env> Scope<'rt, 'env> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Config`] if `rows > ld`, or `ld` is 0 with elements there; [`Error::SelfWait`] in a body that
-    /// cannot wait for the end of the scope: one that runs on a device, or runs several tasks.
+    /// [`Error::Config`] if `rows > ld`, or `ld` is 0 with elements there; [`Error::SelfWait`] in a
+    /// body that cannot wait for the end of the scope: one that runs on a device, or runs several
+    /// tasks.
     pub fn slice<T: Element>(
         &self,
         slice: &'env mut [T],
@@ -86,8 +88,8 @@ impl<'rt, 'env> Scope<'rt, 'env> {
                 "a leading dimension of {ld} cannot hold columns of {rows} rows"
             )));
         }
-        // SAFETY: the scope retires the handle and waits for its tasks when it ends or is dropped, before
-        // 'env ends.
+        // SAFETY: the scope retires the handle and waits for its tasks when it ends or is dropped,
+        // before 'env ends.
         let borrowed = unsafe { BorrowedSlice::new(slice, rows, ld) };
         let handle = Handle::new(Some(borrowed));
         let base = handle.core().base();
@@ -123,8 +125,8 @@ impl Submit for Scope<'_, '_> {
 
 impl Drop for Scope<'_, '_> {
     fn drop(&mut self) {
-        // Only where the caller's code panicked is there anything left to wait for, and nobody to tell of
-        // failures.
+        // Only where the caller's code panicked is there anything left to wait for, and nobody to
+        // tell of failures.
         let _ = self.end();
     }
 }

@@ -7,11 +7,12 @@ use crate::submit::Submit;
 
 use super::Runtime;
 
-/// What programs are written against that run in one process and in several: besides submitting tasks they wait and
-/// take values out, in calls that all ranks make together.
+/// What programs are written against that run in one process and in several: besides submitting
+/// tasks they wait and take values out, in calls that all ranks make together.
 ///
-/// A [`Runtime`] is a session of one rank. One of several is a `Cluster` of the crate `zellige-mpi`, whose page says what such a program
-/// may rely on: above all, every rank makes the same calls in the same order.
+/// A [`Runtime`] is a session of one rank. One of several is a `Cluster` of the crate
+/// `zellige-mpi`, whose page says what such a program may rely on: above all, every rank makes the
+/// same calls in the same order.
 ///
 /// ```
 /// use zellige_runtime::{Error, Runtime, Session, update};
@@ -31,8 +32,8 @@ pub trait Session: Submit {
     /// A recorded graph, or what of it is this rank's.
     type Recording: 'static;
 
-    /// Writes down the tasks that `build` submits to the recorder, without running them: on each rank those
-    /// that run there, and what they need from others.
+    /// Writes down the tasks that `build` submits to the recorder, without running them: on each
+    /// rank those that run there, and what they need from others.
     ///
     /// # Errors
     /// Whatever `build` returns; those of [`Runtime::record`].
@@ -47,28 +48,30 @@ pub trait Session: Submit {
     /// Those of [`Runtime::replay`].
     fn replay(&self, recording: &Self::Recording) -> Result<(), Error>;
 
-    /// Gives a value of this rank's own a handle: other ranks have other values, or none, and a task uses
-    /// that of the rank where it runs.
+    /// Gives a value of this rank's own a handle: other ranks have other values, or none, and a
+    /// task uses that of the rank where it runs.
     fn register_local<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
         self.keep_local(crate::internal::ranks::number_of(&handle));
         handle
     }
 
-    /// Each rank has a value of its own for this handle of its runtime, which this is the number of.
+    /// Each rank has a value of its own for this handle of its runtime, which this is the number
+    /// of.
     #[doc(hidden)]
     fn keep_local(&self, handle: u64);
 
-    /// Gives a value that all ranks have a copy of a handle: the same value on each. A task that writes nothing
-    /// but such copies runs on every rank and has to compute the same there, so that nobody waits for a message
-    /// with its result. Scalars of iterative methods are such.
+    /// Gives a value that all ranks have a copy of a handle: the same value on each. A task that
+    /// writes nothing but such copies runs on every rank and has to compute the same there, so that
+    /// nobody waits for a message with its result. Scalars of iterative methods are such.
     fn register_replicated<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
         self.keep_replicated(crate::internal::ranks::number_of(&handle));
         handle
     }
 
-    /// Every rank has a copy of the value of this handle of its runtime, which this is the number of.
+    /// Every rank has a copy of the value of this handle of its runtime, which this is the number
+    /// of.
     #[doc(hidden)]
     fn keep_replicated(&self, handle: u64);
 
@@ -102,10 +105,12 @@ pub trait Session: Submit {
     /// [`Error::Config`] for a rank that does not exist.
     fn register_on<D: Data>(&self, rank: usize, make: impl FnOnce() -> D) -> Result<Handle<D>, Error>;
 
-    /// Has the tasks that write a datum run on `rank`; for one without a value that no task has written yet.
+    /// Has the tasks that write a datum run on `rank`; for one without a value that no task has
+    /// written yet.
     ///
     /// # Errors
-    /// [`Error::Config`] for a rank that does not exist, or a datum that has a value or was written before.
+    /// [`Error::Config`] for a rank that does not exist, or a datum that has a value or was written
+    /// before.
     fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error>;
 
     /// The rank on which the tasks that write a datum run; `None` where that is not decided yet.

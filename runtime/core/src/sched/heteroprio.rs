@@ -10,14 +10,14 @@ use super::kinds::{Expected, Open, PerKind};
 use super::queue::{Verdict, like};
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
-/// For each kind of device a list of the same buckets, ordered by how much faster the kind runs a bucket's
-/// tasks than the best of the others (Agullo, Bramas, Coulaud, Darve, Messner, Takahashi 2016). On a machine
-/// of two kinds the lists are each other's reverse: the fast kind takes from the most accelerated end, the
-/// slow one from the other. In a bucket it goes by priority, then by age. Any worker that can run a task may
-/// take it, so that none is idle while there is work.
+/// For each kind of device a list of the same buckets, ordered by how much faster the kind runs a
+/// bucket's tasks than the best of the others (Agullo, Bramas, Coulaud, Darve, Messner, Takahashi
+/// 2016). On a machine of two kinds the lists are each other's reverse: the fast kind takes from
+/// the most accelerated end, the slow one from the other. In a bucket it goes by priority, then by
+/// age. Any worker that can run a task may take it, so that none is idle while there is work.
 ///
-/// A kind to which a task is unknown takes it first, so that its model learns. Such tasks are asked about
-/// again when it is their turn, and go to their bucket once it is known.
+/// A kind to which a task is unknown takes it first, so that its model learns. Such tasks are asked
+/// about again when it is their turn, and go to their bucket once it is known.
 #[derive(Debug, Default)]
 pub(super) struct Heteroprio {
     buckets: Mutex<Vec<Bucket>>,
@@ -31,9 +31,10 @@ struct Bucket {
     tasks: TaskQueue,
 }
 
-/// What running a task on a kind gains over the best other kind, in quarters of an octave: positive where the
-/// kind is faster, [`ONLY`] where no other can run it, [`UNKNOWN`] where nothing is known. `None` where it
-/// could not run when it was pushed: since devices may fail that were to run it, the kind looks there last.
+/// What running a task on a kind gains over the best other kind, in quarters of an octave: positive
+/// where the kind is faster, [`ONLY`] where no other can run it, [`UNKNOWN`] where nothing is
+/// known. `None` where it could not run when it was pushed: since devices may fail that were to run
+/// it, the kind looks there last.
 type Gains = PerKind<Option<i32>>;
 
 /// Above all gains.
@@ -48,8 +49,8 @@ const MOVES: usize = 64;
 /// Empty buckets are kept for the next task of their gains until there are so many buckets.
 const BUCKETS: usize = 64;
 
-/// Position of `x >= 1` on a logarithmic scale, in quarters of an octave. In integers, so that it is the same
-/// everywhere, and linear within an octave, which keeps the order.
+/// Position of `x >= 1` on a logarithmic scale, in quarters of an octave. In integers, so that it
+/// is the same everywhere, and linear within an octave, which keeps the order.
 fn quarters(x: u128) -> i32 {
     let octave = x.ilog2();
     let within = if octave < 2 { x << (2 - octave) } else { x >> (octave - 2) } & 3;
@@ -120,7 +121,8 @@ fn next(
 }
 
 impl Heteroprio {
-    /// The next task for `worker` among those that are to be taken; what is known by now goes to its bucket.
+    /// The next task for `worker` among those that are to be taken; what is known by now goes to
+    /// its bucket.
     fn take(
         &self,
         view: &SchedView<'_>,
@@ -193,8 +195,8 @@ mod tests {
     use super::*;
     use crate::sched::mock::Mock;
 
-    /// Two CPU cores and a GPU that runs gemm 40 times as fast as a core, syrk 10 times, and potrf half as
-    /// fast.
+    /// Two CPU cores and a GPU that runs gemm 40 times as fast as a core, syrk 10 times, and potrf
+    /// half as fast.
     fn machine() -> Mock {
         let mock = Mock::new(&["cpu", "cpu", "gpu"]);
         for (codelet, cpu, gpu) in [("gemm", 4000, 100), ("syrk", 2000, 200), ("potrf", 1000, 2000)] {

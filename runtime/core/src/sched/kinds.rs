@@ -11,8 +11,8 @@ use super::{ReadyTask, SchedView, TaskQueue, Wake};
 /// The kind of workers that all reach the host's memory.
 const CPU: &str = "cpu";
 
-/// Longest time that loads count with (ns), a good hour: sums over a million tasks stay far from the end of a
-/// word.
+/// Longest time that loads count with (ns), a good hour: sums over a million tasks stay far from
+/// the end of a word.
 const LONGEST: u64 = 1 << 42;
 
 /// Nanoseconds, as many as fit.
@@ -20,8 +20,8 @@ pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a time of so many nanoseconds counts with in a load: at least one, since a task of no length would
-/// leave no trace.
+/// What a time of so many nanoseconds counts with in a load: at least one, since a task of no
+/// length would leave no trace.
 pub(super) fn length(nanos: u64) -> u64 {
     nanos.clamp(1, LONGEST)
 }
@@ -40,8 +40,8 @@ pub(super) enum Expected {
 /// One value for each kind.
 pub(super) type PerKind<T> = SmallVec<[T; 4]>;
 
-/// Workers by the kind of device that they drive, as performance models tell them apart: two makes of GPU are
-/// two kinds. Kinds are numbered by their first worker.
+/// Workers by the kind of device that they drive, as performance models tell them apart: two makes
+/// of GPU are two kinds. Kinds are numbered by their first worker.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     of: Vec<usize>,
@@ -52,7 +52,8 @@ pub(super) struct Kinds {
     alike: bool,
 }
 
-/// Workers of one kind at one memory node: what is not restricted can run on all of them or on none.
+/// Workers of one kind at one memory node: what is not restricted can run on all of them or on
+/// none.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) kind: usize,
@@ -130,7 +131,8 @@ impl Kinds {
         if self.alike { queue.pop_restricted_if(may) } else { queue.pop_if(may) }
     }
 
-    /// What the task takes on each kind. Workers of one kind are equally fast, so that one of them is asked.
+    /// What the task takes on each kind. Workers of one kind are equally fast, so that one of them
+    /// is asked.
     pub(super) fn expect(&self, view: &SchedView<'_>, task: &ReadyTask) -> PerKind<Expected> {
         let mut able = self.able(view, task);
         let ask = |kind: usize| match able.of_kind(kind) {
@@ -188,8 +190,8 @@ impl Able<'_> {
     }
 }
 
-/// The kinds, found out at the first look at the machine, and whose turn it is to be woken: for policies
-/// whose queues are open to every worker that can run the task.
+/// The kinds, found out at the first look at the machine, and whose turn it is to be woken: for
+/// policies whose queues are open to every worker that can run the task.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     kinds: OnceLock<Kinds>,
@@ -201,9 +203,9 @@ impl Open {
         self.kinds.get_or_init(|| Kinds::new(view))
     }
 
-    /// How many further tasks a worker may take together with `first`, at most `most`, out of a queue of so
-    /// many: its share among the workers that can run `first`, so that none of them is left without. All that
-    /// is queued counts, like `first` or not.
+    /// How many further tasks a worker may take together with `first`, at most `most`, out of a
+    /// queue of so many: its share among the workers that can run `first`, so that none of them is
+    /// left without. All that is queued counts, like `first` or not.
     pub(super) fn share(&self, view: &SchedView<'_>, first: &ReadyTask, queued: usize, most: usize) -> usize {
         let kinds = self.kinds(view);
         let mut able = kinds.able(view, first);
@@ -211,8 +213,9 @@ impl Open {
         most.min((queued + 1).div_ceil(able.max(1)) - 1)
     }
 
-    /// Who may be woken for a task; `None` if nobody can run it. Where only some can, they are woken in turn:
-    /// a worker that is woken for a task it cannot run would go back to sleep and leave it.
+    /// Who may be woken for a task; `None` if nobody can run it. Where only some can, they are
+    /// woken in turn: a worker that is woken for a task it cannot run would go back to sleep and
+    /// leave it.
     pub(super) fn wake(&self, view: &SchedView<'_>, task: &ReadyTask) -> Option<Wake> {
         let kinds = self.kinds(view);
         let workers = kinds.of.len();

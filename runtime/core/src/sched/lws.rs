@@ -8,8 +8,9 @@ use super::kinds::Open;
 use super::queue::SharedQueue;
 use super::{Policy, ReadyTask, SchedView, Wake};
 
-/// A queue per worker, by priority. A task goes to the worker whose task released it, since its operands are
-/// in that worker's cache; a worker without tasks steals from its nearest neighbour that has some.
+/// A queue per worker, by priority. A task goes to the worker whose task released it, since its
+/// operands are in that worker's cache; a worker without tasks steals from its nearest neighbour
+/// that has some.
 #[derive(Debug)]
 pub struct Lws {
     queues: Vec<CachePadded<SharedQueue>>,

@@ -1,8 +1,8 @@
 //! Scheduling policies: which worker runs a ready task, and when.
 //!
-//! A [`Policy`] is a passive structure: the runtime pushes ready tasks into it and asks it for the next task
-//! of a worker. It never blocks, starts no thread and reads no clock, so the same policy serves real threads
-//! and virtual time.
+//! A [`Policy`] is a passive structure: the runtime pushes ready tasks into it and asks it for the
+//! next task of a worker. It never blocks, starts no thread and reads no clock, so the same policy
+//! serves real threads and virtual time.
 
 mod dm;
 mod eager;
@@ -53,8 +53,8 @@ pub fn uses_performance_models(policy: &str) -> bool {
 }
 
 #[doc(hidden)]
-/// The policy called `name`, for `workers` workers. The dmda family takes the weights of its fitness:
-/// `dmda:alpha=1,beta=2`.
+/// The policy called `name`, for `workers` workers. The dmda family takes the weights of its
+/// fitness: `dmda:alpha=1,beta=2`.
 ///
 /// # Errors
 /// [`Error::Config`] for an unknown name and for wrong weights.
@@ -117,8 +117,8 @@ mod tests {
         }
     }
 
-    /// Every policy gives every task to a worker that can run it, wakes one that can, and drops what nobody
-    /// can run.
+    /// Every policy gives every task to a worker that can run it, wakes one that can, and drops
+    /// what nobody can run.
     #[test]
     fn nobody_gets_what_he_cannot_run() {
         let mut mock = Mock::new(&["cpu", "cpu", "gpu", "gpu"]);
@@ -163,8 +163,9 @@ mod tests {
         }
     }
 
-    /// What every policy gives to be run together is what it would give one by one, as long as that is alike;
-    /// never more than was asked for, and not so much that another worker which can run it has none.
+    /// What every policy gives to be run together is what it would give one by one, as long as that
+    /// is alike; never more than was asked for, and not so much that another worker which can run
+    /// it has none.
     #[test]
     fn what_runs_together_is_what_comes_next() {
         let mut mock = Mock::new(&["cpu", "cpu", "gpu"]);

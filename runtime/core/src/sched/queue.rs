@@ -102,8 +102,9 @@ impl TaskQueue {
         self.pop_by(|task| if may(task) { Verdict::Take } else { Verdict::Pass })
     }
 
-    /// The same where every worker may run whatever is not restricted: no other task is looked at, since one
-    /// that another thread has just made is cold memory, and others wait for the queue meanwhile.
+    /// The same where every worker may run whatever is not restricted: no other task is looked at,
+    /// since one that another thread has just made is cold memory, and others wait for the queue
+    /// meanwhile.
     pub(super) fn pop_restricted_if(&mut self, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
         if self.restricted == 0 { self.pop() } else { self.pop_if(may) }
     }
@@ -159,8 +160,8 @@ impl TaskQueue {
         task
     }
 
-    /// Takes the newest task that is `mine`, where that is one of the last few: of priority 0, else of the
-    /// highest ones.
+    /// Takes the newest task that is `mine`, where that is one of the last few: of priority 0, else
+    /// of the highest ones.
     pub(super) fn pop_newest(&mut self, mine: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
         let newest = |list: &VecDeque<ReadyTask>, looks: usize| {
             let last = list.len();
@@ -221,8 +222,8 @@ fn take_at(list: &mut VecDeque<ReadyTask>, at: usize) -> ReadyTask {
 /// A queue that several threads use.
 #[derive(Debug)]
 pub(super) struct SharedQueue {
-    /// Priority of the first task, so that nobody need lock the queue to learn that it has nothing for him.
-    /// Written under the lock.
+    /// Priority of the first task, so that nobody need lock the queue to learn that it has nothing
+    /// for him. Written under the lock.
     first: AtomicI64,
     tasks: Mutex<TaskQueue>,
 }
@@ -257,8 +258,8 @@ impl SharedQueue {
         self.first.load(atomic::Ordering::Relaxed) == EMPTY
     }
 
-    /// Adds a task and takes the one that comes first, which may be the same: that need not be queued. Given
-    /// back if it is not every worker that may run what is queued.
+    /// Adds a task and takes the one that comes first, which may be the same: that need not be
+    /// queued. Given back if it is not every worker that may run what is queued.
     pub(super) fn exchange(&self, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
         if self.first.load(atomic::Ordering::Relaxed) < i64::from(task.priority()) {
             return Ok(task);
@@ -274,8 +275,8 @@ impl SharedQueue {
 
     /// Takes the first task that `take` takes out of the queue.
     pub(super) fn pop_by(&self, take: impl FnOnce(&mut TaskQueue) -> Option<ReadyTask>) -> Option<ReadyTask> {
-        // A push that this load misses wakes a worker afterwards (see engine/threads/README.md), so no task
-        // is overlooked.
+        // A push that this load misses wakes a worker afterwards (see engine/threads/README.md), so
+        // no task is overlooked.
         if self.is_empty() {
             return None;
         }
@@ -285,7 +286,8 @@ impl SharedQueue {
         task
     }
 
-    /// Takes tasks as long as the first that `may` is like `first`; `most` says how many at most of so many.
+    /// Takes tasks as long as the first that `may` is like `first`; `most` says how many at most of
+    /// so many.
     pub(super) fn pop_like(
         &self,
         first: &ReadyTask,

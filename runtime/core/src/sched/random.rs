@@ -11,12 +11,12 @@ use super::queue::SharedQueue;
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 use crate::splitmix::number;
 
-/// A queue per worker, by priority; a task goes to a worker drawn at random, the faster the likelier: with
-/// the inverse of its expected time there. Where nothing is known of a kind it counts as the mean of those
-/// that are known. Nobody steals.
+/// A queue per worker, by priority; a task goes to a worker drawn at random, the faster the
+/// likelier: with the inverse of its expected time there. Where nothing is known of a kind it
+/// counts as the mean of those that are known. Nobody steals.
 ///
-/// The `n`-th task pushed gets the `n`-th number of a fixed sequence, so that runs in virtual time repeat;
-/// among threads the order of pushes does not.
+/// The `n`-th task pushed gets the `n`-th number of a fixed sequence, so that runs in virtual time
+/// repeat; among threads the order of pushes does not.
 #[derive(Debug)]
 pub(super) struct Random {
     queues: Vec<CachePadded<SharedQueue>>,

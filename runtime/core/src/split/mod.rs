@@ -1,13 +1,15 @@
-//! Taking a handle's value apart into parts that tasks write side by side, and putting it together again.
+//! Taking a handle's value apart into parts that tasks write side by side, and putting it together
+//! again.
 //!
-//! A part is a handle of its own, with its own replicas on devices. It is filled by a task `split` that reads
-//! the parent and comes back with a task `join` that updates it. Both are ordinary tasks: they are ordered by
-//! their accesses, recorded, replayed, run wherever the policy says, and poison what they write when they
-//! fail. No two handles share memory, so that parent and parts cannot disagree, on whatever mix of devices.
-//! What this costs is bandwidth: every element is copied once on the way out and once on the way back, also
-//! where all tasks run on one node and pointers into the parent would do. Out and back, 128 MiB in 16 tiles
-//! took as long as 2 to 3 copies by one core where a replay found the parts' memory in place, and 5 to 7
-//! where it was fresh (example `split`, two workers on two shared cores, Buffer of f64).
+//! A part is a handle of its own, with its own replicas on devices. It is filled by a task `split`
+//! that reads the parent and comes back with a task `join` that updates it. Both are ordinary
+//! tasks: they are ordered by their accesses, recorded, replayed, run wherever the policy says, and
+//! poison what they write when they fail. No two handles share memory, so that parent and parts
+//! cannot disagree, on whatever mix of devices. What this costs is bandwidth: every element is
+//! copied once on the way out and once on the way back, also where all tasks run on one node and
+//! pointers into the parent would do. Out and back, 128 MiB in 16 tiles took as long as 2 to 3
+//! copies by one core where a replay found the parts' memory in place, and 5 to 7 where it was
+//! fresh (example `split`, two workers on two shared cores, Buffer of f64).
 
 mod region;
 mod splittable;
@@ -26,11 +28,11 @@ use tasks::{Abandon, Cut, Join, inner_read, inner_update, inner_write};
 
 /// The parts of a handle; made by [`Submit::split`].
 ///
-/// Parts are copies, so that each can lie where its tasks run: that costs bandwidth, out and back. Data whose
-/// parts are all that tasks ever name are better registered part by part.
+/// Parts are copies, so that each can lie where its tasks run: that costs bandwidth, out and back.
+/// Data whose parts are all that tasks ever name are better registered part by part.
 ///
-/// Dropping it joins the parts as [`join`](Split::join) does. While the thread panics, nothing is submitted:
-/// the parent is left poisoned.
+/// Dropping it joins the parts as [`join`](Split::join) does. While the thread panics, nothing is
+/// submitted: the parent is left poisoned.
 #[must_use = "the parts are joined again where this is dropped"]
 pub struct Split<'s, S: Submit, D: Splittable<R>, R: Region> {
     target: &'s S,
@@ -126,13 +128,15 @@ impl<'s, S: Submit, D: Splittable<R>, R: Region> Split<'s, S, D, R> {
         &self.regions
     }
 
-    /// Puts the parts back: a task `join` per part copies it into the parent, after the part's tasks. From
-    /// here on the parent can be named, and its parts cannot. Nothing waits. Where a part has no value
-    /// because a task failed, neither has the parent, until something writes it whole.
+    /// Puts the parts back: a task `join` per part copies it into the parent, after the part's
+    /// tasks. From here on the parent can be named, and its parts cannot. Nothing waits. Where a
+    /// part has no value because a task failed, neither has the parent, until something writes it
+    /// whole.
     ///
     /// # Errors
-    /// [`Error::Split`] if a part is itself split: join that first. [`Error::Gone`] if the parent or a part
-    /// was taken or released. The parent has no value then, until something writes it whole.
+    /// [`Error::Split`] if a part is itself split: join that first. [`Error::Gone`] if the parent
+    /// or a part was taken or released. The parent has no value then, until something writes it
+    /// whole.
     pub fn join(mut self) -> Result<(), Error> {
         self.end()
     }

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use crate::error::Error;
 
-/// Some of the elements of a flat array, each at most once. A range of indices is one, and so is a [`Block`]
-/// of a matrix.
+/// Some of the elements of a flat array, each at most once. A range of indices is one, and so is a
+/// [`Block`] of a matrix.
 pub trait Region: Clone + fmt::Debug + Send + Sync + 'static {
-    /// One past the last element; an error says what is wrong with the region itself. Nothing else is asked
-    /// of a region that is wrong, or that ends beyond the array.
+    /// One past the last element; an error says what is wrong with the region itself. Nothing else
+    /// is asked of a region that is wrong, or that ends beyond the array.
     fn end(&self) -> Result<usize, String>;
 
     /// The stretches of consecutive elements, in the order in which a part holds them.
@@ -34,8 +34,9 @@ impl Region for Range<usize> {
     }
 }
 
-/// A block of a matrix whose columns lie `ld` elements apart. Its part holds the block's columns one after
-/// the other, without padding: its own leading dimension is the number of the block's rows.
+/// A block of a matrix whose columns lie `ld` elements apart. Its part holds the block's columns
+/// one after the other, without padding: its own leading dimension is the number of the block's
+/// rows.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Its rows of the matrix.
@@ -52,8 +53,8 @@ impl Block {
         Block { rows, cols, ld }
     }
 
-    /// Cuts a matrix of `rows` x `cols` into tiles of `tile_rows` x `tile_cols`, smaller at the lower and
-    /// right edge: the first column of tiles from top to bottom, then the next.
+    /// Cuts a matrix of `rows` x `cols` into tiles of `tile_rows` x `tile_cols`, smaller at the
+    /// lower and right edge: the first column of tiles from top to bottom, then the next.
     ///
     /// # Errors
     /// [`Error::Config`] if a tile has no rows or no columns, or `rows > ld`.
@@ -108,8 +109,8 @@ impl Region for Block {
     }
 }
 
-/// Cuts `length` elements into `parts` ranges that differ by one element at most, the longer ones first; none
-/// for 0 parts.
+/// Cuts `length` elements into `parts` ranges that differ by one element at most, the longer ones
+/// first; none for 0 parts.
 pub fn split_evenly(length: usize, parts: usize) -> Vec<Range<usize>> {
     let (short, longer) = (length.checked_div(parts).unwrap_or(0), length.checked_rem(parts).unwrap_or(0));
     let start = |part: usize| part * short + part.min(longer);

@@ -137,8 +137,8 @@ impl<T: Element, R: Region> Splittable<R> for Buffer<T> {
     }
 }
 
-/// Regions count in the whole slice, padding included. The parts are copies of the runtime's own, which can
-/// go to devices.
+/// Regions count in the whole slice, padding included. The parts are copies of the runtime's own,
+/// which can go to devices.
 impl<T: Element, R: Region> Splittable<R> for BorrowedSlice<T> {
     type Part = Buffer<T>;
 

@@ -81,8 +81,8 @@ impl<D, R: Region> Join<D, R> {
 }
 
 impl<D: Splittable<R>, R: Region> Codelet for Join<D, R> {
-    /// Updates in order, although commuting ones could go as their parts come: a later task of the user's
-    /// that commutes on the parent must not come between them.
+    /// Updates in order, although commuting ones could go as their parts come: a later task of the
+    /// user's that commutes on the parent must not come between them.
     type Operands = (Inner<Read<D::Part>>, Inner<Update<D>>);
 
     fn name(&self) -> &'static str {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Free and used stretches of a file, in blocks of one size; what is free again is used before the file
-/// grows.
+/// Free and used stretches of a file, in blocks of one size; what is free again is used before the
+/// file grows.
 #[derive(Debug, Default)]
 pub(super) struct Extents {
     /// Everything from here on is free.

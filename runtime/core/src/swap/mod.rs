@@ -1,9 +1,9 @@
-//! Room on a disk for values that the host's memory has none for: one file, which is gone when its process
-//! is.
+//! Room on a disk for values that the host's memory has none for: one file, which is gone when its
+//! process is.
 //!
-//! The file has no name from the moment it is open: whatever ends the process, nothing is left of it. It
-//! bypasses the page cache where the file system allows that: pages that hold what the host had no room for
-//! would take that room.
+//! The file has no name from the moment it is open: whatever ends the process, nothing is left of
+//! it. It bypasses the page cache where the file system allows that: pages that hold what the host
+//! had no room for would take that room.
 
 mod extents;
 #[cfg(test)]
@@ -25,8 +25,8 @@ use crate::buffer::Buffer;
 use crate::error::DeviceError;
 use crate::error::Error;
 
-/// What is read and written is a multiple of this (bytes): what direct access asks of offsets, lengths and
-/// addresses.
+/// What is read and written is a multiple of this (bytes): what direct access asks of offsets,
+/// lengths and addresses.
 const BLOCK: usize = 4096;
 
 /// Bytes that go to the file at a time.
@@ -111,7 +111,8 @@ impl Swap {
     }
 
     fn read(&self, parts: &mut [&mut [u8]], extent: &Extent, bounce: &mut [u8]) -> io::Result<()> {
-        // How far the file has been read, what of that is in `bounce`, and what of it has been handed out.
+        // How far the file has been read, what of that is in `bounce`, and what of it has been
+        // handed out.
         let (mut read, mut there, mut used) = (0, 0, 0);
         for part in parts {
             let mut rest = &mut **part;

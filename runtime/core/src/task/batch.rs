@@ -29,8 +29,8 @@ pub(crate) struct Site<'s> {
 }
 
 impl Site<'_> {
-    /// The surroundings of one member: they share what the worker keeps, so that there are those of one at a
-    /// time.
+    /// The surroundings of one member: they share what the worker keeps, so that there are those of
+    /// one at a time.
     pub(super) fn env<'e>(&'e mut self, member: &'e Member<'_>) -> Env<'e> {
         let Member { header, id, bound, strict, .. } = *member;
         let env = Env::new(self.shared, header, id, self.worker, self.local, bound, strict);
@@ -55,7 +55,8 @@ struct Typed<'b, C: Codelet> {
     fates: Vec<Fate>,
 }
 
-/// Runs the members, all of which have bodies of type `C`; the result of each, and whether its body began.
+/// Runs the members, all of which have bodies of type `C`; the result of each, and whether its body
+/// began.
 pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
     let bodies = members.iter().map(typed).collect();
     let fates = members.iter().map(|_| Fate::default()).collect();
@@ -160,8 +161,8 @@ impl<'b, C: Codelet> Typed<'b, C> {
         result
     }
 
-    /// Each member has its share of the call's time, one after the other: bodies of one worker do not overlap
-    /// in traces.
+    /// Each member has its share of the call's time, one after the other: bodies of one worker do
+    /// not overlap in traces.
     fn share_time(&mut self, first: usize, all: impl Iterator<Item = usize>, count: usize) {
         let Notes { began, times, implementation, .. } = self.fates[first].notes;
         let share = |nth: usize, (start, end): (Instant, Instant)| {

@@ -70,9 +70,11 @@ pub(crate) struct Ended {
     /// The body ran, so that what it writes is not what it was.
     pub(crate) began: bool,
     pub(crate) failure: Option<Arc<Failure>>,
-    /// Of a body that has put its operations on a device's stream: what is left to do once they have ended.
+    /// Of a body that has put its operations on a device's stream: what is left to do once they
+    /// have ended.
     pub(crate) launched: Option<Box<Launched>>,
-    /// Of such a body that did not fail: what it has written, as it left it, one for each access that writes.
+    /// Of such a body that did not fail: what it has written, as it left it, one for each access
+    /// that writes.
     pub(crate) wrote: Option<SmallVec<[Ahead; 2]>>,
 }
 
@@ -99,8 +101,8 @@ pub trait Body: Send + Sync {
     fn holder(&self) -> Option<String> {
         None
     }
-    /// Of a gate behind which no thread is: does what is to be done when its turn comes. True: its turn is
-    /// over.
+    /// Of a gate behind which no thread is: does what is to be done when its turn comes. True: its
+    /// turn is over.
     fn passes(&self) -> bool {
         false
     }
@@ -128,8 +130,8 @@ pub trait Body: Send + Sync {
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
-    /// Runs tasks with bodies of its type, itself one of them, in one call; the result of each, and whether
-    /// its body began.
+    /// Runs tasks with bodies of its type, itself one of them, in one call; the result of each, and
+    /// whether its body began.
     fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
@@ -145,8 +147,8 @@ pub trait Body: Send + Sync {
     }
     /// The accesses, in order. Empty once cleared.
     fn declare<'a>(&'a self, out: &mut Accesses<'a>);
-    /// The deferred selection for operands with these metas (one per access), or an empty one, and the format
-    /// that each access then asks for. Nothing runs.
+    /// The deferred selection for operands with these metas (one per access), or an empty one, and
+    /// the format that each access then asks for. Nothing runs.
     fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
         let _ = metas;
         let mut accesses = Accesses::new();
@@ -175,7 +177,8 @@ impl dyn Body + '_ {
         accesses.iter().map(|access| access.base.name()).collect()
     }
 
-    /// The failure of this task, or the one that its body passes on: what failed first is what is reported.
+    /// The failure of this task, or the one that its body passes on: what failed first is what is
+    /// reported.
     fn failure(&self, env: &Env<'_>, cause: Cause) -> Arc<Failure> {
         if let Some(first) = cause.passed_on() {
             return first;
@@ -191,16 +194,16 @@ impl dyn Body + '_ {
         let failure = match refusal {
             Refusal::Busy(busy) => return Ran::Busy(busy),
             Refusal::Poisoned(failure) => failure,
-            // Its operands are gone with its device, and nobody is told: it runs again elsewhere, if they are
-            // there.
+            // Its operands are gone with its device, and nobody is told: it runs again elsewhere,
+            // if they are there.
             Refusal::Failed(_) if env.is_on_failed_device() => return Ran::Done,
             Refusal::Failed(error) => self.failure(env, Cause::Error(Arc::from(error))),
         };
         self.fails(env, failure)
     }
 
-    /// The task fails: what it writes is poisoned, unless there are others before it that have not ended;
-    /// then that waits for their ends.
+    /// The task fails: what it writes is poisoned, unless there are others before it that have not
+    /// ended; then that waits for their ends.
     fn fails(&self, env: &Env<'_>, failure: Arc<Failure>) -> Ran {
         if !env.is_stream_ordered() {
             self.poison(env.bindings(), &failure);
@@ -208,8 +211,8 @@ impl dyn Body + '_ {
         Ran::Failed(failure)
     }
 
-    /// As [`refused`](Self::refused), where the task was to run on a device. Of one that is lost nobody is
-    /// told that the task has failed: it runs again elsewhere, if its operands are there.
+    /// As [`refused`](Self::refused), where the task was to run on a device. Of one that is lost
+    /// nobody is told that the task has failed: it runs again elsewhere, if its operands are there.
     pub(crate) fn refused_on_device(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
         match refusal {
             Refusal::Failed(error) if env.stream().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
@@ -217,8 +220,8 @@ impl dyn Body + '_ {
         }
     }
 
-    /// Gives the operands back through `release`, which is told whether the body has succeeded, once the body
-    /// has been called with this result.
+    /// Gives the operands back through `release`, which is told whether the body has succeeded,
+    /// once the body has been called with this result.
     #[inline]
     fn end<'e>(
         &self,
@@ -248,8 +251,8 @@ impl dyn Body + '_ {
 /// What a body runs and its operands, until the task has completed.
 pub(crate) struct Payload<P>(UnsafeCell<Option<P>>);
 
-// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever completes the
-// task calls when nobody runs or links it any more.
+// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever
+// completes the task calls when nobody runs or links it any more.
 unsafe impl<P: Sync> Sync for Payload<P> {}
 
 impl<P> Payload<P> {
@@ -354,7 +357,8 @@ impl<C: Codelet> TypedBody<C> {
         self.launched(env, held, result)
     }
 
-    /// Gives the operands back once the body has put its operations on a device's stream, with this result.
+    /// Gives the operands back once the body has put its operations on a device's stream, with this
+    /// result.
     pub(super) fn launched(
         &self,
         env: &mut Env<'_>,
@@ -381,7 +385,8 @@ impl<C: Codelet> TypedBody<C> {
     }
 }
 
-/// Gets hold of all operands, or of none. If one has to be brought from elsewhere, all are requested at once.
+/// Gets hold of all operands, or of none. If one has to be brought from elsewhere, all are
+/// requested at once.
 pub(super) fn acquire<'e, O: Operands>(
     operands: &'e O,
     env: &mut Env<'e>,
@@ -481,8 +486,8 @@ pub(crate) trait ClosureFn<O: Operands>: Send + Sync + 'static {
     fn call(&self, views: O::Views<'_, Cpu>, cx: &mut TaskContext<'_>) -> Result<(), TaskError>;
 }
 
-/// A closure and its operands. Everything but the call itself is compiled once for operands of type `O`, not
-/// for each closure.
+/// A closure and its operands. Everything but the call itself is compiled once for operands of type
+/// `O`, not for each closure.
 pub struct Closure<O, F>(Payload<(F, O)>);
 
 impl<O: Operands, F: ClosureFn<O>> Closure<O, F> {

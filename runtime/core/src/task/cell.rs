@@ -67,8 +67,9 @@ pub(crate) enum Role {
     Replay,
 }
 
-/// A task with a body of type `B`. What comes before the body lies in the same places whatever the body is,
-/// and what those touch that come before the task lies together: by then it is cold memory.
+/// A task with a body of type `B`. What comes before the body lies in the same places whatever the
+/// body is, and what those touch that come before the task lies together: by then it is cold
+/// memory.
 #[repr(C)]
 pub(crate) struct TaskCell<B: ?Sized> {
     /// Predecessors that have not completed, plus one while the submitter links.
@@ -78,8 +79,8 @@ pub(crate) struct TaskCell<B: ?Sized> {
     linked: AtomicBool,
     /// What callers keep of it.
     pub(crate) ticket: TaskRef,
-    /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes
-    /// on linking.
+    /// Apart from the rest of the links: once an edge is published, others read it while the
+    /// submitter goes on linking.
     edges: UnsafeCell<SmallVec<[Edge<Successor>; 4]>>,
     links: UnsafeCell<Links>,
     pub(crate) header: Header,
@@ -102,11 +103,12 @@ struct Links {
     listed: bool,
 }
 
-// SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever completes the
-// task, which the count-down orders after the submitter (AcqRel); everything else is Sync.
+// SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever
+// completes the task, which the count-down orders after the submitter (AcqRel); everything else is
+// Sync.
 unsafe impl<B: ?Sized + Sync> Sync for TaskCell<B> {}
-// SAFETY: the pointers in `links` and `edges` are to the task's own edges, and to successors that are alive
-// while they wait for it.
+// SAFETY: the pointers in `links` and `edges` are to the task's own edges, and to successors that
+// are alive while they wait for it.
 unsafe impl<B: ?Sized + Send> Send for TaskCell<B> {}
 
 impl<B: Body + 'static> TaskCell<B> {
@@ -153,8 +155,9 @@ impl Task {
 
     /// Makes `task` wait for the node that owns `successors`, unless that has completed.
     pub(crate) fn follow(task: &Arc<Task>, successors: &Successors<Successor>) {
-        // SAFETY: only the submitter touches the links; the room for edges never moves again, and lives as
-        // long as the task, which nobody runs or frees before every pushed edge has been counted down.
+        // SAFETY: only the submitter touches the links; the room for edges never moves again, and
+        // lives as long as the task, which nobody runs or frees before every pushed edge has been
+        // counted down.
         unsafe {
             let links = &mut *task.links.get();
             assert!(links.pushed < links.room, "room was made for every edge");
@@ -170,16 +173,16 @@ impl Task {
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
 
-    /// True if some predecessor had not completed when the task was linked. For its submitter and its
-    /// executor only.
+    /// True if some predecessor had not completed when the task was linked. For its submitter and
+    /// its executor only.
     pub(crate) fn had_to_wait(&self) -> bool {
-        // SAFETY: linking is over or the submitter asks; only whoever completes the task touches the links
-        // later.
+        // SAFETY: linking is over or the submitter asks; only whoever completes the task touches
+        // the links later.
         unsafe { &*self.links.get() }.pushed > 0
     }
 
-    /// Gives the watchdog a reference to the task, which is being linked: its address as that of a task with
-    /// any body.
+    /// Gives the watchdog a reference to the task, which is being linked: its address as that of a
+    /// task with any body.
     pub(crate) fn list(task: &Arc<Task>) -> *const TaskCell<()> {
         // SAFETY: still the submitter.
         unsafe { &mut *task.links.get() }.listed = true;
@@ -204,11 +207,11 @@ impl Task {
     /// Ends linking; true if the task is ready at once.
     ///
     /// # Safety
-    /// The caller is its submitter. The task is alive until its predecessors are counted down: unless this
-    /// returns true, another thread may free it at any moment.
+    /// The caller is its submitter. The task is alive until its predecessors are counted down:
+    /// unless this returns true, another thread may free it at any moment.
     pub(crate) unsafe fn end_links(task: *const Task) -> bool {
-        // SAFETY: still the submitter, so that the task is alive; as in `count_down`, there is only a
-        // reference to the counter while that changes.
+        // SAFETY: still the submitter, so that the task is alive; as in `count_down`, there is only
+        // a reference to the counter while that changes.
         unsafe {
             (*task).linked.store(true, Ordering::Release);
             let Links { room, pushed, .. } = *(*task).links.get();
@@ -227,8 +230,9 @@ impl Task {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// The submitted tasks that wait for this one, those twice that do so twice: all of them, or those that
-    /// were there when `as_of` was answered. It has been launched, and does not complete meanwhile.
+    /// The submitted tasks that wait for this one, those twice that do so twice: all of them, or
+    /// those that were there when `as_of` was answered. It has been launched, and does not complete
+    /// meanwhile.
     pub(crate) fn waiting(
         &self,
         as_of: Option<UpTo<Successor>>,
@@ -236,9 +240,9 @@ impl Task {
         let mut waiting = SmallVec::new();
         let each = |successor| {
             let Successor::Task(task) = successor else { return };
-            // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by the
-            // reference that `link` gave up until all that it waits for has completed, which this one has
-            // not.
+            // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by
+            // the reference that `link` gave up until all that it waits for has completed, which
+            // this one has not.
             waiting.push(unsafe {
                 Arc::increment_strong_count(task);
                 Arc::from_raw(task)
@@ -268,20 +272,20 @@ impl Task {
     /// One predecessor has completed; true if that was the last.
     ///
     /// # Safety
-    /// The caller counts down an edge of `task` that nobody else does: until then the task is alive.
-    /// Afterwards another thread may free it at any moment, unless this has returned true.
+    /// The caller counts down an edge of `task` that nobody else does: until then the task is
+    /// alive. Afterwards another thread may free it at any moment, unless this has returned true.
     pub(crate) unsafe fn count_down(task: *const Task) -> bool {
-        // SAFETY: the task is alive until the count has changed. No reference to it as a whole is made, since
-        // that would have to stay valid until this returns; the one to the counter need not, since a counter
-        // is changed through shared references.
+        // SAFETY: the task is alive until the count has changed. No reference to it as a whole is
+        // made, since that would have to stay valid until this returns; the one to the counter need
+        // not, since a counter is changed through shared references.
         unsafe { (*task).pending.fetch_sub(1, Ordering::AcqRel) == 1 }
     }
 
-    /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns true if a
-    /// thread waits.
+    /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns
+    /// true if a thread waits.
     pub(crate) fn complete(&self, mut each: impl FnMut(Successor)) -> bool {
-        // SAFETY: the task has run (or was discarded): linking is over, and only its one executor completes
-        // it.
+        // SAFETY: the task has run (or was discarded): linking is over, and only its one executor
+        // completes it.
         let links = unsafe { &mut *self.links.get() };
         links.groups.drain(..).for_each(|group| group.leave(&mut each));
         self.ticket.successors().close(each);

@@ -114,9 +114,11 @@ pub struct Apart {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Choice {
-    /// Format wanted for each of the first operands; `None` keeps what the operand asked for at submission.
+    /// Format wanted for each of the first operands; `None` keeps what the operand asked for at
+    /// submission.
     pub formats: [Option<Format>; MAX_OPERAND_FORMATS],
-    /// Elements of [lists](crate::reads) that are wanted in another format than the rest of their list.
+    /// Elements of [lists](crate::reads) that are wanted in another format than the rest of their
+    /// list.
     pub apart: Option<Apart>,
     /// Handed to the body as [`TaskContext::variant`].
     pub variant: u32,
@@ -124,23 +126,23 @@ pub struct Choice {
     pub label: &'static str,
 }
 
-/// A kind of task: a name, what it costs, a function for CPUs, and one for each architecture of devices that
-/// it knows.
+/// A kind of task: a name, what it costs, a function for CPUs, and one for each architecture of
+/// devices that it knows.
 ///
-/// Bodies take `&self`: they can be run again (replays, retries), so whatever they change they change through
-/// operands.
+/// Bodies take `&self`: they can be run again (replays, retries), so whatever they change they
+/// change through operands.
 ///
 /// # Several implementations
 ///
-/// A function may hold several ways to do its work, e.g. two algorithms of which one is faster for small
-/// tiles. Name them in [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), and do what
-/// [`TaskContext::implementation`] says. The runtime decides when the body starts, also at every replay:
-/// where there are performance models, each implementation has its own on every kind of device; those with
-/// too few samples come first, then the fastest. Without models it is the first that [can
-/// run](Codelet::can_execute_with) there.
+/// A function may hold several ways to do its work, e.g. two algorithms of which one is faster for
+/// small tiles. Name them in [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), and do what
+/// [`TaskContext::implementation`] says. The runtime decides when the body starts, also at every
+/// replay: where there are performance models, each implementation has its own on every kind of
+/// device; those with too few samples come first, then the fastest. Without models it is the first
+/// that [can run](Codelet::can_execute_with) there.
 ///
-/// Implementations that round differently give up bitwise determinism: which one runs depends on measured
-/// times.
+/// Implementations that round differently give up bitwise determinism: which one runs depends on
+/// measured times.
 ///
 /// ```
 /// use zellige_runtime::*;
@@ -174,15 +176,16 @@ pub trait Codelet: Send + Sync + 'static {
     /// The operands, as a tuple.
     type Operands: Operands;
 
-    /// The names of the implementations, for models and traces, where there are several for one kind of
-    /// device. Fewer than two names count as none.
+    /// The names of the implementations, for models and traces, where there are several for one
+    /// kind of device. Fewer than two names count as none.
     const IMPLEMENTATIONS: &'static [&'static str] = &[];
 
     /// What its functions do with subnormal numbers, unless the runtime [was
-    /// told](crate::RuntimeBuilder::subnormals): `None` for what runtimes do, which is to keep them.
+    /// told](crate::RuntimeBuilder::subnormals): `None` for what runtimes do, which is to keep
+    /// them.
     ///
-    /// A codelet whose results are no less accurate without them says [`Flush`](Subnormals::Flush): kernels
-    /// that meet many of them take up to a hundred times as long otherwise.
+    /// A codelet whose results are no less accurate without them says [`Flush`](Subnormals::Flush):
+    /// kernels that meet many of them take up to a hundred times as long otherwise.
     const SUBNORMALS: Option<Subnormals> = None;
 
     /// The name in traces, models and errors.
@@ -193,34 +196,36 @@ pub trait Codelet: Send + Sync + 'static {
         TaskInfo::default()
     }
 
-    /// True if [`select`](Codelet::select) is to be asked when the operands are ready, also at every replay.
+    /// True if [`select`](Codelet::select) is to be asked when the operands are ready, also at
+    /// every replay.
     fn selects(&self) -> bool {
         false
     }
 
-    /// Decides formats and variant from what the finished operands are (one `Meta` per handle, in operand
-    /// order).
+    /// Decides formats and variant from what the finished operands are (one `Meta` per handle, in
+    /// operand order).
     fn select(&self, metas: &[Meta]) -> Choice {
         let _ = metas;
         Choice::default()
     }
 
-    /// True if [`can_execute`](Codelet::can_execute) and [`can_execute_with`](Codelet::can_execute_with) are
-    /// to be asked before a worker gets the task.
+    /// True if [`can_execute`](Codelet::can_execute) and
+    /// [`can_execute_with`](Codelet::can_execute_with) are to be asked before a worker gets the
+    /// task.
     fn has_constraints(&self) -> bool {
         false
     }
 
-    /// Whether the task can run on this device, e.g. for its memory or what its kind can do. Asked often: it
-    /// should be quick.
+    /// Whether the task can run on this device, e.g. for its memory or what its kind can do. Asked
+    /// often: it should be quick.
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
         let _ = device;
         true
     }
 
-    /// Whether one of the [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), by its place there, can run on this
-    /// device. A device on which none can does not get the task. Asked where there are several, and only if
-    /// the codelet [is constrained](Codelet::has_constraints).
+    /// Whether one of the [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), by its place there, can
+    /// run on this device. A device on which none can does not get the task. Asked where there are
+    /// several, and only if the codelet [is constrained](Codelet::has_constraints).
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
         let _ = (implementation, device);
         true
@@ -233,8 +238,9 @@ pub trait Codelet: Send + Sync + 'static {
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError>;
 
-    /// Names the functions for devices with an [`Arch`] of their own, such as GPUs. They are given no other
-    /// tasks. Asked at submission, and again where the task runs: the answer must not change.
+    /// Names the functions for devices with an [`Arch`] of their own, such as GPUs. They are given
+    /// no other tasks. Asked at submission, and again where the task runs: the answer must not
+    /// change.
     fn on_devices(&self, table: &mut DeviceTable<Self>)
     where
         Self: Sized,
@@ -242,38 +248,42 @@ pub trait Codelet: Send + Sync + 'static {
         let _ = table;
     }
 
-    /// Whether a function of [`on_devices`](Codelet::on_devices) counts on what tasks before it do at their
-    /// ends: on norms and whatever else they [read back](crate::codelet::DeviceMut::read_back) into headers,
-    /// on what they leave [for their ends](crate::codelet::DeviceContext::at_end). Asked once at submission.
+    /// Whether a function of [`on_devices`](Codelet::on_devices) counts on what tasks before it do
+    /// at their ends: on norms and whatever else they [read
+    /// back](crate::codelet::DeviceMut::read_back) into headers, on what they leave [for their
+    /// ends](crate::codelet::DeviceContext::at_end). Asked once at submission.
     ///
-    /// A task whose predecessors have all been launched on one device is launched behind them, and the device
-    /// orders their operations; the host learns of the ends later. Whoever answers no is launched so behind
-    /// tasks that have something left for their ends, too: it sees headers as those were before, and, if one
-    /// of the tasks turns out to have failed, ends with that failure whatever it did. A task that [chooses
-    /// late](Codelet::selects) and names a value into whose header something is read back, and one that
-    /// updates or overwrites such a value, waits for that in any case.
+    /// A task whose predecessors have all been launched on one device is launched behind them, and
+    /// the device orders their operations; the host learns of the ends later. Whoever answers no is
+    /// launched so behind tasks that have something left for their ends, too: it sees headers as
+    /// those were before, and, if one of the tasks turns out to have failed, ends with that failure
+    /// whatever it did. A task that [chooses late](Codelet::selects) and names a value into whose
+    /// header something is read back, and one that updates or overwrites such a value, waits for
+    /// that in any case.
     fn needs_ends(&self) -> bool {
         true
     }
 
-    /// The most tasks that one call of [`cpu_batch`](Codelet::cpu_batch) takes; 0 or 1: each runs alone.
-    /// Asked once at submission.
+    /// The most tasks that one call of [`cpu_batch`](Codelet::cpu_batch) takes; 0 or 1: each runs
+    /// alone. Asked once at submission.
     ///
-    /// Only tasks of one codelet type are run in one call, with the same name, label and shape, and the same
-    /// deferred selection. A worker that takes one from its policy takes others with it that are ready
-    /// already: it waits for none, and leaves other workers their share. On a device with memory of its own
-    /// those whose operands are there are launched as one operation. Tasks that commute or reduce run alone,
-    /// and so do those that [choose](Codelet::has_constraints) among several implementations.
+    /// Only tasks of one codelet type are run in one call, with the same name, label and shape, and
+    /// the same deferred selection. A worker that takes one from its policy takes others with it
+    /// that are ready already: it waits for none, and leaves other workers their share. On a device
+    /// with memory of its own those whose operands are there are launched as one operation. Tasks
+    /// that commute or reduce run alone, and so do those that [choose](Codelet::has_constraints)
+    /// among several implementations.
     fn batch(&self) -> usize {
         1
     }
 
     /// Does the work of several tasks; the default runs one after the other.
     ///
-    /// The context is the first one's; variant and implementation are the same for all. An error or a panic
-    /// fails every task of the batch, whatever had been done. Nothing may be waited for here: that is
-    /// [`Error::SelfWait`](crate::Error::SelfWait), since what is waited for may come after one of the batch.
-    /// What `cpu` would write must be written here bit by bit, unless results may depend on which tasks meet.
+    /// The context is the first one's; variant and implementation are the same for all. An error or
+    /// a panic fails every task of the batch, whatever had been done. Nothing may be waited for
+    /// here: that is [`Error::SelfWait`](crate::Error::SelfWait), since what is waited for may come
+    /// after one of the batch. What `cpu` would write must be written here bit by bit, unless
+    /// results may depend on which tasks meet.
     fn cpu_batch(batch: Batch<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError>
     where
         Self: Sized,
@@ -323,15 +333,17 @@ pub type Batch<'v, C> = Vec<(&'v C, <<C as Codelet>::Operands as Operands>::View
 pub type DeviceViews<'v, C> = <<C as Codelet>::Operands as Operands>::Views<'v, OnDevice>;
 
 /// A codelet's function for one [`Arch`]: it puts operations on the stream of
-/// [`cx.device()`](TaskContext::device) and returns at once. It may read headers and addresses, never a
-/// number: what comes before it on the device has not run yet. The task ends when its operations have.
+/// [`cx.device()`](TaskContext::device) and returns at once. It may read headers and addresses,
+/// never a number: what comes before it on the device has not run yet. The task ends when its
+/// operations have.
 pub type DeviceFunction<C> =
     for<'v, 'c> fn(&C, DeviceViews<'v, C>, &mut TaskContext<'c>) -> Result<(), TaskError>;
 
-/// Puts the operations of several tasks on their device's stream. They end together, but each member has a
-/// result of its own, in the order of the batch, and its context's
-/// [ends](crate::codelet::DeviceContext::at_end) are its own: who fails fails alone. Members without a result
-/// fail; a panic fails all. As for [`Codelet::cpu_batch`], the bits should not depend on which tasks meet.
+/// Puts the operations of several tasks on their device's stream. They end together, but each
+/// member has a result of its own, in the order of the batch, and its context's
+/// [ends](crate::codelet::DeviceContext::at_end) are its own: who fails fails alone. Members
+/// without a result fail; a panic fails all. As for [`Codelet::cpu_batch`], the bits should not
+/// depend on which tasks meet.
 pub type DeviceBatchFunction<C> = for<'v, 'c> fn(DeviceBatch<'v, 'c, C>) -> Vec<Result<(), TaskError>>;
 
 /// The functions of a codelet for devices, by [`Arch`].
@@ -383,10 +395,10 @@ impl<C: Codelet> DeviceTable<C> {
         self.insert(arch, function, 1, None);
     }
 
-    /// Adds the function for an architecture, and one that launches up to `most` tasks in one call: where
-    /// tiles are small, launching costs more than computing. Tasks whose codelet has several
-    /// [implementations](Codelet::IMPLEMENTATIONS) run alone. Of several architectures the largest `most`
-    /// counts for all.
+    /// Adds the function for an architecture, and one that launches up to `most` tasks in one call:
+    /// where tiles are small, launching costs more than computing. Tasks whose codelet has several
+    /// [implementations](Codelet::IMPLEMENTATIONS) run alone. Of several architectures the largest
+    /// `most` counts for all.
     pub fn add_batched(
         &mut self,
         arch: Arch,
@@ -437,7 +449,8 @@ impl<C: Codelet> std::fmt::Debug for DeviceMember<'_, '_, C> {
 /// The tasks that one call for a device launches.
 pub type DeviceBatch<'v, 'c, C> = Vec<DeviceMember<'v, 'c, C>>;
 
-/// What a closure may return: nothing, a result with any error, or never, as one that ends in `todo!()`.
+/// What a closure may return: nothing, a result with any error, or never, as one that ends in
+/// `todo!()`.
 #[diagnostic::on_unimplemented(
     message = "a task's body returns `()` or a `Result<(), E>`, not `{Self}`",
     note = "values leave a body through its operands: `update(&handle)`, `write(&handle)`"

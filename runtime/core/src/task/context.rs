@@ -70,19 +70,20 @@ impl<'a> TaskContext<'a> {
         self.worker
     }
 
-    /// The variant that [`Codelet::select`](super::Codelet::select) decided; 0 where nothing was chosen late.
+    /// The variant that [`Codelet::select`](super::Codelet::select) decided; 0 where nothing was
+    /// chosen late.
     pub fn variant(&self) -> u32 {
         self.call.variant
     }
 
-    /// Which of the codelet's [`IMPLEMENTATIONS`](super::Codelet::IMPLEMENTATIONS) is to run, by its place
-    /// there; 0 where there is one.
+    /// Which of the codelet's [`IMPLEMENTATIONS`](super::Codelet::IMPLEMENTATIONS) is to run, by
+    /// its place there; 0 where there is one.
     pub fn implementation(&self) -> usize {
         self.call.implementation
     }
 
-    /// Waits until all tasks that this body has submitted are complete, as OpenMP's `taskwait` does: its
-    /// children, not theirs.
+    /// Waits until all tasks that this body has submitted are complete, as OpenMP's `taskwait`
+    /// does: its children, not theirs.
     ///
     /// # Errors
     /// [`Error::Failed`] with the first failure among them, and those of
@@ -91,7 +92,8 @@ impl<'a> TaskContext<'a> {
         self.shared.wait_for_children()
     }
 
-    /// True once somebody asked that the whole runtime stop: a long body may return early with an error.
+    /// True once somebody asked that the whole runtime stop: a long body may return early with an
+    /// error.
     pub fn is_cancelled(&self) -> bool {
         self.shared.is_cancelled(self.id)
     }

@@ -28,8 +28,8 @@ pub(crate) struct Bound<'e> {
     pub(crate) slots: &'e [u32],
 }
 
-/// Where a task runs that has been placed: its deferred selection has been asked for, and its operands lie at
-/// these numbers.
+/// Where a task runs that has been placed: its deferred selection has been asked for, and its
+/// operands lie at these numbers.
 pub(crate) struct Placement {
     pub(crate) choice: Choice,
     /// One for each access.
@@ -54,11 +54,12 @@ pub(crate) struct WorkerLocal {
     scratch: Vec<Buffer<u64>>,
 }
 
-/// Of short tasks that the models know well, every so many are timed: asking for the thread's CPU time is a
-/// system call.
+/// Of short tasks that the models know well, every so many are timed: asking for the thread's CPU
+/// time is a system call.
 const EVERY: u32 = 16;
 
-/// Tasks that take as long as this are timed always: two system calls are less than a hundredth of it.
+/// Tasks that take as long as this are timed always: two system calls are less than a hundredth of
+/// it.
 const LONG: Duration = Duration::from_micros(100);
 
 impl WorkerLocal {
@@ -76,7 +77,8 @@ impl WorkerLocal {
     }
 }
 
-/// CPU time of this thread so far: what a body takes on a core of its own, whoever else is on the machine.
+/// CPU time of this thread so far: what a body takes on a core of its own, whoever else is on the
+/// machine.
 fn thread_time() -> Duration {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
@@ -331,7 +333,8 @@ impl<'e> Env<'e> {
 
     fn sampled_at_all(&mut self) -> Option<ModelId> {
         if self.stream().is_some() {
-            // The body only puts operations on a stream: how long those take is known when they end.
+            // The body only puts operations on a stream: how long those take is known when they
+            // end.
             return None;
         }
         let models = self.shared.models.as_ref()?;

@@ -51,8 +51,8 @@ impl Implementations {
     }
 }
 
-/// True for operands that tasks have in turns, or that are their worker's own, and for codelets that say by
-/// device which of several implementations can run: others of their like may differ.
+/// True for operands that tasks have in turns, or that are their worker's own, and for codelets
+/// that say by device which of several implementations can run: others of their like may differ.
 fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
     let mut accesses = Accesses::new();
     operands.declare(&mut accesses);
@@ -61,8 +61,8 @@ fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
 }
 
 impl Header {
-    /// What models know the task by. `chosen`: what its deferred selection called it, as far as that is
-    /// known; empty: nothing else.
+    /// What models know the task by. `chosen`: what its deferred selection called it, as far as
+    /// that is known; empty: nothing else.
     pub(crate) fn known_as(&self, chosen: &'static str) -> Cow<'_, TaskInfo> {
         match chosen {
             "" => Cow::Borrowed(&self.info),
@@ -72,7 +72,8 @@ impl Header {
 }
 
 impl Header {
-    /// The number of what models know the task by, with one of its implementations (empty: its only one).
+    /// The number of what models know the task by, with one of its implementations (empty: its only
+    /// one).
     pub(crate) fn model_id(&self, models: &Models, chosen: &'static str, implementation: &str) -> ModelId {
         match (chosen, implementation) {
             ("", "") => models.cached_id(&self.model, self.name, &self.info),
@@ -100,9 +101,9 @@ pub(crate) fn registered_bytes<'a>(declare: impl FnOnce(&mut Accesses<'a>), boun
 }
 
 impl Shared {
-    /// How long a task is expected to take on a worker with one of its implementations (empty: its only one):
-    /// what the models know, without models what the user says. `registered`: bytes of its operands, for one
-    /// that is not planned.
+    /// How long a task is expected to take on a worker with one of its implementations (empty: its
+    /// only one): what the models know, without models what the user says. `registered`: bytes of
+    /// its operands, for one that is not planned.
     pub(crate) fn expected_with(
         &self,
         &Asked { header, chosen, bytes }: &Asked<'_>,
@@ -117,8 +118,9 @@ impl Shared {
         models.estimate_with(model, kind, &info, bytes).map(|estimate| estimate.time)
     }
 
-    /// How long a task is expected to take on a worker with the fastest implementation that can run there;
-    /// `None` as long as one of them is unknown, so that policies which explore send it there.
+    /// How long a task is expected to take on a worker with the fastest implementation that can run
+    /// there; `None` as long as one of them is unknown, so that policies which explore send it
+    /// there.
     pub(crate) fn expected(
         &self,
         asked: &Asked<'_>,
@@ -143,8 +145,8 @@ impl Shared {
         fastest
     }
 
-    /// Which of several implementations is to run on a worker, among those that are `able`: the one with the
-    /// fewest samples while one has too few, then the fastest; without models the first.
+    /// Which of several implementations is to run on a worker, among those that are `able`: the one
+    /// with the fewest samples while one has too few, then the fastest; without models the first.
     pub(crate) fn pick(
         &self,
         header: &Header,

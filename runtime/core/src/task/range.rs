@@ -3,13 +3,13 @@
 use super::{Header, format_coords};
 use crate::device::Stream;
 
-/// A range in profilers' timelines around the launch of a body. It ends when it is dropped, however the body
-/// ends.
+/// A range in profilers' timelines around the launch of a body. It ends when it is dropped, however
+/// the body ends.
 pub(crate) struct Range<'a>(&'a dyn Stream);
 
 impl<'a> Range<'a> {
-    /// Begins one with the task's name, label and coordinates, e.g. `gemm hp1 (3, 2, 1)`; `None`, and no name
-    /// is made, where no profiler sees it.
+    /// Begins one with the task's name, label and coordinates, e.g. `gemm hp1 (3, 2, 1)`; `None`,
+    /// and no name is made, where no profiler sees it.
     pub(crate) fn begin(stream: &'a dyn Stream, header: &Header, label: &str) -> Option<Self> {
         stream.begin_range(&|| name(header, label)).then_some(Range(stream))
     }

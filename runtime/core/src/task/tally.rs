@@ -47,7 +47,8 @@ impl Tally {
         }
     }
 
-    /// A body of this priority waits: the tasks inherit it. True if one of them has a lower priority.
+    /// A body of this priority waits: the tasks inherit it. True if one of them has a lower
+    /// priority.
     pub(crate) fn raise(&self, priority: i32) -> bool {
         self.waiter.store(priority, Ordering::Relaxed);
         self.lowest.swap(i32::MAX, Ordering::Relaxed) < priority

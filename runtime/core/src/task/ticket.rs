@@ -12,9 +12,9 @@ use crate::deps::Successors;
 use crate::error::Failure;
 use crate::sync::{AtomicU32, Ordering};
 
-/// So many tickets are allocated at once, for tasks that one thread submits one after another: an allocation
-/// for each costs more than the rest of a ticket. They are freed together, so who keeps few of many tasks
-/// keeps up to so many tickets for each.
+/// So many tickets are allocated at once, for tasks that one thread submits one after another: an
+/// allocation for each costs more than the rest of a ticket. They are freed together, so who keeps
+/// few of many tasks keeps up to so many tickets for each.
 const TOGETHER: usize = 8;
 
 const WAITED: u32 = 1;
@@ -24,7 +24,8 @@ const NOBODY_BEHIND: u32 = 8;
 /// From here on the flags say at which place the ticket is.
 const PLACE: u32 = 8;
 
-/// What others need of a task once it may have ended; apart from the rest, which is freed at its end.
+/// What others need of a task once it may have ended; apart from the rest, which is freed at its
+/// end.
 struct Ticket {
     successors: Successors<Successor>,
     flags: AtomicU32,
@@ -121,8 +122,8 @@ thread_local! {
 
 /// A submitted task: something to wait for, to cancel, or to run after.
 ///
-/// Keeping one costs less than 100 bytes, whatever the task was; tasks that nobody has to name are waited for
-/// with [`Runtime::group`](crate::Runtime::group), which counts them.
+/// Keeping one costs less than 100 bytes, whatever the task was; tasks that nobody has to name are
+/// waited for with [`Runtime::group`](crate::Runtime::group), which counts them.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, TaskRef, update};
@@ -137,8 +138,8 @@ thread_local! {
 /// ```
 pub struct TaskRef(NonNull<Ticket>);
 
-// SAFETY: a ticket is used through shared references alone, and everything in it is Sync: the pointers in
-// `successors` are to edges of tasks that are alive while they wait.
+// SAFETY: a ticket is used through shared references alone, and everything in it is Sync: the
+// pointers in `successors` are to edges of tasks that are alive while they wait.
 unsafe impl Send for TaskRef {}
 // SAFETY: as above.
 unsafe impl Sync for TaskRef {}
@@ -231,12 +232,12 @@ impl TaskRef {
         &self.ticket().successors
     }
 
-    /// True if a thread waits for the task's end, or for its gate. Asked after the task's successors have
-    /// been taken.
+    /// True if a thread waits for the task's end, or for its gate. Asked after the task's
+    /// successors have been taken.
     pub(super) fn is_waited_for(&self) -> bool {
-        // A thread that waits sets its mark and then looks at the successors. All four accesses are SeqCst,
-        // so that one of the two sees the other. There is no model of this: loom takes such accesses for
-        // AcqRel, with which it would be wrong.
+        // A thread that waits sets its mark and then looks at the successors. All four accesses are
+        // SeqCst, so that one of the two sees the other. There is no model of this: loom takes such
+        // accesses for AcqRel, with which it would be wrong.
         self.ticket().flags.load(Ordering::SeqCst) & WAITED != 0
     }
 
@@ -249,12 +250,14 @@ impl TaskRef {
         self.ticket().flags.load(Ordering::Relaxed) & CANCELLED != 0
     }
 
-    /// Lets the thread behind a gate through. False if it has gone away: then the caller closes the gate.
+    /// Lets the thread behind a gate through. False if it has gone away: then the caller closes the
+    /// gate.
     pub(crate) fn open_gate(&self) -> bool {
         self.ticket().flags.fetch_or(OPEN_GATE, Ordering::AcqRel) & NOBODY_BEHIND == 0
     }
 
-    /// The thread behind a gate goes away. True if the gate is open by now: then the caller closes it.
+    /// The thread behind a gate goes away. True if the gate is open by now: then the caller closes
+    /// it.
     pub(crate) fn leave_gate(&self) -> bool {
         self.ticket().flags.fetch_or(NOBODY_BEHIND, Ordering::AcqRel) & OPEN_GATE != 0
     }
@@ -263,7 +266,8 @@ impl TaskRef {
         self.ticket().flags.load(Ordering::Acquire) & OPEN_GATE != 0
     }
 
-    /// Notes its failure. A second one of one task cannot happen; if it did, the first is the cause.
+    /// Notes its failure. A second one of one task cannot happen; if it did, the first is the
+    /// cause.
     pub(crate) fn fail(&self, failure: Arc<Failure>) {
         let new = Arc::into_raw(failure).cast_mut();
         let failed = &self.ticket().failure;
@@ -308,8 +312,8 @@ impl TaskRef {
         self.successors().is_closed()
     }
 
-    /// Asks that the task not run: if it has not started, it is discarded and poisons what it would have
-    /// written.
+    /// Asks that the task not run: if it has not started, it is discarded and poisons what it would
+    /// have written.
     pub fn cancel(&self) {
         self.ticket().flags.fetch_or(CANCELLED, Ordering::Relaxed);
     }

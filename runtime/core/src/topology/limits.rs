@@ -1,5 +1,5 @@
-//! How much of the machine this process may use: its CPU mask, its control group's limits, memory that nobody
-//! uses.
+//! How much of the machine this process may use: its CPU mask, its control group's limits, memory
+//! that nobody uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ fn levels(root: &str, group: &str) -> impl Iterator<Item = PathBuf> {
         .take_while(move |folder| folder.starts_with(root))
 }
 
-/// Bytes that this process can still use without swapping: what the kernel has available, less where control
-/// groups grant less or the process has a limit of address space (`ulimit -v`). `None` where the system does
-/// not tell.
+/// Bytes that this process can still use without swapping: what the kernel has available, less
+/// where control groups grant less or the process has a limit of address space (`ulimit -v`).
+/// `None` where the system does not tell.
 pub fn available_memory() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).ok();
     let free = read("/proc/meminfo").and_then(|text| kilobytes(&text, "MemAvailable:"));

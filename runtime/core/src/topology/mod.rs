@@ -26,8 +26,8 @@ pub struct CoreInfo {
 }
 
 impl CoreInfo {
-    /// 0 for the same physical core, then 1 for a shared cache, 2 for a NUMA node, 3 for a socket, 4 for the
-    /// rest.
+    /// 0 for the same physical core, then 1 for a shared cache, 2 for a NUMA node, 3 for a socket,
+    /// 4 for the rest.
     pub fn distance(&self, other: &CoreInfo) -> usize {
         if (self.package, self.core) == (other.package, other.core) {
             0
@@ -65,7 +65,8 @@ impl Topology {
     }
 }
 
-/// Orders cores so that the second hardware thread of a core comes after the first threads of all cores.
+/// Orders cores so that the second hardware thread of a core comes after the first threads of all
+/// cores.
 fn first_threads_first(mut cores: Vec<CoreInfo>) -> Vec<CoreInfo> {
     let mut seen = BTreeSet::new();
     cores.sort_by_key(|core| core.cpu);
@@ -75,8 +76,8 @@ fn first_threads_first(mut cores: Vec<CoreInfo>) -> Vec<CoreInfo> {
     first
 }
 
-/// For each worker the others, nearest first. Workers beyond one for each of `distinct` cores share the list
-/// of the first on their core, which then has all workers.
+/// For each worker the others, nearest first. Workers beyond one for each of `distinct` cores share
+/// the list of the first on their core, which then has all workers.
 pub(crate) fn neighbours(cores: &[CoreInfo], distinct: usize) -> Vec<Arc<[usize]>> {
     let count = cores.len();
     let steps = if count > distinct { 1..count + 1 } else { 1..count };

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::CoreInfo;
 
-/// Reads the cores among `allowed` below `root` (`/sys/devices/system`). Whatever cannot be read counts as
-/// shared by all.
+/// Reads the cores among `allowed` below `root` (`/sys/devices/system`). Whatever cannot be read
+/// counts as shared by all.
 pub(super) fn read(root: &str, allowed: &[usize]) -> Vec<CoreInfo> {
     let root = Path::new(root);
     allowed.iter().map(|&cpu| read_core(root, cpu)).collect()

@@ -1,4 +1,5 @@
-//! Several tasks in one call of their codelet: when they meet, what they compute, and how they fail.
+//! Several tasks in one call of their codelet: when they meet, what they compute, and how they
+//! fail.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

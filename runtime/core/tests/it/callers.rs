@@ -1,4 +1,5 @@
-//! Callers of a runtime with devices who cannot have what they ask for, and what the runtime asks its users.
+//! Callers of a runtime with devices who cannot have what they ask for, and what the runtime asks
+//! its users.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -110,8 +111,8 @@ fn what_is_not_pinned_cannot_be_unpinned() {
     assert_eq!(rt.take(x).unwrap(), [1; 4]);
 }
 
-/// Together the values are four times what the device holds; what is known of them needs no room, and nothing
-/// moves.
+/// Together the values are four times what the device holds; what is known of them needs no room,
+/// and nothing moves.
 #[test]
 fn what_is_known_of_values_is_read_without_moving_them() {
     let rt = builder(0).device(Emulated::new(2048)).build().unwrap();

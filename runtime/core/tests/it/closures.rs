@@ -1,5 +1,5 @@
-//! What closures of tasks are given, and what they may return: lists of any length, arrays, the context,
-//! names made at run time.
+//! What closures of tasks are given, and what they may return: lists of any length, arrays, the
+//! context, names made at run time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ fn runtimes() -> Vec<Runtime> {
         .into()
 }
 
-/// Gaussian elimination of a column of tiles: pivots are looked for in all of it, and rows change places
-/// across tiles.
+/// Gaussian elimination of a column of tiles: pivots are looked for in all of it, and rows change
+/// places across tiles.
 #[test]
 fn a_column_of_tiles_is_updated_by_one_task() {
     for rt in runtimes() {

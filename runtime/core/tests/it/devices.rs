@@ -1,5 +1,5 @@
-//! Devices with memory of their own: what they compute, what they hold, and what becomes of it when they
-//! fail.
+//! Devices with memory of their own: what they compute, what they hold, and what becomes of it when
+//! they fail.
 
 use std::time::Duration;
 
@@ -213,7 +213,8 @@ fn traces_show_transfers_memory_and_evictions() {
     assert!(trace.tasks.iter().all(|task| task.worker == 0) && trace.tasks.len() == 12);
 }
 
-/// Sums that pass through every handle, on two devices and perhaps a CPU core; what came of each handle.
+/// Sums that pass through every handle, on two devices and perhaps a CPU core; what came of each
+/// handle.
 fn ring(cpus: usize, policy: &str, dying: Emulated, rounds: usize) -> Vec<Result<Vec<f64>, Error>> {
     let other = Emulated::new(4000).late(5, Duration::from_micros(20));
     let rt = builder(cpus).policy(policy).device(dying).device(other).build().unwrap();

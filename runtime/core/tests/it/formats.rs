@@ -1,4 +1,5 @@
-//! Format replicas and deferred selection, on a toy type: a number stored exactly or rounded to whole units.
+//! Format replicas and deferred selection, on a toy type: a number stored exactly or rounded to
+//! whole units.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

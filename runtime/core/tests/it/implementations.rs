@@ -1,4 +1,5 @@
-//! Codelets with several implementations for one kind of device: which of them runs, and who is told.
+//! Codelets with several implementations for one kind of device: which of them runs, and who is
+//! told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -107,8 +108,8 @@ fn without_models_the_first_that_can_run_does() {
 #[test]
 fn the_fastest_that_models_know_runs() {
     for (policy, _) in POLICIES {
-        // What the tasks really take is learnt as well: fractions of a second are far from what even a
-        // preempted one takes.
+        // What the tasks really take is learnt as well: fractions of a second are far from what
+        // even a preempted one takes.
         for (millis, expected) in
             [([90, 50, 70], [0, 30, 0]), ([50, 90, 70], [30, 0, 0]), ([60, 60, 70], [30, 0, 0])]
         {
@@ -130,8 +131,8 @@ fn what_is_unknown_runs_until_it_is_known() {
         let rt = builder(1).policy(policy).models(Arc::clone(&models)).build().unwrap();
         let codelet = Three::default();
         run(&rt, &codelet, 40);
-        // Six of each that is unknown, the first of which does not count; then the fastest, which cannot be
-        // the slow one.
+        // Six of each that is unknown, the first of which does not count; then the fastest, which
+        // cannot be the slow one.
         let [first, second, slow] = codelet.counts();
         assert_eq!((first + second, slow), (34, 6), "{policy}");
         assert!(first >= 6, "{policy}");
@@ -157,8 +158,8 @@ fn where_it_may_run_and_what_can_run_there_go_together() {
         assert_eq!(codelet.counts(), [5, 5, 0], "{policy}");
         assert_eq!(rt.take(x).unwrap(), 1_010_101_010, "{policy}");
 
-        // None of them on cores: the device gets them all. 9 is no implementation, and asking about it
-        // panics.
+        // None of them on cores: the device gets them all. 9 is no implementation, and asking about
+        // it panics.
         let models = Arc::new(Models::new());
         let rt = build().models(models).build().unwrap();
         let devices = Three { on_cpu: &[9], elsewhere: &[0], ..Three::default() };

@@ -27,8 +27,9 @@ fn double(rt: &Runtime) -> Vec<u64> {
     rt.take(x).unwrap()
 }
 
-/// True if a link was measured and its figures are what it can be: it takes at least the time that it was
-/// told to, so that what is too fast or too soon was measured wrongly, or disturbed. What was disturbed most is not believed.
+/// True if a link was measured and its figures are what it can be: it takes at least the time that
+/// it was told to, so that what is too fast or too soon was measured wrongly, or disturbed. What
+/// was disturbed most is not believed.
 fn can_be(models: &Models, (from, to): (&str, &str), bandwidth: f64, latency: f64) -> bool {
     models.link(from, to).is_some_and(|link| {
         link.bandwidth() < 1.3 * bandwidth
@@ -39,7 +40,8 @@ fn can_be(models: &Models, (from, to): (&str, &str), bandwidth: f64, latency: f6
 
 #[test]
 fn a_link_is_measured_when_it_is_first_used() {
-    // A transfer that comes late makes a link look faster: one undisturbed measurement of a few is enough.
+    // A transfer that comes late makes a link look faster: one undisturbed measurement of a few is
+    // enough.
     let measured = (0..10).any(|_| {
         let models = Arc::new(Models::new());
         let device = Emulated::new(1 << 20).bandwidth(100e6).latency(Duration::from_micros(300));

@@ -139,7 +139,8 @@ impl Asking {
     }
 }
 
-/// Calls itself `short` or `long` once it knows how long its operand is; then it takes eight times as long.
+/// Calls itself `short` or `long` once it knows how long its operand is; then it takes eight times
+/// as long.
 struct Late;
 
 const LATE: &str = "not yet known";
@@ -194,8 +195,8 @@ fn late_times(models: &Models, kind: &str) -> [Duration; 2] {
     })
 }
 
-/// What is chosen late is what models know a task by: its times go there, and where the choice is made before
-/// a policy gets the task, so does the question.
+/// What is chosen late is what models know a task by: its times go there, and where the choice is
+/// made before a policy gets the task, so does the question.
 #[test]
 fn late_choices_have_models_of_their_own() {
     for (kind, builder) in [("cpu", on_cpu as fn() -> RuntimeBuilder), ("emulated", on_a_device)] {

@@ -1,5 +1,5 @@
-//! Bodies flush subnormal numbers to zero, or keep them, wherever they run; threads of the caller's do as
-//! they did.
+//! Bodies flush subnormal numbers to zero, or keep them, wherever they run; threads of the caller's
+//! do as they did.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -237,7 +237,8 @@ fn conversions_and_sums_compute_as_bodies_do() -> Result<(), Error> {
         rt.wait_all()?;
         assert_eq!(noted.load(Ordering::Relaxed), one);
 
-        // Whoever comes last adds the partial results: a worker, or the caller who asks for the sum.
+        // Whoever comes last adds the partial results: a worker, or the caller who asks for the
+        // sum.
         for ask_at_once in [true, false] {
             let modes = Arc::new(AtomicUsize::new(0));
             let seen = Arc::clone(&modes);

@@ -51,7 +51,8 @@ fn last(nodes: &[NodeUse]) -> &NodeUse {
     nodes.last().unwrap()
 }
 
-/// True once the host holds no more than that: what is too much leaves it some time after the last task.
+/// True once the host holds no more than that: what is too much leaves it some time after the last
+/// task.
 fn holds_at_most(rt: &Runtime, bytes: u64) -> bool {
     let end = Instant::now() + Duration::from_secs(20);
     while rt.memory()[0].used > bytes && Instant::now() < end {
@@ -142,7 +143,8 @@ fn callers_may_hold_more_than_the_host_does() {
         add_around(&rt, &data[..5], 1);
         let held: Vec<_> = data[..5].iter().map(|handle| rt.read(handle).unwrap()).collect();
         assert!(rt.memory()[0].used >= 5 * EACH);
-        // There is no room for these as long as the guards are held, and nothing else that could end.
+        // There is no room for these as long as the guards are held, and nothing else that could
+        // end.
         let tasks: Vec<_> = data[5..]
             .iter()
             .map(|to| {
@@ -216,7 +218,8 @@ fn reductions_commuting_tasks_lists_and_replays() {
     for round in 1..4 {
         rt.replay(&Bindings::recorded(&graph)).unwrap();
         rt.wait_all().unwrap();
-        // Others take the memory: what is partial is not on the disk when it is asked for, the rest may be.
+        // Others take the memory: what is partial is not on the disk when it is asked for, the rest
+        // may be.
         let others = vectors(&rt, 20);
         add_around(&rt, &others, round);
     }

@@ -50,8 +50,8 @@ fn a_worker_without_work_is_accounted_for() {
     // One of the two workers had nothing to do while the other's bodies slept.
     assert!(kind.idle.iter().sum::<Duration>() > Duration::ZERO, "{trace:?}");
     assert_eq!(kind.idle[IdleState::WaitingForData as usize], Duration::ZERO);
-    // A worker's records follow one another, its bodies between them, also where taking the first trace cut
-    // one in two.
+    // A worker's records follow one another, its bodies between them, also where taking the first
+    // trace cut one in two.
     let idle = first.idle.iter().chain(&trace.idle).map(|event| (event.worker, event.start_ns, event.end_ns));
     let bodies = first.tasks.iter().chain(&trace.tasks).map(|task| (task.worker, task.start_ns, task.end_ns));
     let mut times: Vec<(u32, u64, u64)> = idle.chain(bodies).collect();

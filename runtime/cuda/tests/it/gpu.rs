@@ -140,8 +140,8 @@ fn values_go_to_a_gpu_and_come_back() {
     check(&mock);
 }
 
-/// A ring of vectors, each of which is added to the next: twice as many as fit, on two GPUs and logical
-/// halves of one.
+/// A ring of vectors, each of which is added to the next: twice as many as fit, on two GPUs and
+/// logical halves of one.
 #[test]
 fn what_does_not_fit_moves_between_gpus_and_the_host() {
     const LEN: usize = 100;
@@ -217,7 +217,8 @@ fn a_gpu_that_fails_loses_nothing_that_is_elsewhere() {
     }
 }
 
-/// A body that fails after it has put something on the stream, and one whose end says that it failed.
+/// A body that fails after it has put something on the stream, and one whose end says that it
+/// failed.
 #[test]
 fn errors_of_bodies_name_the_task() {
     struct Late;

@@ -96,7 +96,8 @@ fn run(rt: &Runtime, ways: &[Way]) -> (Vec<usize>, Vec<Option<String>>) {
     (calls, ends)
 }
 
-/// The same until it comes out like this: a worker that is quick takes tasks one by one as they become ready.
+/// The same until it comes out like this: a worker that is quick takes tasks one by one as they
+/// become ready.
 fn run_until(
     rt: &Runtime,
     ways: &[Way],

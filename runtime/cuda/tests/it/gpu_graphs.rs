@@ -227,7 +227,8 @@ impl Anew {
 fn what_cannot_be_recorded_goes_task_by_task() {
     let mock = at_once(|builder| builder);
     goes_task_by_task(&mock, on(&mock, 1 << 20, DeviceGraphs::Always));
-    // With so little memory no page-locked block is kept for later: what a recording has used is unlocked where it is dropped.
+    // With so little memory no page-locked block is kept for later: what a recording has used is
+    // unlocked where it is dropped.
     let mock = at_once(|builder| builder);
     let little = builder(&mock, 1 << 20, DeviceGraphs::Always).host_memory(1 << 12);
     goes_task_by_task(&mock, little.build().unwrap());
@@ -298,7 +299,8 @@ fn operands_that_were_given_up_are_found_again() {
     averages.end();
 }
 
-/// The GPU fails at any of its operations: what is left runs on the CPU worker, or the error names the GPU.
+/// The GPU fails at any of its operations: what is left runs on the CPU worker, or the error names
+/// the GPU.
 #[test]
 fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
     for operation in 1..40 {
@@ -319,7 +321,8 @@ fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
     }
 }
 
-/// Random graphs on random operands, some of which the caller changes in between: what task by task gives.
+/// Random graphs on random operands, some of which the caller changes in between: what task by task
+/// gives.
 #[test]
 fn random_replays_come_to_what_they_should() {
     const VALUES: usize = 5;

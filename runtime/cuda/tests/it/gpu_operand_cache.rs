@@ -119,7 +119,8 @@ fn a_form_is_made_once_for_each_version_of_a_value() {
 
 #[test]
 fn forms_leave_room_and_find_none() {
-    // A 32nd of the memory is for forms: four of this size, of eight values; and none of a larger one.
+    // A 32nd of the memory is for forms: four of this size, of eight values; and none of a larger
+    // one.
     for (bytes, times) in [(64, 8..60), (1024, 100..101)] {
         let (mock, made) = counting(1, 3);
         let rt = on(&mock, &[0], 32 * 256);
@@ -141,7 +142,8 @@ fn forms_leave_room_and_find_none() {
     }
 }
 
-/// What is recorded is launched again when a form may be gone: it makes its own, and what it writes has none.
+/// What is recorded is launched again when a form may be gone: it makes its own, and what it writes
+/// has none.
 #[test]
 fn recorded_replays_make_their_own() {
     let (mock, _) = counting(1, 5);

@@ -14,8 +14,8 @@ type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
 
 const KIB: usize = 1 << 10;
 
-/// Takes a vector to working space of so many bytes, clears it, and brings it back: a body that is run twice,
-/// or that gets its space only after it has cleared the vector, leaves zeros.
+/// Takes a vector to working space of so many bytes, clears it, and brings it back: a body that is
+/// run twice, or that gets its space only after it has cleared the vector, leaves zeros.
 struct Through(usize);
 
 impl Codelet for Through {

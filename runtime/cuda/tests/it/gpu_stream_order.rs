@@ -65,8 +65,8 @@ fn what_comes_after_several_streams_waits_for_all_of_them() {
     }
 }
 
-/// One that turns out to have failed takes those that were launched behind it along, and nothing else; what
-/// is written anew is right.
+/// One that turns out to have failed takes those that were launched behind it along, and nothing
+/// else; what is written anew is right.
 #[test]
 fn a_failure_reaches_what_was_launched_behind_it() {
     let mock = mock(PACE, |builder| builder);
@@ -137,8 +137,9 @@ fn late_choices_are_made_ahead_where_all_is_known() {
     check(&mock);
 }
 
-/// In each round a task waits for one that has something for its end and for a longer chain: it follows the
-/// chain once that end has come, unless the chain has ended meanwhile, which is up to the machine.
+/// In each round a task waits for one that has something for its end and for a longer chain: it
+/// follows the chain once that end has come, unless the chain has ended meanwhile, which is up to
+/// the machine.
 #[test]
 fn what_had_to_wait_for_one_follows_the_others_afterwards() {
     const MOST_ROUNDS: u64 = 100;
@@ -205,8 +206,8 @@ fn what_is_cancelled_behind_others_ends_as_cancelled() {
     check(&mock);
 }
 
-/// Random chains that meet, on real and logical GPUs, some of which fail: right values, or an error that
-/// names the GPU; and an end.
+/// Random chains that meet, on real and logical GPUs, some of which fail: right values, or an error
+/// that names the GPU; and an end.
 #[test]
 fn random_chains_come_to_what_they_should() {
     let (done, ended) = channel();

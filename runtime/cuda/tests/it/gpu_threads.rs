@@ -52,8 +52,9 @@ fn cpus_of_threads(prefix: &str) -> Vec<String> {
     found
 }
 
-/// A stream begins with the first operation on it, which may be put there by a thread with one CPU for itself: a bound worker, or the caller.
-/// Its threads may run wherever the runtime's builder could.
+/// A stream begins with the first operation on it, which may be put there by a thread with one CPU
+/// for itself: a bound worker, or the caller. Its threads may run wherever the runtime's builder
+/// could.
 #[test]
 fn threads_of_streams_are_not_bound_to_the_cpu_of_who_starts_them() {
     let mask = sched_getaffinity(None).unwrap();
@@ -81,7 +82,8 @@ fn threads_of_streams_are_not_bound_to_the_cpu_of_who_starts_them() {
     assert!(threads.iter().all(|list| *list != bound && *list == threads[0]), "{threads:?} {list:?}");
 }
 
-/// Unless a GPU's memory is said, values may take what is free once its libraries have what they keep, but for a twentieth.
+/// Unless a GPU's memory is said, values may take what is free once its libraries have what they
+/// keep, but for a twentieth.
 #[test]
 fn what_libraries_keep_is_not_given_to_values() {
     const MEMORY: u64 = 1 << 20;

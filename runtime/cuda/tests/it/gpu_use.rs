@@ -150,7 +150,8 @@ fn ran(trace: &Trace, name: &str) -> [usize; 2] {
     })
 }
 
-/// Submits tasks that GPUs can run and tasks that they cannot, on values of this length; each is left at 1.
+/// Submits tasks that GPUs can run and tasks that they cannot, on values of this length; each is
+/// left at 1.
 fn mixed(rt: &Runtime, length: usize) {
     let values: Vec<_> = (0..8).map(|_| rt.register(vec![7.0; length])).collect();
     for _ in 0..5 {

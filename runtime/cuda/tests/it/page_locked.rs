@@ -1,4 +1,5 @@
-//! Host memory that copies from and to GPUs reach at full speed, on a driver that tells which copies did.
+//! Host memory that copies from and to GPUs reach at full speed, on a driver that tells which
+//! copies did.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -116,7 +117,8 @@ fn made<D: Data>(rt: &Runtime, make: impl Fn() -> D + Send + Sync + 'static) -> 
     y
 }
 
-/// Values move to a GPU that has room for a third of them, back, and are touched on the host in between.
+/// Values move to a GPU that has room for a third of them, back, and are touched on the host in
+/// between.
 fn travel<D>(mock: &Arc<Mock>, make: impl Fn() -> D + Clone + Send + Sync + 'static) -> Vec<D>
 where
     D: Portable + for<'v> Data<Mut<'v> = &'v mut [f64]>,
@@ -228,7 +230,8 @@ fn values_outlive_their_runtime_and_keep_its_driver() {
     assert!(driver.upgrade().is_none());
 }
 
-/// Each GPU fails at any operation: right values, or an error that names it, and all memory goes back.
+/// Each GPU fails at any operation: right values, or an error that names it, and all memory goes
+/// back.
 #[test]
 fn lost_gpus_leave_page_locked_memory_usable() {
     for gpus in [1, 2] {

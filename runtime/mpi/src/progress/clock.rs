@@ -11,8 +11,8 @@ use crate::wire::Message;
 const QUESTIONS: u64 = 32;
 
 impl Progress {
-    /// When this rank's trace began, in the trace of the first rank (ns): by the quickest of several
-    /// questions, half of whose time the answer took.
+    /// When this rank's trace began, in the trace of the first rank (ns): by the quickest of
+    /// several questions, half of whose time the answer took.
     pub(crate) fn began(&self) -> Result<i64, Error> {
         if self.rank == 0 {
             return Ok(0);

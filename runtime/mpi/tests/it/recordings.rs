@@ -30,8 +30,8 @@ fn a_rank_keeps_its_tasks_and_its_messages() {
     let mut wanted: Vec<u64> = (1..=3).collect();
     (0..5).for_each(|_| (0..3).for_each(|i| wanted[i] += wanted[(i + 2) % 3]));
     let found = run_local(3, 1, program).unwrap();
-    // Its own task, what comes from the left and what goes to the right; the first has what came before the
-    // graph from its left.
+    // Its own task, what comes from the left and what goes to the right; the first has what came
+    // before the graph from its left.
     let counts: Vec<_> = found.iter().map(|(counts, ..)| *counts).collect();
     assert_eq!(counts, [(1, 1), (1, 2), (1, 1)]);
     assert!(found.iter().all(|(_, sent, last)| *sent <= 5 && *last == wanted[2]), "{found:?}");

@@ -110,7 +110,8 @@ pub fn commuting_tasks_and_reductions_run_on_the_owner(cluster: &Cluster) {
     assert_eq!(program().unwrap(), (28, 28));
 }
 
-/// A task that writes data of several owners runs on the first one's; the newest version is where it was written.
+/// A task that writes data of several owners runs on the first one's; the newest version is where
+/// it was written.
 pub fn versions_move_with_their_writers(cluster: &Cluster) {
     let program = || -> Result<(u64, u64), Error> {
         let (a, b) = (cluster.register_on(0, || 1u64)?, cluster.register_on(last(cluster), || 10u64)?);
@@ -191,7 +192,8 @@ pub fn wrong_calls_are_refused_everywhere(cluster: &Cluster) {
     program().unwrap();
 }
 
-/// A value of more bytes than a transport may move at once, and short ones behind it that may not pass it.
+/// A value of more bytes than a transport may move at once, and short ones behind it that may not
+/// pass it.
 pub fn long_values_arrive_whole(cluster: &Cluster) {
     let values = |length: usize| (0..length as u64).map(move |i| i * i + length as u64);
     let program = || -> Result<(), Error> {

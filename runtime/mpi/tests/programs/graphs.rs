@@ -182,7 +182,8 @@ impl Job {
         (format(hash), Apart { elements, format: format(hash >> 16) })
     }
 
-    /// The data that it reads, in the formats that they are read in; `None`: one of them is poisoned.
+    /// The data that it reads, in the formats that they are read in; `None`: one of them is
+    /// poisoned.
     pub fn formats(&self, now: &[Content]) -> Option<Vec<(usize, Format)>> {
         let values: Option<Vec<&Words>> = self.reads.iter().map(|&(datum, _)| now[datum].value()).collect();
         let values = values?;
@@ -219,8 +220,8 @@ pub struct Case {
     seed: u64,
     pub starts: Vec<Start>,
     pub steps: Vec<Step>,
-    /// Steps that are a graph and its replays: the first of them, how many the graph has, and how often it
-    /// runs.
+    /// Steps that are a graph and its replays: the first of them, how many the graph has, and how
+    /// often it runs.
     pub graphs: Vec<(usize, usize, usize)>,
     pub contents: Vec<Vec<Content>>,
 }
@@ -296,8 +297,8 @@ fn job(rng: &mut Rng, starts: &[Start], has_value: &mut [bool]) -> Job {
             _ => job.writes.push((datum, format(rng), 1 + rng.below(9))),
         }
     }
-    // In any order among others that commute, one that fails may come before one that does not: nothing else
-    // may hang on that.
+    // In any order among others that commute, one that fails may come before one that does not:
+    // nothing else may hang on that.
     if !job.commutes.is_empty() {
         job.commutes.truncate(1);
         (job.updates, job.writes) = (Vec::new(), Vec::new());
@@ -448,7 +449,8 @@ fn check(what: &str, seen: Result<&Words, &Error>, wanted: &Content) {
     }
 }
 
-/// Runs a graph and checks what is read on the way and in the end; what this rank has sent and received.
+/// Runs a graph and checks what is read on the way and in the end; what this rank has sent and
+/// received.
 pub fn run(cluster: &Cluster, case: &Case) -> Traffic {
     let (seed, contents, ranks) = (case.seed, &case.contents, cluster.ranks());
     let handles: Vec<Handle<Words>> = case

@@ -89,7 +89,8 @@ pub fn recorded_writers_get_back_what_they_have_offered(cluster: &Cluster) {
         fill(graph, &x, LENGTH + 1);
         let count = |(x, count): (&Words, &mut u64)| *count = x.words().count() as u64;
         graph.task("count").operands((read(&x), update(&other))).cpu(count).submit()?;
-        // The last rank overwrites what it had a form of, and needs what comes from the first for that.
+        // The last rank overwrites what it had a form of, and needs what comes from the first for
+        // that.
         let end = |(count, sum, mut x): (&u64, &mut u64, Slot<'_, Words>)| {
             *sum += count;
             x.put(Words::new(WIDE, [7]));
@@ -102,7 +103,8 @@ pub fn recorded_writers_get_back_what_they_have_offered(cluster: &Cluster) {
     assert_eq!(cluster.take(sum).unwrap(), small + u64::from(LENGTH) + 1);
 }
 
-/// The first rank has nothing to do any more, and another, which comes later, needs a form of what it has.
+/// The first rank has nothing to do any more, and another, which comes later, needs a form of what
+/// it has.
 pub fn a_rank_that_has_ended_sends_what_is_requested(cluster: &Cluster) {
     let last = cluster.ranks() - 1;
     if cluster.rank() == last {

@@ -1,4 +1,5 @@
-//! Programs of several ranks that check themselves, whatever carries their messages. Each is run by every rank.
+//! Programs of several ranks that check themselves, whatever carries their messages. Each is run by
+//! every rank.
 
 pub mod basics;
 pub mod faults;
@@ -8,7 +9,8 @@ pub mod moves;
 
 use zellige_mpi::Cluster;
 
-/// A program, with the fewest ranks that it needs. Some end in a cluster that cannot go on: each gets one of its own.
+/// A program, with the fewest ranks that it needs. Some end in a cluster that cannot go on: each
+/// gets one of its own.
 pub type Program = (&'static str, usize, fn(&Cluster));
 
 macro_rules! programs {

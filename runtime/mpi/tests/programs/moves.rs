@@ -25,8 +25,8 @@ impl Moved {
         if fails { &mut self.perhaps } else { &mut self.requested }
     }
 
-    /// The fewest and the most bytes that are requested: from the whole value narrow forms are made, if it comes
-    /// first.
+    /// The fewest and the most bytes that are requested: from the whole value narrow forms are
+    /// made, if it comes first.
     fn bytes_requested(&self, words: &Words) -> (u64, u64) {
         let bytes = |format: &Format| words.as_format(*format).bytes.len() as u64;
         let requested: u64 = self.requested.iter().map(bytes).sum();
@@ -56,8 +56,9 @@ struct Moves<'c> {
 }
 
 impl Moves<'_> {
-    /// A rank needs the newest version of a datum, in a format or (`None`) in those that a task chooses; `picks`: these, if it
-    /// does. `fails`: the task that needs it may fail before it is read.
+    /// A rank needs the newest version of a datum, in a format or (`None`) in those that a task
+    /// chooses; `picks`: these, if it does. `fails`: the task that needs it may fail before it is
+    /// read.
     fn need(
         &mut self,
         datum: usize,
@@ -104,9 +105,9 @@ impl Moves<'_> {
     }
 }
 
-/// The fewest and the most bytes of values that move between so many ranks: each version that a rank needs and that lies
-/// elsewhere moves once in each form; nothing narrow once the whole has moved. Where tasks choose formats when they run,
-/// their order decides which comes first.
+/// The fewest and the most bytes of values that move between so many ranks: each version that a
+/// rank needs and that lies elsewhere moves once in each form; nothing narrow once the whole has
+/// moved. Where tasks choose formats when they run, their order decides which comes first.
 pub fn bytes_of(case: &Case, ranks: usize, on_devices: bool) -> RangeInclusive<u64> {
     let contents = &case.contents;
     let place = |start: &Start| match start {
@@ -170,7 +171,8 @@ impl Moves<'_> {
         if everywhere { 0..self.ranks } else { rank..rank + 1 }
     }
 
-    /// A replay begins: what its tasks read that they have not written is brought, once for all of them.
+    /// A replay begins: what its tasks read that they have not written is brought, once for all of
+    /// them.
     fn begin_replay(&mut self, jobs: &[Step], now: &[Content]) {
         let (mut owner, mut written) = (self.owner.clone(), HashSet::new());
         let mut needs: BTreeMap<(usize, usize), Option<Format>> = BTreeMap::new();

@@ -7,8 +7,8 @@ use zellige_runtime::Format;
 use super::{Generator, Role};
 use crate::case::{Kind, Parts, Start, Step};
 
-/// Cases that are without parts, views and hints by their seed modulo 8: those of seeds that have once found
-/// something.
+/// Cases that are without parts, views and hints by their seed modulo 8: those of seeds that have
+/// once found something.
 const WITHOUT_PARTS: [u64; 2] = [0, 3];
 
 /// Whether the case of this seed has them.
@@ -17,7 +17,8 @@ pub(super) fn are_there(seed: u64) -> bool {
 }
 
 impl Generator {
-    /// Takes a plain vector apart, or shows some of it in views. Its copies are made by tasks for CPUs.
+    /// Takes a plain vector apart, or shows some of it in views. Its copies are made by tasks for
+    /// CPUs.
     pub(super) fn add_parts(&mut self) {
         // What was registered empty has no length to be checked against.
         let has_length = |&handle: &usize| match self.roles[handle] {
@@ -48,7 +49,8 @@ impl Generator {
         self.push(Step::Split(parts));
     }
 
-    /// Some regions of a vector, of which now and then one is not there any more; those of views may overlap.
+    /// Some regions of a vector, of which now and then one is not there any more; those of views
+    /// may overlap.
     fn regions(&mut self, handle: usize, may_overlap: bool) -> Vec<Range<usize>> {
         let registered = self.data[handle].len;
         let now = self.oracle.length(handle).unwrap_or(registered);

@@ -1,4 +1,5 @@
-//! Random graphs on random machines: a quick, seeded set. `zellige selftest` runs as many as are asked for.
+//! Random graphs on random machines: a quick, seeded set. `zellige selftest` runs as many as are
+//! asked for.
 
 use std::sync::Arc;
 
@@ -53,8 +54,8 @@ fn on_one_thread_any_order_comes_to_the_same() {
     }
 }
 
-/// Tasks that ask for narrow forms and for an operand whose size is not known yet were counted as they are
-/// stored, and refused.
+/// Tasks that ask for narrow forms and for an operand whose size is not known yet were counted as
+/// they are stored, and refused.
 #[test]
 fn what_is_not_known_does_not_widen_the_rest() {
     for seed in [5_005_232, 5_031_267, 5_093_475] {
@@ -62,8 +63,8 @@ fn what_is_not_known_does_not_widen_the_rest() {
     }
 }
 
-/// Two GPUs from outside, whose kernels are the CUDA source compiled for the host: as on real ones, many
-/// cases on one driver, and bodies that know nothing of those on CPUs.
+/// Two GPUs from outside, whose kernels are the CUDA source compiled for the host: as on real ones,
+/// many cases on one driver, and bodies that know nothing of those on CPUs.
 #[test]
 fn gpus_from_outside_come_to_the_same() {
     let Some(mock) = mock([&SOURCE]) else { return };

@@ -14,8 +14,8 @@ use zellige_runtime::device;
 const HOST: &str = "host";
 const CPU: &str = "cpu";
 
-/// A kind of device whose times are those of performance models: history or regression, and the runtime's
-/// overhead.
+/// A kind of device whose times are those of performance models: history or regression, and the
+/// runtime's overhead.
 #[derive(Clone, Debug)]
 pub struct Measured {
     models: Arc<Models>,
@@ -53,9 +53,9 @@ impl Measured {
         rows
     }
 
-    /// What was measured, as rates: the peak of a precision is the best rate that any codelet reached in it,
-    /// and an efficiency the part of it that a codelet reached at a size. Sizes that nobody has measured are
-    /// left to be interpolated.
+    /// What was measured, as rates: the peak of a precision is the best rate that any codelet
+    /// reached in it, and an efficiency the part of it that a codelet reached at a size. Sizes that
+    /// nobody has measured are left to be interpolated.
     pub(super) fn rates(&self) -> Rates {
         let sizes = by_size(self.rows());
         let mut rates = Rates { overhead_us: short(self.overhead_ns as f64 / 1e3), ..Rates::default() };
@@ -86,8 +86,9 @@ struct Seen {
     seconds: f64,
 }
 
-/// Times of each codelet and label by size, the bits of a positive number, which are in its order. Of several
-/// implementations the fastest counts; shapes of one size are taken together, as often as they ran.
+/// Times of each codelet and label by size, the bits of a positive number, which are in its order.
+/// Of several implementations the fastest counts; shapes of one size are taken together, as often
+/// as they ran.
 fn by_size(rows: Vec<Row>) -> BTreeMap<(String, String, u64), Seen> {
     let mut fastest: BTreeMap<(String, String, [u32; 3], u64), Row> = BTreeMap::new();
     for row in rows.into_iter().filter(is_history) {
@@ -130,26 +131,28 @@ fn short(x: f64) -> f64 {
 }
 
 impl Platform {
-    /// This machine: `workers` CPU workers on the host's memory, which is unlimited. How long tasks take is
-    /// what `models` have learnt; a conversion between formats takes the time that they know of the link from
-    /// the host to itself.
+    /// This machine: `workers` CPU workers on the host's memory, which is unlimited. How long tasks
+    /// take is what `models` have learnt; a conversion between formats takes the time that they
+    /// know of the link from the host to itself.
     ///
     /// # Errors
-    /// [`Error::Config`] unless the models were measured with as many workers (see [`OVERHEAD`]): workers
-    /// share caches, memory and clock, so that their times are those of their number.
+    /// [`Error::Config`] unless the models were measured with as many workers (see [`OVERHEAD`]):
+    /// workers share caches, memory and clock, so that their times are those of their number.
     pub fn host(models: Arc<Models>, workers: usize) -> Result<Platform, Error> {
         Platform::measured(models, workers, &[])
     }
 
-    /// The machine of a runtime with these devices, which come first and are called as there (`gpu 0`), and
-    /// `workers` CPU workers. Tasks take what `models` have learnt on each kind of device. Links are those of
-    /// which the models know both directions, or that a device declares; in a platform both directions are
-    /// equally fast, which is as fast as the slower one. A conversion takes what the models know of the link
-    /// from a node to itself, or, of a device's node, what it takes on the host.
+    /// The machine of a runtime with these devices, which come first and are called as there (`gpu
+    /// 0`), and `workers` CPU workers. Tasks take what `models` have learnt on each kind of device.
+    /// Links are those of which the models know both directions, or that a device declares; in a
+    /// platform both directions are equally fast, which is as fast as the slower one. A conversion
+    /// takes what the models know of the link from a node to itself, or, of a device's node, what
+    /// it takes on the host.
     ///
     /// # Errors
-    /// [`Error::Config`] where nothing was measured of a kind of device, of a device's link to the host, or
-    /// of conversions on the host; and as [`host`](Platform::host) where there are workers.
+    /// [`Error::Config`] where nothing was measured of a kind of device, of a device's link to the
+    /// host, or of conversions on the host; and as [`host`](Platform::host) where there are
+    /// workers.
     pub fn measured(
         models: Arc<Models>,
         workers: usize,
@@ -243,8 +246,8 @@ fn gb_s(link: LinkModel) -> f64 {
     short(link.bandwidth() / 1e9)
 }
 
-/// Links between devices of which the models know both directions. Two devices on one GPU have one end in
-/// common, and none.
+/// Links between devices of which the models know both directions. Two devices on one GPU have one
+/// end in common, and none.
 fn peers(models: &Models, devices: &[Arc<dyn device::DeviceSpec>]) -> Vec<LinkSpec> {
     let of = |number: usize| (devices[number].link_end(number), node_name(number, &*devices[number]));
     let pairs = (0..devices.len()).flat_map(|to| (0..to).map(move |from| (from, to)));

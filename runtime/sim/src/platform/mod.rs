@@ -1,8 +1,9 @@
-//! Machines written down: memory nodes, devices, links, and how fast each kind of device runs each codelet.
+//! Machines written down: memory nodes, devices, links, and how fast each kind of device runs each
+//! codelet.
 //!
 //! A platform is what the [simulator](crate::Simulation) runs graphs on. Some are shipped
-//! ([`Platform::shipped`]); one is the machine that was measured ([`Platform::measured`]), also as a file
-//! ([`Platform::to_toml`]); others are read from TOML:
+//! ([`Platform::shipped`]); one is the machine that was measured ([`Platform::measured`]), also as
+//! a file ([`Platform::to_toml`]); others are read from TOML:
 //!
 //! ```
 //! use zellige_sim::platform::Platform;
@@ -79,13 +80,15 @@ pub struct NodeSpec {
     /// Its size (GB = 1e9 bytes); without it, whatever is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_gb: Option<f64>,
-    /// Bytes read and written per second by a conversion between formats (GB/s). A disk converts nothing.
+    /// Bytes read and written per second by a conversion between formats (GB/s). A disk converts
+    /// nothing.
     #[serde(default)]
     pub convert_gb_s: f64,
     /// Conversions that can be under way at a time in memory that is not part of the capacity.
     #[serde(default = "two")]
     pub staging: u32,
-    /// It is the disk behind a host of limited size: without a capacity, and linked with the host alone.
+    /// It is the disk behind a host of limited size: without a capacity, and linked with the host
+    /// alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disk: bool,
 }
@@ -190,9 +193,9 @@ impl KindSpec {
         }
     }
 
-    /// As [`nanos`](KindSpec::nanos), for a codelet with several implementations: the least time of those
-    /// that are known, and whose it is. Rates that somebody wrote down are those of the codelet, whichever
-    /// implementation reaches them.
+    /// As [`nanos`](KindSpec::nanos), for a codelet with several implementations: the least time of
+    /// those that are known, and whose it is. Rates that somebody wrote down are those of the
+    /// codelet, whichever implementation reaches them.
     pub(crate) fn fastest(
         &self,
         codelet: &str,
@@ -228,8 +231,8 @@ impl KindSpec {
         }
     }
 
-    /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured. 0: none is
-    /// known.
+    /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured.
+    /// 0: none is known.
     pub fn peak_tflops(&self, label: &str) -> f64 {
         match self {
             KindSpec::Rated(rates) => rates.peak_tflops.get(label).copied().unwrap_or(0.0),
@@ -250,9 +253,9 @@ impl Platform {
         Ok(platform)
     }
 
-    /// The platform as a file that [`parse`](Platform::parse) reads. What models have learnt becomes rates:
-    /// peaks, and the fractions of them that each codelet reached in each precision at the sizes that were
-    /// measured.
+    /// The platform as a file that [`parse`](Platform::parse) reads. What models have learnt
+    /// becomes rates: peaks, and the fractions of them that each codelet reached in each precision
+    /// at the sizes that were measured.
     ///
     /// # Errors
     /// [`Error::Config`] for what TOML cannot hold.

@@ -8,25 +8,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
-    /// Bytes of operands per second that its memory delivers (GB/s): no task takes less than that. Without it
-    /// memory takes no time, as where the efficiencies are measured ones and memory is in them.
+    /// Bytes of operands per second that its memory delivers (GB/s): no task takes less than that.
+    /// Without it memory takes no time, as where the efficiencies are measured ones and memory is
+    /// in them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_gb_s: Option<f64>,
     /// Time to start a task (us).
     #[serde(default)]
     pub overhead_us: f64,
-    /// Time until the host learns that a task has ended (us). Where it is above 0, tasks are launched behind others on the
-    /// same device before those have ended, as on GPUs.
+    /// Time until the host learns that a task has ended (us). Where it is above 0, tasks are
+    /// launched behind others on the same device before those have ended, as on GPUs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub end_us: f64,
     /// Peak rate per precision, which is the task's label (Tflop/s).
     pub peak_tflops: BTreeMap<String, f64>,
-    /// Fraction of the peak that is reached, as points (size, fraction) between which it is linear; size is
-    /// the geometric mean of the task's dimensions. By `codelet.label`, `codelet`, `*.label` or `*`, the
-    /// first that is there. A codelet without points, or a label without a peak, cannot run on this kind.
+    /// Fraction of the peak that is reached, as points (size, fraction) between which it is linear;
+    /// size is the geometric mean of the task's dimensions. By `codelet.label`, `codelet`,
+    /// `*.label` or `*`, the first that is there. A codelet without points, or a label without a
+    /// peak, cannot run on this kind.
     pub efficiency: BTreeMap<String, Vec<(f64, f64)>>,
-    /// How long tasks take that count no operations (us), as points (size, time); by `codelet.label` or
-    /// `codelet`. Those without points take what memory takes.
+    /// How long tasks take that count no operations (us), as points (size, time); by
+    /// `codelet.label` or `codelet`. Those without points take what memory takes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub time_us: BTreeMap<String, Vec<(f64, f64)>>,
 }
@@ -37,8 +39,8 @@ fn is_zero(time: &f64) -> bool {
 }
 
 impl Rates {
-    /// How long a task takes (ns): the longer of its operations at the rate that its size reaches and its
-    /// operands' way through memory, plus the overhead; `None` if this kind cannot run it.
+    /// How long a task takes (ns): the longer of its operations at the rate that its size reaches
+    /// and its operands' way through memory, plus the overhead; `None` if this kind cannot run it.
     pub fn nanos(&self, codelet: &str, label: &str, shape: [u32; 3], flops: f64, bytes: u64) -> Option<u64> {
         let size = size(shape, flops);
         let timed = if flops > 0.0 { None } else { of_codelet(&self.time_us, codelet, label) };
@@ -56,8 +58,8 @@ impl Rates {
         Some(((compute.max(memory) + self.overhead_us * 1e-6) * 1e9).round() as u64)
     }
 
-    /// The efficiency that counts, the most particular first. Simulations ask for every task: nothing is
-    /// allocated here.
+    /// The efficiency that counts, the most particular first. Simulations ask for every task:
+    /// nothing is allocated here.
     fn points(&self, codelet: &str, label: &str) -> Option<&[(f64, f64)]> {
         of_codelet(&self.efficiency, codelet, label).or_else(|| of_codelet(&self.efficiency, "*", label))
     }
@@ -74,7 +76,8 @@ fn of_codelet<'p>(
     labelled.or_else(|| points.get(codelet)).map(Vec::as_slice)
 }
 
-/// The geometric mean of the dimensions that are given; without any, of a cube with so many operations.
+/// The geometric mean of the dimensions that are given; without any, of a cube with so many
+/// operations.
 pub(super) fn size(shape: [u32; 3], flops: f64) -> f64 {
     let given: Vec<f64> = shape.iter().filter(|&&d| d > 0).map(|&d| f64::from(d)).collect();
     if given.is_empty() {

@@ -1,5 +1,5 @@
-//! What the page's scripts draw: tasks and transfers, merged where there are too many, and curves of bounded
-//! length.
+//! What the page's scripts draw: tasks and transfers, merged where there are too many, and curves
+//! of bounded length.
 
 use std::collections::HashMap;
 
@@ -60,9 +60,9 @@ struct Row {
     rests: [f64; IdleState::ALL.len()],
 }
 
-/// Worker row, level, start, duration, kind, number, coordinates, priority, flops, bytes, ready, 1: failed +
-/// 2: on the critical path, predicted duration, implementation, size of the batch. A tuple, because names in
-/// 50 000 records would be most of the page.
+/// Worker row, level, start, duration, kind, number, coordinates, priority, flops, bytes, ready, 1:
+/// failed + 2: on the critical path, predicted duration, implementation, size of the batch. A
+/// tuple, because names in 50 000 records would be most of the page.
 type Item =
     (usize, usize, u64, u64, usize, Number, Coords, i32, f64, Number, u32, u8, Number, &'static str, u32);
 
@@ -371,8 +371,8 @@ fn item(
     )
 }
 
-/// The width below which shapes are merged (ns): 0 where all can be drawn, otherwise the first of a doubling
-/// series that keeps within the limit.
+/// The width below which shapes are merged (ns): 0 where all can be drawn, otherwise the first of a
+/// doubling series that keeps within the limit.
 fn bin_width(lines: &[Line], begin: u64, extent: u64, limit: usize) -> u64 {
     let pieces: usize = lines.iter().map(|line| line.pieces.len()).sum();
     if pieces <= limit {
@@ -407,7 +407,8 @@ fn shapes(line: &Line, begin: u64, width: u64) -> usize {
     shapes
 }
 
-/// Codelets by falling time, then reasons and labels as they come, and the pairs of them that occur.
+/// Codelets by falling time, then reasons and labels as they come, and the pairs of them that
+/// occur.
 struct Kinds {
     codelets: Vec<&'static str>,
     ran: usize,

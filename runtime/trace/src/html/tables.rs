@@ -39,8 +39,8 @@ pub(super) fn codelets(out: &mut impl Write, report: &Report) -> io::Result<()> 
     Ok(())
 }
 
-/// A panel with a row per link and one per memory node; nothing where everything happened in the host's
-/// memory.
+/// A panel with a row per link and one per memory node; nothing where everything happened in the
+/// host's memory.
 pub(super) fn moved(out: &mut impl Write, report: &Report) -> io::Result<()> {
     if report.nodes.is_empty() {
         return Ok(());

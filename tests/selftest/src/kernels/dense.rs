@@ -86,7 +86,8 @@ impl Dense {
         self.minus(&other.scaled(-1.0))
     }
 
-    /// The largest entry of `self` as a part of the one of `bound`; infinite where a bound is exceeded that is 0.
+    /// The largest entry of `self` as a part of the one of `bound`; infinite where a bound is
+    /// exceeded that is 0.
     pub(super) fn part_of(&self, bound: &Dense) -> f64 {
         let parts = self.values.iter().zip(&bound.values);
         parts.fold(0.0, |most, (x, bound)| {

@@ -1,7 +1,8 @@
-//! Every kernel of a runtime's devices on random tiles, against `f64` and against the CPU's kernels.
+//! Every kernel of a runtime's devices on random tiles, against `f64` and against the CPU's
+//! kernels.
 //!
-//! The CPU's kernels round as tensor cores do, but for the order of sums; how far apart two devices may be follows from that. A check says
-//! how much of its bound was used, so 1 is the most:
+//! The CPU's kernels round as tensor cores do, but for the order of sums; how far apart two devices
+//! may be follows from that. A check says how much of its bound was used, so 1 is the most:
 //!
 //! | kernel | error, entry by entry | bound |
 //! | --- | --- | --- |
@@ -86,7 +87,8 @@ pub struct Extent {
     pub seed: u64,
 }
 
-/// A check: kernel, name of the precision or format, and, where a GPU may lack them, the products that it needs.
+/// A check: kernel, name of the precision or format, and, where a GPU may lack them, the products
+/// that it needs.
 struct Planned<'c> {
     kernel: &'static str,
     precision: &'static str,
@@ -94,9 +96,10 @@ struct Planned<'c> {
     run: Run<'c>,
 }
 
-/// Runs every kernel that factorisations and solves have, in every precision, on the devices of `there`, and on the CPU workers of `here`;
-/// `progress` is told of each check as it ends. `capability` is that of the GPU: what it lacks is no failure. A task that is refused or fails ends its check, and the others
-/// go on.
+/// Runs every kernel that factorisations and solves have, in every precision, on the devices of
+/// `there`, and on the CPU workers of `here`; `progress` is told of each check as it ends.
+/// `capability` is that of the GPU: what it lacks is no failure. A task that is refused or fails
+/// ends its check, and the others go on.
 ///
 /// Give a runtime without CPU workers to check a GPU: where a kernel runs is the runtime's choice.
 pub fn kernels(

@@ -60,7 +60,8 @@ pub(super) fn gemm<T: TileScalar>(
         let (rows, cols) = if op_b == Op::Trans { (n, k) } else { (k, n) };
         let (a, b) = (random.matrix(m, k).rounded::<T>(), random.matrix(rows, cols).rounded::<T>());
         let size = a.abs().times(&b.abs(), op_b);
-        // Often much smaller than what is subtracted: then the scale of a narrow C has to be raised.
+        // Often much smaller than what is subtracted: then the scale of a narrow C has to be
+        // raised.
         let unit = size.largest() * 2f64.powi(-(random.below(30) as i32));
         let c = Dense::from_fn(m, n, |_, _| random.number() * unit).rounded::<T>();
         let [there, here] = rt.run::<T>(&[&a, &b, &c], |rt, tiles| {

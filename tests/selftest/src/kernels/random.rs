@@ -22,7 +22,8 @@ impl Tiles {
         self.0.number()
     }
 
-    /// A length up to `largest`: every other one a multiple of 16, as tensor cores like it, and the others odd ones too.
+    /// A length up to `largest`: every other one a multiple of 16, as tensor cores like it, and the
+    /// others odd ones too.
     pub(super) fn length(&mut self, largest: usize) -> usize {
         let length = 1 + self.below(largest);
         if self.below(2) == 0 { length } else { length.next_multiple_of(16).min(largest) }

@@ -18,7 +18,8 @@ pub struct PsaCompareArgs {
     /// Results of a run (`psa run --json`).
     #[arg(value_name = "A.json")]
     pub a: Input,
-    /// Results of another run of the same events: the reference. Not needed where the truth is known.
+    /// Results of another run of the same events: the reference. Not needed where the truth is
+    /// known.
     #[arg(value_name = "B.json", required_unless_present = "truth")]
     pub b: Option<Input>,
     /// True positions: a folder of `psa events`, or an npy array (events x 3, mm).

@@ -27,9 +27,11 @@ pub enum Psa {
     /// Events at known positions, with noise.
     #[command(after_long_help = simulate::EVENTS_EXAMPLES)]
     Events(PsaEvents),
-    /// Where in a crystal each event happened: the point of a basis whose signals are most like the event's.
+    /// Where in a crystal each event happened: the point of a basis whose signals are most like the
+    /// event's.
     Run(Box<PsaRunArgs>),
-    /// Compare fast searches with the full one on simulated events: how many answers differ, and by how far.
+    /// Compare fast searches with the full one on simulated events: how many answers differ, and by
+    /// how far.
     #[command(after_long_help = benchmark::TABLES_EXAMPLES)]
     Benchmark(PsaBenchmark),
     /// Events as frames of int16 traces, for streams.
@@ -42,6 +44,7 @@ pub enum Psa {
     Send(PsaSend),
     /// How far the answers of two runs agree, and how far they are from the truth.
     Compare(PsaCompareArgs),
-    /// Which hits belong to one gamma ray: spectra of an array, and how good they are with simulated gamma rays.
+    /// Which hits belong to one gamma ray: spectra of an array, and how good they are with
+    /// simulated gamma rays.
     Track(Box<PsaTrackArgs>),
 }

@@ -64,13 +64,15 @@ the bits of the CPU.";
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{GPUS}\n\n{DEVICES}"))]
 pub struct PsaRunArgs {
-    /// Signals of known points: a folder of `psa simulate`, a file of GRETINA, zellige records, an archive, or an array.
+    /// Signals of known points: a folder of `psa simulate`, a file of GRETINA, zellige records, an
+    /// archive, or an array.
     #[arg(long, value_name = "FOLDER|FILE")]
     pub basis: Input,
     /// Signals of events: a folder of `psa events`, a file of GEB frames, or an array.
     #[arg(long, value_name = "FOLDER|FILE")]
     pub events: Input,
-    /// Which channel of which digitiser is which segment (TOML), for frames of mode 3; --help has its keys.
+    /// Which channel of which digitiser is which segment (TOML), for frames of mode 3; --help has
+    /// its keys.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub channel_map: Option<Input>,
     /// Positions of the points, for a basis that is an array.
@@ -130,8 +132,8 @@ pub struct PsaSearch {
     pub lut: Table,
     /// Metric of the screen: quarter, bits, linear, square, product, power.
     ///
-    /// What a screen compares by: quarter (about p = 1/4, from bits), bits (about p, from bits), linear,
-    /// square, product (square, faster), power.
+    /// What a screen compares by: quarter (about p = 1/4, from bits), bits (about p, from bits),
+    /// linear, square, product (square, faster), power.
     #[arg(long, value_name = "SCREEN", default_value = "quarter", hide_short_help = true)]
     pub screen: Screen,
     /// Points that a screen keeps.
@@ -184,8 +186,9 @@ pub struct PsaRules {
     pub cross_talk: Option<Input>,
     /// Events with samples that are clipped: fit, skip, refuse.
     ///
-    /// They are flagged and counted. fit: clipped samples are left out of a fit of point and energy to the others, and replaced by it (with arrays of
-    /// one segment they are only flagged). skip: no hits.
+    /// They are flagged and counted. fit: clipped samples are left out of a fit of point and energy
+    /// to the others, and replaced by it (with arrays of one segment they are only flagged). skip:
+    /// no hits.
     #[arg(long, value_name = "WHAT", default_value = "fit", hide_short_help = true)]
     pub saturated: Saturated,
     /// Correct energies for charge trapping: mean path of holes[, electrons] (mm; folders).

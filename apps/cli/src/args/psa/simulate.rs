@@ -70,7 +70,8 @@ pub struct PsaSimulate {
     /// Folder of the basis.
     #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["record", "gretina"])]
     pub output: Option<OutputFolder>,
-    /// Write zellige records into this file instead: the sizes of those of AGATA, scalars in an order of our own.
+    /// Write zellige records into this file instead: the sizes of those of AGATA, scalars in an
+    /// order of our own.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "samples", "sample_step", "before", "values"])]
     pub record: Option<OutputFile>,
     /// Write a basis of GRETINA into this file instead: a cylindrical lattice.

@@ -66,7 +66,8 @@ pub struct PsaStream {
     pub input: Option<Input>,
     /// Take events from `psa send` at this port; HOST:PORT for other machines.
     ///
-    /// A port alone is one of this machine, for itself alone. 0.0.0.0:4000 takes events from other machines.
+    /// A port alone is one of this machine, for itself alone. 0.0.0.0:4000 takes events from other
+    /// machines.
     #[arg(long, value_name = "PORT|HOST:PORT", conflicts_with = "input")]
     pub listen: Option<String>,
     /// The folder of the basis.

@@ -9,7 +9,8 @@ use serde_json::Value;
 /// Where performance models are kept.
 const CACHE: &str = ".cache";
 
-/// The command, in `folder`, with a clean environment as far as it matters: what runs measure stays in the folder, too.
+/// The command, in `folder`, with a clean environment as far as it matters: what runs measure stays
+/// in the folder, too.
 pub fn zellige(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zellige"));
     command.current_dir(folder).stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("NO_COLOR");
@@ -106,7 +107,8 @@ pub fn result(text: &str) -> Value {
     results[0].take()
 }
 
-/// A folder with `small.toml` in it: the system of the demonstration with so many sub-apertures across.
+/// A folder with `small.toml` in it: the system of the demonstration with so many sub-apertures
+/// across.
 pub fn folder(nssp: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("small.toml"), system(nssp)).expect("a file");

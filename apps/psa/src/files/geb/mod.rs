@@ -5,8 +5,9 @@
 //! | [`mode2`] | points of interaction in a crystal |
 //! | [`mode3`] | traces as digitisers give them |
 //!
-//! A frame is a header of 16 bytes, little-endian: what kind of payload follows and how many bytes it has, `int32` each, and when it happened, in
-//! 10 ns, `int64`. The layouts are those of public programs that read such files; no file of an experiment has been read with this.
+//! A frame is a header of 16 bytes, little-endian: what kind of payload follows and how many bytes
+//! it has, `int32` each, and when it happened, in 10 ns, `int64`. The layouts are those of public
+//! programs that read such files; no file of an experiment has been read with this.
 //!
 //! ```
 //! use zellige_psa::files::geb::{Frame, FrameReader, write_frame};
@@ -66,7 +67,8 @@ impl Frame {
     }
 }
 
-/// Reads frames one after the other. It never holds more than one payload, and asks the stream for no more than is there.
+/// Reads frames one after the other. It never holds more than one payload, and asks the stream for
+/// no more than is there.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     stream: BufReader<R>,
@@ -92,8 +94,9 @@ impl<R: Read> FrameReader<R> {
     /// Reads the next frame; `false` where the stream has ended. Waits where the stream does.
     ///
     /// # Errors
-    /// [`Error::Stream`] with the byte where the stream cannot be read, ends within a frame, or promises a payload that is longer than [`LONGEST`] or
-    /// shorter than nothing. What follows cannot be found then.
+    /// [`Error::Stream`] with the byte where the stream cannot be read, ends within a frame, or
+    /// promises a payload that is longer than [`LONGEST`] or shorter than nothing. What follows
+    /// cannot be found then.
     pub fn next(&mut self, frame: &mut Frame) -> Result<bool, Error> {
         let begin = self.offset;
         let wrong = |at: usize, problem: String| Error::Stream { offset: begin + at as u64, problem };
@@ -135,7 +138,8 @@ fn unreadable(error: &io::Error) -> String {
 /// Writes a frame of a kind, at a time (10 ns).
 ///
 /// # Errors
-/// The stream's; [`io::ErrorKind::InvalidInput`] for a payload that is longer than [`LONGEST`], of which nothing is written.
+/// The stream's; [`io::ErrorKind::InvalidInput`] for a payload that is longer than [`LONGEST`], of
+/// which nothing is written.
 pub fn write_frame(stream: &mut impl Write, kind: u32, timestamp: u64, payload: &[u8]) -> io::Result<()> {
     if payload.len() > LONGEST {
         let problem = format!("a payload of {} bytes: a frame has {LONGEST} at most", payload.len());

@@ -1,9 +1,13 @@
-//! Points of interaction in a crystal, as GRETINA's decomposition of signals gives them (mode 2, version `0xabcd5678`).
+//! Points of interaction in a crystal, as GRETINA's decomposition of signals gives them (mode 2,
+//! version `0xabcd5678`).
 //!
-//! Little-endian: a header of 80 bytes (version, crystal, number of points, `int32`; total energy, `float32`; four energies of the core, `int32`; times of the event
-//! and of its trigger, `int64`; T0, CFD, chi square, chi square by degree of freedom, baseline, and the core before and behind its step, `float32`; a word
-//! of errors, `int32`), and 24 bytes a point (x, y, z, energy, `float32`; segment, `int32`; energy of the segment, `float32`). Payloads are written with room for 16 points, since
-//! other programs take them for a record of one size; what lies behind the points is zero, and is not looked at when they are read.
+//! Little-endian: a header of 80 bytes (version, crystal, number of points, `int32`; total energy,
+//! `float32`; four energies of the core, `int32`; times of the event and of its trigger, `int64`;
+//! T0, CFD, chi square, chi square by degree of freedom, baseline, and the core before and behind
+//! its step, `float32`; a word of errors, `int32`), and 24 bytes a point (x, y, z, energy,
+//! `float32`; segment, `int32`; energy of the segment, `float32`). Payloads are written with room
+//! for 16 points, since other programs take them for a record of one size; what lies behind the
+//! points is zero, and is not looked at when they are read.
 //!
 //! ```
 //! use zellige_psa::files::geb::{Frame, FrameReader, mode2, write_frame};
@@ -89,11 +93,12 @@ pub struct Point {
 impl Decomposed {
     /// What a frame says.
     ///
-    /// A frame whose word of errors is not 0 may give a number of points that are not there: it has none then.
+    /// A frame whose word of errors is not 0 may give a number of points that are not there: it has
+    /// none then.
     ///
     /// # Errors
-    /// [`Error::Stream`] with the byte for a frame of another kind or version, one that is too short for what it promises, and energies and places that are no
-    /// numbers.
+    /// [`Error::Stream`] with the byte for a frame of another kind or version, one that is too
+    /// short for what it promises, and energies and places that are no numbers.
     pub fn of(frame: &Frame) -> Result<Decomposed, Error> {
         frame.expect(KIND, "mode 2")?;
         let bytes = &frame.payload[..];

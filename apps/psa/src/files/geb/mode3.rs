@@ -1,8 +1,10 @@
 //! Traces as GRETINA's digitisers give them (mode 3).
 //!
-//! Big-endian words of 16 bits: for each channel two markers `0xaaaa`, 14 words of a header, and samples. The first word of the header has the board in bits 11 to 15 and in
-//! bits 0 to 10 the length of header and samples in pairs of words, the second the module from bit 4 on and the channel in bits 0 to 3. What the other twelve hold
-//! depends on the digitisers' program, and is handed on as it is.
+//! Big-endian words of 16 bits: for each channel two markers `0xaaaa`, 14 words of a header, and
+//! samples. The first word of the header has the board in bits 11 to 15 and in bits 0 to 10 the
+//! length of header and samples in pairs of words, the second the module from bit 4 on and the
+//! channel in bits 0 to 3. What the other twelve hold depends on the digitisers' program, and is
+//! handed on as it is.
 //!
 //! ```
 //! use zellige_psa::files::geb::{Frame, mode3};
@@ -37,10 +39,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of a board (below 32), a module (below 4096) and a channel (below 16); what else a header holds is 0.
+    /// Of a board (below 32), a module (below 4096) and a channel (below 16); what else a header
+    /// holds is 0.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for numbers that do not fit, and for an odd number of samples or more of them than [`MOST_SAMPLES`].
+    /// [`Error::Parameter`] for numbers that do not fit, and for an odd number of samples or more
+    /// of them than [`MOST_SAMPLES`].
     pub fn new(board: u16, module: u16, channel: u16, samples: Vec<i16>) -> Result<Trace, Error> {
         let wrong = |name, problem| Err(Error::Parameter { name, problem });
         for (name, number, end) in [("board", board, 32), ("module", module, 4096), ("channel", channel, 16)]
@@ -96,7 +100,8 @@ impl Trace {
 /// The traces of a frame.
 ///
 /// # Errors
-/// [`Error::Stream`] with the byte for a frame of another kind, and where a trace does not begin with its marker, is shorter than its header, or is cut off.
+/// [`Error::Stream`] with the byte for a frame of another kind, and where a trace does not begin
+/// with its marker, is shorter than its header, or is cut off.
 pub fn traces(frame: &Frame) -> Result<Vec<Trace>, Error> {
     /// Bytes of the markers, and of the header.
     const MARKERS: usize = 4;

@@ -8,9 +8,10 @@
 //! | [`journal`] | how far input and output have come |
 //! | [`output`] | where hits go |
 //!
-//! A thread reads frames into a buffer; where that is full it waits, and with it whoever writes, or it leaves events out and counts them ([`Overload`]). Answers leave in
-//! the order of the events. From time to time what has been written is made safe and the place in the input is kept beside it: after a kill the output is cut back
-//! to that, and the input goes on from there.
+//! A thread reads frames into a buffer; where that is full it waits, and with it whoever writes, or
+//! it leaves events out and counts them ([`Overload`]). Answers leave in the order of the events.
+//! From time to time what has been written is made safe and the place in the input is kept beside
+//! it: after a kill the output is cut back to that, and the input goes on from there.
 
 pub mod journal;
 pub mod output;
@@ -87,7 +88,8 @@ pub struct Summary {
     pub saturated: u64,
     /// Answers that took longer than the bound.
     pub late: u64,
-    /// Half of the answers took less, from the end of a frame's reading to the writing of its hits (ms).
+    /// Half of the answers took less, from the end of a frame's reading to the writing of its hits
+    /// (ms).
     pub latency_p50_ms: f64,
     /// 99 of 100 took less (ms).
     pub latency_p99_ms: f64,
@@ -119,7 +121,8 @@ struct Counts {
 /// Searches for all events of a source and writes their hits. `flow` has to be one without events.
 ///
 /// # Errors
-/// [`Error::Stream`] where the source cannot be read further, after all that came before is answered and safe; [`Error::File`] for the output; the runtime's.
+/// [`Error::Stream`] where the source cannot be read further, after all that came before is
+/// answered and safe; [`Error::File`] for the output; the runtime's.
 pub fn run(
     source: impl Source + 'static,
     output: &mut Output<'_>,

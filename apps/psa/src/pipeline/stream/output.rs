@@ -13,7 +13,8 @@ use crate::files::geb::{HEADER, mode2, write_frame};
 use crate::files::{not_written, unseal};
 use crate::search::{Answer, Place};
 
-/// Frames with the hits of events. A file has its name when it is whole; until then it is `NAME.part`, with a [`Journal`] beside it.
+/// Frames with the hits of events. A file has its name when it is whole; until then it is
+/// `NAME.part`, with a [`Journal`] beside it.
 pub struct Output<'a> {
     to: BufWriter<Box<dyn Write + 'a>>,
     file: Option<Kept>,
@@ -42,7 +43,8 @@ impl<'a> Output<'a> {
         Output { to: BufWriter::new(Box::new(to)), file: None, payload: Vec::new(), step }
     }
 
-    /// Into a file, for an input of this name that cannot be gone on with: what an earlier run wrote is thrown away.
+    /// Into a file, for an input of this name that cannot be gone on with: what an earlier run
+    /// wrote is thrown away.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -52,11 +54,12 @@ impl<'a> Output<'a> {
         Ok(Output::file(path, input, step)?.0)
     }
 
-    /// Into a file, for an input of this name; and where in the input an earlier run came to: what that wrote is kept. Links are followed;
-    /// a device or a pipe gets the hits as they come.
+    /// Into a file, for an input of this name; and where in the input an earlier run came to: what
+    /// that wrote is kept. Links are followed; a device or a pipe gets the hits as they come.
     ///
     /// # Errors
-    /// [`Error::File`]; [`Error::Text`] where the earlier run read another input, or what it wrote is gone.
+    /// [`Error::File`]; [`Error::Text`] where the earlier run read another input, or what it wrote
+    /// is gone.
     pub fn file(path: &Path, input: &str, step: f64) -> Result<(Output<'a>, Mark), Error> {
         let to = Destination::new(path).map_err(|error| not_written(path, error))?;
         let path = to.path();

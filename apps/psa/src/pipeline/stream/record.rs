@@ -1,7 +1,9 @@
 //! Traces of an event as a frame's payload.
 //!
-//! Little-endian, 24 bytes and the samples: version (`uint32`), crystal (`int32`), segment (`int16`, -1 where the channels are all 37), channels, samples, zero
-//! (`uint16` each), energy and keV of a sample's unit (`float32`), then `int16` by channel and sample. The time stands in the frame's header.
+//! Little-endian, 24 bytes and the samples: version (`uint32`), crystal (`int32`), segment
+//! (`int16`, -1 where the channels are all 37), channels, samples, zero (`uint16` each), energy and
+//! keV of a sample's unit (`float32`), then `int16` by channel and sample. The time stands in the
+//! frame's header.
 
 use crate::Error;
 use crate::channels::{CHANNELS, Segment};
@@ -32,7 +34,8 @@ impl Traces {
     /// What a frame says.
     ///
     /// # Errors
-    /// [`Error::Stream`] with the byte for another kind of frame, another version, sizes that do not fit each other, a segment that is none, and numbers that are none.
+    /// [`Error::Stream`] with the byte for another kind of frame, another version, sizes that do
+    /// not fit each other, a segment that is none, and numbers that are none.
     pub fn of(frame: &Frame) -> Result<Traces, Error> {
         let wrong = |at: usize, problem: String| Error::Stream {
             offset: frame.offset + (FRAME + at) as u64,
@@ -80,10 +83,12 @@ impl Traces {
         Ok(Traces { crystal: i32::from_le_bytes(word(4)), event })
     }
 
-    /// Puts it into a payload, in the place of what was there, with samples in units of `unit` (keV); how many do not fit 16 bits and are clipped.
+    /// Puts it into a payload, in the place of what was there, with samples in units of `unit`
+    /// (keV); how many do not fit 16 bits and are clipped.
     ///
     /// # Errors
-    /// [`Error::Shape`] for signals that are no channels of one length; [`Error::Parameter`] for a unit that is not above 0.
+    /// [`Error::Shape`] for signals that are no channels of one length; [`Error::Parameter`] for a
+    /// unit that is not above 0.
     pub fn put(&self, channels: usize, unit: f32, payload: &mut Vec<u8>) -> Result<usize, Error> {
         let signals = &self.event.signals;
         let samples = signals.len().checked_div(channels).unwrap_or(0);

@@ -1,13 +1,17 @@
-//! Frames over a socket, of one sender at a time. Nothing is lost when a connection is: what was not acknowledged is sent again.
+//! Frames over a socket, of one sender at a time. Nothing is lost when a connection is: what was
+//! not acknowledged is sent again.
 //!
-//! Both sides begin with [`HELLO`] bytes: `ZELLIGE` and a zero byte, the protocol's version ([`VERSION`]) and what the side is, `uint32`
-//! each: 1 a sender, 2 a receiver, 3 a receiver that has another sender already and closes the connection. All numbers are little-endian.
-//! A receiver then sends counts of frames, `uint64`: one at once, after which the sender begins, and one whenever more frames are safe.
-//! The sender sends frames, one of kind [`KEEP`] where it sends no other for a while, and at last one of kind [`END`]; it is done when a
-//! count says that all frames are safe. A connection that ends before that is lost, and the receiver waits for another one.
+//! Both sides begin with [`HELLO`] bytes: `ZELLIGE` and a zero byte, the protocol's version
+//! ([`VERSION`]) and what the side is, `uint32` each: 1 a sender, 2 a receiver, 3 a receiver that
+//! has another sender already and closes the connection. All numbers are little-endian. A receiver
+//! then sends counts of frames, `uint64`: one at once, after which the sender begins, and one
+//! whenever more frames are safe. The sender sends frames, one of kind [`KEEP`] where it sends no
+//! other for a while, and at last one of kind [`END`]; it is done when a count says that all frames
+//! are safe. A connection that ends before that is lost, and the receiver waits for another one.
 //!
-//! Neither side waits for ever: a peer that does not introduce itself within [`HELLO_LIMIT`], a sender that is silent for [`IDLE_LIMIT`]
-//! and a receiver that makes nothing safe for as long as the sender was told to wait count as lost.
+//! Neither side waits for ever: a peer that does not introduce itself within [`HELLO_LIMIT`], a
+//! sender that is silent for [`IDLE_LIMIT`] and a receiver that makes nothing safe for as long as
+//! the sender was told to wait count as lost.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -95,7 +99,8 @@ impl Listener {
     /// Listens at `HOST:PORT`, or at a `PORT` of this machine alone, for the frames after `from`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name that is no address, [`Error::Connection`] for one that cannot be listened at.
+    /// [`Error::Parameter`] for a name that is no address, [`Error::Connection`] for one that
+    /// cannot be listened at.
     pub fn bind(name: &str, from: Mark) -> Result<Listener, Error> {
         let cannot = |e| Error::Connection(format!("cannot listen at {name}: {e}"));
         let listener = TcpListener::bind(&*resolved(name)?).map_err(cannot)?;
@@ -150,7 +155,8 @@ impl Drop for Listener {
     }
 }
 
-/// Accepts connections until the listener is gone, each on a thread of its own, so that a silent one is in nobody's way.
+/// Accepts connections until the listener is gone, each on a thread of its own, so that a silent
+/// one is in nobody's way.
 fn welcome(listener: &TcpListener, arrived: &Sender<TcpStream>, state: &Arc<State>) {
     loop {
         let Ok((stream, _)) = listener.accept() else {
@@ -163,7 +169,8 @@ fn welcome(listener: &TcpListener, arrived: &Sender<TcpStream>, state: &Arc<Stat
         }
         let (arrived, state) = (arrived.clone(), Arc::clone(state));
         std::thread::spawn(move || {
-            // One that says nothing, or something else, is not answered; it has been told what is missing.
+            // One that says nothing, or something else, is not answered; it has been told what is
+            // missing.
             let _ = introduce(stream, &arrived, &state);
         });
     }
@@ -213,13 +220,15 @@ impl Source for Listener {
     }
 }
 
-/// Sends the frames of a file to the receiver at `HOST:PORT`, so many a second where `rate` says that (1/s); what that has not acknowledged
-/// when a connection is lost is sent again. Gives up when nobody could be reached, or nothing was acknowledged, for `patience`. Returns
-/// the number of frames that are safe.
+/// Sends the frames of a file to the receiver at `HOST:PORT`, so many a second where `rate` says
+/// that (1/s); what that has not acknowledged when a connection is lost is sent again. Gives up
+/// when nobody could be reached, or nothing was acknowledged, for `patience`. Returns the number of
+/// frames that are safe.
 ///
 /// # Errors
-/// [`Error::File`] for the file; [`Error::Parameter`] for a name that is no address; [`Error::Stream`] for a file that holds no frames;
-/// [`Error::Connection`] where nobody can be reached, and for a receiver that speaks another protocol.
+/// [`Error::File`] for the file; [`Error::Parameter`] for a name that is no address;
+/// [`Error::Stream`] for a file that holds no frames; [`Error::Connection`] where nobody can be
+/// reached, and for a receiver that speaks another protocol.
 pub fn send(
     path: &Path,
     to: &str,
@@ -235,7 +244,8 @@ pub fn send(
             let frames = *safe.insert(acknowledged(&stream)?);
             deliver(path, &stream, frames, rate, observer)
         });
-        // A receiver that took frames and is gone is waited for anew; one that never makes any safe is not.
+        // A receiver that took frames and is gone is waited for anew; one that never makes any safe
+        // is not.
         if safe.is_some() && safe != known {
             (reached, known) = (Instant::now(), safe);
         }
@@ -256,7 +266,8 @@ pub fn send(
 /// Between attempts.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Connects and introduces itself. The connection fails where the receiver takes or says nothing for `patience`.
+/// Connects and introduces itself. The connection fails where the receiver takes or says nothing
+/// for `patience`.
 fn connect(addresses: &[SocketAddr], patience: Duration) -> Result<TcpStream, Lost> {
     // The system refuses a limit of none.
     let limit = patience.max(Duration::from_millis(1));

@@ -5,11 +5,13 @@ use rand::{Rng, RngExt};
 use crate::body::Vec3;
 use crate::track::germanium::{ELECTRON, minus, norm, scattered};
 
-/// The cosine of the angle by which a photon of an energy (keV) is scattered, and its energy afterwards (keV), with the probabilities of Klein and Nishina.
+/// The cosine of the angle by which a photon of an energy (keV) is scattered, and its energy
+/// afterwards (keV), with the probabilities of Klein and Nishina.
 ///
-/// Kahn's method, which is exact at all energies (Kahn, Applications of Monte Carlo, RAND report AECU-3259 (1954); in the words of Lux & Koblinger,
-/// Monte Carlo Particle Transport Methods (1991), chapter 3): the ratio of the energies before and after is drawn from one of two densities and kept
-/// with a certain probability.
+/// Kahn's method, which is exact at all energies (Kahn, Applications of Monte Carlo, RAND report
+/// AECU-3259 (1954); in the words of Lux & Koblinger, Monte Carlo Particle Transport Methods
+/// (1991), chapter 3): the ratio of the energies before and after is drawn from one of two
+/// densities and kept with a certain probability.
 pub fn scatter(energy: f64, random: &mut impl Rng) -> (f64, f64) {
     let alpha = energy / ELECTRON;
     let widest = 1.0 + 2.0 * alpha;

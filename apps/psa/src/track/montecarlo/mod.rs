@@ -1,8 +1,10 @@
 //! Gamma rays in germanium by chance: events whose truth is known, to try tracking on.
 //!
-//! Gamma rays leave the source in all directions alike, as it sees them; free paths follow [`Attenuation`](super::germanium::Attenuation), angles of
-//! Compton scattering the formula of Klein and Nishina for free electrons at rest, pairs end where they begin and send out two photons of 511 keV, one
-//! opposite to the other. All energy that electrons get stays where they got it. Every event has random numbers of its own (the seed and its number).
+//! Gamma rays leave the source in all directions alike, as it sees them; free paths follow
+//! [`Attenuation`](super::germanium::Attenuation), angles of Compton scattering the formula of
+//! Klein and Nishina for free electrons at rest, pairs end where they begin and send out two
+//! photons of 511 keV, one opposite to the other. All energy that electrons get stays where they
+//! got it. Every event has random numbers of its own (the seed and its number).
 
 mod compton;
 mod target;
@@ -36,7 +38,8 @@ pub struct Spec {
     pub motion: Motion,
     /// Where germanium is.
     pub target: Target,
-    /// Full width at half maximum of the error of places along each axis, for points of 100 keV (mm); it shrinks as the square root of the energy.
+    /// Full width at half maximum of the error of places along each axis, for points of 100 keV
+    /// (mm); it shrinks as the square root of the energy.
     pub smearing: f64,
     /// The same of the energy of a point (keV).
     pub energy_width: f64,
@@ -52,7 +55,8 @@ pub struct Interaction {
     pub place: Vec3,
     /// What stayed there (keV).
     pub energy: f64,
-    /// Which gamma ray of the event: those of a gamma ray follow each other in time, and photons of a pair one after the other.
+    /// Which gamma ray of the event: those of a gamma ray follow each other in time, and photons of
+    /// a pair one after the other.
     pub gamma: usize,
 }
 
@@ -76,7 +80,8 @@ pub struct Simulated {
     pub gammas: Vec<Emitted>,
     /// What it did.
     pub interactions: Vec<Interaction>,
-    /// What is seen of that: places and energies with their errors, in the order of the interactions.
+    /// What is seen of that: places and energies with their errors, in the order of the
+    /// interactions.
     pub points: Vec<Point>,
 }
 

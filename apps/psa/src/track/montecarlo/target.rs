@@ -28,7 +28,8 @@ impl Target {
     /// All that lies between two spheres around the origin (mm).
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the outer one is not larger than the inner one, or larger than 10 m.
+    /// [`Error::Parameter`] where the outer one is not larger than the inner one, or larger than 10
+    /// m.
     pub fn shell(inner: f64, outer: f64) -> Result<Target, Error> {
         if inner >= 0.0 && outer > inner && outer <= 1e4 {
             return Ok(Target(Shape::Shell { inner, outer }));

@@ -45,8 +45,9 @@ pub(super) fn transport(
 
 /// Goes to the next interaction; false where there is none.
 ///
-/// Woodcock's method (Woodcock et al., ANL-7050 (1965) 557): steps as if there were germanium everywhere, and an interaction only where there is. Only
-/// the hollow in the middle is passed at once.
+/// Woodcock's method (Woodcock et al., ANL-7050 (1965) 557): steps as if there were germanium
+/// everywhere, and an interaction only where there is. Only the hollow in the middle is passed at
+/// once.
 fn flies(photon: &mut Photon, attenuation: f64, target: &Target, random: &mut impl Rng) -> bool {
     let [inner, outer] = target.radii();
     loop {
@@ -70,7 +71,8 @@ fn advance(photon: &mut Photon, by: f64) {
     photon.place = std::array::from_fn(|x| photon.place[x] + by * photon.direction[x]);
 }
 
-/// What the photon does where it is: the energy that stays. It has the rest; photons of a pair wait.
+/// What the photon does where it is: the energy that stays. It has the rest; photons of a pair
+/// wait.
 fn interact(
     photon: &mut Photon,
     attenuation: &Attenuation,

@@ -26,7 +26,8 @@ pub fn small() -> Crystal {
     Crystal { bias: 700.0, ..example().scaled(1.0 / 3.0) }
 }
 
-/// A cylinder with a bore that goes through, both faces bare: all that holds of infinite ones holds of it.
+/// A cylinder with a bore that goes through, both faces bare: all that holds of infinite ones holds
+/// of it.
 pub fn coaxial(inner: f64, outer: f64) -> Crystal {
     Crystal {
         name: "coaxial".into(),
@@ -54,7 +55,8 @@ pub fn detector(crystal: &Crystal, step: f64) -> Arc<Detector> {
     Arc::new(Detector::new(crystal, fields, Electronics::default(), 1.0).expect("a detector"))
 }
 
-/// A basis of GRETINA with two points, byte by byte: of point `p` sample `t` of signal `s` is `1000 p + 10 s + t / 100`.
+/// A basis of GRETINA with two points, byte by byte: of point `p` sample `t` of signal `s` is `1000
+/// p + 10 s + t / 100`.
 pub fn of_gretina() -> Vec<u8> {
     let mut bytes =
         b"GRETA basis signals; Cylindrical; version 1.2\n2 basis point, 36 grid segments, 50 time steps\n\

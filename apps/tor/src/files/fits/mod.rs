@@ -1,7 +1,8 @@
 //! FITS images: a small writer of our own and a reader on top of `fitsrs`.
 //!
-//! A matrix is stored row after row (`NAXIS1` = columns, `NAXIS2` = rows), so that astropy shows an array of shape
-//! `(rows, cols)`. Numbers are IEEE, big-endian; HDUs are padded to 2880 bytes (FITS standard 4.0, sections 3 and 4).
+//! A matrix is stored row after row (`NAXIS1` = columns, `NAXIS2` = rows), so that astropy shows an
+//! array of shape `(rows, cols)`. Numbers are IEEE, big-endian; HDUs are padded to 2880 bytes (FITS
+//! standard 4.0, sections 3 and 4).
 
 mod read;
 mod write;
@@ -45,8 +46,9 @@ pub fn stars_table(system: &System) -> Table {
     }
 }
 
-/// The sub-apertures, a row each: table `GEOMETRY`. `WFS` counts the sensors from 0, -1 is the truth sensor; `XSLOPE` and `YSLOPE` are where its
-/// slopes stand among the measurements (of the truth sensor: among its slopes), from 0, in the file's order.
+/// The sub-apertures, a row each: table `GEOMETRY`. `WFS` counts the sensors from 0, -1 is the
+/// truth sensor; `XSLOPE` and `YSLOPE` are where its slopes stand among the measurements (of the
+/// truth sensor: among its slopes), from 0, in the file's order.
 pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> Table {
     let (mut wfs, mut places) = (Vec::new(), [Vec::new(), Vec::new()]);
     let (mut cells, mut slopes) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
@@ -86,8 +88,8 @@ pub fn geometry_table(geometry: &Geometry, order: SlopeOrder) -> Table {
     }
 }
 
-/// The keywords that every product of a system carries: `NMEAS`, `NTS`, `NSSP`, `DIAM`, `OBSTRUCT`, `ZENITH`, `R0`, `LGSCST`, `WAVELEN`, `UNITS`,
-/// `WFSORDER`, `SLOPEORD`.
+/// The keywords that every product of a system carries: `NMEAS`, `NTS`, `NSSP`, `DIAM`, `OBSTRUCT`,
+/// `ZENITH`, `R0`, `LGSCST`, `WAVELEN`, `UNITS`, `WFSORDER`, `SLOPEORD`.
 pub fn system_cards(
     system: &System,
     atmosphere: &Atmosphere,

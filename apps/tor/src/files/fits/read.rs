@@ -58,8 +58,8 @@ impl Image {
         }
     }
 
-    /// As a matrix: `NAXIS2` rows, `NAXIS1` columns. Control matrices of AOT, (commands, 2, sub-apertures), have all x slopes in a row, then
-    /// all y slopes.
+    /// As a matrix: `NAXIS2` rows, `NAXIS1` columns. Control matrices of AOT, (commands, 2,
+    /// sub-apertures), have all x slopes in a row, then all y slopes.
     ///
     /// # Errors
     /// An image that is not two-dimensional; `path` is named.
@@ -98,8 +98,9 @@ fn file_and_name(path: &Path) -> (&Path, Option<&str>) {
     }
 }
 
-/// Reads one image of a FITS file: the one called `name` or of that number (the primary one is 0), which the path may say as well
-/// (`FILE.fits/NAME`); without a name the first of two dimensions or more, else the first that holds data: some programs begin with a stub.
+/// Reads one image of a FITS file: the one called `name` or of that number (the primary one is 0),
+/// which the path may say as well (`FILE.fits/NAME`); without a name the first of two dimensions or
+/// more, else the first that holds data: some programs begin with a stub.
 ///
 /// # Errors
 /// The file cannot be read, is not FITS, is shorter than its header says, or has no such image.

@@ -207,7 +207,8 @@ pub struct Hdu<'a> {
     pub name: String,
     /// Data.
     pub pixels: Pixels<'a>,
-    /// What each axis counts, slowest first: the comments of `NAXISn`. Axes beyond these have no comment.
+    /// What each axis counts, slowest first: the comments of `NAXISn`. Axes beyond these have no
+    /// comment.
     pub axes: &'static [&'static str],
     /// Further cards.
     pub cards: Vec<Card>,
@@ -312,11 +313,12 @@ impl Table {
     }
 }
 
-/// Writes a FITS file: the first image is the primary HDU, the others are image extensions, and tables follow them.
+/// Writes a FITS file: the first image is the primary HDU, the others are image extensions, and
+/// tables follow them.
 ///
 /// # Errors
-/// No image, a shape that does not match its data, a card that FITS cannot hold, or the file cannot be written; nothing is left
-/// behind then.
+/// No image, a shape that does not match its data, a card that FITS cannot hold, or the file cannot
+/// be written; nothing is left behind then.
 pub fn write(path: &Path, hdus: &[Hdu<'_>], tables: &[Table]) -> Result<(), Error> {
     if hdus.is_empty() {
         return Err(Error::content(path, "a FITS file needs at least one image"));

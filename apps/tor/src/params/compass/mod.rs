@@ -9,10 +9,11 @@
 //! | truth sensor, mirror | `nact` - 1 sub-apertures and `coupling` of the "pzt" mirror at altitude 0 of `p_dms`; without one the finest sensor |
 //! | targets | `p_targets` or `p_target`: `xpos`, `ypos`, `Lambda` |
 //!
-//! Conventions are COMPASS's: `zenithangle` stretches the altitudes of the layers, `r0` and `gsalt` are those along the line of sight;
-//! a star without laser power of `zerop` photons / m^2 / s at magnitude 0;
-//! `thetaML` and `G` turn and stretch the phase that a sensor sees, so that its slopes turn as well (its raytracing; the `thetaML` of its
-//! covariance generator, in degrees and of positions alone, is always 0 there). What it does not say is assumed with a warning.
+//! Conventions are COMPASS's: `zenithangle` stretches the altitudes of the layers, `r0` and `gsalt`
+//! are those along the line of sight; a star without laser power of `zerop` photons / m^2 / s at
+//! magnitude 0; `thetaML` and `G` turn and stretch the phase that a sensor sees, so that its slopes
+//! turn as well (its raytracing; the `thetaML` of its covariance generator, in degrees and of
+//! positions alone, is always 0 there). What it does not say is assumed with a warning.
 
 mod python;
 
@@ -26,7 +27,8 @@ use python::{Program, Value};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// What stands for the depth of the sodium layer in m, whose profile is a file of COMPASS's: the same as in its own export to MOAO.
+/// What stands for the depth of the sodium layer in m, whose profile is a file of COMPASS's: the
+/// same as in its own export to MOAO.
 const SODIUM_DEPTH: f64 = 5000.0;
 
 /// Variance in arcsec^2 that stands for the unknown tip and tilt of a laser star.
@@ -35,7 +37,8 @@ const LGS_CST: f64 = 0.1;
 /// Reads a parameter file of COMPASS; nothing of it is executed.
 ///
 /// # Errors
-/// A statement that would have to be executed, a parameter that is missing or has no meaning here, with its line; a value out of range.
+/// A statement that would have to be executed, a parameter that is missing or has no meaning here,
+/// with its line; a value out of range.
 pub fn parse_compass(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
     let program = python::read(text).map_err(|refusal| Error::Parameter {
         file: file.to_owned(),
@@ -311,7 +314,8 @@ impl Reader<'_> {
                 let magnitude = self.number(sensor, "gsmag", &key("magnitude"))?;
                 let first = *light.reference.get_or_insert(zero_point * throughput);
                 light.throughput.get_or_insert(throughput);
-                // Of natural stars the model has one zero point: what others have more or less of light is in their magnitudes.
+                // Of natural stars the model has one zero point: what others have more or less of
+                // light is in their magnitudes.
                 star.magnitude = Some(magnitude - 2.5 * (zero_point * throughput / first).log10());
             } else {
                 star.launcher = Some([

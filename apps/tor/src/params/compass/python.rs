@@ -1,8 +1,11 @@
-//! The part of Python that parameter files of COMPASS are written in, read without executing anything.
+//! The part of Python that parameter files of COMPASS are written in, read without executing
+//! anything.
 //!
-//! Read are assignments, objects `Param*()` (also `module.Param*()`), their `set_*()` and attributes, `append` of lists, and expressions of
-//! numbers, strings, lists, earlier names, indices and `+ - * / // % **`. Imports and strings that stand alone say nothing. Everything
-//! else is an error with its line: loops, conditions, functions and calls of other names would have to be executed.
+//! Read are assignments, objects `Param*()` (also `module.Param*()`), their `set_*()` and
+//! attributes, `append` of lists, and expressions of numbers, strings, lists, earlier names,
+//! indices and `+ - * / // % **`. Imports and strings that stand alone say nothing. Everything else
+//! is an error with its line: loops, conditions, functions and calls of other names would have to
+//! be executed.
 
 mod lex;
 mod parse;
@@ -22,7 +25,8 @@ pub(super) struct Refusal {
     pub(super) problem: String,
 }
 
-/// A value of an expression. Lists and objects are numbers of what the [`Program`] holds: names that share one see each other's changes.
+/// A value of an expression. Lists and objects are numbers of what the [`Program`] holds: names
+/// that share one see each other's changes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Number(f64),

@@ -77,7 +77,8 @@ pub fn laser_and_star() -> (System, Atmosphere) {
     (system(0.14, 8, stars), layers(&[(0.0, 0.7 * total, 25.0), (8e3, 0.3 * total, 25.0)]))
 }
 
-/// Everything at once: three altitudes, a different grid, a rotated, a magnified and a shifted sensor, a layer above the lasers.
+/// Everything at once: three altitudes, a different grid, a rotated, a magnified and a shifted
+/// sensor, a layer above the lasers.
 pub fn awkward() -> (System, Atmosphere) {
     let (mut system, _) = laser_and_star();
     let mut second = star(StarKind::Lgs, -20.0, 9.0, 8);

@@ -21,7 +21,8 @@ pub fn within<T: Send + 'static>(seconds: u64, f: impl FnOnce() -> T + Send + 's
     }
 }
 
-/// The kernel `mix(update x, read y, salt)`: `x = 31 x + y + salt`, byte by byte. No two orders of its calls give the same.
+/// The kernel `mix(update x, read y, salt)`: `x = 31 x + y + salt`, byte by byte. No two orders of
+/// its calls give the same.
 pub fn with_mix(builder: MockBuilder) -> MockBuilder {
     builder.kernel("mix", |_, _, args| {
         let [TwinArg::Update(x), TwinArg::Read(y), TwinArg::U32(salt)] = args else {

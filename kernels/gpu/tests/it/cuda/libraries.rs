@@ -119,7 +119,8 @@ fn without_a_clock_everything_else_goes_on() {
     }
 }
 
-/// Libraries that are where a Python wheel has them, and a folder that is named: the loader finds none of them.
+/// Libraries that are where a Python wheel has them, and a folder that is named: the loader finds
+/// none of them.
 #[test]
 fn libraries_are_found_in_wheels_and_in_a_folder_that_is_named() {
     const NAME: &str = "libraries_are_found_in_wheels_and_in_a_folder_that_is_named";

@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// CUDA 13 has NVTX in a library of another name; one that lacks the functions is none, and without any a range is nothing. Nor are there any
-/// where no profiler listens: their names need not be made.
+/// CUDA 13 has NVTX in a library of another name; one that lacks the functions is none, and without
+/// any a range is nothing. Nor are there any where no profiler listens: their names need not be
+/// made.
 #[test]
 fn ranges_go_to_the_library_that_is_there() {
     for (there, heard, told) in [
@@ -166,8 +167,8 @@ fn a_fault_is_sticky_and_the_other_gpu_goes_on() {
     });
 }
 
-/// More than the GPU has is out of memory, whatever the driver says of such sizes; and what its pool keeps is given back before anybody is told
-/// that there is no room.
+/// More than the GPU has is out of memory, whatever the driver says of such sizes; and what its
+/// pool keeps is given back before anybody is told that there is no room.
 #[test]
 fn memory_that_the_pool_keeps_is_given_back() {
     let text =

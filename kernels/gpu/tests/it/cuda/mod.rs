@@ -1,7 +1,9 @@
-//! The CUDA driver on libraries that stand in for NVIDIA's (`mock/mock.c`): every call is made, and each gets what it documents.
+//! The CUDA driver on libraries that stand in for NVIDIA's (`mock/mock.c`): every call is made, and
+//! each gets what it documents.
 //!
-//! What a GPU does with a call this cannot show. Libraries are found when a process first needs them, so each test runs itself again in
-//! a process of its own whose `LD_LIBRARY_PATH` names the stand-ins. Without a C compiler a line is printed instead.
+//! What a GPU does with a call this cannot show. Libraries are found when a process first needs
+//! them, so each test runs itself again in a process of its own whose `LD_LIBRARY_PATH` names the
+//! stand-ins. Without a C compiler a line is printed instead.
 
 mod libraries;
 mod memory;
@@ -21,7 +23,8 @@ use zellige_gpu::{
 const SECOND: &str = "ZELLIGE_TEST_SECOND_PROCESS";
 const ALL: [&str; 6] = ["cuda", "cublas", "cublasLt", "cusolver", "nvToolsExt", "nvidia-ml"];
 
-/// Runs `check`, the body of the one test whose name has `test` in it, in a process that finds these libraries and this environment. Gives what that process wrote.
+/// Runs `check`, the body of the one test whose name has `test` in it, in a process that finds
+/// these libraries and this environment. Gives what that process wrote.
 fn with(test: &str, there: &[&str], variables: &[(&str, &str)], check: fn()) -> String {
     if std::env::var_os(SECOND).is_some() {
         check();

@@ -7,7 +7,8 @@ fn products_get_what_they_document() {
     use Transpose::{No, Yes};
     with("products_get_what_they_document", &["cuda", "cublas"], &LARGE, || {
         let gpu = Gpu::new();
-        // A = [1 2 3; 4 5 6] and B = [1 0; 0 1; 1 1], so A B = [4 5; 10 11]; as they lie and transposed, with 9 between columns.
+        // A = [1 2 3; 4 5 6] and B = [1 0; 0 1; 1 1], so A B = [4 5; 10 11]; as they lie and
+        // transposed, with 9 between columns.
         let (a, a_t) =
             ((2, vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0]), (4, vec![1.0, 2.0, 3.0, 9.0, 4.0, 5.0, 6.0, 9.0]));
         let (b, b_t) =
@@ -30,8 +31,8 @@ fn products_get_what_they_document() {
     });
 }
 
-/// Destroying a handle waits for the whole GPU, and may end a recording on another thread: those of streams that go are the next ones', and all
-/// are destroyed with their GPU.
+/// Destroying a handle waits for the whole GPU, and may end a recording on another thread: those of
+/// streams that go are the next ones', and all are destroyed with their GPU.
 #[test]
 fn handles_live_as_long_as_their_gpu() {
     let text = with("handles_live_as_long_as_their_gpu", &["cuda", "cublas", "cusolver"], &LARGE, || {
@@ -110,7 +111,8 @@ fn factors_in_device_memory_are_told_by_the_pointer_mode() {
             let c = gpu.matrix(Element::F32, 1, &[10.0, 20.0]);
             let at = |i: u64| [a, b, c].map(|matrix| matrix.at.offset(4 * i));
             let shape = gemm(ops, [1, 1, 1], [a, b, c], compute);
-            // The stand-in refuses factors that do not lie where its mode says. The host's work after each of the others.
+            // The stand-in refuses factors that do not lie where its mode says. The host's work
+            // after each of the others.
             // SAFETY: here and below: the matrices are there, and the stand-ins do all at once.
             let product = |factors| unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors, ..shape }) };
             product(device).unwrap();
@@ -161,8 +163,8 @@ fn eight_bit_numbers_are_multiplied_as_documented() {
         let device = Factors::Device(gpu.write(&[3f32, 0.5].map(f32::to_le_bytes).concat()));
         let (host, device) = ((product.factors, [2.0, -1.0]), (device, [3.0, 0.5]));
         for (factors, [alpha, beta]) in [host, device, host, device] {
-            // The second time with the kernel that was chosen the first time: the stand-in chooses once for each place of factors,
-            // and refuses factors that lie elsewhere.
+            // The second time with the kernel that was chosen the first time: the stand-in chooses
+            // once for each place of factors, and refuses factors that lie elsewhere.
             // SAFETY: the matrices are there, and the stand-ins do all at once.
             unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors, ..product }).unwrap() };
             for (p, x) in expected.iter_mut().enumerate() {
@@ -258,7 +260,8 @@ fn matrices_that_ints_cannot_count_take_the_64_bit_calls() {
             let info = gpu.write(&[9; 4]);
             for element in [Element::F32, Element::F64] {
                 let size = element.bytes();
-                // 46 340 squared fits an int, 46 341 does not; each stand-in refuses what is the other's.
+                // 46 340 squared fits an int, 46 341 does not; each stand-in refuses what is the
+                // other's.
                 assert_eq!(cuda.potrf_workspace(stream, 46_340, element), Ok(463_400 * size));
                 for n in [46_341, 100_352] {
                     let workspace_bytes = cuda.potrf_workspace(stream, n, element).unwrap();
@@ -266,7 +269,8 @@ fn matrices_that_ints_cannot_count_take_the_64_bit_calls() {
                     let workspace = cuda.allocate(stream, workspace_bytes).unwrap();
                     let a = Matrix { ld: n + 3, ..gpu.matrix(element, 1, &[4.0]) };
                     let potrf = Potrf { n, a, workspace, workspace_bytes, info };
-                    // SAFETY: here and below: the stand-ins look at the first number of the matrix only, and do all at once.
+                    // SAFETY: here and below: the stand-ins look at the first number of the matrix
+                    // only, and do all at once.
                     unsafe { cuda.potrf(stream, &potrf).unwrap() };
                     assert_eq!(gpu.read(a.at, size as usize), [2.0]);
                     assert_eq!(gpu.read::<1>(info, 4)[0].to_bits(), 0);

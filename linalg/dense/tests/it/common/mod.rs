@@ -1,4 +1,5 @@
-//! Matrices with known properties, and a factorisation written down once more, in `f64` and without tiles.
+//! Matrices with known properties, and a factorisation written down once more, in `f64` and without
+//! tiles.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

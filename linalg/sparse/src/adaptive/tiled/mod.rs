@@ -1,4 +1,5 @@
-//! The layout of products: tiles of rows, buckets side by side in each, elements that are numbers or blocks.
+//! The layout of products: tiles of rows, buckets side by side in each, elements that are numbers
+//! or blocks.
 
 mod policy;
 
@@ -19,12 +20,14 @@ use zellige_krylov::Space;
 
 /// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
 ///
-/// With an edge of 1 each element goes to its bucket. With 2, 3 or 4 the matrix is cut into dense blocks of `edge x edge`; a block goes to the bucket
-/// of the most accurate of its elements, is left out if all of them are, and has one column number. Formats with a scale have no
-/// zero to fill a block with.
+/// With an edge of 1 each element goes to its bucket. With 2, 3 or 4 the matrix is cut into dense
+/// blocks of `edge x edge`; a block goes to the bucket of the most accurate of its elements, is
+/// left out if all of them are, and has one column number. Formats with a scale have no zero to
+/// fill a block with.
 ///
-/// Where a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two: elements are as accurate as requested, or up to
-/// two bits more. Products are the same bits whatever the panels, machine and number of threads.
+/// Where a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two:
+/// elements are as accurate as requested, or up to two bits more. Products are the same bits
+/// whatever the panels, machine and number of threads.
 #[derive(Clone, Debug)]
 pub struct TiledMatrix {
     rows: usize,
@@ -36,7 +39,8 @@ pub struct TiledMatrix {
     dropped: u64,
 }
 
-/// A panel holds at least this many bytes if the matrix does (1 MiB): what runs a panel as a task should not notice the task.
+/// A panel holds at least this many bytes if the matrix does (1 MiB): what runs a panel as a task
+/// should not notice the task.
 const LEAST_PANEL: usize = 1 << 20;
 /// A large matrix has about this many panels at least, so that many workers have several each.
 const PANELS: usize = 64;
@@ -45,7 +49,8 @@ impl TiledMatrix {
     /// Stores a matrix in blocks of `edge x edge`. Zeros are dropped, but for those in blocks.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for sizes that are no multiples of the edge.
+    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for sizes that are
+    /// no multiples of the edge.
     pub fn new(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
         Self::store(a, edge, adaptation, &Cut::default())
     }
@@ -66,7 +71,8 @@ impl TiledMatrix {
         Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
     }
 
-    /// The same, with the set of formats that a policy chooses for each part, whatever that of the adaptation.
+    /// The same, with the set of formats that a policy chooses for each part, whatever that of the
+    /// adaptation.
     ///
     /// # Errors
     /// Those of [`cut`](TiledMatrix::cut), for every set that is chosen.
@@ -137,7 +143,8 @@ impl TiledMatrix {
         self.panels
     }
 
-    /// Elements and positive elements of each format that there was, the most accurate first; zeros in blocks do not count.
+    /// Elements and positive elements of each format that there was, the most accurate first; zeros
+    /// in blocks do not count.
     pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
         self.counts.iter().map(|(&format, &(all, positive))| (format, all, positive)).collect()
     }
@@ -160,7 +167,8 @@ impl TiledMatrix {
         self.multiply_many(1, x, y)
     }
 
-    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in `x` and in `y`.
+    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in
+    /// `x` and in `y`.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths or another number of them.
@@ -300,7 +308,8 @@ impl<'a> Sorting<'a> {
         Sorting { a, adaptation, thresholds, scaling, theta, buckets, places, wide }
     }
 
-    /// Where element `(i, j)` goes by row and column, and its value multiplied by the power of two of its row: the same for `(j, i)`, but for that power.
+    /// Where element `(i, j)` goes by row and column, and its value multiplied by the power of two
+    /// of its row: the same for `(j, i)`, but for that power.
     fn of_both(&self, [i, j]: [usize; 2], value: f64) -> (Option<usize>, f64) {
         let place = |row: usize, column: usize| {
             let magnitude = self.adaptation.criterion.magnitude(column as u32, value);
@@ -388,7 +397,8 @@ impl<'a, const B: usize> Encoder<'a, B> {
         Ok(panels)
     }
 
-    /// A panel of these rows of blocks, or of the first of them that have enough bytes; the row of blocks behind it.
+    /// A panel of these rows of blocks, or of the first of them that have enough bytes; the row of
+    /// blocks behind it.
     fn panel(&mut self, blocks: Range<usize>, cut: &Cut<'_>) -> Result<(Panel, usize), Error> {
         let mut writer = self.writer(blocks.start * B)?;
         let mut first = blocks.start;

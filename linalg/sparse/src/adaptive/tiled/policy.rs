@@ -5,8 +5,9 @@ use std::ops::Range;
 use super::super::{Accuracy, FormatSet};
 use crate::csr::{Csr, abs_sum};
 
-/// Which formats there are for a block of rows: the same kind of function as a precision policy for tiles of dense matrices. Blocks are the parts
-/// of a [`Space`](zellige_krylov::Space), whose numbers depend on nothing but the matrix' size.
+/// Which formats there are for a block of rows: the same kind of function as a precision policy for
+/// tiles of dense matrices. Blocks are the parts of a [`Space`](zellige_krylov::Space), whose
+/// numbers depend on nothing but the matrix' size.
 pub trait StoragePolicy {
     /// The set of block `id`, for products that are accurate to `accuracy`.
     fn choose(&self, id: usize, norms: &BlockNorms, accuracy: Accuracy) -> FormatSet;

@@ -194,7 +194,8 @@ proptest! {
     }
 }
 
-/// Each part keeps the bound of the set that was chosen for it, and has the bytes that it has in a matrix of that set alone.
+/// Each part keeps the bound of the set that was chosen for it, and has the bytes that it has in a
+/// matrix of that set alone.
 #[test]
 fn policies_choose_by_stretch() -> Result<(), Error> {
     let a = flow(&Flow { cells: [30, 25, 20], ..Flow::default() })?;

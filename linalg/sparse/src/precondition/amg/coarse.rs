@@ -37,7 +37,8 @@ impl Coarse {
         }
         // The matrix, its factor, the inverse, and its rows.
         Error::if_too_large(|| format!("amg's coarsest level of {n} rows"), 4 * 8 * (n as u64).pow(2))?;
-        // With a diagonal of ones: what is small only because its unit is must not pass for the null space.
+        // With a diagonal of ones: what is small only because its unit is must not pass for the
+        // null space.
         let unit = |i| match a.get(i, i) {
             0.0 => 1.0,
             diagonal => 1.0 / diagonal.abs().sqrt(),
@@ -86,7 +87,8 @@ impl Coarse {
     }
 }
 
-/// The inverse of a matrix with a diagonal of ones; of one that is singular or not definite the pseudo-inverse.
+/// The inverse of a matrix with a diagonal of ones; of one that is singular or not definite the
+/// pseudo-inverse.
 fn inverse(dense: &Mat<f64>) -> Result<Mat<f64>, Error> {
     let n = dense.nrows();
     if let Ok(factor) = zellige_faer::cholesky(dense.as_ref()) {

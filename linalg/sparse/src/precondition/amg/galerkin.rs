@@ -51,7 +51,8 @@ const FEW: usize = 4096;
 /// Bytes of a nonzero: its column and its value.
 const NONZERO: u64 = 12;
 
-/// A matrix whose rows `make` makes, some by each of so many threads; it is the same for any number of them.
+/// A matrix whose rows `make` makes, some by each of so many threads; it is the same for any number
+/// of them.
 ///
 /// # Errors
 /// [`Error::Memory`] where the system has no memory for them; those of [`Csr::new`].

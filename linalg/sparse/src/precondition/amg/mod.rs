@@ -24,17 +24,20 @@ const SMALL: usize = 400;
 /// A coarser level has at most this share of the rows of the one above, or coarsening stops.
 const SHRINKS: f64 = 0.8;
 const MOST_LEVELS: usize = 20;
-/// Of the polynomial before and after each coarser level, and the range of eigenvalues that it damps.
+/// Of the polynomial before and after each coarser level, and the range of eigenvalues that it
+/// damps.
 const DEGREE: usize = 2;
 const RATIO: f64 = 4.0;
-/// An off-diagonal element (or block) is strong if it is more than this beside its diagonals; half of it on each coarser level
-/// (Vanek, Mandel and Brezina 1996, equation 20).
+/// An off-diagonal element (or block) is strong if it is more than this beside its diagonals; half
+/// of it on each coarser level (Vanek, Mandel and Brezina 1996, equation 20).
 const STRENGTH: f64 = 0.08;
 
-/// Algebraic multigrid by smoothed aggregation (Vanek, Mandel and Brezina 1996): one V-cycle, with Chebyshev polynomials as smoothers, for
-/// symmetric positive definite matrices and what is near them.
+/// Algebraic multigrid by smoothed aggregation (Vanek, Mandel and Brezina 1996): one V-cycle, with
+/// Chebyshev polynomials as smoothers, for symmetric positive definite matrices and what is near
+/// them.
 ///
-/// Rows may come in blocks (displacements of one node): a block is aggregated as a whole, and every component of it has a smooth vector of its own.
+/// Rows may come in blocks (displacements of one node): a block is aggregated as a whole, and every
+/// component of it has a smooth vector of its own.
 #[derive(Debug)]
 pub struct Amg {
     space: Space,
@@ -57,7 +60,8 @@ struct Level {
 }
 
 impl Amg {
-    /// Makes the levels for a matrix whose rows come in blocks of `block`, which takes what is constant in a component nearly to zero.
+    /// Makes the levels for a matrix whose rows come in blocks of `block`, which takes what is
+    /// constant in a component nearly to zero.
     ///
     /// # Errors
     /// As [`for_smooth`](Amg::for_smooth).
@@ -65,11 +69,13 @@ impl Amg {
         Amg::for_smooth(rt, space, a, block, &vec![1.0; a.rows()])
     }
 
-    /// The same for a matrix that takes `smooth`, of which no number is zero, nearly to zero: for one whose columns were divided by these numbers.
+    /// The same for a matrix that takes `smooth`, of which no number is zero, nearly to zero: for
+    /// one whose columns were divided by these numbers.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for a matrix that is not square, and for a diagonal element that is zero; [`Error::Parameter`] for blocks that do not
-    /// fill the rows, and for a vector that does not fit or has a zero.
+    /// [`Error::Unsolvable`] for a matrix that is not square, and for a diagonal element that is
+    /// zero; [`Error::Parameter`] for blocks that do not fill the rows, and for a vector that does
+    /// not fit or has a zero.
     pub fn for_smooth(
         rt: &dyn Executor,
         space: &Space,
@@ -169,9 +175,10 @@ impl Operator for Amg {
     }
 }
 
-/// Refuses a level whose graph, aggregates and smoothed prolongation do not fit the memory. Of each nonzero there are at most a strong
-/// neighbour and three copies while the prolongation is made, of each row its diagonal, its aggregate and the tentative prolongation.
-/// Products of levels, whose sizes nobody knows before, are refused while they grow.
+/// Refuses a level whose graph, aggregates and smoothed prolongation do not fit the memory. Of each
+/// nonzero there are at most a strong neighbour and three copies while the prolongation is made, of
+/// each row its diagonal, its aggregate and the tentative prolongation. Products of levels, whose
+/// sizes nobody knows before, are refused while they grow.
 fn check_level(a: &Csr) -> Result<(), Error> {
     let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
     Error::if_too_large(|| format!("a level of amg with {} rows", a.rows()), bytes)
@@ -185,7 +192,8 @@ mod tests {
     use crate::generate::{Flow, flow};
     use crate::precondition::tests::applied;
 
-    /// A V-cycle for the Poisson equation reduces errors by a factor that does not depend on the size.
+    /// A V-cycle for the Poisson equation reduces errors by a factor that does not depend on the
+    /// size.
     #[test]
     fn cycles_reduce_errors_at_any_size() -> Result<(), Error> {
         for cells in [[14, 14, 14], [28, 28, 28]] {
@@ -208,7 +216,8 @@ mod tests {
         Ok(())
     }
 
-    /// Conjugate gradients need `u . M^-1 v = v . M^-1 u`, also where rows are of very different sizes.
+    /// Conjugate gradients need `u . M^-1 v = v . M^-1 u`, also where rows are of very different
+    /// sizes.
     #[test]
     fn cycles_are_symmetric() -> Result<(), Error> {
         let scale = |i: usize| 2f64.powi((i * 7 % 23) as i32 - 11);

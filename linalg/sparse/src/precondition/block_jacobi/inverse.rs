@@ -16,7 +16,8 @@ pub struct Inverse {
     pub format: PackedFormat,
 }
 
-/// A roundoff times the condition number that leaves a digit of the block (Anzt et al., section 3.3, "tau").
+/// A roundoff times the condition number that leaves a digit of the block (Anzt et al., section
+/// 3.3, "tau").
 const LEAVES_A_DIGIT: f64 = 0.1;
 
 /// The formats, narrowest first.

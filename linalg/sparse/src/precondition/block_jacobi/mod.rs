@@ -18,9 +18,11 @@ use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
 /// `M` is the diagonal blocks of the matrix (block Jacobi).
 ///
-/// Rows that follow one another with the same pattern stay together, as the unknowns of a node do; blocks are as many of these as fit. The inverse of a
-/// block is stored in the narrowest format whose roundoff, times the block's condition number, leaves a digit (Anzt, Dongarra, Flegar,
-/// Higham and Quintana-Ortí, "Adaptive precision in block-Jacobi preconditioning", 2019); arithmetic is in `f64`.
+/// Rows that follow one another with the same pattern stay together, as the unknowns of a node do;
+/// blocks are as many of these as fit. The inverse of a block is stored in the narrowest format
+/// whose roundoff, times the block's condition number, leaves a digit (Anzt, Dongarra, Flegar,
+/// Higham and Quintana-Ortí, "Adaptive precision in block-Jacobi preconditioning", 2019);
+/// arithmetic is in `f64`.
 #[derive(Debug)]
 pub struct BlockJacobi {
     space: Space,
@@ -37,7 +39,8 @@ impl BlockJacobi {
     /// Inverts the diagonal blocks, of at most `most` rows each.
     ///
     /// # Errors
-    /// [`Error::Parameter`] unless `most` is 1 to [`MOST`](BlockJacobi::MOST); [`Error::Unsolvable`] for a block that is singular, with its rows.
+    /// [`Error::Parameter`] unless `most` is 1 to [`MOST`](BlockJacobi::MOST);
+    /// [`Error::Unsolvable`] for a block that is singular, with its rows.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, most: usize) -> Result<BlockJacobi, Error> {
         if !(1..=BlockJacobi::MOST).contains(&most) {
             return Err(Error::parameter("rows of a block", format!("{most}: 1 to {}", BlockJacobi::MOST)));
@@ -124,7 +127,8 @@ mod tests {
         let (x, mut b) = (rhs(a.rows()), vec![0.0; a.rows()]);
         a.multiply(&x, &mut b)?;
         let z = applied(&a, |rt, space| BlockJacobi::new(rt, space, &a, 8), &b)?;
-        // Parts begin where blocks do. A digit is what the rule leaves; well-conditioned blocks are in 16 bits, whose roundoff is 2^-8.
+        // Parts begin where blocks do. A digit is what the rule leaves; well-conditioned blocks are
+        // in 16 bits, whose roundoff is 2^-8.
         let error = z.iter().zip(&x).map(|(z, x)| (z - x).abs()).fold(0.0, f64::max);
         assert!(error < 11.0 * 8.0 / 64.0 && error > 0.0, "{error:e}");
         Ok(())

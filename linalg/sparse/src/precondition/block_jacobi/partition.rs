@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use crate::csr::Csr;
 
-/// Blocks of at most `most` rows that cover `rows`, in order: rows that follow one another with the same columns are not torn apart, unless they
-/// are too many, and as many of such groups as fit are put together (Chow and Scott, "On the use of supervariables and blocking in
-/// iterative solvers", 2014).
+/// Blocks of at most `most` rows that cover `rows`, in order: rows that follow one another with the
+/// same columns are not torn apart, unless they are too many, and as many of such groups as fit are
+/// put together (Chow and Scott, "On the use of supervariables and blocking in iterative solvers",
+/// 2014).
 pub fn blocks(a: &Csr, rows: Range<usize>, most: usize) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     for group in groups(a, rows, most) {

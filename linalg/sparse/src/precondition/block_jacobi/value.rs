@@ -8,14 +8,16 @@ use zellige_runtime::{Data, Meta};
 use super::BlockJacobi;
 use super::inverse::Inverse;
 
-/// Inverses one after the other. Each is multiplied by a power of two that brings its largest element below 1, so that it fits every format.
+/// Inverses one after the other. Each is multiplied by a power of two that brings its largest
+/// element below 1, so that it fits every format.
 #[derive(Debug, Default)]
 pub struct Inverses {
     heads: Vec<[i16; 3]>,
     codes: Vec<u8>,
 }
 
-/// What a head holds: rows, format as a place in [`PackedFormat::ALL`], exponent of the power of two.
+/// What a head holds: rows, format as a place in [`PackedFormat::ALL`], exponent of the power of
+/// two.
 const ROWS: usize = 0;
 const FORMAT: usize = 1;
 const EXPONENT: usize = 2;

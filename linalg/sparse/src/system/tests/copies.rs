@@ -31,7 +31,8 @@ fn narrow_copies_give_answers_of_the_same_quality() -> Result<(), Error> {
     Ok(())
 }
 
-/// Rows of other units dominate the residual that the caller sees; a scaled method begins with the others, and narrow copies do so, too.
+/// Rows of other units dominate the residual that the caller sees; a scaled method begins with the
+/// others, and narrow copies do so, too.
 #[test]
 fn rows_of_other_units_are_solved_with_narrow_copies() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;
@@ -59,7 +60,8 @@ fn rows_of_other_units_are_solved_with_narrow_copies() -> Result<(), Error> {
     Ok(())
 }
 
-/// The methods of narrow copies, with scaled systems and without: answers of the same quality, and steps not many more than with exact products.
+/// The methods of narrow copies, with scaled systems and without: answers of the same quality, and
+/// steps not many more than with exact products.
 #[test]
 fn narrow_products_on_the_way_are_enough() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -100,7 +102,8 @@ fn narrow_products_on_the_way_are_enough() -> Result<(), Error> {
     Ok(())
 }
 
-/// What elements are chosen for goes through scaling and another order: the copy is the same, so are its bytes.
+/// What elements are chosen for goes through scaling and another order: the copy is the same, so
+/// are its bytes.
 #[test]
 fn elements_are_chosen_for_a_vector() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -123,7 +126,8 @@ fn elements_are_chosen_for_a_vector() -> Result<(), Error> {
         assert!(answer.solution.reason.is_converged(), "{options:?}: {:?}", answer.attempts);
         bytes.push(answer.bytes.inner as f64);
     }
-    // Multiplying rows by powers of two changes nothing that is compared; another order changes what lies side by side, and leaves no few diagonals.
+    // Multiplying rows by powers of two changes nothing that is compared; another order changes
+    // what lies side by side, and leaves no few diagonals.
     assert!((bytes[1] / bytes[0] - 1.0).abs() < 0.02 && (bytes[2] / bytes[0] - 1.0).abs() < 0.5, "{bytes:?}");
     let both = |x: Vec<f64>, inner: &str| -> Result<String, Error> {
         let options = Options { inner: inner.parse()?, x_for: Some(x), ..Options::default() };
@@ -136,7 +140,8 @@ fn elements_are_chosen_for_a_vector() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whatever the machine makes of it: what was chosen is said, and gives the bits of the answer when it is asked for by name.
+/// Whatever the machine makes of it: what was chosen is said, and gives the bits of the answer when
+/// it is asked for by name.
 #[test]
 fn what_is_chosen_by_costs_can_be_asked_for() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -161,7 +166,8 @@ fn what_is_chosen_by_costs_can_be_asked_for() -> Result<(), Error> {
     Ok(())
 }
 
-/// Every stored copy counts: those of scaled and ordered systems, of a compressed basis, of attempts that failed.
+/// Every stored copy counts: those of scaled and ordered systems, of a compressed basis, of
+/// attempts that failed.
 #[test]
 fn memory_is_that_of_all_copies() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;

@@ -21,7 +21,8 @@ fn what_cannot_be_solved_is_named() -> Result<(), Error> {
     Ok(())
 }
 
-/// Some right-hand sides have answers so large that none in `f64` has a small residual: that is said.
+/// Some right-hand sides have answers so large that none in `f64` has a small residual: that is
+/// said.
 #[test]
 fn what_rounding_does_is_told() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;

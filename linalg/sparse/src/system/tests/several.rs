@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Whatever is solved beside it, an answer has the bits that it has alone; preconditioners with vectors of their own are shared, too.
+/// Whatever is solved beside it, an answer has the bits that it has alone; preconditioners with
+/// vectors of their own are shared, too.
 #[test]
 fn right_hand_sides_at_once_have_the_bits_of_one_at_a_time() -> Result<(), Error> {
     let a = flow(&Flow { cells: [24, 20, 18], ..Flow::default() })?;
@@ -47,7 +48,8 @@ fn right_hand_sides_at_once_have_the_bits_of_one_at_a_time() -> Result<(), Error
     Ok(())
 }
 
-/// Answers to several shifts, with a narrow copy and without, in another order: each is that of its matrix.
+/// Answers to several shifts, with a narrow copy and without, in another order: each is that of its
+/// matrix.
 #[test]
 fn shifts_are_answered_together() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -73,7 +75,8 @@ fn shifts_are_answered_together() -> Result<(), Error> {
     Ok(())
 }
 
-/// Right-hand sides, and matrices, whose squares leave the range of `f64`: a factor changes nothing but the size.
+/// Right-hand sides, and matrices, whose squares leave the range of `f64`: a factor changes nothing
+/// but the size.
 #[test]
 fn sizes_far_from_one_are_solved_all_the_same() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;

@@ -1,5 +1,5 @@
-//! A replay as one launch on a device: what its tasks put on a stream is recorded, and launched again for as
-//! long as their operands are what and where they were.
+//! A replay as one launch on a device: what its tasks put on a stream is recorded, and launched
+//! again for as long as their operands are what and where they were.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,15 +20,16 @@ use crate::memory::BufferId;
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Placement, Ran};
 
-/// Whether replays of recorded graphs are put on a device in one launch, e.g. as a graph of its driver,
-/// instead of task by task.
+/// Whether replays of recorded graphs are put on a device in one launch, e.g. as a graph of its
+/// driver, instead of task by task.
 ///
-/// That can be where a runtime has one device and no other worker takes the graph's tasks from it (none is
-/// there, or [`gpu_only`](crate::RuntimeBuilder::gpu_only)), every task has a function for devices and reads,
-/// writes or updates its operands as they are stored, none chooses late, reads something back or gives a
-/// value other memory, and there is room for all operands at once. The first replay goes task by task in any
-/// case. What was recorded is launched again while the operands lie where they did, with the same headers;
-/// else it is recorded anew. Results are the same bits.
+/// That can be where a runtime has one device and no other worker takes the graph's tasks from it
+/// (none is there, or [`gpu_only`](crate::RuntimeBuilder::gpu_only)), every task has a function for
+/// devices and reads, writes or updates its operands as they are stored, none chooses late, reads
+/// something back or gives a value other memory, and there is room for all operands at once. The
+/// first replay goes task by task in any case. What was recorded is launched again while the
+/// operands lie where they did, with the same headers; else it is recorded anew. Results are the
+/// same bits.
 ///
 /// ```
 /// use zellige_runtime::{DeviceGraphs, Runtime};
@@ -58,8 +59,8 @@ pub(super) enum Way {
 /// Replays of each way whose times are compared.
 const TRIED: usize = 5;
 
-/// What was recorded is kept for so many different sets of operands, e.g. for the two of an iteration that
-/// swaps old and new.
+/// What was recorded is kept for so many different sets of operands, e.g. for the two of an
+/// iteration that swaps old and new.
 const KEPT: usize = 4;
 
 /// What a graph needs to be launched as one.
@@ -205,8 +206,8 @@ fn median(times: &[Duration]) -> Duration {
     times[times.len() / 2]
 }
 
-/// True for a body whose operands are brought in the form in which they are stored, and whose accesses a
-/// stream can order.
+/// True for a body whose operands are brought in the form in which they are stored, and whose
+/// accesses a stream can order.
 fn takes_values_as_they_are(body: &dyn Body) -> bool {
     if body.selects() || body.is_for_host() {
         return false;
@@ -307,7 +308,8 @@ impl Body for GraphData {
 }
 
 impl GraphData {
-    /// Launches what was recorded for these operands, or records it first; `None` if it cannot be recorded.
+    /// Launches what was recorded for these operands, or records it first; `None` if it cannot be
+    /// recorded.
     fn launch<'e>(
         &'e self,
         device_graph: &DeviceGraph,
@@ -318,8 +320,8 @@ impl GraphData {
         let operands = self.operands(env);
         let known = device_graph.find(stream, &operands);
         let recorded = known.or_else(|| self.record(device_graph, stream, &operands, env));
-        // SAFETY: the replay has been granted its slots, whose values lie where they lay when it was
-        // recorded.
+        // SAFETY: the replay has been granted its slots, whose values lie where they lay when it
+        // was recorded.
         let launched = recorded.map(|recorded| (unsafe { stream.play(&recorded.recording) }, recorded));
         match launched {
             Some((Ok(()), recorded)) => {
@@ -376,8 +378,8 @@ impl GraphData {
         Some(recorded)
     }
 
-    /// Has a task put its operations on the stream, which records them. True if that went well, and nothing
-    /// is to be done at their end.
+    /// Has a task put its operations on the stream, which records them. True if that went well, and
+    /// nothing is to be done at their end.
     fn leaves_nothing(&self, task: usize, env: &mut Env<'_>) -> bool {
         let (handles, placed) = env.bound_and_placed();
         let bound = self.bound(task, handles);

@@ -7,15 +7,15 @@ struct Group {
     members: Vec<u32>,
     /// The tasks that wait for all members.
     followers: Vec<u32>,
-    /// The members reduce: a task of the graph adds their partial results. It waits for them, and others wait
-    /// for it.
+    /// The members reduce: a task of the graph adds their partial results. It waits for them, and
+    /// others wait for it.
     reduces: bool,
     combine: Option<u32>,
 }
 
 impl Group {
-    /// True if a node of its own saves edges: one to it from each member and one from it to each follower,
-    /// instead of one from each member to each follower.
+    /// True if a node of its own saves edges: one to it from each member and one from it to each
+    /// follower, instead of one from each member to each follower.
     fn is_node(&self) -> bool {
         let (members, followers) = (self.members.len() as u64, self.followers.len() as u64);
         members * followers > members + followers
@@ -105,8 +105,8 @@ impl Edges {
     }
 }
 
-/// Flat arrays: the graph's tasks, then its groups. A group has several predecessors and several successors,
-/// all of which are tasks: no group is a source, a sink or next to another.
+/// Flat arrays: the graph's tasks, then its groups. A group has several predecessors and several
+/// successors, all of which are tasks: no group is a source, a sink or next to another.
 pub(super) struct Nodes {
     tasks: usize,
     /// How many predecessors each node has.

@@ -1,10 +1,11 @@
-//! Where a graph meets what comes before and after a replay: the first and the last tasks on each slot.
+//! Where a graph meets what comes before and after a replay: the first and the last tasks on each
+//! slot.
 
 use super::edges::{Nodes, range};
 use crate::operand::Mode;
 
-/// Slots with more first or last tasks are waited for, or given back, as a whole: else each task would count
-/// down for them.
+/// Slots with more first or last tasks are waited for, or given back, as a whole: else each task
+/// would count down for them.
 const FEW: usize = 64;
 
 /// The first and the last tasks on one slot: one that has it alone, or all of a group.
@@ -58,18 +59,18 @@ impl Lists {
 pub(super) struct Ends {
     heads: Lists,
     finals: Lists,
-    /// For each task the nodes that wait for it, then the slots of which it is one of the last, by the places
-    /// of their counters.
+    /// For each task the nodes that wait for it, then the slots of which it is one of the last, by
+    /// the places of their counters.
     after: Lists,
-    /// What each node waits for: its predecessors and the slots of which it is one of the first, or the begin
-    /// of the replay. Then for each slot how many last tasks there are.
+    /// What each node waits for: its predecessors and the slots of which it is one of the first, or
+    /// the begin of the replay. Then for each slot how many last tasks there are.
     pub(super) pending: Vec<u32>,
     /// Nodes without predecessors.
     pub(super) sources: Vec<u32>,
     /// Slots that are waited for as a whole.
     pub(super) waited_for: usize,
-    /// Tasks that nothing waits for, and slots that are given back one by one: once all of these are, the
-    /// replay has ended.
+    /// Tasks that nothing waits for, and slots that are given back one by one: once all of these
+    /// are, the replay has ended.
     pub(super) sinks: usize,
 }
 

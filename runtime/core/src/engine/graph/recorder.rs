@@ -23,8 +23,8 @@ use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec,
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.
 ///
-/// Handles used while recording become the graph's *slots*: a replay runs on them, or on others bound in
-/// their place.
+/// Handles used while recording become the graph's *slots*: a replay runs on them, or on others
+/// bound in their place.
 ///
 /// ```
 /// use zellige_runtime::{Error, Handle, Recorder, Runtime, Submit, update};
@@ -47,8 +47,9 @@ pub struct Recorder {
 
 /// Decides which tasks of a graph that several processes record are recorded by this one.
 pub trait Placement: Send {
-    /// A task is being recorded. `None`: it is recorded here; otherwise what stands for one that runs
-    /// elsewhere. What has been recorded before can be cut off ([`cut`](crate::internal::ranks::cut)).
+    /// A task is being recorded. `None`: it is recorded here; otherwise what stands for one that
+    /// runs elsewhere. What has been recorded before can be cut off
+    /// ([`cut`](crate::internal::ranks::cut)).
     ///
     /// # Errors
     /// Whatever keeps the task from being recorded.
@@ -74,8 +75,8 @@ struct State {
     slots: Vec<Slot>,
     slot_of: Numbered<u64, u32>,
     chains: Vec<Chain>,
-    /// Of handles that were split, joined or made views while recording: the same in every replay, and no
-    /// business of the runtime's.
+    /// Of handles that were split, joined or made views while recording: the same in every replay,
+    /// and no business of the runtime's.
     rights: Numbered<u64, AccessRights>,
     /// Slots of each task's accesses, one list after the other.
     operand_slots: Vec<u32>,
@@ -166,8 +167,8 @@ impl State {
     fn slot(&mut self, handle: &dyn AnyHandle, mode: Mode, written: bool) -> u32 {
         let base = handle.base();
         if let Some(&slot) = self.slot_of.get(&base.id) {
-            // Written first, then anything: the graph writes it. Read first, then written: the graph updates
-            // it.
+            // Written first, then anything: the graph writes it. Read first, then written: the
+            // graph updates it.
             let known = &mut self.slots[slot as usize].mode;
             if *known == Mode::Read && mode.writes() {
                 *known = Mode::Update;
@@ -185,15 +186,16 @@ impl State {
         slot
     }
 
-    /// Who may name a handle at this point of the recording. That the runtime has it split now says nothing
-    /// of the replays.
+    /// Who may name a handle at this point of the recording. That the runtime has it split now says
+    /// nothing of the replays.
     fn rights(&self, handle: u64, now: AccessRights) -> AccessRights {
         let recorded = self.rights.get(&handle).copied();
         let lasting = if now == AccessRights::Split { AccessRights::Open } else { now };
         if lasting == AccessRights::Gone { lasting } else { recorded.unwrap_or(lasting) }
     }
 
-    /// Adds a task whose accesses have been checked, with the slots of its accesses; returns its index.
+    /// Adds a task whose accesses have been checked, with the slots of its accesses; returns its
+    /// index.
     fn add(&mut self, header: Header, body: Box<dyn Body>, slots: impl IntoIterator<Item = u32>) -> u32 {
         let index = self.bodies.len() as u32;
         self.index_of.insert(header.id, index);
@@ -217,7 +219,8 @@ impl State {
         chain.ends.access(task, mode);
     }
 
-    /// No access to the slot joins `group` any more: partial results of its members are added by a task.
+    /// No access to the slot joins `group` any more: partial results of its members are added by a
+    /// task.
     fn close(&mut self, group: u32, slot: u32) {
         if !self.edges.reduces(group) {
             return;
@@ -285,8 +288,8 @@ impl Recorder {
         state.slot_of.get(&handle).map(|&slot| state.slots[slot as usize].mode)
     }
 
-    /// The tasks since the last cut as a graph of their own, if there are any. What is recorded from here on
-    /// is another one.
+    /// The tasks since the last cut as a graph of their own, if there are any. What is recorded
+    /// from here on is another one.
     pub(crate) fn cut(&self) -> Option<Graph> {
         let mut state = self.state.borrow_mut();
         if state.bodies.is_empty() {
@@ -362,8 +365,8 @@ impl Recorder {
         Ok(ticket)
     }
 
-    /// See [`Submit::change_rights`](crate::Submit::change_rights): the change is noted in the recording
-    /// alone.
+    /// See [`Submit::change_rights`](crate::Submit::change_rights): the change is noted in the
+    /// recording alone.
     pub(crate) fn change_rights<D: Data>(
         &self,
         handle: &Handle<D>,
@@ -408,8 +411,8 @@ impl fmt::Debug for Recorder {
 #[derive(Clone)]
 pub struct Graph(pub(super) Arc<GraphData>);
 
-/// Flat arrays: what a replay walks. What every task needs is kept small and apart from what only traces
-/// need.
+/// Flat arrays: what a replay walks. What every task needs is kept small and apart from what only
+/// traces need.
 pub(super) struct GraphData {
     pub(super) headers: Vec<Header>,
     /// Some task may not run everywhere.
@@ -446,7 +449,8 @@ impl GraphData {
         counters
     }
 
-    /// The handles that a replay binds to the accesses of a task; behind the last one, of all tasks as one.
+    /// The handles that a replay binds to the accesses of a task; behind the last one, of all tasks
+    /// as one.
     pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
         let slots = if task < self.operand_ends.len() {
             &self.operand_slots[range(&self.operand_ends, task)]
@@ -482,7 +486,8 @@ impl Graph {
         &*self.0.bodies[task]
     }
 
-    /// What messages call the task at this place, if there is one; behind the last one, all tasks as one.
+    /// What messages call the task at this place, if there is one; behind the last one, all tasks
+    /// as one.
     pub(crate) fn title_of(&self, task: u64) -> Option<String> {
         let task = usize::try_from(task).ok().filter(|&task| task <= self.len())?;
         let is_there = task < self.len() || self.0.device_graph.is_some();
@@ -498,8 +503,8 @@ impl Graph {
         &self.0.operand_slots[range(&self.0.operand_ends, task)]
     }
 
-    /// The dependencies as a trace has them: tasks are numbered from `first`. Groups have numbers that are no
-    /// task's, above those of [`Graph::numbers`] tasks.
+    /// The dependencies as a trace has them: tasks are numbered from `first`. Groups have numbers
+    /// that are no task's, above those of [`Graph::numbers`] tasks.
     pub(crate) fn trace_edges(&self, first: u64) -> impl Iterator<Item = (u64, u64)> {
         // One number is left for all tasks as one.
         let number = move |node: u32| first + u64::from(node) + u64::from(node as usize >= self.len());
@@ -512,13 +517,14 @@ impl Graph {
         inside.chain(slots)
     }
 
-    /// How many numbers a replay needs in traces: of its tasks, of all as one, of groups, and two of each
-    /// slot.
+    /// How many numbers a replay needs in traces: of its tasks, of all as one, of groups, and two
+    /// of each slot.
     pub(crate) fn numbers(&self) -> u64 {
         self.slot_numbers(0, self.slot_count()).0
     }
 
-    /// The numbers that edges in a trace name where a replay takes a slot over and where it gives it back.
+    /// The numbers that edges in a trace name where a replay takes a slot over and where it gives
+    /// it back.
     pub(crate) fn slot_numbers(&self, first: u64, slot: usize) -> (u64, u64) {
         let entry = first + (self.0.nodes.len() + 1 + 2 * slot) as u64;
         (entry, entry + 1)
@@ -561,11 +567,12 @@ impl Graph {
         self.0.slots.iter().map(|slot| slot.handle.base().name()).collect()
     }
 
-    /// Binds `handle` in place of the slot called `name`, and the recorded handles everywhere else. More can
-    /// be bound with [`Bindings::and`].
+    /// Binds `handle` in place of the slot called `name`, and the recorded handles everywhere else.
+    /// More can be bound with [`Bindings::and`].
     ///
     /// # Errors
-    /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of data.
+    /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of
+    /// data.
     pub fn bind<D: Data>(&self, name: &str, handle: &Handle<D>) -> Result<Bindings, Error> {
         Bindings::recorded(self).and(name, handle)
     }

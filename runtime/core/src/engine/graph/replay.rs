@@ -36,7 +36,8 @@ use crate::task::{
 #[derive(Clone)]
 pub struct Bindings {
     graph: Graph,
-    /// Shared by the replays: counting a reference to each handle costs about as much as running its tasks.
+    /// Shared by the replays: counting a reference to each handle costs about as much as running
+    /// its tasks.
     handles: Arc<[Arc<dyn AnyHandle>]>,
     /// The slots by the numbers of their handles, in which chains are locked.
     order: Arc<[u32]>,
@@ -65,7 +66,8 @@ impl Bindings {
     /// Binds `handle` in place of the slot called `name`.
     ///
     /// # Errors
-    /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of data.
+    /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of
+    /// data.
     pub fn and<D: Data>(self, name: &str, handle: &Handle<D>) -> Result<Self, Error> {
         let slots = &self.graph.0.slots;
         let mut found = (0..slots.len()).filter(|&i| slots[i].handle.base().name() == name);
@@ -95,9 +97,9 @@ impl std::fmt::Debug for Bindings {
     }
 }
 
-/// Submits a replay. Its tasks start when their own operands are ready: each slot is a node of the dependency
-/// engine, with one access, from which tasks hear that they may use it, and which tells those that come after
-/// the replay.
+/// Submits a replay. Its tasks start when their own operands are ready: each slot is a node of the
+/// dependency engine, with one access, from which tasks hear that they may use it, and which tells
+/// those that come after the replay.
 pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef, Error> {
     let Bindings { graph, handles, order, differ } = bindings;
     let data = &graph.0;
@@ -131,7 +133,8 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
     let gate = TaskCell::make(header, Role::Replay, Whole(Payload::new(Arc::clone(&run))));
     assert!(run.gate.set(Arc::clone(&gate)).is_ok(), "set once");
     let accesses: Accesses<'_> = order.iter().map(|&at| run.access(at as usize)).collect();
-    // No task begins before the sources do, and these wait for what is below: nothing becomes ready here.
+    // No task begins before the sources do, and these wait for what is below: nothing becomes ready
+    // here.
     let free = |slot| Run::takes_over(Run::address(&run), slot, |_| unreachable!("the run has not begun"));
     let finished = match shared.link_slots(&run.slots, &order, &accesses, free) {
         Ok(finished) => finished,
@@ -168,7 +171,8 @@ impl Body for Whole {
         }
     }
 
-    /// A search for cycles takes a replay as a whole: of a slot that has been completed it knows no more.
+    /// A search for cycles takes a replay as a whole: of a slot that has been completed it knows no
+    /// more.
     fn each_after(&self, each: &mut dyn FnMut(Successor)) {
         let Some(run) = self.0.get() else { return };
         let is_linked = run.is_linked.load(Ordering::Acquire);
@@ -208,18 +212,18 @@ pub(super) struct Run {
     slots: Arc<[ReplaySlot]>,
     /// Its slots are in the chains of their handles.
     is_linked: AtomicBool,
-    /// It may be put on a device in one launch: all slots are taken over before its first task and given back
-    /// after its last.
+    /// It may be put on a device in one launch: all slots are taken over before its first task and
+    /// given back after its last.
     as_one: bool,
     /// When it began and how it goes, where it could be put on a device in one launch.
     began: Mutex<Option<(Instant, Way)>>,
 }
 
-/// A task of a replay that has not completed, or all of them as one. There is one of each that is ready:
-/// completing the task takes it.
+/// A task of a replay that has not completed, or all of them as one. There is one of each that is
+/// ready: completing the task takes it.
 ///
-/// The run stays alive until all of its tasks have completed, so the pointer is valid for as long as there is
-/// this, and what is borrowed of the run is borrowed of this.
+/// The run stays alive until all of its tasks have completed, so the pointer is valid for as long
+/// as there is this, and what is borrowed of the run is borrowed of this.
 pub(crate) struct ReplayTask {
     run: NonNull<Run>,
     /// Its place in the graph's arrays; behind the last for all of them.
@@ -245,8 +249,8 @@ impl Run {
         (&self.handles[slot], self.graph.0.slots[slot].mode).into()
     }
 
-    /// All that came before has used the slot. The run, which waits for this, may have ended when this
-    /// returns. `ready` gets tasks that become ready.
+    /// All that came before has used the slot. The run, which waits for this, may have ended when
+    /// this returns. `ready` gets tasks that become ready.
     pub(super) fn takes_over(this: NonNull<Run>, slot: usize, ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this.
         let (run, heads) = unsafe { (this.as_ref(), this.as_ref().graph.0.ends.heads(slot)) };
@@ -259,10 +263,11 @@ impl Run {
         Run::may_begin(this, heads, ready);
     }
 
-    /// One thing less that the whole replay waits for; it begins if that was the last. The run may have ended
-    /// when this returns.
+    /// One thing less that the whole replay waits for; it begins if that was the last. The run may
+    /// have ended when this returns.
     fn comes_nearer(this: NonNull<Run>, mut ready: impl FnMut(ReadyTask)) {
-        // SAFETY: it waits for this; what is borrowed of the run is the counter alone, while it changes.
+        // SAFETY: it waits for this; what is borrowed of the run is the counter alone, while it
+        // changes.
         if unsafe { (*this.as_ptr()).before.fetch_sub(1, Ordering::AcqRel) } != 1 {
             return;
         }
@@ -270,8 +275,8 @@ impl Run {
         let run = unsafe { this.as_ref() };
         let data = &run.graph.0;
         if run.graph.is_empty() {
-            // SAFETY: there is no task that has a pointer into the run; the reference that the run has to
-            // itself is taken over.
+            // SAFETY: there is no task that has a pointer into the run; the reference that the run
+            // has to itself is taken over.
             return finish(unsafe { Arc::from_raw(this.as_ptr()) });
         }
         let all = ReplayTask { run: this, index: data.bodies.len() as u32 };
@@ -284,11 +289,12 @@ impl Run {
         Run::may_begin(this, data.ends.sources.as_slice(), ready);
     }
 
-    /// One thing less that each of these tasks waits for, which is none of its predecessors. The run may have
-    /// ended when this returns.
+    /// One thing less that each of these tasks waits for, which is none of its predecessors. The
+    /// run may have ended when this returns.
     fn may_begin(this: NonNull<Run>, tasks: *const [u32], mut ready: impl FnMut(ReadyTask)) {
         for at in 0..tasks.len() {
-            // SAFETY: the run goes on until the task has completed, which has not been counted down.
+            // SAFETY: the run goes on until the task has completed, which has not been counted
+            // down.
             let (task, left) = unsafe { count_down(this.as_ptr(), tasks, at) };
             if left == 1 {
                 ready(ReadyTask::new(Work::Replay(ReplayTask { run: this, index: task })));
@@ -338,8 +344,8 @@ impl Run {
 
 impl ReplayTask {
     fn of_run(&self) -> &Run {
-        // SAFETY: see the type: the run is alive while one of its tasks has not completed, and this one has
-        // not.
+        // SAFETY: see the type: the run is alive while one of its tasks has not completed, and this
+        // one has not.
         unsafe { self.run.as_ref() }
     }
 
@@ -357,7 +363,8 @@ impl ReplayTask {
         self.at() == self.of_run().graph.len()
     }
 
-    /// All tasks of the run as one, if this is the way for them and a GPU has room for their operands.
+    /// All tasks of the run as one, if this is the way for them and a GPU has room for their
+    /// operands.
     fn device_graph(&self, way: Way) -> Option<ReadyTask> {
         let run = self.of_run();
         let task = ReadyTask::new(Work::Replay(self.another(self.index)));
@@ -394,8 +401,8 @@ impl ReplayTask {
         self.of_run().shared.id
     }
 
-    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not those that
-    /// wait for a group of which it is a member.
+    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not
+    /// those that wait for a group of which it is a member.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
         let nodes = &self.of_run().graph.0.nodes;
         let successors = if self.is_all() { &[] } else { nodes.successors_of(self.at()) };
@@ -410,8 +417,8 @@ impl ReplayTask {
     #[cold]
     unsafe fn complete_group(&self, group: usize, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
-        // SAFETY: the run goes on until the tasks behind the group have completed, and none has been counted
-        // down for it.
+        // SAFETY: the run goes on until the tasks behind the group have completed, and none has
+        // been counted down for it.
         let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
         for at in 0..successors.len() {
             // SAFETY: as in `complete`.
@@ -426,8 +433,8 @@ impl ReplayTask {
         let run: *const Run = self.run.as_ptr();
         self.of_run().has_used(self.at());
         if self.is_all() {
-            // SAFETY: it stands for every task, so that nobody else follows a pointer into the run, and this
-            // takes over the reference that `submit` gave to the run itself.
+            // SAFETY: it stands for every task, so that nobody else follows a pointer into the run,
+            // and this takes over the reference that `submit` gave to the run itself.
             return finish(unsafe { Arc::from_raw(run) });
         }
         let data = &self.of_run().graph.0;
@@ -435,11 +442,12 @@ impl ReplayTask {
         let as_one = self.of_run().as_one;
         let after: *const [u32] =
             if as_one { data.nodes.successors_of(self.at()) } else { data.ends.after(self.at()) };
-        // From here on another thread may end the run and free it as soon as the last count has changed: no
-        // reference into it lives that long, but for those to counters while they change.
+        // From here on another thread may end the run and free it as soon as the last count has
+        // changed: no reference into it lives that long, but for those to counters while they
+        // change.
         for at in 0..after.len() {
-            // SAFETY: the run goes on until all that waits for this task has completed or has been given
-            // back, and this one has not been counted down.
+            // SAFETY: the run goes on until all that waits for this task has completed or has been
+            // given back, and this one has not been counted down.
             let (next, left) = unsafe { count_down(run, after, at) };
             if left != 1 {
                 continue;
@@ -447,12 +455,12 @@ impl ReplayTask {
             if next < tasks {
                 ready.push(ReadyTask::new(Work::Replay(self.another(next))));
             } else if (next as usize) < nodes {
-                // SAFETY: the last member of the group has completed: what is behind the group has not been
-                // counted down.
+                // SAFETY: the last member of the group has completed: what is behind the group has
+                // not been counted down.
                 unsafe { self.complete_group(next as usize, ready) };
             } else {
-                // SAFETY: this was the last task on the slot, which keeps the run going until it is given
-                // back here.
+                // SAFETY: this was the last task on the slot, which keeps the run going until it is
+                // given back here.
                 unsafe {
                     (*run).gives_back(next as usize - nodes, worker, ready);
                     end_one(run);
@@ -471,8 +479,8 @@ impl ReplayTask {
 /// # Safety
 /// The caller counts it down once; it uses the run no more.
 unsafe fn end_one(run: *const Run) {
-    // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the run, and
-    // this takes over the reference that `submit` gave to the run itself.
+    // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the
+    // run, and this takes over the reference that `submit` gave to the run itself.
     unsafe {
         if (*run).remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             finish(Arc::from_raw(run));
@@ -499,8 +507,8 @@ impl Job for ReplayTask {
 
     fn bound(&self) -> Option<Bound<'_>> {
         let run = self.of_run();
-        // A body has the handles that were recorded itself: to look them up is work that each task would
-        // have.
+        // A body has the handles that were recorded itself: to look them up is work that each task
+        // would have.
         (run.differ || self.is_all()).then(|| run.graph.0.bound(self.at(), &run.handles))
     }
 
@@ -552,14 +560,15 @@ impl Job for ReplayTask {
     }
 }
 
-/// Counts down the node or slot at place `at` of a list: answers its counter, and how many it waited for
-/// until then.
+/// Counts down the node or slot at place `at` of a list: answers its counter, and how many it
+/// waited for until then.
 ///
 /// # Safety
 /// The run goes on until the node has been counted down. It may end before this returns.
 #[inline]
 unsafe fn count_down(run: *const Run, list: *const [u32], at: usize) -> (u32, u32) {
-    // SAFETY: by the caller's promise; what is borrowed of the run is the counter alone, while it changes.
+    // SAFETY: by the caller's promise; what is borrowed of the run is the counter alone, while it
+    // changes.
     unsafe {
         let next = (&*list)[at];
         (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))

@@ -1,5 +1,5 @@
-//! The slots of a replay as nodes of the dependency engine: much lighter ones than tasks, since a replay may
-//! have more slots than tasks.
+//! The slots of a replay as nodes of the dependency engine: much lighter ones than tasks, since a
+//! replay may have more slots than tasks.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -12,9 +12,9 @@ use crate::deps::{Edge, Member, Successors};
 use crate::engine::ReadyTask;
 use crate::task::{Successor, Task};
 
-/// One of a replay's slots, with its access in the chain of its handle. From what comes before it the
-/// replay's tasks hear that they may use the handle; the last of them on the slot completes it. They lie
-/// together, one allocation for each replay, which the chains of their handles share.
+/// One of a replay's slots, with its access in the chain of its handle. From what comes before it
+/// the replay's tasks hear that they may use the handle; the last of them on the slot completes it.
+/// They lie together, one allocation for each replay, which the chains of their handles share.
 pub(crate) struct ReplaySlot {
     successors: Successors<Successor>,
     /// To this slot, from the one node that it may wait for.
@@ -25,17 +25,17 @@ pub(crate) struct ReplaySlot {
     /// The number of edges to it in a trace; edges from it have the next one.
     entry: u64,
     at: u32,
-    /// It is about to complete. Set while the list of blocked threads is locked, so that a search for cycles
-    /// sees slots that stay.
+    /// It is about to complete. Set while the list of blocked threads is locked, so that a search
+    /// for cycles sees slots that stay.
     leaves: AtomicBool,
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<ReplaySlot>() <= 64, "a replay has one for each of its slots");
 
-// SAFETY: `edge` and `group` are touched by the submitter until the run has begun, and afterwards only by
-// whoever completes the slot, which the run's counters order after it (AcqRel); who searches for cycles looks
-// at `group` in between, once `Run::is_linked` says so. Run is Sync.
+// SAFETY: `edge` and `group` are touched by the submitter until the run has begun, and afterwards
+// only by whoever completes the slot, which the run's counters order after it (AcqRel); who
+// searches for cycles looks at `group` in between, once `Run::is_linked` says so. Run is Sync.
 unsafe impl Sync for ReplaySlot {}
 // SAFETY: `run` is the address of what is Sync; the rest may go to any thread.
 unsafe impl Send for ReplaySlot {}
@@ -71,8 +71,8 @@ impl ReplaySlot {
     /// # Safety
     /// The caller is its submitter, and calls this once.
     pub(crate) unsafe fn follow(&self, successors: &Successors<Successor>) -> bool {
-        // SAFETY: only the submitter touches the edge before it is pushed. It does not move, and lives until
-        // the slot has been completed, for which it has to be counted down first.
+        // SAFETY: only the submitter touches the edge before it is pushed. It does not move, and
+        // lives until the slot has been completed, for which it has to be counted down first.
         unsafe {
             let edge = (*self.edge.get()).write(Edge::new(Successor::Slot(self)));
             successors.push(edge)
@@ -110,8 +110,8 @@ impl ReplaySlot {
     /// # Safety
     /// The run has begun, and nobody else calls this.
     pub(super) unsafe fn complete(&self, mut each: impl FnMut(Successor)) {
-        // SAFETY: the submitter is done, and so is who searched for cycles, since the slot said that it
-        // leaves.
+        // SAFETY: the submitter is done, and so is who searched for cycles, since the slot said
+        // that it leaves.
         if let Some(group) = unsafe { &mut *self.group.get() }.take() {
             group.leave(&mut each);
         }
@@ -130,7 +130,8 @@ impl ReplaySlot {
     /// Shows what comes after it, unless it is about to be completed.
     ///
     /// # Safety
-    /// The caller searches for cycles, so that no slot starts to leave. `is_linked`: the submitter is done.
+    /// The caller searches for cycles, so that no slot starts to leave. `is_linked`: the submitter
+    /// is done.
     pub(super) unsafe fn each_after(&self, is_linked: bool, mut each: impl FnMut(Successor)) {
         if self.leaves.load(Ordering::Relaxed) {
             return;

@@ -61,7 +61,8 @@ fn closure(tasks: usize, nodes: usize, edges: impl Iterator<Item = (usize, usize
     reach
 }
 
-/// What the accesses say: two to one handle keep their order, unless both read, both commute or both reduce.
+/// What the accesses say: two to one handle keep their order, unless both read, both commute or
+/// both reduce.
 fn expected(program: &Program) -> Order {
     let conflict = |a: &(usize, Mode), b: &(usize, Mode)| {
         let alone = |mode: Mode| matches!(mode, Mode::Write | Mode::Update);
@@ -81,7 +82,8 @@ fn registered(rt: &Runtime) -> Vec<Handle<f64>> {
     (0..HANDLES).map(handle).collect()
 }
 
-/// The places of the tasks that `program` submitted: between them are those that add partial results.
+/// The places of the tasks that `program` submitted: between them are those that add partial
+/// results.
 fn places(graph: &Graph) -> Vec<usize> {
     (0..graph.len()).filter(|&task| graph.header(task).name == "task").collect()
 }

@@ -73,8 +73,8 @@ impl Target {
     }
 }
 
-/// True if both are the same task: addresses alone are compared, since two tables of functions may stand for
-/// one type.
+/// True if both are the same task: addresses alone are compared, since two tables of functions may
+/// stand for one type.
 fn is_same(a: *const Task, b: *const Task) -> bool {
     std::ptr::addr_eq(a, b)
 }
@@ -83,8 +83,8 @@ fn is_same(a: *const Task, b: *const Task) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Usual,
-    /// Borrowed memory is given back afterwards: the wait is not cancelled, and in a cycle with others one of
-    /// theirs is ended.
+    /// Borrowed memory is given back afterwards: the wait is not cancelled, and in a cycle with
+    /// others one of theirs is ended.
     Firm,
 }
 
@@ -222,8 +222,9 @@ impl Blocked {
     }
 }
 
-/// How many threads are blocked. Who is about to be is counted before it looks once more whether it has to
-/// be, and who makes something come true looks at the count afterwards: one of the two sees the other.
+/// How many threads are blocked. Who is about to be is counted before it looks once more whether it
+/// has to be, and who makes something come true looks at the count afterwards: one of the two sees
+/// the other.
 struct Count(AtomicU32);
 
 impl Count {
@@ -273,8 +274,8 @@ pub(super) struct Cycle {
 }
 
 impl Shared {
-    /// Enters the calling thread among those that are blocked. Whoever makes come true what it waits for
-    /// afterwards wakes it, so it looks once more before it parks.
+    /// Enters the calling thread among those that are blocked. Whoever makes come true what it
+    /// waits for afterwards wakes it, so it looks once more before it parks.
     pub(super) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
         let blocked = Arc::new(Blocked::new(self, target, manner));
         let mut list = self.blocked.list.lock();
@@ -324,8 +325,8 @@ impl Shared {
         self.wake_blocked(|_| true);
     }
 
-    /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come before it
-    /// goes on.
+    /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come
+    /// before it goes on.
     pub(super) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
         if !blocked.is_waited_for() || blocked.gives_up(self) {
             return None;
@@ -334,9 +335,9 @@ impl Shared {
         Walk::new(self, &list).find(blocked)
     }
 
-    /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called when all
-    /// workers have gone to sleep: a commuting task that found its handle taken closes a cycle without a
-    /// wait.
+    /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called
+    /// when all workers have gone to sleep: a commuting task that found its handle taken closes a
+    /// cycle without a wait.
     pub(super) fn resolve_deadlock(&self) {
         if self.blocked.count.is_zero() {
             return;
@@ -397,8 +398,9 @@ enum Via<'l> {
 
 /// A search through all that cannot complete before a blocked thread goes on.
 ///
-/// Every task that it meets is incomplete and stays so while the list of blocked threads is locked: it is
-/// either held by one of those threads, which leave the list before they go on, or comes after such a task.
+/// Every task that it meets is incomplete and stays so while the list of blocked threads is locked:
+/// it is either held by one of those threads, which leave the list before they go on, or comes
+/// after such a task.
 struct Walk<'l> {
     shared: &'l Shared,
     list: &'l [Arc<Blocked>],
@@ -526,8 +528,8 @@ mod models {
         });
     }
 
-    /// A body that wants its worker's slot back is seen by the thread that acts as the worker, also if that
-    /// falls asleep.
+    /// A body that wants its worker's slot back is seen by the thread that acts as the worker, also
+    /// if that falls asleep.
     #[test]
     fn a_slot_that_is_wanted_is_given_back() {
         loom::model(|| {
@@ -561,8 +563,8 @@ mod models {
         });
     }
 
-    /// Two threads close a cycle by waiting for each other: each enters the list before it looks, so one of
-    /// them sees the other.
+    /// Two threads close a cycle by waiting for each other: each enters the list before it looks,
+    /// so one of them sees the other.
     #[test]
     fn one_of_two_crossed_waits_sees_the_cycle() {
         loom::model(|| {

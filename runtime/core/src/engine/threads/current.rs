@@ -12,8 +12,8 @@ use crate::task::{Tally, Task, TaskRef};
 
 /// One body on the thread's stack.
 struct Frame {
-    /// Its task; of a replay, the one that stands for the whole: whoever waits for that one waits for the
-    /// waiter.
+    /// Its task; of a replay, the one that stands for the whole: whoever waits for that one waits
+    /// for the waiter.
     task: *const Arc<Task>,
     /// Its priority when it began.
     priority: i32,
@@ -51,8 +51,8 @@ pub(super) fn stack_used() -> usize {
     STACK_BEGIN.get().saturating_sub(stack_address())
 }
 
-/// Notes that the calling thread runs bodies for a device, until the guard is dropped: what they wait for may
-/// need the device.
+/// Notes that the calling thread runs bodies for a device, until the guard is dropped: what they
+/// wait for may need the device.
 pub(crate) fn on_device(shared: &Shared) -> InHaste {
     InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body on a device"))))
 }
@@ -81,8 +81,8 @@ pub(in crate::engine) fn worker_of(shared: &Shared) -> Option<usize> {
     WORKER.get().filter(|(id, _)| *id == shared.id).map(|(_, index)| index)
 }
 
-/// Notes that this thread runs a body of this priority, until the guard is dropped. `task`: the body's, or
-/// the one that stands for the whole replay.
+/// Notes that this thread runs a body of this priority, until the guard is dropped. `task`: the
+/// body's, or the one that stands for the whole replay.
 pub(crate) fn enter(task: &Arc<Task>, priority: i32) -> Entered<'_> {
     let frame = Frame { task: std::ptr::from_ref(task), priority, tally: None };
     RUNNING.with_borrow_mut(|running| running.push(frame));
@@ -102,7 +102,8 @@ fn any_running(which: impl Fn(&Task) -> bool) -> bool {
     any
 }
 
-/// The tasks of `shared` that this thread runs, outermost first, those once that stand there several times.
+/// The tasks of `shared` that this thread runs, outermost first, those once that stand there
+/// several times.
 pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
     let mut stack: SmallVec<[Arc<Task>; 2]> = SmallVec::new();
     each_running(|task| {
@@ -113,8 +114,8 @@ pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
     stack
 }
 
-/// Calls `with` with what counts the tasks that the innermost body submits, if the thread runs one of
-/// `shared`.
+/// Calls `with` with what counts the tasks that the innermost body submits, if the thread runs one
+/// of `shared`.
 fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         let frame = running.last_mut()?;
@@ -124,12 +125,14 @@ fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> 
     })
 }
 
-/// What counts the tasks that the innermost body of this thread submits; `None` outside of any body.
+/// What counts the tasks that the innermost body of this thread submits; `None` outside of any
+/// body.
 pub(in crate::engine) fn tally(shared: &Shared) -> Option<Arc<Tally>> {
     with_tally(shared, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
 }
 
-/// The priority of the innermost body of this thread, or the one that it has inherited where this is higher.
+/// The priority of the innermost body of this thread, or the one that it has inherited where this
+/// is higher.
 pub(super) fn priority(shared: &Shared) -> Option<i32> {
     RUNNING.with_borrow(|running| {
         let frame = running.last()?;

@@ -1,5 +1,5 @@
-//! The driver that runs tasks on threads: workers, how they sleep, the window on tasks in flight, waiting,
-//! and the watchdog. See `README.md`.
+//! The driver that runs tasks on threads: workers, how they sleep, the window on tasks in flight,
+//! waiting, and the watchdog. See `README.md`.
 
 mod blocked;
 pub(super) mod current;

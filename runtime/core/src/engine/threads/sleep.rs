@@ -123,7 +123,8 @@ impl Sleep {
         };
         self.napping.fetch_sub(1, Ordering::SeqCst);
         if !listed && !roused {
-            // Whoever took this worker off the list unparks it: the token must not end a later sleep.
+            // Whoever took this worker off the list unparks it: the token must not end a later
+            // sleep.
             self.parkers[worker].park();
         }
     }
@@ -133,8 +134,8 @@ impl Sleep {
         self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
     }
 
-    /// The search found work. Pushes that saw a searcher woke nobody, so the last searcher passes the alarm
-    /// on.
+    /// The search found work. Pushes that saw a searcher woke nobody, so the last searcher passes
+    /// the alarm on.
     pub(crate) fn end_search(&self) {
         let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
         if searching(before) == 1 && sleeping(before) > 0 {
@@ -142,8 +143,8 @@ impl Sleep {
         }
     }
 
-    /// The search found nothing: `worker` announces that it will sleep. It must look for work once more and
-    /// then call either `stay_awake` or `sleep`.
+    /// The search found nothing: `worker` announces that it will sleep. It must look for work once
+    /// more and then call either `stay_awake` or `sleep`.
     pub(crate) fn announce(&self, worker: usize) {
         let mut sleepers = self.sleepers.lock();
         sleepers.push(worker);
@@ -159,7 +160,8 @@ impl Sleep {
             sleepers.swap_remove(at);
             self.counts.fetch_sub(SLEEPING, Ordering::SeqCst);
             drop(sleepers);
-            // Pushes that saw this worker search woke nobody, and it found but one task: pass the alarm on.
+            // Pushes that saw this worker search woke nobody, and it found but one task: pass the
+            // alarm on.
             self.notify_any();
         } else {
             // Somebody woke this worker meanwhile and counted it as searching.
@@ -218,8 +220,8 @@ mod models {
         });
     }
 
-    /// A nap and whoever ends it leave no token stream_ordered: the sleep that follows is ended by the push
-    /// alone.
+    /// A nap and whoever ends it leave no token stream_ordered: the sleep that follows is ended by
+    /// the push alone.
     #[test]
     fn a_nap_leaves_no_token() {
         loom::model(|| {
@@ -243,7 +245,8 @@ mod models {
         });
     }
 
-    /// Two pushes, two workers: both find work, although a push wakes nobody while somebody searches.
+    /// Two pushes, two workers: both find work, although a push wakes nobody while somebody
+    /// searches.
     #[test]
     fn two_pushes_reach_two_workers() {
         let mut model = loom::model::Builder::new();

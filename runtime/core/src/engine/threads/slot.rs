@@ -1,6 +1,6 @@
-//! Worker slots: at any moment one thread acts as a worker. A body that waits hands its worker's slot to a
-//! spare thread, so that nothing else ever runs on its stack, and gets it back once what it waits for has
-//! come.
+//! Worker slots: at any moment one thread acts as a worker. A body that waits hands its worker's
+//! slot to a spare thread, so that nothing else ever runs on its stack, and gets it back once what
+//! it waits for has come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,8 @@ use crate::engine::{Shared, WorkerSlot};
 use crate::error::Error;
 use crate::sync::Parker;
 
-/// Spare threads of a runtime, at most: bodies that wait at the same time, each with a stack of its own.
+/// Spare threads of a runtime, at most: bodies that wait at the same time, each with a stack of its
+/// own.
 pub(super) const MOST_SPARES: usize = 1024;
 
 /// The slot of one worker.
@@ -83,8 +84,8 @@ impl Shared {
         Err(Error::TooDeep { waiting })
     }
 
-    /// The calling thread, whose body waits, lets another act as `worker` and run `next` first; gives that
-    /// back if no thread can be had.
+    /// The calling thread, whose body waits, lets another act as `worker` and run `next` first;
+    /// gives that back if no thread can be had.
     pub(super) fn hand_over(
         self: &Arc<Self>,
         worker: usize,
@@ -120,8 +121,8 @@ impl Shared {
         self.spares.fetch_add(1, Ordering::Relaxed);
         self.worker_begins();
         let shared = Arc::clone(self);
-        // The closure is lost with a thread that cannot be started: what it is to run first is handed over
-        // beside it.
+        // The closure is lost with a thread that cannot be started: what it is to run first is
+        // handed over beside it.
         let first = Arc::new(Mutex::new(Some(next)));
         let given = Arc::clone(&first);
         let spawned = super::worker::thread_of(worker, "+").spawn(move || {
@@ -161,8 +162,8 @@ impl Shared {
         }
     }
 
-    /// The calling thread, which acts as `worker` and runs nothing, lets a body that wants it do so, and
-    /// waits until it is to act again; `None`: it is to end.
+    /// The calling thread, which acts as `worker` and runs nothing, lets a body that wants it do
+    /// so, and waits until it is to act again; `None`: it is to end.
     pub(super) fn step_aside(&self, worker: usize) -> Option<Option<Next>> {
         let slot = &self.workers[worker].slot;
         let spare = {

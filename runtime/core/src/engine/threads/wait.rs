@@ -135,8 +135,9 @@ impl Shared {
         Ok(())
     }
 
-    /// A body submits while the window is full: it runs tasks that it has submitted itself, as long as there
-    /// are any, until there is room. It never waits, since what fills the window may come after it.
+    /// A body submits while the window is full: it runs tasks that it has submitted itself, as long
+    /// as there are any, until there is room. It never waits, since what fills the window may come
+    /// after it.
     fn make_room(self: &Arc<Self>, worker: usize) {
         let _paused = self.pause(worker);
         self.run_own(worker, None, || self.in_flight() < self.window.size() as u64);
@@ -182,8 +183,9 @@ impl Shared {
         }
     }
 
-    /// While the calling body waits, the tasks that it has submitted and those of the group for which it waits
-    /// have its priority at least. Otherwise it would wait behind tasks of lower priority than its own.
+    /// While the calling body waits, the tasks that it has submitted and those of the group for
+    /// which it waits have its priority at least. Otherwise it would wait behind tasks of lower
+    /// priority than its own.
     fn inherit(&self, target: &Target) -> Inherited {
         let group = if let Target::Tally(tally) = target { Some(Arc::clone(tally)) } else { None };
         let own = current::tally_so_far(self);
@@ -223,8 +225,8 @@ impl Shared {
         }
     }
 
-    /// An error if the calling thread closes a cycle of waits, and it is not another one's wait that ends for
-    /// that.
+    /// An error if the calling thread closes a cycle of waits, and it is not another one's wait
+    /// that ends for that.
     fn refuse_cycle(&self, blocked: &Arc<Blocked>) -> Result<(), Error> {
         match self.find_cycle(blocked) {
             None => Ok(()),
@@ -232,8 +234,8 @@ impl Shared {
         }
     }
 
-    /// Waits in a body on `worker`: it runs tasks that the body has submitted, on its own stack. If none is
-    /// ready it looks for others, which a spare thread runs in its place.
+    /// Waits in a body on `worker`: it runs tasks that the body has submitted, on its own stack. If
+    /// none is ready it looks for others, which a spare thread runs in its place.
     fn wait_in_body(
         self: &Arc<Self>,
         worker: usize,
@@ -277,8 +279,8 @@ impl Shared {
         Err(Error::Failed(cancelled().expect("one of the reasons not to wait any longer")))
     }
 
-    /// The waiting body goes on acting as `worker` until it is `over`; false if it has handed the slot to
-    /// another thread.
+    /// The waiting body goes on acting as `worker` until it is `over`; false if it has handed the
+    /// slot to another thread.
     ///
     /// # Errors
     /// [`Error::TooDeep`] if no thread can be had for that.
@@ -353,16 +355,16 @@ impl Shared {
         }
     }
 
-    /// Called by a worker that has announced its sleep: the last one looks whether those that wait will ever
-    /// go on.
+    /// Called by a worker that has announced its sleep: the last one looks whether those that wait
+    /// will ever go on.
     pub(super) fn resolve_if_all_sleep(&self) {
         if self.sleep.asleep() >= self.workers.len() {
             self.resolve_deadlock();
         }
     }
 
-    /// Runs tasks that the calling body has submitted, the newest first, on its own stack, until `done` or
-    /// none is ready.
+    /// Runs tasks that the calling body has submitted, the newest first, on its own stack, until
+    /// `done` or none is ready.
     fn run_own(self: &Arc<Self>, worker: usize, target: Option<&Target>, done: impl Fn() -> bool) {
         let mut local = WorkerLocal::default();
         let mut ran = false;
@@ -372,14 +374,14 @@ impl Shared {
             ran = true;
         }
         if ran {
-            // The last task may have released one that `execute` left to this worker, which now has other
-            // things to do.
+            // The last task may have released one that `execute` left to this worker, which now has
+            // other things to do.
             self.sleep.notify_any();
         }
     }
 
-    /// A ready task that the calling body has submitted, or for which it waits, if the policy can tell and
-    /// the stack has room.
+    /// A ready task that the calling body has submitted, or for which it waits, if the policy can
+    /// tell and the stack has room.
     fn pop_own(&self, worker: usize, target: Option<&Target>) -> Option<ReadyTask> {
         // Where operands have to be brought, no task can be run at once.
         if self.transfers.is_some() || current::stack_used() > STACK / 2 {
@@ -409,7 +411,8 @@ impl Shared {
         self.is_cancelled(innermost.header.id).then(|| innermost.describe(Cause::Cancelled))
     }
 
-    /// True if the calling thread runs a task that accesses the handle: a wait for it would never end.
+    /// True if the calling thread runs a task that accesses the handle: a wait for it would never
+    /// end.
     pub(crate) fn runs_on(&self, base: &HandleBase) -> bool {
         current::accesses(base.id)
     }
@@ -447,7 +450,8 @@ mod tests {
         Ok(here.take(a)? + here.take(b)?)
     }
 
-    /// A tree of 16 384 leaves needs a stack, and a thread for each subtree that another worker took.
+    /// A tree of 16 384 leaves needs a stack, and a thread for each subtree that another worker
+    /// took.
     #[test]
     fn a_recursion_takes_few_threads() {
         for (workers, most) in [(1, 0), (2, 64)] {

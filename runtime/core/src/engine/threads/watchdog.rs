@@ -22,8 +22,9 @@ const NAMED: usize = 8;
 /// A task whose body is of no interest.
 type AnyTask = TaskCell<()>;
 
-/// One place of the table: the address of a task that waits, which is even, or one more while the watchdog
-/// looks at the task. A task that is listed has a reference to itself besides those that are elsewhere.
+/// One place of the table: the address of a task that waits, which is even, or one more while the
+/// watchdog looks at the task. A task that is listed has a reference to itself besides those that
+/// are elsewhere.
 struct Place<T>(AtomicPtr<T>);
 
 impl<T> Place<T> {
@@ -61,8 +62,8 @@ impl<T> Place<T> {
         let task = NonNull::new(listed)?;
         let pinned = listed.map_addr(|address| address | 1);
         self.0.compare_exchange(listed, pinned, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        // SAFETY: what is listed has a reference to itself until it is listed no longer, which has to wait
-        // while it is pinned; who submits it has written it before it was listed (Release).
+        // SAFETY: what is listed has a reference to itself until it is listed no longer, which has
+        // to wait while it is pinned; who submits it has written it before it was listed (Release).
         let shown = show(unsafe { task.as_ref() });
         self.0.store(listed, Ordering::Release);
         Some(shown)
@@ -80,8 +81,8 @@ fn unpinned<T>(listed: *mut T) -> *mut T {
 pub(crate) struct Running {
     /// The number of the task, plus one; 0 when it runs none.
     id: AtomicU64,
-    /// Name and coordinates of the submitted task that it has begun last, which are to be read as long as the
-    /// number is the same.
+    /// Name and coordinates of the submitted task that it has begun last, which are to be read as
+    /// long as the number is the same.
     name: AtomicPtr<u8>,
     name_len: AtomicU64,
     coords: [AtomicU32; 3],
@@ -122,21 +123,22 @@ impl Running {
         if self.id.load(Ordering::Relaxed) != id + 1 || name.is_null() {
             return None;
         }
-        // SAFETY: both are of one name, since the number has not changed between, and names are kept until
-        // the process ends.
+        // SAFETY: both are of one name, since the number has not changed between, and names are
+        // kept until the process ends.
         let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(name, len as usize)) };
         Some(if coords == [u32::MAX; 3] { name.into() } else { format!("{name}[{}]", format_coords(coords)) })
     }
 }
 
-/// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a store. Where
-/// two tasks fall on one slot the younger one is not listed: this is for messages, not for correctness.
+/// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a
+/// store. Where two tasks fall on one slot the younger one is not listed: this is for messages, not
+/// for correctness.
 pub(crate) struct LiveTasks {
     slots: Box<[Place<AnyTask>]>,
     /// Gates and whole replays.
     others: Mutex<BTreeMap<u64, Arc<Task>>>,
-    /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes
-    /// by its number only, since headers of recorded tasks are cold memory.
+    /// Graphs that are being replayed, by the number of the first task: what a worker runs of them
+    /// it notes by its number only, since headers of recorded tasks are cold memory.
     replays: Mutex<Vec<(u64, Graph)>>,
 }
 
@@ -156,8 +158,8 @@ impl LiveTasks {
         replays.iter().find_map(|(first, graph)| graph.title_of(id.checked_sub(*first)?))
     }
 
-    /// Enters a task that has to wait, or a gate or replay, which is being linked: what is ready at once is
-    /// with its policy.
+    /// Enters a task that has to wait, or a gate or replay, which is being linked: what is ready at
+    /// once is with its policy.
     #[inline(always)]
     pub(in crate::engine) fn insert(&self, task: &Arc<Task>) {
         match task.role {
@@ -190,16 +192,16 @@ impl LiveTasks {
         }
     }
 
-    /// Gates that are open, behind each of which somebody holds a guard; or gates and replays that wait. The
-    /// oldest first.
+    /// Gates that are open, behind each of which somebody holds a guard; or gates and replays that
+    /// wait. The oldest first.
     fn others(&self, open: bool) -> BTreeMap<u64, Arc<Task>> {
         let others = self.others.lock();
         let which = others.iter().filter(|(_, task)| task.ticket.is_gate_open() == open);
         which.map(|(&id, task)| (id, Arc::clone(task))).collect()
     }
 
-    /// The oldest tasks that wait but for those with these numbers: title and number, and what each waits
-    /// for.
+    /// The oldest tasks that wait but for those with these numbers: title and number, and what each
+    /// waits for.
     fn oldest(&self, apart_from: &[u64]) -> Vec<String> {
         let others = self.others(false);
         let listed = self.slots.iter().filter_map(|place| place.look(|task| task.header.id));

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Default number of tasks in flight.
 pub(crate) const DEFAULT_WINDOW: usize = 8192;
 
-/// How many tasks may be in flight; grows with the widest step that an algorithm announces, until that step
-/// has been submitted.
+/// How many tasks may be in flight; grows with the widest step that an algorithm announces, until
+/// that step has been submitted.
 #[derive(Debug)]
 pub(crate) struct Window {
     size: AtomicUsize,
@@ -26,8 +26,9 @@ impl Window {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// A step of `tasks` tasks is coming, after `submitted` submissions: one and a half of them fit, so that
-    /// the next step's first tasks, which are the urgent ones, are known before this step ends.
+    /// A step of `tasks` tasks is coming, after `submitted` submissions: one and a half of them
+    /// fit, so that the next step's first tasks, which are the urgent ones, are known before this
+    /// step ends.
     pub(crate) fn widen(&self, tasks: usize, submitted: u64) {
         let tasks = tasks.saturating_add(tasks / 2);
         self.announced_until.fetch_max(submitted.saturating_add(tasks as u64), Ordering::Relaxed);

@@ -15,18 +15,18 @@ use crate::engine::{ReadyTask, SchedView, Wake};
 use crate::error::{Error, caught};
 use crate::task::WorkerLocal;
 
-/// Looks for work so often before a worker announces that it will sleep; and where there are more workers
-/// than cores: there whoever looks keeps a core from those that have work.
+/// Looks for work so often before a worker announces that it will sleep; and where there are more
+/// workers than cores: there whoever looks keeps a core from those that have work.
 const LOOKS: u32 = 64;
 const LOOKS_OVERSUBSCRIBED: u32 = 4;
 
-/// Tasks shorter than this, on average and with all that surrounds them, are short tasks: they come faster
-/// than it pays to look for each of them.
+/// Tasks shorter than this, on average and with all that surrounds them, are short tasks: they come
+/// faster than it pays to look for each of them.
 const SHORT_TASK: Duration = Duration::from_micros(2);
 
-/// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A
-/// body that waits runs what it has submitted on the same stack while half of it is left, so that each body
-/// has that half at least.
+/// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes
+/// memory. A body that waits runs what it has submitted on the same stack while half of it is left,
+/// so that each body has that half at least.
 pub(super) const STACK: usize = 16 << 20;
 
 /// A thread that acts as worker `index`.
@@ -47,7 +47,8 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHand
         .collect()
 }
 
-/// The life of a thread that acts as worker `index`, and runs `first` before it looks for anything else.
+/// The life of a thread that acts as worker `index`, and runs `first` before it looks for anything
+/// else.
 pub(in crate::engine) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
     shared.enter_worker_thread();
     if index < shared.bound {
@@ -207,8 +208,8 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn
     }
 }
 
-/// Notices a panic outside of any body: the task that it left behind will never complete, also where the body
-/// of an outer task on the same thread catches it.
+/// Notices a panic outside of any body: the task that it left behind will never complete, also
+/// where the body of an outer task on the same thread catches it.
 struct Died<'s>(&'s Shared, bool);
 
 impl Drop for Died<'_> {
@@ -250,7 +251,8 @@ impl Shared {
         self.execute(next, worker, local, None);
     }
 
-    /// Runs a task, with others like it if its codelet takes several, and passes on what it released.
+    /// Runs a task, with others like it if its codelet takes several, and passes on what it
+    /// released.
     fn execute_ready(
         self: &Arc<Self>,
         task: ReadyTask,
@@ -287,8 +289,9 @@ impl Shared {
         }
     }
 
-    /// Queues what became ready. This worker takes one task of what is queued then, into `taken` if it is
-    /// given, so that for one nobody has to be woken; who is woken for several wakes others in turn.
+    /// Queues what became ready. This worker takes one task of what is queued then, into `taken` if
+    /// it is given, so that for one nobody has to be woken; who is woken for several wakes others
+    /// in turn.
     pub(super) fn pass_on(
         self: &Arc<Self>,
         ready: &mut Ready,
@@ -318,8 +321,8 @@ impl Shared {
         }
     }
 
-    /// Hands a task over to the policy and takes the next one for this worker in one go, where the policy
-    /// does that.
+    /// Hands a task over to the policy and takes the next one for this worker in one go, where the
+    /// policy does that.
     fn exchange(self: &Arc<Self>, task: ReadyTask, worker: usize) -> Result<Option<ReadyTask>, ReadyTask> {
         if self.transfers.is_some() || task.is_restricted() {
             return Err(task);
@@ -341,7 +344,8 @@ impl Shared {
         Ok(Some(next))
     }
 
-    /// Writes what a worker without work does from now on into the trace; `None`: it has work again.
+    /// Writes what a worker without work does from now on into the trace; `None`: it has work
+    /// again.
     fn record_idle(&self, worker: usize, state: Option<IdleState>) {
         if let Some(recorder) = &self.recorder {
             let waits = || self.transfers.as_ref().is_some_and(|transfers| transfers.waits_for_data(worker));

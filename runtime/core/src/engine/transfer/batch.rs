@@ -1,5 +1,5 @@
-//! Tasks with their operands that are run in one call: launched as one operation, each with its own working
-//! set and its own end.
+//! Tasks with their operands that are run in one call: launched as one operation, each with its own
+//! working set and its own end.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -86,8 +86,8 @@ impl Shared {
         batch.iter().zip(&placements).map(fate).collect()
     }
 
-    /// What became of tasks whose operations have ended after they were launched: their times are taken, and
-    /// what they have left for this moment is done.
+    /// What became of tasks whose operations have ended after they were launched: their times are
+    /// taken, and what they have left for this moment is done.
     pub(super) fn ends_of(self: &Arc<Self>, batch: &PlacedBatch, ran: Fates, span: Span) -> Fates {
         let share = span.end.saturating_duration_since(span.start) / batch.len() as u32;
         let mut start = span.start;

@@ -58,8 +58,8 @@ impl TransferDriver {
         self.disk.as_ref().filter(|disk| disk.node == node)?.swap.as_ref()
     }
 
-    /// The disk takes nothing more. Nothing is lost: what was being written is still on the host, and stays
-    /// there.
+    /// The disk takes nothing more. Nothing is lost: what was being written is still on the host,
+    /// and stays there.
     pub(super) fn shut_disk(&self, node: NodeId, error: &DeviceError) {
         if let Some(disk) = &self.disk {
             // The first refusal says why.
@@ -77,8 +77,8 @@ pub(crate) struct Paused<'s> {
 }
 
 impl Shared {
-    /// The body that `worker` runs begins to wait for other tasks: they must not wait for the memory that it
-    /// holds.
+    /// The body that `worker` runs begins to wait for other tasks: they must not wait for the
+    /// memory that it holds.
     pub(crate) fn pause(self: &Arc<Self>, worker: usize) -> Option<Paused<'_>> {
         let transfers = self.transfers.as_ref().filter(|transfers| transfers.is_limited())?;
         let tickets = transfers.lanes[worker].innermost()?;

@@ -14,16 +14,16 @@ use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
 use crate::memory::{Action, NodeId, Ticket, Transfer};
 
-/// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one of its
-/// ends has failed.
+/// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one
+/// of its ends has failed.
 const QUEUED: u8 = 0;
 const MOVES: u8 = 1;
 const ENDED: u8 = 2;
 const NOTHING: u8 = 3;
 
 impl Shared {
-    /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it
-    /// to that one.
+    /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile
+    /// leaves it to that one.
     pub(crate) fn drain(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
         let mut any = false;
@@ -109,19 +109,20 @@ impl Shared {
                 node.moving.fetch_add(1, Ordering::SeqCst);
             }
         }
-        // What a failed device was to send or to get is left alone: others may be writing there by now.
+        // What a failed device was to send or to get is left alone: others may be writing there by
+        // now.
         let is_left = ends.iter().all(|node| node.failure.get().is_none());
         if !is_left {
             moves.store(NOTHING, Ordering::SeqCst);
             return Ok(());
         }
-        // A panic here is none of the data type's: it would end the stream's thread, and whoever waits for it
-        // would wait for ever.
+        // A panic here is none of the data type's: it would end the stream's thread, and whoever
+        // waits for it would wait for ever.
         self.unbroken(|| carry(transfers, handle, transfer, stream)).unwrap_or(Ok(()))
     }
 
-    /// The bytes have moved, or will not: whoever waits for that before a failed device's values are made
-    /// anew may go on. False if nothing was moved.
+    /// The bytes have moved, or will not: whoever waits for that before a failed device's values
+    /// are made anew may go on. False if nothing was moved.
     fn has_moved(&self, transfer: &Transfer, moves: &AtomicU8) -> bool {
         let was = moves.swap(ENDED, Ordering::SeqCst);
         if matches!(was, MOVES | NOTHING)
@@ -184,8 +185,8 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by the
-    /// device at the other end.
+    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by
+    /// the device at the other end.
     fn failed_end(&self, way: Way, error: DeviceError) -> (NodeId, DeviceError) {
         let mover = mover(way);
         let lost = |node: &&NodeId| self.nodes[**node].memory.as_ref().is_some_and(|memory| memory.is_lost());
@@ -194,8 +195,8 @@ impl TransferDriver {
         (node, DeviceError { device, ..error })
     }
 
-    /// The device that carries a transfer out: the host a conversion there, and what goes to or from the
-    /// disk.
+    /// The device that carries a transfer out: the host a conversion there, and what goes to or
+    /// from the disk.
     fn mover(&self, transfer: &Transfer) -> &Arc<dyn Device> {
         self.nodes[mover((transfer.from, transfer.to))].device.as_ref().unwrap_or(&self.host)
     }
@@ -220,7 +221,8 @@ fn carry(
         Err(CarryError::Stream(error)) => Err(error),
         carried => Ok(carried),
     };
-    // Working space comes on top of what the memory manager counts: it may have to be given back first.
+    // Working space comes on top of what the memory manager counts: it may have to be given back
+    // first.
     let again = |_bytes| carrier.is_some_and(|carrier| carrier.stream.synchronize().is_ok());
     let carried = transfers.ask_for_room(carry, again).unwrap_or_else(|error| Err(CarryError::Stream(error)));
     match carried {

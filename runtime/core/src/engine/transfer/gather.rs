@@ -1,4 +1,5 @@
-//! A task's way through the memory manager: its operands are gathered, it runs, what it wrote is settled.
+//! A task's way through the memory manager: its operands are gathered, it runs, what it wrote is
+//! settled.
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
 pub(crate) enum Next {
     /// A task whose operands are where they always are.
     Ready(ReadyTask),
-    /// One whose operands have been brought to the worker's node, or several that are run in one call.
+    /// One whose operands have been brought to the worker's node, or several that are run in one
+    /// call.
     Placed(Box<PlacedBatch>),
 }
 
@@ -45,7 +47,8 @@ pub(crate) struct Placed {
 /// Tasks that are run in one call, mostly one.
 pub(crate) type PlacedBatch = SmallVec<[Placed; 1]>;
 
-/// Tasks that a device has been given, and what has become of their bodies; empty once their operation has ended.
+/// Tasks that a device has been given, and what has become of their bodies; empty once their
+/// operation has ended.
 pub(super) type LaunchedBatch = Arc<Mutex<Option<(PlacedBatch, Fates)>>>;
 
 /// Why a working set was not asked for.
@@ -57,8 +60,8 @@ enum Not {
 }
 
 impl Shared {
-    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to be brought,
-    /// it asks for them and looks for others meanwhile.
+    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to
+    /// be brought, it asks for them and looks for others meanwhile.
     pub(crate) fn next(self: &Arc<Self>, worker: usize) -> Option<Next> {
         let Some(transfers) = &self.transfers else { return self.pop(worker).map(Next::Ready) };
         if transfers.failure_of(worker).is_some() {
@@ -75,8 +78,8 @@ impl Shared {
         }
     }
 
-    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any and its
-    /// device takes more.
+    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any
+    /// and its device takes more.
     pub(crate) fn take_placed(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -85,8 +88,8 @@ impl Shared {
         transfers.lanes[worker].take(transfers.launches(worker)).or_else(|| self.follow(transfers, worker))
     }
 
-    /// Takes one more task from the policy, with those that are run with it, and asks for its operands. False
-    /// if the worker has enough, or there is none.
+    /// Takes one more task from the policy, with those that are run with it, and asks for its
+    /// operands. False if the worker has enough, or there is none.
     pub(crate) fn gather_more(self: &Arc<Self>, transfers: &TransferDriver, worker: usize) -> bool {
         if !transfers.lanes[worker].has_room() {
             return false;
@@ -120,8 +123,8 @@ impl Shared {
         self.drain();
     }
 
-    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for one is
-    /// parked there.
+    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for
+    /// one is parked there.
     fn acquire_commuting(self: &Arc<Self>, mut task: ReadyTask, worker: usize) -> Option<(ReadyTask, usize)> {
         loop {
             let handles = commuting(task.work());
@@ -358,8 +361,8 @@ impl TransferDriver {
         Ok(())
     }
 
-    /// The plan of a task that is about to run: the one made when it became ready, unless others have had
-    /// their turns on its operands since then.
+    /// The plan of a task that is about to run: the one made when it became ready, unless others
+    /// have had their turns on its operands since then.
     fn plan_to_run(&self, task: &ReadyTask, turns: usize) -> Result<Plan, String> {
         let made = if turns == 0 { task.work().planned().ask(|planned| planned.plan.clone()) } else { None };
         made.map_or_else(|| self.plan_of(task.work()), Ok)
@@ -412,7 +415,8 @@ impl TransferDriver {
             return Err(Box::new((placed, Not::Ever(failure))));
         }
         let node = self.node_of(placed.worker);
-        // Under the manager's lock: whoever takes a device's data away poisons their handles under it.
+        // Under the manager's lock: whoever takes a device's data away poisons their handles under
+        // it.
         self.with_memory(|memory| {
             if let Some(failure) = placed.without_value(memory) {
                 return Err(Box::new((placed, Not::Ever(failure))));
@@ -448,8 +452,8 @@ impl TransferDriver {
         })
     }
 
-    /// Gives the working set back, with new versions of what was written if the body began; false if it is
-    /// gone.
+    /// Gives the working set back, with new versions of what was written if the body began; false
+    /// if it is gone.
     fn end(&self, placed: &Placed, ended: &Ended) -> bool {
         let node = self.node_of(placed.worker);
         self.with_memory(|memory| {
@@ -458,8 +462,8 @@ impl TransferDriver {
             }
             if !ended.began {
                 memory.abandon(placed.ticket);
-                // What neither ran nor failed found its operands gone: the manager is being told of its
-                // device's failure.
+                // What neither ran nor failed found its operands gone: the manager is being told of
+                // its device's failure.
                 return ended.failure.is_some() || self.nodes[node].failure.get().is_none();
             }
             let written: SmallVec<[(Datum, Format, u64); 2]> = placed.task.work().with_handles(|handles| {

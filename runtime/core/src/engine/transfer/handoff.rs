@@ -6,9 +6,9 @@ use crate::sync::{AtomicU32, Mutex, Ordering};
 
 /// The queue, and whether somebody is at it.
 ///
-/// Nothing is left stream_ordered: who finds another thread at it leaves after its items are in the queue,
-/// and that thread looks at the queue once more after it has said that it is not at it any more. The queue's
-/// lock orders the two looks.
+/// Nothing is left stream_ordered: who finds another thread at it leaves after its items are in the
+/// queue, and that thread looks at the queue once more after it has said that it is not at it any
+/// more. The queue's lock orders the two looks.
 pub(crate) struct Handoff<T> {
     queue: Mutex<VecDeque<T>>,
     busy: AtomicU32,
@@ -95,8 +95,8 @@ mod models {
 
     use super::*;
 
-    /// Each of two threads queues under a lock of its own order and drains: everything is carried out, once,
-    /// in order.
+    /// Each of two threads queues under a lock of its own order and drains: everything is carried
+    /// out, once, in order.
     #[test]
     fn nothing_is_left_behind() {
         loom::model(|| {
@@ -119,8 +119,8 @@ mod models {
         });
     }
 
-    /// Whoever looks while something is carried out is told once it is done: by the same order of looks as
-    /// `wait_for_transfers` has.
+    /// Whoever looks while something is carried out is told once it is done: by the same order of
+    /// looks as `wait_for_transfers` has.
     #[test]
     fn who_waits_for_idleness_sees_it_or_is_told() {
         loom::model(|| {

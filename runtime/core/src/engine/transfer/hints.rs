@@ -11,7 +11,8 @@ use crate::operand::Accesses;
 use crate::task::{Header, Role, Task};
 
 impl TransferDriver {
-    /// A task has been submitted, and runs on the worker `home` if that is certain: its data will be used.
+    /// A task has been submitted, and runs on the worker `home` if that is certain: its data will
+    /// be used.
     pub(crate) fn will_use(&self, task: &Task, home: Option<usize>) {
         self.each_datum(task, |memory, datum| memory.expect(datum, 1));
         self.each_wide(task, home, Memory::expect_wide);
@@ -27,7 +28,8 @@ impl TransferDriver {
         self.each_wide(task, home, Memory::unexpect_wide);
     }
 
-    /// A replay begins on these handles. `home` says where one of its tasks runs, if that is certain.
+    /// A replay begins on these handles. `home` says where one of its tasks runs, if that is
+    /// certain.
     pub(crate) fn will_replay(
         &self,
         graph: &Graph,
@@ -152,8 +154,8 @@ pub struct Candidate {
     pub only_copy: bool,
 }
 
-/// What a user chooses victims with: the memory node (in the order of [`Runtime::memory`]) and the first
-/// candidates.
+/// What a user chooses victims with: the memory node (in the order of [`Runtime::memory`]) and the
+/// first candidates.
 pub(crate) type Chooser = Box<dyn Fn(usize, &[Candidate]) -> Option<usize> + Send>;
 
 impl TransferDriver {

@@ -1,4 +1,5 @@
-//! Values for callers outside of tasks: brought to the host, and home for good when the runtime ends.
+//! Values for callers outside of tasks: brought to the host, and home for good when the runtime
+//! ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, fence};
@@ -42,8 +43,8 @@ pub(crate) struct HostAccess {
 }
 
 impl Shared {
-    /// Brings the current version to the host, once it is the caller's turn in the handle's chain; `None` if
-    /// there is no value.
+    /// Brings the current version to the host, once it is the caller's turn in the handle's chain;
+    /// `None` if there is no value.
     pub(crate) fn bring(
         self: &Arc<Self>,
         handle: &dyn AnyHandle,
@@ -66,7 +67,8 @@ impl Shared {
         Ok(Some(access))
     }
 
-    /// Asks for the current version on the host, without waiting for it; `None` if there is no value.
+    /// Asks for the current version on the host, without waiting for it; `None` if there is no
+    /// value.
     pub(crate) fn ask_for_value(
         self: &Arc<Self>,
         handle: &dyn AnyHandle,
@@ -107,7 +109,8 @@ impl Shared {
     pub(crate) fn wait_for_transfers(self: &Arc<Self>) -> Result<(), Error> {
         let Some(transfers) = &self.transfers else { return Ok(()) };
         transfers.waiting_for_rest.fetch_add(1, Ordering::SeqCst);
-        // Whoever carries out the last action looks for waiters then; this thread is seen, or sees the rest.
+        // Whoever carries out the last action looks for waiters then; this thread is seen, or sees
+        // the rest.
         fence(Ordering::SeqCst);
         self.drain();
         let waited = self.wait_until(&Target::Other("the end of all transfers"), || transfers.is_at_rest());
@@ -123,8 +126,8 @@ impl Shared {
         }
     }
 
-    /// Brings every value that still has a handle home to it: nothing runs any more, and other runtimes may
-    /// have the handles.
+    /// Brings every value that still has a handle home to it: nothing runs any more, and other
+    /// runtimes may have the handles.
     pub(crate) fn write_back_all(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
         if transfers.is_limited() {
@@ -140,8 +143,8 @@ impl Shared {
                 self.let_go(&**handle, access);
             }
         }
-        // The end of one transfer may begin another, on a stream that was closed a moment ago: once it has
-        // ended nothing moves, and yet its stream is open.
+        // The end of one transfer may begin another, on a stream that was closed a moment ago: once
+        // it has ended nothing moves, and yet its stream is open.
         loop {
             let were_open = transfers.close();
             self.drain();
@@ -159,7 +162,8 @@ impl Shared {
 impl TransferDriver {
     /// True if nothing moves, and all that the manager asked for is done.
     fn is_at_rest(&self) -> bool {
-        // In this order: what the end of a transfer asks for is queued before the manager is let go.
+        // In this order: what the end of a transfer asks for is queued before the manager is let
+        // go.
         self.look(Memory::is_at_rest) && self.actions.is_idle()
     }
 
@@ -183,8 +187,8 @@ impl TransferDriver {
         })
     }
 
-    /// Adds the partial results of a reduction to the value, once, before anybody looks at it: in a new
-    /// place, since transfers may still read the old one.
+    /// Adds the partial results of a reduction to the value, once, before anybody looks at it: in a
+    /// new place, since transfers may still read the old one.
     pub(super) fn combine(&self, handle: &dyn AnyHandle) {
         let _one = self.combining.lock();
         let _mode = self.mode.enter();

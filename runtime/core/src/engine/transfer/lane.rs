@@ -38,13 +38,13 @@ pub(crate) struct Lane {
     pub(super) device: Option<Arc<dyn Device>>,
     depth: LaunchDepth,
     state: Mutex<State>,
-    /// For the bodies that run on the device, one for each stream that is at it: a launch that takes long on one
-    /// stream, as cuSOLVER's do, holds nobody up on another.
+    /// For the bodies that run on the device, one for each stream that is at it: a launch that
+    /// takes long on one stream, as cuSOLVER's do, holds nobody up on another.
     locals: Mutex<Vec<WorkerLocal>>,
     /// Calls of bodies that are being put on a device's streams, or are there and have not ended.
     in_progress: Arc<AtomicUsize>,
-    /// Working sets of the calls that run, those included whose bodies wait, and the thread of each, where
-    /// the host's memory is limited.
+    /// Working sets of the calls that run, those included whose bodies wait, and the thread of
+    /// each, where the host's memory is limited.
     running: Mutex<Vec<(ThreadId, Tickets)>>,
 }
 
@@ -100,8 +100,8 @@ impl Lane {
         innermost(&running).map(|at| running[at].1.clone())
     }
 
-    /// The next task with all its operands, and those that can be run in one call with it, unless the device
-    /// has enough.
+    /// The next task with all its operands, and those that can be run in one call with it, unless
+    /// the device has enough.
     pub(super) fn take(&self, on_device: bool) -> Option<PlacedBatch> {
         let mut state = self.state.lock();
         if state.launched >= self.depth.launched {
@@ -170,8 +170,8 @@ impl Lane {
         state.staged.insert(after.map_or(0, |at| at + 1), task);
     }
 
-    /// A call of bodies is put on a device's stream; what is answered is dropped once its operations have
-    /// ended.
+    /// A call of bodies is put on a device's stream; what is answered is dropped once its
+    /// operations have ended.
     pub(super) fn begins_launch(&self) -> LaunchInProgress {
         self.in_progress.fetch_add(1, Ordering::Relaxed);
         LaunchInProgress(Arc::clone(&self.in_progress))

@@ -1,5 +1,5 @@
-//! How fast the links between memory nodes are: as their devices declare, as performance models know, or as
-//! they are measured when they are first used.
+//! How fast the links between memory nodes are: as their devices declare, as performance models
+//! know, or as they are measured when they are first used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::memory::{HOST, LinkSpec, NodeId, Transfer};
 /// From one node to another.
 pub(super) type Way = (NodeId, NodeId);
 
-/// Of a link of which nothing is known, or nothing that is believed: slow, so that nothing is moved without
-/// need.
+/// Of a link of which nothing is known, or nothing that is believed: slow, so that nothing is moved
+/// without need.
 const ASSUMED: LinkSpec = LinkSpec { bandwidth: 4e9, latency_ns: 20_000 };
 
 /// How fast a node converts: only used to choose among sources.
@@ -63,9 +63,9 @@ impl Links {
         Links { unknown: Mutex::default(), learnt: Mutex::default(), ended: Condvar::new(), models }
     }
 
-    /// The figures that the memory manager starts with: every device is linked to the host, and to every
-    /// other if they are `peers`; the disk to the host alone. What no device declares and no model knows will
-    /// be measured.
+    /// The figures that the memory manager starts with: every device is linked to the host, and to
+    /// every other if they are `peers`; the disk to the host alone. What no device declares and no
+    /// model knows will be measured.
     pub(super) fn specs(
         &self,
         nodes: &[Node],
@@ -142,7 +142,8 @@ fn spec(link: LinkModel) -> LinkSpec {
     LinkSpec { bandwidth: link.bandwidth(), latency_ns: (link.latency() * 1e9).round() as u64 }
 }
 
-/// A measurement under way. Each transfer's end puts the next one on the link's stream; nobody waits for it.
+/// A measurement under way. Each transfer's end puts the next one on the link's stream; nobody
+/// waits for it.
 struct Measurement {
     shared: Arc<Shared>,
     way: Way,
@@ -226,7 +227,8 @@ impl Measurement {
         Op::new(Some(bytes), Box::new(run), Box::new(done))
     }
 
-    /// The link is known as far as it will be. A device that has failed says so itself to what comes next.
+    /// The link is known as far as it will be. A device that has failed says so itself to what
+    /// comes next.
     fn end(self, alive: bool) {
         let Measurement { shared, way, ladder, then, .. } = self;
         let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
@@ -254,8 +256,8 @@ impl TransferDriver {
         sent.map_err(|error| stream.failure(&error))
     }
 
-    /// A transfer has taken so long: links whose devices do not declare them are learnt from what goes over
-    /// them.
+    /// A transfer has taken so long: links whose devices do not declare them are learnt from what
+    /// goes over them.
     pub(super) fn learn_link(&self, transfer: &Transfer, span: &Span) {
         let telling = transfer.bytes >= TELLING && transfer.converts.is_none();
         let (way, time) = ((transfer.from, transfer.to), span.end.saturating_duration_since(span.start));

@@ -21,7 +21,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Room for `capacity` transfers and evictions, and four times as many changes of how full a node is.
+    /// Room for `capacity` transfers and evictions, and four times as many changes of how full a
+    /// node is.
     pub(crate) fn new(clock: Arc<Clock>, capacity: usize) -> Self {
         let capacity = capacity.max(1);
         Log {

@@ -1,9 +1,10 @@
 //! The driver of the memory manager: bytes, moved by devices while workers do other things.
 //!
-//! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the manager asks
-//! for, `gather` brings a task's operands to its worker and settles what it wrote, `host_access` does the
-//! same for a caller outside of tasks, `retire` takes a failed device out. `README.md` says who may do what
-//! when. A runtime without devices has no transfer driver and pays for none.
+//! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the
+//! manager asks for, `gather` brings a task's operands to its worker and settles what it wrote,
+//! `host_access` does the same for a caller outside of tasks, `retire` takes a failed device out.
+//! `README.md` says who may do what when. A runtime without devices has no transfer driver and pays
+//! for none.
 
 mod batch;
 mod disk;
@@ -81,8 +82,8 @@ pub(crate) struct Simulated<'m> {
     /// As [`Memory::new`] has them.
     pub(crate) links: &'m [Vec<Option<LinkSpec>>],
     pub(crate) disk: Option<NodeId>,
-    /// Of each worker the node, how far ahead its device is given tasks, and how long after an end the host learns of
-    /// it (ns).
+    /// Of each worker the node, how far ahead its device is given tasks, and how long after an end
+    /// the host learns of it (ns).
     pub(crate) workers: Vec<(NodeId, LaunchDepth, u64)>,
     pub(crate) events: &'m Arc<Events>,
     pub(crate) timing: Box<dyn Timing>,
@@ -124,10 +125,10 @@ pub(crate) struct TransferDriver {
 }
 
 impl TransferDriver {
-    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is
-    /// one; `peers` is the link between any two devices. What links nobody declares, `models` are asked for
-    /// and told. Values are converted and added in `mode`, whichever thread does it. With `events` all
-    /// devices are simulated ones, and bodies run on them.
+    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if
+    /// there is one; `peers` is the link between any two devices. What links nobody declares,
+    /// `models` are asked for and told. Values are converted and added in `mode`, whichever thread
+    /// does it. With `events` all devices are simulated ones, and bodies run on them.
     #[expect(clippy::too_many_arguments, reason = "what a builder was told, each of another type")]
     pub(crate) fn new(
         cpus: usize,
@@ -268,8 +269,8 @@ impl TransferDriver {
         ask(&self.memory.lock())
     }
 
-    /// Buffers that the calling thread makes lie in a pool until the guard is dropped, and travel to GPUs at full speed:
-    /// where there are several drivers, to those of the first.
+    /// Buffers that the calling thread makes lie in a pool until the guard is dropped, and travel
+    /// to GPUs at full speed: where there are several drivers, to those of the first.
     pub(crate) fn serve(&self) -> Option<Serving> {
         self.pools.first().map(HostPool::serve)
     }
@@ -279,8 +280,8 @@ impl TransferDriver {
         self.pools.iter().for_each(|pool| pool.close());
     }
 
-    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock
-    /// of a handle that no task of another runtime can have.
+    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the
+    /// chain's lock of a handle that no task of another runtime can have.
     pub(crate) fn adopt(&self, handle: &dyn AnyHandle) {
         if handle.datum().is_some() {
             return;
@@ -370,8 +371,8 @@ impl TransferDriver {
         self.nodes.iter().filter(|node| node.failure.get().is_some()).count()
     }
 
-    /// True if a device has failed since the task was planned: a policy that had nobody for it may have
-    /// somebody now.
+    /// True if a device has failed since the task was planned: a policy that had nobody for it may
+    /// have somebody now.
     pub(crate) fn is_plan_stale(&self, work: &Work) -> bool {
         work.planned().ask(|planned| planned.failures < self.failures()).unwrap_or(false)
     }
@@ -386,8 +387,8 @@ impl TransferDriver {
         work.planned().ask(|planned| planned.gpu_only = true);
     }
 
-    /// Whether that has been noted; `None` for a task that is not planned, and once a device has failed
-    /// since.
+    /// Whether that has been noted; `None` for a task that is not planned, and once a device has
+    /// failed since.
     pub(crate) fn is_noted_gpu_only(&self, work: &Work) -> Option<bool> {
         let failures = self.failures();
         let noted = |planned: &mut Planned| (planned.failures == failures).then_some(planned.gpu_only);
@@ -420,14 +421,14 @@ impl TransferDriver {
         work.planned().ask(times).unwrap_or_else(|| smallvec![0; self.nodes.len()])
     }
 
-    /// What the deferred selection of a task that has been planned called it (empty: nothing), and the bytes
-    /// of its operands.
+    /// What the deferred selection of a task that has been planned called it (empty: nothing), and
+    /// the bytes of its operands.
     pub(crate) fn chosen(&self, work: &Work) -> Option<(&'static str, u64)> {
         work.planned().ask(|Planned { plan, .. }| (plan.choice.label, plan.bytes()))
     }
 
-    /// A worker will run the task: its operands are given up later than others, and brought in as far as
-    /// there is room.
+    /// A worker will run the task: its operands are given up later than others, and brought in as
+    /// far as there is room.
     pub(crate) fn prefetch(&self, work: &Work, worker: usize) {
         let node = self.node_of(worker);
         work.planned().ask(|planned| {
@@ -446,7 +447,8 @@ impl TransferDriver {
         });
     }
 
-    /// What the workers' lanes hold and what waits for operands, in words, for the watchdog: a few of them.
+    /// What the workers' lanes hold and what waits for operands, in words, for the watchdog: a few
+    /// of them.
     pub(crate) fn describe(&self) -> Vec<String> {
         /// As many as anybody reads.
         const NAMED: usize = 8;

@@ -1,6 +1,6 @@
-//! The replica state machine as threads drive it, under every interleaving: the manager, its lock and the
-//! queue of its actions are those that ship. Places are cells that loom watches, so a copy, a body or a drop
-//! that meets another's write is found, whatever the values.
+//! The replica state machine as threads drive it, under every interleaving: the manager, its lock
+//! and the queue of its actions are those that ship. Places are cells that loom watches, so a copy,
+//! a body or a drop that meets another's write is found, whatever the values.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -192,8 +192,8 @@ fn check(holds: u64, data: usize, last: &'static [u64], steps: fn(&Machine, &[Da
     });
 }
 
-/// A value is written on a device that then needs its memory: who reads it on another device meanwhile gets
-/// what was written.
+/// A value is written on a device that then needs its memory: who reads it on another device
+/// meanwhile gets what was written.
 #[test]
 fn a_reader_elsewhere_meets_an_eviction() {
     check(1, 2, &[1, 1], |machine, data, thread| {
@@ -207,8 +207,8 @@ fn a_reader_elsewhere_meets_an_eviction() {
     });
 }
 
-/// A value is written back to make room, and somebody writes it where it was: that waits for the copy, or
-/// finds it gone.
+/// A value is written back to make room, and somebody writes it where it was: that waits for the
+/// copy, or finds it gone.
 #[test]
 fn a_writer_comes_back_to_an_eviction() {
     check(1, 2, &[2, 1], |machine, data, thread| {
@@ -222,8 +222,8 @@ fn a_writer_comes_back_to_an_eviction() {
     });
 }
 
-/// Two devices read a value at once, each copy from where it likes; then one writes it, and the other one's
-/// copy is old.
+/// Two devices read a value at once, each copy from where it likes; then one writes it, and the
+/// other one's copy is old.
 #[test]
 fn a_writer_follows_two_readers() {
     check(1, 1, &[1], |machine, data, thread| {

@@ -47,7 +47,8 @@ impl Node {
         }
     }
 
-    /// A node for this device, which is called by its kind and number. With `events` it is a simulated one.
+    /// A node for this device, which is called by its kind and number. With `events` it is a
+    /// simulated one.
     ///
     /// # Errors
     /// In words, for a device that cannot be used.
@@ -73,8 +74,8 @@ impl Node {
     }
 }
 
-/// Host memory that is used again: page-locked for the devices that want it, a pool for each allocator, or ordinary where
-/// none does.
+/// Host memory that is used again: page-locked for the devices that want it, a pool for each
+/// allocator, or ordinary where none does.
 pub(super) fn pools(devices: &[Arc<dyn DeviceSpec>], limit: Option<u64>) -> Vec<Arc<HostPool>> {
     let mut pools: Vec<Arc<HostPool>> = Vec::new();
     for (allocator, least) in devices.iter().filter_map(|device| device.pinned()) {

@@ -1,4 +1,5 @@
-//! What a ready task needs, in which format and how large, where there are devices with memory of their own.
+//! What a ready task needs, in which format and how large, where there are devices with memory of
+//! their own.
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -13,8 +14,8 @@ use crate::task::{Body, Choice, Header};
 /// A task's working set, one need per access.
 pub(crate) type Needs = SmallVec<[Need; 4]>;
 
-/// What a task takes on each kind of device (ns), and with which implementation; `None`: none of the kind can
-/// run it.
+/// What a task takes on each kind of device (ns), and with which implementation; `None`: none of
+/// the kind can run it.
 pub type Times = SmallVec<[Option<(u64, &'static str)>; 2]>;
 
 /// Precision and working set of a task whose operands are finished.
@@ -104,8 +105,8 @@ impl Plan {
     }
 }
 
-/// The deferred selection for operands with these metas, or an empty one, and the format that each access
-/// then asks for.
+/// The deferred selection for operands with these metas, or an empty one, and the format that each
+/// access then asks for.
 ///
 /// # Errors
 /// In words, for a choice that panics.
@@ -116,8 +117,8 @@ pub(crate) fn formats_of(body: &dyn Body, metas: &[Meta]) -> Result<(Choice, For
     Ok((choice, formats))
 }
 
-/// The accesses of a task that read a value in the form in which it is stored, as far as that is certain
-/// before the operands are finished.
+/// The accesses of a task that read a value in the form in which it is stored, as far as that is
+/// certain before the operands are finished.
 pub(crate) fn reads_as_stored(body: &dyn Body) -> SmallVec<[usize; 4]> {
     if body.selects() {
         return SmallVec::new();

@@ -1,4 +1,5 @@
-//! How a link is measured: which sizes are sent over it, how often, and whether the result is believed.
+//! How a link is measured: which sizes are sent over it, how often, and whether the result is
+//! believed.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -15,7 +16,8 @@ const LARGEST: u64 = 16 << 20;
 /// Transfers of each size.
 const ROUNDS: usize = 5;
 
-/// A quarter of the longest transfer that is wanted: after a size that takes as long no larger one is sent.
+/// A quarter of the longest transfer that is wanted: after a size that takes as long no larger one
+/// is sent.
 const ENOUGH: Duration = Duration::from_micros(500);
 
 /// After so long one transfer of each size has to do.
@@ -52,8 +54,8 @@ impl Ladder {
         Some(self.bytes)
     }
 
-    /// The largest size there is, or one that takes long enough and much longer than the smallest: the
-    /// difference is the bandwidth.
+    /// The largest size there is, or one that takes long enough and much longer than the smallest:
+    /// the difference is the bandwidth.
     fn is_at_its_end(&self) -> bool {
         let time = median(&self.current);
         let grown = !self.smallest.is_empty() && time >= 2 * median(&self.smallest);
@@ -137,8 +139,8 @@ fn measured_copy() -> Option<LinkModel> {
 mod tests {
     use super::*;
 
-    /// Sends what the ladder wants over a link that takes `time`; how many transfers there were, and the
-    /// longest.
+    /// Sends what the ladder wants over a link that takes `time`; how many transfers there were,
+    /// and the longest.
     fn climb(time: impl Fn(u64) -> Duration) -> (Ladder, usize, Duration) {
         let (mut ladder, mut longest) = (Ladder::default(), Duration::ZERO);
         while let Some(bytes) = ladder.next() {

@@ -1,5 +1,5 @@
-//! Waiting for what a transfer or a body gives back: memory of a device, a value that is read, a copy that
-//! moves.
+//! Waiting for what a transfer or a body gives back: memory of a device, a value that is read, a
+//! copy that moves.
 
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -9,20 +9,20 @@ use parking_lot::{Condvar, Mutex};
 use super::TransferDriver;
 use crate::device::StreamError;
 
-/// How long one who finds no room in a device's memory waits before asking again although nothing has ended
-/// here: other processes may have given memory back. After so many such waits, ten seconds in all, there is
-/// none.
+/// How long one who finds no room in a device's memory waits before asking again although nothing
+/// has ended here: other processes may have given memory back. After so many such waits, ten
+/// seconds in all, there is none.
 const POLLS: [Duration; 10] = {
     let ms = Duration::from_millis;
     [ms(1), ms(3), ms(10), ms(30), ms(100), ms(300), ms(1000), ms(2000), ms(3000), ms(4000)]
 };
 
-/// So many polls are for other users of the device: after them somebody of this runtime has to be at work
-/// whose end may make room.
+/// So many polls are for other users of the device: after them somebody of this runtime has to be
+/// at work whose end may make room.
 const FOR_OTHERS: usize = 4;
 
-/// Notified whenever a transfer or a body has ended, and when something was carried out that the memory
-/// manager asked for.
+/// Notified whenever a transfer or a body has ended, and when something was carried out that the
+/// memory manager asked for.
 #[derive(Default)]
 pub(super) struct Progress {
     waiting: AtomicUsize,
@@ -88,9 +88,9 @@ impl TransferDriver {
         }
     }
 
-    /// Asks for device memory again and again while it has no room: whenever something has ended, and now and
-    /// then for memory of other processes. `make_room` is told of the bytes that are missing, and says
-    /// whether any may come from this runtime.
+    /// Asks for device memory again and again while it has no room: whenever something has ended,
+    /// and now and then for memory of other processes. `make_room` is told of the bytes that are
+    /// missing, and says whether any may come from this runtime.
     pub(super) fn ask_for_room<T>(
         &self,
         mut ask: impl FnMut() -> Result<T, StreamError>,

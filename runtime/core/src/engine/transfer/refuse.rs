@@ -1,4 +1,5 @@
-//! What can never have its operands is refused: when it is submitted, or once its operands are finished.
+//! What can never have its operands is refused: when it is submitted, or once its operands are
+//! finished.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +15,9 @@ use crate::operand::Accesses;
 use crate::task::Task;
 
 impl TransferDriver {
-    /// Refuses a task whose operands can be on no node at once. Only sizes that are known count: `sized` says
-    /// of which accesses they are what the handles were registered with. A deferred selection counts with
-    /// what is stored, its widest answer.
+    /// Refuses a task whose operands can be on no node at once. Only sizes that are known count:
+    /// `sized` says of which accesses they are what the handles were registered with. A deferred
+    /// selection counts with what is stored, its widest answer.
     ///
     /// # Errors
     /// [`Error::TooLarge`] with the arithmetic.

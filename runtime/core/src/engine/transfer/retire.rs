@@ -54,11 +54,12 @@ impl Shared {
         self.sleep.notify_all();
     }
 
-    /// What a failed device's queue still holds, or gets, goes to others. False if there is nothing.
+    /// What a failed device's queue still holds, or gets, goes to others. False if there is
+    /// nothing.
     pub(crate) fn pass_back(self: &Arc<Self>, transfers: &TransferDriver, worker: usize) -> bool {
         let mut any = false;
-        // A task that ran again elsewhere while the manager still has its first working set would be one too
-        // many.
+        // A task that ran again elsewhere while the manager still has its first working set would
+        // be one too many.
         drop(transfers.nodes[transfers.node_of(worker)].retiring.lock());
         // What was complete just when the device failed.
         for placed in transfers.lanes[worker].clear() {
@@ -85,16 +86,16 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// Tells the manager of the failure. `None`, once that has been done, for all but the first who come with
-    /// it.
+    /// Tells the manager of the failure. `None`, once that has been done, for all but the first who
+    /// come with it.
     fn retire_node(&self, node: NodeId, error: DeviceError) -> Option<Retired> {
         let _one = self.nodes[node].retiring.lock();
         if self.nodes[node].failure.set(error.clone()).is_err() {
             return None;
         }
         tracing::error!("{error}: it is not used any more");
-        // From here on nothing is copied from or to it; what is being copied ends first, since its place may
-        // be filled anew.
+        // From here on nothing is copied from or to it; what is being copied ends first, since its
+        // place may be filled anew.
         self.wait_for(|| self.nodes[node].moving.load(Ordering::SeqCst) == 0);
         Some(self.lose(node, &error))
     }
@@ -114,8 +115,8 @@ impl TransferDriver {
                         self.lanes[placed.worker].gave_up();
                         retired.again.push(placed);
                     }
-                    // A caller's turn is on the host; a task that runs, or has been staged, is not waiting
-                    // any more.
+                    // A caller's turn is on the host; a task that runs, or has been staged, is not
+                    // waiting any more.
                     Some(Waiting::Caller(_)) | None => {}
                 }
             }

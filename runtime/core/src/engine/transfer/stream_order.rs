@@ -1,4 +1,5 @@
-//! Tasks that are launched behind others on the same device, before the host knows that those have ended.
+//! Tasks that are launched behind others on the same device, before the host knows that those have
+//! ended.
 
 mod launch;
 
@@ -36,8 +37,8 @@ struct State {
 
 #[derive(Default)]
 struct Follower {
-    /// Those that it waits for and that have been launched and not completed, each as often as it is waited
-    /// for.
+    /// Those that it waits for and that have been launched and not completed, each as often as it
+    /// is waited for.
     launched: SmallVec<[Launched; 2]>,
     stage: Stage,
 }
@@ -91,13 +92,14 @@ impl Follower {
 }
 
 impl State {
-    /// Offers the task to the worker on whose device all are that it waits for, if that is so: answers the
-    /// worker. `ending`: so many of those that it waits for end now, and will be counted down.
+    /// Offers the task to the worker on whose device all are that it waits for, if that is so:
+    /// answers the worker. `ending`: so many of those that it waits for end now, and will be
+    /// counted down.
     fn offer(&mut self, task: Work, ending: u32) -> Option<usize> {
         let follower = self.tasks.get_mut(&task.id())?;
         let worker = follower.worker()?;
-        // Who ends is taken off the launched ones before the task is counted down: there are never fewer that
-        // it waits for.
+        // Who ends is taken off the launched ones before the task is counted down: there are never
+        // fewer that it waits for.
         let all_are_launched = task.pending() == follower.launched.len() as u32 + ending;
         if !all_are_launched || !matches!(follower.stage, Stage::Waits) {
             return None;
@@ -109,8 +111,9 @@ impl State {
 }
 
 impl Followers {
-    /// A task has been launched on `worker`'s device, up to `mark`, and nobody knows its end. `leaves`: it
-    /// has left something for its end. True if some other may be launched behind it now.
+    /// A task has been launched on `worker`'s device, up to `mark`, and nobody knows its end.
+    /// `leaves`: it has left something for its end. True if some other may be launched behind it
+    /// now.
     pub(super) fn notify(&self, work: &Work, worker: usize, mark: &Arc<dyn Mark>, leaves: bool) -> bool {
         let launched = Launched { id: work.id(), worker, mark: Arc::clone(mark), leaves };
         let mut state = self.0.lock();
@@ -124,9 +127,9 @@ impl Followers {
         any
     }
 
-    /// The same task is about to be completed, or `again` is to run: nothing is launched behind it any more.
-    /// Where it completes, others may be launched behind what else they wait for, now that they know what it
-    /// made: answers the workers of the devices on which that is.
+    /// The same task is about to be completed, or `again` is to run: nothing is launched behind it
+    /// any more. Where it completes, others may be launched behind what else they wait for, now
+    /// that they know what it made: answers the workers of the devices on which that is.
     pub(super) fn revoke(&self, work: &Work, again: bool) -> SmallVec<[usize; 2]> {
         let mut state = self.0.lock();
         let mut workers = SmallVec::new();
@@ -157,8 +160,8 @@ impl Followers {
         workers
     }
 
-    /// All that the task waited for has ended. It is given back if it has not been launched; if its own
-    /// operations have ended already, what came of them is answered.
+    /// All that the task waited for has ended. It is given back if it has not been launched; if its
+    /// own operations have ended already, what came of them is answered.
     pub(super) fn is_ready(&self, task: ReadyTask) -> Result<Option<Landed>, ReadyTask> {
         let mut state = self.0.lock();
         let Some(follower) = state.tasks.get_mut(&task.id()) else { return Err(task) };
@@ -220,8 +223,8 @@ impl Followers {
         }
     }
 
-    /// The task was not launched after all, or its device has failed. True if it is ready by now; else it
-    /// waits.
+    /// The task was not launched after all, or its device has failed. True if it is ready by now;
+    /// else it waits.
     pub(super) fn gives_up(&self, id: u64) -> bool {
         let mut state = self.0.lock();
         let Some(follower) = state.tasks.get_mut(&id) else { return true };

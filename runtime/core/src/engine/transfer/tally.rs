@@ -23,8 +23,8 @@ pub struct NodeUse {
     pub name: String,
     /// The device that works on it, e.g. `GPU 0: NVIDIA H200`; `None`: the host, or the disk.
     pub device: Option<String>,
-    /// How its device failed, if it has: it is not used any more. A disk that only takes nothing more is
-    /// still read.
+    /// How its device failed, if it has: it is not used any more. A disk that only takes nothing
+    /// more is still read.
     pub failure: Option<String>,
     /// Bytes that it holds at most; `None`: as many as there are.
     pub capacity: Option<u64>,

@@ -1,4 +1,5 @@
-//! Simulated time: what a task or a transfer takes is said and not measured, and nothing runs or moves.
+//! Simulated time: what a task or a transfer takes is said and not measured, and nothing runs or
+//! moves.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,8 +21,8 @@ use crate::task::{Ended, Header, Launched, Notes};
 pub(crate) trait Timing: Send + Sync {
     /// The kind of device that a worker drives, by its number.
     fn kind_of(&self, worker: usize) -> usize;
-    /// What a task takes on each kind, where its precision is `label` and its operands have so many bytes.
-    /// `for_host`: it is one of the runtime's own, which adds partial results.
+    /// What a task takes on each kind, where its precision is `label` and its operands have so many
+    /// bytes. `for_host`: it is one of the runtime's own, which adds partial results.
     fn of_task(&self, header: &Header, label: &'static str, bytes: u64, for_host: bool) -> Times;
     /// What a call of several tasks on the worker's device spends once and not for each (ns).
     fn once(&self, worker: usize) -> u64;
@@ -52,8 +53,8 @@ impl TransferDriver {
 }
 
 impl Shared {
-    /// The tasks as one operation of a device in simulated time: what they write is what they were planned to
-    /// write.
+    /// The tasks as one operation of a device in simulated time: what they write is what they were
+    /// planned to write.
     pub(super) fn launch_simulated(self: &Arc<Self>, timing: &dyn Timing, batch: PlacedBatch) -> Op {
         let worker = batch[0].worker;
         // Its policy has not handed out what follows others, and knows nothing of it.

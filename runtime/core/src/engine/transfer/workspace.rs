@@ -1,4 +1,5 @@
-//! Working space for bodies that are launched, which comes on top of what the memory manager counts.
+//! Working space for bodies that are launched, which comes on top of what the memory manager
+//! counts.
 
 use std::sync::Arc;
 
@@ -8,9 +9,9 @@ use crate::engine::Shared;
 use crate::memory::NodeId;
 
 impl Shared {
-    /// Asks for working space for a body on a device's worker. Where there is none, others' ends are waited
-    /// for and values that nobody uses are given up. The body stays in the middle of what it does: nothing of
-    /// it is done twice.
+    /// Asks for working space for a body on a device's worker. Where there is none, others' ends
+    /// are waited for and values that nobody uses are given up. The body stays in the middle of
+    /// what it does: nothing of it is done twice.
     pub(crate) fn find_room<T>(
         self: &Arc<Self>,
         worker: usize,

@@ -37,9 +37,9 @@ impl Memory {
         }
     }
 
-    /// False while `node` holds too much and something is leaving it: what is to be written back to it waits
-    /// until that has left. Otherwise it is taken also beyond the capacity, so that nobody waits for somebody
-    /// who waits for him.
+    /// False while `node` holds too much and something is leaving it: what is to be written back to
+    /// it waits until that has left. Otherwise it is taken also beyond the capacity, so that nobody
+    /// waits for somebody who waits for him.
     fn takes_write_back(&mut self, node: NodeId, datum: Datum) -> bool {
         let bytes = self.entry(datum).bytes;
         self.make_room(node, bytes);
@@ -51,8 +51,8 @@ impl Memory {
         self.nodes[node].spec.spill.filter(|&spill| !self.nodes[spill].lost && !self.nodes[spill].shut)
     }
 
-    /// Gives up as many bytes more as `bytes` on a device, as far as it holds some that can be given up; true
-    /// if it does, or will once what leaves it has left.
+    /// Gives up as many bytes more as `bytes` on a device, as far as it holds some that can be
+    /// given up; true if it does, or will once what leaves it has left.
     pub(crate) fn give_up(&mut self, node: NodeId, bytes: u64) -> bool {
         let used = self.nodes[node].used;
         let wanted = self.nodes[node].free().saturating_add(bytes);
@@ -67,7 +67,8 @@ impl Memory {
         }
     }
 
-    /// The host may hold as much as is asked from now on: what is there stays, also what was about to leave.
+    /// The host may hold as much as is asked from now on: what is there stays, also what was about
+    /// to leave.
     pub(crate) fn lift_capacity(&mut self) {
         self.nodes[HOST].spec.capacity = None;
         self.nodes[HOST].leaving = 0;
@@ -111,8 +112,9 @@ impl Memory {
         self.victim_hook = Some(hook);
     }
 
-    /// The datum will not be used for now: until a task asks for it, its replicas are given up first. A sole
-    /// copy that no transfer or task has in use is written back meanwhile, if there is room.
+    /// The datum will not be used for now: until a task asks for it, its replicas are given up
+    /// first. A sole copy that no transfer or task has in use is written back meanwhile, if there
+    /// is room.
     pub(crate) fn wont_use(&mut self, datum: Datum) {
         self.entry_mut(datum).unused = true;
         self.relist_all(datum);
@@ -130,8 +132,8 @@ impl Memory {
         }
     }
 
-    /// What is or will be of the datum on the host stays there, whatever the host holds; it is never written
-    /// back from there.
+    /// What is or will be of the datum on the host stays there, whatever the host holds; it is
+    /// never written back from there.
     pub(crate) fn keep(&mut self, datum: Datum) {
         self.entry_mut(datum).kept = true;
         self.relist_all(datum);
@@ -144,8 +146,9 @@ impl Memory {
         self.tidy();
     }
 
-    /// Keeps what is or will be of the datum on `node` there until it is [unpinned](Memory::unpin) as many
-    /// times. What is pinned leaves less for working sets: one that fits may wait until then.
+    /// Keeps what is or will be of the datum on `node` there until it is [unpinned](Memory::unpin)
+    /// as many times. What is pinned leaves less for working sets: one that fits may wait until
+    /// then.
     pub(crate) fn pin(&mut self, datum: Datum, node: NodeId) {
         let pinned = &mut self.entry_mut(datum).pinned;
         match pinned.iter_mut().find(|(n, _)| *n == node) {
@@ -166,9 +169,9 @@ impl Memory {
         true
     }
 
-    /// Copies the next victims of a nearly full device to the host, if its link has nothing else to do and
-    /// the host has room. Not those of the host to a disk: what is written again meanwhile would go there
-    /// twice, and reads would wait for it.
+    /// Copies the next victims of a nearly full device to the host, if its link has nothing else to
+    /// do and the host has room. Not those of the host to a disk: what is written again meanwhile
+    /// would go there twice, and reads would wait for it.
     pub(super) fn clean_ahead(&mut self, node: NodeId) {
         if self.spill_of(node) != Some(HOST) || !self.nodes[node].is_nearly_full() {
             return;
@@ -282,8 +285,8 @@ impl Memory {
         }
     }
 
-    /// Replicas of the datum have come or gone: where sole copies cannot be written back, that says whether
-    /// one of the first `count` may go.
+    /// Replicas of the datum have come or gone: where sole copies cannot be written back, that says
+    /// whether one of the first `count` may go.
     pub(super) fn relist_irreplaceable(&mut self, datum: Datum, count: usize) {
         for at in 0..count {
             let node = self.entry(datum).replicas[at].node;
@@ -300,10 +303,11 @@ impl Memory {
         }
     }
 
-    /// Submitted tasks will use the datum so many times more, each once for every operand that it is.
+    /// Submitted tasks will use the datum so many times more, each once for every operand that it
+    /// is.
     ///
-    /// Only whether there are any matters, not which task comes first: by the order of submission a full
-    /// device gives up what its tasks need next, since they run by priority
+    /// Only whether there are any matters, not which task comes first: by the order of submission a
+    /// full device gives up what its tasks need next, since they run by priority
     /// (`docs/explanation/simulation.md`).
     pub(crate) fn expect(&mut self, datum: Datum, uses: u32) {
         let known = &mut self.entry_mut(datum).uses;
@@ -326,8 +330,8 @@ impl Memory {
         }
     }
 
-    /// A task that is certain to run on `node` was submitted, and will read the datum in the form in which it
-    /// is stored: then other forms are made of that one there.
+    /// A task that is certain to run on `node` was submitted, and will read the datum in the form
+    /// in which it is stored: then other forms are made of that one there.
     pub(crate) fn expect_wide(&mut self, datum: Datum, node: NodeId) {
         let wide_at = &mut self.entry_mut(datum).wide_at;
         match wide_at.iter_mut().find(|(n, _)| *n == node) {

@@ -5,8 +5,8 @@ use crate::memory::table::{Entry, Stage};
 use crate::memory::{Access, Action, Datum, HOST, Lost, NodeId, Reason, Ticket};
 
 impl Memory {
-    /// The memory of `node` is gone, and nothing goes there any more. The driver has ended its copies to and
-    /// from the node.
+    /// The memory of `node` is gone, and nothing goes there any more. The driver has ended its
+    /// copies to and from the node.
     ///
     /// # Panics
     /// If it is the host's.
@@ -40,8 +40,8 @@ impl Memory {
         Lost { data, tickets, stranded }
     }
 
-    /// Nothing more can be written back to `node`; what is there can be read. The driver has ended its copies
-    /// to the node, and no task runs there.
+    /// Nothing more can be written back to `node`; what is there can be read. The driver has ended
+    /// its copies to the node, and no task runs there.
     pub(crate) fn shut(&mut self, node: NodeId) {
         if self.nodes[node].lost || std::mem::replace(&mut self.nodes[node].shut, true) {
             return;
@@ -77,7 +77,8 @@ impl Memory {
         }
     }
 
-    /// Forgets the transfers to and from the node; returns those that were to fill replicas elsewhere.
+    /// Forgets the transfers to and from the node; returns those that were to fill replicas
+    /// elsewhere.
     fn drop_in_flight(&mut self, node: NodeId) -> Vec<InFlight> {
         let touches = |moving: &InFlight| moving.transfer.from == node || moving.transfer.to == node;
         let mut in_flight: Vec<InFlight> =
@@ -149,8 +150,8 @@ impl Memory {
         stranded
     }
 
-    /// The transfer that was to fill a replica is no more: it is filled from elsewhere, if anybody still
-    /// wants it.
+    /// The transfer that was to fill a replica is no more: it is filled from elsewhere, if anybody
+    /// still wants it.
     fn fill_otherwise(&mut self, moving: &InFlight) {
         let (transfer, version) = (&moving.transfer, moving.version);
         let (datum, node, format) = (transfer.datum, transfer.to, transfer.format);

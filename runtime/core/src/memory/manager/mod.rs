@@ -40,8 +40,8 @@ struct Staging {
     needs: SmallVec<[Need; 4]>,
     /// Which of them are held already; the rest is allocated all at once.
     held: SmallVec<[bool; 4]>,
-    /// Where they are, of a task that was launched [behind](Memory::stage_in_stream_order) others: those may
-    /// change their form before they end.
+    /// Where they are, of a task that was launched [behind](Memory::stage_in_stream_order) others:
+    /// those may change their form before they end.
     places: SmallVec<[BufferId; 4]>,
     /// Arrivals and ends of reading that it waits for.
     missing: u32,
@@ -73,11 +73,12 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Nodes, the host first, and `links[a][b]` from `a` to `b`; `links[a][a]` is how fast `a` converts.
+    /// Nodes, the host first, and `links[a][b]` from `a` to `b`; `links[a][a]` is how fast `a`
+    /// converts.
     ///
     /// # Panics
-    /// If the links are not a square of the nodes' number with a diagonal, or a node cannot be reached from
-    /// the host and back.
+    /// If the links are not a square of the nodes' number with a diagonal, or a node cannot be
+    /// reached from the host and back.
     pub(crate) fn new(nodes: &[NodeSpec], links: &[Vec<Option<LinkSpec>>]) -> Self {
         let all = 0..nodes.len();
         assert!(
@@ -104,8 +105,9 @@ impl Memory {
         }
     }
 
-    /// A datum of `bytes` in `format`; `at` is where its value is, if it has one. It may be more than the
-    /// node holds: others are given up for it when something next happens there, or with [`Memory::tidy`].
+    /// A datum of `bytes` in `format`; `at` is where its value is, if it has one. It may be more
+    /// than the node holds: others are given up for it when something next happens there, or with
+    /// [`Memory::tidy`].
     pub(crate) fn add(&mut self, format: Format, bytes: u64, at: Option<NodeId>) -> Datum {
         let datum = self.unused.pop().unwrap_or(Datum(self.data.len() as u32));
         if datum.0 as usize == self.data.len() {
@@ -120,8 +122,8 @@ impl Memory {
         datum
     }
 
-    /// The handle of `datum` is gone, and no task has it staged. What transfers still read or fill goes when
-    /// they end.
+    /// The handle of `datum` is gone, and no task has it staged. What transfers still read or fill
+    /// goes when they end.
     pub(crate) fn remove(&mut self, datum: Datum) {
         let entry = self.entry_mut(datum);
         (entry.removed, entry.version) = (true, entry.version + 1);
@@ -133,8 +135,9 @@ impl Memory {
         }
     }
 
-    /// A new version of `datum`, made on the host outside of any task; no task has the datum staged.
-    /// Transfers may still read the earlier version. Answers where the new one is to be put.
+    /// A new version of `datum`, made on the host outside of any task; no task has the datum
+    /// staged. Transfers may still read the earlier version. Answers where the new one is to be
+    /// put.
     pub(crate) fn replace(&mut self, datum: Datum, format: Format, bytes: u64) -> BufferId {
         let entry = self.entry_mut(datum);
         (entry.version, entry.format, entry.bytes) = (entry.version + 1, format, bytes);
@@ -157,13 +160,14 @@ impl Memory {
         }
     }
 
-    /// False if no task can read the datum: it was added without a value, or lost with a device, or a task
-    /// that was to write it anew was abandoned after its earlier version had been given up.
+    /// False if no task can read the datum: it was added without a value, or lost with a device, or
+    /// a task that was to write it anew was abandoned after its earlier version had been given up.
     pub(crate) fn has_value(&self, datum: Datum) -> bool {
         self.entry(datum).has_value()
     }
 
-    /// Where the current version is on `node` in `format`: what a driver that holds bytes hands to a task.
+    /// Where the current version is on `node` in `format`: what a driver that holds bytes hands to
+    /// a task.
     pub(crate) fn buffer(&self, datum: Datum, node: NodeId, format: Format) -> Option<BufferId> {
         let entry = self.entry(datum);
         entry.find(node, format).map(|at| entry.replicas[at].buffer)
@@ -231,8 +235,8 @@ impl Memory {
         distinct(needs).filter(|need| self.is_absent(node, need)).map(|need| need.bytes).sum()
     }
 
-    /// How long bringing what is not there would take over idle links (ns), one operand after the other, for
-    /// each node.
+    /// How long bringing what is not there would take over idle links (ns), one operand after the
+    /// other, for each node.
     pub(crate) fn transfer_times(&self, needs: &[Need]) -> SmallVec<[u64; 4]> {
         let mut times = smallvec![0; self.nodes.len()];
         // Many links are alike.
@@ -332,7 +336,8 @@ impl Memory {
         }
     }
 
-    /// Brings to `node` what a queued task will need, or what the user says, as far as memory is free.
+    /// Brings to `node` what a queued task will need, or what the user says, as far as memory is
+    /// free.
     pub(crate) fn prefetch(&mut self, node: NodeId, needs: &[Need], reason: Reason) {
         // Who looks at a value where it is brings nothing.
         for need in needs.iter().filter(|need| need.access != Access::Look) {

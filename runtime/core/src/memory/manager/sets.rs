@@ -27,8 +27,8 @@ impl Memory {
         self.pump(node);
     }
 
-    /// As [`Memory::stage`] on the host, for a caller outside of tasks, who never waits for memory: what the
-    /// host cannot hold besides is given up as soon as that can be done.
+    /// As [`Memory::stage`] on the host, for a caller outside of tasks, who never waits for memory:
+    /// what the host cannot hold besides is given up as soon as that can be done.
     pub(crate) fn stage_for_caller(&mut self, ticket: Ticket, needs: &[Need]) {
         self.register(ticket, HOST, needs, Holder::Caller);
         let bytes = self.hold_present(ticket);
@@ -50,8 +50,8 @@ impl Memory {
         self.stagings.insert(ticket, staging);
     }
 
-    /// The body of a task that has its working set waits for other tasks: they do not wait for its memory
-    /// from now on.
+    /// The body of a task that has its working set waits for other tasks: they do not wait for its
+    /// memory from now on.
     pub(crate) fn pause(&mut self, ticket: Ticket) {
         self.change_holder(ticket, Holder::Waiting);
     }
@@ -84,9 +84,9 @@ impl Memory {
         self.finish_as(ticket, &[]);
     }
 
-    /// The task has ended: what it wrote is the datum's new version. These written data have a format and
-    /// size (bytes) that may be others than the need said. What they take more may exceed the node's capacity
-    /// until others have been given up for it.
+    /// The task has ended: what it wrote is the datum's new version. These written data have a
+    /// format and size (bytes) that may be others than the need said. What they take more may
+    /// exceed the node's capacity until others have been given up for it.
     pub(crate) fn finish_as(&mut self, ticket: Ticket, actual: &[(Datum, Format, u64)]) {
         let staging = self.unregister(ticket);
         let node = staging.node;
@@ -132,8 +132,9 @@ impl Memory {
         }
     }
 
-    /// The task will not run: its working set is given back, and nothing that it was to write becomes a new
-    /// version. If it was to write a datum anew, the earlier version may be gone ([`Memory::has_value`]).
+    /// The task will not run: its working set is given back, and nothing that it was to write
+    /// becomes a new version. If it was to write a datum anew, the earlier version may be gone
+    /// ([`Memory::has_value`]).
     pub(crate) fn abandon(&mut self, ticket: Ticket) {
         let node = self.take_apart(ticket);
         self.pump(node);
@@ -171,8 +172,8 @@ impl Memory {
         }
     }
 
-    /// Serves the tasks that wait for memory on `node`, in order: the first one keeps what is there, and gets
-    /// the rest once all of it can be had.
+    /// Serves the tasks that wait for memory on `node`, in order: the first one keeps what is
+    /// there, and gets the rest once all of it can be had.
     pub(super) fn pump(&mut self, node: NodeId) {
         self.serve(node);
         for other in 0..self.nodes.len() {
@@ -200,15 +201,16 @@ impl Memory {
         }
     }
 
-    /// True if a task may have `bytes` more. A host that holds too much already gets below its capacity
-    /// first, as far as anything is leaving it: a task that writes values of unknown size asks for nothing.
+    /// True if a task may have `bytes` more. A host that holds too much already gets below its
+    /// capacity first, as far as anything is leaving it: a task that writes values of unknown size
+    /// asks for nothing.
     fn has_room(&self, node: NodeId, bytes: u64) -> bool {
         let state = &self.nodes[node];
         state.free() >= bytes && !(node == HOST && state.is_over() && state.leaving > 0)
     }
 
-    /// True if waiting would give the host no more memory: nothing moves there, and no task is there that
-    /// could end.
+    /// True if waiting would give the host no more memory: nothing moves there, and no task is
+    /// there that could end.
     fn may_exceed(&self, node: NodeId) -> bool {
         let is_quiet = |link: Option<&Link>| link.is_none_or(|link| link.backlog == 0);
         node == HOST

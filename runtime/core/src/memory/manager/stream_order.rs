@@ -1,4 +1,5 @@
-//! Working sets of tasks that are launched behind others on the same device, before those have ended.
+//! Working sets of tasks that are launched behind others on the same device, before those have
+//! ended.
 
 use smallvec::SmallVec;
 
@@ -7,14 +8,14 @@ use crate::memory::table::{Replica, Stage};
 use crate::memory::{Access, BufferId, Need, NodeId, Ticket};
 
 impl Memory {
-    /// Gives a task its working set at once, on a node where tasks that have theirs may still write its
-    /// operands: the device orders them. `None`, and nothing has happened, where an operand is not there in
-    /// the form it has to be in, a transfer reads what is to be written, or there is no room. Answers where
-    /// the operands are, one for each need.
+    /// Gives a task its working set at once, on a node where tasks that have theirs may still write
+    /// its operands: the device orders them. `None`, and nothing has happened, where an operand is
+    /// not there in the form it has to be in, a transfer reads what is to be written, or there is
+    /// no room. Answers where the operands are, one for each need.
     ///
-    /// What a task before it writes is there in the form that task was promised, so a need is taken at its
-    /// word: the driver asks for the form that the task leaves. No new version is there before that task has
-    /// ended, and a lost node takes both.
+    /// What a task before it writes is there in the form that task was promised, so a need is taken
+    /// at its word: the driver asks for the form that the task leaves. No new version is there
+    /// before that task has ended, and a lost node takes both.
     pub(crate) fn stage_in_stream_order(
         &mut self,
         ticket: Ticket,
@@ -60,8 +61,8 @@ impl Memory {
         at.expect("held until now")
     }
 
-    /// The replica that a task behind others gets: the one that they write, else the one in the form that it
-    /// asks for.
+    /// The replica that a task behind others gets: the one that they write, else the one in the
+    /// form that it asks for.
     fn there(&self, node: NodeId, need: &Need) -> Option<usize> {
         let entry = self.entry(need.datum);
         let is_written = |r: &Replica| r.node == node && r.version == entry.version && r.writers > 0;

@@ -6,7 +6,8 @@ use crate::memory::table::Stage;
 use crate::memory::{Access, Action, Datum, HOST, NodeId, Reason, Transfer};
 
 impl Memory {
-    /// Transfer `id` has ended. Nothing happens if it was dropped when a node was [lost](Memory::lose).
+    /// Transfer `id` has ended. Nothing happens if it was dropped when a node was
+    /// [lost](Memory::lose).
     pub(crate) fn arrived(&mut self, id: u64) {
         let Some(InFlight { transfer, version, .. }) = self.in_flight.remove(&id) else { return };
         let Transfer { datum, from, to, source_format, format, .. } = transfer;
@@ -87,8 +88,8 @@ impl Memory {
         }
     }
 
-    /// Fills the arriving replica on `node` from wherever it is there soonest; by way of the host if there is
-    /// no direct link.
+    /// Fills the arriving replica on `node` from wherever it is there soonest; by way of the host
+    /// if there is no direct link.
     pub(super) fn fetch(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) {
         if self.comes_with_wide(datum, node, format, reason) {
             return;
@@ -108,7 +109,8 @@ impl Memory {
             Some(((travels, nanos, converts), r.node, r.format))
         });
         match costs.min() {
-            // The host keeps the other form beside the wide one: who asks next has it without a conversion.
+            // The host keeps the other form beside the wide one: who asks next has it without a
+            // conversion.
             Some((_, HOST, source_format))
                 if node != HOST && source_format != format && self.nodes[HOST].has_spare(bytes) =>
             {
@@ -121,8 +123,8 @@ impl Memory {
         }
     }
 
-    /// True if the version's own form is on its way to the node: the other form is made from it there, and
-    /// nothing more moves.
+    /// True if the version's own form is on its way to the node: the other form is made from it
+    /// there, and nothing more moves.
     fn comes_with_wide(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) -> bool {
         let wide = self.entry(datum).format;
         if format == wide {
@@ -141,8 +143,8 @@ impl Memory {
         true
     }
 
-    /// A task wants the version's own form there as well: if there is room for it, that one travels, and
-    /// alone.
+    /// A task wants the version's own form there as well: if there is room for it, that one
+    /// travels, and alone.
     fn bring_wide_first(&mut self, datum: Datum, node: NodeId) {
         let entry = self.entry(datum);
         let (format, bytes) = (entry.format, entry.bytes);
@@ -170,8 +172,8 @@ impl Memory {
         }
     }
 
-    /// There is nothing any more that the replica could be filled from: a writer has taken it, or it was
-    /// lost. A task that needs its place only may have it.
+    /// There is nothing any more that the replica could be filled from: a writer has taken it, or
+    /// it was lost. A task that needs its place only may have it.
     fn leave_unfilled(&mut self, datum: Datum, node: NodeId, format: Format) {
         let entry = self.entry_mut(datum);
         let at = entry.find(node, format).expect("to be filled");
@@ -256,8 +258,8 @@ impl Memory {
         self.actions.push(Action::Begin(transfer));
     }
 
-    /// There is a better reason for this replica now, e.g. a task waits for it: what fills it becomes as
-    /// urgent.
+    /// There is a better reason for this replica now, e.g. a task waits for it: what fills it
+    /// becomes as urgent.
     pub(super) fn hurry(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) {
         let entry = self.entry(datum);
         let Some(at) = entry.find(node, format) else { return };
@@ -290,8 +292,8 @@ impl Memory {
         self.link_mut(from, to).expect("it is queued there").push(reason, id);
     }
 
-    /// Takes back copies that were only being made ahead of need and have not begun: a writer is not to wait
-    /// for them.
+    /// Takes back copies that were only being made ahead of need and have not begun: a writer is
+    /// not to wait for them.
     pub(super) fn cancel_idle(&mut self, datum: Datum, at: usize) {
         let outgoing = self.entry(datum).replicas[at].outgoing.clone();
         for id in outgoing {

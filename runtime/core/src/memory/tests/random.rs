@@ -33,8 +33,8 @@ fn asides(devices: usize, data: u32) -> impl Strategy<Value = Asides> {
         .prop_map(|(loss, shut, kept, unused, pins)| Asides { loss, shut, kept, unused, pins })
 }
 
-/// How much more than the largest working set the host holds, if it is limited, and whether there is a disk
-/// behind it.
+/// How much more than the largest working set the host holds, if it is limited, and whether there
+/// is a disk behind it.
 fn host() -> impl Strategy<Value = (Option<u64>, bool)> {
     let slack = prop_oneof![Just(0u64), 0u64..200];
     prop_oneof![1 => Just((None, false)), 3 => (slack.prop_map(Some), prop::bool::weighted(0.8))]
@@ -59,9 +59,9 @@ fn jobs(devices: usize, data: usize) -> impl Strategy<Value = Vec<Job>> {
 proptest! {
     #![proptest_config(zellige_test_scale::cases(2000))]
 
-    /// Whatever the order of arrivals: tasks see what the last writer wrote, nodes never hold more than they
-    /// can, nothing is lost, and memory for exactly one working set is enough (starpu#38, parsec#742), on the
-    /// host too.
+    /// Whatever the order of arrivals: tasks see what the last writer wrote, nodes never hold more
+    /// than they can, nothing is lost, and memory for exactly one working set is enough (starpu#38,
+    /// parsec#742), on the host too.
     #[test]
     fn tasks_see_what_was_written_and_all_of_them_run(
         jobs in jobs(3, 6),

@@ -4,7 +4,8 @@ use super::driver::{Asides, Driver, Host, Job};
 use super::run::run;
 use super::*;
 
-/// A narrow form travels instead of the wide one; without room to convert at the sender the wide one does.
+/// A narrow form travels instead of the wide one; without room to convert at the sender the wide
+/// one does.
 #[test]
 fn the_narrowest_form_travels() {
     for (staging, moved) in [(1, 50), (0, 100)] {
@@ -42,7 +43,8 @@ fn the_host_keeps_the_narrow_form() {
     }
 }
 
-/// Where the version's own form is wanted as well, it alone travels, and the narrow one is made of it.
+/// Where the version's own form is wanted as well, it alone travels, and the narrow one is made of
+/// it.
 #[test]
 fn the_wide_form_travels_alone_where_both_are_wanted() {
     for certain in [false, true] {
@@ -63,7 +65,8 @@ fn the_wide_form_travels_alone_where_both_are_wanted() {
     }
 }
 
-/// What no queued task wants goes first, then what was used longest ago; a sole copy is written back.
+/// What no queued task wants goes first, then what was used longest ago; a sole copy is written
+/// back.
 #[test]
 fn the_victim_is_unwanted_and_old() {
     let mut driver = Driver::new(1, true, 30, 1, &[10, 10, 10, 10]);
@@ -103,8 +106,8 @@ fn the_victim_is_unwanted_and_old() {
     assert!(driver.memory.buffer(Datum(2), 1, WIDE).is_none());
 }
 
-/// What a task was writing on a lost device is still what it read, as far as the host has kept that; what had
-/// ended is gone.
+/// What a task was writing on a lost device is still what it read, as far as the host has kept
+/// that; what had ended is gone.
 #[test]
 fn a_lost_device_takes_only_what_was_nowhere_else() {
     let mut driver = Driver::new(2, true, 100, 1, &[10, 10]);
@@ -139,8 +142,8 @@ fn touch(driver: &mut Driver, ticket: u64, datum: u32, access: Access) {
     driver.finish(Ticket(ticket), &[]);
 }
 
-/// What is never used again goes first, whatever was used longest ago; how often others are used again says
-/// nothing.
+/// What is never used again goes first, whatever was used longest ago; how often others are used
+/// again says nothing.
 #[test]
 fn what_is_never_used_again_goes_first() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 6]);
@@ -177,8 +180,8 @@ fn a_link_can_turn_out_slower() {
     }
 }
 
-/// What the program says it will not use goes before what was used longest ago, and has been written back by
-/// then; a task that asks for it takes that back.
+/// What the program says it will not use goes before what was used longest ago, and has been
+/// written back by then; a task that asks for it takes that back.
 #[test]
 fn what_will_not_be_used_goes_first() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
@@ -211,8 +214,8 @@ fn nothing_leaves_a_host_whose_limit_is_lifted() {
     driver.memory.check();
 }
 
-/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense from it is
-/// ignored.
+/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense
+/// from it is ignored.
 #[test]
 fn pins_hold_and_a_hook_chooses() {
     for (answer, gone) in [(Some(1), 2), (Some(9), 1), (None, 1)] {
@@ -249,8 +252,8 @@ fn arrivals(driver: &mut Driver, from: NodeId, to: NodeId) -> Vec<u32> {
     order
 }
 
-/// What a task waits for comes first, then what queued tasks will need, then what the user asked for, then
-/// copies ahead of need. What the user asked for and a queued task needs is the task's.
+/// What a task waits for comes first, then what queued tasks will need, then what the user asked
+/// for, then copies ahead of need. What the user asked for and a queued task needs is the task's.
 #[test]
 fn urgent_transfers_go_first() {
     let mut driver = Driver::new(1, true, 1000, 1, &[10; 5]);
@@ -278,7 +281,8 @@ fn urgent_transfers_go_first() {
     assert_eq!(arrivals(&mut driver, 1, HOST), [0, 2, 1], "0 was under way");
 }
 
-/// How long operands take to come counts their conversion, which reads one form and writes the other.
+/// How long operands take to come counts their conversion, which reads one form and writes the
+/// other.
 #[test]
 fn conversions_take_time_too() {
     let mut driver = Driver::new(2, true, 1000, 1, &[100]);
@@ -310,7 +314,8 @@ fn a_conversion_on_the_spot_is_no_transfer() {
     assert_eq!(driver.memory.transfer_times(&needs)[1], 10 + 100 + 50);
 }
 
-/// A task that only looks at what is known of a value neither waits for its bytes nor has them brought ahead.
+/// A task that only looks at what is known of a value neither waits for its bytes nor has them
+/// brought ahead.
 #[test]
 fn who_looks_brings_nothing() {
     let mut driver = Driver::new(1, true, 1000, 1, &[100]);

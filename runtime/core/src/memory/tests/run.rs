@@ -25,7 +25,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Half of the tasks are announced: `tell` says so of their uses of these data, or takes it back.
+    /// Half of the tasks are announced: `tell` says so of their uses of these data, or takes it
+    /// back.
     fn announce(&mut self, places: std::ops::Range<u32>, tell: fn(&mut Memory, Datum, u32)) {
         for (at, job) in self.jobs.iter().enumerate() {
             if !job.is_announced() || self.state[at] == State::Done {
@@ -47,8 +48,8 @@ impl Run<'_> {
         }
     }
 
-    /// True if an earlier job has to end first: per datum they run in order of submission, readers side by
-    /// side.
+    /// True if an earlier job has to end first: per datum they run in order of submission, readers
+    /// side by side.
     fn is_blocked(&self, at: usize) -> bool {
         let clash = |a: &Job, b: &Job| {
             a.needs.iter().any(|a| b.needs.iter().any(|b| a.0 == b.0 && (a.2.writes() || b.2.writes())))
@@ -184,8 +185,8 @@ impl Run<'_> {
         self.end(ticket);
     }
 
-    /// True if the earlier version was worthless already: a task that writes it without reading had been
-    /// asked for.
+    /// True if the earlier version was worthless already: a task that writes it without reading had
+    /// been asked for.
     fn is_blank(&self, place: usize) -> bool {
         let writes = |job: &Job| job.needs.iter().any(|n| n.0 as usize == place && n.2 == Access::Write);
         (0..self.jobs.len()).any(|at| self.state[at] == State::Waiting && writes(&self.jobs[at]))

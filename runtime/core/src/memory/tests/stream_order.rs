@@ -3,8 +3,8 @@
 use super::driver::{Driver, Job};
 use super::*;
 
-/// Three data of 10 bytes, those named on node 1, and a task that updates the first of them there and has not
-/// ended.
+/// Three data of 10 bytes, those named on node 1, and a task that updates the first of them there
+/// and has not ended.
 fn with_writer(there: &[u32]) -> Driver {
     let mut driver = Driver::new(1, true, 30, 1, &[10, 10, 10]);
     let needs: Vec<_> = there.iter().map(|&datum| (datum, WIDE, Access::Read)).collect();

@@ -1,9 +1,10 @@
 //! One worker's queue, and how long it will be busy.
 //!
-//! The load has two parts. What has not begun counts with its length, which is noted when it is pushed and
-//! taken off when it begins: estimates may change meanwhile, the sum is that of the tasks. What runs (one
-//! task on a core, several where tasks wait inside one another or a device overlaps them) counts from the
-//! moment of the last event, so that a task that takes longer than expected is corrected when it ends.
+//! The load has two parts. What has not begun counts with its length, which is noted when it is
+//! pushed and taken off when it begins: estimates may change meanwhile, the sum is that of the
+//! tasks. What runs (one task on a core, several where tasks wait inside one another or a device
+//! overlaps them) counts from the moment of the last event, so that a task that takes longer than
+//! expected is corrected when it ends.
 //!
 //! Two locks: pushing threads share the first with the worker, the second is the worker's own.
 
@@ -50,7 +51,8 @@ pub(super) struct Lane {
     hand: Mutex<Hand>,
 }
 
-/// Tasks by priority (where the queue goes by it; else all have the same), then by age. No list is empty.
+/// Tasks by priority (where the queue goes by it; else all have the same), then by age. No list is
+/// empty.
 #[derive(Debug, Default)]
 struct Queue {
     lists: BTreeMap<Reverse<i32>, VecDeque<(ReadyTask, Load)>>,
@@ -73,16 +75,16 @@ struct Hand {
     running: u64,
     /// How many have begun.
     begun: u64,
-    /// What one that began long ago has had of the worker's time by the moment of the last event, those that
-    /// have begun sharing it evenly (ns).
+    /// What one that began long ago has had of the worker's time by the moment of the last event,
+    /// those that have begun sharing it evenly (ns).
     served: u64,
     /// The last event (ns).
     at: u64,
 }
 
 impl Hand {
-    /// Time passes for those that have begun: several that run in one call, or inside one another, have their
-    /// shares of it.
+    /// Time passes for those that have begun: several that run in one call, or inside one another,
+    /// have their shares of it.
     fn pass(&mut self, now: u64) {
         if let Some(share) = now.saturating_sub(self.at).checked_div(self.begun) {
             self.served += share;
@@ -135,8 +137,8 @@ impl Lane {
         }
     }
 
-    /// Takes the first task; `by_data` asks for the one with the fewest bytes missing on `worker` among those
-    /// of the first one's priority.
+    /// Takes the first task; `by_data` asks for the one with the fewest bytes missing on `worker`
+    /// among those of the first one's priority.
     pub(super) fn pop(&self, view: &SchedView<'_>, worker: usize, by_data: bool) -> Option<ReadyTask> {
         self.pop_if(view, worker, by_data, |_| true)
     }
@@ -159,8 +161,8 @@ impl Lane {
         by_data: bool,
         may: impl FnOnce(&ReadyTask) -> bool,
     ) -> Option<ReadyTask> {
-        // A push that this load misses wakes the worker afterwards (see engine/threads/README.md), so no task
-        // is overlooked.
+        // A push that this load misses wakes the worker afterwards (see engine/threads/README.md),
+        // so no task is overlooked.
         if self.len.load(Ordering::Relaxed) == 0 {
             return None;
         }

@@ -1,9 +1,11 @@
-//! The policies dm, dmda, dmdar and dmdas: a ready task goes to the worker on which it is expected to end
-//! first, counting what that worker has to do already and, but for dm, where the operands are.
+//! The policies dm, dmda, dmdar and dmdas: a ready task goes to the worker on which it is expected
+//! to end first, counting what that worker has to do already and, but for dm, where the operands
+//! are.
 //!
-//! The formulas are StarPU's (its handbook calls the family "performance model policies"). For a task pushed
-//! at time `now` and a worker `w` that can run it, with `L_w` the expected lengths of all that was pushed to
-//! `w` and has not begun and `F_w` when the worker will have ended what it runs:
+//! The formulas are StarPU's (its handbook calls the family "performance model policies"). For a
+//! task pushed at time `now` and a worker `w` that can run it, with `L_w` the expected lengths of
+//! all that was pushed to `w` and has not begun and `F_w` when the worker will have ended what it
+//! runs:
 //!
 //! ```text
 //! start(w)   = max(F_w, now) + L_w
@@ -11,29 +13,31 @@
 //! fitness(w) = alpha (end(w) - min end) + beta T_data(w)           the least wins, then the first worker
 //! ```
 //!
-//! `min end` is the same for all workers, so that the search leaves it out. Beta counts the transfer a second
-//! time, on purpose: a bias for locality. It is the way from the nearest source over idle links, and the
-//! conversion where that source has another form; that a form may have to travel wide because its sender has
-//! no room to convert is left out. dm takes `T_data = 0`. StarPU's third term, gamma times the energy of the
-//! task, is left out: nothing measures energy here. Times are integer nanoseconds, weights thousandths, so
-//! that virtual time is the same on every machine.
+//! `min end` is the same for all workers, so that the search leaves it out. Beta counts the
+//! transfer a second time, on purpose: a bias for locality. It is the way from the nearest source
+//! over idle links, and the conversion where that source has another form; that a form may have to
+//! travel wide because its sender has no room to convert is left out. dm takes `T_data = 0`.
+//! StarPU's third term, gamma times the energy of the task, is left out: nothing measures energy
+//! here. Times are integer nanoseconds, weights thousandths, so that virtual time is the same on
+//! every machine.
 //!
-//! A queue belongs to its worker: nobody steals. dm and dmda pop in the order of arrival, dmdar the task with
-//! the fewest missing bytes among the first [`lane::WINDOW`] queued, dmdas by priority and, among equal
-//! priorities, as dmdar.
+//! A queue belongs to its worker: nobody steals. dm and dmda pop in the order of arrival, dmdar the
+//! task with the fewest missing bytes among the first [`lane::WINDOW`] queued, dmdas by priority
+//! and, among equal priorities, as dmdar.
 //!
 //! # Tasks that no model knows
 //!
-//! An estimate that is missing for one kind of device does not make the schedule greedy. Such a task is
-//! expected to take there what it takes on the fastest kind that is known (optimistic, so that the unknown
-//! kind is tried), and what tasks without an estimate took lately if nothing is known at all. Then
+//! An estimate that is missing for one kind of device does not make the schedule greedy. Such a
+//! task is expected to take there what it takes on the fastest kind that is known (optimistic, so
+//! that the unknown kind is tried), and what tasks without an estimate took lately if nothing is
+//! known at all. Then
 //!
-//! 1. while fewer than [`EXPLORING`] tasks are under way to a kind for the sake of its model, the kinds to
-//!    which the task is unknown get it in turn, on their best worker;
-//! 2. beyond that, it goes by fitness among the kinds that know it: a burst of a thousand new tasks costs the
-//!    slow kind a handful of them, not half;
-//! 3. where none knows it, it goes by fitness with the guesses: loads are even until there is something to
-//!    learn from.
+//! 1. while fewer than [`EXPLORING`] tasks are under way to a kind for the sake of its model, the
+//!    kinds to which the task is unknown get it in turn, on their best worker;
+//! 2. beyond that, it goes by fitness among the kinds that know it: a burst of a thousand new tasks
+//!    costs the slow kind a handful of them, not half;
+//! 3. where none knows it, it goes by fitness with the guesses: loads are even until there is
+//!    something to learn from.
 
 mod lane;
 #[cfg(test)]
@@ -48,8 +52,8 @@ use self::lane::{Lane, Load};
 use super::kinds::{self, Expected, Kinds, PerKind, nanos};
 use super::{Policy, ReadyTask, SchedView, Wake};
 
-/// Tasks under way to one kind of device so that its model learns: a history is trusted from five samples on,
-/// and puts the first aside.
+/// Tasks under way to one kind of device so that its model learns: a history is trusted from five
+/// samples on, and puts the first aside.
 const EXPLORING: usize = 8;
 
 /// Which of the family.
@@ -168,7 +172,8 @@ impl Dm {
         matches!(self.flavour, Flavour::Dmdar | Flavour::Dmdas)
     }
 
-    /// The worker that gets the task, and what the task counts with there; `None` if nobody can run it.
+    /// The worker that gets the task, and what the task counts with there; `None` if nobody can run
+    /// it.
     fn place(&self, view: &SchedView<'_>, task: &ReadyTask, machine: &Machine) -> Option<(usize, Load)> {
         let expected = machine.kinds.expect(view, task);
         let fastest =
@@ -180,8 +185,8 @@ impl Dm {
                 Expected::Never => None,
                 _ if explored.is_some_and(|explored| explored != kind) => None,
                 Expected::Known(time) => Some(time),
-                // A kind that has enough to learn from leaves the rest to those that know; but somebody has
-                // to take it.
+                // A kind that has enough to learn from leaves the rest to those that know; but
+                // somebody has to take it.
                 Expected::Unknown => (fastest.is_none() || explored.is_some()).then_some(guess),
             })
             .collect();
@@ -222,7 +227,8 @@ impl Dm {
             let Some(length) = lengths[group.kind] else { continue };
             let transfer = transfers.as_ref().map_or(0, |times| times[group.node]);
             let there = now.saturating_add(transfer);
-            // Workers of a group differ by their loads alone: the first of those that can start soonest.
+            // Workers of a group differ by their loads alone: the first of those that can start
+            // soonest.
             let mut soonest: Option<(u64, usize)> = None;
             for &worker in &group.workers {
                 let start = self.lanes[worker].start(now).max(there);
@@ -243,8 +249,8 @@ impl Dm {
         best.map(|(_, worker)| worker)
     }
 
-    /// Notes what a task took that no model knows: a step of an eighth towards it, so that one spike moves
-    /// little. (Updates that race lose one.)
+    /// Notes what a task took that no model knows: a step of an eighth towards it, so that one
+    /// spike moves little. (Updates that race lose one.)
     fn learn(&self, time: u64) {
         let before = self.recent.load(Ordering::Relaxed);
         let step = before / 8 + 1;

@@ -38,8 +38,8 @@ fn drain(mock: &Mock, policy: &Dm, worker: usize) -> Vec<u64> {
 fn a_task_goes_where_it_ends_first() {
     for flavour in FLAVOURS {
         let (mock, policy) = (machine(), policy(flavour, 3));
-        // Ends on the GPU at 11, 12, 13 thousand; then at 14 on all three, on cores 0 and 1, and then on the
-        // GPU.
+        // Ends on the GPU at 11, 12, 13 thousand; then at 14 on all three, on cores 0 and 1, and
+        // then on the GPU.
         assert_eq!(place(&mock, &policy, 0..6, "gemm"), [2, 2, 2, 0, 1, 2], "{flavour:?}");
         // 18 on either core, 15 and later on the GPU.
         assert_eq!(place(&mock, &policy, 6..10, "gemm"), [2, 2, 2, 0], "{flavour:?}");
@@ -55,7 +55,8 @@ fn what_runs_counts_from_its_begin_to_its_end() {
     mock.now.set(10_300);
     policy.began(&mock.view(), 2, &first);
     assert_eq!(policy.lanes[2].load(), (2000, 11_300), "it waited for its operands");
-    // It takes 9000 instead of 1000: what is queued is late by as much, and the cores are better now.
+    // It takes 9000 instead of 1000: what is queued is late by as much, and the cores are better
+    // now.
     mock.now.set(19_300);
     assert_eq!(policy.lanes[2].start(19_300), 21_300);
     policy.ended(&mock.view(), 2, done(first));
@@ -77,8 +78,8 @@ fn what_runs_counts_from_its_begin_to_its_end() {
     assert_eq!(policy.lanes[2].load(), (1000, 19_300));
 }
 
-/// The operands of task 0 are 2500 from the GPU: it ends there at max(10 000, 12 500) + 1000 = 13 500, on a
-/// core at 14 000. With beta = 1 that is 0 + 2500 against 500 + 0.
+/// The operands of task 0 are 2500 from the GPU: it ends there at max(10 000, 12 500) + 1000 = 13
+/// 500, on a core at 14 000. With beta = 1 that is 0 + 2500 against 500 + 0.
 #[test]
 fn transfers_count_as_the_formula_says() {
     for (weights, worker) in [
@@ -109,8 +110,8 @@ fn transfers_overlap_the_queue() {
     mock.misses(7, 2, 1 << 20, 2500);
     let policy = policy(Flavour::Dmda, 3);
     assert_eq!(place(&mock, &policy, 0..3, "gemm"), [2, 2, 2]);
-    // GPU: max(13 000, 12 500) + 3000 = 16 000 and 2500 for the transfer; a core: 19 000. Added up, transfer
-    // and queue would end at 18 500, and the core would win.
+    // GPU: max(13 000, 12 500) + 3000 = 16 000 and 2500 for the transfer; a core: 19 000. Added up,
+    // transfer and queue would end at 18 500, and the core would win.
     assert_eq!(place(&mock, &policy, 7..8, "fft"), [2]);
 }
 
@@ -179,7 +180,8 @@ fn a_kind_that_does_not_know_a_task_gets_a_few_and_the_others_the_rest() {
     let rest = workers.split_off(EXPLORING);
     assert_eq!(workers, [2; EXPLORING], "the GPU is to learn");
     assert!(rest.chunks(2).all(|pair| pair == [0, 1]), "a burst does not go there on a guess");
-    // What is known goes by the formula meanwhile: the GPU has been given 8 times what a core takes.
+    // What is known goes by the formula meanwhile: the GPU has been given 8 times what a core
+    // takes.
     assert_eq!(policy.lanes[2].load().0, 8 * 4000);
     assert_eq!(place(&mock, &policy, 100..101, "gemm"), [2]);
     // As the first of them ends the next one follows, and with the model it goes by the formula.
@@ -200,7 +202,8 @@ fn what_nobody_knows_goes_round_the_kinds_and_then_by_load() {
     assert_eq!([count(0), count(1), count(2)], [34, 33, 33]);
 }
 
-/// On a machine of one kind there is nothing to explore, and the last tasks tell what the next may take.
+/// On a machine of one kind there is nothing to explore, and the last tasks tell what the next may
+/// take.
 #[test]
 fn without_models_loads_are_even() {
     let mock = Mock::new(&["cpu", "cpu"]);
@@ -412,8 +415,8 @@ impl Books<'_> {
 }
 
 proptest! {
-    /// The loads are those of what is queued and in hand after every step, whatever estimates change, and
-    /// nothing at the end.
+    /// The loads are those of what is queued and in hand after every step, whatever estimates
+    /// change, and nothing at the end.
     #[test]
     fn loads_add_up(flavour in 0..4usize, steps in prop::collection::vec(step(), 0..120)) {
         let policy = policy(FLAVOURS[flavour], 3);

@@ -160,8 +160,8 @@ const TIGHT: u64 = 2 * SIZE as u64 * 8 + 16;
 const ROWS: usize = 8;
 const SIZE: usize = ROWS * 6;
 
-/// Every policy on mixes of up to two CPU workers and two devices: each on some of the eight, and each mix on
-/// some policies; at full size all on all.
+/// Every policy on mixes of up to two CPU workers and two devices: each on some of the eight, and
+/// each mix on some policies; at full size all on all.
 fn mixes() -> impl Iterator<Item = (String, Runtime)> {
     let all = POLICIES.into_iter().flat_map(|(policy, _)| (1..9).map(move |mix| (policy, mix)));
     all.step_by(every(3)).map(|(policy, mix)| {

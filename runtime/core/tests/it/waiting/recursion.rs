@@ -56,7 +56,8 @@ fn every_policy_ends_a_recursion() {
     });
 }
 
-/// One task in another, each with 64 KiB of its own on the stack, two thousand deep: 128 MiB of stack.
+/// One task in another, each with 64 KiB of its own on the stack, two thousand deep: 128 MiB of
+/// stack.
 #[test]
 fn deep_recursion_with_large_frames_uses_further_stacks() {
     fn dive(rt: &Weak<Runtime>, depth: usize) -> Result<usize, Error> {
@@ -89,8 +90,8 @@ fn deep_recursion_with_large_frames_uses_further_stacks() {
     });
 }
 
-/// A body waits for what another one, which is queued behind it on the one worker, will submit: it must not
-/// be buried on a stack.
+/// A body waits for what another one, which is queued behind it on the one worker, will submit: it
+/// must not be buried on a stack.
 #[test]
 fn a_body_that_waits_is_never_under_a_stranger() {
     within_seconds(60, || {

@@ -26,7 +26,8 @@ const SIGNS: [&str; 34] = [
     "=", "+", "-", "*", "/", "%", ":", "{", "}", "<", ">", "@", "&", "|", "~", "^",
 ];
 
-/// Cuts a text into words, and says what is none, where the words end then. Inside brackets lines go on; a comment ends with its line.
+/// Cuts a text into words, and says what is none, where the words end then. Inside brackets lines
+/// go on; a comment ends with its line.
 pub(super) fn words(text: &str) -> (Vec<Token>, Option<Refusal>) {
     let mut out = Vec::new();
     let refusal = cut(text, &mut out).err();
@@ -119,7 +120,8 @@ fn cut(text: &str, out: &mut Vec<Token>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A string at the beginning of `text`, and what is behind it. Escapes stay as they are: nothing that is used has one.
+/// A string at the beginning of `text`, and what is behind it. Escapes stay as they are: nothing
+/// that is used has one.
 fn string(text: &str) -> Result<(String, &str), String> {
     let quote = &text[..1];
     let long = quote.repeat(3);

@@ -318,7 +318,8 @@ impl Reader<'_> {
         if !last.starts_with("Param") {
             return Err(Refusal { line, problem: format!("{last}() is not read; {REMEDY}") });
         }
-        // Arguments of a constructor switch on what is of no meaning here, and are read to be checked.
+        // Arguments of a constructor switch on what is of no meaning here, and are read to be
+        // checked.
         while !self.take(")") {
             if let (Word::Name(_), Some(Token { word: Word::Sign("="), .. })) =
                 (self.word(), self.tokens.get(self.at + 1))

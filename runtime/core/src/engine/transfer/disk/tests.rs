@@ -10,7 +10,8 @@ use crate::{Error, Handle, Runtime, Submit, read, update};
 /// Bytes of one vector.
 const EACH: u64 = 800;
 
-/// A runtime whose host holds three vectors and whose disk can be broken; it is given up loudly if it hangs.
+/// A runtime whose host holds three vectors and whose disk can be broken; it is given up loudly if
+/// it hangs.
 fn runtime() -> (Runtime, Arc<Faults>) {
     let (storage, faults) = Faulty::new();
     let rt = Runtime::builder()

@@ -57,7 +57,8 @@ impl Shared {
         None
     }
 
-    /// True for a task that may run on the worker's device and does not count on ends that are to come.
+    /// True for a task that may run on the worker's device and does not count on ends that are to
+    /// come.
     fn may_follow(
         &self,
         transfers: &TransferDriver,
@@ -74,7 +75,8 @@ impl Shared {
             && task.work().cancelled(self).is_none()
     }
 
-    /// The task is not launched behind others: it waits for their ends, as any other, unless those have come.
+    /// The task is not launched behind others: it waits for their ends, as any other, unless those
+    /// have come.
     pub(in crate::engine::transfer) fn wait_after_all(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -141,8 +143,8 @@ impl Shared {
         }
     }
 
-    /// Ends a task that was launched behind others, which have ended, too. If one of them has failed, what it
-    /// made of that is discarded.
+    /// Ends a task that was launched behind others, which have ended, too. If one of them has
+    /// failed, what it made of that is discarded.
     fn end_stream_ordered(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -169,8 +171,8 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// What a task needs as those before it leave its operands when they end; `None` if it has to wait for
-    /// that.
+    /// What a task needs as those before it leave its operands when they end; `None` if it has to
+    /// wait for that.
     fn plan_in_stream_order(&self, work: &Work) -> Option<Plan> {
         let late = work.body().selects() && !crate::mutant::mutant(15);
         work.with_handles(|handles| {
@@ -184,8 +186,8 @@ impl TransferDriver {
                     return None;
                 }
                 let ahead = handle.ahead();
-                // What its writer will learn of it decides a deferred selection, and would be learnt of what
-                // this one makes of it.
+                // What its writer will learn of it decides a deferred selection, and would be
+                // learnt of what this one makes of it.
                 if ahead.is_some_and(|ahead| ahead.learns && (mode.writes() || late)) {
                     return None;
                 }
