@@ -42,7 +42,7 @@ pub use psa::{
     TrackGeometry,
 };
 pub use selftest::SelftestArgs;
-pub use simulate::{CopiesArg, Simulate, SimulateCommon};
+pub use simulate::{Simulate, SimulateCommon};
 pub use solve::SolveArgs;
 pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem, Round, Size, SpmvArgs};
 pub use tor::{
@@ -213,7 +213,7 @@ fn policy_names() -> clap::builder::PossibleValuesParser {
 
 /// How many products may share a task.
 fn fused_updates() -> clap::builder::RangedI64ValueParser<u8> {
-    clap::value_parser!(u8).range(1..=Submission::<f32>::MOST as i64)
+    clap::value_parser!(u8).range(1..=Submission::MOST as i64)
 }
 
 /// Whether all GPUs take part.

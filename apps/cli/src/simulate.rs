@@ -10,7 +10,7 @@ use zellige_sim::platform::Platform;
 use zellige_tor::pipeline::norms::TileNorms;
 use zellige_tor::pipeline::simulate::{Error, RankReport, Report, Request, compare, simulate};
 
-use crate::args::{CopiesArg, Simulate, SimulateCommon};
+use crate::args::{Simulate, SimulateCommon};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::machine;
@@ -128,7 +128,6 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
                 tile: args.tile as usize,
                 rule: rule.clone(),
                 norms: norms.as_ref(),
-                both_copies: args.copies == CopiesArg::Both,
                 fuse_updates: args.fuse_updates.into(),
                 cyclic_block: usize::from(args.cyclic_block),
                 policy: args.sched.clone(),
@@ -166,9 +165,6 @@ fn refused(rule: &Rule, error: Error) -> anyhow::Error {
             let problem =
                 format!("{rule}: simulations have float32 tiles alone: take fp32, or a rule below it");
             CommandError::option("--precision", problem).into()
-        }
-        Error::Linalg(error @ zellige_dense::Error::Copies { .. }) => {
-            CommandError::option("--copies", error).into()
         }
         Error::Linalg(error) => anyhow::Error::from(error),
     }

@@ -89,14 +89,6 @@ pub enum Error {
         /// Format needed.
         want: StorageFormat,
     },
-    /// Second copies of tiles cannot be had for this; see [`Copies`](crate::Copies).
-    #[error("{what} cannot be had with two copies of each tile: {why}; use replicas")]
-    Copies {
-        /// Rule or precision.
-        what: String,
-        /// What is in the way.
-        why: &'static str,
-    },
     /// A policy asked for diagonal updates and solves that tiles of this element type do not have.
     #[error(
         "diagonal updates and triangular solves of {have} tiles cannot run in {got}: leave their precision out, or use fp32 \

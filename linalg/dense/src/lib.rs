@@ -44,7 +44,7 @@
 //! | choose precisions | [`Rule`] (text), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
 //! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
 //! | multiply and precondition in Krylov methods | [`SymmetricOperator`], [`FactorOperator`] |
-//! | put several products on a tile in one task; keep two copies of each tile, to compare | [`Submission`], [`Copies`], [`cholesky_with`], [`solve_with`] |
+//! | put several products on a tile in one task | [`Submission`], [`cholesky_with`], [`solve_with`] |
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
 //! | give every tile a fixed owner | [`Owners`], a scheduling policy |
 //! | judge a result | [`backward_error`], [`GemmCounts`], [`Work`] |
@@ -84,7 +84,7 @@ const SUBNORMALS: Option<zellige_runtime::Subnormals> = Some(zellige_runtime::Su
 
 pub use driver::Cholesky;
 pub use error::{Error, NotPositiveDefinite};
-pub use factor::{Copies, Factorisation, GemmCounts, Submission, cholesky, cholesky_with};
+pub use factor::{Factorisation, GemmCounts, Submission, cholesky, cholesky_with};
 pub use gpu::{DescribeLaunch, GpuGenerator, GpuMatrix, GpuProducts, capability_for};
 pub use grid::{Block, TileGrid};
 pub use operators::{FactorOperator, SymmetricOperator};

@@ -6,8 +6,7 @@ use zellige_kernels::Op;
 use zellige_runtime::{Runtime, Submit, TaskRef, read};
 
 use crate::error::Error;
-use crate::factor::copies::{Side, Source};
-use crate::factor::product::{Products, Tiles, Turn, check_policy};
+use crate::factor::product::{Products, Source, Tiles, Turn, check_policy};
 use crate::factor::{GemmCounts, Submission, Trsm, native_update, panel};
 use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
@@ -64,17 +63,15 @@ pub fn solve<T: TileScalar, S: Submit>(
 /// second solve has not.
 ///
 /// # Errors
-/// As [`solve`], what `between` returns, and [`Error::Copies`] for a policy or a precision that
-/// second copies cannot serve.
+/// Those of [`solve`], and those of `between`.
 pub fn solve_with<T: TileScalar, S: Submit>(
     s: &S,
     l: &SymmetricTiled<T>,
     b: &RectTiled<T>,
     policy: &SharedPolicy,
-    submission: &Submission<T>,
+    submission: &Submission,
     between: impl FnOnce(&RectTiled<T>) -> Result<(), Error>,
 ) -> Result<Solution, Error> {
-    submission.copies.check_policy(policy)?;
     check_policy::<T>(policy)?;
     if l.grid().edges() != b.col_grid().edges() {
         return Err(Error::Shape {
@@ -96,7 +93,7 @@ fn half<T: TileScalar, S: Submit>(
     l: &SymmetricTiled<T>,
     b: &RectTiled<T>,
     policy: &SharedPolicy,
-    submission: &Submission<T>,
+    submission: &Submission,
     counts: &Arc<GemmCounts>,
     op: Op,
 ) -> Result<Vec<TaskRef>, Error> {
@@ -121,21 +118,13 @@ fn half<T: TileScalar, S: Submit>(
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;
             last.push(task);
-            submission.copies.outdated(Side::Solution, (m, k));
             for n in remaining(op, k, nt) {
                 let query = GemmQuery::unmeasured(Phase::Solve, [m, n, k], nt);
                 let at = (n.max(k), n.min(k));
                 let tiles = Tiles {
-                    a: Source {
-                        tile: b.tile(m, k),
-                        side: Side::Solution,
-                        at: (m, k),
-                        shape: (rows, l.grid().width(k)),
-                    },
+                    a: Source { tile: b.tile(m, k), shape: (rows, l.grid().width(k)) },
                     b: Source {
                         tile: l.tile(at.0, at.1),
-                        side: Side::Factor,
-                        at,
                         shape: (l.grid().width(at.0), l.grid().width(at.1)),
                     },
                     c: b.tile(m, n),
@@ -144,11 +133,7 @@ fn half<T: TileScalar, S: Submit>(
                     Op::Trans => nt - n,
                     Op::None => n + 1,
                 };
-                let turn = Turn {
-                    priority: priority(op, left, columns),
-                    converted: [urgent; 2],
-                    last: n.abs_diff(k) == 1,
-                };
+                let turn = Turn { priority: priority(op, left, columns), last: n.abs_diff(k) == 1 };
                 let asked = products.ask(&query)?;
                 products.submit(query, asked, &tiles, turn)?;
             }

@@ -1,6 +1,6 @@
 //! The words after `zellige simulate`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use zellige_dense::Rule;
 use zellige_runtime::sched::POLICIES;
 
@@ -14,7 +14,7 @@ Examples
     zellige simulate tor --n 100368 --m 11152 --tile 950 --precision fp32 --precision hp1:band=2 --platform v100x4
   Two copies of each tile, as in that paper, each tile on a fixed device, and a rule on norms that a smaller run has measured:
     zellige tor run apps/tor/systems/demo.toml --tile 102 --precision fp32 --norms-out norms.json
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --precision hp1:operand=1e-2 --norms norms.json --sched owners --copies both
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --precision hp1:operand=1e-2 --norms norms.json --sched owners
   Less memory on each device, or one of them:
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --device-memory 4GB
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1
@@ -89,9 +89,6 @@ pub struct SimulateCommon {
     /// They are interpolated to this size.
     #[arg(long, value_name = "FILE.json")]
     pub norms: Option<Input>,
-    /// Low-precision operands: replicas of a tile, or a second copy made by conversion tasks.
-    #[arg(long, value_name = "replicas|both", default_value = "replicas")]
-    pub copies: CopiesArg,
     /// Most products on one tile in one task: fewer, longer tasks.
     ///
     /// For fp32, hp1, bf1, x3 and tf32; products in other precisions are not fused.
@@ -130,15 +127,6 @@ pub struct SimulateCommon {
     pub ahead: Option<u16>,
     #[command(flatten)]
     pub outputs: RunOutputs,
-}
-
-/// See [`SimulateCommon::copies`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CopiesArg {
-    /// Replicas of one handle, where and while they are wanted.
-    Replicas,
-    /// Two values per tile.
-    Both,
 }
 
 /// Those of the runtime, and the owner map of tiles.

@@ -57,18 +57,12 @@ fn moved(report: &Value) -> u64 {
 }
 
 /// On one owner map the bytes are a matter of the algorithm. Where every product is in 16 bits, the
-/// f32 copies for SYRK leave most of what is saved; two copies move no less than replicas.
+/// f32 tiles for SYRK leave most of the saving.
 #[test]
 fn with_fixed_owners_narrow_operands_save_bytes() {
-    let owners = |copies| {
-        simulated(&["--sched", "owners", "--copies", copies, "--precision", "fp32", "--precision", "hp1"])
-    };
-    let (replicas, both) = (owners("replicas"), owners("both"));
-    assert_eq!(moved(&replicas[0]), moved(&both[0]), "fp32 converts nothing");
-    assert!(moved(&replicas[1]) < moved(&replicas[0]));
-    assert!(moved(&replicas[1]) <= moved(&both[1]), "{} {}", moved(&replicas[1]), moved(&both[1]));
-    assert!(both[1]["tasks"].as_u64() > replicas[1]["tasks"].as_u64());
-    assert_eq!(both[1]["low_share"], 1.0);
+    let reports = simulated(&["--sched", "owners", "--precision", "fp32", "--precision", "hp1"]);
+    assert!(moved(&reports[1]) < moved(&reports[0]));
+    assert_eq!(reports[1]["low_share"], 1.0);
 }
 
 /// In blocks, float32 beside the diagonal is wanted by the devices of the diagonal's blocks only:
@@ -116,7 +110,7 @@ fn norms_go_from_a_run_to_a_simulation() {
     let norms: Value = serde_json::from_str(&text("n.json")).unwrap();
     assert_eq!(norms["rule"], rule);
     let size = |key: &str| results(&text("r.json"))[0][key].to_string();
-    let simulated = |n: &str, copies: &str| -> Value {
+    let simulated = |n: &str, fused: &str| -> Value {
         let m = size("m");
         let args = [
             "simulate",
@@ -134,16 +128,16 @@ fn norms_go_from_a_run_to_a_simulation() {
         ];
         let ran = run(
             folder.path(),
-            &[&args[..], &["--copies", copies, "--trace", "t.json", "--json", "-"]].concat(),
+            &[&args[..], &["--fuse-updates", fused, "--trace", "t.json", "--json", "-"]].concat(),
         );
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         results(&ran.stdout)
     };
-    let share = |n: &str, copies: &str| simulated(n, copies)[0]["low_share"].as_f64().unwrap();
+    let share = |n: &str, fused: &str| simulated(n, fused)[0]["low_share"].as_f64().unwrap();
     for n in [size("n"), "6000".into()] {
-        let late = share(&n, "replicas");
+        let late = share(&n, "1");
         assert!(late > 0.3 && late < 1.0, "{late}");
-        assert_eq!(late, share(&n, "both"), "chosen late, and looked up ahead");
+        assert_eq!(late, share(&n, "3"), "chosen late, and looked up ahead");
     }
 }
 
@@ -212,7 +206,6 @@ fn what_is_wrong_is_said() {
         (["--precision", "fp32,panel=x3"], 1, "in \"x3\": no kind has a rate"),
         (["--norms", "none.json"], 2, "none.json"),
         (["--norms", "odd.json"], 2, "\"edges\""),
-        (["--precision=hp2", "--copies=both"], 2, "use replicas"),
     ] {
         let ran = run(folder.path(), &[&SMALL[..8], &more].concat());
         assert_eq!(ran.code, Some(code), "{more:?}: {}", ran.stderr);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use zellige_dense::{
-    Copies, Owners, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, Tile, TileGrid, When,
-    cholesky_with, solve_with,
+    Owners, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, Tile, TileGrid, When, cholesky_with,
+    solve_with,
 };
 use zellige_mpi::PlannedRanks;
 use zellige_runtime::trace::Trace;
@@ -34,8 +34,6 @@ pub struct Request<'a> {
     pub rule: Rule,
     /// Norms of the tiles of a run at some size.
     pub norms: Option<&'a TileNorms>,
-    /// A second copy of each tile that products read in a narrow form, instead of replicas.
-    pub both_copies: bool,
     /// The most products on one tile in one task; see [`Submission::fuse_updates`]. Above 1, rules
     /// on norms are looked up when the graph is recorded, so that products of two precisions never
     /// share a task, as they may in a run.
@@ -71,8 +69,6 @@ pub struct Report {
     pub tasks: usize,
     /// The precision rule.
     pub rule: String,
-    /// `replicas` or `both`.
-    pub copies: &'static str,
     /// The most products in one task.
     pub fuse_updates: usize,
     /// Share of the tile products of factorisation and solves that are not in float32.
@@ -174,17 +170,16 @@ fn policy(request: &Request<'_>) -> Result<(SharedPolicy, Option<Stretched>), Er
     let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
     let grid = |len| TileGrid::uniform(len, request.tile);
     let norms = Stretched::new(known, &grid(request.m)?, &grid(request.n)?);
-    // Conversions, tasks of several products of one precision, and messages are submitted before
+    // Tasks of several products of one precision, and messages are submitted before
     // anything is finished: the answers are looked up ahead.
-    let ahead = request.both_copies || request.fuse_updates > 1 || request.nodes > 1;
+    let ahead = request.fuse_updates > 1 || request.nodes > 1;
     Ok(if ahead { (Arc::new(Foreseen { rule, norms }), None) } else { (rule, Some(norms)) })
 }
 
 /// Records the graph of a reconstructor, or of a factor.
 ///
 /// # Errors
-/// A rule that looks at norms without any, sizes that make no tiles, a rule that two copies cannot
-/// serve.
+/// A rule that looks at norms without any, sizes that make no tiles.
 pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
     let (policy, norms) = policy(request)?;
     let graph = Graph::record(|g: &Recorder| submit(g, request, &policy, &|_, _, _| Ok(())))?;
@@ -235,8 +230,7 @@ fn submit<S: Submit>(s: &S, request: &Request<'_>, policy: &SharedPolicy, own: O
     let grid = |len| TileGrid::uniform(len, request.tile);
     let (rows, cols) = (grid(request.m)?, grid(request.n)?);
     let (mt, nt) = (rows.tiles(), cols.tiles());
-    let copies = if request.both_copies { Copies::both() } else { Copies::replicas() };
-    let submission = Submission::default().copies(copies).fuse_updates(request.fuse_updates);
+    let submission = Submission::default().fuse_updates(request.fuse_updates);
     let a = SymmetricTiled::<f32>::planned(s, cols.clone());
     for j in 0..nt {
         (j..nt).try_for_each(|i| own(a.tile(i, j), i, j))?;
@@ -381,7 +375,6 @@ fn report(request: &Request<'_>, platform: &Platform, found: &Found) -> Report {
         tile: request.tile,
         tasks: ranks.iter().map(|rank| rank.tasks).sum(),
         rule: request.rule.to_string(),
-        copies: if request.both_copies { "both" } else { "replicas" },
         fuse_updates: request.fuse_updates,
         low_share: if all > 0 { low as f64 / all as f64 } else { 0.0 },
         policy: request.policy.clone(),

@@ -19,7 +19,6 @@ fn request(rule: &str, m: usize, nodes: usize) -> Request<'static> {
         tile: TILE,
         rule: rule.parse().unwrap(),
         norms: None,
-        both_copies: false,
         fuse_updates: 1,
         cyclic_block: 1,
         policy: "dmdas".into(),
@@ -34,18 +33,6 @@ fn platform() -> Platform {
 
 fn simulated(request: &Request<'_>) -> Report {
     simulate(request, &platform()).unwrap().0
-}
-
-#[test]
-fn second_copies_are_made_by_the_owners_of_the_tiles() {
-    let owners = BlockCyclic::of(4);
-    let ranks = record_ranks(&Request { both_copies: true, ..request("hp1", 0, 4) }).unwrap();
-    for (rank, (graph, _)) in ranks.iter().enumerate() {
-        let graph = graph.to_petgraph();
-        let made = graph.node_weights().filter(|task| task.name == "convert");
-        let at: Vec<[u32; 3]> = made.filter_map(|task| task.info.coords).collect();
-        assert!(!at.is_empty() && at.iter().all(|&[i, j, _]| owners.owner(i as usize, j as usize) == rank));
-    }
 }
 
 /// A rank that is alone has the graph of one machine, and takes its time.

@@ -39,16 +39,13 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
         let shares = [result.measured.as_ref().unwrap().gemm_share.low(), result.extras.solve_share.low()];
         let low = (products[0] * shares[0] + products[1] * shares[1]) / (products[0] + products[1]);
         mixed += u32::from(shares.iter().all(|&share| share > 0.05 && share < 0.95));
-        for (both_copies, fuse_updates, nodes) in
-            [(false, 1, 1), (true, 1, 1), (false, 4, 1), (true, 3, 1), (false, 1, 2), (true, 1, 3)]
-        {
+        for (fuse_updates, nodes) in [(1, 1), (3, 1), (4, 1), (1, 2), (1, 3)] {
             let request = Request {
                 n,
                 m,
                 tile,
                 rule: result.rule.parse().unwrap(),
                 norms: result.extras.norms.as_ref(),
-                both_copies,
                 fuse_updates,
                 cyclic_block: 1,
                 policy: "dmdas".into(),

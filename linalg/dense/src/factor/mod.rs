@@ -7,11 +7,11 @@
 //! its own, until a product in another precision or its triangular solve wants it back.
 
 pub(crate) mod codelets;
-pub(crate) mod copies;
 mod counts;
 mod deferred;
 mod levels;
 mod long;
+mod order;
 pub(crate) mod product;
 mod submission;
 mod together;
@@ -22,7 +22,6 @@ use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, Op};
 use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
 
-pub use copies::Copies;
 pub use counts::GemmCounts;
 pub use submission::Submission;
 
@@ -33,9 +32,9 @@ use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
 use codelets::{ColumnWays, Potrf, Syrk};
 pub(crate) use codelets::{Trsm, native_update};
-use copies::{Side, Source};
 use levels::Levels;
-use product::{Asked, Products, Tiles, Turn};
+use order::{Update, UpdateOrder};
+use product::{Products, Source, Tiles, Turn};
 
 /// A factorisation that has been submitted.
 #[derive(Clone, Debug)]
@@ -108,16 +107,13 @@ pub fn cholesky<T: TileScalar, S: Submit>(
 /// [`Submission::by_inverses`].
 ///
 /// # Errors
-/// As [`cholesky`], and [`Error::Copies`] for a policy or a precision that second copies cannot
-/// serve.
+/// Those of [`cholesky`].
 pub fn cholesky_with<T: TileScalar, S: Submit>(
     s: &S,
     a: &SymmetricTiled<T>,
     policy: &SharedPolicy,
-    submission: &Submission<T>,
+    submission: &Submission,
 ) -> Result<Factorisation, Error> {
-    let copies = &submission.copies;
-    copies.check_policy(policy)?;
     product::check_policy::<T>(policy)?;
     let panel = panel::<T>(policy)?;
     let squares = panel.gemm(T::FULL);
@@ -127,68 +123,44 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let levels = Levels::new(grid);
     let ways = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| ColumnWays::new(nt));
     let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
-    // A rank that needs a tile as diagonal updates do makes of it what its other products need: it
-    // is not to be sent both. Where all need the same, the owner of the diagonal tile is not to be
-    // always the first, who sends it on to others.
-    let is_same = |precision: &GemmPrecision| precision.operand_format() == squares.operand_format();
-    let mixed = !policy.precisions().is_some_and(|all| all.iter().all(is_same));
-    let (mut last, mut others) = (None, Vec::new());
+    let order = UpdateOrder::new(policy, squares);
+    let mut last = None;
     for k in 0..nt {
         let below = nt - k - 1;
         s.announce_step(below * (below + 1) / 2 + below + 1);
+
+        // L_kk L_kk^T = A_kk
         let potrf = Potrf::<T>::new(k, grid.range(k), ways.clone());
-        let task =
-            s.codelet(potrf, (update(a.tile(k, k)).as_format(native),)).priority(levels.potrf(k)).submit()?;
-        last = Some(task);
+        let operands = (update(a.tile(k, k)).as_format(native),);
+        last = Some(s.codelet(potrf, operands).priority(levels.potrf(k)).submit()?);
+
+        // L_ik = A_ik L_kk^-T
         for i in k + 1..nt {
             let shape = (grid.width(i), grid.width(k));
             let trsm = Trsm::<T>::of_factor(panel, (i, k), shape, ways.clone());
             let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)), trsm.scratch());
             s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
-            copies.outdated(Side::Factor, (i, k));
         }
-        let finished = |i| Source {
-            tile: a.tile(i, k),
-            side: Side::Factor,
-            at: (i, k),
-            shape: (grid.width(i), grid.width(k)),
-        };
-        let diagonal = |j: usize| -> Result<(), Error> {
-            let syrk = Syrk::<T>::new(panel, j, k, (grid.width(j), grid.width(k)));
-            let l = copies.operand(s, &finished(j), squares, levels.trsm(j, k))?;
-            let operands = (
-                read(&l).as_format(format_of(squares.operand_format())),
-                native_update(a.tile(j, j)),
-                syrk.scratch(),
-            );
-            s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
-            Ok(())
-        };
-        if mixed {
-            (k + 1..nt).try_for_each(diagonal)?;
-        }
+
         let query = |i, j| GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
-        let product = |products: &mut Products<'_, T, S>, (i, j): (usize, usize), asked: Asked| {
-            let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
-            // Whoever waits for the tile waits for its second copy.
-            let converted = [levels.trsm(i, k), levels.trsm(j, k)];
-            let turn = Turn { priority: levels.gemm(i, j, k), converted, last: k + 1 == j };
-            products.submit(query(i, j), asked, &tiles, turn)
-        };
-        for j in k + 1..nt {
-            if !mixed {
-                diagonal(j)?;
-            }
-            for i in j + 1..nt {
-                let asked = products.ask(&query(i, j))?;
-                if mixed && !asked.precision().as_ref().is_some_and(is_same) {
-                    others.push(((i, j), asked));
-                } else {
-                    product(&mut products, (i, j), asked)?;
+        let finished = |i| Source { tile: a.tile(i, k), shape: (grid.width(i), grid.width(k)) };
+        for update in order.of_step(k + 1..nt, |i, j| products.ask(&query(i, j)))? {
+            match update {
+                // A_jj -= L_jk L_jk^T
+                Update::Square(j) => {
+                    let syrk = Syrk::<T>::new(panel, j, k, (grid.width(j), grid.width(k)));
+                    let l = read(a.tile(j, k)).as_format(format_of(squares.operand_format()));
+                    let operands = (l, native_update(a.tile(j, j)), syrk.scratch());
+                    s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
+                }
+                // A_ij -= L_ik L_jk^T, in the precision that the policy chooses
+                Update::Product(i, j, asked) => {
+                    let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
+                    let turn = Turn { priority: levels.gemm(i, j, k), last: k + 1 == j };
+                    products.submit(query(i, j), asked, &tiles, turn)?;
                 }
             }
         }
-        others.drain(..).try_for_each(|(at, asked)| product(&mut products, at, asked))?;
     }
     Ok(Factorisation { last, counts, ways })
 }

@@ -18,7 +18,6 @@ use zellige_runtime::{
 
 use super::GemmCounts;
 use super::codelets::{NEEDS_ENDS, info, single, single_mut};
-use super::copies::Source;
 use super::deferred::{LateProduct, LateProducts, Question};
 use super::long::LongProduct;
 use super::submission::{Submission, accumulates};
@@ -38,12 +37,17 @@ pub(crate) struct Products<'a, T: TileScalar, S: Submit> {
     /// `||A||`, for a policy that is asked late.
     norm: Option<Handle<MatrixNorm>>,
     counts: &'a Arc<GemmCounts>,
-    submission: &'a Submission<T>,
     op_b: Op,
     /// The most products of one task.
     together: usize,
     /// Those that wait for others, by the tile that they update.
     waiting: HashMap<(usize, usize), Waiting<T>>,
+}
+
+/// A finished tile that products read.
+pub(crate) struct Source<'a, T: TileScalar> {
+    pub(crate) tile: &'a Handle<Tile<T>>,
+    pub(crate) shape: (usize, usize),
 }
 
 /// A product's operands.
@@ -69,8 +73,6 @@ impl<T: TileScalar> Tiles<'_, T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Turn {
     pub(crate) priority: i32,
-    /// Priorities of the tasks that make second copies of `A` and `B`.
-    pub(crate) converted: [i32; 2],
     /// No product on the same tile comes after this one.
     pub(crate) last: bool,
 }
@@ -118,15 +120,15 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         policy: &'a SharedPolicy,
         norm: impl FnOnce() -> Result<Handle<MatrixNorm>, Error>,
         counts: &'a Arc<GemmCounts>,
-        submission: &'a Submission<T>,
+        submission: &Submission,
         op_b: Op,
     ) -> Result<Self, Error> {
         let norm = match policy.when() {
             When::AtSubmission => None,
             When::OperandsReady => Some(norm()?),
         };
-        let together = submission.together(policy);
-        Ok(Products { s, policy, norm, counts, submission, op_b, together, waiting: HashMap::new() })
+        let together = submission.together::<T>(policy);
+        Ok(Products { s, policy, norm, counts, op_b, together, waiting: HashMap::new() })
     }
 
     /// Asks the policy, if it is to be asked now.
@@ -150,15 +152,7 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
     ) -> Result<(), Error> {
         let place =
             Place { query, op_b: self.op_b, shape: tiles.shape(self.op_b), counts: Arc::clone(self.counts) };
-        let (a, b) = match asked {
-            Asked::Late(_) => (tiles.a.tile.clone(), tiles.b.tile.clone()),
-            Asked::Now(precision) => {
-                let copies = &self.submission.copies;
-                let a = copies.operand(self.s, &tiles.a, precision, turn.converted[0])?;
-                (a, copies.operand(self.s, &tiles.b, precision, turn.converted[1])?)
-            }
-        };
-        let product = Ready { place, a, b };
+        let product = Ready { place, a: tiles.a.tile.clone(), b: tiles.b.tile.clone() };
         if self.together == 1 {
             return self.alone(&asked, product, tiles.c, turn.priority);
         }

@@ -4,7 +4,6 @@ use zellige_kernels::GemmPrecision;
 
 use super::Factorisation;
 use super::codelets::ColumnWays;
-use super::copies::Copies;
 use super::product::is_of;
 use crate::policy::{SharedPolicy, When};
 use crate::scalar::TileScalar;
@@ -13,37 +12,30 @@ use crate::scalar::TileScalar;
 /// whatever is said here, on CPUs and on GPUs, but for [`by_inverses`](Submission::by_inverses).
 ///
 /// ```
-/// use zellige_dense::{Copies, Submission};
+/// use zellige_dense::Submission;
 ///
-/// let submission = Submission::<f32>::default().fuse_updates(4).copies(Copies::both());
+/// let submission = Submission::default().fuse_updates(4).by_inverses(true);
 /// # let _ = submission;
 /// ```
 #[derive(Debug)]
-pub struct Submission<T: TileScalar> {
-    pub(crate) copies: Copies<T>,
+pub struct Submission {
     fuse_updates: usize,
     pub(crate) by_inverses: bool,
     /// For solves: what the factorisation has said of its columns.
     pub(crate) ways: Option<ColumnWays>,
 }
 
-impl<T: TileScalar> Default for Submission<T> {
-    /// Replicas, and a task for each product.
+impl Default for Submission {
+    /// A task for each product.
     fn default() -> Self {
-        Submission { copies: Copies::replicas(), fuse_updates: 1, by_inverses: false, ways: None }
+        Submission { fuse_updates: 1, by_inverses: false, ways: None }
     }
 }
 
-impl<T: TileScalar> Submission<T> {
+impl Submission {
     /// The most products on one tile that [`fuse_updates`](Submission::fuse_updates) puts in one
     /// task.
     pub const MOST: usize = 24;
-
-    /// Where products get the narrow forms of their operands from.
-    #[must_use]
-    pub fn copies(self, copies: Copies<T>) -> Self {
-        Submission { copies, ..self }
-    }
 
     /// Up to so many consecutive products on one tile in one task, from 1 to
     /// [`MOST`](Submission::MOST): `C -= A_1 op(B_1) + .. + A_p op(B_p)`, one after the other, the
@@ -86,7 +78,7 @@ impl<T: TileScalar> Submission<T> {
     }
 
     /// The most products in one task under `policy`.
-    pub(crate) fn together(&self, policy: &SharedPolicy) -> usize {
+    pub(crate) fn together<T: TileScalar>(&self, policy: &SharedPolicy) -> usize {
         let known = match policy.when() {
             When::AtSubmission => true,
             When::OperandsReady => {

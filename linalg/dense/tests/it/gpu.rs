@@ -57,7 +57,7 @@ fn factor_with<T: TileScalar + Into<f64>>(
     fill: &Generator<T>,
     grid: &TileGrid,
     rule: &SharedPolicy,
-    submission: &Submission<T>,
+    submission: &Submission,
 ) -> Result<Factored, Error> {
     let host = runtime(1, "lws");
     let tiles = SymmetricTiled::generate(&host, grid.clone(), fill)?;

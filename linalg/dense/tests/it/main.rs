@@ -3,7 +3,6 @@
 mod cholesky;
 mod cluster;
 mod common;
-mod copies;
 mod determinism;
 mod faults;
 mod fuse_updates;

@@ -1,0 +1,179 @@
+//! Compares the automatic choice of a method and a preconditioner with every candidate that it chooses from: `cargo run --release
+//! -p zellige-bench --example automatic_choice -- [workers=1,2] [repeats=5] [limit=SECONDS] [NAME...]`.
+//!
+//! Twelve generated matrices, each with `b = A x` for a random `x`, to a residual of 1e-10. Times are CPU times of the process for
+//! setting up and solving, all trials of the automatic choice included: medians of the repeats. `ratio` is the time of the automatic
+//! choice relative to the fastest candidate. A candidate slower than `limit` is measured once.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zellige_bench::{cpu_of_process, median};
+use zellige_runtime::Runtime;
+use zellige_sparse::generate::{
+    Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
+};
+use zellige_sparse::krylov::Stop;
+use zellige_sparse::system::{Options, solve};
+use zellige_sparse::{Csr, Error};
+
+type Failure = Box<dyn std::error::Error>;
+type Make = fn() -> Result<Csr, Error>;
+
+/// The matrices, from the small to the large of each kind.
+const MATRICES: [(&str, Make); 12] = [
+    ("elasticity-47", || elasticity(&Elasticity::default())),
+    ("elasticity-30", || elasticity(&Elasticity { elements: Elements([30; 3]), ..Elasticity::default() })),
+    ("elasticity-30-rough", || elasticity(&Elasticity { elements: Elements([30; 3]), spread: 1.0, seed: 2 })),
+    ("elasticity-16", || elasticity(&Elasticity { elements: Elements([16; 3]), ..Elasticity::default() })),
+    ("flow-100", || flow(&Flow { cells: [100; 3], ..Flow::default() })),
+    ("flow-48-smooth", || flow(&Flow { cells: [48; 3], spread: 0.3, seed: 1 })),
+    ("flow-30", || flow(&Flow { cells: [30; 3], ..Flow::default() })),
+    ("transport", || transport(&Transport::default())),
+    ("transport-40-slow", || {
+        let flow = Flow { cells: [40; 3], spread: 1.0, seed: 2 };
+        transport(&Transport { flow, stream: 0.3, step: 100.0 })
+    }),
+    ("biot", || biot(&Biot::default())),
+    ("biot-14-late", || biot(&Biot { elements: Elements([14; 3]), step: 1e6, ..Biot::default() })),
+    ("stokes-14", || stokes(&Stokes { elements: Elements([14; 3]), ..Stokes::default() })),
+];
+
+/// Candidates of the automatic choice: for matrices with a positive diagonal, other symmetric
+/// ones, and the rest. The names are those of `zellige solve`.
+const POSITIVE: &[[&str; 2]] = &[
+    ["cg", "ilu0"],
+    ["cg", "amg"],
+    ["cg", "jacobi"],
+    ["minres", "jacobi"],
+    ["gmres:100", "ilu0"],
+    ["gmres:10", "lu"],
+];
+const SYMMETRIC: &[[&str; 2]] = &[
+    ["gmres:100", "ilu0"],
+    ["minres", "jacobi"],
+    ["bicgstabl:4", "ilu0"],
+    ["gmres:200", "jacobi"],
+    ["gmres:10", "lu"],
+];
+const GENERAL: &[[&str; 2]] = &[
+    ["bicgstab", "ilu0"],
+    ["gmres:40", "ilu0"],
+    ["gmres:100", "ilu0"],
+    ["gmres:100", "jacobi"],
+    ["gmres:10", "lu"],
+];
+
+fn main() -> Result<(), Failure> {
+    let (mut workers, mut repeats, mut limit, mut names) = (vec![1, 2], 5, 60.0, Vec::new());
+    for arg in std::env::args().skip(1) {
+        match arg.split_once('=') {
+            Some(("workers", list)) => workers = list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+            Some(("repeats", number)) => repeats = number.parse()?,
+            Some(("limit", seconds)) => limit = seconds.parse()?,
+            _ => names.push(arg),
+        }
+    }
+    for (name, make) in
+        MATRICES.iter().filter(|(name, _)| names.is_empty() || names.iter().any(|n| n == name))
+    {
+        let system = System::new(make()?)?;
+        println!("{name}: {} rows, {} nonzeros", system.a.rows(), system.a.elements());
+        for &workers in &workers {
+            system.compare(workers, repeats, limit)?;
+        }
+    }
+    Ok(())
+}
+
+struct System {
+    a: Csr,
+    b: Vec<f64>,
+}
+
+/// CPU times of the runs that solved the system (s), and the description of the last run.
+#[derive(Default)]
+struct Times {
+    cpu: Vec<f64>,
+    text: String,
+}
+
+impl System {
+    fn new(a: Csr) -> Result<Self, Failure> {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let x: Vec<f64> = (0..a.columns()).map(|_| random.random_range(-1.0..1.0)).collect();
+        let mut b = vec![0.0; a.rows()];
+        a.multiply(&x, &mut b)?;
+        Ok(System { a, b })
+    }
+
+    fn compare(&self, workers: usize, repeats: usize, limit: f64) -> Result<(), Failure> {
+        let is_positive = (0..self.a.rows()).all(|i| self.a.get(i, i) > 0.0);
+        let candidates = match (self.a.is_symmetric(), is_positive) {
+            (true, true) => POSITIVE,
+            (true, false) => SYMMETRIC,
+            (false, _) => GENERAL,
+        };
+        let mut rows = vec![(["auto", "auto"], Times::default())];
+        rows.extend(candidates.iter().map(|&candidate| (candidate, Times::default())));
+        for round in 0..repeats {
+            for (choice, times) in &mut rows {
+                let is_slow = times.cpu.iter().any(|&cpu| cpu > limit);
+                if round == 0 || choice[0] == "auto" || !(times.cpu.is_empty() || is_slow) {
+                    self.run(*choice, workers, limit, times)?;
+                }
+            }
+        }
+        let figure = |times: &Times| match times.cpu.is_empty() {
+            true => f64::INFINITY,
+            false => median(times.cpu.iter().copied()),
+        };
+        let best = rows[1..].iter().map(|(_, times)| figure(times)).fold(f64::INFINITY, f64::min);
+        for ([method, preconditioner], times) in &rows {
+            let cpu = figure(times);
+            println!(
+                "  {workers} workers  {method:>12} {preconditioner:<7} {cpu:8.3} s  ratio {:5.2}  {}",
+                cpu / best,
+                times.text
+            );
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        [method, preconditioner]: [&str; 2],
+        workers: usize,
+        limit: f64,
+        times: &mut Times,
+    ) -> Result<(), Failure> {
+        let mut options = Options {
+            method: method.parse()?,
+            preconditioner: preconditioner.parse()?,
+            ..Options::default()
+        };
+        if method != "auto" {
+            options.stop.push(Stop::Time(std::time::Duration::from_secs_f64(limit)));
+        }
+        let rt = Runtime::builder().workers(workers).build()?;
+        let mut x = vec![0.0; self.a.rows()];
+        let begun = cpu_of_process();
+        match solve(&rt, &self.a, &self.b, &mut x, &options, &mut ()) {
+            Err(error) => times.text = error.to_string(),
+            Ok(answer) => {
+                if answer.solution.reason.is_converged() {
+                    times.cpu.push(cpu_of_process() - begun);
+                }
+                let attempts: Vec<String> = answer
+                    .attempts
+                    .iter()
+                    .map(|attempt| {
+                        let steps = attempt.result.as_ref().map_or(0, |found| found.steps);
+                        format!("{} {} {steps}", attempt.method, attempt.preconditioner)
+                    })
+                    .collect();
+                times.text = format!("{}: {}", answer.solution.reason.name(), attempts.join(", "));
+            }
+        }
+        Ok(())
+    }
+}
