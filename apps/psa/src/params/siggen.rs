@@ -294,7 +294,7 @@ e 5e7 -1.7 1.3e7 200
         text
     }
 
-    /// What is made of these files, with something replaced.
+    /// Reads the crystal of these files after a replacement in their text.
     fn made(from: &str, to: &str) -> Result<Crystal, Error> {
         let folder = tempfile::tempdir().expect("a folder");
         let files =
