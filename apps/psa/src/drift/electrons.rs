@@ -73,8 +73,8 @@ impl Electrons {
 mod tests {
     use super::*;
 
-    /// Both laws are met on their axes, electrons go against the field there, and the rounded
-    /// numbers of the paper come out.
+    /// Both laws are met on their axes, electrons drift against the field there, and the rounded
+    /// numbers of the paper are reproduced.
     #[test]
     fn axes_have_their_laws() {
         let electrons = Electrons::at(78.0);

@@ -112,7 +112,7 @@ mod tests {
             assert!((0..3).all(|axis| (a[axis] - b[axis]).abs() < 1e-12), "{a:?} {b:?}");
             let along: f64 = (0..3).map(|axis| a[axis] * field[axis]).sum();
             assert_eq!(along > 0.0, carrier == Carrier::Hole);
-            // Along x of the turned lattice is along <110> of the other.
+            // The x axis of the turned lattice is a <110> axis of the other.
             let diagonal = 100.0 / 2f64.sqrt();
             let one = norm(plain.velocity(carrier, [diagonal, diagonal, 0.0]));
             let other = norm(half.velocity(carrier, [100.0, 0.0, 0.0]));

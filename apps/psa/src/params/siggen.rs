@@ -282,7 +282,7 @@ drift_name speeds.tab
 e 5e7 -1.7 1.3e7 200
 ";
 
-    /// Clockwise corners, those of type B 4 mm further out.
+    /// Returns the file of segments with clockwise corners, those of type B 4 mm further out.
     fn segments() -> String {
         let mut text = String::from("# ours\n6 6 # rings, sectors\n10 10 10 15 15 20\n");
         for (radius, z) in [(30.0, 0), (45.0, 80), (34.0, 0), (49.0, 80)] {

@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Few different sums, so that many are alike.
+        /// Sums take few different values, so that many are equal.
         #[test]
         fn the_smallest_are_found_in_order(sums in prop::collection::vec(0u8..20, 0..200), most in 1usize..120) {
             let sums: Vec<f32> = sums.into_iter().map(f32::from).collect();

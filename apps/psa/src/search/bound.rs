@@ -99,7 +99,7 @@ mod tests {
                 let error = sum / exact - 1.0;
                 widest = (widest.0.min(error), widest.1.max(error));
             }
-            // No wider than it has to be.
+            // The bound is not wider than necessary.
             let (low, high) = bound.errors();
             println!("p {p}: {low:.4} to {high:.4}");
             assert!(low > widest.0 - 1e-3 && high < widest.1 + 1e-3, "p {p}: {widest:?} in {low} to {high}");

@@ -451,14 +451,14 @@ mod tests {
 
     const SAMPLES: usize = 24;
 
-    /// 27 points in each of two segments that touch, and one point in each of the others. A point's
-    /// place says when its own segment's signal and the core's rise, and how large the transients
-    /// of the others are.
+    /// 27 points in each of two segments that touch, and one point in each of the others. The
+    /// position of a point determines the rise times of its segment's and of the core's signal, and
+    /// the size of the transients of the others.
     fn basis() -> Basis {
         basis_of(1.0)
     }
 
-    /// The same with points further from each other by a factor.
+    /// A basis like [`basis`], with distances between the points multiplied by a factor.
     fn basis_of(distance: f32) -> Basis {
         let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
         for segment in Segment::all() {
@@ -593,7 +593,7 @@ mod tests {
         Flow::new(&rt, &FULL, Batching::default(), &basis, wrong).expect_err("no rules");
     }
 
-    /// Later by a number of samples that need not be whole.
+    /// Returns the signals delayed by a number of samples, which may be fractional.
     fn late(signals: &[f32], by: f32) -> Vec<f32> {
         let moved = |signal: &[f32]| -> Vec<f32> {
             let at = |t: f32| signal[(t.max(0.0) as usize).min(SAMPLES - 1)];
@@ -624,18 +624,18 @@ mod tests {
             answers.iter().zip(&truth).filter(|&both| is_right(both)).count()
         };
         let on_time = right(RULES, 0.0);
-        // Hits taken one after the other are not always the best pair.
+        // Hits that are searched for in turn are not always the best pair.
         assert!(on_time > 20, "{on_time}");
         assert_eq!(right(RULES, 2.0), 0);
         assert_eq!(right(Rules { shifts: 3, ..RULES }, 2.0), on_time);
-        // What an early event has lost at its end is missing.
+        // An early event lacks the samples that it has lost at its end.
         assert!(right(Rules { shifts: 3, ..RULES }, -1.0) + 4 > on_time);
         let aligned = right(Rules { align: true, ..RULES }, 0.4);
         assert!(aligned > right(RULES, 0.4) + 12, "{aligned}");
     }
 
-    /// With all channels the hit's own comes first: the same answer as of a whole crystal with that
-    /// hit.
+    /// An event with all channels and one with the channels of a known hit, its own first, have the
+    /// same answer.
     #[test]
     fn known_hits_have_their_channels_in_their_order() {
         let basis = basis();

@@ -58,8 +58,8 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use zellige_kernels::distance::{LANES, Metric, Values, place, products, squares, sums};
 
-    /// Points along a line that are hardly apart, far from zero: products cannot tell them apart,
-    /// and must not say so.
+    /// Points along a line that are close to each other and far from zero: products cannot
+    /// distinguish them, and must report them as doubtful.
     #[test]
     fn who_is_kept_for_certain_is_kept() {
         let shape = Shape { channels: 2, samples: 20 };

@@ -293,7 +293,7 @@ mod tests {
         SegmentBasis::new(2, 12, (0..points).map(at).collect(), values).expect("sizes that fit")
     }
 
-    /// The sum of squares of one share, by definition.
+    /// Returns the sum of squares for one share, by definition.
     fn squares(basis: &SegmentBasis, event: &[f64], [i, j]: [usize; 2], share: f64) -> f64 {
         let pairs = basis.point(i).iter().zip(basis.point(j)).zip(event);
         pairs
@@ -301,8 +301,8 @@ mod tests {
             .sum()
     }
 
-    /// Every pair with every share of a fine list: none is better than the pair that was found, and
-    /// that is as good as it says.
+    /// Of all pairs with every share of a fine list, none is better than the pair that was found,
+    /// and its sum of squares is correct.
     #[test]
     fn no_pair_and_no_share_is_better() {
         let mut random = ChaCha8Rng::seed_from_u64(5);

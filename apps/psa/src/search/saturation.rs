@@ -281,7 +281,7 @@ mod tests {
         let found = find(&rise(900.0, 500.0, &noise), 40);
         assert_eq!((found.len(), found.first(), found.last()), (34, Some(&6), Some(&39)));
         assert!(find(&rise(900.0, 5000.0, &noise), 40).is_empty());
-        // Settled in steps of a digitiser, with and without a little noise.
+        // Settled charges in steps of a digitiser, with and without a little noise.
         for noise in [&[0.0][..], &[0.1, 0.0]] {
             let stepped: Vec<f32> =
                 rise(900.0, 5000.0, noise).iter().map(|x| (x / 0.4).round() * 0.4).collect();
@@ -305,7 +305,7 @@ mod tests {
         let counts = all.chunks(CHANNELS * 40).map(|event| levels.find(event, 40).len());
         assert_eq!(counts.collect::<Vec<_>>(), [34, 32, 0]);
         assert!(Levels::of(&all[..CHANNELS * 40], CHANNELS, 40).find(&all, 40).is_empty(), "one event alone");
-        // Whole numbers end where 16 bits do, were it one sample.
+        // Whole numbers end at the ends of 16 bits, even for a single sample.
         let mut whole = vec![0.0; CHANNELS * 40];
         (whole[5], whole[50]) = (32_767.0, -32_768.0);
         assert_eq!(Levels::of(&whole, CHANNELS, 40).find(&whole, 40), [5, 50]);

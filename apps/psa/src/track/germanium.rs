@@ -139,8 +139,8 @@ pub(super) fn minus(a: Vec3, b: Vec3) -> Vec3 {
 mod tests {
     use super::*;
 
-    /// The mass attenuation coefficients of germanium that NIST prints (Hubbell & Seltzer, NIST
-    /// Standard Reference Database 126), less coherent scattering, which XCOM gives in barn.
+    /// The mass attenuation coefficients of germanium in NIST's tables (Hubbell & Seltzer, NIST
+    /// Standard Reference Database 126), minus coherent scattering, which XCOM gives in barn.
     #[test]
     fn attenuation_is_that_of_the_tables() {
         for (energy, mass, coherent) in

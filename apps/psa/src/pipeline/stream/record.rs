@@ -154,7 +154,8 @@ mod tests {
         let problem = Traces::of(&wrong).expect_err("no segment").to_string();
         assert!(problem.contains("byte 124") && problem.contains("36"), "{problem}");
         assert!(traces(hit, 2).put(3, 0.5, &mut Vec::new()).is_err());
-        // Of -3, -2.5, ... 1.5 keV, those beyond 16 bits are clipped, counted and known afterwards.
+        // Of -3, -2.5, ... 1.5 keV, those beyond 16 bits are clipped, counted and flagged when they
+        // are read.
         let (unit, mut payload) = (2.0 / 32_768.0, Vec::new());
         assert_eq!(traces(hit, 2).put(2, unit, &mut payload).expect("traces"), 2);
         let clipped = Traces::of(&Frame { kind: KIND, timestamp: 0, payload, offset: 0 }).expect("traces");
@@ -166,7 +167,7 @@ mod tests {
         #[test]
         fn anything_is_read_or_refused(payload in proptest::collection::vec(any::<u8>(), 0..200), keep in 0usize..200) {
             let _ = Traces::of(&Frame { kind: KIND, timestamp: u64::MAX, payload: payload.clone(), offset: 0 });
-            // A good header, and anything behind it.
+            // A valid header, followed by arbitrary bytes.
             let mut good = frame(&traces(None, CHANNELS), CHANNELS).payload;
             good.truncate(keep.max(HEADER));
             good.extend(&payload);
