@@ -449,8 +449,8 @@ impl<'b> Comparison<'b> {
         Comparison { basis, shifts, events: Vec::new(), looked_at: 0 }
     }
 
-    /// Adds the signals of a crystal, by channel and sample, if they are usable. Returns whether
-    /// the comparison has enough events.
+    /// Adds the signals of a crystal, by channel and sample, if they are usable. Returns `true`
+    /// when this completes the events of the comparison, `false` before and after.
     pub fn add(&mut self, signals: &[f32]) -> bool {
         let samples = self.basis.sampling().samples;
         if self.events.len() == EVENTS || self.looked_at == LOOKED_AT {

@@ -174,7 +174,7 @@ mod tests {
             assert!((mixed[60 + sample] + 0.002 * own).abs() < 1e-7);
             assert_eq!(mixed[3 * 60 + sample], own);
             assert_eq!(mixed[36 * 60 + sample], own);
-            // The slope behind the preamplifier is (x - y) / tau.
+            // The slope after the preamplifier is (x - y) / tau.
             let t = 10.0 * (sample as f32 - 2.0);
             let slope = ((t / 100.0).min(1.0) - own) / 35.0;
             assert!((slopes[60 + sample] - 0.5 * slope).abs() < 1e-6, "{sample}");

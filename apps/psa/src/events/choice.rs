@@ -10,21 +10,21 @@ use crate::Error;
 /// Distribution of the energies of events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Energies {
-    /// The same number of events in every octave (keV).
+    /// Equal numbers of events in every octave (keV).
     LogUniform {
         /// Lowest energy.
         from: f64,
         /// Highest energy.
         to: f64,
     },
-    /// The same number of events in every energy interval (keV).
+    /// Equal numbers of events in every energy interval (keV).
     Uniform {
         /// Lowest energy.
         from: f64,
         /// Highest energy.
         to: f64,
     },
-    /// The same energy for all events (keV).
+    /// One energy for all events (keV).
     Line(f64),
 }
 

@@ -18,7 +18,7 @@ struct Ghost {
 /// Linear extrapolation of a field to the nodes outside.
 pub(super) struct Extension(Vec<Ghost>);
 
-/// Fraction of a step below which a contact is too near to its node to be a good support beside it.
+/// Fraction of a step below which a contact is too near to its node to be used together with it.
 const NEAR: f64 = 0.3;
 
 impl Extension {

@@ -458,7 +458,7 @@ mod tests {
         basis_of(1.0)
     }
 
-    /// A basis like [`basis`], with distances between the points multiplied by a factor.
+    /// Returns the basis with distances between the points multiplied by a factor.
     fn basis_of(distance: f32) -> Basis {
         let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
         for segment in Segment::all() {

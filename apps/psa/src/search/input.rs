@@ -44,8 +44,8 @@ impl Input {
     ///
     /// # Errors
     /// [`Error::File`] and [`Error::Format`] for files that cannot be read or do not match each
-    /// other, [`Error::Parameter`] for an invalid window, and those of [`SegmentBasis::new`] and
-    /// [`Events::new`].
+    /// other, [`Error::Parameter`] for an invalid window, [`Error::Shape`] for a basis without
+    /// matching sizes, and those of [`Events::new`].
     pub fn read(
         files: &Files,
         segment: Segment,

@@ -301,8 +301,8 @@ mod tests {
             .sum()
     }
 
-    /// Of all pairs with every share of a fine list, none is better than the pair that was found,
-    /// and its sum of squares is correct.
+    /// No pair with any share of a fine list is better than the pair that was found, and its sum of
+    /// squares is correct.
     #[test]
     fn no_pair_and_no_share_is_better() {
         let mut random = ChaCha8Rng::seed_from_u64(5);

@@ -8,7 +8,7 @@ pub const ELECTRON: f64 = 510.998_95;
 /// Germanium atoms per barn and mm: 5.323 g/cm3, 72.630 g/mol, Avogadro's number.
 const ATOMS: f64 = 5.323 / 72.630 * 0.602_214_076 * 0.1;
 
-/// Lowest energy of the table (keV); photons of less energy are absorbed at once.
+/// Lowest energy of the table (keV); photons of less energy are absorbed at their next interaction.
 pub const LEAST: f64 = 10.0;
 
 /// Highest energy of the table (keV).

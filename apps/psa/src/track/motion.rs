@@ -14,7 +14,7 @@ pub struct Motion {
 }
 
 impl Default for Motion {
-    /// At rest.
+    /// A source at rest.
     fn default() -> Self {
         Motion { beta: 0.0, axis: [0.0, 0.0, 1.0] }
     }

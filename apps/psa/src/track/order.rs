@@ -37,7 +37,7 @@ pub fn best_order(points: &[Point], settings: &Settings) -> Option<Order> {
     from(Known { place: settings.source, variance: 0.0 }, points, settings)
 }
 
-/// Returns the best order, like [`best_order`], for a gamma ray that began at `origin`.
+/// Returns the best order for a gamma ray that began at `origin`.
 pub(super) fn from(origin: Known, points: &[Point], settings: &Settings) -> Option<Order> {
     if points.is_empty() || points.len() > MOST_POINTS {
         return None;

@@ -207,8 +207,8 @@ fn hello(side: u8) -> [u8; 16] {
     bytes
 }
 
-/// Connects as a sender until a receiver accepts it; returns the number of frames that the receiver
-/// has.
+/// Connects as a sender until a receiver accepts it; returns the connection and the number of
+/// frames that the receiver has.
 fn introduced(to: SocketAddr) -> (TcpStream, usize) {
     loop {
         let mut stream = TcpStream::connect(to).expect("a receiver");
