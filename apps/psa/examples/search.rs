@@ -1,7 +1,7 @@
-//! A search, from a basis to an answer: `cargo run --release -p zellige-psa --example search`.
+//! Search from a basis to an answer: `cargo run --release -p zellige-psa --example search`.
 //!
-//! The "detector" is made here: a cube of 20 mm with three electrodes, whose signals begin to rise
-//! the later the farther a charge starts from them.
+//! The "detector" is simulated here: a cube of 20 mm with three electrodes. Their signals rise
+//! later if a charge starts farther from them.
 
 use std::time::Instant;
 
@@ -14,7 +14,8 @@ use zellige_runtime::Runtime;
 const CHANNELS: usize = 3;
 const SAMPLES: usize = 40;
 
-/// What electrode `channel` sees of a unit charge that starts at `place` (mm), sample after sample.
+/// Returns the signal of electrode `channel` for a unit charge that starts at `place` (mm), sample
+/// after sample.
 fn signal(place: [f32; 3], channel: usize) -> impl Iterator<Item = f32> {
     (0..SAMPLES).map(move |t| 1.0 / (1.0 + (place[channel] + 6.0 - t as f32).exp()))
 }
@@ -27,7 +28,7 @@ fn main() -> Result<(), Error> {
     let values = positions.iter().flat_map(|&at| (0..CHANNELS).flat_map(move |channel| signal(at, channel)));
     let basis = SegmentBasis::new(CHANNELS, SAMPLES, positions.clone(), values.collect())?;
 
-    // 2. Events: 600 keV somewhere in between, and 3 keV of noise that repeats itself.
+    // 2. Events: 600 keV between points of the basis, and 3 keV of noise that repeats itself.
     let truth = [[7.3f32, 4.1, 15.2], [12.0, 9.0, 3.3], [1.1, 18.6, 10.4]];
     let noise = |i: usize| 3.0 * ((i * 7919 % 1000) as f32 / 500.0 - 1.0);
     let samples: Vec<f32> = truth
@@ -38,7 +39,7 @@ fn main() -> Result<(), Error> {
         .collect();
     let events = Events::new(CHANNELS, SAMPLES, &[600.0; 3], &samples)?;
 
-    // 3. A plan says how to search. The default screens every point and compares the best eight
+    // 3. A plan defines the search. The default screens every point and compares the best eight
     //    again; an exact search proves its answer.
     let fast = Prepared::new(&Plan::default(), &basis)?.search(&events, &[])?;
     let exact = Plan { method: Method::Exact { cap: 500 }, ..Plan::default() };
@@ -53,7 +54,7 @@ fn main() -> Result<(), Error> {
         assert!(at.iter().zip(truth).all(|(x, y)| (x - y).abs() <= 2.0));
     }
 
-    // 4. The same on every core: events wait in queues, a batch is a task.
+    // 4. The same search on all cores: events wait in queues, a batch is a task.
     let rt = Runtime::new()?;
     let plan = Plan::default();
     let mut searcher = Searcher::new(&rt, &plan, Batching::default());

@@ -1,4 +1,5 @@
-//! A small crystal from a text, its fields, and the signals of three points as a table.
+//! Simulation of a small crystal from a text: its fields, and the signals of three points as a
+//! table.
 //!
 //! `cargo run --release -p zellige-psa --example simulate`
 
@@ -14,8 +15,8 @@ use zellige_psa::observe::Silent;
 use zellige_psa::simulate::{basis, lattice, unsettled};
 use zellige_runtime::Runtime;
 
-/// A cylinder of 24 mm with a bore; `zellige psa crystal` prints one of a real size, with every key
-/// explained.
+/// A cylinder of 24 mm with a bore; `zellige psa crystal` prints a crystal of a real size that
+/// explains every key.
 const CRYSTAL: &str = r#"
 name = "a small cylinder"
 length = 24.0

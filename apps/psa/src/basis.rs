@@ -1,17 +1,17 @@
-//! Signals of known points: what measured ones are compared with.
+//! Signals of known points, with which measured signals are compared.
 
 use crate::Error;
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
 
-/// The whole charge in files with samples of two bytes.
+/// Value of the whole charge in files with samples of two bytes.
 pub const FIXED: f32 = 16_384.0;
 
-/// How signals are sampled.
+/// Sampling of the signals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
     /// Samples of one signal.
     pub samples: usize,
-    /// Time between two of them (ns).
+    /// Time between two samples (ns).
     pub step: f64,
     /// Samples before the charge begins to move.
     pub before: usize,
@@ -28,11 +28,11 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// Of points at `positions` (mm) in `segments`, with `values` by point, channel (37) and
-    /// sample; 1 is the whole charge.
+    /// Creates a basis of points at `positions` (mm) in `segments`. `values` are ordered by point,
+    /// channel (37) and sample; 1 is the whole charge.
     ///
     /// # Errors
-    /// [`Error::Shape`] where the lengths do not fit each other.
+    /// [`Error::Shape`] if the lengths do not match.
     pub fn new(
         sampling: Sampling,
         positions: Vec<[f32; 3]>,
@@ -47,11 +47,11 @@ impl Basis {
         Ok(Basis { sampling, positions, segments, values, sensitivities: None })
     }
 
-    /// With the trapping sensitivities of each point in the segment that it lies in, of electrons
-    /// and of holes (mm; [`Pulse::sensitivities`](crate::drift::Pulse)).
+    /// Adds the trapping sensitivities of each point in its segment, for electrons and for holes
+    /// (mm; [`Pulse::sensitivities`](crate::drift::Pulse)).
     ///
     /// # Errors
-    /// [`Error::Shape`] where there is not one pair for each point.
+    /// [`Error::Shape`] if there is not one pair for each point.
     pub fn with_sensitivities(self, sensitivities: Vec<[f32; 2]>) -> Result<Self, Error> {
         if sensitivities.len() != self.positions.len() {
             let problem = format!("{} for {} points", sensitivities.len(), self.positions.len());
@@ -60,46 +60,46 @@ impl Basis {
         Ok(Basis { sensitivities: Some(sensitivities), ..self })
     }
 
-    /// The trapping sensitivities of its points, of electrons and of holes (mm), where they are
-    /// known.
+    /// Returns the trapping sensitivities of the points, for electrons and for holes (mm), if they
+    /// are known.
     pub fn sensitivities(&self) -> Option<&[[f32; 2]]> {
         self.sensitivities.as_deref()
     }
 
-    /// How its signals are sampled.
+    /// Returns the sampling of the signals.
     pub fn sampling(&self) -> Sampling {
         self.sampling
     }
 
-    /// Where its points are (mm).
+    /// Returns the positions of the points (mm).
     pub fn positions(&self) -> &[[f32; 3]] {
         &self.positions
     }
 
-    /// Which segment each point lies in.
+    /// Returns the segment of each point.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The signal of a point in a channel.
+    /// Returns the signal of a point in a channel.
     ///
     /// # Panics
-    /// Where there is no such point.
+    /// If there is no such point.
     pub fn signal(&self, point: usize, channel: Channel) -> &[f32] {
         let samples = self.sampling.samples;
         &self.values[(point * CHANNELS + channel.index()) * samples..][..samples]
     }
 
-    /// All signals, by point, channel and sample.
+    /// Returns all signals, by point, channel and sample.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// The points of one segment, with the channels that a search compares and the first `window`
-    /// samples.
+    /// Returns the points of one segment, with the channels that a search compares and the first
+    /// `window` samples.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where signals are shorter than the window.
+    /// [`Error::Parameter`] if the window is empty or longer than the signals.
     pub fn of_segment(
         &self,
         segment: Segment,
@@ -125,8 +125,8 @@ impl Basis {
     }
 }
 
-/// The signals of the points of one segment, in the channels that a search compares: the segment's
-/// own first, the core last.
+/// Signals of the points of one segment in the channels that a search compares: the segment's own
+/// channel first, the core last.
 #[derive(Clone, Debug)]
 pub struct SegmentBasis {
     channels: usize,
@@ -136,11 +136,11 @@ pub struct SegmentBasis {
 }
 
 impl SegmentBasis {
-    /// Of points at `positions` (mm), with `values` by point, channel and sample; 1 is the whole
-    /// charge.
+    /// Creates the basis of a segment from points at `positions` (mm). `values` are ordered by
+    /// point, channel and sample; 1 is the whole charge.
     ///
     /// # Errors
-    /// [`Error::Shape`] where the lengths do not fit each other.
+    /// [`Error::Shape`] if the lengths do not match.
     pub fn new(
         channels: usize,
         samples: usize,
@@ -151,25 +151,25 @@ impl SegmentBasis {
         Ok(SegmentBasis { channels, samples, positions, values })
     }
 
-    /// How many channels are compared.
+    /// Returns the number of channels that are compared.
     pub fn channels(&self) -> usize {
         self.channels
     }
 
-    /// Samples of one signal.
+    /// Returns the number of samples of one signal.
     pub fn samples(&self) -> usize {
         self.samples
     }
 
-    /// Where its points are (mm).
+    /// Returns the positions of the points (mm).
     pub fn positions(&self) -> &[[f32; 3]] {
         &self.positions
     }
 
-    /// The signals of a point: channel after channel.
+    /// Returns the signals of a point, channel after channel.
     ///
     /// # Panics
-    /// Where there is no such point.
+    /// If there is no such point.
     pub fn point(&self, point: usize) -> &[f32] {
         let length = self.channels * self.samples;
         &self.values[point * length..][..length]
@@ -191,7 +191,7 @@ fn check_values(points: usize, channels: usize, samples: usize, values: usize) -
 mod tests {
     use super::*;
 
-    /// Values that say which point, channel and sample they belong to.
+    /// Returns a basis in which each value identifies its point, channel and sample.
     fn numbered(points: usize, samples: usize) -> Basis {
         let sampling = Sampling { samples, step: 10.0, before: 2 };
         let segments = (0..points).map(|i| Segment::from_index(i % 2).expect("a segment")).collect();

@@ -5,43 +5,45 @@ use std::fmt::Debug;
 /// A point or a vector: x, y, z.
 pub type Vec3 = [f64; 3];
 
-/// A piece of germanium: where it is, and what its surface is covered with.
+/// A piece of germanium: its shape and the contacts on its surface.
 ///
-/// Its surface is metal, each place of it one of the contacts, but for faces of its bounding box
-/// that *reflect*: there no field leaves it, as at a bare face that carries no charge.
+/// The surface is metal, and each point of it belongs to one of the contacts. The exceptions are
+/// faces of the bounding box that *reflect*: no field leaves the germanium there, as at a bare face
+/// that carries no charge.
 pub trait Body: Debug + Send + Sync {
-    /// The box that it fits in: from and to (mm) along x, y and z.
+    /// Returns the bounding box: lower and upper end (mm) along x, y and z.
     fn bounds(&self) -> [[f64; 2]; 3];
 
-    /// Which faces of that box reflect.
+    /// Returns the faces of the bounding box that reflect: lower and upper face along each axis.
     fn reflects(&self) -> [[bool; 2]; 3];
 
-    /// Whether a point (mm) is in the germanium: not if it lies on a contact, but if it lies on a
-    /// reflecting face.
+    /// Returns whether a point (mm) lies in the germanium. A point on a contact does not; a point
+    /// on a reflecting face does.
     fn contains(&self, point: Vec3) -> bool;
 
-    /// How many contacts it has.
+    /// Returns the number of contacts.
     fn contacts(&self) -> usize;
 
-    /// The number of the contact at a place of the surface (mm), or of the one that is closest to
-    /// it.
+    /// Returns the number of the contact at a point of the surface (mm); for other points, of the
+    /// nearest contact.
     fn contact(&self, place: Vec3) -> usize;
 }
 
-/// The point at `from + share (to - from)`.
+/// Returns the point at `from + share (to - from)`.
 pub fn between(from: Vec3, to: Vec3, share: f64) -> Vec3 {
     std::array::from_fn(|axis| from[axis] + share * (to[axis] - from[axis]))
 }
 
-/// How far two points are from each other.
+/// Returns the distance of two points.
 pub fn distance(from: Vec3, to: Vec3) -> f64 {
     (0..3).map(|axis| (to[axis] - from[axis]).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The share of the way from `inside` to `outside` at which the germanium ends, to `2^-40` of the
-/// way.
+/// Returns the fraction of the line from `inside` to `outside` at which the germanium ends, to
+/// `2^-40` of its length.
 ///
-/// What leaves the germanium and comes back on the way is not noticed.
+/// The bisection assumes that the line leaves the germanium once: it does not notice a part that
+/// leaves and returns.
 pub fn crossing(body: &dyn Body, inside: Vec3, outside: Vec3) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..40 {

@@ -1,60 +1,62 @@
-//! Segments of a crystal, channels of its electronics, and which channels a search compares.
+//! Segments of a crystal, channels of its electronics, and the sets of channels that a search
+//! compares.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Parts of a crystal around its axis.
+/// Number of sectors of a crystal around its axis.
 pub const SECTORS: usize = 6;
-/// Parts of a crystal along its axis, counted from the front face.
+/// Number of rings of a crystal along its axis, counted from the front face.
 pub const RINGS: usize = 6;
-/// Contacts on the outside of a crystal.
+/// Number of contacts on the outside of a crystal.
 pub const SEGMENTS: usize = SECTORS * RINGS;
-/// Signals of a crystal: its segments' and its core's.
+/// Number of signals of a crystal: those of the segments and of the core.
 pub const CHANNELS: usize = SEGMENTS + 1;
 
-/// One of the contacts on the outside of a crystal, and the germanium in front of it: number `6
-/// sector + ring`, as the codes of AGATA count.
+/// One of the contacts on the outside of a crystal, and the germanium in front of it. Its number is
+/// `6 sector + ring`, as in the codes of AGATA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Segment(u8);
 
 impl Segment {
-    /// The segment of a sector and a ring; none where there is no such sector or ring.
+    /// Returns the segment of a sector and a ring; `None` if there is no such sector or ring.
     pub fn new(sector: usize, ring: usize) -> Option<Self> {
         (sector < SECTORS && ring < RINGS).then_some(Segment((sector * RINGS + ring) as u8))
     }
 
-    /// The segment with a number, 0 to 35.
+    /// Returns the segment with a number from 0 to 35.
     pub fn from_index(index: usize) -> Option<Self> {
         (index < SEGMENTS).then_some(Segment(index as u8))
     }
 
-    /// All segments in the order of their numbers.
+    /// Returns all segments in the order of their numbers.
     pub fn all() -> impl Iterator<Item = Segment> {
         (0..SEGMENTS as u8).map(Segment)
     }
 
-    /// The segment with the largest value; of equal ones the first.
+    /// Returns the segment with the largest value, the first one of equal values.
     pub fn with_largest(value: impl Fn(Segment) -> f32) -> Segment {
         let larger = |best, other| if value(other) > value(best) { other } else { best };
         Segment::all().reduce(larger).expect("there are segments")
     }
 
-    /// Its number, 0 to 35.
+    /// Returns the number of the segment, 0 to 35.
     pub fn index(self) -> usize {
         self.0.into()
     }
 
-    /// Its place around the axis, 0 to 5.
+    /// Returns the sector, 0 to 5 around the axis.
     pub fn sector(self) -> usize {
         self.index() / RINGS
     }
 
-    /// Its place along the axis, 0 at the front face.
+    /// Returns the ring, 0 to 5 along the axis, 0 at the front face.
     pub fn ring(self) -> usize {
         self.index() % RINGS
     }
 
-    /// Whether it touches `other`, at an edge or a corner. No segment touches itself.
+    /// Returns whether the segment touches `other`, at an edge or a corner. No segment touches
+    /// itself.
     pub fn touches(self, other: Segment) -> bool {
         let around = self.sector().abs_diff(other.sector());
         self != other && around.min(SECTORS - around) <= 1 && self.ring().abs_diff(other.ring()) <= 1
@@ -69,12 +71,12 @@ impl Channel {
     /// The signal of the core.
     pub const CORE: Channel = Channel(SEGMENTS as u8);
 
-    /// The channel with a number, 0 to 36.
+    /// Returns the channel with a number from 0 to 36.
     pub fn from_index(index: usize) -> Option<Self> {
         (index < CHANNELS).then_some(Channel(index as u8))
     }
 
-    /// Its number, 0 to 36.
+    /// Returns the number of the channel, 0 to 36.
     pub fn index(self) -> usize {
         self.0.into()
     }
@@ -86,21 +88,21 @@ impl From<Segment> for Channel {
     }
 }
 
-/// Which signals of an event are compared with those of the basis.
+/// The signals of an event that are compared with those of the basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChannelSet {
     /// The segment that was hit, and the core.
     HitCore,
-    /// Those, and the segments that touch the hit one: 10 channels, 7 in the first and the last
-    /// ring.
+    /// The hit segment, the core and the segments that touch the hit one: 10 channels, 7 in the
+    /// first and the last ring.
     Neighbours,
-    /// All 37.
+    /// All 37 channels.
     All,
 }
 
 impl ChannelSet {
-    /// The channels that are compared for a hit in `segment`: its own first, then others by number,
-    /// the core last.
+    /// Returns the channels that are compared for a hit in `segment`: its own first, then the
+    /// others by number, the core last.
     pub fn of(self, segment: Segment) -> Vec<Channel> {
         let others = Segment::all().filter(|&other| match self {
             ChannelSet::HitCore => false,

@@ -1,13 +1,13 @@
-//! Whether bases and events are what they are taken for, and the likely cause where they are not:
-//! order of channels, sign, scale, units, sampling.
+//! Plausibility checks of bases and events, with the likely cause of a failure: order of channels,
+//! sign, scale, units, sampling.
 
 use crate::basis::{Basis, Sampling};
 use crate::channels::{CHANNELS, Channel, RINGS, SECTORS, SEGMENTS, Segment};
 
-/// The charge that each channel has collected at the end.
+/// Charges that the channels have collected at the end.
 type Ends = [f64; CHANNELS];
 
-/// The mean of the last tenth of each signal.
+/// Returns the mean of the last tenth of each signal.
 fn ends(signals: &[f32], samples: usize) -> Ends {
     let last = samples.div_ceil(10).max(1);
     std::array::from_fn(|channel| {
@@ -22,14 +22,14 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The segment with the largest charge of either sign.
+/// Returns the segment with the largest charge of either sign.
 fn collector(ends: &Ends) -> Segment {
     Segment::with_largest(|segment| ends[segment.index()].abs() as f32)
 }
 
-/// Refuses charges of which most have a core's that is far from the sum of the segments': its
-/// contact and theirs enclose the crystal, so that the two are one charge. Noise alone puts them
-/// `noise` apart, all together.
+/// Refuses signals in which the core's charge mostly differs from the sum of the segments' charges.
+/// The contacts enclose the crystal, so the two must be equal. `noise` is the total difference that
+/// noise alone explains.
 fn check_core(all: impl Iterator<Item = Ends>, noise: f64) -> Result<(), String> {
     let (mut apart, mut of_first, mut whole, mut product, mut square) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for ends in all {
@@ -59,13 +59,13 @@ fn check_core(all: impl Iterator<Item = Ends>, noise: f64) -> Result<(), String>
 }
 
 /// Refuses signals of events, by event, channel and sample, in which the core's charges are not the
-/// sums of the segments'.
+/// sums of the segments' charges.
 ///
 /// # Errors
-/// What is wrong, and the likely cause.
+/// A description of the problem and its likely cause.
 pub fn check_events(signals: &[f32], samples: usize) -> Result<(), String> {
     let events = || signals.chunks_exact((CHANNELS * samples).max(1));
-    // What the two are apart before charges move is noise, which says nothing.
+    // A difference before charges move is noise.
     let noise = |event: &[f32]| {
         let first = |channel: usize| f64::from(event[channel * samples]);
         ((0..SEGMENTS).map(first).sum::<f64>() - first(SEGMENTS)).abs()
@@ -73,7 +73,8 @@ pub fn check_events(signals: &[f32], samples: usize) -> Result<(), String> {
     check_core(events().map(|event| ends(event, samples)), 2.0 * events().map(noise).sum::<f64>())
 }
 
-/// Refuses signals of one segment's points in all channels of a crystal, as [`check_basis`] does.
+/// Refuses signals of one segment's points in all channels of a crystal, by the rules of
+/// [`check_basis`].
 pub(crate) fn check_channels(signals: &[f32], samples: usize, segment: Segment) -> Result<(), String> {
     let points = signals.chunks_exact((CHANNELS * samples).max(1));
     let all: Vec<Ends> = points.map(|point| ends(point, samples)).collect();
@@ -81,15 +82,15 @@ pub(crate) fn check_channels(signals: &[f32], samples: usize, segment: Segment) 
     check_order(&all, &vec![segment; all.len()])
 }
 
-/// A basis of more points is judged by so many of them.
+/// The most points of a basis that are examined.
 const MOST_POINTS: usize = 4096;
 
-/// Refuses a basis of a whole crystal in which the core's charge is not the sum of the segments',
-/// charges are not those of the segments that points are said to lie in, end elsewhere than at 1,
-/// or take a time that none takes, and positions that are not those of a crystal in mm.
+/// Refuses a basis of a whole crystal that is implausible. The core's charge must be the sum of the
+/// segments' charges. Charges must be collected by the segments in which the points are said to
+/// lie, must end at 1, and must take a plausible time. Positions must be those of a crystal in mm.
 ///
 /// # Errors
-/// What is wrong, and the likely cause.
+/// A description of the problem and its likely cause.
 pub fn check_basis(basis: &Basis) -> Result<(), String> {
     let (points, Sampling { samples, step, .. }) = (basis.positions().len(), basis.sampling());
     if points == 0 || samples == 0 {
@@ -112,7 +113,7 @@ pub fn check_basis(basis: &Basis) -> Result<(), String> {
     check_order(&all, &segments)?;
     check_scale(whole)?;
     let last = |signal: &[f32]| f64::from(signal[samples - 1] - signal[samples - 1 - samples / 8]);
-    // What still drifts at the last sample says less.
+    // Charges that still drift at the last sample allow weaker statements.
     let is_settled = median(of_hits().map(last)).abs() < 0.02 * whole;
     if is_settled && !(0.9..=1.1).contains(&whole) {
         return Err(scaled(whole));
@@ -124,7 +125,7 @@ pub fn check_basis(basis: &Basis) -> Result<(), String> {
     check_positions(basis)
 }
 
-/// Refuses charges of another segment than the one that points are said to lie in.
+/// Refuses charges that another segment collects than the one in which the points are said to lie.
 fn check_order(all: &[Ends], segments: &[Segment]) -> Result<(), String> {
     let named = |name: &dyn Fn(Segment) -> Option<Segment>| {
         let right =
@@ -176,7 +177,7 @@ fn scaled(whole: f64) -> String {
     )
 }
 
-/// Samples that a signal takes from a tenth of its end to nine tenths.
+/// Returns the rise time of a signal from 10 % to 90 % of its end value, in samples.
 fn rise(signal: &[f32]) -> f64 {
     let end = signal.last().copied().unwrap_or(0.0);
     let crosses = |share: f32| {
@@ -188,8 +189,7 @@ fn rise(signal: &[f32]) -> f64 {
     crosses(0.1).zip(crosses(0.9)).map_or(0.0, |(from, to)| to - from)
 }
 
-/// Refuses charges that take less than 2 ns (0.1 mm/ns is the speed of electrons) or more than 20
-/// us.
+/// Refuses rise times of less than 2 ns (electrons drift at 0.1 mm/ns) or more than 20 us.
 fn check_rise(time: f64, step: f64) -> Result<(), String> {
     if (2.0..=2e4).contains(&time) || time == 0.0 {
         return Ok(());
@@ -205,7 +205,7 @@ fn check_rise(time: f64, step: f64) -> Result<(), String> {
     ))
 }
 
-/// Refuses positions of a whole crystal that are no mm.
+/// Refuses positions of a whole crystal that are not in mm.
 fn check_positions(basis: &Basis) -> Result<(), String> {
     let mut has_points = [false; SEGMENTS];
     basis.segments().iter().for_each(|segment| has_points[segment.index()] = true);
@@ -223,7 +223,7 @@ fn check_positions(basis: &Basis) -> Result<(), String> {
     Err(format!("positions extend over {extent:.4} mm: {cause}"))
 }
 
-/// The largest distance of positions along an axis.
+/// Returns the largest extent of positions along an axis.
 fn extent(positions: &[[f32; 3]]) -> f64 {
     let along = |axis: usize| {
         let all = || positions.iter().map(|position| f64::from(position[axis]));
@@ -232,11 +232,11 @@ fn extent(positions: &[[f32; 3]]) -> f64 {
     (0..3).map(along).fold(0.0, f64::max)
 }
 
-/// Refuses arrays of one segment: a basis whose charges (the hit segment's, of each point) do not
-/// end near 1, and positions in metres.
+/// Refuses arrays of one segment that are implausible: a basis in which the charges of the hit
+/// segment do not end near 1, or positions in metres.
 ///
 /// # Errors
-/// What is wrong, and the likely cause.
+/// A description of the problem and its likely cause.
 pub(crate) fn check_segment<'a>(
     hits: impl Iterator<Item = &'a [f32]>,
     positions: &[[f32; 3]],
@@ -249,10 +249,10 @@ pub(crate) fn check_segment<'a>(
     }
 }
 
-/// Refuses energies that are not those of the charges (keV): each hit's charge and energy.
+/// Refuses energies that do not match the charges (keV), given charge and energy of each hit.
 ///
 /// # Errors
-/// What is wrong, and the likely cause.
+/// A description of the problem and its likely cause.
 pub(crate) fn check_energies(hits: impl Iterator<Item = (f64, f64)>) -> Result<(), String> {
     let ratio = median(hits.map(|(charge, energy)| charge / energy));
     let cause = match ratio {
@@ -271,11 +271,11 @@ pub(crate) fn check_energies(hits: impl Iterator<Item = (f64, f64)>) -> Result<(
     Err(format!("charges of hit segments are {ratio:.4} times the energies (median): {cause}"))
 }
 
-/// Refuses events that are sampled otherwise than the basis, and those in which charges move so
-/// much earlier or later that a search with `shifts` samples each way does not find them.
+/// Refuses events with another sampling than the basis. It also refuses events in which charges
+/// move so much earlier or later that a search with `shifts` samples each way does not find them.
 ///
 /// # Errors
-/// What is different, and what helps.
+/// A description of the difference and a remedy.
 pub fn check_sampling(basis: Sampling, events: Sampling, shifts: usize) -> Result<(), String> {
     let ratio = events.step / basis.step;
     if (ratio - 1.0).abs() > 1e-6 {
@@ -301,15 +301,15 @@ pub fn check_sampling(basis: Sampling, events: Sampling, shifts: usize) -> Resul
     Err(format!("charges move after {of_events} samples, in the basis after {of_basis}: {remedy}"))
 }
 
-/// A change that may have happened to events.
+/// A transformation that the events may have undergone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     Nothing,
-    /// Charges move so many samples later.
+    /// Charges move this many samples later.
     Late(isize),
-    /// Samples are so many times as far apart.
+    /// The sampling step differs by this factor.
     Step(f64),
-    /// Segments have other numbers.
+    /// Segments are numbered differently.
     Order(Order),
 }
 
@@ -322,7 +322,7 @@ enum Order {
 }
 
 impl Order {
-    /// The channel of an event that stands for a segment of the basis.
+    /// Returns the channel of an event that holds the signal of a segment of the basis.
     fn channel(self, segment: Segment) -> usize {
         let (sector, ring) = (segment.sector(), segment.ring());
         match self {
@@ -335,7 +335,7 @@ impl Order {
 }
 
 impl Change {
-    /// All that are tried.
+    /// Returns all changes that are tried.
     fn all() -> impl Iterator<Item = Change> {
         const MOST_LATE: isize = 16;
         let late = (1..=MOST_LATE).flat_map(|by| [by, -by]).map(Change::Late);
@@ -345,7 +345,7 @@ impl Change {
         late.chain(steps).chain(orders)
     }
 
-    /// An event without the change.
+    /// Reverts the change of an event.
     fn undone(self, signals: &[f32], sampling: Sampling) -> Vec<f32> {
         let samples = sampling.samples;
         match self {
@@ -408,7 +408,7 @@ impl Change {
     }
 }
 
-/// The sum of the differences of samples, in lanes.
+/// Returns the L1 distance of two signals, summed in lanes.
 fn distance(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 16;
     let mut sums = [0.0; LANES];
@@ -420,43 +420,44 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-/// Compares the first events with one large hit with a basis: as they are, and as if something had
-/// happened to them.
+/// Comparison of the first events with one large hit with a basis, as they are and after reverting
+/// each possible change.
 #[derive(Debug)]
 pub struct Comparison<'b> {
     basis: &'b Basis,
-    /// By how many samples events may be late without a word.
+    /// Shift of events (samples) that is accepted without a warning.
     shifts: usize,
     events: Vec<Vec<f32>>,
     looked_at: usize,
 }
 
-/// So many events are compared at most,
+/// The most events that are compared,
 const EVENTS: usize = 16;
-/// of the first that there are,
+/// taken from this many events at the beginning,
 const LOOKED_AT: usize = 4096;
-/// with so many points of the segment.
+/// each with this many points of its segment.
 const POINTS: usize = 32;
-/// A change is likely where with it they are nearer to the basis by this factor,
+/// A change is reported as likely if it reduces the distance from the basis by this factor,
 const BETTER: f64 = 0.75;
-/// and where without it they are that far from the basis on average (parts of the charge).
+/// and if the mean distance without it is at least this large (fraction of the charge).
 const APART: f64 = 0.001;
 
 impl<'b> Comparison<'b> {
-    /// With a basis, for a search that moves events by up to `shifts` samples.
+    /// Creates a comparison with a basis, for a search that shifts events by up to `shifts`
+    /// samples.
     pub fn new(basis: &'b Basis, shifts: usize) -> Self {
         Comparison { basis, shifts, events: Vec::new(), looked_at: 0 }
     }
 
-    /// Takes the signals of a crystal if they are of use, by channel and sample; whether it has
-    /// enough.
+    /// Adds the signals of a crystal, by channel and sample, if they are usable. Returns `true`
+    /// when this completes the events of the comparison, `false` before and after.
     pub fn add(&mut self, signals: &[f32]) -> bool {
         let samples = self.basis.sampling().samples;
         if self.events.len() == EVENTS || self.looked_at == LOOKED_AT {
             return false;
         }
         self.looked_at += 1;
-        // Shorter or longer ones are of another sampling, if only in length.
+        // Signals of another length have another sampling.
         if signals.len() == CHANNELS * samples && samples > 1 {
             let ends = ends(signals, samples);
             let hit = collector(&ends);
@@ -470,7 +471,7 @@ impl<'b> Comparison<'b> {
         self.events.len() == EVENTS || self.looked_at == LOOKED_AT
     }
 
-    /// What seems to have happened to the events, if anything.
+    /// Returns a description of the change that the events seem to have undergone, if any.
     pub fn doubt(&self) -> Option<String> {
         const FEWEST: usize = 5;
         if self.events.len() < FEWEST {
@@ -492,7 +493,8 @@ impl<'b> Comparison<'b> {
         ))
     }
 
-    /// The mean distance of a sample from the nearest point's, the median of the events.
+    /// Returns the median over the events of the mean distance of a sample from the nearest
+    /// point's.
     fn apart(&self, change: Change) -> f64 {
         let sampling = self.basis.sampling();
         median(self.events.iter().map(|event| {

@@ -1,4 +1,4 @@
-//! A crystal with its fields and its electronics: what makes a signal of a point.
+//! A crystal with its fields and its electronics, which computes the signals of a point.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::observe::Observer;
 /// Solves for the fields of a crystal on a grid with nodes `step` (mm) apart.
 ///
 /// # Errors
-/// As [`Grid::around`] and [`Fields::solve`].
+/// Those of [`Grid::around`] and [`Fields::solve`].
 pub fn fields(rt: &Runtime, crystal: &Crystal, step: f64, observer: &dyn Observer) -> Result<Fields, Error> {
     let grid = Grid::around(crystal, step)?;
     let mut voltages = [0.0; CHANNELS];
@@ -27,18 +27,18 @@ pub fn fields(rt: &Runtime, crystal: &Crystal, step: f64, observer: &dyn Observe
     Fields::solve(rt, &Problem { body: crystal, grid: &grid, voltages: &voltages, charge: &charge }, observer)
 }
 
-/// Whether the potential has its extremes on the contacts: elsewhere it has one only where charge
-/// stays that the bias should have swept out.
+/// Returns whether the crystal is depleted: the potential has its extremes on the contacts. An
+/// extreme elsewhere means that charge remains that the bias should have swept out.
 pub fn is_depleted(crystal: &Crystal, fields: &Fields) -> bool {
-    // What solving leaves is no charge.
+    // The tolerance covers the error of the solver.
     let slack = 1e-5 * crystal.bias.abs();
     let (low, high) = (crystal.bias.min(0.0) - slack, crystal.bias.max(0.0) + slack);
-    // The values outside continue those inside: they may go beyond.
+    // Values outside extrapolate those inside and may exceed the range.
     let inside = (0..fields.grid().len()).filter(|&node| crystal.contains(fields.grid().position(node)));
     inside.map(|node| f64::from(fields.potential()[node])).all(|volts| (low..=high).contains(&volts))
 }
 
-/// Makes signals of points.
+/// A detector that computes the signals of points.
 #[derive(Clone, Debug)]
 pub struct Detector {
     crystal: Arc<Crystal>,
@@ -49,10 +49,11 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// A crystal with its fields; charges are faster than the laws say by the factor `speed`.
+    /// Creates a detector from a crystal and its fields. Carriers are faster than the drift laws by
+    /// the factor `speed`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for electronics or a speed without meaning.
+    /// [`Error::Parameter`] for electronics or a speed out of range.
     pub fn new(
         crystal: &Crystal,
         fields: Arc<Fields>,
@@ -84,53 +85,54 @@ impl Detector {
         Ok(Detector { crystal, drift, electronics, speed, trapping: Trapping::NONE })
     }
 
-    /// With charge trapping.
+    /// Adds charge trapping.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for ways that are too short.
+    /// [`Error::Parameter`] for mean drift lengths that are too short.
     pub fn with_trapping(self, trapping: Trapping) -> Result<Self, Error> {
         trapping.check()?;
         Ok(Detector { drift: self.drift.with_trapping(trapping), trapping, ..self })
     }
 
-    /// The crystal.
+    /// Returns the crystal.
     pub fn crystal(&self) -> &Crystal {
         &self.crystal
     }
 
-    /// Its electronics.
+    /// Returns the electronics.
     pub fn electronics(&self) -> Electronics {
         self.electronics
     }
 
-    /// How much faster than the laws say its charges are.
+    /// Returns the factor by which carriers are faster than the drift laws.
     pub fn speed(&self) -> f64 {
         self.speed
     }
 
-    /// How far its charges come.
+    /// Returns the charge trapping.
     pub fn trapping(&self) -> Trapping {
         self.trapping
     }
 
-    /// What the contacts see of a unit pair that is made at a point (mm).
+    /// Returns the charges that a unit pair created at a point (mm) induces on the contacts.
     pub fn pulse(&self, point: Vec3) -> Pulse {
         self.drift.pulse(point)
     }
 
-    /// The segment that collects a pulse: the one with the largest charge at its end.
+    /// Returns the segment that collects a pulse: the one with the largest charge at its end.
     pub fn collects(&self, pulse: &Pulse) -> Segment {
         let ends = &pulse.charges[(pulse.times() - 1) * CHANNELS..];
         Segment::with_largest(|segment| self.polarity() * ends[segment.index()])
     }
 
-    /// The trapping sensitivities of electrons and of holes (mm) where a pulse is collected.
+    /// Returns the trapping sensitivities of electrons and of holes (mm) in the segment that
+    /// collects a pulse.
     pub fn sensitivities(&self, pulse: &Pulse) -> [f32; 2] {
         pulse.sensitivities[self.collects(pulse).index()].map(|mm| self.polarity() * mm)
     }
 
-    /// Adds the signals of a pulse of so much charge to samples, by channel; it begins `late` (ns)
-    /// after charges are said to move.
+    /// Adds the signals of a pulse of charge `charge` to samples, by channel. The pulse begins
+    /// `late` (ns) after the nominal start of the drift.
     ///
     /// # Panics
     /// If there are not [`CHANNELS`] traces.
@@ -138,7 +140,7 @@ impl Detector {
         self.electronics.add(pulse, self.polarity(), charge, late, sampling, samples);
     }
 
-    /// The sign of the charges that segments collect.
+    /// Returns the sign of the charges that segments collect.
     fn polarity(&self) -> f32 {
         self.crystal.bias.signum() as f32
     }

@@ -1,19 +1,20 @@
-//! From charges on contacts to samples.
+//! Response of the electronics: computes samples from the charges on the contacts.
 
 use crate::basis::Sampling;
 use crate::channels::{CHANNELS, Channel, SEGMENTS};
 use crate::drift::Pulse;
 
-/// What lies between a crystal and its samples.
+/// Electronics between a crystal and its samples.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Electronics {
-    /// Time constant of the preamplifiers (ns): a charge that comes at once is seen as `1 - exp(-t
-    /// / tau)`.
+    /// Time constant of the preamplifiers (ns): the response to a charge that arrives at once is
+    /// `1 - exp(-t / tau)`.
     pub tau: f64,
-    /// What each segment gets of every other one's signal; measured ones are about -0.0015.
+    /// Proportional cross-talk: fraction of every other segment's signal that a segment sees.
+    /// Measured values are about -0.0015.
     pub cross_talk: f64,
-    /// What each segment gets of every other one's slope (ns).
+    /// Differential cross-talk: factor (ns) of every other segment's slope that a segment sees.
     pub differential_cross_talk: f64,
 }
 
@@ -25,9 +26,9 @@ impl Default for Electronics {
 }
 
 impl Electronics {
-    /// Adds a pulse of so much charge to samples, by channel: positive on the contacts that collect
-    /// it where segments collect charges of sign `polarity`. It begins `late` (ns) after the sample
-    /// at which charges move.
+    /// Adds a pulse of charge `charge` to samples, by channel. The signal is positive on the
+    /// contacts that collect the charge, if segments collect charges of sign `polarity`. The pulse
+    /// begins `late` (ns) after the sample at which charges begin to move.
     ///
     /// # Panics
     /// If there are not [`CHANNELS`] contacts, or not that many traces.
@@ -51,7 +52,7 @@ impl Electronics {
         }
         for sample in 0..sampling.samples {
             let at = |channel: usize| values[channel * sampling.samples + sample];
-            // What all segments show, so that each gets what the others do.
+            // The sum over all segments, from which each subtracts its own share.
             let sum =
                 (0..SEGMENTS).map(at).fold([0.0; 2], |sum, [value, slope]| [sum[0] + value, sum[1] + slope]);
             for channel in 0..CHANNELS {
@@ -68,14 +69,14 @@ impl Electronics {
         }
     }
 
-    /// Value and slope (per ns) of one channel behind its preamplifier, at every sample: exact for
-    /// charges that are linear between the times of the pulse and stay as they are behind the last
-    /// one.
+    /// Computes value and slope (per ns) of one channel after its preamplifier, at every sample.
+    /// The result is exact for charges that are linear between the times of the pulse and constant
+    /// after the last one.
     fn trace(&self, pulse: &Pulse, channel: usize, late: f64, sampling: Sampling, values: &mut [[f32; 2]]) {
         let input = |time: usize| f64::from(pulse.charges[time * pulse.contacts + channel]);
         let last = pulse.times() - 1;
         let decay = self.decay(pulse.step);
-        // Value behind the preamplifier at `time`.
+        // Value after the preamplifier at `time`.
         let (mut time, mut output) = (0, input(0));
         for (sample, value) in values.iter_mut().enumerate() {
             let at = (sample as f64 - sampling.before as f64) * sampling.step - late;
@@ -99,8 +100,8 @@ impl Electronics {
         }
     }
 
-    /// What `tau y' = x - y` makes of an input that begins at `input` and goes up by `slope` per
-    /// ns, from `output`, after a time (ns) with this `exp(-time / tau)`.
+    /// Returns the solution of `tau y' = x - y` after a time (ns) with this `exp(-time / tau)`. It
+    /// starts at `output`; the input starts at `input` and rises by `slope` per ns.
     fn step(&self, input: f64, slope: f64, output: f64, (time, decay): (f64, f64)) -> f64 {
         let lag = slope * self.tau;
         input + slope * time - lag + (output - input + lag) * decay
@@ -115,7 +116,7 @@ impl Electronics {
 mod tests {
     use super::*;
 
-    /// All of the charge comes to segment 3 and the core linearly within 100 ns.
+    /// A pulse whose charge arrives at segment 3 and the core linearly within 100 ns.
     fn ramp() -> Pulse {
         let mut charges = vec![0.0; 101 * CHANNELS];
         for time in 0..=100 {
@@ -138,8 +139,8 @@ mod tests {
         samples
     }
 
-    /// A ramp of length `T` behind `exp(-t/tau)`: `(t - tau (1 - exp(-t/tau))) / T`, and decay to 1
-    /// behind it.
+    /// A ramp of length `T` after a preamplifier with `exp(-t/tau)`: `(t - tau (1 - exp(-t/tau))) /
+    /// T`, and the approach to 1 after the end of the ramp.
     #[test]
     fn a_ramp_is_answered_as_the_formula_says() {
         let (tau, late) = (35.0, 3.3);
@@ -173,7 +174,7 @@ mod tests {
             assert!((mixed[60 + sample] + 0.002 * own).abs() < 1e-7);
             assert_eq!(mixed[3 * 60 + sample], own);
             assert_eq!(mixed[36 * 60 + sample], own);
-            // The slope behind the preamplifier is (x - y) / tau.
+            // The slope after the preamplifier is (x - y) / tau.
             let t = 10.0 * (sample as f32 - 2.0);
             let slope = ((t / 100.0).min(1.0) - own) / 35.0;
             assert!((slopes[60 + sample] - 0.5 * slope).abs() < 1e-6, "{sample}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use zellige_files::ReadError;
 use zellige_files::memory::{MemoryPlan, NotEnoughMemory};
 
-/// What went wrong, where, and what to do about it.
+/// The error type of the crate: names the cause, the place, and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,9 +14,9 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What was to be done with it.
+        /// Operation that failed.
         problem: &'static str,
-        /// The operating system's word.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A file does not hold what its format promises.
@@ -24,30 +24,30 @@ pub enum Error {
     Format {
         /// The file.
         path: PathBuf,
-        /// Where in it; none for what concerns the whole.
+        /// Byte offset of the error; `None` if it concerns the whole file.
         offset: Option<u64>,
-        /// What is wrong, and what would be right.
+        /// Description of the error and of the expected content.
         problem: String,
     },
     /// A stream cannot be read, or does not hold what its format promises.
     #[error("byte {offset} of the stream: {problem}")]
     Stream {
-        /// Where in it.
+        /// Byte offset of the error in the stream.
         offset: u64,
-        /// What is wrong, and what would be right.
+        /// Description of the error and of the expected content.
         problem: String,
     },
-    /// Nobody is reached, or somebody who is no peer.
+    /// No peer was reached, or the peer does not speak the protocol.
     #[error("{0}")]
     Connection(String),
-    /// A text file says what makes no sense.
+    /// A text file has invalid content.
     #[error("{}{}: {problem}", path.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
     Text {
         /// The file.
         path: PathBuf,
-        /// Where in it, counted from 1; none for what concerns the whole.
+        /// Line of the error, counted from 1; `None` if it concerns the whole file.
         line: Option<usize>,
-        /// What is wrong, and what would be right.
+        /// Description of the error and of the expected content.
         problem: String,
     },
     /// Sizes that do not fit each other.
@@ -58,18 +58,18 @@ pub enum Error {
         /// Found and wanted sizes.
         problem: String,
     },
-    /// A parameter without meaning.
+    /// A parameter is invalid.
     #[error("{name}: {problem}")]
     Parameter {
         /// Name of the parameter.
         name: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// Description of the error and of valid values.
         problem: String,
     },
-    /// What does not fit the memory.
+    /// The data do not fit into memory.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
-    /// Fields could not be solved for.
+    /// The solver of the fields failed.
     #[error(transparent)]
     Solve(#[from] zellige_sparse::Error),
     /// A task failed, or could not be submitted.
@@ -77,10 +77,10 @@ pub enum Error {
     Runtime(#[from] zellige_runtime::Error),
 }
 
-/// Bytes that stay free for tasks and tables, whatever is planned.
+/// Bytes that every memory plan reserves for tasks and tables.
 const TABLES: u64 = 4 << 20;
 
-/// A plan of memory in which what every run needs is counted already.
+/// Returns a memory plan that already counts the demand that every run has.
 pub(crate) fn memory_plan() -> MemoryPlan {
     let mut plan = MemoryPlan::new(zellige_runtime::topology::available_memory());
     plan.add("tables", TABLES);

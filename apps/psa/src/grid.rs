@@ -1,9 +1,9 @@
-//! Nodes at equal distances, and values between them.
+//! Regular grids and trilinear interpolation between their nodes.
 
 use crate::Error;
 use crate::body::{Body, Vec3};
 
-/// Nodes along the axes, at multiples of one distance.
+/// A regular grid: nodes along the axes, at multiples of one spacing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     first: [i64; 3],
@@ -11,12 +11,12 @@ pub struct Grid {
     step: f64,
 }
 
-/// Where a point lies between nodes.
+/// Position of a point relative to the nodes of a grid.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// The node before it along every axis.
+    /// Node before the point along every axis.
     pub node: usize,
-    /// How far it lies from there, as shares of the way to the next node.
+    /// Offset from that node along each axis, as a fraction of the grid spacing.
     pub shares: [f32; 3],
 }
 
@@ -24,7 +24,8 @@ pub struct Cell {
 const MOST: f64 = 2e8;
 
 impl Grid {
-    /// The grid with nodes `step` (mm) apart that covers a body, and one node more on each side.
+    /// Creates the grid with nodes `step` (mm) apart that covers a body, with one more node on each
+    /// side.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a step that is not positive, or too small for the body.
@@ -45,41 +46,42 @@ impl Grid {
         })
     }
 
-    /// The distance of neighbours (mm).
+    /// Returns the distance of neighbouring nodes (mm).
     pub fn step(&self) -> f64 {
         self.step
     }
 
-    /// Nodes along x, y and z. Node `(i, j, k)` has the number `(k ny + j) nx + i`.
+    /// Returns the number of nodes along x, y and z. Node `(i, j, k)` has the number `(k ny + j)
+    /// nx + i`.
     pub fn nodes(&self) -> [usize; 3] {
         self.nodes
     }
 
-    /// All nodes.
+    /// Returns the number of all nodes.
     #[allow(clippy::len_without_is_empty)] // a grid without nodes is none
     pub fn len(&self) -> usize {
         self.nodes.iter().product()
     }
 
-    /// What is added to a node's number on the way to the next one along an axis.
+    /// Returns the difference of the numbers of two neighbouring nodes along an axis.
     pub fn stride(&self, axis: usize) -> usize {
         self.nodes[..axis].iter().product()
     }
 
-    /// Where a node is along each axis, counted from the first one.
+    /// Returns the indices of a node along the axes.
     pub fn place(&self, node: usize) -> [usize; 3] {
         let [nx, ny, _] = self.nodes;
         [node % nx, node / nx % ny, node / (nx * ny)]
     }
 
-    /// Where a node is (mm).
+    /// Returns the position of a node (mm).
     pub fn position(&self, node: usize) -> Vec3 {
         let place = self.place(node);
         std::array::from_fn(|axis| (self.first[axis] + place[axis] as i64) as f64 * self.step)
     }
 
-    /// The neighbour of a node along an axis, forwards or backwards; none beyond the end of the
-    /// grid.
+    /// Returns the neighbour of a node along an axis, forwards or backwards; `None` beyond the end
+    /// of the grid.
     pub fn neighbour(&self, node: usize, axis: usize, forwards: bool) -> Option<usize> {
         let place = self.place(node)[axis];
         match forwards {
@@ -88,7 +90,8 @@ impl Grid {
         }
     }
 
-    /// The cell that a point (mm) lies in; of a point outside, the nearest one, continued.
+    /// Returns the cell of a point (mm). A point outside the grid is extrapolated from the nearest
+    /// cell.
     pub fn cell(&self, point: Vec3) -> Cell {
         let (mut node, mut shares) = (0, [0.0; 3]);
         for axis in (0..3).rev() {
@@ -100,7 +103,7 @@ impl Grid {
         Cell { node, shares }
     }
 
-    /// The eight nodes of a cell, and what each of them counts in it (trilinear).
+    /// Returns the eight nodes of a cell with their trilinear weights.
     pub fn corners(&self, cell: &Cell) -> [(usize, f32); 8] {
         let [x, y, z] = cell.shares;
         std::array::from_fn(|corner| {

@@ -1,35 +1,35 @@
-//! Pulse-shape analysis of segmented germanium detectors: where in a crystal a gamma ray gave its
-//! energy.
+//! Pulse-shape analysis of segmented germanium detectors: reconstructs the positions at which a
+//! gamma ray deposited its energy in a crystal.
 //!
 //! A crystal of AGATA or GRETINA has 36 segments and a core, 37 contacts in all. A charge that
-//! drifts in it is seen by all of them, and the shapes of their signals say where it started: they
-//! are compared with the signals of known points, the *basis*.
+//! drifts in it induces a signal on every contact, and the signal shapes depend on the point of
+//! origin. The search compares measured signals with the signals of known points, the *basis*.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`channels`] | segments, channels, and which of them are compared |
+//! | [`channels`] | segments, channels, and the sets of channels that are compared |
 //! | [`basis`] | signals of known points |
-//! | [`consistency`] | whether bases and events are what they are taken for |
-//! | [`body`], [`crystal`] | pieces of germanium with contacts, and the one that a text file describes |
+//! | [`consistency`] | plausibility checks of bases and events |
+//! | [`body`], [`crystal`] | pieces of germanium with contacts, and the crystal that a text file describes |
 //! | [`grid`], [`fields`] | nodes, and the potentials at them |
-//! | [`drift`] | how fast electrons and holes go, where to, and what contacts see of it |
-//! | [`electronics`] | preamplifiers, cross-talk, samples |
-//! | [`detector`] | all of that together: a point goes in, signals come out |
-//! | [`simulate`] | a basis |
-//! | [`events`] | events at known positions, with noise |
-//! | [`files`] | all of that in files |
-//! | [`observe`] | who watches work that takes a while |
-//! | [`search`] | which known point an event is most like |
-//! | [`mod@array`] | where the crystals of an array are |
-//! | [`track`] | which points belong to one gamma ray |
-//! | [`params`] | the texts that users write |
-//! | [`pipeline`] | events as they come from files, pipes and sockets; answers in files, and how far those of two runs agree |
-//! | [`report`] | answers as pages |
+//! | [`drift`] | drift velocities and paths of electrons and holes, and the charges that they induce |
+//! | [`electronics`] | preamplifiers, cross-talk, sampling |
+//! | [`detector`] | crystal, fields, drift and electronics combined: computes the signals of a point |
+//! | [`simulate`] | simulation of a basis |
+//! | [`events`] | simulated events at known positions, with noise |
+//! | [`files`] | file formats of all these data |
+//! | [`observe`] | observers of long computations |
+//! | [`search`] | search for the basis points that fit an event best |
+//! | [`mod@array`] | positions of the crystals of an array |
+//! | [`track`] | gamma-ray tracking: assigns interaction points to gamma rays |
+//! | [`params`] | text files that users write |
+//! | [`pipeline`] | events from files, pipes and sockets; results in files, and the comparison of two runs |
+//! | [`report`] | reports as pages |
 //!
-//! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and
+//! A simulation runs in this order: crystal, grid, fields, drift, signals, electronics, basis and
 //! events.
 //!
-//! Lengths are in mm, times in ns, energies in keV; a signal of 1 is the whole charge, positive on
+//! Lengths are in mm, times in ns, energies in keV. A signal of 1 is the whole charge, positive on
 //! the contacts that collect it.
 //!
 //! ```

@@ -1,6 +1,7 @@
-//! Files that were damaged, cut off, or never were what their names say: readers refuse them with
-//! the place, do not panic, do not hang, and take no memory that the files do not justify. A
-//! process of its own: its address space is limited, and what asks for more ends it.
+//! Damaged files: files that are changed, cut off, or of another format than their names say.
+//! Readers refuse them with the place of the error, do not panic, do not hang, and allocate no
+//! memory that the files do not justify. The tests run in a process of their own with a limited
+//! address space: a larger allocation ends it.
 
 #[path = "it/common/mod.rs"]
 mod common;
@@ -23,8 +24,8 @@ use zellige_psa::files::basis::{self as folder, Origin, Values};
 use zellige_psa::files::{archives, events as event_files, fields, gretina, record, write_array};
 use zellige_psa::grid::Grid;
 
-/// What this process may take beyond what it has when tests begin (bytes): enough for their
-/// threads, and less than any length that a header of these tests invents.
+/// Address space of this process beyond its size when tests begin (bytes): enough for its threads,
+/// and less than any length that a header of these tests invents.
 const ROOM: u64 = 2 << 30;
 
 fn limit_memory() {
@@ -41,7 +42,7 @@ fn limit_memory() {
 }
 
 const SAMPLING: Sampling = Sampling { samples: 9, step: 10.0, before: 2 };
-/// Nodes of the fields (mm).
+/// Distance of the nodes of the fields (mm).
 const GRID: f64 = 6.0;
 
 fn basis_of(sampling: Sampling) -> Basis {
@@ -79,12 +80,12 @@ fn some_detector() -> Detector {
     Detector::new(&small(), some_fields().into(), Electronics::default(), 1.0).expect("a detector")
 }
 
-/// A kind of file, or of folder: how one is written and read.
+/// A kind of file or folder, with functions to write and read it.
 struct Kind {
     name: &'static str,
     write: fn(&Path) -> Result<(), Error>,
     read: fn(&Path) -> Result<(), Error>,
-    /// Bytes of a record, where files may end behind any.
+    /// Size of a record (bytes), for files that may end after any record.
     record: Option<usize>,
 }
 
@@ -156,7 +157,7 @@ fn unwritten(source: std::io::Error) -> Error {
 
 type Files = Vec<(String, Vec<u8>)>;
 
-/// The files of each kind, as they are written.
+/// Returns the valid files of each kind.
 fn written() -> &'static [Files] {
     static FILES: OnceLock<Vec<Files>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -179,7 +180,7 @@ fn written() -> &'static [Files] {
     })
 }
 
-/// What a reader says of its files where one of them has another content.
+/// Reads files of a kind, with another content in one of them.
 fn read_with(kind: usize, file: usize, content: &[u8]) -> Result<(), Error> {
     let place = tempfile::tempdir().expect("a folder");
     for (number, (name, whole)) in written()[kind].iter().enumerate() {
@@ -189,11 +190,12 @@ fn read_with(kind: usize, file: usize, content: &[u8]) -> Result<(), Error> {
     (KINDS[kind].read)(place.path())
 }
 
-/// Checks that an error says which file, and where in it where it may.
+/// Checks that an error names the file and, if possible, the place in it.
 fn check(kind: usize, file: usize, length: usize, error: &Error) -> Result<(), TestCaseError> {
     let name = &written()[kind][file].0;
     let text = error.to_string();
-    // What stands in basis.toml and events.toml is also what the other files are measured by.
+    // The values in basis.toml and events.toml also determine the expected sizes of the other
+    // files.
     prop_assert!(text.contains(name) || written()[kind].iter().any(|(n, _)| text.contains(n)), "{}", text);
     if let Error::Format { offset: Some(offset), .. } = error
         && text.contains(name)
@@ -212,7 +214,7 @@ fn whole_files_are_read() {
     }
 }
 
-/// Of a kind, a file of it.
+/// Strategy for a kind and one of its files.
 fn file_of_kind() -> impl Strategy<Value = (usize, usize)> {
     (0..KINDS.len(), any::<prop::sample::Index>())
         .prop_map(|(kind, file)| (kind, file.index(written()[kind].len())))
@@ -226,7 +228,7 @@ proptest! {
         let (name, whole) = &written()[kind][file];
         let at = at.index(whole.len());
         let read = read_with(kind, file, &whole[..at]);
-        // Records may be missing: that cannot be seen.
+        // Missing records at the end cannot be detected.
         if KINDS[kind].record.is_none_or(|record| at % record != 0) && !name.ends_with(".toml") {
             let error = read.expect_err("a file that is cut off");
             check(kind, file, at, &error)?;
@@ -243,7 +245,7 @@ proptest! {
     ) {
         let mut content = written()[kind][file].1.clone();
         for (at, bit, is_early) in turned {
-            // Headers are where lengths stand.
+            // Lengths are in headers.
             let end = if is_early { content.len().min(256) } else { content.len() };
             content[at.index(end)] ^= 1 << bit;
         }
@@ -252,7 +254,7 @@ proptest! {
         }
     }
 
-    /// Digits are what lengths in texts are made of.
+    /// Digits make up lengths in texts.
     #[test]
     fn lengths_that_are_invented_do_no_harm(
         (kind, file) in file_of_kind(),
@@ -284,7 +286,7 @@ proptest! {
         }
     }
 
-    /// What a header of an array may be made of, in any order.
+    /// Headers of arrays, composed of their tokens in any order.
     #[test]
     fn headers_of_arrays_may_say_anything(
         words in prop::collection::vec(
@@ -307,7 +309,7 @@ proptest! {
     }
 }
 
-/// Whose time doubles with every such bracket never ends.
+/// A reader with a running time that doubles with every such bracket never ends.
 #[test]
 fn brackets_within_brackets_take_no_time() {
     for bracket in ["[", "{", "(", "{1:", "-"] {
@@ -320,7 +322,7 @@ fn brackets_within_brackets_take_no_time() {
     }
 }
 
-/// The most memory that this process had (bytes); 0 where the system does not tell.
+/// Returns the peak memory of this process (bytes); 0 if the system does not report it.
 fn peak() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -329,7 +331,7 @@ fn peak() -> u64 {
 }
 
 /// Half a gigabyte of zeros that archives store in half a megabyte: the shape is refused before
-/// they are unpacked.
+/// they are decompressed.
 #[test]
 fn archives_are_not_unpacked_for_a_wrong_shape() {
     use std::io::Write;

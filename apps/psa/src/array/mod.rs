@@ -1,8 +1,8 @@
-//! Where the crystals of an array are: from the frame of a crystal to that of the laboratory.
+//! Positions of the crystals of an array, and the transformation from crystal frame to laboratory.
 //!
 //! The frame of a crystal has its front face at `z = 0` and the germanium above it
-//! ([`crate::crystal`]); that of the laboratory has the target at its origin and the beam along
-//! `z`, unless a file says otherwise. All lengths are in mm.
+//! ([`crate::crystal`]). The laboratory frame has the target at its origin and the beam along `z`,
+//! unless a file defines it otherwise. All lengths are in mm.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,19 +11,19 @@ use crate::Error;
 use crate::body::Vec3;
 use crate::params::array as text;
 
-/// A rotation and a translation after it: `x -> R x + t`.
+/// A rotation followed by a translation: `x -> R x + t`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
-    /// The rows of `R`.
+    /// Rows of `R`.
     pub rotation: [Vec3; 3],
-    /// `t` (mm).
+    /// Translation `t` (mm).
     pub shift: Vec3,
 }
 
 impl Placement {
-    /// `R = Rz(phi) Ry(theta) Rz(psi)` of three angles (degrees), as the files `aeuler` and
-    /// `aclust` of AGATA's simulation have them: the first of the rotations is the one by `psi`,
-    /// all axes stay where they are.
+    /// Creates a placement from three angles (degrees), `R = Rz(phi) Ry(theta) Rz(psi)`, as in the
+    /// files `aeuler` and `aclust` of AGATA's simulation. The rotation by `psi` is applied first;
+    /// the axes stay fixed.
     pub fn euler([psi, theta, phi]: [f64; 3], shift: Vec3) -> Placement {
         let [(s1, c1), (s2, c2), (s3, c3)] = [psi, theta, phi].map(|angle| angle.to_radians().sin_cos());
         let rotation = [
@@ -34,18 +34,18 @@ impl Placement {
         Placement { rotation, shift }
     }
 
-    /// A point of the crystal in the laboratory.
+    /// Transforms a point from the crystal frame to the laboratory frame.
     pub fn apply(&self, point: Vec3) -> Vec3 {
         std::array::from_fn(|row| self.shift[row] + dot(self.rotation[row], point))
     }
 
-    /// A point of the laboratory in the crystal: `R^T (x - t)`.
+    /// Transforms a point from the laboratory frame to the crystal frame: `R^T (x - t)`.
     pub fn back(&self, point: Vec3) -> Vec3 {
         let from: Vec3 = std::array::from_fn(|axis| point[axis] - self.shift[axis]);
         std::array::from_fn(|column| (0..3).map(|row| self.rotation[row][column] * from[row]).sum())
     }
 
-    /// What places the inner things when this one places what holds them.
+    /// Composes two placements: `inner` is applied first, then this one.
     fn after(&self, inner: &Placement) -> Placement {
         let column = |c: usize| std::array::from_fn(|row| inner.rotation[row][c]);
         let rotation = std::array::from_fn(|row| std::array::from_fn(|c| dot(self.rotation[row], column(c))));
@@ -57,37 +57,42 @@ pub(crate) fn dot(a: Vec3, b: Vec3) -> f64 {
     (0..3).map(|axis| a[axis] * b[axis]).sum()
 }
 
-/// The places of numbered crystals, or of clusters of them.
+/// Placements of numbered crystals, or of clusters of crystals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     pub(crate) places: BTreeMap<usize, Placement>,
 }
 
 impl Array {
-    /// Reads AGATA's text files: of Euler angles and shifts (`aeuler`, a line for each cluster:
-    /// number, kind, psi, theta, phi in degrees, dx, dy, dz in mm; `aclust`, a line for each
-    /// crystal of a cluster: kind of the cluster, number, shape, and the same six), or look-up
-    /// tables of crystals (four lines for each: number, kind and shift (mm), then the rows of the
-    /// rotation with their numbers from 1). Lines that begin with `#` are comments.
+    /// Reads AGATA's text files, which hold Euler angles and shifts or look-up tables:
+    ///
+    /// - `aeuler` has a line for each cluster: number, kind, psi, theta, phi in degrees, dx, dy, dz
+    ///   in mm.
+    /// - `aclust` has a line for each crystal of a cluster: kind of the cluster, number, shape, and
+    ///   the same six numbers.
+    /// - A look-up table has four lines for each crystal: number, kind and shift (mm), then the
+    ///   rows of the rotation with their numbers from 1.
+    ///
+    /// Lines that begin with `#` are comments.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line for what is none of
-    /// these, names a crystal twice, or is no rotation.
+    /// [`Error::File`] if the file cannot be read. [`Error::Text`] with the line if the text has
+    /// none of these formats, names a crystal twice, or has a matrix that is no rotation.
     pub fn read(path: &Path) -> Result<Array, Error> {
         text::read(path)
     }
 
-    /// Reads the text of such a file; errors call it `name`.
+    /// Parses the text of such a file; errors call it `name`.
     ///
     /// # Errors
-    /// As [`Array::read`].
+    /// Those of [`Array::read`].
     pub fn parse(name: &Path, text: &str) -> Result<Array, Error> {
         text::parse(name, text)
     }
 
-    /// An ideal array that needs no file: crystals whose front faces have their middles on a sphere
-    /// around the target and that point at it, spread as a Fibonacci lattice: the `i`-th of `n` at
-    /// `cos(theta) = 1 - (2 i + 1) / n`, `phi = i` golden angles.
+    /// Creates an ideal array that needs no file. The front faces have their centres on a sphere
+    /// around the target, and the crystals point at it. They are spread as a Fibonacci lattice: the
+    /// `i`-th of `n` is at `cos(theta) = 1 - (2 i + 1) / n`, `phi = i` golden angles.
     ///
     /// # Errors
     /// [`Error::Parameter`] for no crystals, more than a million, or a radius (mm) that is not
@@ -111,8 +116,8 @@ impl Array {
         Ok(Array { places: (0..crystals).map(place).collect() })
     }
 
-    /// The crystals of clusters that this array places, where `cluster` says how crystals lie in
-    /// one: crystal `k` of `m` in cluster `c` gets the number `m c + k`.
+    /// Returns the crystals of the clusters that this array places. `cluster` holds the placements
+    /// of crystals within a cluster. Crystal `k` of `m` in cluster `c` gets the number `m c + k`.
     pub fn of_clusters(&self, cluster: &Array) -> Array {
         let size = cluster.places.len();
         let crystals = self.places.iter().flat_map(|(number, outer)| {
@@ -122,23 +127,24 @@ impl Array {
         Array { places: crystals.collect() }
     }
 
-    /// A point of a crystal (mm) in the laboratory (mm); none for a crystal that the array has not.
+    /// Transforms a point of a crystal (mm) to the laboratory (mm); `None` if the array has no such
+    /// crystal.
     pub fn place(&self, crystal: usize, point: [f32; 3]) -> Option<Vec3> {
         self.places.get(&crystal).map(|placement| placement.apply(point.map(f64::from)))
     }
 
-    /// The crystals with their numbers, which ascend.
+    /// Returns the crystals with their numbers, in ascending order.
     pub fn crystals(&self) -> impl Iterator<Item = (usize, &Placement)> {
         self.places.iter().map(|(number, placement)| (*number, placement))
     }
 
-    /// How far the nearest front face lies from the target (mm), at its middle.
+    /// Returns the distance of the nearest front face from the target (mm), measured at its centre.
     pub fn inner_radius(&self) -> f64 {
         self.places.values().map(|place| dot(place.shift, place.shift).sqrt()).fold(f64::INFINITY, f64::min)
     }
 }
 
-/// No array has more crystals, and no file numbers that are larger.
+/// Limit of the number of crystals in an array, and of the numbers in files.
 pub(crate) const MOST: usize = 1_000_000;
 
 #[cfg(test)]

@@ -11,40 +11,41 @@ use crate::drift::Table;
 use crate::params::{crystal as text, siggen};
 pub(crate) use outline::Outline;
 
-/// What covers the face at `z = 0`.
+/// Boundary condition of the face at `z = 0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Front {
     /// The segments of the first ring.
     Contact,
-    /// Nothing: no field leaves the germanium there.
+    /// A bare face: no field leaves the germanium there.
     Reflecting,
 }
 
 /// A crystal: a cylinder, cut by six planes that taper towards the front face at `z = 0`, with a
 /// bore from the back face.
 ///
-/// The core contact covers the bore, 36 segments the outside; the back face is bare and reflects.
-/// Sector `k` lies around corner `k` and ends in the middles of the two sides that meet there; of a
-/// plain cylinder it lies around the angle of `60 k` degrees.
+/// The core contact covers the bore, 36 segments cover the outside. The back face is bare and
+/// reflects. Sector `k` lies around corner `k` and ends in the middles of the two sides that meet
+/// there. In a plain cylinder it lies around the angle of `60 k` degrees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crystal {
-    /// What it is called.
+    /// Name of the crystal.
     pub name: String,
-    /// From the front to the back face (mm).
+    /// Length from the front to the back face (mm).
     pub length: f64,
-    /// Of the cylinder (mm).
+    /// Radius of the cylinder (mm).
     pub radius: f64,
-    /// Of the bore (mm).
+    /// Radius of the bore (mm).
     pub bore_radius: f64,
-    /// Germanium between the front face and the bore (mm); 0 for a bore that goes through.
+    /// Thickness of the germanium between the front face and the bore (mm); 0 if the bore goes
+    /// through.
     pub bore_start: f64,
     /// Thickness of the rings from the front to the back (mm).
     pub rings: [f64; RINGS],
-    /// What covers the front face.
+    /// Boundary condition of the front face.
     pub front: Front,
     /// Corners of the hexagon at the front and at the back face (mm), anticlockwise as seen from
-    /// the back; none for a plain cylinder.
+    /// the back; `None` for a plain cylinder.
     pub corners: Option<[[[f64; 2]; 6]; 2]>,
     /// Voltage of the core (V); the segments are at 0.
     pub bias: f64,
@@ -56,36 +57,36 @@ pub struct Crystal {
     /// Angle from the x axis to a `<100>` axis of the lattice (degrees); another one points along
     /// z.
     pub axis_angle: f64,
-    /// Speeds of charges; none: the laws of [`Mobility`](crate::drift::Mobility).
+    /// Drift speeds of charges; `None` for the laws of [`Mobility`](crate::drift::Mobility).
     pub drift: Option<Table>,
 }
 
 impl Crystal {
-    /// Reads a crystal from a TOML file ([`EXAMPLE`](crate::params::EXAMPLE) shows what it may
-    /// say), or from the configuration of a hexagonal crystal of greta_siggen, a file that ends in
-    /// `.config`, with the files that it names.
+    /// Reads a crystal from a file. It is a TOML file ([`EXAMPLE`](crate::params::EXAMPLE) shows
+    /// its keys) or greta_siggen's configuration of a hexagonal crystal. A configuration has a name
+    /// that ends in `.config`, and the files that it names are read with it.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line where it makes no
-    /// sense, [`Error::Parameter`] for a crystal that cannot be.
+    /// [`Error::File`] if a file cannot be read, [`Error::Text`] with the line if its text is
+    /// invalid, [`Error::Parameter`] if the crystal is impossible.
     pub fn read(path: &Path) -> Result<Self, Error> {
         if siggen::is_config(path) { siggen::read(path) } else { text::read(path) }
     }
 
-    /// Reads a crystal from the text of a TOML file; errors call it `name`.
+    /// Parses the text of a TOML file; errors call it `name`.
     ///
     /// # Errors
-    /// As [`Crystal::read`].
+    /// Those of [`Crystal::read`].
     pub fn parse(name: &Path, text: &str) -> Result<Self, Error> {
         text::parse(name, text)
     }
 
-    /// The TOML text that describes it.
+    /// Returns the TOML text that describes the crystal.
     pub fn to_toml(&self) -> String {
         text::print(self)
     }
 
-    /// The same crystal with all lengths times `factor`.
+    /// Returns the crystal with all lengths multiplied by `factor`.
     pub fn scaled(&self, factor: f64) -> Self {
         let corner = |[x, y]: [f64; 2]| [factor * x, factor * y];
         Crystal {
@@ -103,8 +104,8 @@ impl Crystal {
         self.corners.as_ref().map(|[front, back]| Outline::between(front, back, z / self.length))
     }
 
-    /// The segment in front of which a point of the crystal (mm) lies, or whose contact covers a
-    /// place of the outside.
+    /// Returns the segment of a point (mm): the segment in front of whose contact a point of the
+    /// crystal lies, or whose contact covers a point of the surface.
     pub fn segment(&self, point: Vec3) -> Segment {
         let [x, y, z] = point;
         let sector = match self.outline(z) {
@@ -119,20 +120,21 @@ impl Crystal {
         Segment::new(sector, ring.count()).expect("sectors and rings below six")
     }
 
-    /// How far a point lies from the wall of the bore (mm), inside or outside of it.
+    /// Returns the distance of a point from the wall of the bore (mm), inside or outside of it.
     fn to_bore(&self, [x, y, z]: Vec3) -> f64 {
         let (beside, before) = (x.hypot(y) - self.bore_radius, self.bore_start - z);
         if before > 0.0 { beside.max(0.0).hypot(before) } else { beside.abs() }
     }
 
-    /// How far a point of the crystal lies from its outside (mm).
+    /// Returns the distance of a point of the crystal from its outer surface (mm).
     fn to_outside(&self, [x, y, z]: Vec3) -> f64 {
         let side = self.outline(z).map_or(f64::INFINITY, |outline| outline.depth([x, y]));
         let front = if self.front == Front::Contact { z } else { f64::INFINITY };
         side.min(self.radius - x.hypot(y)).min(front)
     }
 
-    /// Charge density over permittivity (V/mm2) at a depth (mm): `e N / eps` with `eps = 16 eps0`.
+    /// Returns the charge density over the permittivity (V/mm2) at a depth (mm): `e N / eps` with
+    /// `eps = 16 eps0`.
     pub fn space_charge(&self, z: f64) -> f64 {
         // 1.602177e-19 C * 1e10 cm-3 / (16 * 8.854188e-12 F/m), in V/mm2.
         const PER_1E10: f64 = 1.602_176_634e-19 * 1e16 / (16.0 * 8.854_187_812_8e-12) * 1e-6;

@@ -3,21 +3,22 @@
 /// Six corners in the order of growing angle (mm).
 pub(crate) struct Outline([[f64; 2]; 6]);
 
-/// Twice the area of the triangle of the origin, `a` and `b`: positive where the way from `a` to
-/// `b` is anticlockwise.
+/// Returns twice the signed area of the triangle of the origin, `a` and `b`: positive if the path
+/// from `a` to `b` is anticlockwise.
 fn cross(a: [f64; 2], b: [f64; 2]) -> f64 {
     a[0] * b[1] - a[1] * b[0]
 }
 
 impl Outline {
-    /// At `share` of the way from the front to the back face.
+    /// Interpolates the outline at the fraction `share` of the length from the front to the back
+    /// face.
     pub(crate) fn between(front: &[[f64; 2]; 6], back: &[[f64; 2]; 6], share: f64) -> Outline {
         Outline(std::array::from_fn(|k| {
             [0, 1].map(|axis| front[k][axis] + share * (back[k][axis] - front[k][axis]))
         }))
     }
 
-    /// The distance of a point from the nearest side (mm), negative outside.
+    /// Returns the distance of a point from the nearest side (mm), negative outside.
     pub(crate) fn depth(&self, point: [f64; 2]) -> f64 {
         let mut depth = f64::INFINITY;
         for k in 0..6 {
@@ -29,19 +30,20 @@ impl Outline {
         depth
     }
 
-    /// The corner around which a point lies: between the middles of the two sides that meet there.
+    /// Returns the corner around which a point lies: between the middles of the two sides that meet
+    /// there.
     pub(crate) fn sector(&self, point: [f64; 2]) -> usize {
-        // The middle of the side behind corner k, but for a factor of two.
+        // Twice the middle of the side after corner k.
         let middle = |k: usize| {
             let (a, b) = (self.0[k % 6], self.0[(k + 1) % 6]);
             [a[0] + b[0], a[1] + b[1]]
         };
         let lies = |&k: &usize| cross(middle(k + 5), point) >= 0.0 && cross(middle(k), point) < 0.0;
-        // On the axis no sector claims the point.
+        // On the axis no sector contains the point.
         (0..6).find(lies).unwrap_or(0)
     }
 
-    /// Whether it is convex, with the corners anticlockwise around the origin.
+    /// Returns whether the outline is convex, with the corners anticlockwise around the origin.
     pub(crate) fn is_sound(&self) -> bool {
         (0..6).all(|k| {
             let [a, b, c] = [0, 1, 2].map(|step| self.0[(k + step) % 6]);

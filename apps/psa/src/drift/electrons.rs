@@ -1,4 +1,4 @@
-//! Electrons: four valleys, each along a body diagonal of the lattice.
+//! Drift velocity of electrons: four valleys, each along a body diagonal of the lattice.
 
 use super::Speed;
 use super::law::Law;
@@ -11,13 +11,13 @@ pub(super) struct Electrons {
     along_111: Speed,
 }
 
-/// Effective masses along and across a valley, beside that of the free electron.
+/// Effective masses along and across a valley, relative to the mass of the free electron.
 const MASSES: [f64; 2] = [1.64, 0.0819];
 
 const DIAGONALS: [Vec3; 4] = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]];
 
-/// `sqrt(u gamma u)` of a direction with this squared cosine to the valley, with `gamma` the
-/// inverse of the tensor of masses.
+/// Returns `sqrt(u gamma u)` of a direction with this squared cosine to the valley; `gamma` is the
+/// inverse of the mass tensor.
 fn inverse_root_mass(squared_cosine: f64) -> f64 {
     let [along, across] = MASSES;
     (1.0 / across + (1.0 / along - 1.0 / across) * squared_cosine).sqrt()
@@ -31,14 +31,14 @@ impl Electrons {
         Electrons::with([along_100, along_111].map(|law| Speed::Law(law.at(temperature, POWER))))
     }
 
-    /// With these speeds along `<100>` and `<111>`.
+    /// Creates electrons with these speeds along `<100>` and `<111>`.
     pub fn with([along_100, along_111]: [Speed; 2]) -> Self {
         Electrons { along_100, along_111 }
     }
 
-    /// The velocity (mm/ns) in a field of direction `u` and strength (V/cm) (Mihailescu et al.
-    /// 2000): `v = -A sum_j n_j gamma_j u / sqrt(u gamma_j u)`, `n_j` the share of valley `j`, with
-    /// `A` and the shares such that both laws are met.
+    /// Returns the velocity (mm/ns) in a field of direction `u` and strength (V/cm) (Mihailescu et
+    /// al. 2000): `v = -A sum_j n_j gamma_j u / sqrt(u gamma_j u)`. `n_j` is the population of
+    /// valley `j`; `A` and the populations are such that both laws are met.
     pub fn velocity(&self, u: Vec3, strength: f64) -> Vec3 {
         let [along, across] = MASSES;
         let factor = self.along_100.at(strength) / inverse_root_mass(1.0 / 3.0);
@@ -57,9 +57,9 @@ impl Electrons {
         velocity
     }
 
-    /// By how much valleys with less mass along the field are fuller than others, from the speed
-    /// along `<111>`: with one valley along the field and three across, the speed beside `A` is
-    /// linear in it.
+    /// Returns the excess population of valleys with less mass along the field, from the speed
+    /// along `<111>`. With one valley along the field and three across, the speed divided by `A` is
+    /// linear in this excess.
     fn spread(&self, factor: f64, strength: f64) -> f64 {
         let (one, three) = (inverse_root_mass(1.0), inverse_root_mass(1.0 / 9.0));
         let even = 0.25 * one + 0.75 * three;
@@ -73,8 +73,8 @@ impl Electrons {
 mod tests {
     use super::*;
 
-    /// Both laws are met on their axes, electrons go against the field there, and the rounded
-    /// numbers of the paper come out.
+    /// Both laws are met on their axes, electrons drift against the field there, and the rounded
+    /// numbers of the paper are reproduced.
     #[test]
     fn axes_have_their_laws() {
         let electrons = Electrons::at(78.0);

@@ -1,4 +1,4 @@
-//! Holes: a warped band.
+//! Drift velocity of holes: a warped band.
 
 use super::Speed;
 use super::law::Law;
@@ -19,20 +19,20 @@ impl Holes {
         Holes::with([along_100, along_111].map(|law| Speed::Law(law.at(temperature, POWER))))
     }
 
-    /// With these speeds along `<100>` and `<111>`.
+    /// Creates holes with these speeds along `<100>` and `<111>`.
     pub fn with([along_100, along_111]: [Speed; 2]) -> Self {
         Holes { along_100, along_111 }
     }
 
-    /// The velocity (mm/ns) in a field of direction `u` and strength (V/cm) (Bruyneel et al. 2006),
-    /// with angles to the axes of the lattice.
+    /// Returns the velocity (mm/ns) in a field of direction `u` and strength (V/cm) (Bruyneel et
+    /// al. 2006), in terms of the angles to the lattice axes.
     pub fn velocity(&self, u: Vec3, strength: f64) -> Vec3 {
         let speed = self.along_100.at(strength);
         let lack = 1.0 - self.along_111.at(strength) / speed;
         let lambda = 0.75 * lack;
         let omega = lack * (-0.29711 + lack * (-1.12082 + lack * (3.83929 + lack * 4.80825)));
         let (cos, sin) = (u[2], u[0].hypot(u[1]));
-        // Along z no azimuth is better than another: the terms with it vanish.
+        // Along z the azimuth is arbitrary: the terms with it vanish.
         let (cos_phi, sin_phi) = if sin > 0.0 { (u[0] / sin, u[1] / sin) } else { (1.0, 0.0) };
         let (sin_2phi, cos_2phi) = (2.0 * sin_phi * cos_phi, cos_phi * cos_phi - sin_phi * sin_phi);
         let (sin_2theta, cos_2theta) = (2.0 * sin * cos, cos * cos - sin * sin);
@@ -52,8 +52,8 @@ impl Holes {
 mod tests {
     use super::*;
 
-    /// Both laws are met on their axes, and holes go along the field there; axes of the cube are
-    /// alike.
+    /// Both laws are met on their axes, and holes drift along the field there. All axes of the cube
+    /// are equivalent.
     #[test]
     fn axes_have_their_laws() {
         let holes = Holes::at(78.0);
@@ -71,8 +71,8 @@ mod tests {
         }
     }
 
-    /// Exchanging x and y mirrors the velocity; the interpolation treats z otherwise, but not by
-    /// much.
+    /// Exchanging x and y mirrors the velocity. The interpolation treats z differently, but the
+    /// effect is small.
     #[test]
     fn the_cube_is_symmetric() {
         let holes = Holes::at(78.0);

@@ -1,4 +1,4 @@
-//! How charges move: their speeds in germanium, and their ways to the contacts.
+//! Drift of charges: their velocities in germanium, and their paths to the contacts.
 
 mod electrons;
 mod holes;
@@ -13,29 +13,29 @@ pub use path::{Carrier, Drift, Pulse};
 pub use table::{Table, Temperature};
 pub use trapping::Trapping;
 
-/// Drift speeds in germanium.
+/// Drift velocities in germanium.
 ///
-/// Along `<100>` and `<111>` axes they follow a law each ([`Law`]; Bruyneel, Reiter, Pascovici, NIM
-/// A 569 (2006) 764) or a [`Table`]; in other directions electrons go as four valleys share them
-/// (Mihailescu et al., NIM A 447 (2000) 350), holes as Bruyneel et al. interpolate.
+/// Along `<100>` and `<111>` axes, each speed follows a law ([`Law`]; Bruyneel, Reiter, Pascovici,
+/// NIM A 569 (2006) 764) or a [`Table`]. In other directions, electrons follow the model of four
+/// valleys (Mihailescu et al., NIM A 447 (2000) 350), holes the interpolation of Bruyneel et al.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mobility {
     electrons: electrons::Electrons,
     holes: holes::Holes,
-    /// Cosine and sine of the angle from x to the lattice.
+    /// Cosine and sine of the angle from x to the lattice axis.
     turn: [f64; 2],
 }
 
-/// How fast carriers are along an axis of the lattice, at one temperature.
+/// Speed of carriers along an axis of the lattice, at one temperature.
 #[derive(Clone, Debug, PartialEq)]
 enum Speed {
     Law(Law),
-    /// Field (V/cm) and speed (mm/ns).
+    /// Pairs of field (V/cm) and speed (mm/ns).
     Points(Vec<[f64; 2]>),
 }
 
 impl Speed {
-    /// The speed (mm/ns) in a field (V/cm).
+    /// Returns the speed (mm/ns) in a field (V/cm).
     fn at(&self, field: f64) -> f64 {
         match self {
             Speed::Law(law) => law.speed(field),
@@ -44,12 +44,12 @@ impl Speed {
     }
 }
 
-/// V/mm in V/cm.
+/// One V/mm in V/cm.
 const PER_CM: f64 = 10.0;
 
 impl Mobility {
-    /// At a temperature (K), with a `<100>` axis at this angle (degrees) from x and another along
-    /// z.
+    /// Creates the mobility at a temperature (K), with a `<100>` axis at this angle (degrees) from
+    /// x and another one along z.
     pub fn new(temperature: f64, axis_angle: f64) -> Self {
         let (sin, cos) = axis_angle.to_radians().sin_cos();
         Mobility {
@@ -59,8 +59,8 @@ impl Mobility {
         }
     }
 
-    /// At a temperature (K), with the speeds of a table (which passes [`Table::check`]) and the
-    /// lattice as in [`new`](Mobility::new).
+    /// Creates the mobility at a temperature (K) with the speeds of a table, which must pass
+    /// [`Table::check`]. The lattice is oriented as in [`new`](Mobility::new).
     pub fn of_table(table: &Table, temperature: f64, axis_angle: f64) -> Self {
         let speed = |speeds: &[f64], law| Speed::Points(table.points(speeds, law, temperature));
         let Table { electrons_100, electrons_111, holes_100, holes_111, .. } = table;
@@ -75,7 +75,7 @@ impl Mobility {
         }
     }
 
-    /// How fast and where to a carrier drifts (mm/ns) in a field (V/mm).
+    /// Returns the drift velocity of a carrier (mm/ns) in a field (V/mm).
     pub fn velocity(&self, carrier: Carrier, field: Vec3) -> Vec3 {
         let strength = field.iter().map(|part| part * part).sum::<f64>().sqrt();
         if strength == 0.0 {
@@ -100,8 +100,8 @@ mod tests {
         v.iter().map(|part| part * part).sum::<f64>().sqrt()
     }
 
-    /// Holes go with the field, electrons against it; a lattice turned by a right angle is the
-    /// same.
+    /// Holes drift along the field, electrons against it. A lattice turned by a right angle is
+    /// equivalent.
     #[test]
     fn the_lattice_turns() {
         let (plain, turned, half) =
@@ -112,7 +112,7 @@ mod tests {
             assert!((0..3).all(|axis| (a[axis] - b[axis]).abs() < 1e-12), "{a:?} {b:?}");
             let along: f64 = (0..3).map(|axis| a[axis] * field[axis]).sum();
             assert_eq!(along > 0.0, carrier == Carrier::Hole);
-            // Along x of the turned lattice is along <110> of the other.
+            // The x axis of the turned lattice is a <110> axis of the other.
             let diagonal = 100.0 / 2f64.sqrt();
             let one = norm(plain.velocity(carrier, [diagonal, diagonal, 0.0]));
             let other = norm(half.velocity(carrier, [100.0, 0.0, 0.0]));
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Speeds along the axes are those of the table, also where its fields are.
+    /// Speeds along the axes are those of the table, also at its own fields.
     #[test]
     fn a_table_is_met_on_the_axes() {
         let speeds = |end: f64| vec![0.4 * end, end];
@@ -149,8 +149,8 @@ mod tests {
         }
     }
 
-    /// The table of the GRETA signal generator at 1000 V/cm has e100, e110, e111, h100, h110, h111
-    /// of these speeds (mm/ns); fits of different measurements agree to a seventh.
+    /// Speeds (mm/ns) e100, e110, e111, h100, h110, h111 at 1000 V/cm in the table of the GRETA
+    /// signal generator. Fits of different measurements agree to a seventh.
     #[test]
     fn speeds_are_those_of_measurements() {
         let mobility = Mobility::new(78.0, 0.0);

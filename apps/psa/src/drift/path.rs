@@ -1,4 +1,4 @@
-//! The way of a charge to the contacts, and what they see of it.
+//! Path of a charge to the contacts, and the charge that it induces on them.
 
 use std::sync::Arc;
 
@@ -6,45 +6,45 @@ use super::{Mobility, Trapping};
 use crate::body::{Body, Vec3, between, crossing, distance};
 use crate::fields::Fields;
 
-/// What drifts.
+/// A charge carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// Negative.
+    /// Electron, of negative charge.
     Electron,
-    /// Positive.
+    /// Hole, of positive charge.
     Hole,
 }
 
-/// What charges do in a body: their velocities at the nodes of its fields.
+/// Drift of charges in a body, with their velocities at the nodes of its fields.
 #[derive(Clone, Debug)]
 pub struct Drift {
     body: Arc<dyn Body>,
     fields: Arc<Fields>,
-    /// Of electrons and of holes (mm/ns).
+    /// Velocities of electrons and of holes (mm/ns).
     velocities: [Vec<[f32; 3]>; 2],
-    /// Cells that lie in the germanium whole: where charges do not meet its surface.
+    /// Cells that lie entirely in the germanium, in which charges do not meet its surface.
     is_deep: Vec<bool>,
     trapping: Trapping,
 }
 
-/// The way of a carrier.
+/// Path of a carrier.
 struct Track {
-    /// Weighting potentials by place and contact.
+    /// Weighting potentials by step and contact.
     potentials: Vec<f32>,
-    /// How far it has come at each place (mm).
+    /// Path length at each step (mm).
     ways: Vec<f64>,
-    /// Whether it came to a contact.
+    /// Whether the carrier reached a contact.
     is_collected: bool,
 }
 
 impl Track {
-    /// The charge that each contact has seen at each place, and by how much less a contact sees at
-    /// the end for each 1/mm at which the carrier is caught (mm): at first order, the integral of
-    /// the way over the weighting potential.
+    /// Returns the charge that each contact has seen at each step, and the trapping sensitivities.
+    /// A sensitivity is the charge that a contact loses at the end per 1/mm of trapping rate (mm).
+    /// To first order it is the integral of the path length over the weighting potential.
     fn seen(self, contacts: usize, length: f64) -> (Vec<f32>, Vec<f64>) {
         let Track { mut potentials, ways, .. } = self;
         let mut slopes = vec![0.0; contacts];
-        // What has been lost so far.
+        // Charge that has been lost so far.
         let mut lost = vec![0.0; contacts];
         for at in 1..ways.len() {
             let middle = 0.5 * (ways[at - 1] + ways[at]);
@@ -63,42 +63,43 @@ impl Track {
     }
 }
 
-/// The charge that a unit pair of an electron and a hole induces on every contact, in equal steps
-/// of time from when it is made.
+/// Charge that a unit pair of an electron and a hole induces on every contact, in equal time steps
+/// from its creation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pulse {
     /// Time between two values (ns).
     pub step: f64,
-    /// Contacts.
+    /// Number of contacts.
     pub contacts: usize,
-    /// Charge by time and contact: that of a hole counts as positive.
+    /// Charges by time and contact; those of holes count as positive.
     pub charges: Vec<f32>,
-    /// By how much less each contact collects for each 1/mm at which electrons, and holes, are
-    /// trapped (mm), signs as those of charges: *trapping sensitivities* (Bruyneel et al., Eur.
-    /// Phys. J. A 49 (2013) 61).
+    /// *Trapping sensitivities* (Bruyneel et al., Eur. Phys. J. A 49 (2013) 61): loss of the charge
+    /// that each contact collects per 1/mm of the trapping rate of electrons, and of holes (mm).
+    /// The signs are those of the charges.
     pub sensitivities: Vec<[f32; 2]>,
-    /// Whether both carriers came to a contact.
+    /// Whether both carriers reached a contact.
     pub is_collected: bool,
 }
 
 impl Pulse {
-    /// How many times there are.
+    /// Returns the number of times.
     pub fn times(&self) -> usize {
         self.charges.len() / self.contacts.max(1)
     }
 }
 
-/// Time between two places of a charge (ns): about 0.1 mm.
+/// Time step of a charge (ns); it moves about 0.1 mm.
 pub const STEP: f64 = 1.0;
 
-/// A charge that has not come to a contact by then (ns) is trapped.
+/// Time (ns) after which a charge that has not reached a contact counts as trapped.
 const LONGEST: f64 = 3000.0;
 
-/// A charge slower than this (mm/ns) is trapped.
+/// Speed (mm/ns) below which a charge counts as trapped.
 const SLOWEST: f64 = 1e-5;
 
 impl Drift {
-    /// Of charges in a body with these fields, all speeds times `speed`.
+    /// Creates the drift of charges in a body with these fields; all speeds are multiplied by
+    /// `speed`.
     pub fn new(body: Arc<dyn Body>, fields: Arc<Fields>, mobility: &Mobility, speed: f64) -> Self {
         let electric = fields.electric(&*body);
         let velocities = [Carrier::Electron, Carrier::Hole].map(|carrier| {
@@ -117,15 +118,15 @@ impl Drift {
         Drift { body, fields, velocities, is_deep, trapping: Trapping::NONE }
     }
 
-    /// With charge trapping.
+    /// Adds charge trapping.
     #[must_use]
     pub fn with_trapping(self, trapping: Trapping) -> Self {
         Drift { trapping, ..self }
     }
 
-    /// What the contacts see of a unit pair that is made at a point of the germanium (mm): `Q_k =
-    /// phi_k(x_h) - phi_k(x_e)` (Shockley and Ramo), the steps of `phi_k` times the share of the
-    /// charge that is left where it is caught.
+    /// Returns the charges that a unit pair created at a point of the germanium (mm) induces on the
+    /// contacts: `Q_k = phi_k(x_h) - phi_k(x_e)` (Shockley and Ramo). With trapping, each step of
+    /// `phi_k` is multiplied by the fraction of the charge that is left.
     pub fn pulse(&self, point: Vec3) -> Pulse {
         let contacts = self.fields.contacts();
         let [electron, hole] = [Carrier::Electron, Carrier::Hole].map(|carrier| self.follow(carrier, point));
@@ -135,7 +136,7 @@ impl Drift {
         let both = of_electrons.iter().zip(&of_holes);
         let sensitivities = both.map(|(&electrons, &holes)| [-electrons as f32, holes as f32]).collect();
         let times = charges.len().max(electron.len()) / contacts;
-        // Who has come to its contact stays there.
+        // A carrier that has reached its contact stays there.
         for _ in charges.len() / contacts..times {
             charges.extend_from_within(charges.len() - contacts..);
         }
@@ -147,7 +148,7 @@ impl Drift {
         Pulse { step: STEP, contacts, charges, sensitivities, is_collected }
     }
 
-    /// Where a carrier goes.
+    /// Follows a carrier from its start to a contact.
     fn follow(&self, carrier: Carrier, start: Vec3) -> Track {
         let contacts = self.fields.contacts();
         let (mut track, mut place) = (Vec::with_capacity(contacts * 256), start);
@@ -176,7 +177,8 @@ impl Drift {
         Track { potentials: track, ways, is_collected: false }
     }
 
-    /// Where a carrier is a step later (the midpoint rule), in front of reflecting faces.
+    /// Returns the position of a carrier after one step (midpoint rule), limited by reflecting
+    /// faces.
     fn next(&self, carrier: Carrier, place: Vec3) -> Vec3 {
         let moved = |velocity: Vec3, time: f64| {
             self.in_front(std::array::from_fn(|axis| place[axis] + time * velocity[axis]))

@@ -1,4 +1,4 @@
-//! Speeds as they were measured: a table over the field.
+//! Measured drift speeds: a table over the field.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use crate::Error;
 
 /// Drift speeds along axes of the lattice, over the field.
 ///
-/// Between the fields of the table speeds are linear, from 0 at no field; beyond the last one they
-/// stay.
+/// Speeds are interpolated linearly between the fields of the table, and from 0 at no field. They
+/// are constant beyond the last field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -21,24 +21,24 @@ pub struct Table {
     pub holes_100: Vec<f64>,
     /// Speeds of holes along `<111>` (mm/ns).
     pub holes_111: Vec<f64>,
-    /// How electrons at other temperatures than 77 K differ, if they do.
+    /// Temperature dependence of the speeds of electrons, relative to 77 K, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub electrons_temperature: Option<Temperature>,
-    /// How holes do.
+    /// Temperature dependence of the speeds of holes, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holes_temperature: Option<Temperature>,
 }
 
-/// How speeds depend on the temperature (Omar, Reggiani, Solid-State Electronics 30 (1987) 1351).
+/// Temperature dependence of drift speeds (Omar, Reggiani, Solid-State Electronics 30 (1987) 1351).
 ///
 /// `v = mu E / (1 + E / E0)` with `mu = mobility T^power` and `mu E0 = speed sqrt(tanh(theta /
-/// 2T))`; of the table's speeds only the ratio of two temperatures is taken.
+/// 2T))`. The speeds of the table are multiplied by the ratio of this law at two temperatures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Temperature {
     /// Mobility at 1 K (cm2/Vs).
     pub mobility: f64,
-    /// Power of the temperature that mobilities go with.
+    /// Power of the temperature with which mobilities scale.
     pub power: f64,
     /// Saturated speed at 0 K (cm/s).
     pub speed: f64,
@@ -46,13 +46,14 @@ pub struct Temperature {
     pub theta: f64,
 }
 
-/// The temperature (K) of tables.
+/// Reference temperature (K) of tables.
 const REFERENCE: f64 = 77.0;
-/// Longer tables are none.
+/// Limit of the number of fields of a table.
 const MOST_FIELDS: usize = 10_000;
 
 impl Temperature {
-    /// The speed at a temperature (K) in a field (V/cm), over that at the table's temperature.
+    /// Returns the speed at a temperature (K) in a field (V/cm), relative to the speed at the
+    /// table's temperature.
     fn factor(self, temperature: f64, field: f64) -> f64 {
         let speed = |t: f64| {
             let mobility = self.mobility * t.powf(self.power);
@@ -69,10 +70,10 @@ impl Temperature {
 }
 
 impl Table {
-    /// Refuses tables without meaning.
+    /// Refuses invalid tables.
     ///
     /// # Errors
-    /// [`Error::Parameter`].
+    /// [`Error::Parameter`] with the invalid entry.
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |name, problem: &str| Err(Error::Parameter { name, problem: problem.into() });
         let ascends = self.field.windows(2).all(|pair| pair[0] < pair[1]);
@@ -110,7 +111,7 @@ impl Table {
         Ok(())
     }
 
-    /// Field and speed along an axis at a temperature (K).
+    /// Returns pairs of field and speed along an axis at a temperature (K).
     pub(super) fn points(&self, speeds: &[f64], law: Option<Temperature>, temperature: f64) -> Vec<[f64; 2]> {
         let point = |(&field, &speed): (&f64, &f64)| {
             [field, speed * law.map_or(1.0, |law| law.factor(temperature, field))]
@@ -119,7 +120,7 @@ impl Table {
     }
 }
 
-/// The speed (mm/ns) in a field (V/cm), of points in ascending order of the field.
+/// Interpolates the speed (mm/ns) in a field (V/cm) between points in ascending order of the field.
 pub(super) fn interpolated(points: &[[f64; 2]], field: f64) -> f64 {
     let next = points.partition_point(|point| point[0] <= field);
     let before = if next == 0 { [0.0, 0.0] } else { points[next - 1] };
@@ -158,7 +159,7 @@ mod tests {
         {
             assert!((interpolated(&points, field) - speed).abs() < 1e-15, "{field}");
         }
-        // A table that begins above 0 begins at 0 all the same.
+        // A table that begins above 0 is interpolated from 0, too.
         assert!((interpolated(&points[1..], 50.0) - 0.01).abs() < 1e-15);
     }
 

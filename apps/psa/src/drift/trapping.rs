@@ -1,4 +1,4 @@
-//! Charge that is lost on its way.
+//! Loss of charge by trapping.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,34 +6,36 @@ use std::str::FromStr;
 use super::Carrier;
 use crate::Error;
 
-/// How far carriers drift, in the mean, until they are trapped (mm): after a way `s` the share
-/// `exp(-s / length)` of a charge is left. Neutrons make holes' lengths shorter.
+/// Mean drift lengths of carriers until they are trapped (mm): after a path `s` the fraction
+/// `exp(-s / length)` of a charge is left. Neutron damage shortens the length of holes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trapping {
-    /// Of holes.
+    /// Mean drift length of holes (mm).
     pub holes: f64,
-    /// Of electrons.
+    /// Mean drift length of electrons (mm).
     pub electrons: f64,
 }
 
-/// A shorter length than this (mm) is none of a detector: half of the charge would be lost.
+/// Shortest length (mm) of a usable detector: half of the charge would be lost.
 const SHORTEST: f64 = 200.0;
 
 impl Trapping {
-    /// Nothing is caught.
+    /// No trapping.
     pub const NONE: Trapping = Trapping { holes: f64::INFINITY, electrons: f64::INFINITY };
 
+    /// Refuses lengths that are too short.
+    ///
     /// # Errors
     /// [`Error::Parameter`] for a length below 200 mm.
     pub fn check(self) -> Result<(), Error> {
-        // NaN is no length.
+        // NaN fails the comparison.
         if self.holes >= SHORTEST && self.electrons >= SHORTEST {
             return Ok(());
         }
         Err(wrong(&self.to_string()))
     }
 
-    /// The mean way of a carrier (mm).
+    /// Returns the mean drift length of a carrier (mm).
     pub fn length(self, carrier: Carrier) -> f64 {
         match carrier {
             Carrier::Electron => self.electrons,
@@ -41,8 +43,8 @@ impl Trapping {
         }
     }
 
-    /// The share of its charge that a contact misses, with its sensitivities
-    /// ([`Pulse::sensitivities`](super::Pulse)): to first order.
+    /// Returns the fraction of its charge that a contact loses, from its sensitivities
+    /// ([`Pulse::sensitivities`](super::Pulse)), to first order.
     pub fn lost(self, [electrons, holes]: [f32; 2]) -> f64 {
         f64::from(electrons) / self.electrons + f64::from(holes) / self.holes
     }

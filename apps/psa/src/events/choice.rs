@@ -1,4 +1,4 @@
-//! What users choose, as words.
+//! Options of simulated events, and their text forms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,24 +7,24 @@ use rand::{Rng, RngExt};
 
 use crate::Error;
 
-/// The energies of events.
+/// Distribution of the energies of events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Energies {
-    /// As many in every octave (keV).
+    /// Equal numbers of events in every octave (keV).
     LogUniform {
-        /// The least.
+        /// Lowest energy.
         from: f64,
-        /// The most.
+        /// Highest energy.
         to: f64,
     },
-    /// As many in every interval (keV).
+    /// Equal numbers of events in every energy interval (keV).
     Uniform {
-        /// The least.
+        /// Lowest energy.
         from: f64,
-        /// The most.
+        /// Highest energy.
         to: f64,
     },
-    /// All alike (keV).
+    /// One energy for all events (keV).
     Line(f64),
 }
 
@@ -43,7 +43,7 @@ impl Energies {
             Energies::LogUniform { from, to } | Energies::Uniform { from, to } => (from, to),
             Energies::Line(energy) => (energy, energy),
         };
-        // NaN is in no range.
+        // NaN fails the comparison.
         if from > 0.0 && from <= to && to < 1e9 {
             return Ok(());
         }
@@ -83,15 +83,15 @@ impl FromStr for Energies {
     }
 }
 
-/// Where the hits of an event are.
+/// Region of the hits of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Within {
     /// Anywhere in the crystal.
     #[default]
     Crystal,
-    /// All in one segment.
+    /// All hits in one segment.
     Segment,
-    /// Each in a segment of its own.
+    /// Each hit in a different segment.
     Segments,
 }
 

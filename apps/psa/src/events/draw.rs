@@ -1,4 +1,4 @@
-//! One event from its random numbers.
+//! Simulation of one event from its random numbers.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +11,7 @@ use crate::channels::Segment;
 use crate::detector::Detector;
 use crate::drift::Pulse;
 
-/// A charge of an event.
+/// A charge deposit of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hit {
     pub place: Vec3,
@@ -19,20 +19,21 @@ pub(super) struct Hit {
     pub segment: Segment,
 }
 
-/// Places that are tried for a hit.
+/// The most positions that are tried for a hit.
 const TRIES: usize = 100_000;
 
-/// A hit has at least about this share of what it would have if all had as much.
+/// Lower bound of a hit's random weight; weights range up to 1, and the event's energy is shared in
+/// their proportion.
 const LEAST_SHARE: f64 = 0.2;
 
-/// The random numbers of an event; those of the times of all events are the last ones.
+/// Returns the random numbers of an event. The last stream is reserved for the times of all events.
 fn random(spec: &Spec, stream: u64) -> ChaCha8Rng {
     let mut random = ChaCha8Rng::seed_from_u64(spec.seed);
     random.set_stream(stream);
     random
 }
 
-/// When each event happened (ns): a Poisson process.
+/// Returns the time of each event (ns): a Poisson process.
 pub(super) fn times(spec: &Spec) -> Vec<u64> {
     let mut random = random(spec, u64::MAX);
     let mut now = 0.0;
@@ -44,7 +45,7 @@ pub(super) fn times(spec: &Spec) -> Vec<u64> {
     (0..spec.count).map(&mut next).collect()
 }
 
-/// The hits of an event; its signals are added to `signals`, by channel and sample.
+/// Draws the hits of an event and adds its signals to `signals`, by channel and sample.
 pub(super) fn draw(
     detector: &Detector,
     spec: &Spec,
@@ -69,7 +70,7 @@ pub(super) fn draw(
     Ok(hits)
 }
 
-/// A place for one more hit, and what comes of it.
+/// Draws the position of one more hit; returns it with its pulse and its segment.
 fn place(
     detector: &Detector,
     within: Within,
@@ -83,8 +84,8 @@ fn place(
         if !crystal.contains(place) {
             continue;
         }
-        // A charge drifts to a segment that touches the one it starts in, or stays: others need not
-        // be followed.
+        // A charge drifts to a segment that touches the one in which it starts, or stays in it.
+        // Other charges need not be followed.
         let starts = crystal.segment(place);
         let may_reach = |hit: &Hit| starts == hit.segment || starts.touches(hit.segment);
         if within == Within::Segment && !hits.iter().all(may_reach) {
@@ -106,7 +107,8 @@ fn place(
     Err(Error::Parameter { name: "crystal", problem })
 }
 
-/// Noise, each sample's with a part of that before, and the steps of the digitiser.
+/// Adds noise with a correlation between consecutive samples, and rounds to the steps of the
+/// digitiser.
 fn record(trace: &mut [f32], spec: &Spec, random: &mut impl Rng) {
     let fresh = spec.noise * (1.0 - spec.correlation * spec.correlation).sqrt();
     let mut noise = spec.noise * random.sample::<f64, _>(StandardNormal);

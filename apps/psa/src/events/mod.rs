@@ -1,8 +1,9 @@
 //! Simulated events: charges at known positions, as an experiment would record them.
 //!
-//! Positions are uniform in the crystal, not those of a basis; every signal is that of a drift from
-//! there. Every event has random numbers of its own, so that events are the same, to the bit, for
-//! any number of workers, and the first ones do not depend on how many follow.
+//! Positions are uniform in the crystal, not restricted to those of a basis, and each signal is
+//! simulated by a drift from its position. Every event has random numbers of its own. Therefore
+//! events are identical, to the bit, for any number of workers, and the first ones do not depend on
+//! the number of those that follow.
 
 mod choice;
 mod draw;
@@ -20,18 +21,18 @@ use crate::observe::Observer;
 pub use choice::{Energies, Within};
 use draw::{Hit, draw, times};
 
-/// What events are like.
+/// Specification of simulated events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// How many.
+    /// Number of events.
     pub count: usize,
-    /// Begins the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// The energy of an event, which its hits share.
+    /// Distribution of the energy of an event, which its hits share.
     pub energies: Energies,
-    /// Charges of an event.
+    /// Number of charges of an event.
     pub hits: usize,
-    /// Where they may be.
+    /// Region of the hits.
     pub within: Within,
     /// Noise of a sample (keV rms).
     pub noise: f64,
@@ -43,14 +44,14 @@ pub struct Spec {
     pub jitter: f64,
     /// Mean rate of events (1/s).
     pub rate: f64,
-    /// How signals are sampled.
+    /// Sampling of the signals.
     pub sampling: Sampling,
 }
 
 impl Default for Spec {
     /// 1000 events of one hit of 15 keV to 5 MeV, noise of 2.5 keV with a correlation of 0.55,
-    /// steps of 0.4 keV, no jitter, 10 000 a second, 60 samples of 10 ns, 2 of them before charges
-    /// move.
+    /// steps of 0.4 keV, no jitter, 10 000 events a second, 60 samples of 10 ns, 2 of them before
+    /// charges move.
     fn default() -> Self {
         Spec {
             count: 1000,
@@ -68,12 +69,14 @@ impl Default for Spec {
     }
 }
 
-/// Hits that an event may have.
+/// Limit of the hits of an event.
 pub const MOST_HITS: usize = 16;
 
 impl Spec {
+    /// Refuses invalid specifications.
+    ///
     /// # Errors
-    /// [`Error::Parameter`] that names what has no meaning.
+    /// [`Error::Parameter`] with the invalid parameter.
     fn check(&self) -> Result<(), Error> {
         let range = |name, value: f64, low: f64, high: f64| match value >= low && value <= high {
             true => Ok(()),
@@ -86,7 +89,7 @@ impl Spec {
         range("hits", self.hits as f64, 1.0, MOST_HITS as f64)?;
         range("noise", self.noise, 0.0, 1e6)?;
         range("correlation", self.correlation, 0.0, 0.999)?;
-        // Steps that no converter has are steps of nothing: values divided by them overflow.
+        // Smaller steps than those of any converter are refused: values divided by them overflow.
         if self.adc_step != 0.0 {
             range("adc_step", self.adc_step, 1e-9, 1e6)?;
         }
@@ -97,40 +100,40 @@ impl Spec {
     }
 }
 
-/// Events, and the truth about them.
+/// Simulated events with their true hits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Events {
-    /// How signals are sampled.
+    /// Sampling of the signals.
     pub sampling: Sampling,
-    /// Hits of each event.
+    /// Number of hits of each event.
     pub hits: usize,
     /// Signals (keV) by event, channel (37) and sample.
     pub signals: Vec<f32>,
     /// Energies (keV) by event and hit.
     pub energies: Vec<f64>,
-    /// Where they are (mm), by event and hit.
+    /// Positions of the hits (mm), by event and hit.
     pub positions: Vec<[f32; 3]>,
-    /// Which segment collects each, by event and hit.
+    /// Segments that collect the hits, by event and hit.
     pub segments: Vec<Segment>,
-    /// When each event happened (ns since the first moment).
+    /// Time of each event (ns since the start).
     pub timestamps: Vec<u64>,
 }
 
 impl Events {
-    /// How many events there are.
+    /// Returns the number of events.
     pub fn count(&self) -> usize {
         self.timestamps.len()
     }
 }
 
-/// Events of one task.
+/// Number of events of one task.
 const BLOCK: usize = 32;
 
-/// Simulates events in a crystal, blocks of them by tasks.
+/// Simulates events in a crystal; each task simulates a block of them.
 ///
 /// # Errors
-/// [`Error::Parameter`] for what has no meaning; those of tasks: a crystal in which no charge comes
-/// to a contact.
+/// [`Error::Parameter`] for an invalid specification; errors of tasks, for example in a crystal
+/// in which no charge reaches a contact.
 pub fn simulate(
     rt: &Runtime,
     detector: &Arc<Detector>,
@@ -140,7 +143,8 @@ pub fn simulate(
     spec.check()?;
     let mut plan = memory_plan();
     let values = (CHANNELS * spec.sampling.samples) as u64;
-    // Of each block, and gathered; energy, place, segment and time, and a task for each block.
+    // Signals exist twice: in the blocks and gathered. The rest is energy, position, segment and
+    // time, and a task for each block.
     let each = (2 * 4 * values).saturating_add(64 * spec.hits as u64 + 64);
     plan.add(format!("signals of {} events", spec.count), each.saturating_mul(spec.count as u64));
     plan.check("take fewer events (--count)")?;

@@ -1,11 +1,12 @@
-//! Values at nodes outside the germanium, so that there are eight around every point of it.
+//! Extrapolation of values to nodes outside the germanium, so that every point of it is surrounded
+//! by eight nodes with values.
 //!
-//! Every value is a sum of others with weights that add up to 1: what holds for sums of fields
-//! inside holds outside, too.
+//! Every value is a linear combination of others with weights that add up to 1. Therefore
+//! identities of sums of fields inside also hold outside.
 
 use super::nodes::{Link, Nodes};
 
-/// A node outside, and what its value is made of.
+/// A node outside, and the linear combination that gives its value.
 struct Ghost {
     node: usize,
     /// Nodes that have values already, with their weights.
@@ -14,19 +15,19 @@ struct Ghost {
     contacts: Vec<(usize, f64)>,
 }
 
-/// How fields are continued.
+/// Linear extrapolation of a field to the nodes outside.
 pub(super) struct Extension(Vec<Ghost>);
 
-/// A contact nearer than this share of a step is no good support beside the node itself.
+/// Fraction of a step below which a contact is too near to its node to be used together with it.
 const NEAR: f64 = 0.3;
 
 impl Extension {
-    /// Of potentials: by the parabola through the contact and two nodes.
+    /// Creates the extrapolation of potentials, by the parabola through the contact and two nodes.
     pub fn of_potentials(nodes: &Nodes<'_>) -> Self {
         Extension::new(nodes, true)
     }
 
-    /// Of their slopes: by the line through two nodes.
+    /// Creates the extrapolation of their slopes, by the line through two nodes.
     pub fn of_slopes(nodes: &Nodes<'_>) -> Self {
         Extension::new(nodes, false)
     }
@@ -45,7 +46,7 @@ impl Extension {
         Extension(ghosts)
     }
 
-    /// Continues a field: `at(contact)` on the contacts, `values` at all nodes of the grid.
+    /// Extrapolates a field from `at(contact)` on the contacts and `values` at the nodes inside.
     pub fn apply(&self, values: &mut [f64], at: impl Fn(usize) -> f64) {
         for ghost in &self.0 {
             let from_contacts: f64 =
@@ -56,7 +57,8 @@ impl Extension {
     }
 }
 
-/// Neighbours of the germanium: the mean of what each neighbour inside suggests.
+/// Extrapolates to the neighbours of the germanium: the mean of the estimates from each neighbour
+/// inside.
 fn beside(nodes: &Nodes<'_>, has_contacts: bool) -> Vec<Ghost> {
     let mut estimates: Vec<(usize, Ghost)> = Vec::new();
     for &node in &nodes.inside {
@@ -88,8 +90,8 @@ fn directions() -> impl Iterator<Item = (usize, bool)> {
     (0..3).flat_map(|axis| [(axis, false), (axis, true)])
 }
 
-/// The value one step on from node 0, by the polynomial through a contact at `share` and nodes at
-/// 0, -1, -2, as far as they are there and the contact is not too near to them.
+/// Extrapolates to one step beyond node 0, by the polynomial through a contact at `share` and nodes
+/// at 0, -1, -2. It uses the nodes that exist and are not too near to the contact.
 fn parabola(outside: usize, share: f64, parts: &[(usize, f64)], nodes: [Option<usize>; 3]) -> Ghost {
     let is_near = share < NEAR && nodes[1].is_some();
     let supports: Vec<(f64, usize)> = nodes
@@ -110,11 +112,11 @@ fn parabola(outside: usize, share: f64, parts: &[(usize, f64)], nodes: [Option<u
     Ghost { node: outside, nodes, contacts }
 }
 
-/// The value at the mirror image behind a reflecting face.
+/// Returns the value at the mirror image behind a reflecting face.
 fn mirrored(nodes: &Nodes<'_>, outside: usize, node: usize, axis: usize, forwards: bool) -> Ghost {
     let (grid, bounds) = (nodes.grid, nodes.body.bounds()[axis]);
     let face = bounds[usize::from(forwards)];
-    // Steps from the node to the image, away from the face; an image between node and ghost has the
+    // Steps from the node to the image, away from the face. An image between node and ghost has the
     // value of both.
     let share = (2.0 * (face - grid.position(outside)[axis]).abs() / grid.step() - 1.0).max(0.0);
     match grid.neighbour(node, axis, !forwards).filter(|&before| nodes.unknown(before).is_some()) {
@@ -133,7 +135,7 @@ fn line(outside: usize, node: usize, before: Option<usize>) -> Ghost {
     Ghost { node: outside, nodes, contacts: vec![] }
 }
 
-/// The mean of estimates of one node.
+/// Returns the mean of estimates of one node.
 fn mean<'g>(ghosts: impl ExactSizeIterator<Item = &'g Ghost>) -> Ghost {
     let share = 1.0 / ghosts.len() as f64;
     let mut sum = Ghost { node: 0, nodes: Vec::new(), contacts: Vec::new() };
@@ -145,8 +147,8 @@ fn mean<'g>(ghosts: impl ExactSizeIterator<Item = &'g Ghost>) -> Ghost {
     sum
 }
 
-/// Nodes without a value in cells that have some: `a + b - ab` over pairs of neighbours `a` and `b`
-/// and the node `ab` beside both.
+/// Extrapolates to nodes without a value in cells that have some: `a + b - ab` over pairs of
+/// neighbours `a` and `b` and the node `ab` that is a neighbour of both.
 fn across(nodes: &Nodes<'_>, is_known: &[bool]) -> Vec<Ghost> {
     let grid = nodes.grid;
     let known = |from: usize, (axis, forwards): (usize, bool)| {

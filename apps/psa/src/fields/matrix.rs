@@ -1,21 +1,22 @@
-//! The equations of a potential: `div grad V = -rho / eps` in the germanium, given values on
+//! Linear equations of a potential: `div grad V = -rho / eps` in the germanium, given values on
 //! contacts, no field through reflecting faces.
 //!
-//! Differences across a step, with the distance to the contact where one lies nearer (Gibou,
-//! Fedkiw, Cheng and Kang, J. Comput. Phys. 176 (2002) 205): the matrix is symmetric and positive
-//! definite, the error of potentials falls with the square of the step, also at curved contacts.
+//! The discretisation uses differences across a step, or the distance to the contact if one lies
+//! nearer (Gibou, Fedkiw, Cheng and Kang, J. Comput. Phys. 176 (2002) 205). The matrix is symmetric
+//! and positive definite. The error of potentials falls with the square of the step, also at curved
+//! contacts.
 
 use zellige_sparse::Csr;
 
 use super::nodes::{Link, Nodes};
 use crate::Error;
 
-/// One matrix for all potentials, and what their right-hand sides are made of.
+/// The matrix of all potentials, and the coefficients of their right-hand sides.
 pub(super) struct Equations {
     pub matrix: Csr,
     /// Unknown, contact and coefficient of every link to a contact.
     pub contacts: Vec<(u32, usize, f64)>,
-    /// What each unknown's space charge counts (mm2).
+    /// Weight of each unknown's space charge in the right-hand side (mm2).
     pub volumes: Vec<f64>,
 }
 
@@ -56,8 +57,8 @@ impl Equations {
         Ok(Equations { matrix, contacts, volumes })
     }
 
-    /// The right-hand side for contacts at `voltages`, and a charge density over permittivity of
-    /// each unknown.
+    /// Returns the right-hand side for contacts at `voltages` and the charge density over
+    /// permittivity of each unknown.
     pub fn rhs(&self, voltages: impl Fn(usize) -> f64, charge: impl Fn(usize) -> f64) -> Vec<f64> {
         let mut rhs: Vec<f64> =
             self.volumes.iter().enumerate().map(|(unknown, volume)| volume * charge(unknown)).collect();

@@ -1,9 +1,9 @@
-//! Potentials in the germanium: that of the bias and the space charge, and the weighting potential
-//! of every contact.
+//! Potentials in the germanium: the electric potential of bias and space charge, and the weighting
+//! potential of every contact.
 //!
-//! Poisson's equation `div grad V = -rho / eps` for the first, Laplace's with 1 on one contact and
-//! 0 on the others for the weighting potentials: one matrix, one preconditioner, one right-hand
-//! side each.
+//! The electric potential solves Poisson's equation `div grad V = -rho / eps`. The weighting
+//! potentials solve Laplace's equation with 1 on one contact and 0 on the others. All share one
+//! matrix and one preconditioner, with one right-hand side each.
 
 mod extend;
 mod matrix;
@@ -23,10 +23,10 @@ use extend::Extension;
 use matrix::Equations;
 use nodes::Nodes;
 
-/// What charges feel, and what contacts see of them, at the nodes of a grid.
+/// Electric potential and weighting potentials at the nodes of a grid.
 ///
-/// Around every point of the germanium there are eight nodes with values: those outside continue
-/// what is inside.
+/// Every point of the germanium is surrounded by eight nodes with values. The values at nodes
+/// outside are extrapolated from inside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
     grid: Grid,
@@ -35,17 +35,17 @@ pub struct Fields {
     weighting: Vec<f32>,
 }
 
-/// Potentials are solved for to this residual beside the right-hand side.
+/// Residual, relative to the right-hand side, to which potentials are solved.
 const RESIDUAL: f64 = 1e-7;
 
-/// More steps than any crystal takes.
+/// Limit of the solver's iterations, more than any crystal needs.
 const MOST_STEPS: usize = 5000;
 
-/// What the fields are of.
+/// Boundary value problem of the fields.
 pub struct Problem<'p> {
     /// The germanium.
     pub body: &'p dyn Body,
-    /// Where potentials are computed.
+    /// Grid on which potentials are computed.
     pub grid: &'p Grid,
     /// Voltage of each contact (V).
     pub voltages: &'p [f64],
@@ -55,10 +55,10 @@ pub struct Problem<'p> {
 
 impl Fields {
     /// Solves for all potentials of a body, one after the other, each by conjugate gradients as a
-    /// graph of tasks. The bits do not depend on the number of workers.
+    /// graph of tasks. The results are identical, to the bit, for any number of workers.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a grid too coarse to have a node inside, [`Error::Solve`] where the
+    /// [`Error::Parameter`] for a grid too coarse to have a node inside, [`Error::Solve`] if the
     /// solver fails.
     pub fn solve(rt: &Runtime, problem: &Problem<'_>, observer: &dyn Observer) -> Result<Fields, Error> {
         let Problem { body, grid, voltages, charge } = *problem;
@@ -98,11 +98,11 @@ impl Fields {
         Ok(Fields { grid: grid.clone(), contacts, potential, weighting })
     }
 
-    /// Of values at the nodes of a grid: the potential (V), and the weighting potentials by node
-    /// and contact.
+    /// Creates fields from values at the nodes of a grid: the potential (V), and the weighting
+    /// potentials by node and contact.
     ///
     /// # Errors
-    /// [`Error::Shape`] where the lengths do not fit each other.
+    /// [`Error::Shape`] if the lengths do not match.
     pub fn new(
         grid: Grid,
         contacts: usize,
@@ -117,27 +117,28 @@ impl Fields {
         Ok(Fields { grid, contacts, potential, weighting })
     }
 
-    /// Where its nodes are.
+    /// Returns the grid.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// How many contacts there are.
+    /// Returns the number of contacts.
     pub fn contacts(&self) -> usize {
         self.contacts
     }
 
-    /// The potential at the nodes (V).
+    /// Returns the potential at the nodes (V).
     pub fn potential(&self) -> &[f32] {
         &self.potential
     }
 
-    /// The weighting potentials, by node and contact.
+    /// Returns the weighting potentials, by node and contact.
     pub fn weighting(&self) -> &[f32] {
         &self.weighting
     }
 
-    /// The weighting potentials at a point of the germanium (mm), one for each contact.
+    /// Writes the weighting potentials at a point of the germanium (mm) to `values`, one for each
+    /// contact.
     pub fn weighting_at(&self, point: Vec3, values: &mut [f32]) {
         values.fill(0.0);
         for (node, weight) in self.grid.corners(&self.grid.cell(point)) {
@@ -146,14 +147,14 @@ impl Fields {
         }
     }
 
-    /// The potential at a point of the germanium (V).
+    /// Returns the potential at a point of the germanium (V).
     pub fn potential_at(&self, point: Vec3) -> f64 {
         let corners = self.grid.corners(&self.grid.cell(point));
         corners.iter().map(|&(node, weight)| f64::from(weight * self.potential[node])).sum()
     }
 
-    /// The electric field at every node, `-grad V` (V/mm): differences over two steps inside,
-    /// continued outside.
+    /// Returns the electric field at every node, `-grad V` (V/mm): central differences inside,
+    /// extrapolated outside.
     pub fn electric(&self, body: &dyn Body) -> Vec<[f32; 3]> {
         let nodes = Nodes::new(body, &self.grid);
         let extension = Extension::of_slopes(&nodes);
@@ -172,8 +173,8 @@ impl Fields {
         field
     }
 
-    /// The largest difference between 1 and the sum of all weighting potentials at a node in the
-    /// germanium: what solving left.
+    /// Returns the largest difference between 1 and the sum of all weighting potentials at a node
+    /// in the germanium, a measure of the solver's error.
     pub fn worst_sum(&self, body: &dyn Body) -> f64 {
         let inside = (0..self.grid.len()).filter(|&node| body.contains(self.grid.position(node)));
         let of_node = |node: usize| &self.weighting[node * self.contacts..][..self.contacts];
@@ -182,14 +183,14 @@ impl Fields {
     }
 }
 
-/// Bytes of each node of the grid: three potentials on the way, the electric field, and the number
+/// Bytes of each node of the grid: three temporary potentials, the electric field, and the number
 /// of its unknown.
 const OF_NODE: u64 = 3 * 8 + 4 + 12 + 8 + 4;
-/// Bytes of each unknown: seven nonzeros in two matrices and while they are gathered, the levels of
+/// Bytes of each unknown: seven nonzeros in two matrices and during their assembly, the levels of
 /// the preconditioner, and vectors.
 const OF_UNKNOWN: u64 = 3 * 7 * 12 + 40 * 7 + 60 + 24 * 8;
 
-/// Refuses fields that do not fit the memory.
+/// Refuses fields that do not fit into memory.
 fn check_memory(grid: &Grid, unknowns: usize, contacts: usize) -> Result<(), Error> {
     let nodes = grid.len() as u64;
     let mut plan = memory_plan();
@@ -199,7 +200,7 @@ fn check_memory(grid: &Grid, unknowns: usize, contacts: usize) -> Result<(), Err
     Ok(plan.check("take a larger distance of the grid's nodes (--grid)")?)
 }
 
-/// The matrix and its preconditioner, made once for all right-hand sides.
+/// The matrix and its preconditioner, set up once for all right-hand sides.
 struct Solver {
     exact: Stored,
     helper: Amg,

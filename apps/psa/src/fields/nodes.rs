@@ -1,34 +1,35 @@
-//! Which nodes lie in the germanium, and what lies between them and their neighbours.
+//! Nodes in the germanium, and their links to neighbours, contacts and reflecting faces.
 
 use crate::body::{Body, Vec3, between, crossing};
 use crate::grid::Grid;
 
-/// What a node of the germanium meets on the way to a neighbour.
+/// The end of a node's link towards a neighbour.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Link {
     /// A node of the germanium.
     Inside(usize),
-    /// The surface, at this share of the way, and the parts that contacts have of it around there.
+    /// The surface, at this fraction of the step, with the parts of it around there that belong to
+    /// contacts.
     Surface { share: f64, parts: Vec<(usize, f64)> },
     /// A reflecting face.
     Face,
 }
 
-/// Contacts closer to a node than this share of a step are taken to be that far away: the matrix
-/// stays well conditioned.
+/// Minimum distance of a contact from a node, as a fraction of a step. Nearer contacts are moved to
+/// this distance, so that the matrix stays well conditioned.
 const CLOSEST: f64 = 0.02;
 
-/// Places along each side of a step at which contacts are asked for. An even number: none lies on a
-/// border that goes through a node.
+/// Number of sample points along each side of a step at which contacts are determined. It is even,
+/// so that none lies on a border that goes through a node.
 const SAMPLES: usize = 4;
 
-/// The nodes that a potential is computed on.
+/// The nodes on which a potential is computed.
 pub(super) struct Nodes<'b> {
     pub body: &'b dyn Body,
     pub grid: &'b Grid,
-    /// Nodes in the germanium, by their unknown.
+    /// Nodes in the germanium, by the number of their unknown.
     pub inside: Vec<usize>,
-    /// The unknown of each node; `NONE` for those outside.
+    /// Unknown of each node; `NONE` for those outside.
     unknowns: Vec<u32>,
 }
 
@@ -44,14 +45,14 @@ impl<'b> Nodes<'b> {
         Nodes { body, grid, inside, unknowns }
     }
 
-    /// The unknown of a node; none outside.
+    /// Returns the unknown of a node; `None` outside.
     pub fn unknown(&self, node: usize) -> Option<u32> {
         Some(self.unknowns[node]).filter(|&unknown| unknown != NONE)
     }
 
-    /// What lies between a node of the germanium and its neighbour along an axis.
+    /// Returns the link of a node of the germanium towards its neighbour along an axis.
     pub fn link(&self, node: usize, axis: usize, forwards: bool) -> Link {
-        // The grid has a node more than the body on each side.
+        // The grid extends one node beyond the body on each side.
         let Some(other) = self.grid.neighbour(node, axis, forwards) else { return Link::Face };
         if self.unknowns[other] != NONE {
             return Link::Inside(other);
@@ -67,8 +68,8 @@ impl<'b> Nodes<'b> {
         Link::Surface { share: share.max(CLOSEST), parts }
     }
 
-    /// The parts that contacts have of the surface within half a step across a link: where two
-    /// contacts meet between nodes, potentials know where.
+    /// Returns the parts of the surface within half a step across a link that belong to each
+    /// contact. A border of two contacts between nodes thus affects the potentials.
     fn parts(&self, place: Vec3, axis: usize) -> Vec<(usize, f64)> {
         let offset = |sample: usize| self.grid.step() * ((sample as f64 + 0.5) / SAMPLES as f64 - 0.5);
         let mut parts: Vec<(usize, f64)> = Vec::new();
@@ -86,7 +87,7 @@ impl<'b> Nodes<'b> {
         parts
     }
 
-    /// The part of a node's cell that is in front of reflecting faces, along each axis.
+    /// Returns the part of a node's cell in front of reflecting faces, along each axis.
     pub fn extent(&self, node: usize) -> [f64; 3] {
         let (position, half) = (self.grid.position(node), 0.5 * self.grid.step());
         let (bounds, reflects) = (self.body.bounds(), self.body.reflects());

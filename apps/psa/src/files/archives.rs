@@ -1,9 +1,10 @@
-//! Arrays of bases and events in one file: an archive (npz), or HDF5 where the crate is built with
-//! the feature `hdf5`.
+//! Bases and events as arrays in one file: an archive (npz), or HDF5 if the crate is built with the
+//! feature `hdf5`.
 //!
-//! They are called as the files of a folder are: `signals`, `positions`, `segments`, and for events
-//! `energies` and `timestamps`. Of a basis there is `sampling` as well (ns between samples, samples
-//! before charges move), so that it takes the place of a folder where its origin is not needed.
+//! The arrays have the names of the files of a folder: `signals`, `positions`, `segments`, and for
+//! events `energies` and `timestamps`. A basis also has `sampling` (ns between samples, samples
+//! before charges move). Such a file can therefore replace a folder if the origin of the basis is
+//! not needed.
 
 use std::path::Path;
 
@@ -20,8 +21,8 @@ fn numbers(segments: &[Segment]) -> Vec<u8> {
     segments.iter().map(|segment| segment.index() as u8).collect()
 }
 
-/// Puts the arrays of a basis: `signals` (points x 37 x samples), `positions` (mm, points x 3),
-/// `segments` (0 to 35, points).
+/// Writes the arrays of a basis: `signals` (points x 37 x samples), `positions` (mm, points x 3),
+/// `segments` (0 to 35, points), `sampling`.
 macro_rules! put_basis {
     ($to:ident, $basis:ident) => {{
         let points = $basis.positions().len();
@@ -33,8 +34,8 @@ macro_rules! put_basis {
     }};
 }
 
-/// Puts the arrays of events: `signals` (keV, events x 37 x samples), `energies` (keV), `positions`
-/// (mm) and `segments` by event and hit, `timestamps` (ns).
+/// Writes the arrays of events: `signals` (keV, events x 37 x samples), `energies` (keV),
+/// `positions` (mm) and `segments` by event and hit, `timestamps` (ns).
 macro_rules! put_events {
     ($to:ident, $events:ident) => {{
         let (count, hits) = ($events.count(), $events.hits);
@@ -50,20 +51,20 @@ macro_rules! put_events {
 /// (mm, points x 3), `segments` (0 to 35, points) and `sampling`.
 ///
 /// # Errors
-/// [`Error::File`]; nothing is left behind. So for all functions here.
+/// [`Error::File`]; no partial file remains. This holds for all functions of this module.
 pub fn write_basis(path: &Path, basis: &Basis) -> Result<(), Error> {
     npz::Writer::write(path, |to| put_basis!(to, basis)).map_err(|error| not_written(path, error))
 }
 
-/// Reads the basis of an archive or an HDF5 file, or of a group of one: `signals` (points x 37 x
-/// samples; 1 is the whole charge, in `int16` 16384 is), `positions` (mm, points x 3), `segments`
-/// (0 to 35, points) and `sampling` (ns between samples, samples before charges move). Where
-/// `signals` is a table of waveforms (LH5), its `dt` and `t0` take the place of `sampling`: charges
-/// move at time 0.
+/// Reads the basis of an archive or an HDF5 file, or of a group of such a file. Its arrays are
+/// `signals` (points x 37 x samples; 1 is the whole charge, or 16384 in `int16`), `positions` (mm,
+/// points x 3), `segments` (0 to 35, points) and `sampling` (ns between samples, samples before
+/// charges move). If `signals` is a table of waveforms (LH5), its `dt` and `t0` replace `sampling`:
+/// charges move at time 0.
 ///
 /// # Errors
-/// [`Error::File`]; [`Error::Format`] for an array that is missing, has another shape or type, or
-/// holds what is no number.
+/// [`Error::File`] if the file cannot be read; [`Error::Format`] for an array that is missing, has
+/// another shape or type, or holds an invalid number.
 pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     let signals = arrays::open(&path.join("signals"), 3)?;
     let (points, samples) = (signals.sides()[0], signals.sides()[2]);
@@ -88,7 +89,7 @@ pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     Basis::new(Sampling { samples, step, before: before as usize }, positions, segments, values)
 }
 
-/// Time between samples (ns), and samples before charges move.
+/// Returns the time between samples (ns), and the number of samples before charges move.
 fn sampling(path: &Path) -> Result<(f64, f64), Error> {
     let path_of_sampling = path.join("sampling");
     let missing = match arrays::sized(&path_of_sampling, &[2]) {
@@ -125,14 +126,14 @@ pub fn write_events(path: &Path, events: &Events) -> Result<(), Error> {
     npz::Writer::write(path, |to| put_events!(to, events)).map_err(|error| not_written(path, error))
 }
 
-/// [`write_basis`] into an HDF5 file.
+/// Writes a basis like [`write_basis`], into an HDF5 file.
 #[cfg(feature = "hdf5")]
 pub fn write_basis_hdf5(path: &Path, basis: &Basis) -> Result<(), Error> {
     let written = zellige_files::array::hdf5::Writer::write(path, |to| put_basis!(to, basis));
     written.map_err(|error| not_written(path, error))
 }
 
-/// [`write_events`] into an HDF5 file.
+/// Writes events like [`write_events`], into an HDF5 file.
 #[cfg(feature = "hdf5")]
 pub fn write_events_hdf5(path: &Path, events: &Events) -> Result<(), Error> {
     let written = zellige_files::array::hdf5::Writer::write(path, |to| put_events!(to, events));

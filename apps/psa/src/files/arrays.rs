@@ -1,5 +1,5 @@
-//! Arrays of numbers in files, whatever their type: integers are the numbers that they are. Units
-//! that an HDF5 file gives them count.
+//! Arrays of numbers of any type in files. Integers keep their values. Units that an HDF5 file
+//! states are converted.
 
 use std::path::Path;
 
@@ -11,27 +11,27 @@ use crate::basis::FIXED;
 /// An array in C order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// Its sides.
+    /// Extents of the dimensions.
     pub shape: Vec<usize>,
-    /// Its numbers.
+    /// Values of the array.
     pub numbers: Vec<f64>,
 }
 
-/// What numbers are of, and with it the unit that they come in.
+/// Physical quantity of the numbers, which determines their unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Parts of the whole charge, or anything without a unit.
+    /// Fractions of the whole charge, or any quantity without a unit.
     Number,
-    /// Lengths: mm.
+    /// Lengths in mm.
     Length,
-    /// Times: ns.
+    /// Times in ns.
     Time,
-    /// Energies: keV.
+    /// Energies in keV.
     Energy,
 }
 
 impl Quantity {
-    /// By how much numbers in a unit are multiplied.
+    /// Returns the factor that converts numbers from a unit.
     fn factor(self, unit: &str) -> Option<f64> {
         let known: &[(&str, f64)] = match self {
             Quantity::Number => return Some(1.0),
@@ -45,10 +45,10 @@ impl Quantity {
         factor.or_else(|| unit.is_empty().then_some(1.0))
     }
 
-    /// The factor of the unit that a file gives an array.
+    /// Returns the conversion factor of the unit that a file states for an array.
     ///
     /// # Errors
-    /// [`Error::Format`] for a unit of something else.
+    /// [`Error::Format`] for a unit of another quantity.
     fn factor_of(self, path: &Path) -> Result<f64, Error> {
         let Some(unit) = hdf5::unit(path) else { return Ok(1.0) };
         self.factor(&unit).ok_or_else(|| {
@@ -66,32 +66,32 @@ impl Quantity {
     }
 }
 
-/// Reads an array of numbers of any type with so many dimensions.
+/// Reads an array of numbers of any type with `dimensions` dimensions.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, [`Error::Format`] for one that holds something
-/// else, with the byte where it begins.
+/// [`Error::File`] for a file that cannot be read, [`Error::Format`] with the byte for other
+/// content.
 pub fn read(path: &Path, dimensions: usize, quantity: Quantity) -> Result<Array, Error> {
     let array = open(path, dimensions)?;
     let shape = array.sides().to_vec();
     Ok(Array { shape, numbers: reals(array, quantity)? })
 }
 
-/// Opens an array of numbers of any type with so many dimensions.
+/// Opens an array of numbers of any type with `dimensions` dimensions.
 pub(crate) fn open(path: &Path, dimensions: usize) -> Result<File, Error> {
     let array = File::open(path)?;
     let kind = array.kind().to_owned();
     Ok(array.of(&[&kind], dimensions)?)
 }
 
-/// The same, with these sides.
+/// Opens an array of numbers of any type with these extents.
 pub(crate) fn sized(path: &Path, sides: &[usize]) -> Result<File, Error> {
     let array = File::open(path)?;
     let kind = array.kind().to_owned();
     Ok(array.sized(&[&kind], sides)?)
 }
 
-/// The numbers of an array in the unit of the quantity.
+/// Returns the numbers of an array in the unit of the quantity.
 pub(crate) fn reals(array: File, quantity: Quantity) -> Result<Vec<f64>, Error> {
     let factor = quantity.factor_of(array.path())?;
     let mut numbers = array.reals()?;
@@ -101,7 +101,8 @@ pub(crate) fn reals(array: File, quantity: Quantity) -> Result<Vec<f64>, Error> 
     Ok(numbers)
 }
 
-/// The same as `f32`, finite all of them.
+/// Returns the numbers of an array in the unit of the quantity as `f32`; floating-point numbers
+/// must be finite.
 pub(crate) fn finite(array: File, quantity: Quantity) -> Result<Vec<f32>, Error> {
     if !matches!(array.kind(), "f4" | "f8") {
         return Ok(reals(array, quantity)?.into_iter().map(|number| number as f32).collect());
@@ -114,8 +115,8 @@ pub(crate) fn finite(array: File, quantity: Quantity) -> Result<Vec<f32>, Error>
     Ok(numbers)
 }
 
-/// Signals of a basis, in parts of the whole charge: `int16` is in fixed point, as this program
-/// writes it where two bytes a sample are wanted.
+/// Reads the signals of a basis as fractions of the whole charge. Signals in `int16` are in fixed
+/// point, the format that this program writes for two bytes a sample.
 pub(crate) fn charges(array: File) -> Result<Vec<f32>, Error> {
     let whole = if array.kind() == "i2" { FIXED } else { 1.0 };
     let mut charges = finite(array, Quantity::Number)?;

@@ -1,6 +1,6 @@
-//! A basis in a folder: `positions.npy` (mm, points x 3), `segments.npy` (0 to 35, points),
-//! `signals.npy` (points x 37 x samples), perhaps `sensitivities.npy` (mm, points x 2) and
-//! `basis.toml`, which is written last: a folder without it is not complete.
+//! Format of a basis in a folder: `positions.npy` (mm, points x 3), `segments.npy` (0 to 35,
+//! points), `signals.npy` (points x 37 x samples), optionally `sensitivities.npy` (mm, points x 2),
+//! and `basis.toml`. The last is written at the end: a folder without it is incomplete.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::crystal::Crystal;
 use crate::electronics::Electronics;
 use crate::params::read_toml;
 
-/// What a basis was made of.
+/// Origin of a basis: the detector that was simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
     /// The crystal.
@@ -26,17 +26,17 @@ pub struct Origin {
     pub grid: f64,
 }
 
-/// How signals are stored.
+/// Storage format of signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Values {
-    /// As they are, 4 bytes.
+    /// Floating point, 4 bytes.
     #[default]
     Float32,
-    /// In multiples of 1/16384 of the whole charge, 2 bytes.
+    /// Multiples of 1/16384 of the whole charge, 2 bytes.
     Int16,
 }
 
-/// The multiples that make the whole charge in [`Values::Int16`].
+/// Value of the whole charge in [`Values::Int16`].
 const WHOLE: f32 = crate::basis::FIXED;
 
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
@@ -45,24 +45,24 @@ struct File {
     format: String,
     points: usize,
     samples: usize,
-    /// ns
+    /// Time between samples (ns).
     step: f64,
     before: usize,
-    /// What stands for the whole charge.
+    /// Value of the whole charge in `signals.npy`.
     whole: f64,
-    /// mm
+    /// Distance of the nodes of the fields (mm).
     grid: f64,
-    /// The text of the crystal's file.
+    /// Text of the crystal's file.
     crystal: String,
     electronics: Electronics,
-    /// Whether there are trapping sensitivities.
+    /// Whether the folder has trapping sensitivities.
     #[serde(default)]
     sensitivities: bool,
 }
 
 const FORMAT: &str = "zellige psa basis 1";
 
-/// Writes a basis into a folder, which is made if need be.
+/// Writes a basis into a folder, which is created if necessary.
 ///
 /// # Errors
 /// [`Error::File`]; [`Error::Parameter`] for signals that do not fit 16 bits.
@@ -109,11 +109,11 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
     write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))
 }
 
-/// Reads a basis from a folder, and what it was made of.
+/// Reads a basis and its origin from a folder.
 ///
 /// # Errors
-/// [`Error::Text`] for a folder that is not complete or parameters without meaning,
-/// [`Error::Format`] with the byte for arrays that do not fit them.
+/// [`Error::Text`] for an incomplete folder or invalid parameters, [`Error::Format`] with the byte
+/// for arrays that do not match them.
 pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
     let (file, origin) = parameters(folder)?;
     let sampling = Sampling { samples: file.samples, step: file.step, before: file.before };
@@ -138,10 +138,10 @@ pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
     Ok((basis.with_sensitivities(pairs)?, origin))
 }
 
-/// What a basis in a folder was made of, without its signals.
+/// Reads the sampling and the origin of a basis in a folder, without its signals.
 ///
 /// # Errors
-/// As [`read`].
+/// Those of [`read`].
 pub fn origin(folder: &Path) -> Result<(Sampling, Origin), Error> {
     let (file, origin) = parameters(folder)?;
     Ok((Sampling { samples: file.samples, step: file.step, before: file.before }, origin))

@@ -1,18 +1,18 @@
-//! Which channel of which digitiser is which contact of a crystal, in TOML:
+//! Assignment of digitiser channels to the contacts of a crystal, in TOML:
 //!
-//! | key | what |
+//! | key | content |
 //! | --- | --- |
-//! | `step` | time between samples (ns): that of the basis |
-//! | `baseline` | so many samples at the beginning of a trace are averaged and taken from all of it |
-//! | `begin` | sample of a trace, for `t0 = 0`, that is the first one of the event |
+//! | `step` | time between samples (ns), equal to that of the basis |
+//! | `baseline` | number of samples at the beginning of a trace; their mean is subtracted from the trace |
+//! | `begin` | sample of a trace with `t0 = 0` that is the first one of the event |
 //! | `[[channel]]` | one for each of the 37 contacts |
 //! | `board`, `module`, `channel` | numbers in the header of the trace |
 //! | `segment` | 0 to 35 (`6 sector + ring`), or `"core"` |
 //! | `gain` | keV of one step of the digitiser, above 0 |
-//! | `polarity` | 1 where collected charge raises the trace, -1 where it lowers it |
-//! | `t0` | so much later is the channel than the others (ns); it is read that much later; 0 where it is left out |
+//! | `polarity` | 1 if collected charge raises the trace, -1 if it lowers it |
+//! | `t0` | delay of the channel relative to the others (ns), by which its samples are read later; 0 by default |
 //!
-//! Traces of channels that the map does not name are left out.
+//! Traces of channels that the map does not name are ignored.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -54,13 +54,13 @@ enum Contact {
     Word(String),
 }
 
-/// Where the trace of a contact comes from, and what is made of it.
+/// Source of a contact's samples: conversion of its trace.
 #[derive(Clone, Debug, PartialEq)]
 struct Source {
     contact: Channel,
-    /// keV of one step, with the sign of the polarity.
+    /// Energy of one step (keV), with the sign of the polarity.
     unit: f64,
-    /// In samples.
+    /// Delay in samples.
     late: f64,
 }
 
@@ -70,18 +70,18 @@ pub struct ChannelMap {
     step: f64,
     baseline: usize,
     begin: usize,
-    /// By board, module and channel.
+    /// Sources by board, module and channel.
     sources: HashMap<[u16; 3], Source>,
 }
 
-/// A file of more bytes than this is no map.
+/// Size limit of files of maps (bytes).
 const MOST_BYTES: u64 = 1 << 20;
 
 impl ChannelMap {
-    /// Reads a map.
+    /// Reads a map from a file.
     ///
     /// # Errors
-    /// [`Error::File`]; as [`ChannelMap::parse`].
+    /// [`Error::File`] if the file cannot be read, and those of [`ChannelMap::parse`].
     pub fn read(path: &Path) -> Result<Self, Error> {
         let cannot = |source| Error::File {
             path: path.to_owned(),
@@ -91,11 +91,11 @@ impl ChannelMap {
         ChannelMap::parse(path, &zellige_files::read_text(path, MOST_BYTES).map_err(cannot)?)
     }
 
-    /// The map that a text holds; `name` stands for it in errors.
+    /// Parses the text of a map; errors call it `name`.
     ///
     /// # Errors
-    /// [`Error::Text`] for what is no TOML, unknown keys, numbers without meaning, a channel or a
-    /// contact that is named twice, and contacts that are not named.
+    /// [`Error::Text`] for invalid TOML, unknown keys, invalid numbers, a channel or a contact that
+    /// is named twice, and contacts that are missing.
     pub fn parse(name: &Path, text: &str) -> Result<Self, Error> {
         let wrong = |line, problem| Error::Text { path: name.to_owned(), line, problem };
         let file: File = toml::from_str(text).map_err(|e| {
@@ -156,17 +156,17 @@ impl ChannelMap {
         Ok(ChannelMap { step: file.step, baseline: file.baseline, begin: file.begin, sources })
     }
 
-    /// Time between samples (ns).
+    /// Returns the time between samples (ns).
     pub fn step(&self) -> f64 {
         self.step
     }
 
-    /// The event of a frame of digitisers' traces: `samples` of each contact in keV, without their
-    /// baselines.
+    /// Builds the event of a frame of digitiser traces: `samples` samples of each contact in keV,
+    /// with the baselines subtracted.
     ///
     /// # Errors
-    /// [`Error::Stream`] with the byte for a frame that holds something else, a contact without a
-    /// trace or with two, and a trace that is too short.
+    /// [`Error::Stream`] with the byte for a frame of another kind, a contact without a trace or
+    /// with two, and a trace that is too short.
     pub fn event(&self, frame: &Frame, samples: usize) -> Result<Event, Error> {
         let wrong = |problem: String| Error::Stream { offset: frame.offset, problem };
         let (mut signals, mut seen) = (vec![0.0; CHANNELS * samples], [false; CHANNELS]);
@@ -183,7 +183,7 @@ impl ChannelMap {
             self.put(&trace, source, out)
                 .map_err(|problem| wrong(format!("{}: {problem}", contact_name(contact))))?;
             let first = (self.begin as f64 + source.late).floor() as usize;
-            // One between two samples is clipped where one of these is.
+            // A sample between two others is clipped if one of these is.
             let ends = |pair: &[i16]| pair.iter().any(|sample| [i16::MIN, i16::MAX].contains(sample));
             let pairs = trace.samples()[first..].windows(2).take(samples).enumerate();
             let begin = contact.index() * samples;
@@ -200,7 +200,7 @@ impl ChannelMap {
         }
     }
 
-    /// The samples of a trace, between its own where `t0` says so.
+    /// Writes the samples of a trace, interpolated if `t0` is no multiple of the step.
     fn put(&self, trace: &Trace, source: &Source, out: &mut [f32]) -> Result<(), String> {
         let samples = trace.samples();
         let first = self.begin as f64 + source.late;

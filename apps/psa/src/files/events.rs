@@ -1,6 +1,6 @@
-//! Events in a folder: `signals.npy` (keV, events x 37 x samples), `energies.npy` (keV, events x
-//! hits), `positions.npy` (mm, events x hits x 3), `segments.npy` (0 to 35, events x hits),
-//! `timestamps.npy` (ns, events) and `events.toml`, which is written last.
+//! Format of events in a folder: `signals.npy` (keV, events x 37 x samples), `energies.npy` (keV,
+//! events x hits), `positions.npy` (mm, events x hits x 3), `segments.npy` (0 to 35, events x
+//! hits), `timestamps.npy` (ns, events), and `events.toml`, which is written last.
 
 use std::path::Path;
 
@@ -26,23 +26,23 @@ struct File {
     events: usize,
     hits: usize,
     samples: usize,
-    /// ns
+    /// Time between samples (ns).
     step: f64,
     before: usize,
     seed: u64,
     energies: String,
     within: String,
-    /// keV
+    /// Noise of a sample (keV rms).
     noise: f64,
     correlation: f64,
-    /// keV
+    /// Step of the digitiser (keV).
     adc_step: f64,
-    /// ns
+    /// Standard deviation of the start of the drift (ns).
     jitter: f64,
-    /// 1/s
+    /// Mean rate of events (1/s).
     rate: f64,
     speed: f64,
-    /// Mean ways of holes and electrons until they are trapped (mm).
+    /// Mean drift lengths of holes and electrons until they are trapped (mm).
     #[serde(default = "untrapped")]
     trapping: String,
     electronics: Electronics,
@@ -54,8 +54,8 @@ fn untrapped() -> String {
 
 const FORMAT: &str = "zellige psa events 1";
 
-/// Writes events into a folder, which is made if need be, with what they were made by and in which
-/// detector.
+/// Writes events into a folder, which is created if necessary, with their specification and the
+/// parameters of the detector.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -95,11 +95,11 @@ pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -
 }
 
 /// Reads the signals of events (keV, events x 37 x samples, the core last) from an array of
-/// numbers, in the sampling of a basis. Nothing is known of their hits, and their times are 0.
+/// numbers, in the sampling of a basis. Such events have no known hits, and their times are 0.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something
-/// else, and as [`check_events`].
+/// [`Error::File`] for a file that cannot be read; [`Error::Format`] for other content, or if
+/// [`check_events`] fails.
 pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
     let array = arrays::open(path, 3)?;
     let count = array.sides()[0];
@@ -134,8 +134,8 @@ pub fn read_signals(path: &Path, sampling: Sampling) -> Result<Events, Error> {
 /// Reads events from a folder.
 ///
 /// # Errors
-/// [`Error::Text`] for a folder that is not complete, [`Error::Format`] with the byte for arrays
-/// that do not fit each other, and as [`check_events`].
+/// [`Error::Text`] for an incomplete folder; [`Error::Format`] with the byte for arrays that do not
+/// match, or if [`check_events`] fails.
 pub fn read(folder: &Path) -> Result<Events, Error> {
     let path = folder.join("events.toml");
     let missing = "no such file: the folder holds no events, or ones that were not written to their end";
@@ -165,7 +165,7 @@ pub fn read(folder: &Path) -> Result<Events, Error> {
     })
 }
 
-/// Times in whole ns, of any type of numbers.
+/// Reads times in whole ns from numbers of any type.
 fn times(array: Array) -> Result<Vec<u64>, Error> {
     if array.kind() == "u8" {
         return Ok(array.values()?);

@@ -1,5 +1,5 @@
-//! The fields of a crystal in a folder, beside its basis: `potential.npy` (V, nz x ny x nx) and
-//! `weighting.npy` (nz x ny x nx x 37).
+//! Format of the fields of a crystal in the folder of its basis: `potential.npy` (V, nz x ny x nx)
+//! and `weighting.npy` (nz x ny x nx x 37).
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::crystal::Crystal;
 use crate::fields::Fields;
 use crate::grid::Grid;
 
-/// Writes fields into a folder that is there.
+/// Writes fields into an existing folder.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -23,15 +23,15 @@ pub fn write(folder: &Path, fields: &Fields) -> Result<(), Error> {
     write_array(&folder.join("weighting.npy"), &sides, fields.weighting().iter().copied())
 }
 
-/// Whether a folder holds fields.
+/// Returns whether a folder holds fields.
 pub fn are_there(folder: &Path) -> bool {
     ["potential.npy", "weighting.npy"].iter().all(|name| folder.join(name).exists())
 }
 
-/// Reads the fields of a crystal on a grid with this distance of nodes (mm) from a folder.
+/// Reads the fields of a crystal from a folder. `step` is the distance of the grid's nodes (mm).
 ///
 /// # Errors
-/// [`Error::File`] where they are not there, [`Error::Format`] where they do not fit the grid.
+/// [`Error::File`] if they are missing, [`Error::Format`] if they do not match the grid.
 pub fn read(folder: &Path, crystal: &Crystal, step: f64) -> Result<Fields, Error> {
     let grid = Grid::around(crystal, step)?;
     let [nx, ny, nz] = grid.nodes();

@@ -1,11 +1,11 @@
-//! Bases of GRETINA: a text of 256 bytes, 7712 bytes a point, and a table of points by place,
-//! little-endian.
+//! Format of GRETINA's bases, little-endian: a text of 256 bytes, 7712 bytes a point, and a table
+//! of points by lattice position.
 //!
-//! A point has four bytes (segment, and its places along r, phi and z), x, y, z (mm) in `float32`,
-//! 37 signals of 50 samples of 10 ns in `float32`, the core last, and for each the first and the
-//! last sample that is not zero in `int32`. Segments are counted as `6 ring + sector` there, and as
-//! `6 sector + ring` here; signs stay as they are. The table has a record's number in `int32` for
-//! every segment and place, -1 where there is no point.
+//! A point has four bytes (segment, and its lattice indices along r, phi and z), x, y, z (mm) in
+//! `float32`, and 37 signals of 50 samples of 10 ns in `float32`, the core last. The first and the
+//! last nonzero sample of each signal follow in `int32`. The files number segments as `6 ring +
+//! sector`, this crate as `6 sector + ring`; the signs of signals are kept. The table has the
+//! number of a record in `int32` for every segment and lattice position, -1 if there is no point.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -16,22 +16,22 @@ use crate::Error;
 use crate::basis::{Basis, Sampling};
 use crate::channels::{CHANNELS, Channel, SECTORS, SEGMENTS, Segment};
 
-/// How signals are sampled in these files.
+/// Sampling of the signals in these files.
 pub const SAMPLING: Sampling = Sampling { samples: 50, step: 10.0, before: 0 };
 
-/// Bytes of a point.
+/// Number of bytes of a point.
 pub const RECORD: usize = PLACE + 12 + SIGNALS + 8 * CHANNELS;
 
-/// What such files begin with.
+/// Magic bytes at the beginning of these files.
 pub const MAGIC: &[u8] = b"GRETA basis signals";
 
-/// Bytes of the text at the beginning.
+/// Number of bytes of the text at the beginning.
 pub const HEADER: usize = 256;
 
 const PLACE: usize = 4;
 const SIGNALS: usize = 4 * CHANNELS * SAMPLING.samples;
 
-/// What stands around the six numbers of the header.
+/// Text around the six numbers of the header.
 const WORDS: [&str; 7] = [
     "GRETA basis signals; Cylindrical; version 1.2\n",
     " basis point, ",
@@ -42,19 +42,19 @@ const WORDS: [&str; 7] = [
     "\n",
 ];
 
-/// The place of a point on the lattice of its segment: steps along r, phi and z.
+/// Position of a point on the lattice of its segment: indices along r, phi and z.
 pub type Place = [u8; 3];
 
 /// Writes a basis of points at `places` on the lattices of their segments.
 ///
-/// Programs of GRETINA have room for 250 000 points, 40 steps along r, 20 along phi and 30 along z;
-/// longer ones are written all the same. For a signal that is zero throughout the first sample that
-/// is not is 50 and the last one 0, so that nothing lies between them.
+/// Programs of GRETINA have space for 250 000 points, 40 steps along r, 20 along phi and 30 along
+/// z; larger bases are written nevertheless. If a signal is zero throughout, its first nonzero
+/// sample is given as 50 and the last one as 0, so that the range is empty.
 ///
 /// # Errors
 /// [`Error::Parameter`] for another sampling than [`SAMPLING`], more points than the table can
-/// count, and two of them at one place; [`Error::Shape`] where there is not one place for each
-/// point; [`Error::File`].
+/// count, and two points at one position; [`Error::Shape`] if there is not one position for each
+/// point; [`Error::File`] if the file cannot be written.
 pub fn write(path: &Path, basis: &Basis, places: &[Place]) -> Result<(), Error> {
     let sampling = basis.sampling();
     if (sampling.samples, sampling.step) != (SAMPLING.samples, SAMPLING.step) {
@@ -86,7 +86,8 @@ pub fn write(path: &Path, basis: &Basis, places: &[Place]) -> Result<(), Error> 
     })
 }
 
-/// The signals of a point, in the order of the segments there, and where each begins and ends.
+/// Writes the signals of a point in the file's order of segments, and the first and last nonzero
+/// sample of each.
 fn write_signals(out: &mut impl Write, basis: &Basis, point: usize) -> std::io::Result<()> {
     let channel = |signal| segment(signal).map_or(Channel::CORE, Channel::from);
     let signals = || (0..CHANNELS).map(|signal| basis.signal(point, channel(signal)));
@@ -98,7 +99,7 @@ fn write_signals(out: &mut impl Write, basis: &Basis, point: usize) -> std::io::
     first.chain(last).try_for_each(|sample| out.write_all(&(sample as i32).to_le_bytes()))
 }
 
-/// Records by segment and place.
+/// Table of records by segment and lattice position.
 struct Table {
     sides: [usize; 3],
     records: Vec<i32>,
@@ -123,12 +124,12 @@ impl Table {
     }
 }
 
-/// Reads a basis, and the places of its points.
+/// Reads a basis and the lattice positions of its points.
 ///
 /// # Errors
-/// [`Error::File`] where it cannot be read; [`Error::Format`] with the byte where the header is
-/// another one, the file has not the length that it promises, a value is no number, or a segment, a
-/// place or a record of the table does not exist.
+/// [`Error::File`] if the file cannot be read. [`Error::Format`] with the byte if the header is
+/// invalid, the length of the file does not match it, a value is non-finite, or a segment, a
+/// lattice position or a record of the table does not exist.
 pub fn read(path: &Path) -> Result<(Basis, Vec<Place>), Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
     let wrong = |offset: u64, problem| Error::Format { path: path.to_owned(), offset: Some(offset), problem };
@@ -170,7 +171,7 @@ pub fn read(path: &Path) -> Result<(Basis, Vec<Place>), Error> {
         on_lattice.push(place);
         positions.push([float(PLACE)?, float(PLACE + 4)?, float(PLACE + 8)?]);
         for channel in 0..CHANNELS {
-            // Which of its signals is that of our channel.
+            // The file's number of the signal of our channel.
             let signal = Segment::from_index(channel).map_or(channel, number);
             let begin = PLACE + 12 + 4 * SAMPLING.samples * signal;
             for sample in 0..SAMPLING.samples {
@@ -182,17 +183,17 @@ pub fn read(path: &Path) -> Result<(Basis, Vec<Place>), Error> {
     Ok((Basis::new(SAMPLING, positions, segments, values)?, on_lattice))
 }
 
-/// The segment that has a number there.
+/// Returns the segment with a number of the file.
 pub(crate) fn segment(number: usize) -> Option<Segment> {
     Segment::new(number % SECTORS, number / SECTORS)
 }
 
-/// The number that a segment has there.
+/// Returns the number of a segment in the file.
 pub(crate) fn number(segment: Segment) -> usize {
     SECTORS * segment.ring() + segment.sector()
 }
 
-/// Points, and the sides of the table for one segment.
+/// Parses the number of points and the extents of the table for one segment.
 fn counts(header: &[u8]) -> Result<(u64, [u64; 3]), String> {
     let text = header.split(|&byte| byte == 0).next().unwrap_or_default();
     let wanted = || format!("no header of a GRETINA basis, which begins {:?}", WORDS[0]);
@@ -212,14 +213,14 @@ fn counts(header: &[u8]) -> Result<(u64, [u64; 3]), String> {
             SAMPLING.samples
         ));
     }
-    // A place is a byte.
+    // An index is a byte.
     if let Some(side) = sides.iter().find(|&&side| side == 0 || side > 256) {
         return Err(format!("{side} places along an axis of the table: there are 1 to 256"));
     }
     Ok((points, sides))
 }
 
-/// Reads the table of records by place.
+/// Checks the table of records by lattice position.
 fn check_table(
     file: &mut impl Read,
     points: u64,

@@ -1,20 +1,20 @@
-//! Bases, fields and events in files.
+//! Files of bases, fields and events.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`arrays`] | arrays of numbers, whatever their type |
+//! | [`arrays`] | arrays of numbers of any type |
 //! | [`archives`] | several arrays in one file |
-//! | [`basis`] | a basis in a folder of arrays, what `zellige psa simulate` writes |
-//! | [`events`] | events in such a folder |
-//! | [`fields`] | the fields of a crystal in one |
+//! | [`basis`] | a basis in a folder of arrays, the format of `zellige psa simulate` |
+//! | [`events`] | events in a folder of arrays |
+//! | [`fields`] | the fields of a crystal in a folder of arrays |
 //! | [`record`] | a basis in records of one size |
 //! | [`gretina`] | bases of GRETINA |
-//! | [`geb`] | frames of GRETINA's event files, from streams and to them |
-//! | [`channel_map`] | which channel of which digitiser is which contact |
+//! | [`geb`] | frames of GRETINA's event files, read from and written to streams |
+//! | [`channel_map`] | assignment of digitiser channels to contacts |
 //! | [`traces`] | events of a crystal in frames |
 //!
-//! A file appears under its name when it is complete, or not at all. Readers trust no header with
-//! an allocation, and errors name the byte.
+//! A file appears under its name when it is complete, or not at all. Readers do not allocate memory
+//! by sizes in headers alone, and errors name the byte.
 
 pub mod archives;
 pub mod arrays;
@@ -43,8 +43,8 @@ use crate::consistency::check_basis;
 /// [`archives`], a file of [`gretina`] or of [`record`].
 ///
 /// # Errors
-/// As the reader of the format; [`Error::Format`] for a file of none of them, by name where it is
-/// one of AGATA's, and as [`check_basis`].
+/// Those of the reader of the format. [`Error::Format`] for a file of another format, with its name
+/// if it is one of AGATA's, or if [`check_basis`] fails.
 pub fn read_basis(path: &Path) -> Result<Basis, Error> {
     let basis = read_any(path)?;
     let wrong = |problem| Error::Format { path: path.to_owned(), offset: None, problem };
@@ -75,14 +75,14 @@ fn read_any(path: &Path) -> Result<Basis, Error> {
     Err(Error::Format { path: path.to_owned(), offset: Some(0), problem: problem.into() })
 }
 
-/// Files of AGATA's programs whose layout is not published, by their names, and ROOT files, by
-/// their first bytes.
+/// Refuses files of other programs: those of AGATA with an unpublished layout, by their names, and
+/// ROOT files, by their first bytes.
 ///
 /// # Errors
-/// [`Error::Format`] for such a file: what it is, and how its content gets here.
+/// [`Error::Format`] for such a file, with its format and a way to convert it.
 pub fn refuse_foreign(path: &Path) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    // Both are numbered where they are long: .adf.0003.
+    // Long files of both kinds are numbered: .adf.0003.
     let what = if name.ends_with(".adf") || name.contains(".adf.") {
         "an ADF file of AGATA"
     } else if name.contains("mezz") && (name.contains(".cdat") || name.contains(".bdat")) {
@@ -106,10 +106,10 @@ fn begins_with(path: &Path, magic: &[u8]) -> bool {
         && begin == magic
 }
 
-/// Writes a file through `body` and puts it in place only if everything worked.
+/// Writes a file through `body` and puts it in place only if everything succeeded.
 ///
 /// # Errors
-/// [`Error::File`]; nothing is left behind.
+/// [`Error::File`]; no partial file remains.
 pub fn write_whole(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -121,10 +121,10 @@ pub(crate) fn not_written(path: &Path, error: WriteError) -> Error {
     Error::File { path: path.to_owned(), problem: error.problem, source: error.source }
 }
 
-/// Writes an array with these sides; there must be as many values as they hold.
+/// Writes an array with these extents; `values` must have as many elements.
 ///
 /// # Errors
-/// [`Error::File`]; nothing is left behind.
+/// [`Error::File`]; no partial file remains.
 pub fn write_array<T: Number>(
     path: &Path,
     sides: &[usize],
@@ -133,10 +133,10 @@ pub fn write_array<T: Number>(
     array::write(path, sides, values).map_err(|error| not_written(path, error))
 }
 
-/// Reads numbers of segments, of any type of numbers.
+/// Reads numbers of segments from numbers of any type.
 ///
 /// # Errors
-/// [`Error::File`], or [`Error::Format`] with the byte of one that does not exist.
+/// [`Error::File`], or [`Error::Format`] with the byte of a segment that does not exist.
 pub(crate) fn segments(array: Array) -> Result<Vec<Segment>, Error> {
     let (begin, path) = (array.begin(), array.path().to_owned());
     let width = array.kind().get(1..).and_then(|width| width.parse().ok()).unwrap_or(1u64);
@@ -154,17 +154,17 @@ pub(crate) fn segments(array: Array) -> Result<Vec<Segment>, Error> {
     numbers.iter().enumerate().map(segment).collect()
 }
 
-/// Makes a folder for results, or takes one that is there; the folder that it lies in must exist.
+/// Creates a folder for results, or accepts an existing one; its parent folder must exist.
 ///
 /// # Errors
-/// [`Error::File`].
+/// [`Error::File`] if this fails.
 pub fn make_folder(path: &Path) -> Result<(), Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot make the folder", source };
     zellige_files::make_folder(path).map_err(cannot)
 }
 
-/// Removes a file that says how complete others are, before those are written anew or when they
-/// are; one that is not there is removed already.
+/// Removes the file that marks others as complete, before these are written anew. A missing file is
+/// no error.
 pub(crate) fn unseal(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -174,12 +174,12 @@ pub(crate) fn unseal(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Four bytes of a record.
+/// Returns four bytes of a record.
 pub(crate) fn word(bytes: &[u8], at: usize) -> [u8; 4] {
     [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
 }
 
-/// Reads until the buffer is full or the file ends; how many bytes came.
+/// Reads until the buffer is full or the file ends; returns the number of bytes.
 pub(crate) fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

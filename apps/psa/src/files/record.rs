@@ -1,9 +1,9 @@
-//! Bases in zellige's own records: 17 932 bytes a point, little-endian.
+//! Format of bases in zellige's own records: 17 932 bytes a point, little-endian.
 //!
-//! Of each point 24 bytes of scalars, x, y, z (mm), T0 (ns), energy (keV) in `float32` and the
-//! segment (0 to 35) in `int32`, and then 37 signals of 121 samples of 5 ns in `float32`, the core
-//! last; 1 is the whole charge. The sizes are those of AGATA's records, the order of the scalars is
-//! ours: no other program reads or writes these.
+//! A point has 24 bytes of scalars: x, y, z (mm), T0 (ns), energy (keV) in `float32` and the
+//! segment (0 to 35) in `int32`. They are followed by 37 signals of 121 samples of 5 ns in
+//! `float32`, the core last; 1 is the whole charge. The sizes are those of AGATA's records, but the
+//! order of the scalars is our own: no other program reads or writes these files.
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -14,21 +14,21 @@ use crate::Error;
 use crate::basis::{Basis, Sampling};
 use crate::channels::{CHANNELS, Segment};
 
-/// How signals are sampled in these records.
+/// Sampling of the signals in these records.
 pub const SAMPLING: Sampling = Sampling { samples: 121, step: 5.0, before: 10 };
 
-/// Bytes of a point.
+/// Number of bytes of a point.
 pub const RECORD: usize = SCALARS + 4 * CHANNELS * SAMPLING.samples;
 
 const SCALARS: usize = 24;
 
-/// The energy that is written for every point (keV): signals are those of a unit charge.
+/// Energy that is written for every point (keV): signals are those of a unit charge.
 const ENERGY: f32 = 1.0;
 
-/// Writes a basis that is sampled like these records.
+/// Writes a basis that has the sampling of these records.
 ///
 /// # Errors
-/// [`Error::Parameter`] for another sampling, [`Error::File`].
+/// [`Error::Parameter`] for another sampling, [`Error::File`] if the file cannot be written.
 pub fn write(path: &Path, basis: &Basis) -> Result<(), Error> {
     if basis.sampling() != SAMPLING {
         let problem = format!("{:?}: these records have {SAMPLING:?}", basis.sampling());
@@ -53,8 +53,8 @@ pub fn write(path: &Path, basis: &Basis) -> Result<(), Error> {
 /// Reads a basis.
 ///
 /// # Errors
-/// [`Error::File`] where it cannot be read; [`Error::Format`] with the byte where a record is cut
-/// off, a value is no number, or a segment does not exist.
+/// [`Error::File`] if the file cannot be read; [`Error::Format`] with the byte if a record is cut
+/// off, a value is non-finite, or a segment does not exist.
 pub fn read(path: &Path) -> Result<Basis, Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
     let wrong = |offset: u64, problem| Error::Format { path: path.to_owned(), offset: Some(offset), problem };

@@ -1,5 +1,5 @@
-//! Events of a crystal in a file of frames: traces of digitisers (mode 3) with a map of their
-//! channels, or those that `zellige psa frames --channels all` writes.
+//! Events of a crystal in a file of frames: digitiser traces (mode 3) with a map of their channels,
+//! or the traces that `zellige psa frames --channels all` writes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::Error;
 use crate::pipeline::stream::record::{KIND, Traces};
 use crate::search::Event;
 
-/// Reads events one after the other; frames of other kinds are left out.
+/// Reader of events, one after the other; frames of other kinds are skipped.
 #[derive(Debug)]
 pub struct EventFile {
     path: PathBuf,
@@ -20,12 +20,12 @@ pub struct EventFile {
     size: u64,
 }
 
-/// What an event file needs to be read.
+/// Additional input that is needed to read an event file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// A map of channels: its first frame with traces is of digitisers.
+    /// A map of channels: the first frame with traces has digitiser traces.
     Map,
-    /// Nothing: its traces are those of contacts.
+    /// Nothing: the traces are those of contacts.
     Nothing,
 }
 
@@ -43,10 +43,10 @@ impl EventFile {
         Ok(EventFile { path: path.to_owned(), reader: FrameReader::new(file), frame: Frame::default(), size })
     }
 
-    /// What the first frame with traces needs.
+    /// Returns the additional input that the first frame with traces needs.
     ///
     /// # Errors
-    /// [`Error::Format`] for what is no frame, and where no frame holds traces.
+    /// [`Error::Format`] for an invalid frame, and if no frame holds traces.
     pub fn needs(path: &Path) -> Result<Needs, Error> {
         let mut file = EventFile::open(path)?;
         while file.frame()? {
@@ -61,16 +61,17 @@ impl EventFile {
         Err(Error::Format { path: file.path, offset: None, problem: problem.into() })
     }
 
-    /// Bytes that have been read, and bytes of the file.
+    /// Returns the number of bytes that have been read, and the size of the file.
     pub fn progress(&self) -> [u64; 2] {
         [self.reader.offset(), self.size]
     }
 
-    /// The next event, with `samples` of each contact where a map says how they are found; none
-    /// where the file has ended.
+    /// Reads the next event, `None` at the end of the file. With a map, the event has `samples`
+    /// samples of each contact.
     ///
     /// # Errors
-    /// [`Error::Format`] with the byte for what is no frame or no event of a whole crystal.
+    /// [`Error::Format`] with the byte for an invalid frame or an event that is not of a whole
+    /// crystal.
     pub fn next(&mut self, map: Option<&ChannelMap>, samples: usize) -> Result<Option<Event>, Error> {
         while self.frame()? {
             let event = match (self.frame.kind, map) {
@@ -88,7 +89,7 @@ impl EventFile {
         read.map_err(|error| self.located(error))
     }
 
-    /// Bytes of a stream are bytes of the file.
+    /// Converts an error of the stream to an error of the file; the byte offsets are equal.
     fn located(&self, error: Error) -> Error {
         match error {
             Error::Stream { offset, problem } => {

@@ -1,4 +1,4 @@
-//! Arrays of crystals as AGATA's text files place them.
+//! Arrays of crystals in AGATA's text formats.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,15 +7,15 @@ use crate::Error;
 use crate::array::{Array, MOST, Placement, dot};
 use crate::body::Vec3;
 
-/// A file of more bytes than this places no array.
+/// Size limit of files of arrays (bytes).
 const MOST_BYTES: u64 = 1 << 24;
 
-/// How far a table's rotation may be from one: the files have five digits.
+/// Tolerance for the orthonormality of a table's rotation: the files have five digits.
 const ROUNDED: f64 = 1e-3;
 
 pub(crate) fn read(path: &Path) -> Result<Array, Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
-    // Comments may be in any encoding: what matters is ASCII.
+    // Comments may be in any encoding: the relevant text is ASCII.
     let bytes = zellige_files::read_bytes(path, MOST_BYTES).map_err(cannot)?;
     parse(path, &String::from_utf8_lossy(&bytes))
 }
@@ -31,12 +31,12 @@ pub(crate) fn parse(name: &Path, text: &str) -> Result<Array, Error> {
     Ok(Array { places })
 }
 
-/// Where in a text, and what is wrong there.
+/// Line of an error, if known, and its description.
 type Wrong = (Option<usize>, String);
 
-/// A line that is no comment.
+/// A line that is not a comment.
 struct Line {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     at: usize,
     numbers: Vec<f64>,
 }
@@ -46,7 +46,7 @@ impl Line {
         (Some(self.at), problem.into())
     }
 
-    /// The integer in a column.
+    /// Returns the integer in a column.
     fn number(&self, column: usize) -> Result<usize, Wrong> {
         let number = self.numbers[column];
         match number >= 0.0 && number <= MOST as f64 && number.fract() == 0.0 {
@@ -55,7 +55,7 @@ impl Line {
         }
     }
 
-    /// Three numbers from a column on.
+    /// Returns three numbers from a column on.
     fn three(&self, from: usize) -> Vec3 {
         std::array::from_fn(|k| self.numbers[from + k])
     }
@@ -66,7 +66,7 @@ fn lines(text: &str) -> Result<Vec<Line>, Wrong> {
     for (k, text) in text.lines().enumerate() {
         let text = text.split('#').next().unwrap_or_default();
         let number = |word: &str| match word.parse::<f64>() {
-            // Shifts and angles beyond that place nothing.
+            // Larger shifts and angles are implausible.
             Ok(number) if number.abs() <= 1e9 => Ok(number),
             _ => Err((Some(k + 1), format!("{word:?}: a number is needed"))),
         };
@@ -90,7 +90,7 @@ fn insert(
     }
 }
 
-/// A line for each: 8 numbers for a cluster, 9 for a crystal in one.
+/// Parses a line for each placement: 8 numbers for a cluster, 9 for a crystal in one.
 fn euler(lines: &[Line]) -> Result<BTreeMap<usize, Placement>, Wrong> {
     let mut places = BTreeMap::new();
     let columns = lines.first().map_or(0, |line| line.numbers.len());
@@ -110,7 +110,7 @@ fn euler(lines: &[Line]) -> Result<BTreeMap<usize, Placement>, Wrong> {
     Ok(places)
 }
 
-/// Four lines for each crystal.
+/// Parses a look-up table, four lines for each crystal.
 fn look_up(lines: &[Line]) -> Result<BTreeMap<usize, Placement>, Wrong> {
     let mut places = BTreeMap::new();
     for block in lines.chunks(4) {
@@ -134,7 +134,7 @@ fn look_up(lines: &[Line]) -> Result<BTreeMap<usize, Placement>, Wrong> {
     Ok(places)
 }
 
-/// Rows of length 1, at right angles, and no mirror.
+/// Checks that the rows have length 1, are at right angles, and do not mirror.
 fn check(rows: &[Vec3; 3]) -> Result<(), String> {
     let off = |a: usize, b: usize| (dot(rows[a], rows[b]) - f64::from(a == b)).abs();
     let worst = (0..3).flat_map(|a| (a..3).map(move |b| (a, b))).map(|(a, b)| off(a, b)).fold(0.0, f64::max);

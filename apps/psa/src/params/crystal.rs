@@ -1,4 +1,4 @@
-//! Crystals as TOML files describe them.
+//! Crystals in TOML files.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::channels::RINGS;
 use crate::crystal::{Crystal, Front, Outline};
 use crate::drift::Table;
 
-/// A crystal like those of AGATA (type A), as a TOML file with comments: what to copy and edit.
+/// TOML file with comments of a crystal like AGATA's type A, as a template to copy and edit.
 pub const EXAMPLE: &str = include_str!("../../crystals/agata-a.toml");
 
-/// A file of more bytes than this is no crystal.
+/// Size limit of files of crystals (bytes).
 const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
@@ -98,17 +98,17 @@ fn wrong(name: &'static str, problem: impl Into<String>) -> Error {
 }
 
 fn range(name: &'static str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), Error> {
-    // NaN is in no range.
+    // NaN fails the comparison.
     if value >= low && value <= high {
         return Ok(());
     }
     Err(wrong(name, format!("{value:?}: give a number from {low} to {high} {unit}")))
 }
 
-/// A crystal of more than this (mm) is none.
+/// Limit of a crystal's lengths (mm).
 const MOST: f64 = 500.0;
 
-/// Refuses crystals that cannot be.
+/// Refuses impossible crystals.
 pub(crate) fn check(crystal: &Crystal) -> Result<(), Error> {
     range("length", crystal.length, 1.0, MOST, "mm")?;
     range("radius", crystal.radius, 1.0, MOST, "mm")?;

@@ -1,4 +1,4 @@
-//! What users write as text: crystals, arrays of them, and what belongs to folders of results.
+//! Text files that users write: crystals, arrays of crystals, and parameters of result folders.
 
 pub(crate) mod array;
 pub(crate) mod crystal;
@@ -10,9 +10,9 @@ use std::path::Path;
 use crate::Error;
 pub use crystal::EXAMPLE;
 
-/// What a text file of parameters says; of one that is not there, `missing` says what that means.
+/// Reads a text file of parameters. `missing` is the error message if the file does not exist.
 pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &str) -> Result<T, Error> {
-    /// More than any of our files of parameters.
+    /// Size limit (bytes), more than any of our files of parameters.
     const MOST: u64 = 1 << 20;
     let wrong = |line, problem| Error::Text { path: path.to_owned(), line, problem };
     let text = zellige_files::read_text(path, MOST).map_err(|source| match source.kind() {

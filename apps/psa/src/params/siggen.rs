@@ -1,15 +1,15 @@
-//! Hexagonal crystals as greta_siggen describes them: a configuration, and the files of its
-//! segments and of its drift speeds.
+//! Hexagonal crystals in the format of greta_siggen: a configuration, and the files of its segments
+//! and of its drift speeds.
 //!
-//! The configuration is lines of a keyword and a value, lengths in mm, densities in 1e10 per cm3;
+//! The configuration has lines of a keyword and a value, lengths in mm, densities in 1e10 per cm3;
 //! `#` begins a comment. The file of segments has the numbers of rings and sectors, the rings'
 //! thickness from the front, and the corners of crystal types A and B at the front and at the back.
-//! That of drift speeds has lines of a field (V/cm) and the speeds e100 e110 e111 h100 h110 h111
-//! (mm/ns), and a line each of what electrons (`e`) and holes (`h`) have to do with the
-//! temperature.
+//! The file of drift speeds has lines of a field (V/cm) and the speeds e100 e110 e111 h100 h110
+//! h111 (mm/ns). It may also have a line each for the temperature dependence of electrons (`e`) and
+//! holes (`h`).
 //!
-//! Edges are sharp here, and all of the germanium counts charge: rounded edges, the taper of the
-//! bore and the lithium's depth are left out.
+//! Crystals here have sharp edges, and all of the germanium is active. Rounded edges, the taper of
+//! the bore and the depth of the lithium contact are ignored.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::channels::RINGS;
 use crate::crystal::{Crystal, Front, Outline};
 use crate::drift::{Table, Temperature};
 
-/// More than any such file.
+/// Size limit of such files (bytes).
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Keywords of detectors with a point contact, which have no segments.
@@ -35,7 +35,7 @@ const POINT_CONTACT: [&str; 8] = [
     "outer_taper_length",
 ];
 
-/// What is not simulated, and has to be 0.
+/// Keywords of effects that are not simulated; their values must be 0.
 const NOT_SIMULATED: [&str; 8] = [
     "core_offset_x_top",
     "core_offset_y_top",
@@ -47,7 +47,7 @@ const NOT_SIMULATED: [&str; 8] = [
     "use_diffusion",
 ];
 
-/// Whether a file's name is that of a configuration.
+/// Returns whether a file's name is that of a configuration.
 pub(crate) fn is_config(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("config"))
 }
@@ -76,7 +76,7 @@ fn text(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// The lines of a file without comments, with their numbers; blank ones are left out.
+/// Returns the lines of a file without comments, with their numbers; blank ones are skipped.
 fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     text.lines().zip(1..).filter_map(|(line, number)| {
         let words: Vec<&str> = line.split('#').next()?.split_whitespace().collect();
@@ -88,7 +88,7 @@ fn wrong(path: &Path, line: impl Into<Option<usize>>, problem: impl Into<String>
     Error::Text { path: path.to_owned(), line: line.into(), problem: problem.into() }
 }
 
-/// The finite numbers of a line.
+/// Parses the finite numbers of a line.
 fn numbers<const N: usize>(path: &Path, line: usize, words: &[&str], what: &str) -> Result<[f64; N], Error> {
     let number = |word: &&str| word.parse::<f64>().ok().filter(|value| value.is_finite());
     let found: Option<Vec<f64>> = words.iter().map(number).collect();
@@ -96,7 +96,7 @@ fn numbers<const N: usize>(path: &Path, line: usize, words: &[&str], what: &str)
     found.ok_or_else(|| wrong(path, line, format!("{:?} is not {what}", words.join(" "))))
 }
 
-/// Keywords with their values, and where they stand.
+/// Keywords with their line numbers and values.
 struct Config<'t> {
     path: &'t Path,
     values: HashMap<&'t str, (usize, &'t str)>,
@@ -131,7 +131,7 @@ impl<'t> Config<'t> {
             .map(|[n]| n)
     }
 
-    /// A number, or 0 where nothing is said.
+    /// Returns a number, or 0 if the keyword is missing.
     fn number_or_zero(&self, keyword: &str) -> Result<f64, Error> {
         if self.values.contains_key(keyword) { self.number(keyword) } else { Ok(0.0) }
     }
@@ -159,7 +159,7 @@ impl<'t> Config<'t> {
             true => self.number("core_length_gap")?,
             false => length - self.number("core_length")?,
         };
-        // Per cm of depth.
+        // The gradient is per cm of depth.
         let (front, slope) = (self.number("impurity_z0")?, self.number_or_zero("impurity_gradient")? / 10.0);
         let file = self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let crystal = Crystal {
@@ -181,8 +181,8 @@ impl<'t> Config<'t> {
     }
 }
 
-/// Rings, and the corners at the front and at the back of each type, anticlockwise from the file's
-/// first one.
+/// Thickness of the rings, and the corners at the front and at the back of each type, anticlockwise
+/// from the file's first one.
 struct Geometry {
     rings: [f64; RINGS],
     corners: [[[[f64; 2]; 6]; 2]; 2],
@@ -214,7 +214,7 @@ impl Geometry {
             *corner = [x, y];
         }
         for faces in &mut corners {
-            // The first one stays where it is.
+            // The first corner stays first.
             if !Outline::between(&faces[0], &faces[1], 0.0).is_sound() {
                 faces.iter_mut().for_each(|face| face[1..].reverse());
             }
@@ -282,7 +282,7 @@ drift_name speeds.tab
 e 5e7 -1.7 1.3e7 200
 ";
 
-    /// Clockwise corners, those of type B 4 mm further out.
+    /// Returns the file of segments with clockwise corners, those of type B 4 mm further out.
     fn segments() -> String {
         let mut text = String::from("# ours\n6 6 # rings, sectors\n10 10 10 15 15 20\n");
         for (radius, z) in [(30.0, 0), (45.0, 80), (34.0, 0), (49.0, 80)] {
@@ -294,7 +294,7 @@ e 5e7 -1.7 1.3e7 200
         text
     }
 
-    /// What is made of these files, with something replaced.
+    /// Reads the crystal of these files after a replacement in their text.
     fn made(from: &str, to: &str) -> Result<Crystal, Error> {
         let folder = tempfile::tempdir().expect("a folder");
         let files =

@@ -1,4 +1,4 @@
-//! How far two runs agree, and how far each is from the truth: the columns of the tables of chapter
+//! Comparison of two runs with each other and with the truth: the columns of the tables of chapter
 //! 5 of the thesis behind `docs/explanation/psa.md`.
 
 use std::collections::BTreeMap;
@@ -11,46 +11,46 @@ use crate::events::Events;
 use crate::pipeline::results::{EventResult, Results};
 use crate::search::EnergyClass;
 
-/// Answers within this distance of each other agree (mm).
+/// Distance up to which two answers agree (mm).
 pub const NEAR: f64 = 5.0;
-/// Answers beyond this distance are far from each other (mm).
+/// Distance beyond which two answers are far from each other (mm).
 pub const FAR: f64 = 20.0;
 
-/// Part of its energy by which that of a hit differs between runs at most: options may correct
+/// Largest relative difference of the energies of a hit between two runs: options may correct
 /// energies.
 const SAME_ENERGY: f64 = 0.05;
 
-/// Figures of the hits of an energy class, or of all: a row of the results of `zellige psa
+/// Comparison of the hits of an energy class, or of all hits: a row of the results of `zellige psa
 /// compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Agreement {
-    /// The class of energies; `all`: all hits.
+    /// Energy class; `all` for all hits.
     pub class: &'static str,
-    /// How many hits both runs have.
+    /// Number of hits that both runs have.
     pub hits: usize,
-    /// How many the first has and the second has not.
+    /// Number of hits that only the first run has.
     pub only_in_first: usize,
-    /// With one point for both runs (%).
+    /// Hits with the same point in both runs (%).
     pub same_percent: f64,
-    /// With points within 5 mm of each other (%).
+    /// Hits with points within 5 mm of each other (%).
     pub within_5_mm_percent: f64,
-    /// With points more than 20 mm from each other (%).
+    /// Hits with points more than 20 mm from each other (%).
     pub beyond_20_mm_percent: f64,
-    /// Of each run, where the truth is known.
+    /// Distances from the truth of each run, if the truth is known.
     pub to_truth_mm: Option<[Distance; 2]>,
 }
 
-/// Where hits really happened.
+/// True positions of the hits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Truth(Vec<Vec<(Option<Segment>, [f32; 3])>>);
 
 impl Truth {
-    /// Events of one hit each, at these places (mm).
+    /// Creates the truth of events of one hit each, at these positions (mm).
     pub fn of_places(places: &[[f32; 3]]) -> Truth {
         Truth(places.iter().map(|&place| vec![(None, place)]).collect())
     }
 
-    /// Simulated events.
+    /// Creates the truth of simulated events.
     pub fn of_events(events: &Events) -> Truth {
         let of_event = |event: usize| {
             let hits = event * events.hits..(event + 1) * events.hits;
@@ -59,7 +59,8 @@ impl Truth {
         Truth((0..events.count()).map(of_event).collect())
     }
 
-    /// Where a hit happened (mm), if that is known; of several in one segment the nearest.
+    /// Returns the true position of a hit (mm), if it is known; the nearest one if the segment has
+    /// several.
     pub fn place(&self, hit: &EventResult) -> Option<[f32; 3]> {
         let is_it = |segment: &Option<Segment>| segment.is_none_or(|s| s.index() == hit.segment);
         let places =
@@ -71,9 +72,9 @@ impl Truth {
 /// Distances from the truth (mm).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Distance {
-    /// Half of them are smaller.
+    /// Median.
     pub median: f64,
-    /// Nine in ten are smaller.
+    /// 90th percentile.
     pub p90: f64,
 }
 
@@ -82,28 +83,27 @@ pub fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(x - y).powi(2)).sum::<f64>().sqrt()
 }
 
-/// What one run says of a hit beside another one, the reference.
+/// Outcome of a hit in one run relative to a reference run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// The hit's energy (keV).
+    /// Energy of the hit (keV).
     pub energy: f64,
-    /// Whether its point is the reference's.
+    /// Whether both runs found the same point.
     pub is_same: bool,
-    /// How far its point is from the reference's (mm).
+    /// Distance of its point from the reference's (mm).
     pub from_reference: f64,
-    /// How far its point and the reference's are from where the hit happened (mm), if that is
-    /// known.
+    /// Distances of its point and of the reference's from the true position (mm), if it is known.
     pub from_truth: Option<[f64; 2]>,
 }
 
 impl Outcome {
-    /// How far its point is from where the hit happened (mm), if that is known.
+    /// Returns the distance of its point from the true position (mm), if it is known.
     pub fn away(&self) -> Option<f64> {
         self.from_truth.map(|[own, _]| own)
     }
 }
 
-/// What names a hit: the event, the segment, and how many hits of that segment come before it.
+/// Key of a hit: the event, the segment, and the ordinal of the hit in that segment.
 type Key = (usize, usize, usize);
 
 fn keyed(results: &Results) -> impl Iterator<Item = (Key, &EventResult)> {
@@ -115,23 +115,23 @@ fn keyed(results: &Results) -> impl Iterator<Item = (Key, &EventResult)> {
     })
 }
 
-/// Two runs of the same events, hit by hit.
+/// Comparison of two runs of the same events, hit by hit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Hits that both have; the second run is the reference.
+    /// Outcomes of the hits that both runs have; the second run is the reference.
     pub outcomes: Vec<Outcome>,
-    /// Energies of those that only the first has (keV).
+    /// Energies of the hits that only the first run has (keV).
     pub only_first: Vec<f64>,
     knows_truth: bool,
 }
 
-/// Compares two runs of the same events, hit by hit (by event and segment, and by energy where
-/// there are two in one); energies are those of `a`. Hits in segments where none was, which noise
-/// makes, have no distance from the truth.
+/// Compares two runs of the same events, hit by hit. Hits are matched by event and segment, and in
+/// order of energy if a segment has several. Energies are those of `a`. Hits that noise caused in
+/// segments without a true hit have no distance from the truth.
 ///
 /// # Errors
-/// [`Error::Shape`] where the runs have no hit in common, or most of those have other energies; and
-/// where the truth has fewer events.
+/// [`Error::Shape`] if the runs have no hit in common, if most common hits have different energies,
+/// or if the truth has fewer events.
 pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Comparison, Error> {
     let of_b: BTreeMap<Key, &EventResult> = keyed(b).collect();
     let pairs = keyed(a).map(|(key, hit)| (hit, of_b.get(&key).copied()));
@@ -140,7 +140,7 @@ pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Compar
         let problem = format!("{}, none of them of an event and a segment of the first run", b.events.len());
         return Err(Error::shape("answers of the second run", problem));
     }
-    // By chance hits of other events have the same number and segment.
+    // Hits of other events may have the same number and segment by chance.
     let both = pairs.iter().filter_map(|(a, b)| Some((a.energy, b.as_ref()?.energy)));
     let (same, common) = both.fold((0, 0), |(same, common), (a, b)| {
         (same + usize::from((a - b).abs() <= SAME_ENERGY * a.abs().max(b.abs())), common + 1)
@@ -175,7 +175,7 @@ pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Compar
 }
 
 impl Comparison {
-    /// All hits first, then by energy class.
+    /// Returns the row of all hits, then the rows of the energy classes.
     pub fn rows(&self) -> Vec<Agreement> {
         let classes = EnergyClass::ALL.map(Some);
         let rows = [None].into_iter().chain(classes).map(|class| self.row(class));
@@ -206,14 +206,14 @@ impl Comparison {
 }
 
 impl Distance {
-    /// Of distances in any order.
+    /// Computes the percentiles of distances in any order.
     pub fn of(mut all: Vec<f64>) -> Distance {
         all.sort_unstable_by(f64::total_cmp);
         Distance { median: quantile(&all, 0.5), p90: quantile(&all, 0.9) }
     }
 }
 
-/// The element of sorted numbers below which a share of them lies; NaN of none.
+/// Returns the quantile of sorted numbers; NaN for an empty slice.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = (share * (sorted.len().saturating_sub(1)) as f64).round() as usize;
     sorted.get(place).copied().unwrap_or(f64::NAN)

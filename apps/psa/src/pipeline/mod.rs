@@ -1,4 +1,4 @@
-//! From events to answers: streams of events, what is answered, and how far answers agree.
+//! From events to answers: streams of events, files of results, and the comparison of runs.
 
 pub mod compare;
 pub mod results;

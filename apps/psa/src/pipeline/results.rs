@@ -1,4 +1,4 @@
-//! Results of searches, of simulations and of tracking, as files have them.
+//! Results of searches, of simulations and of tracking in files.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -15,30 +15,30 @@ use crate::track::hits::{Hits, Spectra};
 use crate::track::survey::Tally;
 use crate::track::{Kind, Tracked};
 
-/// The answers of a run: the one entry of `results` in its JSON.
+/// Answers of a run: the one entry of `results` in its JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Results {
-    /// One for each hit, in the order of the events; the hits of one event by energy, the largest
-    /// first.
+    /// Results of the hits, in the order of the events; the hits of one event in descending order
+    /// of energy.
     pub events: Vec<EventResult>,
 }
 
-/// Answers of several processes, each with a part of the events.
+/// Results of several processes, each with a part of the events.
 impl Results {
-    /// For another process: exact, as CBOR.
+    /// Serialises the results for another process, exactly, as CBOR.
     ///
     /// # Errors
-    /// [`Error::Connection`] for what cannot be written.
+    /// [`Error::Connection`] if the results cannot be serialised.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         ciborium::into_writer(self, &mut bytes).map_err(|error| not_results(&error))?;
         Ok(bytes)
     }
 
-    /// What [`to_bytes`](Results::to_bytes) has made of the parts, in the order of the events.
+    /// Joins the parts from [`to_bytes`](Results::to_bytes), in the order of the events.
     ///
     /// # Errors
-    /// [`Error::Connection`] for bytes that are something else.
+    /// [`Error::Connection`] for invalid bytes.
     pub fn joined(parts: impl IntoIterator<Item = Vec<u8>>) -> Result<Results, Error> {
         let mut all = Results::default();
         for bytes in parts {
@@ -49,47 +49,47 @@ impl Results {
     }
 }
 
-/// The answer for a hit.
+/// Answer for a hit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EventResult {
-    /// The event's number.
+    /// Number of the event.
     pub event: usize,
-    /// When it happened (ns).
+    /// Time of the event (ns).
     #[serde(default)]
     pub timestamp: u64,
-    /// The number of the crystal that was hit.
+    /// Number of the crystal that was hit.
     #[serde(default)]
     pub crystal: usize,
-    /// The best point's place among those of the basis.
+    /// Index of the best point in the basis.
     pub index: usize,
-    /// Its figure of merit, with a charge of 1000.
+    /// Figure of merit of the best point, for a charge of 1000.
     pub fom: f64,
-    /// The next best point; none where there was no other.
+    /// Index of the second best point, if there is one.
     pub second: Option<usize>,
-    /// How much larger its figure of merit is; none where there was no other.
+    /// Difference of the second best figure of merit to the best, if there is one.
     pub gap: Option<f64>,
-    /// Where the best point is in the crystal (mm).
+    /// Position of the best point in the crystal (mm).
     pub position: [f32; 3],
-    /// Where that is in the laboratory (mm), where it is known how the crystal lies there.
+    /// Position of the best point in the laboratory (mm), if the placement of the crystal is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_array: Option<[f64; 3]>,
-    /// Root mean square distance from it of points whose figures of merit are up to 2 % larger
-    /// (mm).
+    /// Root mean square distance from the best point of the points with figures of merit up to 2 %
+    /// larger (mm).
     #[serde(default)]
     pub spread: f64,
-    /// The hit's energy (keV).
+    /// Energy of the hit (keV).
     #[serde(default)]
     pub energy: f64,
-    /// The segment that was searched.
+    /// Segment that was searched.
     #[serde(default)]
     pub segment: usize,
-    /// How the answer came about.
+    /// Flags that describe the origin of the answer.
     #[serde(default)]
     pub flags: Vec<String>,
 }
 
 impl EventResult {
-    /// Of a hit of an event that happened at `timestamp` (ns).
+    /// Creates the result of a hit of an event at `timestamp` (ns).
     pub fn new(event: usize, timestamp: u64, place: &Place) -> EventResult {
         let Place { segment, energy, found, position } = *place;
         EventResult {
@@ -111,7 +111,7 @@ impl EventResult {
 }
 
 impl EventResult {
-    /// Of a point of interaction that somebody else has found.
+    /// Creates the result of a point of interaction from another program.
     pub fn of_point(event: usize, timestamp: u64, point: &mode2::Point) -> EventResult {
         EventResult {
             event,
@@ -134,21 +134,21 @@ impl EventResult {
 /// The result of `zellige psa simulate`: a basis.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BasisResult {
-    /// Points of the basis.
+    /// Number of points of the basis.
     pub points: usize,
-    /// Samples of a signal.
+    /// Number of samples of a signal.
     pub samples: usize,
-    /// Nodes of the grid of the fields.
+    /// Number of nodes of the grid of the fields.
     pub nodes: usize,
-    /// Time of the fields (s).
+    /// Time to solve for the fields (s).
     pub seconds_fields: f64,
-    /// Time of the signals (s).
+    /// Time to simulate the signals (s).
     pub seconds_signals: f64,
-    /// Points whose charge has not settled at the last sample.
+    /// Number of points whose charge has not settled at the last sample.
     pub unsettled: usize,
     /// Whether the voltage depletes the crystal.
     pub depleted: bool,
-    /// The folder or file of the basis.
+    /// Folder or file of the basis.
     pub written: String,
 }
 
@@ -157,41 +157,41 @@ pub struct BasisResult {
 pub struct SimulatedEvents {
     /// Number of events.
     pub events: usize,
-    /// Hits of each event.
+    /// Number of hits of each event.
     pub hits: usize,
     /// Time of the simulation (s).
     pub seconds: f64,
-    /// The folder of the events.
+    /// Folder of the events.
     pub written: String,
 }
 
-/// The result of `zellige psa track` for hits: what they were put together to.
+/// The result of `zellige psa track` for hits: counts and spectra of the reconstruction.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TrackResult {
     /// Number of events.
     pub events: usize,
-    /// Hits of all events.
+    /// Number of hits of all events.
     pub hits: usize,
-    /// Points after packing.
+    /// Number of points after packing.
     pub points: usize,
-    /// Gamma rays.
+    /// Number of gamma rays.
     pub gammas: usize,
-    /// Those that scattered.
+    /// Number of gamma rays that scattered.
     pub compton: usize,
-    /// Those that made a pair.
+    /// Number of gamma rays that produced a pair.
     pub pairs: usize,
-    /// Those with a single point.
+    /// Number of gamma rays with a single point.
     pub single: usize,
-    /// Points that belong to no gamma ray.
+    /// Number of points that belong to no gamma ray.
     pub unused_points: usize,
     /// Time of the tracking (s).
     pub seconds: f64,
-    /// Counts by energy.
+    /// Spectra of the energies.
     pub spectra: Spectra,
 }
 
 impl TrackResult {
-    /// Counts what hits were put together to, in so many seconds.
+    /// Creates the result from hits and their reconstruction, which took `seconds` seconds.
     pub fn new(hits: &Hits, tracked: &[Tracked], spectra: Spectra, seconds: f64) -> TrackResult {
         let gammas = || tracked.iter().flat_map(|event| &event.gammas);
         let of = |kind| gammas().filter(|gamma| gamma.kind == kind).count();
@@ -212,16 +212,16 @@ impl TrackResult {
     }
 }
 
-/// A result of `zellige psa track --simulate`: events with so many gamma rays.
+/// A result of `zellige psa track --simulate`: events of one multiplicity.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TallyResult {
-    /// [`Tally::efficiency`].
+    /// Photopeak efficiency, see [`Tally::efficiency`].
     pub efficiency: f64,
-    /// [`Tally::peak_to_total`].
+    /// Peak-to-total ratio, see [`Tally::peak_to_total`].
     pub peak_to_total: f64,
-    /// [`Tally::absorbed_share`].
+    /// Fraction of completely absorbed gamma rays, see [`Tally::absorbed_share`].
     pub absorbed_share: f64,
-    /// What was counted.
+    /// Counts of the events.
     #[serde(flatten)]
     pub tally: Tally,
 }
@@ -241,18 +241,18 @@ fn not_results(error: &dyn std::error::Error) -> Error {
     Error::Connection(format!("results of one of several processes: {error}"))
 }
 
-/// No results of a run are longer.
+/// Size limit of files of results (bytes).
 const MOST_BYTES: u64 = 1 << 34;
-/// Bytes of them that are read at a time: a file that is something else ends with its first bytes,
-/// however long it is.
+/// Bytes that are read at a time. A file of another format is rejected after its first bytes,
+/// regardless of its size.
 const BUFFER: usize = 1 << 16;
 
 impl Results {
-    /// Reads what a run has written.
+    /// Reads the results that a run has written.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds
-    /// something else, with line and column.
+    /// [`Error::File`] for a file that cannot be read; [`Error::Format`] with line and column for a
+    /// file with other content.
     pub fn read(path: &Path) -> Result<Results, Error> {
         let problem = "cannot read the results";
         let cannot = |source| Error::File { path: path.to_owned(), problem, source };

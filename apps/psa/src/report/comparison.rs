@@ -1,4 +1,4 @@
-//! Two runs beside each other as a page.
+//! Report page that compares two runs.
 
 use zellige_app::page::{Page, figure};
 use zellige_app::svg::escape;
@@ -6,7 +6,8 @@ use zellige_app::svg::escape;
 use super::pictures::{self, Search};
 use crate::pipeline::compare::{Comparison, Outcome};
 
-/// The page of two runs of these names beside each other: the pictures of a survey for one search.
+/// Returns the page that compares two runs of these names, with the pictures of a survey for one
+/// search.
 pub fn of_comparison(names: [&str; 2], comparison: &Comparison) -> Page {
     let [a, b] = names;
     let search = [Search { name: a, outcomes: comparison.outcomes.iter().collect() }];

@@ -1,4 +1,4 @@
-//! Spectra, and figures by multiplicity, as a page.
+//! Report pages of tracking: spectra, and efficiencies by multiplicity.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use zellige_app::svg::{Chart, Scale, escape, short};
 
 use crate::pipeline::results::{TallyResult, TrackResult};
 
-/// Most steps of energy that a line has: wide enough for the eye to tell one line from another.
+/// Limit of the steps of a line: wide enough to distinguish lines by eye.
 const POINTS: usize = 270;
 
-/// The page of hits.
+/// Returns the page of tracked hits.
 pub fn of_hits(name: &str, result: &TrackResult) -> Page {
     let mut page = Page::new(&format!("{name}: gamma rays"));
     page.section(name, "Hits of germanium crystals, put together to gamma rays.", "");
@@ -34,7 +34,7 @@ pub fn of_hits(name: &str, result: &TrackResult) -> Page {
     page
 }
 
-/// The page of simulated events.
+/// Returns the page of simulated events.
 pub fn of_simulation(title: &str, tallies: &[TallyResult]) -> Page {
     let mut page = Page::new("Tracking of simulated gamma rays");
     page.section("Tracking of simulated gamma rays", title, "");
@@ -64,7 +64,7 @@ fn legend<'a>(names: impl Iterator<Item = &'a str>) -> String {
     out + "</div>"
 }
 
-/// Lines of counts by energy, up to the last energy that any of them has.
+/// Draws lines of counts by energy, up to the last energy that any of them has.
 fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
     let last = |spectrum: &Spectrum| spectrum.counts.iter().rposition(|&count| count > 0).unwrap_or(0);
     let steps = lines.iter().map(|(_, spectrum)| last(spectrum) + 2).max().unwrap_or(1);
@@ -76,13 +76,13 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
     let width = lines.first().map_or(1.0, |(_, spectrum)| spectrum.step) * together as f64;
     let most = lines.iter().flat_map(|(_, spectrum)| sums(spectrum)).max().unwrap_or(1);
     let mut chart = Chart::new(900.0, 380.0, [24.0, 22.0, 42.0, 64.0], "counts by energy");
-    // So that one count is not the axis itself.
+    // The axis begins below 1, so that a single count is visible.
     let y = Scale::log(0.5, most.max(1) as f64, chart.bottom, chart.top);
     let x = Scale::linear(0.0, steps as f64 * width / together as f64, chart.left, chart.right);
     chart.y_axis(&y, &format!("counts in {} keV", short(width)));
     chart.x_axis(&x, "energy (keV)", false);
-    // Steps, with gaps where nothing was counted. Lines that are the same as an earlier one are
-    // named with it.
+    // Steps, with gaps for zero counts. Lines that equal an earlier one share its line and its
+    // entry in the legend.
     let mut shown: Vec<(String, Vec<u64>)> = Vec::new();
     for (name, spectrum) in lines {
         let sums = sums(spectrum);
@@ -94,7 +94,7 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
             None => shown.push(((*name).to_owned(), sums)),
         }
     }
-    // The first line is drawn last, thin lines over what is below.
+    // The first line is drawn last, on top of the others.
     for (k, (_, sums)) in shown.iter().enumerate().rev() {
         for (first, run) in runs(sums) {
             let steps = run.iter().enumerate().flat_map(|(step, &count)| {
@@ -107,7 +107,7 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
     legend(shown.iter().map(|(name, _)| name.as_str())) + figure(&chart.finish(), &caption(lines)).as_str()
 }
 
-/// What lines do not show: how many energies are too large for them.
+/// Returns the caption: the number of energies beyond the end of each line.
 fn caption(lines: &[(&str, &Spectrum)]) -> String {
     let mut out = String::from("a gap is where nothing was counted");
     for (name, spectrum) in lines.iter().filter(|(_, spectrum)| spectrum.beyond > 0) {
@@ -117,7 +117,7 @@ fn caption(lines: &[(&str, &Spectrum)]) -> String {
     out
 }
 
-/// Stretches of counts above 0, and where each begins.
+/// Returns runs of counts above 0 with their starts.
 fn runs(counts: &[u64]) -> Vec<(usize, &[u64])> {
     let mut begin = 0;
     let mut out = Vec::new();
@@ -130,7 +130,7 @@ fn runs(counts: &[u64]) -> Vec<(usize, &[u64])> {
     out
 }
 
-/// Efficiency and peak to total by multiplicity.
+/// Draws efficiency and peak-to-total ratio by multiplicity.
 fn shares(tallies: &[TallyResult]) -> String {
     let most = tallies.iter().map(|row| row.tally.multiplicity).max().unwrap_or(1);
     let mut chart = Chart::new(620.0, 320.0, [24.0, 14.0, 42.0, 56.0], "shares by multiplicity");

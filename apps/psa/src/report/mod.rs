@@ -1,4 +1,4 @@
-//! Pages of results.
+//! Report pages of results.
 
 mod comparison;
 mod gammas;

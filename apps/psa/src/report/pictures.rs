@@ -1,4 +1,4 @@
-//! Pictures of what searches say beside a reference, and beside the truth.
+//! Pictures that compare search results with a reference, and with the truth.
 
 use std::fmt::Write;
 
@@ -7,18 +7,18 @@ use crate::search::EnergyClass;
 use zellige_app::page::figure;
 use zellige_app::svg::{Chart, Scale, escape, short};
 
-/// Ends of the bins of distances (mm).
+/// Upper ends of the bins of distances (mm).
 const BINS: [f64; 6] = [3.0, 5.0, 10.0, 20.0, 40.0, f64::INFINITY];
 
-/// What a search says of hits.
+/// Outcomes of a search for hits.
 pub struct Search<'a> {
-    /// Its name.
+    /// Name of the search.
     pub name: &'a str,
-    /// Beside the reference.
+    /// Outcomes relative to the reference.
     pub outcomes: Vec<&'a Outcome>,
 }
 
-/// The names of lines and bars in their colours.
+/// Returns the legend: names of lines and bars in their colours.
 pub fn legend(names: &[impl AsRef<str>]) -> String {
     let mut legend = String::from("<div class=\"legend\">");
     for (k, name) in names.iter().enumerate() {
@@ -27,7 +27,7 @@ pub fn legend(names: &[impl AsRef<str>]) -> String {
     legend + "</div>"
 }
 
-/// How far points that are not the reference's lie from them.
+/// Draws the distances of points that differ from the reference's.
 pub fn distances(searches: &[Search<'_>]) -> String {
     let bin = |outcome: &Outcome| BINS.iter().position(|end| outcome.from_reference <= *end).unwrap_or(0);
     let names: Vec<String> =
@@ -35,7 +35,7 @@ pub fn distances(searches: &[Search<'_>]) -> String {
     shares(searches, &names, "% of the hits, by mm", bin)
 }
 
-/// Which energies the hits have whose point is not the reference's.
+/// Draws the energies of the hits whose point differs from the reference's.
 pub fn energies(searches: &[Search<'_>]) -> String {
     let class = |outcome: &Outcome| {
         let class = EnergyClass::of(outcome.energy);
@@ -45,8 +45,8 @@ pub fn energies(searches: &[Search<'_>]) -> String {
     shares(searches, &names, "% of the hits", class)
 }
 
-/// Of the hits whose point is another one, how many fall into each bin: groups of bars, a bar for
-/// each search.
+/// Draws the distribution over bins of the hits whose point differs: groups of bars, a bar for each
+/// search.
 fn shares(searches: &[Search<'_>], names: &[String], title: &str, bin: impl Fn(&Outcome) -> usize) -> String {
     let share = |outcomes: &[&Outcome], at: usize| {
         let others = outcomes.iter().filter(|outcome| !outcome.is_same && bin(outcome) == at).count();
@@ -79,8 +79,9 @@ fn shares(searches: &[Search<'_>], names: &[String], title: &str, bin: impl Fn(&
     chart.finish()
 }
 
-/// The median distance from the truth by energy, a line for each name with its hits: energy (keV)
-/// and distance (mm). Nothing where all have one energy.
+/// Draws the median distance from the truth by energy. There is a line for each name with its hits,
+/// pairs of energy (keV) and distance (mm). Returns an empty string if all hits have the same
+/// energy.
 pub fn resolution(named: &[(String, Vec<(f64, f64)>)], title: &str) -> String {
     const STEPS: usize = 12;
     let energies = || named.iter().flat_map(|(_, hits)| hits).map(|&(energy, _)| energy);

@@ -1,4 +1,4 @@
-//! A search as a page: where the hits lie, which signals made them, and how well the basis fits.
+//! Report page of a search: positions of the hits, their signals, and the fit of the basis.
 
 use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, escape, positive, range, short};
@@ -8,19 +8,21 @@ use crate::basis::Basis;
 use crate::channels::{CHANNELS, Channel, Segment};
 use crate::pipeline::results::{EventResult, Results};
 
-/// An event whose signals are shown.
+/// An event with its signals, which the page shows.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Its number.
+    /// Number of the event.
     pub number: usize,
-    /// Its signals (keV) by channel and sample.
+    /// Signals (keV) by channel and sample.
     pub signals: Vec<f32>,
 }
 
-/// Hits that a projection shows at most: every second, third, ... is left out where there are more.
+/// Limit of the hits that a projection shows. If there are more, it shows every second, third, ...
+/// hit.
 const MOST_HITS: usize = 4000;
 
-/// The page of a search for hits of a whole crystal with `basis`, with the signals of these events.
+/// Returns the page of a search for hits of a whole crystal with `basis`, with the signals of the
+/// events `shown`.
 pub fn of_search(title: &str, basis: &Basis, results: &Results, shown: &[Shown]) -> Page {
     let mut page = Page::new(title);
     let hits = &results.events;
@@ -72,7 +74,7 @@ pub fn of_search(title: &str, basis: &Basis, results: &Results, shown: &[Shown])
     page
 }
 
-/// One of the three views along an axis, at equal scales.
+/// Draws one of the three views along an axis, at equal scales.
 fn projection(
     basis: &Basis,
     hits: &[EventResult],
@@ -88,7 +90,7 @@ fn projection(
     };
     let ([left, right], [low, high]) = ([ends(0).0, ends(0).1], [ends(1).0, ends(1).1]);
     let (wide, tall) = ((right - left).max(1.0), (high - low).max(1.0));
-    // Millimetres have one size along both axes.
+    // The scale (pixels per mm) is the same along both axes.
     let size = 3.4;
     let margins = [24.0, 14.0, 42.0, 44.0];
     let (width, height) = (wide * size + margins[1] + margins[3], tall * size + margins[0] + margins[2]);
@@ -115,7 +117,7 @@ fn projection(
     chart.finish()
 }
 
-/// The convex hull, anticlockwise (Andrew 1979).
+/// Returns the convex hull, anticlockwise (Andrew 1979).
 fn hull(mut points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     points.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
     points.dedup();
@@ -138,7 +140,7 @@ fn hull(mut points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     if lower.is_empty() { points } else { [lower, upper].concat() }
 }
 
-/// How many hits have which figure of merit.
+/// Draws a histogram of the figures of merit of the hits.
 fn merits(hits: &[EventResult]) -> String {
     const BARS: usize = 40;
     let all: Vec<f64> = hits.iter().map(|hit| hit.fom).filter(|&fom| positive(fom)).collect();
@@ -169,10 +171,11 @@ fn merits(hits: &[EventResult]) -> String {
     figure(&chart.finish(), "figures of merit of all hits")
 }
 
-/// Channels that are shown besides those of the hits and the core.
+/// Number of channels that are shown in addition to those of the hits and the core.
 const OTHERS: usize = 3;
 
-/// The channels of an event side by side, and what the basis says of its hits together.
+/// Draws the channels of an event next to each other, with the sum of the basis signals of its
+/// hits.
 fn signals(basis: &Basis, event: &Shown, hits: &[&EventResult]) -> String {
     let samples = (event.signals.len() / CHANNELS).min(basis.sampling().samples);
     let length = event.signals.len() / CHANNELS;
@@ -228,7 +231,7 @@ fn signals(basis: &Basis, event: &Shown, hits: &[&EventResult]) -> String {
     chart.finish()
 }
 
-/// Signals of the basis' points that are the hits', scaled by their energies.
+/// Returns the sum of the basis signals of the hits, scaled by their energies.
 fn fitted(basis: &Basis, hits: &[&EventResult], samples: usize) -> Vec<f32> {
     let mut out = vec![0.0; CHANNELS * samples];
     for hit in hits {

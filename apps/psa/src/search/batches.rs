@@ -1,4 +1,4 @@
-//! Batches that run, and their answers as numbers.
+//! Batches in flight, and their answers as numbers.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use zellige_runtime::{Handle, Runtime, TaskRef};
 
 use crate::Error;
 
-/// The numbers of a batch's hits, and the answers for all of them.
+/// Numbers of a batch's hits, and the answers for all of them.
 pub(super) type Answered = (Vec<usize>, Vec<f64>);
 
-/// Batches that run, the oldest first.
+/// Batches in flight, the oldest first.
 pub(super) struct Batches<'rt> {
     pub rt: &'rt Runtime,
     running: VecDeque<Running>,
@@ -35,12 +35,12 @@ impl<'rt> Batches<'rt> {
         self.running.push_back(Running { task, numbers, answers });
     }
 
-    /// Waits for the oldest; none where none runs.
+    /// Waits for the oldest batch; `None` if no batch is in flight.
     pub fn oldest(&mut self) -> Result<Option<Answered>, Error> {
         self.running.pop_front().map(|running| self.answers(running)).transpose()
     }
 
-    /// Those that are done, from the oldest on.
+    /// Returns the answers of the batches that are done, from the oldest on.
     pub fn done(&mut self) -> Result<Vec<Answered>, Error> {
         let mut done = Vec::new();
         while let Some(running) = self.running.pop_front_if(|running| running.task.is_done()) {

@@ -1,21 +1,21 @@
-//! The points with the smallest sums.
+//! Selection of the points with the smallest sums.
 
 use std::cmp::Ordering;
 
-/// The points with the smallest sums, the smallest first; of points with one sum those with lower
-/// numbers come first.
+/// The points with the smallest sums in ascending order. Of points with equal sums, those with
+/// lower numbers come first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
     most: usize,
     found: Vec<(f64, usize)>,
-    /// Of each sixteen sums the smallest, as they come and in another order.
+    /// Smallest of each sixteen sums, in the order of the points and in another order.
     least: Vec<f32>,
     sorted: Vec<f32>,
 }
 
 const SIXTEEN: usize = 16;
 
-/// The smallest of sixteen, by halves: an instruction for each.
+/// Returns the smallest of sixteen sums by halving, with one instruction for each step.
 #[inline(always)]
 fn smallest(sums: &[f32; SIXTEEN]) -> f32 {
     let mut sums = *sums;
@@ -29,8 +29,8 @@ fn smallest(sums: &[f32; SIXTEEN]) -> f32 {
     sums[0]
 }
 
-/// A number that at least `most` of some sums do not exceed, where there are so many, and not many
-/// more.
+/// Returns a limit that at least `most` of the sums, if there are so many, and not many more do not
+/// exceed.
 fn limit_by_halving(sums: &[f32], most: usize) -> f32 {
     let (mut low, mut high) =
         sums.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
@@ -49,19 +49,19 @@ fn limit_by_halving(sums: &[f32], most: usize) -> f32 {
     }
 }
 
-/// By sums, of equal ones by numbers.
+/// Compares by sums, and by numbers if the sums are equal.
 fn in_order(a: &(f64, usize), b: &(f64, usize)) -> Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
 impl Best {
-    /// Empties it for the `most` smallest.
+    /// Clears the result for the `most` smallest sums.
     pub fn restart(&mut self, most: usize) {
         self.most = most;
         self.found.clear();
     }
 
-    /// Looks at the sum of a point.
+    /// Considers the sum of a point.
     #[inline]
     pub fn offer(&mut self, sum: f64, point: usize) {
         if self.found.len() == self.most {
@@ -74,26 +74,28 @@ impl Best {
         self.found.insert(at, (sum, point));
     }
 
-    /// Finds those of points from 0 on, instead of what it has found before.
+    /// Finds the points with the smallest sums among all points from 0 on, and replaces the
+    /// previous result.
     pub fn offer_all(&mut self, sums: &[f32]) {
         self.collect(sums);
         self.found.sort_unstable_by(in_order);
         self.found.truncate(self.most);
     }
 
-    /// The largest of the `most` smallest sums, of which there have to be as many.
+    /// Returns the largest of the `most` smallest sums; there must be at least as many sums.
     pub fn last_of(&mut self, most: usize, sums: &[f32]) -> f64 {
         self.restart(most);
         self.collect(sums);
         self.found.select_nth_unstable_by(most - 1, in_order).1.0
     }
 
-    /// Those that are wanted and few others, in no order.
+    /// Collects the requested points and a few others, in no order.
     ///
-    /// Sums are alike for points that are neighbours, so that a list that is kept while they pass
-    /// changes often. A limit comes first, which as many sums as are wanted do not exceed and few
-    /// others: of a few, from the smallest of each sixteen, since none of the points that are
-    /// wanted is larger than as many of those; of many, by halving.
+    /// Neighbouring points have similar sums, so that a sorted list of the best would change often
+    /// during the pass. Instead a limit is computed first, which at least as many sums as requested
+    /// and few others do not exceed. For few requested points, it is selected from the smallest of
+    /// each sixteen. No requested sum exceeds it, since as many of those minima do not. For many
+    /// requested points, it is found by halving.
     fn collect(&mut self, sums: &[f32]) {
         let (whole, rest) = sums.as_chunks::<SIXTEEN>();
         let last = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(f32::INFINITY));
@@ -111,8 +113,8 @@ impl Best {
         self.found = found;
     }
 
-    /// The points whose sums do not exceed a limit, by number; `sums` are those that were given
-    /// last.
+    /// Returns the points whose sums do not exceed a limit, by number; `sums` must be those of the
+    /// last call.
     pub fn up_to<'s>(&'s self, sums: &'s [f32], limit: f64) -> impl Iterator<Item = (f64, usize)> + 's {
         let near = self.least.iter().enumerate().filter(move |&(_, &least)| f64::from(least) <= limit);
         near.flat_map(move |(at, _)| {
@@ -123,7 +125,7 @@ impl Best {
         .filter(move |&(sum, _)| sum <= limit)
     }
 
-    /// Sums and points.
+    /// Returns the pairs of sum and point.
     pub fn found(&self) -> &[(f64, usize)] {
         &self.found
     }
@@ -135,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Few different sums, so that many are alike.
+        /// Sums take few different values, so that many are equal.
         #[test]
         fn the_smallest_are_found_in_order(sums in prop::collection::vec(0u8..20, 0..200), most in 1usize..120) {
             let sums: Vec<f32> = sums.into_iter().map(f32::from).collect();

@@ -1,5 +1,5 @@
-//! The signals of one segment's points, laid out for searches, in one of the formats that searches
-//! know.
+//! Block: the signals of one segment's points in the layout of the search kernels, in one of the
+//! sample formats.
 
 use std::sync::OnceLock;
 
@@ -11,22 +11,22 @@ use zellige_runtime::{Buffer, Data, Format, Meta};
 use crate::Error;
 use crate::basis::SegmentBasis;
 
-/// How many units of a sample are the whole charge where figures of merit are reported, and where
-/// samples are `f16`.
+/// Value of the whole charge in reported figures of merit, and in samples in `f16`.
 pub const THOUSAND: f64 = 1000.0;
-/// Steps of the fixed-point format in the whole charge.
+/// Number of steps of the fixed-point format in the whole charge.
 const STEPS: f32 = 30_000.0;
 
-/// How the samples of a block are stored.
+/// Storage format of the samples of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SampleFormat {
-    /// As they are.
+    /// `f32`; 1 is the whole charge.
     F32,
-    /// `f16` of a thousandth of the charge.
+    /// `f16`; 1000 is the whole charge.
     F16,
-    /// `bf16`.
+    /// `bf16`; 1 is the whole charge.
     Bf16,
-    /// Fixed point: 1/30000 of the charge, or more where a sample would not fit.
+    /// Fixed point, 16 bits: steps of 1/30000 of the charge, or larger ones if a sample would not
+    /// fit.
     I16,
 }
 
@@ -34,12 +34,12 @@ impl SampleFormat {
     const ALL: [SampleFormat; 4] =
         [SampleFormat::F32, SampleFormat::F16, SampleFormat::Bf16, SampleFormat::I16];
 
-    /// As the runtime knows it.
+    /// Returns the number of the format in the runtime.
     pub fn number(self) -> Format {
         Format(self as u16)
     }
 
-    /// Bytes of a sample.
+    /// Returns the number of bytes of a sample.
     pub fn bytes(self) -> usize {
         if self == SampleFormat::F32 { 4 } else { 2 }
     }
@@ -56,33 +56,33 @@ enum Samples {
     Fixed(Buffer<i16>),
 }
 
-/// What is known of a block without its samples.
+/// Description of a block without its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockHeader {
     points: usize,
     shape: Shape,
     format: SampleFormat,
-    /// What a sample of 1 is stored as.
+    /// Stored value of a sample of 1.
     scale: f32,
-    /// The largest magnitude of a sample.
+    /// Largest magnitude of a sample.
     most: f32,
 }
 
-/// The signals of the points of one segment, sixteen points side by side
-/// ([`zellige_kernels::distance`]). Runtimes convert it to the other formats of [`SampleFormat`]
-/// where a task asks for one, and bring it to devices.
+/// The signals of the points of one segment, interleaved in 16 lanes
+/// ([`zellige_kernels::distance`]). Runtimes convert it to the other formats of [`SampleFormat`] if
+/// a task requests one, and transfer it to devices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     header: BlockHeader,
     samples: Samples,
-    /// Where the points are (mm): x, y, z of each.
+    /// Positions of the points (mm): x, y, z of each.
     positions: Buffer<f32>,
-    /// Of lengths of points, where they have been asked for: they do not travel.
+    /// Squared lengths of the points, once computed; they are not transferred.
     squares: OnceLock<Vec<f32>>,
 }
 
 impl Block {
-    /// Of a segment's basis, in `f32`.
+    /// Creates a block in `f32` from the basis of a segment.
     ///
     /// # Errors
     /// [`Error::Shape`] for a basis without points or samples.
@@ -105,37 +105,37 @@ impl Block {
         Ok(Block { header, samples: Samples::Single(samples), positions, squares: OnceLock::new() })
     }
 
-    /// The largest magnitude of a sample of the basis; 1 is the whole charge.
+    /// Returns the largest magnitude of a sample of the basis; 1 is the whole charge.
     pub fn most(&self) -> f32 {
         self.header.most
     }
 
-    /// How many points it has.
+    /// Returns the number of points.
     pub fn points(&self) -> usize {
         self.header.points
     }
 
-    /// Points with those that fill up the last sixteen.
+    /// Returns the number of points, padded to a multiple of sixteen.
     pub fn stride(&self) -> usize {
         self.header.points.next_multiple_of(LANES)
     }
 
-    /// Channels and samples.
+    /// Returns the number of channels and samples.
     pub fn shape(&self) -> Shape {
         self.header.shape
     }
 
-    /// How its samples are stored.
+    /// Returns the storage format of the samples.
     pub fn format(&self) -> SampleFormat {
         self.header.format
     }
 
-    /// What a sample of 1 is stored as: samples of events have to be multiplied by it.
+    /// Returns the stored value of a sample of 1, by which samples of events must be multiplied.
     pub fn scale(&self) -> f32 {
         self.header.scale
     }
 
-    /// The scale of its samples in another format.
+    /// Returns the scale of the samples in another format.
     pub(super) fn scale_in(&self, format: SampleFormat) -> f32 {
         match format {
             SampleFormat::F32 | SampleFormat::Bf16 => 1.0,
@@ -144,7 +144,7 @@ impl Block {
         }
     }
 
-    /// Its samples in another format; from `f32` only.
+    /// Converts the samples to another format; `None` if the block is not in `f32`.
     pub fn to_format(&self, format: SampleFormat) -> Option<Block> {
         let Samples::Single(from) = &self.samples else { return None };
         if format == SampleFormat::F32 {
@@ -168,8 +168,8 @@ impl Block {
         Some(Block { header, samples, positions: self.positions.clone(), squares: OnceLock::new() })
     }
 
-    /// What the loops of [`zellige_kernels::distance`] read; `halves`: where samples are `f16`,
-    /// sums are to be as well.
+    /// Returns the samples for the loops of [`zellige_kernels::distance`]. With `halves`, sums of
+    /// samples in `f16` are also computed in `f16`.
     pub fn values(&self, halves: bool) -> Values<'_> {
         match &self.samples {
             Samples::Single(samples) => Values::F32(samples),
@@ -180,24 +180,24 @@ impl Block {
         }
     }
 
-    /// The squares of the lengths of its points as they are stored, with those that fill up;
-    /// computed for the first who asks, and kept.
+    /// Returns the squared lengths of the points as they are stored, with padding. They are
+    /// computed on first use and cached.
     pub(super) fn squares(&self) -> &[f32] {
         let squares = || squares(self.values(false), self.header.shape).expect("a block is whole");
         self.squares.get_or_init(squares)
     }
 
-    /// A sample of a block in `f32`.
+    /// Returns a sample of a block in `f32`.
     ///
     /// # Panics
-    /// Where samples are stored otherwise, or there is no such point or sample.
+    /// If the samples have another format, or there is no such point or sample.
     pub fn sample(&self, point: usize, term: usize) -> f32 {
         let Samples::Single(samples) = &self.samples else { panic!("samples are not stored as f32") };
         samples[place(point, term, self.header.shape)]
     }
 
-    /// Up to sixteen of its points side by side, in the place of `few`, a block of
-    /// [`few`](Block::few); lanes without a point keep what they had.
+    /// Copies up to sixteen points to the lanes of `few`, a block from [`few`](Block::few); lanes
+    /// without a point keep their content.
     pub(super) fn gather(&self, points: &[usize], few: &mut Block) {
         let shape = self.header.shape;
         few.header = BlockHeader { points: LANES, ..self.header };
@@ -210,7 +210,7 @@ impl Block {
         }
     }
 
-    /// Room for [`gather`](Block::gather).
+    /// Allocates a block for [`gather`](Block::gather).
     pub(super) fn few(&self) -> Block {
         Block::blank(&BlockHeader { points: LANES, ..self.header })
     }
@@ -225,32 +225,32 @@ fn gather<T: Copy>(from: &[T], shape: Shape, points: &[usize], to: &mut [T]) {
 }
 
 impl BlockHeader {
-    /// How many points the block has.
+    /// Returns the number of points of the block.
     pub(super) fn points(&self) -> usize {
         self.points
     }
 
-    /// Channels and samples.
+    /// Returns the number of channels and samples.
     pub(super) fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// How its samples are stored.
+    /// Returns the storage format of the samples.
     pub(super) fn format(&self) -> SampleFormat {
         self.format
     }
 
-    /// What a sample of 1 is stored as.
+    /// Returns the stored value of a sample of 1.
     pub(super) fn scale(&self) -> f32 {
         self.scale
     }
 
-    /// Samples, with those that fill up.
+    /// Returns the number of samples, with padding.
     fn stored(&self) -> usize {
         self.points.next_multiple_of(LANES) * self.shape.terms()
     }
 
-    /// Positions do not count: a few bytes for each point.
+    /// Returns the metadata; the size ignores the positions, a few bytes for each point.
     fn meta(&self) -> Meta {
         Meta { format: self.format.number(), bytes: self.stored() * self.format.bytes(), ..Meta::default() }
     }

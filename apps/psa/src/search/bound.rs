@@ -1,31 +1,32 @@
-//! How far sums of the quick metrics are from figures of merit: bounds that hold for every number.
+//! Error bounds of the quick metrics relative to figures of merit, valid for every number.
 
 use zellige_kernels::distance::{Metric, Shape};
 
-/// Below this magnitude differences count as nothing in a screen's proof: 2^-100 of the charge.
+/// Magnitude below which a screen's proof treats differences as 0: 2^-100 of the charge.
 const LEAST: f32 = f32::from_bits((127 - 100) << 23);
-/// No difference is larger: 2^4 times the charge.
+/// Largest magnitude of a difference: 2^4 times the charge.
 const MOST: f32 = 16.0;
-/// How many numbers an interval of the proof has.
+/// Number of floating-point numbers in an interval of the proof.
 const INTERVAL: usize = 1 << 12;
 /// Half the distance from 1 to the next `f32`.
 const ROUNDING: f64 = 1.0 / (1u32 << 24) as f64;
 
-/// What is known of a sum `S` of a quick metric: the figure of merit `F` (in units of the charge,
-/// exact) lies between `S / high - nothing` and `S / low + nothing`, where `nothing` is that of the
-/// event.
+/// Bounds of the figure of merit `F` (in units of the charge, exact) by a sum `S` of a quick
+/// metric. `F` lies between `S / high - nothing` and `S / low + nothing`. `nothing` is the error of
+/// small differences and of the rounding of the event's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     low: f64,
     high: f64,
-    /// What terms below the smallest difference can make up.
+    /// Upper bound of the contribution of differences below the smallest one.
     least: f64,
 }
 
 impl Bound {
-    /// Of [`Metric::bits`] for an exponent from 0 to 1, by intervals: the metric never decreases
-    /// and neither does the power, so that between `a` and `b` their ratio lies between `m(a) /
-    /// b^p` and `m(b) / a^p`. Intervals of 2^12 numbers cover everything from 2^-100 to 2^4.
+    /// Computes the bound of [`Metric::bits`] for an exponent from 0 to 1, by intervals. Neither
+    /// the metric nor the power ever decreases. Therefore their ratio between `a` and `b` lies
+    /// between `m(a) / b^p` and `m(b) / a^p`. Intervals of 2^12 numbers cover the range from 2^-100
+    /// to 2^4.
     pub fn of_bits(p: f64, shape: Shape) -> Bound {
         let metric = Metric::bits(p);
         let ends = (LEAST.to_bits()..=MOST.to_bits()).step_by(INTERVAL).map(f32::from_bits);
@@ -42,15 +43,16 @@ impl Bound {
         Bound::with_sums(low, high, least, shape)
     }
 
-    /// Of [`Metric::polynomials`] for `p = 0.3`, none for others: 4e-6 for all normal numbers below
-    /// 2, which a test of the metric finds by trying all of them.
+    /// Returns the bound of [`Metric::polynomials`] for `p = 0.3`, `None` for other exponents. It
+    /// is 4e-6 for all normal numbers below 2, which a test of the metric verifies for each of
+    /// them.
     pub fn of_polynomials(p: f64, shape: Shape) -> Option<Bound> {
         (p == 0.3)
             .then(|| Bound::with_sums(1.0 - 4e-6, 1.0 + 4e-6, f64::from(f32::MIN_POSITIVE).powf(p), shape))
     }
 
-    /// With the rounding of sums, of as many terms as a channel has and then of channels, and of
-    /// differences: of 2^-22 where samples are in two parts.
+    /// Adds the rounding of sums, first over the samples of a channel and then over channels, and
+    /// of differences: 2^-22 for samples in two parts.
     fn with_sums(low: f64, high: f64, least: f64, shape: Shape) -> Bound {
         let additions = (shape.samples + shape.channels) as f64;
         let sums = additions * ROUNDING / (1.0 - additions * ROUNDING);
@@ -63,17 +65,18 @@ impl Bound {
         }
     }
 
-    /// The least figure of merit that a sum allows; `lost` is what the event's samples have lost.
+    /// Returns the smallest figure of merit that a sum allows; `lost` is the error of the event's
+    /// samples.
     pub fn least(&self, sum: f64, lost: f64) -> f64 {
         (sum - self.least) / self.high - self.least - lost
     }
 
-    /// The largest figure of merit that a sum allows.
+    /// Returns the largest figure of merit that a sum allows.
     pub fn most(&self, sum: f64, lost: f64) -> f64 {
         sum / self.low + self.least + lost
     }
 
-    /// The relative errors of the sum, below and above.
+    /// Returns the relative errors of the sum, below and above.
     pub fn errors(&self) -> (f64, f64) {
         (self.low - 1.0, self.high - 1.0)
     }
@@ -96,7 +99,7 @@ mod tests {
                 let error = sum / exact - 1.0;
                 widest = (widest.0.min(error), widest.1.max(error));
             }
-            // No wider than it has to be.
+            // The bound is not wider than necessary.
             let (low, high) = bound.errors();
             println!("p {p}: {low:.4} to {high:.4}");
             assert!(low > widest.0 - 1e-3 && high < widest.1 + 1e-3, "p {p}: {widest:?} in {low} to {high}");

@@ -1,4 +1,5 @@
-//! The search for one event with any number of hits: what is asked next, given the answers so far.
+//! State machine of the search for one event with any number of hits: determines the next request
+//! from the answers so far.
 
 use std::sync::Arc;
 
@@ -7,56 +8,56 @@ use super::pairs::Two;
 use super::parts::{Charge, Parts};
 use crate::channels::{Channel, Segment};
 
-/// Events with more hit segments than this are not taken apart.
+/// Limit of the hit segments of an event whose hits are searched jointly.
 const MOST_SEGMENTS: usize = 12;
-/// How often all hits of an event are searched for.
+/// Limit of the sweeps over all hits of an event.
 const SWEEPS: usize = 4;
-/// How often an event is moved to where its core's signal fits.
+/// Limit of the alignments of an event to its core's signal.
 const ALIGNMENTS: usize = 3;
-/// Moves of less than this part of a sample are not worth another search.
+/// Shift, in samples, below which an alignment is not worth another search.
 const ALIGNED: f64 = 0.05;
 
 /// A search that an event needs.
 pub(super) struct Request {
-    /// Which hit.
+    /// Index of the hit.
     pub hit: usize,
     pub charge: Charge,
     pub coarse_only: bool,
     pub samples: Vec<f64>,
 }
 
-/// An event on its way, moved by some samples.
+/// An event in flight, shifted by some samples.
 ///
-/// Each hit is taken to be at the first coarse point of its segment. Then each in turn is searched
-/// for in what is left when the signals of the others have been subtracted, four times at most:
-/// where a sweep changes nothing, no other one would.
+/// Each hit begins at the first coarse point of its segment. Then the hits are searched for in
+/// turn, each in the remainder after subtraction of the signals of the others. There are at most
+/// four sweeps: a sweep without changes is the last one.
 pub(super) struct Course {
-    /// As they came, by channel.
+    /// Signals as received, by channel.
     signals: Arc<[f32]>,
-    /// As they are compared.
+    /// Shifted signals, which are compared.
     moved: Arc<[f32]>,
-    /// Which channels those are.
+    /// Channels of the signals.
     channels: Vec<Channel>,
     hits: Vec<Charge>,
-    /// Where each hit is taken to be.
+    /// Current point of each hit.
     at: Vec<usize>,
     answers: Vec<Option<Found>>,
-    /// By how many samples the event was moved; later where positive.
+    /// Shift of the event in samples; positive is later.
     shift: f64,
-    /// The hit that is searched for, the sweep, and whether that has changed anything.
+    /// Current hit, current sweep, and whether this sweep has changed a point.
     hit: usize,
     sweep: usize,
     changed: bool,
     alignments: usize,
-    /// Answers that have not come yet.
+    /// Number of outstanding answers.
     missing: usize,
-    /// What was said of each hit as two.
+    /// Answers of the search for pairs, one for each hit.
     pairs: Vec<Option<Two>>,
 }
 
 impl Course {
-    /// Of an event's signals (keV) in some channels, with hits that are known; first it is moved by
-    /// `shift` samples, later where positive.
+    /// Creates the course of an event from its signals (keV) in some channels and its known hits.
+    /// The event is first shifted by `shift` samples; positive is later.
     pub fn new(
         parts: &Parts<'_>,
         signals: Arc<[f32]>,
@@ -83,13 +84,13 @@ impl Course {
         course
     }
 
-    /// What is to be searched for first; nothing of an event without hits.
+    /// Returns the first requests; none for an event without hits.
     pub fn begin(&mut self, parts: &Parts<'_>) -> Vec<Request> {
         self.missing = if self.is_crowd() { self.hits.len() } else { self.hits.len().min(1) };
         (0..self.missing).map(|hit| self.request(parts, hit)).collect()
     }
 
-    /// Takes the answer for a hit; what is to be searched for next, if anything.
+    /// Processes the answer for a hit; returns the next request, if any.
     pub fn answered(&mut self, parts: &Parts<'_>, hit: usize, found: Found) -> Option<Request> {
         self.missing -= 1;
         if self.is_crowd() {
@@ -101,13 +102,13 @@ impl Course {
         goes_on.then(|| self.request(parts, self.hit))
     }
 
-    /// Whether nothing more is to be searched for.
+    /// Returns whether no answer is outstanding.
     pub fn is_done(&self) -> bool {
         self.missing == 0
     }
 
-    /// What is to be searched for pairs, now that it is done: each hit's number, charge and
-    /// samples, and the answer for it as one. Nothing of an event that is not taken apart.
+    /// Returns the requests of the search for pairs, after all hits are found: the request and the
+    /// single-hit answer of each hit. Returns none if the hits were not searched jointly.
     pub fn ask_for_pairs(&mut self, parts: &Parts<'_>) -> Vec<(Request, Found)> {
         if self.is_crowd() {
             return Vec::new();
@@ -119,19 +120,19 @@ impl Course {
         requests
     }
 
-    /// Takes what was said of a hit as two.
+    /// Processes the answer of the search for pairs for a hit.
     pub fn answered_pair(&mut self, hit: usize, two: Option<Two>) {
         self.missing -= 1;
         self.pairs[hit] = two;
     }
 
-    /// The sum of the figures of merit of all hits.
+    /// Returns the sum of the figures of merit of all hits.
     pub fn sum(&self) -> f64 {
         self.answers.iter().flatten().map(|found| found.fom).sum()
     }
 
-    /// The hits and what was found of each, by energy, two of each that is a pair; by how many
-    /// samples the event was moved for it.
+    /// Returns the hits with their answers in descending order of energy, two for each pair, and
+    /// the shift of the event in samples.
     pub fn end(self) -> (Vec<(Charge, Found)>, f64) {
         let flags = if self.is_crowd() { Flags::TOO_MANY_SEGMENTS } else { Flags::default() };
         let pairs = self.pairs.into_iter().chain(std::iter::repeat(None));
@@ -151,8 +152,8 @@ impl Course {
         self.hits.len() > MOST_SEGMENTS
     }
 
-    /// Goes on to the next hit, the next sweep or the next place of the event; whether there is
-    /// one.
+    /// Advances to the next hit, the next sweep or the next alignment of the event; returns whether
+    /// there is one.
     fn takes(&mut self, parts: &Parts<'_>, found: Found) -> bool {
         self.changed |= self.answers[self.hit].is_none() || self.at[self.hit] != found.index;
         self.at[self.hit] = found.index;
@@ -166,7 +167,7 @@ impl Course {
         !is_settled || self.is_moved(parts)
     }
 
-    /// Moves the event to where its core's signal fits that of the points found; whether that is
+    /// Aligns the event to the core's signal of the points found; returns whether the shift is
     /// worth a search.
     fn is_moved(&mut self, parts: &Parts<'_>) -> bool {
         if !parts.rules().align || self.alignments == ALIGNMENTS {
@@ -183,8 +184,8 @@ impl Course {
         true
     }
 
-    /// By how many samples the core's signal is later than that of the points found: one step of a
-    /// least-squares fit.
+    /// Returns the delay, in samples, of the core's signal relative to that of the points found:
+    /// one step of a least-squares fit.
     fn lateness(&self, parts: &Parts<'_>) -> f64 {
         let window = parts.rules().window;
         let mut fit = vec![0.0; window];
@@ -196,7 +197,7 @@ impl Course {
             product += (fit[t] - f64::from(measured[t])) * slope;
             square += slope * slope;
         }
-        // Further than a sample the slope says nothing.
+        // Beyond one sample the slope is not meaningful.
         if square > 0.0 { (product / square).clamp(-1.0, 1.0) } else { 0.0 }
     }
 
@@ -221,8 +222,8 @@ impl Course {
         &self.moved[place * samples..][..samples]
     }
 
-    /// The signals later by so many samples, straight lines between them; what moves in repeats the
-    /// first or the last.
+    /// Returns the signals delayed by `shift` samples, with linear interpolation. Samples from
+    /// outside repeat the first or the last one.
     fn moved_by(&self, shift: f64) -> Arc<[f32]> {
         if shift == 0.0 || self.signals.is_empty() {
             return Arc::clone(&self.signals);
@@ -242,7 +243,7 @@ impl Course {
     }
 }
 
-/// The two hits of a pair, the one with more energy first.
+/// Returns the two hits of a pair, the one with more energy first.
 fn both((segment, energy): Charge, two: &Two) -> [(Charge, Found); 2] {
     let hit = |at: usize, share: f64| {
         let gap = two.fom_of_one - two.fom;
@@ -254,7 +255,7 @@ fn both((segment, energy): Charge, two: &Two) -> [(Charge, Found); 2] {
     if two.share < 0.5 { [hits[1], hits[0]] } else { hits }
 }
 
-/// Where an event is moved to: nowhere, then further, earlier first.
+/// Returns the shifts of an event that are tried: 0, then by magnitude, earlier ones first.
 pub(super) fn moves(most: usize) -> Vec<isize> {
     let most = most as isize;
     let mut moves: Vec<isize> = (-most..=most).collect();
@@ -262,7 +263,7 @@ pub(super) fn moves(most: usize) -> Vec<isize> {
     moves
 }
 
-/// All channels of a crystal.
+/// Returns all channels of a crystal.
 pub(super) fn all_channels() -> Vec<Channel> {
     Segment::all().map(Channel::from).chain([Channel::CORE]).collect()
 }

@@ -1,33 +1,34 @@
-//! Cross-talk between the segments of a crystal, taken out of measured signals.
+//! Correction of measured signals for the cross-talk between the segments of a crystal.
 
 use std::path::Path;
 
 use crate::Error;
 use crate::channels::SEGMENTS;
 
-/// How much of each segment's charge the others show: measured signals are this matrix times the
-/// true ones, sample by sample. The core is left as it is.
+/// Cross-talk matrix: measured signals are this matrix times the true ones, sample by sample. The
+/// core is not affected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossTalk {
-    /// Row after row: what a segment shows of each.
+    /// Coefficients in row-major order: a row has the fractions of all segments' charges that one
+    /// segment shows.
     coefficients: Vec<f64>,
 }
 
-/// Steps of the iteration: with coefficients that add up to 0.1 beside the diagonal they leave
-/// 1e-16 of the cross-talk.
+/// Number of steps of the iteration. If the off-diagonal coefficients of each row add up to 0.1,
+/// they leave 1e-16 of the cross-talk.
 const STEPS: usize = 16;
 
-/// No table of coefficients is longer.
+/// Size limit of files of coefficients (bytes).
 const MOST_BYTES: u64 = 1 << 20;
 
 impl CrossTalk {
-    /// From 36 x 36 coefficients, row after row: that in row `i` and column `j` is what segment `i`
-    /// shows of segment `j`.
+    /// Creates the matrix from 36 x 36 coefficients in row-major order. The one in row `i` and
+    /// column `j` is the fraction of segment `j`'s charge that segment `i` shows.
     ///
     /// # Errors
-    /// [`Error::Shape`] for another number of them; [`Error::Parameter`] where some are not finite
-    /// or too large to be cross-talk: in each row the diagonal's distance from 1 and the magnitudes
-    /// of the others must not add up to more than 0.25.
+    /// [`Error::Shape`] for another number of coefficients. [`Error::Parameter`] if some are
+    /// non-finite or too large to be cross-talk: in each row, the deviation of the diagonal from 1
+    /// and the magnitudes of the others must not add up to more than 0.25.
     pub fn new(coefficients: Vec<f64>) -> Result<CrossTalk, Error> {
         if coefficients.len() != SEGMENTS * SEGMENTS {
             let problem = format!("{}, {} are needed", coefficients.len(), SEGMENTS * SEGMENTS);
@@ -44,12 +45,12 @@ impl CrossTalk {
         Ok(CrossTalk { coefficients })
     }
 
-    /// Reads lines of `seen gate coefficient`, segments from 0: what segment `seen` shows of
-    /// segment `gate`. Others than those named have none.
+    /// Reads lines of `seen gate coefficient`, with segments from 0: the fraction of segment `gate`
+    /// that segment `seen` shows. Pairs that are not named have no cross-talk.
     ///
     /// # Errors
-    /// [`Error::File`] and [`Error::Format`], with the byte where the line begins, and those of
-    /// [`CrossTalk::new`].
+    /// [`Error::File`] if the file cannot be read, [`Error::Format`] with the byte at which an
+    /// invalid line begins, and those of [`CrossTalk::new`].
     pub fn read(path: &Path) -> Result<CrossTalk, Error> {
         let problem = "cannot read the coefficients of cross-talk";
         let text = zellige_files::read_text(path, MOST_BYTES).map_err(|source| Error::File {
@@ -74,8 +75,9 @@ impl CrossTalk {
         CrossTalk::new(coefficients)
     }
 
-    /// Takes it out of the signals of the 36 segments, each `samples` long and one after the other:
-    /// solves for the true ones by `x <- x + (y - M x)`, which converges since `M` is close to one.
+    /// Removes the cross-talk from the signals of the 36 segments, each `samples` long and one
+    /// after the other. It solves for the true signals by the iteration `x <- x + (y - M x)`, which
+    /// converges since `M` is close to the identity.
     ///
     /// # Errors
     /// [`Error::Shape`] for signals of another size.
@@ -98,14 +100,14 @@ impl CrossTalk {
         Ok(())
     }
 
-    /// What segments show of charges.
+    /// Applies the cross-talk to charges of segments.
     pub fn shown(&self, charges: &[f64; SEGMENTS]) -> [f64; SEGMENTS] {
         let row = |s: usize| &self.coefficients[s * SEGMENTS..][..SEGMENTS];
         std::array::from_fn(|s| row(s).iter().zip(charges).map(|(c, x)| c * x).sum())
     }
 }
 
-/// The place and the value of a line's coefficient; none of an empty line.
+/// Parses the index and the value of a line's coefficient; the inner `None` is an empty line.
 fn entry(line: &str) -> Option<Option<(usize, f64)>> {
     let mut words = line.split_whitespace();
     let Some(seen) = words.next() else { return Some(None) };

@@ -1,8 +1,8 @@
-//! A batch of events on a GPU: sums, the points that a screen keeps, those again, answers, one
-//! launch after the other on one stream.
+//! Search of a batch of events on a GPU. Launches on one stream compute sums, select the points
+//! that a screen keeps, compare these again, and write the answers.
 //!
-//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and
-//! working space, and nothing else.
+//! This is the only module of this crate with `unsafe`: a launch uses the memory of its task's
+//! operands and working space, and no other memory.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -24,18 +24,20 @@ use super::found::{Flags, NUMBERS};
 use super::plan::{Method, Plan, Precision, Stage, Table};
 use super::tasks::SearchBatch;
 
-/// Where the operands of a batch are.
+/// Views of the operands of a batch on the device.
 pub(super) type Views<'v> = <<SearchBatch as Codelet>::Operands as Operands>::Views<'v, OnDevice>;
 
-/// Whether GPUs have kernels for all of a plan: full searches and screens (that by products in part
-/// the library's), with samples in `f32`, `i16` or `bf16` and powers that are computed.
+/// Returns whether GPUs have kernels for all stages of a plan. They have them for full searches and
+/// screens (that by products uses a library in part), with samples in `f32`, `i16` or `bf16` and
+/// powers that are computed.
 pub(super) fn has_kernels(plan: &Plan) -> bool {
     let method = matches!(plan.method, Method::Full | Method::Screen { .. });
     let precision = matches!(plan.precision, Precision::Fp32 | Precision::Int16 | Precision::Bf16);
     method && precision && plan.table == Table::None && !plan.certify
 }
 
-/// Puts the search of a batch on the task's stream; the answers have the bits of the CPU.
+/// Submits the search of a batch to the task's stream; the answers are identical, to the bit, to
+/// those of the CPU.
 pub(super) fn search(
     plan: &Plan,
     (first, last, samples, answers): Views<'_>,
@@ -77,12 +79,12 @@ pub(super) fn search(
     Ok(())
 }
 
-/// What a stage compares with.
+/// Data of a stage.
 struct Side {
     points: PointsAt,
     positions: Address,
     metric: Metric,
-    /// What makes a sum a figure of merit.
+    /// Factor that converts a sum to a figure of merit.
     unit: f64,
     scale: f32,
 }
@@ -107,14 +109,14 @@ impl Side {
         Ok(Side { points, positions, metric, unit, scale: header.scale() })
     }
 
-    /// Without sums.
+    /// Returns the parameters of the comparison without sums.
     fn compared(&self) -> Compared {
         let tie = Flags::TIE.number();
         Compared { sums: Address(0), stride: 0, count: 0, kept: None, unit: self.unit, near: NEAR, tie }
     }
 }
 
-/// A task's stream and working space.
+/// Stream and working space of a task.
 struct Work<'c> {
     gpu: GpuContext<'c>,
     kernels: Arc<Loaded>,
@@ -126,9 +128,9 @@ impl Work<'_> {
     }
 
     fn launch(&self, launch: &Launch) -> Result<(), TaskError> {
-        // SAFETY: all memory that the launch names is that of the body's operands, of which the
-        // answers are written and its alone, and working space of the sizes that the launch's
-        // description says.
+        // SAFETY: all memory that the launch uses belongs to operands of the body or is working
+        // space of the sizes that the launch's description states. Among the operands only the
+        // answers are written, and they belong to the body alone.
         unsafe { self.kernels.launch(&**self.gpu.driver(), self.gpu.stream(), launch)? };
         Ok(())
     }
@@ -137,14 +139,13 @@ impl Work<'_> {
         self.launch(&launch.ok_or("there is no kernel for the figure of merit")?)
     }
 
-    /// Whether there is a library for products. Without it sums are direct: the points that are
-    /// kept are the same.
+    /// Returns whether the library for matrix products is available. Without it sums are direct,
+    /// and the points that are kept are the same.
     fn multiplies(&self) -> bool {
         matches!(self.gpu.driver().library(Library::Cublas), LibraryState::There(_))
     }
 
-    /// Sums of squares by a product of matrices, among which the best `keep` of each event are
-    /// those of direct sums.
+    /// Computes sums of squares by a matrix product; the best `keep` of each event get direct sums.
     fn products(
         &self,
         side: &Side,
@@ -161,12 +162,12 @@ impl Work<'_> {
 
     fn multiply(&self, gemm: &Gemm) -> Result<(), TaskError> {
         // SAFETY: all three matrices are working space of this body, of the sizes that the
-        // description says.
+        // description states.
         unsafe { self.gpu.driver().gemm(self.gpu.stream(), gemm)? };
         Ok(())
     }
 
-    /// The samples of `count` events in the unit of a side.
+    /// Converts the samples of `count` events to the unit of a stage.
     fn events(&self, side: &Side, samples: Address, count: usize) -> Result<Address, TaskError> {
         let len = count * side.points.shape.terms();
         let events = self.room(4 * len)?;

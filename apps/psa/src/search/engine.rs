@@ -1,4 +1,4 @@
-//! One batch of events on one segment: what a task does.
+//! Search for one batch of events in one segment: the computation of a task.
 
 use zellige_kernels::distance::{LANES, Metric, Pairs, products, sums, sums_of_pairs};
 
@@ -12,28 +12,28 @@ use super::plan::{Method, Metrics, Plan, Stage};
 use super::proof::Proof;
 use super::reference::figure_of_merit;
 
-/// How many events go through a block at a time: so many sums stay in a core's cache.
+/// Number of events that are compared with a block at a time: their sums stay in a core's cache.
 const AT_A_TIME: usize = 32;
-/// Figures of merit that are so much larger than the smallest, as a ratio, are near it.
+/// Ratio to the smallest figure of merit up to which others count as near it.
 pub(super) const NEAR: f64 = 1.02;
 
-/// Where the points of a segment are, and which are coarse ones.
+/// Positions of the points of a segment, and the lattice of coarse points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
-    /// Where they are (mm).
+    /// Positions of the points (mm).
     pub positions: Vec<[f32; 3]>,
-    /// Coarse and fine ones.
+    /// Coarse points, with the fine points around each.
     pub lattice: Lattice,
 }
 
 impl Map {
-    /// Of points at `positions` (mm).
+    /// Creates the map of points at `positions` (mm).
     pub fn new(positions: &[[f32; 3]]) -> Map {
         Map { positions: positions.to_vec(), lattice: Lattice::new(positions) }
     }
 }
 
-/// A search of one segment.
+/// Search engine of one segment.
 pub(super) struct Engine<'a> {
     plan: &'a Plan,
     map: &'a Map,
@@ -46,14 +46,14 @@ pub(super) struct Engine<'a> {
     sums: Vec<f32>,
 }
 
-/// A stage: what it compares with, and room for it.
+/// A stage of the search: the data that it compares, and its buffers.
 struct Side<'a> {
     block: &'a Block,
     metric: &'a Metric,
-    /// Sums of all points are by products of matrices.
+    /// Selection of the nearest points, if sums of all points are computed by matrix products.
     nearest: Option<Nearest>,
     is_double: bool,
-    /// What makes a sum a figure of merit.
+    /// Factor that converts a sum to a figure of merit.
     unit: f64,
     few: Block,
     event: Vec<f32>,
@@ -73,7 +73,7 @@ impl<'a> Side<'a> {
         Side { block, metric, nearest, is_double, unit, few, event, scratch, p: plan.p }
     }
 
-    /// Sums of all points for several events.
+    /// Computes the sums of all points for several events.
     fn all(&mut self, events: &[&[f64]], out: &mut [f32]) {
         self.event.clear();
         events.iter().for_each(|event| narrowed(event, self.block, &mut self.event));
@@ -86,8 +86,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The points with the smallest direct sums, by number, from sums of products; none where sums
-    /// are direct.
+    /// Returns the points with the smallest direct sums, by number, from sums of products; `None`
+    /// if sums are direct.
     fn nearest(&mut self, samples: &[f64], sums: &[f32], keep: usize) -> Option<Vec<usize>> {
         let nearest = self.nearest.as_mut()?;
         self.event.clear();
@@ -104,8 +104,9 @@ impl<'a> Side<'a> {
         Some(sure)
     }
 
-    /// Figures of merit of points of each event, in rising order, where events want so many that it
-    /// pays to go through the block for several of them.
+    /// Computes the figures of merit of the requested points of each event, in ascending order of
+    /// the points. Returns `None` if the events request too few points for a joint pass over the
+    /// block.
     fn of_each(&mut self, events: &[&[f64]], wanted: &[Vec<usize>]) -> Option<Vec<(f64, usize)>> {
         let points = wanted.concat();
         let blocks = self.block.stride() / LANES;
@@ -126,7 +127,8 @@ impl<'a> Side<'a> {
         Some(lanes.iter().zip(points).map(|(&sum, point)| (f64::from(sum) * self.unit, point)).collect())
     }
 
-    /// Figures of merit of some points for one event, with the bits that all points together have.
+    /// Computes the figures of merit of some points for one event. They are identical, to the bit,
+    /// to those of a search of all points.
     fn some(&mut self, samples: &[f64], points: &[usize], out: &mut Vec<(f64, usize)>) {
         out.clear();
         if self.is_double {
@@ -139,7 +141,7 @@ impl<'a> Side<'a> {
         let mut lanes = [0.0; LANES];
         for points in points.chunks(LANES) {
             self.block.gather(points, &mut self.few);
-            // Products are of `f16` as numbers, and so are the sums beside them.
+            // Products read `f16` samples with sums in `f32`; direct sums must do the same.
             let (values, shape) = (self.few.values(self.nearest.is_none()), self.block.shape());
             sums(self.metric, values, shape, &self.event, &[], &mut self.scratch, &mut lanes).expect(SIZES);
             out.extend(points.iter().zip(lanes).map(|(&point, sum)| (f64::from(sum) * self.unit, point)));
@@ -147,13 +149,13 @@ impl<'a> Side<'a> {
     }
 }
 
-/// From so many points of a block on that an event wants, on average, several events share what
-/// they want of it.
+/// Mean number of points per block of sixteen and event from which several events share a pass over
+/// the block.
 const DENSE: f64 = 0.5;
 
 impl<'a> Engine<'a> {
-    /// With the segment's signals as the stages of a plan want them; `proof` where the plan is to
-    /// prove its answers.
+    /// Creates an engine with the segment's signals in the formats of a plan's stages; `proof` is
+    /// needed if the plan must prove its answers.
     pub fn new(
         plan: &'a Plan,
         metrics: &'a Metrics,
@@ -166,8 +168,8 @@ impl<'a> Engine<'a> {
         Engine { plan, map, first, last, proof, best: Best::default(), scored: Vec::new(), sums: Vec::new() }
     }
 
-    /// The answer for each event, of which samples come one after the other; `coarse_only` says of
-    /// which only coarse points are to be compared.
+    /// Returns the answer for each event. The samples of the events follow one after the other;
+    /// `coarse_only` marks the events for which only coarse points are compared.
     pub fn run(&mut self, samples: &[f64], coarse_only: &[bool]) -> Vec<Found> {
         let events: Vec<&[f64]> = samples.chunks_exact(self.last.block.shape().terms()).collect();
         match self.plan.method {
@@ -182,10 +184,10 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What compares all points first, for several events at a time.
+    /// Searches several events at a time by a method that compares all points first.
     fn batch(&mut self, events: &[&[f64]]) -> Vec<Found> {
         let (stride, points) = (self.first.block.stride(), self.first.block.points());
-        // Kept for the next events: fresh memory of this size costs a page fault every few points.
+        // The buffer is reused: fresh memory of this size costs a page fault every few points.
         let mut all = std::mem::take(&mut self.sums);
         all.resize(events.len() * stride, 0.0);
         let sums = &mut all[..];
@@ -231,7 +233,7 @@ impl<'a> Engine<'a> {
         self.best_of_scored(Flags::default())
     }
 
-    /// The best of the points that were compared last.
+    /// Returns the best of the points that were compared last.
     fn best_of_scored(&mut self, flags: Flags) -> Found {
         self.best.restart(2);
         for &(fom, point) in &self.scored {
@@ -241,7 +243,8 @@ impl<'a> Engine<'a> {
         self.answer(&two, flags)
     }
 
-    /// From the best and the second, and the points that were compared last.
+    /// Builds the answer from the best and the second point, and the points that were compared
+    /// last.
     fn answer(&self, two: &[(f64, usize)], flags: Flags) -> Found {
         let (fom, index) = two[0];
         let (second, gap) = two.get(1).map_or((None, f64::INFINITY), |&(other, i)| (Some(i), other - fom));
@@ -254,7 +257,7 @@ impl<'a> Engine<'a> {
         Found { index, fom, second, gap, spread, flags: flags.with_if(gap == 0.0, Flags::TIE) }
     }
 
-    /// Coarse points, and the fine ones around the best of them.
+    /// Compares the coarse points, then the fine ones around the best of them.
     fn coarse_fine(&mut self, samples: &[f64], cells: usize, coarse_only: bool) -> Found {
         let lattice = &self.map.lattice;
         if coarse_only {
@@ -275,7 +278,7 @@ impl<'a> Engine<'a> {
         self.best_of_scored(Flags::default())
     }
 
-    /// The points with the smallest sums, and the first sum that is not among them.
+    /// Returns the points with the smallest sums, and the smallest sum of the other points.
     fn smallest(&mut self, sums: &[f32], keep: usize) -> (Vec<usize>, Option<f64>) {
         self.best.restart(keep + 1);
         self.best.offer_all(sums);
@@ -284,7 +287,7 @@ impl<'a> Engine<'a> {
         (points, found.get(keep).map(|&(sum, _)| sum))
     }
 
-    /// The best of those that a screen has kept, of several events.
+    /// Returns the best of the points that a screen has kept, for several events.
     fn screened_together<'s>(
         &mut self,
         events: &[&[f64]],
@@ -316,8 +319,8 @@ impl<'a> Engine<'a> {
         found.collect()
     }
 
-    /// The best of those that a screen has kept, and whether that is proven to be the best of all;
-    /// `lost`: what the event's samples have lost.
+    /// Returns the best of the points that a screen has kept, and flags it if it is proven to be
+    /// the best of all; `lost` is the error of the event's samples.
     fn certified(&mut self, samples: &[f64], sums: &[f32], keep: usize, proof: &Proof, lost: f64) -> Found {
         let (points, next) = self.smallest(sums, keep);
         self.last.some(samples, &points, &mut self.scored);
@@ -327,7 +330,7 @@ impl<'a> Engine<'a> {
         found
     }
 
-    /// The best of all, by a screen whose error is known.
+    /// Returns the best of all points, by a screen with a known error.
     fn exact(&mut self, samples: &[f64], sums: &[f32], proof: &Proof, lost: f64, cap: usize) -> Found {
         let points = proof.in_question(self.last.block, samples, sums, lost, cap);
         let (points, flags) = match points {

@@ -1,4 +1,4 @@
-//! Samples of events in the forms that searches compare.
+//! Samples of events in the formats that searches compare.
 
 use zellige_kernels::distance::Shape;
 use zellige_kernels::formats::bits::{f16_from_f32, f32_from_f16};
@@ -17,12 +17,12 @@ pub struct Events {
 }
 
 impl Events {
-    /// Of `samples` (keV) by event, channel and sample, positive where charge is collected, of
-    /// events with `energies` (keV).
+    /// Creates events with `energies` (keV) from `samples` (keV) by event, channel and sample,
+    /// positive where charge is collected.
     ///
     /// # Errors
-    /// [`Error::Shape`] where lengths do not fit; [`Error::Parameter`] for a sample that is not
-    /// finite, and for an energy that is not above 0.
+    /// [`Error::Shape`] if the lengths do not match; [`Error::Parameter`] for a sample that is
+    /// non-finite, and for an energy that is not above 0.
     pub fn new(channels: usize, window: usize, energies: &[f64], samples: &[f32]) -> Result<Events, Error> {
         let shape = Shape { channels, samples: window };
         if channels.checked_mul(window).and_then(|terms| terms.checked_mul(energies.len()))
@@ -49,35 +49,35 @@ impl Events {
         Ok(Events { shape, energies: energies.to_vec(), samples })
     }
 
-    /// How many there are.
+    /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.energies.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.energies.is_empty()
     }
 
-    /// Channels and samples.
+    /// Returns the number of channels and samples.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Energies (keV).
+    /// Returns the energies (keV).
     pub fn energies(&self) -> &[f64] {
         &self.energies
     }
 
-    /// The samples of all events, one after the other.
+    /// Returns the samples of all events, one after the other.
     pub fn all(&self) -> &[f64] {
         &self.samples
     }
 
-    /// The samples of an event: thousandths of its energy, channel after channel.
+    /// Returns the samples of an event in thousandths of its energy, channel after channel.
     ///
     /// # Panics
-    /// Where there is no such event.
+    /// If there is no such event.
     pub fn samples(&self, event: usize) -> &[f64] {
         &self.samples[event * self.shape.terms()..][..self.shape.terms()]
     }
@@ -94,8 +94,9 @@ pub(super) fn narrowed(samples: &[f64], block: &Block, to: &mut Vec<f32>) {
     }
 }
 
-/// Appends samples in units of the charge as two `f32`, whose sum differs from the sample by about
-/// 2^-49 of it; the sum over samples of the `p`-th power of what is left, an upper bound.
+/// Appends samples in units of the charge as two `f32`, whose sum differs from the sample by a
+/// relative error of about 2^-49. Returns an upper bound of the sum over samples of the `p`-th
+/// power of the remaining error.
 pub(super) fn in_two_parts(samples: &[f64], p: f64, high: &mut Vec<f32>, low: &mut Vec<f32>) -> f64 {
     let mut left = 0.0;
     for &sample in samples {

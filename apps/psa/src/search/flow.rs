@@ -1,4 +1,4 @@
-//! The events of a crystal, one after the other, through queues and tasks.
+//! Stream of the events of a crystal, one after the other, through queues and tasks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,90 +16,89 @@ use crate::Error;
 use crate::basis::Basis;
 use crate::channels::{CHANNELS, Channel, SEGMENTS, Segment};
 
-/// An event as it comes.
+/// An event as received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When it happened (ns).
+    /// Time of the event (ns).
     pub timestamp: u64,
-    /// The hit segment and its energy (keV), where somebody has found that out; none: the signals
-    /// are those of all 37 channels.
+    /// Segment and energy (keV) of the hit, if they are known. `None` if the signals are those of
+    /// all 37 channels.
     pub hit: Option<(Segment, f64)>,
-    /// Signals (keV) by channel and sample, positive where charge is collected: of the channels
-    /// that are compared where the hit is known, else of all.
+    /// Signals (keV) by channel and sample, positive where charge is collected. They are those of
+    /// the compared channels if the hit is known, otherwise of all channels.
     pub signals: Vec<f32>,
-    /// Which of these samples are known to be clipped. Others are found by the flat tops of their
+    /// Indices of samples that are known to be clipped. Others are found by the flat tops of their
     /// traces ([`saturation::find`]).
     pub saturated: Vec<u32>,
 }
 
-/// Where the hits of an event are.
+/// Answer for an event: its hits with their positions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// How many events came before it.
+    /// Number of events before it.
     pub number: u64,
-    /// When it happened (ns).
+    /// Time of the event (ns).
     pub timestamp: u64,
-    /// One for each hit, the one that has collected most first; none of an event that was passed
-    /// over.
+    /// Hits in descending order of the collected charge; none for an event that was passed over.
     pub places: Vec<Place>,
-    /// By how many samples the event was moved for it: later where positive.
+    /// Shift of the event in samples; positive is later.
     pub shift: f64,
-    /// How many of its samples are clipped.
+    /// Number of its clipped samples.
     pub saturated: usize,
 }
 
 /// One hit of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
-    /// The segment.
+    /// Segment of the hit.
     pub segment: Segment,
-    /// What it has collected (keV), made whole where charge is caught ([`Rules::trapping`]).
+    /// Collected energy (keV), corrected for trapped charge ([`Rules::trapping`]).
     pub energy: f64,
-    /// The answer; points are those of the basis.
+    /// Answer of the search; its indices are those of points of the basis.
     pub found: Found,
-    /// Where the best point is (mm).
+    /// Position of the best point (mm).
     pub position: [f32; 3],
 }
 
-/// Searches the events of a crystal as they come, and answers in their order.
+/// Searches the events of a crystal as they arrive, and returns answers in their order.
 ///
-/// A segment that has collected enough ([`Rules::threshold`]) has a hit, and every hit is searched
-/// for in what is left of the event when the signals of the others have been subtracted: each
-/// answer asks the next question, while batches of other events' questions run. An event with more
-/// than 12 hits is not taken apart: each hit is searched for as if it were alone, and flagged.
-/// Answers have the same bits for any number of workers, batch size and devices.
+/// A segment that has collected enough charge ([`Rules::threshold`]) has a hit. Every hit is
+/// searched for in the remainder of the event after subtraction of the signals of the others. Each
+/// answer determines the next request, while batches of requests of other events run. In an event
+/// with more than 12 hits, each hit is searched for as if it were alone, and flagged. Answers are
+/// identical, to the bit, for any number of workers, batch size and devices.
 ///
-/// It reads no clock, and holds no more than the events that are on their way: whoever pushes an
-/// event takes answers.
+/// It does not read a clock, and holds only the events in flight: the caller that pushes events
+/// must take answers.
 pub struct Flow<'rt, 'b> {
     searcher: Searcher<'rt>,
-    /// Where hits may be two.
+    /// Search for pairs of hits, if requested.
     pairs: Option<Pairs<'rt>>,
     parts: Parts<'b>,
-    /// Events on their way, and how many were before the first of them.
+    /// Events in flight, and the number of events before the first of them.
     events: VecDeque<OnTheWay>,
     passed: u64,
     seen: Seen,
 }
 
-/// What was seen of the charges of whole crystals.
+/// Statistics of the charges of whole crystals.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     events: u64,
-    /// Those of the events that have hits.
+    /// Number of events with hits.
     with_hits: u64,
-    /// The largest charge of a segment, and the smallest (keV).
+    /// Largest and smallest charge of a segment (keV).
     most: f64,
     least: f64,
 }
 
-/// An event on its way.
+/// An event in flight.
 struct OnTheWay {
     timestamp: u64,
-    /// One for each place that it is moved to; the best one alone while it is searched for pairs.
+    /// Courses of the event, one for each shift; only the best one during the search for pairs.
     courses: Vec<Course>,
     searches_pairs: bool,
-    /// Clipped samples, and a bit for each channel that has some.
+    /// Number of clipped samples, and a bit for each channel that has some.
     saturated: usize,
     clipped: u64,
 }
@@ -109,7 +108,8 @@ impl OnTheWay {
         self.courses.iter().all(Course::is_done)
     }
 
-    /// Where figures of merit are smallest; of equal ones the first.
+    /// Removes and returns the course with the smallest sum of figures of merit, the first of equal
+    /// ones.
     fn best(&mut self) -> Course {
         let better = |best: Course, other: Course| if other.sum() < best.sum() { other } else { best };
         std::mem::take(&mut self.courses).into_iter().reduce(better).expect("one place at least")
@@ -123,12 +123,12 @@ impl std::fmt::Debug for Flow<'_, '_> {
 }
 
 impl<'rt, 'b> Flow<'rt, 'b> {
-    /// For a crystal with the basis of all its points, which is given into the runtime's care
-    /// segment by segment; `rule` says how segments are searched.
+    /// Creates a flow for a crystal with the basis of all its points. The basis is registered with
+    /// the runtime segment by segment; `rule` selects the plan of each segment.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for plans and rules without meaning, or signals of the basis that are
-    /// shorter than the window.
+    /// [`Error::Parameter`] for invalid plans and rules, or signals of the basis that are shorter
+    /// than the window.
     pub fn new(
         rt: &'rt Runtime,
         rule: &'rt dyn SearchRule,
@@ -147,27 +147,27 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(Flow { searcher, pairs, parts, events: VecDeque::new(), passed: 0, seen: Seen::default() })
     }
 
-    /// The basis.
+    /// Returns the basis.
     pub fn basis(&self) -> &'b Basis {
         self.parts.basis()
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub fn rules(&self) -> &Rules {
         self.parts.rules()
     }
 
-    /// How many events are on their way.
+    /// Returns the number of events in flight.
     pub fn on_the_way(&self) -> usize {
         self.events.len()
     }
 
-    /// Adds an event; `now` is the time.
+    /// Adds an event; `now` is the current time.
     ///
     /// # Errors
-    /// [`Error::Shape`] for signals that are shorter than the window or not those of all channels;
+    /// [`Error::Shape`] for signals that are shorter than the window or not those of all channels.
     /// [`Error::Parameter`] for hits in a segment without points, energies that are not above 0 and
-    /// samples that are not finite; the runtime's. An event that is refused has no answer.
+    /// samples that are non-finite. Errors of the runtime. A refused event has no answer.
     pub fn push(&mut self, event: Event, now: Instant) -> Result<(), Error> {
         let timestamp = event.timestamp;
         let Prepared { signals, channels, hits, saturated } = self.prepared(event)?;
@@ -187,17 +187,17 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(())
     }
 
-    /// Adds an event of which nothing is searched for: it has an answer without hits at its place.
+    /// Adds an event without a search: its answer has no hits.
     pub fn pass(&mut self, timestamp: u64) {
         let nothing = Course::new(&self.parts, Arc::new([]), all_channels(), Vec::new(), 0);
         let (courses, searches_pairs) = (vec![nothing], false);
         self.events.push_back(OnTheWay { timestamp, courses, searches_pairs, saturated: 0, clipped: 0 });
     }
 
-    /// Lets batches go that have waited for too long; appends answers that are there.
+    /// Submits batches whose batching delay has passed; appends available answers.
     ///
     /// # Errors
-    /// The runtime's.
+    /// Errors of the runtime.
     pub fn poll(&mut self, now: Instant, answers: &mut Vec<Answer>) -> Result<(), Error> {
         let found = self.searcher.poll(now)?;
         self.answered(found, now)?;
@@ -209,15 +209,14 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(())
     }
 
-    /// Waits for one batch at least, if there is any event on its way; appends answers that are
-    /// there.
+    /// Waits for at least one batch, if any event is in flight; appends available answers.
     ///
     /// # Errors
-    /// The runtime's.
+    /// Errors of the runtime.
     pub fn wait(&mut self, now: Instant, answers: &mut Vec<Answer>) -> Result<(), Error> {
         let found = self.searcher.wait()?;
         match &mut self.pairs {
-            // Pairs come last: while other searches run, they may wait for company.
+            // Pairs come last: while other searches run, their batches may fill up.
             Some(pairs) if found.is_empty() => {
                 let found = pairs.wait()?;
                 self.answered_pairs(found);
@@ -228,10 +227,10 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(())
     }
 
-    /// Waits until no event is on its way; appends the answers.
+    /// Waits until no event is in flight; appends the answers.
     ///
     /// # Errors
-    /// The runtime's.
+    /// Errors of the runtime.
     pub fn finish(&mut self, now: Instant, answers: &mut Vec<Answer>) -> Result<(), Error> {
         self.leave(answers);
         while !self.events.is_empty() {
@@ -240,7 +239,7 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(())
     }
 
-    /// What is searched for in an event.
+    /// Checks an event, and determines its hits and its clipped samples.
     fn prepared(&mut self, event: Event) -> Result<Prepared, Error> {
         let known = event.saturated;
         let mut prepared = match event.hit {
@@ -279,7 +278,7 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(Prepared { saturated, ..prepared })
     }
 
-    /// The signals of a whole crystal, and the hits in it.
+    /// Prepares the signals of a whole crystal, and finds its hits.
     fn whole(&mut self, mut signals: Vec<f32>) -> Result<Prepared, Error> {
         let rules = self.parts.rules();
         check(&signals, CHANNELS, rules.window)?;
@@ -297,10 +296,10 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(Prepared { signals: signals.into(), channels: all_channels(), hits, saturated: Vec::new() })
     }
 
-    /// Why hardly any event of a crystal has had a hit, if that is so, or why energies are those of
-    /// nothing.
+    /// Returns a warning if hardly any event of a crystal has had a hit, or if energies are
+    /// implausible.
     pub fn doubt(&self) -> Option<String> {
-        /// Charges beyond this are none of gamma rays (keV).
+        /// Largest plausible charge of a gamma ray (keV).
         const MOST: f64 = 1e5;
         let Seen { events, with_hits, most, least } = self.seen;
         let threshold = self.parts.rules().threshold;
@@ -333,7 +332,7 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         })
     }
 
-    /// The signals of a hit that somebody else has found.
+    /// Prepares the signals of a known hit.
     fn known(&self, (segment, energy): Charge, signals: Vec<f32>) -> Result<Prepared, Error> {
         let wrong = |problem| Err(Error::Parameter { name: "event", problem });
         let Some(channels) = self.parts.channels(segment) else {
@@ -359,7 +358,7 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         Ok(())
     }
 
-    /// Searches for pairs where that is wanted and all else is known of the event.
+    /// Starts the search for pairs if it is requested and all hits of the event are found.
     fn ask_for_pairs(&mut self, number: u64, now: Instant) -> Result<(), Error> {
         let event = &mut self.events[(number - self.passed) as usize];
         let Some(pairs) = self.pairs.as_mut().filter(|_| event.is_answered() && !event.searches_pairs) else {
@@ -381,7 +380,7 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         }
     }
 
-    /// Lets the first events go as far as they are done.
+    /// Returns the answers of the first events, up to one that is not done.
     fn leave(&mut self, answers: &mut Vec<Answer>) {
         while let Some(mut event) = self.events.pop_front_if(|event| event.is_answered()) {
             let OnTheWay { timestamp, saturated, clipped, .. } = event;
@@ -403,12 +402,12 @@ impl<'rt, 'b> Flow<'rt, 'b> {
     }
 }
 
-/// What is searched for in an event.
+/// A prepared event: signals, channels and hits of the search.
 struct Prepared {
     signals: Arc<[f32]>,
     channels: Vec<Channel>,
     hits: Vec<Charge>,
-    /// Which samples are clipped.
+    /// Indices of the clipped samples.
     saturated: Vec<u32>,
 }
 
@@ -425,17 +424,17 @@ fn check(signals: &[f32], channels: usize, window: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The hits of an event, and the places that it is moved to, take so many bits of a hit's number.
+/// Number of bits of a hit's number for its index in the event, and also for the shift.
 const BITS: u32 = 6;
 
-/// What a searcher is asked for.
+/// Returns the searcher's hit of a request.
 fn hit(event: u64, variant: usize, request: &Request) -> Hit {
     let number = (event as usize) << (2 * BITS) | variant << BITS | request.hit;
     let (segment, energy) = request.charge;
     Hit { number, segment, energy, coarse_only: request.coarse_only }
 }
 
-/// The event, the place that it is moved to, and the hit.
+/// Returns the event, the index of the shift, and the hit of a number.
 fn parts_of(number: usize) -> (u64, usize, usize) {
     const LOW: usize = (1 << BITS) - 1;
     ((number >> (2 * BITS)) as u64, number >> BITS & LOW, number & LOW)
@@ -452,14 +451,14 @@ mod tests {
 
     const SAMPLES: usize = 24;
 
-    /// 27 points in each of two segments that touch, and one point in each of the others. A point's
-    /// place says when its own segment's signal and the core's rise, and how large the transients
-    /// of the others are.
+    /// 27 points in each of two segments that touch, and one point in each of the others. The
+    /// position of a point determines the rise times of its segment's and of the core's signal, and
+    /// the size of the transients of the others.
     fn basis() -> Basis {
         basis_of(1.0)
     }
 
-    /// The same with points further from each other by a factor.
+    /// Returns the basis with distances between the points multiplied by a factor.
     fn basis_of(distance: f32) -> Basis {
         let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
         for segment in Segment::all() {
@@ -594,7 +593,7 @@ mod tests {
         Flow::new(&rt, &FULL, Batching::default(), &basis, wrong).expect_err("no rules");
     }
 
-    /// Later by a number of samples that need not be whole.
+    /// Returns the signals delayed by a number of samples, which may be fractional.
     fn late(signals: &[f32], by: f32) -> Vec<f32> {
         let moved = |signal: &[f32]| -> Vec<f32> {
             let at = |t: f32| signal[(t.max(0.0) as usize).min(SAMPLES - 1)];
@@ -625,18 +624,18 @@ mod tests {
             answers.iter().zip(&truth).filter(|&both| is_right(both)).count()
         };
         let on_time = right(RULES, 0.0);
-        // Hits taken one after the other are not always the best pair.
+        // Hits that are searched for in turn are not always the best pair.
         assert!(on_time > 20, "{on_time}");
         assert_eq!(right(RULES, 2.0), 0);
         assert_eq!(right(Rules { shifts: 3, ..RULES }, 2.0), on_time);
-        // What an early event has lost at its end is missing.
+        // An early event lacks the samples that it has lost at its end.
         assert!(right(Rules { shifts: 3, ..RULES }, -1.0) + 4 > on_time);
         let aligned = right(Rules { align: true, ..RULES }, 0.4);
         assert!(aligned > right(RULES, 0.4) + 12, "{aligned}");
     }
 
-    /// With all channels the hit's own comes first: the same answer as of a whole crystal with that
-    /// hit.
+    /// An event with all channels and one with the channels of a known hit, its own first, have the
+    /// same answer.
     #[test]
     fn known_hits_have_their_channels_in_their_order() {
         let basis = basis();

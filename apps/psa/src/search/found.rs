@@ -1,49 +1,48 @@
-//! What a search says of an event.
+//! Answer of a search for an event.
 
-/// What is to be known about how an answer came about.
+/// Flags that describe the origin of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// It is proven to be the answer of a full search in `f64`.
+    /// The answer is proven to be that of a full search in `f64`.
     pub const CERTIFIED: Flags = Flags(1);
-    /// A proof left more points in question than were to be compared again: every point was
-    /// compared in `f64`.
+    /// A proof left more points in question than its limit: every point was compared in `f64`.
     pub const FELL_BACK: Flags = Flags(1 << 1);
-    /// Only coarse points were compared, for the energy's sake.
+    /// Only coarse points were compared, because of a low energy.
     pub const COARSE_ONLY: Flags = Flags(1 << 2);
-    /// Another point has the same figure of merit; the lowest number won.
+    /// Another point has the same figure of merit; the lowest number was chosen.
     pub const TIE: Flags = Flags(1 << 3);
-    /// The event has more hit segments than a search takes apart.
+    /// The event has too many hit segments for a joint search of its hits.
     pub const TOO_MANY_SEGMENTS: Flags = Flags(1 << 4);
-    /// It is one of two hits in its segment.
+    /// The hit is one of two hits in its segment.
     pub const PAIR: Flags = Flags(1 << 5);
-    /// Samples that were compared are clipped: energy and position come from the others.
+    /// Some of the compared samples are clipped: energy and position come from the others.
     pub const SATURATED: Flags = Flags(1 << 6);
 
-    /// With those of `other`.
+    /// Returns the union with the flags of `other`.
     #[must_use]
     pub fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// With those of `other` where `condition` holds.
+    /// Returns the union with the flags of `other` if `condition` holds.
     #[must_use]
     pub fn with_if(self, condition: bool, other: Flags) -> Flags {
         if condition { self.with(other) } else { self }
     }
 
-    /// Whether all of `other` are there.
+    /// Returns whether all flags of `other` are set.
     pub fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// As it stands among the numbers of an answer.
+    /// Returns the flags as one of the numbers of an answer.
     pub(super) fn number(self) -> f64 {
         f64::from(self.0)
     }
 
-    /// In words.
+    /// Returns the names of the flags.
     pub fn words(self) -> Vec<&'static str> {
         let all = [
             (Flags::CERTIFIED, "certified"),
@@ -58,25 +57,25 @@ impl Flags {
     }
 }
 
-/// The point whose signals are most like those of an event.
+/// The point whose signals fit an event best.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
-    /// Its place among the points of the segment.
+    /// Index of the point in the segment.
     pub index: usize,
-    /// Its figure of merit, with a charge of 1000.
+    /// Figure of merit of the point, for a charge of 1000.
     pub fom: f64,
-    /// The point that comes next, of those that were compared last; none where there was no other.
+    /// Second best point among those that were compared last, if there is one.
     pub second: Option<usize>,
-    /// How much larger its figure of merit is.
+    /// Difference of the second best figure of merit to the best.
     pub gap: f64,
-    /// How far points lie from the best one whose figures of merit are up to 2 % larger, of those
-    /// that were compared last: the root of the mean square (mm).
+    /// Root mean square distance (mm) from the best point of the points with figures of merit up to
+    /// 2 % larger, among those that were compared last.
     pub spread: f64,
-    /// How it came about.
+    /// Flags of the answer.
     pub flags: Flags,
 }
 
-/// Numbers in which an answer travels.
+/// Number of numbers that encode an answer.
 pub(super) const NUMBERS: usize = 6;
 
 impl Found {

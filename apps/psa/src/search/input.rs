@@ -1,4 +1,4 @@
-//! A basis and events from npy files, as searches want them.
+//! Basis and events of one segment from files of arrays.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use crate::consistency::{check_channels, check_energies, check_events, check_segment};
 use crate::files::arrays::{self, Array, Quantity};
 
-/// Which files.
+/// Paths of the input files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Files {
-    /// Signals of points, by point, channel and sample; 1 is the whole charge, in `int16` 16384 is.
+    /// Signals of points, by point, channel and sample; the whole charge is 1, or 16384 in `int16`.
     pub basis: PathBuf,
-    /// Where the points are (mm), by point.
+    /// Positions of the points (mm), by point.
     pub positions: PathBuf,
     /// Signals of events (keV), by event, channel and sample.
     pub events: PathBuf,
@@ -23,28 +23,29 @@ pub struct Files {
     pub energies: PathBuf,
 }
 
-/// A segment's basis and hits in it.
+/// Basis of a segment, and hits in it.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The segment.
+    /// Segment of the hits.
     pub segment: Segment,
-    /// Its points.
+    /// Points of the segment.
     pub basis: SegmentBasis,
-    /// Its events.
+    /// Events in the segment.
     pub events: Events,
-    /// Which of them have clipped samples.
+    /// Numbers of the events with clipped samples.
     pub saturated: Vec<usize>,
 }
 
 impl Input {
-    /// Reads the basis and the events of one segment. Of files with all 37 channels those that
-    /// `channels` has for the segment are compared. Files may have fewer: the hit segment's first
-    /// and the core last; the segment and the core are then [`ChannelSet::HitCore`], and all of the
-    /// file's anything else. The first `window` samples are compared, or all.
+    /// Reads the basis and the events of one segment. If the files have all 37 channels, those that
+    /// `channels` selects for the segment are compared. Files may have fewer channels, with the hit
+    /// segment first and the core last. Then [`ChannelSet::HitCore`] selects these two, and any
+    /// other set all channels of the file. The first `window` samples are compared, or all.
     ///
     /// # Errors
-    /// [`Error::File`] and [`Error::Format`] for files, [`Error::Shape`] where they do not fit each
-    /// other, and those of [`Events::new`].
+    /// [`Error::File`] and [`Error::Format`] for files that cannot be read or do not match each
+    /// other, [`Error::Parameter`] for an invalid window, [`Error::Shape`] for a basis without
+    /// matching sizes, and those of [`Events::new`].
     pub fn read(
         files: &Files,
         segment: Segment,
@@ -102,7 +103,7 @@ impl Input {
         Ok(Input { segment, basis, events, saturated })
     }
 
-    /// Its events as hits, each the only one of its event.
+    /// Returns the events as hits, each the only one of its event.
     pub fn hits(&self) -> impl Iterator<Item = (Hit, &[f64])> {
         let hit = |(number, &energy)| Hit { number, segment: self.segment, energy, coarse_only: false };
         let hits = self.events.energies().iter().enumerate().map(hit);
@@ -118,7 +119,7 @@ fn sides(array: &Array) -> [usize; 3] {
     [array.shape[0], array.shape[1], array.shape[2]]
 }
 
-/// The places in the file of the channels that are compared.
+/// Returns the indices in the file of the channels that are compared.
 fn kept(segment: Segment, channels: ChannelSet, in_file: usize) -> Vec<usize> {
     match channels {
         _ if in_file == CHANNELS => channels.of(segment).into_iter().map(Channel::index).collect(),
@@ -127,7 +128,7 @@ fn kept(segment: Segment, channels: ChannelSet, in_file: usize) -> Vec<usize> {
     }
 }
 
-/// The first samples of some channels of an array by something, channel and sample.
+/// Returns the first samples of some channels of an array, by first index, channel and sample.
 fn picked(array: &Array, kept: &[usize], window: usize) -> Vec<f32> {
     let [_, channels, samples] = sides(array);
     let whole = array.numbers.chunks_exact((channels * samples).max(1));

@@ -1,24 +1,24 @@
-//! The coarse points of a segment, and the fine ones around each.
+//! Coarse points of a segment, and the fine ones around each.
 
-/// Edge of the coarse lattice (mm).
+/// Step of the coarse lattice (mm).
 const EDGE: f64 = 6.0;
-/// How far the fine points of a coarse one reach along each axis (mm).
+/// Reach of the fine points around a coarse one along each axis (mm).
 const REACH: f64 = 6.1;
 
-/// Which points are compared first, and which then.
+/// Points of the coarse and of the fine stage of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lattice {
-    /// Points of the coarse lattice, by their places in the segment; growing.
+    /// Points of the coarse lattice, by their indices in the segment, in ascending order.
     pub coarse: Vec<usize>,
-    /// For each of those, the fine points in the cube around it; growing.
+    /// Fine points in the cube around each coarse point, in ascending order.
     pub fine: Vec<Vec<usize>>,
 }
 
 impl Lattice {
-    /// Of points at `positions` (mm), as the production codes of AGATA do it: the lattice has an
-    /// edge of 6 mm and goes through the point that is nearest to the centre of gravity. A point
-    /// that is in no coarse point's cube of +-6.1 mm becomes a coarse one, the first such point
-    /// first, until there is none. Cubes overlap.
+    /// Creates the lattice of points at `positions` (mm), by the algorithm of AGATA's production
+    /// codes. The lattice has a step of 6 mm and contains the point that is nearest to the centre
+    /// of gravity. Then points that lie in no coarse point's cube of +-6.1 mm become coarse ones,
+    /// in order, until there is none. Cubes overlap.
     pub fn new(positions: &[[f32; 3]]) -> Lattice {
         let Some(centre) = nearest_to_centroid(positions) else {
             return Lattice { coarse: Vec::new(), fine: Vec::new() };

@@ -1,21 +1,21 @@
-//! Searches of the basis for the point whose signals are most like those of an event.
+//! Searches of the basis for the point whose signals fit an event best.
 //!
 //! The figure of merit of a point `i` is `sum over channels s and samples t of |V_m[s][t] -
-//! V_r[i][s][t]|^p` with the measured signals `V_m`, the point's `V_r`, both for a charge of 1000;
-//! the smallest wins, and of equal ones the lowest number. `docs/explanation/psa.md` has the
-//! methods, the precisions and what they cost.
+//! V_r[i][s][t]|^p` with the measured signals `V_m` and the point's `V_r`, both for a charge
+//! of 1000. The smallest one wins, and of equal ones the lowest number. `docs/explanation/psa.md`
+//! describes the methods, the precisions and their costs.
 //!
-//! | item | what it is |
+//! | item | content |
 //! |---|---|
 //! | [`Plan`] | method, exponent, precision, tables |
 //! | [`search`], [`Prepared`] | one segment on the calling thread |
 //! | [`Searcher`] | segments of a crystal on a runtime: queues, batches, tasks |
-//! | [`Flow`] | events of a crystal in their order, with hits in several segments, early or late |
+//! | [`Flow`] | events of a crystal in order, with hits in several segments and shifts in time |
 //! | [`PairSearch`] | two hits in one segment |
 //! | [`crosstalk`] | cross-talk between segments |
 //! | [`Found`] | an answer |
 //! | [`saturation`] | clipped samples |
-//! | [`Proof`], [`Bound`] | what a screen's sums prove |
+//! | [`Proof`], [`Bound`] | proofs from the sums of a screen |
 
 mod batches;
 mod best;

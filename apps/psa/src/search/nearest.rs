@@ -1,38 +1,39 @@
-//! The points that a screen by products of matrices keeps: where products cannot tell two points
-//! apart, direct sums do.
+//! Selection of points in a screen by matrix products. Points that the products cannot distinguish
+//! are compared by direct sums.
 
 use zellige_kernels::distance::{Margin, Shape, longest};
 
 use super::best::Best;
 
-/// The smallest squares of distances, from sums of [`zellige_kernels::distance::products`].
+/// Selection of the smallest squared distances from sums of
+/// [`zellige_kernels::distance::products`].
 #[derive(Debug)]
 pub(super) struct Nearest {
     best: Best,
-    /// The largest length of a point.
+    /// Largest length of a point.
     longest: f64,
     margin: Margin,
 }
 
-/// What is known of the points for one event.
+/// Candidates of the selection for one event.
 #[derive(Debug, PartialEq)]
 pub(super) struct Nearby {
     /// Points that are kept for certain.
     pub sure: Vec<usize>,
-    /// Those of which some are kept: by direct sums, unless all are.
+    /// Points of which only some are kept, chosen by direct sums unless all are kept.
     pub doubtful: Vec<usize>,
-    /// How many of those.
+    /// Number of the doubtful points that are kept.
     pub wanted: usize,
 }
 
 impl Nearest {
-    /// Of points with these squares of lengths.
+    /// Creates the selection for points with these squared lengths.
     pub fn new(squares: &[f32], shape: Shape) -> Self {
         Nearest { best: Best::default(), longest: longest(squares), margin: Margin::of_chains(shape) }
     }
 
-    /// The points that can be among the `keep` with the smallest direct sums, for an event of these
-    /// samples.
+    /// Returns the points that can be among the `keep` with the smallest direct sums, for an event
+    /// with these samples.
     pub fn find(&mut self, event: &[f32], sums: &[f32], keep: usize) -> Nearby {
         let keep = keep.min(sums.len());
         let square: f64 = event.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
@@ -57,8 +58,8 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use zellige_kernels::distance::{LANES, Metric, Values, place, products, squares, sums};
 
-    /// Points along a line that are hardly apart, far from zero: products cannot tell them apart,
-    /// and must not say so.
+    /// Points along a line that are close to each other and far from zero: products cannot
+    /// distinguish them, and must report them as doubtful.
     #[test]
     fn who_is_kept_for_certain_is_kept() {
         let shape = Shape { channels: 2, samples: 20 };

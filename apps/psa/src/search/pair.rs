@@ -1,15 +1,15 @@
-//! Two hits in one segment: sums of the signals of two points.
+//! Search for two hits in one segment, by sums of the signals of two points.
 //!
-//! An event with hits at points `i` and `j` that share its energy as `f` and `1 - f` looks like `f
-//! r_i + (1 - f) r_j`. The `f` with the least sum of squares is known in closed form from products
-//! `<r_i, r_j>` of the basis' signals with each other, which do not depend on the event, and `<v,
-//! r_i>` with the event's: `f = <v - r_j, r_i - r_j> / <r_i - r_j, r_i - r_j>`. So a pair costs a
-//! few operations, whatever the length of the signals: all pairs of coarse points are tried, as
-//! GRETINA's decomposition does.
+//! An event with hits at points `i` and `j` that share its energy as `f` and `1 - f` has the
+//! signals `f r_i + (1 - f) r_j`. The `f` with the least sum of squares has a closed form: `f =
+//! <v - r_j, r_i - r_j> / <r_i - r_j, r_i - r_j>`. It needs the products `<r_i, r_j>` of the basis'
+//! signals with each other, which do not depend on the event, and the products `<v, r_i>` with the
+//! event's signals. Therefore a pair costs a few operations, for any length of the signals, and all
+//! pairs of coarse points are tried, as in GRETINA's decomposition.
 //!
-//! A hit between points of the lattice is like a sum of two of them, too. So what a pair has to be
-//! better than is not the best point alone, but also the best sum of two points that are too close
-//! to be a pair.
+//! A hit between points of the lattice also resembles a sum of two of them. Therefore a pair must
+//! be better than the best single point, and also better than the best sum of two points that are
+//! too close to be a pair.
 
 use zellige_kernels::vectors::dot;
 
@@ -21,34 +21,36 @@ use super::{Events, Found, Plan, Prepared};
 use crate::Error;
 use crate::basis::SegmentBasis;
 
-/// How pairs are searched for, and what it takes to be one.
+/// Parameters of the search for pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairPlan {
-    /// How one hit is searched for; its exponent is that of the figures of merit of pairs.
+    /// Plan of the search for one hit; its exponent is also that of the figures of merit of pairs.
     pub single: Plan,
-    /// Around how many of the best pairs of coarse points others are tried.
+    /// Number of the best pairs of coarse points from which the refinement starts.
     pub keep: usize,
-    /// The share of the energy that each hit has at least, 0 to 0.5.
+    /// Minimum share of the energy of each hit, 0 to 0.5.
     pub least_share: f64,
-    /// How far apart two hits are at least (mm); hits that are closer are one.
+    /// Minimum distance of two hits (mm); closer hits count as one.
     pub apart: f64,
-    /// An event is a pair where its figure of merit as one hit is more than so many times that as
-    /// two.
+    /// Factor by which the figure of merit as one hit must exceed that as two hits for an event to
+    /// be a pair.
     pub penalty: f64,
 }
 
 impl Default for PairPlan {
-    /// The best 8, at least 10 % of the energy for each hit, 5 mm apart, a penalty of 1.05: of
-    /// simulated events with one hit of 150 keV to 1.5 MeV up to two in a hundred are called pairs
-    /// (`docs/explanation/psa.md`).
+    /// The best 8 pairs, at least 10 % of the energy for each hit, 5 mm apart, a penalty of 1.05.
+    /// Up to 2 % of simulated events with one hit of 150 keV to 1.5 MeV are then classified as
+    /// pairs (`docs/explanation/psa.md`).
     fn default() -> Self {
         PairPlan { single: Plan::default(), keep: 8, least_share: 0.1, apart: 5.0, penalty: 1.05 }
     }
 }
 
 impl PairPlan {
+    /// Refuses invalid plans.
+    ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning.
+    /// [`Error::Parameter`] with the invalid parameter.
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = |name, problem: &str| Err(Error::Parameter { name, problem: problem.into() });
         if self.keep == 0 {
@@ -67,54 +69,54 @@ impl PairPlan {
     }
 }
 
-/// What an event looks like as one hit and as two.
+/// Answers for an event as one hit and as two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairFound {
-    /// The two points, the lower number first; the same one twice where no two points are far
-    /// enough apart.
+    /// The two points, the lower number first; the same one twice if no two points are far enough
+    /// apart.
     pub points: [usize; 2],
-    /// What the first of them has of the energy.
+    /// Share of the energy of the first point.
     pub share: f64,
-    /// The figure of merit of their sum, with a charge of 1000; infinite where there is no pair.
+    /// Figure of merit of the sum of the two, for a charge of 1000; infinite if there is no pair.
     pub fom: f64,
-    /// The answer for one hit.
+    /// Answer for one hit.
     pub single: Found,
-    /// The figure of merit as one hit between points of the lattice: that of the sum of two points
-    /// that are too close to be a pair, or of `single` where it is smaller.
+    /// Figure of merit as one hit between points of the lattice: that of the sum of two points that
+    /// are too close to be a pair, or that of `single` if it is smaller.
     pub fom_of_one: f64,
     /// Whether two hits explain the event better than one, by more than the penalty.
     pub is_pair: bool,
 }
 
-/// A segment ready to be searched for pairs. It keeps the products of all points with each other, 8
-/// bytes for each: 14 MB for 1300 points.
+/// Search for pairs in a segment. It holds the products of all points with each other, 8 bytes for
+/// each: 14 MB for 1300 points.
 #[derive(Clone, Debug)]
 pub struct PairSearch {
     plan: PairPlan,
     prepared: Prepared,
     basis: SegmentBasis,
     coarse: Vec<usize>,
-    /// The mean of all signals. Sums of two shares that add up to 1 are the same with it subtracted
-    /// everywhere, and lose fewer digits.
+    /// Mean of all signals. Subtracting it everywhere does not change sums of two shares that add
+    /// up to 1, and reduces the loss of digits.
     mean: Vec<f64>,
-    /// Signals without it.
+    /// Signals minus the mean.
     centred: Vec<f64>,
-    /// Their products.
+    /// Products of the centred signals (Gram matrix).
     gram: Vec<f64>,
 }
 
 /// A pair and its share.
 type Scored = ([usize; 2], f64);
 
-/// Times that the two points of a pair are moved at most: more than it takes.
+/// Limit of the moves of the two points of a pair, more than needed.
 const MOVES: usize = 50;
 
 impl PairSearch {
-    /// Of a segment's basis.
+    /// Creates the search from a segment's basis.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] for a segment without
-    /// points or samples.
+    /// [`Error::Parameter`] for an invalid plan, [`Error::Shape`] for a segment without points or
+    /// samples.
     pub fn new(plan: &PairPlan, basis: &SegmentBasis) -> Result<PairSearch, Error> {
         plan.check()?;
         let prepared = Prepared::new(&plan.single, basis)?;
@@ -137,15 +139,17 @@ impl PairSearch {
         Ok(PairSearch { plan: *plan, prepared, basis: basis.clone(), coarse, mean, centred, gram })
     }
 
-    /// What each event looks like as one hit and as two; of pairs with the same figure of merit
-    /// that with the lowest numbers. An answer does not depend on the other events.
+    /// Returns the answer for each event as one hit and as two. Of pairs with equal figures of
+    /// merit, that with the lowest numbers is chosen. An answer does not depend on the other
+    /// events.
     ///
-    /// All pairs of coarse points are compared with an event by the sum of squares. From each of
-    /// the best of them the two points move in turn to wherever in the segment it becomes smallest,
-    /// until it does not; the figure of merit, in `f64`, chooses among the pairs that come of it.
+    /// All pairs of coarse points are compared with an event by the sum of squares. The best of
+    /// them are refined: the two points move in turn to the position in the segment with the
+    /// smallest sum, until there is no improvement. The figure of merit, in `f64`, selects among
+    /// the resulting pairs.
     ///
     /// # Errors
-    /// [`Error::Shape`] where events have other channels or samples than the basis.
+    /// [`Error::Shape`] if events have other channels or samples than the basis.
     pub fn search(&self, events: &Events) -> Result<Vec<PairFound>, Error> {
         let singles = self.prepared.search(events, &[])?;
         let mut best = Best::default();
@@ -153,8 +157,8 @@ impl PairSearch {
         Ok(singles.into_iter().enumerate().map(found).collect())
     }
 
-    /// What an event looks like as two hits, and which of the two it is, given the answer for one
-    /// hit.
+    /// Searches for a pair in an event and decides between one hit and two, given the answer for
+    /// one hit.
     pub(super) fn decide(&self, samples: &[f64], single: Found) -> PairFound {
         self.search_one(samples, single, &mut Best::default())
     }
@@ -190,8 +194,8 @@ impl PairSearch {
         PairFound { is_pair: fom_of_one > self.plan.penalty * found.fom, ..found }
     }
 
-    /// The figure of merit of a hit between two points that are close to each other, one of which
-    /// is at first this one.
+    /// Returns the figure of merit of a hit between two points that are close to each other,
+    /// starting from the given point.
     fn between(&self, event: &Products<'_>, samples: &[f64], point: usize) -> f64 {
         let close = |i, j| i != j && !self.are_apart(i, j);
         let (points, share) = refined(event, [point; 2], close);
@@ -204,7 +208,7 @@ impl PairSearch {
         i != j && square >= self.plan.apart * self.plan.apart
     }
 
-    /// That of the sum of two points.
+    /// Returns the figure of merit of the sum of two points.
     fn figure_of_merit(&self, samples: &[f64], [i, j]: [usize; 2], share: f64) -> f64 {
         let sum = |(&a, &b): (&f32, &f32)| THOUSAND * (share * f64::from(a) + (1.0 - share) * f64::from(b));
         let sums = self.basis.point(i).iter().zip(self.basis.point(j)).map(sum);
@@ -212,9 +216,9 @@ impl PairSearch {
     }
 }
 
-/// From a pair on, each point in turn moved to where the sum of squares is smallest among those
-/// that `may` be with the other; the lower number first. Where the pair itself may not be, it
-/// counts with what it has.
+/// Refines a pair: moves each point in turn to the position with the smallest sum of squares among
+/// those that `may` form a pair with the other. Returns the lower number first. The initial pair
+/// counts even if `may` does not allow it.
 fn refined(
     event: &Products<'_>,
     [mut moving, mut fixed]: [usize; 2],
@@ -240,13 +244,13 @@ fn refined(
     (pair, event.fit(pair[0], pair[1]).0)
 }
 
-/// What is to be known of an event for its sums of squares.
+/// Products of an event that its sums of squares need.
 struct Products<'a> {
     gram: &'a [f64],
     diagonal: Vec<f64>,
-    /// With each point.
+    /// Products with each point.
     with: Vec<f64>,
-    /// With itself.
+    /// Product with itself.
     own: f64,
     least_share: f64,
 }
@@ -262,14 +266,14 @@ impl<'a> Products<'a> {
         Products { gram: &search.gram, diagonal, with, own, least_share: search.plan.least_share }
     }
 
-    /// The share of `i` with the least sum of squares beside `j`, and that sum.
+    /// Returns the share of `i` with the least sum of squares in a pair with `j`, and that sum.
     #[inline]
     fn fit(&self, i: usize, j: usize) -> (f64, f64) {
         let (ii, jj) = (self.diagonal[i], self.diagonal[j]);
         let ij = self.gram[j * self.diagonal.len() + i];
         let along = self.with[i] - self.with[j] - ij + jj;
         let square = ii - 2.0 * ij + jj;
-        // Of two points with the same signals every share is as good as the other.
+        // For two points with equal signals every share is equally good.
         let best = if square > 0.0 { along / square } else { 0.5 };
         let share = best.clamp(self.least_share, 1.0 - self.least_share);
         (share, self.own - 2.0 * self.with[j] + jj + share * (share * square - 2.0 * along))
@@ -289,7 +293,7 @@ mod tests {
         SegmentBasis::new(2, 12, (0..points).map(at).collect(), values).expect("sizes that fit")
     }
 
-    /// The sum of squares of one share, by definition.
+    /// Returns the sum of squares for one share, by definition.
     fn squares(basis: &SegmentBasis, event: &[f64], [i, j]: [usize; 2], share: f64) -> f64 {
         let pairs = basis.point(i).iter().zip(basis.point(j)).zip(event);
         pairs
@@ -297,8 +301,8 @@ mod tests {
             .sum()
     }
 
-    /// Every pair with every share of a fine list: none is better than the pair that was found, and
-    /// that is as good as it says.
+    /// No pair with any share of a fine list is better than the pair that was found, and its sum of
+    /// squares is correct.
     #[test]
     fn no_pair_and_no_share_is_better() {
         let mut random = ChaCha8Rng::seed_from_u64(5);

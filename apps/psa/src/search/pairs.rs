@@ -1,4 +1,4 @@
-//! Hits that may be two, in queues, batches and tasks.
+//! Queues, batches and tasks of the search for pairs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use crate::Error;
 use crate::basis::SegmentBasis;
 use crate::channels::Segment;
 
-/// Searches for pairs in the segments of a crystal.
+/// Search for pairs in the segments of a crystal.
 pub(super) struct Pairs<'rt> {
     plan: PairPlan,
     segments: BTreeMap<Segment, Arc<Hosted>>,
@@ -23,21 +23,21 @@ pub(super) struct Pairs<'rt> {
     batches: Batches<'rt>,
 }
 
-/// A segment; its products are made by the first task that needs them.
+/// A segment; its products are computed by the first task that needs them.
 struct Hosted {
     basis: SegmentBasis,
     search: OnceLock<Result<PairSearch, Error>>,
 }
 
-/// A hit's number, its samples (thousandths of its energy) and the answer for it as one.
+/// Number of a hit, its samples (thousandths of its energy) and its answer as one hit.
 struct Asked {
     number: usize,
     samples: Vec<f64>,
     single: Found,
 }
 
-/// What is said of a hit: two points, the first one's share, the figures of merit as two and as
-/// one; none where it is one hit.
+/// Answer for a hit that is a pair: two points, the share of the first one, the figures of merit as
+/// two hits and as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Two {
     pub points: [usize; 2],
@@ -57,7 +57,7 @@ impl<'rt> Pairs<'rt> {
         self.segments.insert(segment, Arc::new(hosted));
     }
 
-    /// Adds a hit that was found as one.
+    /// Adds a hit with its answer as one hit.
     pub fn push(
         &mut self,
         number: usize,
@@ -66,7 +66,7 @@ impl<'rt> Pairs<'rt> {
         single: Found,
         now: Instant,
     ) -> Result<(), Error> {
-        // All energies wait together: they are searched in one way.
+        // Hits of all energies share a queue: they are searched with the same plan.
         let asked = Asked { number, samples, single };
         match self.queue.push((segment, EnergyClass::High), asked, now) {
             Some(batch) => self.submit(segment, batch),
@@ -74,7 +74,7 @@ impl<'rt> Pairs<'rt> {
         }
     }
 
-    /// Lets batches go that have waited for too long; answers that are there.
+    /// Submits batches whose batching delay has passed; returns available answers.
     pub fn poll(&mut self, now: Instant) -> Result<Vec<(usize, Option<Two>)>, Error> {
         for ((segment, _), batch) in self.queue.due(now) {
             self.submit(segment, batch)?;
@@ -82,8 +82,8 @@ impl<'rt> Pairs<'rt> {
         Ok(self.batches.done()?.into_iter().flat_map(answers).collect())
     }
 
-    /// Waits for the oldest batch, and where none runs lets all go that wait; its answers, none if
-    /// nothing was left.
+    /// Waits for the oldest batch; if none is in flight, first submits all waiting hits. Returns
+    /// the answers of the batch, none if nothing was left.
     pub fn wait(&mut self) -> Result<Vec<(usize, Option<Two>)>, Error> {
         if self.batches.len() == 0 {
             for ((segment, _), batch) in self.queue.drain() {
@@ -118,7 +118,7 @@ impl<'rt> Pairs<'rt> {
     }
 }
 
-/// An answer in as many numbers as one for one hit.
+/// Encodes an answer in as many numbers as an answer for one hit.
 fn numbers_of(found: &PairFound) -> [f64; NUMBERS] {
     let [first, second] = found.points.map(|point| point as f64);
     [f64::from(u8::from(found.is_pair)), first, second, found.share, found.fom, found.fom_of_one]

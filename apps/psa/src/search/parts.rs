@@ -1,5 +1,4 @@
-//! What is known of a crystal whose events are searched: the basis, and what of it each segment
-//! compares.
+//! The basis of a crystal by segments, with the channels and points that each segment compares.
 
 use std::collections::BTreeMap;
 
@@ -13,35 +12,36 @@ use crate::basis::{Basis, SegmentBasis};
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use crate::drift::Trapping;
 
-/// How many of the last samples say what a segment has collected.
+/// Number of the last samples that determine the charge collected by a segment.
 pub(super) const SETTLED: usize = 4;
 
-/// What is done with the events of a crystal.
+/// Rules for the processing of the events of a crystal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// Which channels are compared.
+    /// Channels that are compared.
     pub channels: ChannelSet,
-    /// How many samples are compared, from the first on.
+    /// Number of samples that are compared, from the first on.
     pub window: usize,
-    /// Hits below this energy are dropped (keV).
+    /// Energy below which hits are dropped (keV).
     pub threshold: f64,
-    /// Of the third hit of an event and those after it, below this energy (keV) only coarse points
-    /// are compared.
+    /// Energy (keV) below which only coarse points are compared, for the third and later hits of an
+    /// event.
     pub coarse_below: f64,
-    /// Events are searched for as they are and moved by up to so many samples each way.
+    /// Largest shift: events are searched for unshifted and shifted by up to this number of samples
+    /// each way.
     pub shifts: usize,
-    /// Whether events are moved, by parts of a sample, to where the core's signal fits that of the
-    /// points found best.
+    /// Whether events are aligned, by fractions of a sample, to the core's signal of the points
+    /// found.
     pub align: bool,
-    /// How two hits in one segment are told from one; none: they are not. The plan of its single
-    /// hits is that of the search.
+    /// Plan that distinguishes two hits in one segment from one; `None` disables this. Its plan for
+    /// single hits is that of the search.
     pub pairs: Option<PairPlan>,
-    /// Cross-talk that is taken out of the signals of whole crystals.
+    /// Cross-talk that is removed from the signals of whole crystals.
     pub cross_talk: Option<CrossTalk>,
-    /// How far charges come in the crystal: the energies of hits are made whole by what is lost on
-    /// the way from where they are. None: they are as collected.
+    /// Charge trapping in the crystal: the energies of hits are corrected for the charge that is
+    /// lost between their position and the contacts. `None` keeps the collected energies.
     pub trapping: Option<Trapping>,
-    /// What is done with events of which samples are clipped.
+    /// Treatment of events with clipped samples.
     pub saturated: Saturated,
 }
 
@@ -51,15 +51,15 @@ impl Default for Rules {
     }
 }
 
-/// Of what has lost more, energies are not made whole.
+/// Limit of the fraction of lost charge for which energies are corrected.
 const MOST_LOST: f64 = 0.5;
 
-/// Events are moved by that many samples at most.
+/// Limit of the shift of events (samples).
 const MOST_SHIFTS: usize = 31;
 
 impl Rules {
     /// The hit segment, its neighbours and the core, 40 samples, hits from 10 keV on, coarse points
-    /// below 50 keV, events as they are.
+    /// below 50 keV, no shifts.
     pub const DEFAULT: Rules = Rules {
         channels: ChannelSet::Neighbours,
         window: 40,
@@ -73,8 +73,10 @@ impl Rules {
         saturated: Saturated::Fit,
     };
 
+    /// Refuses invalid rules.
+    ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning.
+    /// [`Error::Parameter`] with the invalid rule.
     fn check(&self, basis: &Basis) -> Result<(), Error> {
         let samples = basis.sampling().samples;
         let wrong = |name, problem: String| Err(Error::Parameter { name, problem });
@@ -109,10 +111,10 @@ impl Rules {
     }
 }
 
-/// A hit as signals say it: the segment and what it has collected (keV).
+/// A hit: the segment and its collected charge (keV).
 pub(super) type Charge = (Segment, f64);
 
-/// What each segment has collected of a crystal's signals (keV), by its last samples.
+/// Returns the charge that each segment of a crystal has collected (keV), from its last samples.
 pub(super) fn charges(signals: &[f32]) -> impl Iterator<Item = Charge> + '_ {
     let samples = signals.len() / CHANNELS;
     let settled = SETTLED.min(samples);
@@ -122,29 +124,28 @@ pub(super) fn charges(signals: &[f32]) -> impl Iterator<Item = Charge> + '_ {
     })
 }
 
-/// A crystal's basis, by segments.
+/// Basis of a crystal, by segments.
 pub(super) struct Parts<'b> {
     basis: &'b Basis,
     rules: Rules,
     segments: BTreeMap<Segment, Part>,
 }
 
-/// A segment of it.
+/// A segment of the crystal.
 struct Part {
     channels: Vec<Channel>,
-    /// Its points among all of the crystal.
+    /// Indices of its points in the basis of the crystal.
     points: Vec<usize>,
-    /// Where a hit is taken to be before it has been searched for.
+    /// Initial point of a hit before it has been searched for.
     begin: usize,
 }
 
 impl<'b> Parts<'b> {
-    /// Of the basis of all points; each segment that has some is handed to `host` with what is
-    /// compared of it.
+    /// Splits the basis of all points into segments. Each segment with points is passed to `host`
+    /// with the part of the basis that it compares.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for rules without meaning, or signals shorter than the window; those of
-    /// `host`.
+    /// [`Error::Parameter`] for invalid rules, or signals shorter than the window; those of `host`.
     pub fn new(
         basis: &'b Basis,
         rules: Rules,
@@ -169,54 +170,56 @@ impl<'b> Parts<'b> {
         &self.rules
     }
 
-    /// The channels that are compared for a hit; none where the basis has no point of the segment.
+    /// Returns the channels that are compared for a hit; `None` if the basis has no point of the
+    /// segment.
     pub fn channels(&self, segment: Segment) -> Option<&[Channel]> {
         self.segments.get(&segment).map(|part| &part.channels[..])
     }
 
-    /// Where a hit is taken to be before it has been searched for.
+    /// Returns the initial point of a hit before it has been searched for.
     pub fn begin(&self, segment: Segment) -> usize {
         self.segments[&segment].begin
     }
 
-    /// A segment's point among all of the crystal.
+    /// Returns the index in the basis of the crystal of a segment's point.
     pub fn point(&self, segment: Segment, index: usize) -> usize {
         self.segments[&segment].points[index]
     }
 
-    /// How many points a segment has.
+    /// Returns the number of points of a segment.
     pub fn points(&self, segment: Segment) -> usize {
         self.segments.get(&segment).map_or(0, |part| part.points.len())
     }
 
-    /// The signal of a point of the crystal.
+    /// Returns the signal of a point of the crystal.
     pub fn signal(&self, point: usize, channel: Channel) -> &[f32] {
         self.basis.signal(point, channel)
     }
 
-    /// Samples of a signal of the basis.
+    /// Returns the number of samples of a signal of the basis.
     pub fn samples(&self) -> usize {
         self.basis.sampling().samples
     }
 
-    /// The basis.
+    /// Returns the basis.
     pub fn basis(&self) -> &'b Basis {
         self.basis
     }
 
-    /// Where a point of the crystal is (mm).
+    /// Returns the position of a point of the crystal (mm).
     pub fn position(&self, point: usize) -> [f32; 3] {
         self.basis.positions()[point]
     }
 
-    /// The energy (keV) of a hit at a point of the crystal of which so much was collected.
+    /// Returns the energy (keV) of a hit at a point of the crystal, corrected for the charge that
+    /// was trapped.
     pub fn whole(&self, energy: f64, point: usize) -> f64 {
         let lost = self.rules.trapping.zip(self.basis.sensitivities());
         lost.map_or(energy, |(trapping, points)| energy / (1.0 - trapping.lost(points[point])))
     }
 
-    /// The hits of the charges of segments, the largest energy first: those at the threshold or
-    /// above.
+    /// Returns the hits in descending order of energy: the charges of segments that reach the
+    /// threshold.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a hit in a segment without points.
@@ -230,7 +233,7 @@ impl<'b> Parts<'b> {
         Ok(hits)
     }
 
-    /// Puts the signal of a channel into `sum`, of hits at points of their segments: keV.
+    /// Adds the signals (keV) of hits at points of their segments in a channel to `sum`.
     pub fn add<'a>(
         &self,
         hits: impl Iterator<Item = (&'a Charge, usize)>,
@@ -243,8 +246,9 @@ impl<'b> Parts<'b> {
         }
     }
 
-    /// In thousandths of the energy of hit `i`: what is left of its channels when the signals of
-    /// the others at their points are subtracted. `signal` has the event's.
+    /// Returns the remainder of the channels of hit `i` after subtraction of the signals of the
+    /// other hits at their points, in thousandths of its energy. `signal` returns the signals of
+    /// the event.
     pub fn left<'a>(
         &self,
         hits: &[Charge],

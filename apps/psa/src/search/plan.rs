@@ -1,4 +1,4 @@
-//! How a segment is searched: the method, the exponent, and the precision of each stage.
+//! Plan of the search of a segment: the method, the exponent, and the precision of each stage.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,93 +10,94 @@ use super::block::SampleFormat;
 use super::device;
 use crate::Error;
 
-/// Which points are compared with an event.
+/// Method that selects the points that are compared with an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// Every one (full grid search).
+    /// Full grid search: all points.
     Full,
-    /// Those of a coarse lattice, then the fine ones around the best of them (coarse and fine grid
-    /// search).
+    /// Coarse and fine grid search: the points of a coarse lattice, then the fine ones around the
+    /// best of them.
     CoarseFine {
-        /// Around how many coarse points.
+        /// Number of coarse points whose fine points are compared.
         cells: usize,
     },
-    /// Every one by a cheaper measure, then the best of them by the metric itself.
+    /// Screen: all points by a cheaper measure, then the best of them by the metric itself.
     Screen {
-        /// The cheaper measure.
+        /// Cheaper measure of the first stage.
         by: Screen,
-        /// How many are compared again.
+        /// Number of points that are compared again.
         keep: usize,
     },
-    /// As a screen by [`Screen::Bits`], but all points that the proven error of the screen leaves
-    /// in question are compared again, in `f64` at last: the answer is that of a full search in
-    /// `f64`.
+    /// Exact search: a screen by [`Screen::Bits`], after which all points that the proven error of
+    /// the screen leaves in question are compared again, in the end in `f64`. The answer is that of
+    /// a full search in `f64`.
     Exact {
-        /// With more points in question than this every point is compared.
+        /// Limit of the points in question, above which every point is compared.
         cap: usize,
     },
 }
 
-/// A cheaper measure.
+/// Cheaper measure of a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Screen {
-    /// A quarter of the bits: about the power of 1/4.
+    /// Quarter of the bits: approximately the power of 1/4.
     Quarter,
-    /// The power itself within a few percent, from the bits.
+    /// Power within a few percent, from the bits.
     Bits,
-    /// The magnitude.
+    /// Magnitude.
     Linear,
-    /// The square.
+    /// Square.
     Square,
-    /// The square, by the product of the matrices of samples of events and of points: the points
-    /// that [`Screen::Square`] keeps, those that its sums cannot tell apart by direct sums.
+    /// Square, by the matrix product of the samples of events and of points. It keeps the same
+    /// points as [`Screen::Square`]; points that its sums cannot distinguish are compared by direct
+    /// sums.
     Product,
-    /// The power itself: of use with samples of two bytes.
+    /// The power itself: useful with samples of two bytes.
     Power,
 }
 
-/// How samples are stored and computed with.
+/// Precision of storage and computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// Everything in `f64`.
+    /// All stages in `f64`.
     Fp64,
-    /// Everything in `f32`.
+    /// All stages in `f32`.
     Fp32,
-    /// Everything rounded as pairs of `f16` are on a GPU.
+    /// All stages with the rounding of pairs of `f16` on a GPU.
     Fp16,
-    /// The first stage in `f16`, the second in `f32`.
+    /// First stage in `f16`, second in `f32`.
     Mixed,
-    /// Samples in fixed point, of 16 bits; computed with in `f32`.
+    /// Samples in fixed point of 16 bits, computation in `f32`.
     Int16,
-    /// Samples in `bf16`, computed with in `f32`.
+    /// Samples in `bf16`, computation in `f32`.
     Bf16,
 }
 
-/// Where powers come from.
+/// Source of the powers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Table {
-    /// They are computed.
+    /// No table: powers are computed.
     #[default]
     None,
-    /// A table of 2 MB at whole thousandths of the charge.
+    /// Table of 2 MB at whole thousandths of the charge.
     Whole,
-    /// A table of 16 KB by the logarithm, with straight lines in between.
+    /// Table of 16 KB by the logarithm, with linear interpolation.
     Log,
 }
 
-/// How an event is searched for in one segment.
+/// Plan of the search for an event in one segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Which points.
+    /// Method of the search.
     pub method: Method,
-    /// The exponent of the figure of merit, above 0.
+    /// Exponent of the figure of merit, above 0.
     pub p: f64,
-    /// In which precision.
+    /// Precision of storage and computation.
     pub precision: Precision,
-    /// Where powers come from, in `f32` and less.
+    /// Source of the powers, in `f32` and less.
     pub table: Table,
-    /// Whether a screen is to say for each event if its answer is proven to be that of a full
-    /// search in `f64`: for [`Screen::Bits`] with samples in `f32`.
+    /// Whether a screen must state for each event if its answer is proven to be that of a full
+    /// search in `f64`. It requires [`Screen::Bits`] with samples in `f32`.
     pub certify: bool,
 }
 
@@ -106,20 +107,19 @@ impl Default for Plan {
     }
 }
 
-/// Which stage of a search.
+/// Stage of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     First,
     Last,
 }
 
-/// The metrics of a plan's stages for one block, made when they are first asked for: tables take
-/// longer than a batch.
+/// Metrics of a plan's stages for one block, created on first use: tables take longer than a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Metrics([OnceLock<Metric>; 2]);
 
 impl Metrics {
-    /// What a stage of `plan` compares by; the samples' `scale` has to be the same in all calls.
+    /// Returns the metric of a stage of `plan`; the samples' `scale` must be the same in all calls.
     pub(super) fn of(&self, plan: &Plan, stage: Stage, scale: f32) -> &Metric {
         self.0[stage as usize].get_or_init(|| plan.metric(stage, scale))
     }
@@ -135,10 +135,10 @@ impl Plan {
         certify: false,
     };
 
-    /// Whether this can be done.
+    /// Checks that the plan is valid.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning.
+    /// [`Error::Parameter`] with the invalid parameter.
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |name, problem: &str| Err(Error::Parameter { name, problem: problem.into() });
         if !(self.p > 0.0 && self.p <= 4.0) {
@@ -165,18 +165,18 @@ impl Plan {
         }
     }
 
-    /// Whether GPUs have kernels for all of it: full searches and screens, with samples in `f32`,
-    /// `i16` or `bf16` and powers that are computed.
+    /// Returns whether GPUs have kernels for all stages: for full searches and screens, with
+    /// samples in `f32`, `i16` or `bf16` and powers that are computed.
     pub fn runs_on_gpus(&self) -> bool {
         device::has_kernels(self)
     }
 
-    /// Whether its answers are to be proven.
+    /// Returns whether the plan proves its answers.
     pub(super) fn proves(&self) -> bool {
         self.certify || matches!(self.method, Method::Exact { .. })
     }
 
-    /// How the samples of a stage are stored.
+    /// Returns the storage format of the samples of a stage.
     pub(super) fn format(&self, stage: Stage) -> SampleFormat {
         let two_stages = matches!(self.method, Method::Screen { .. } | Method::Exact { .. });
         match (self.precision, stage) {
@@ -188,18 +188,18 @@ impl Plan {
         }
     }
 
-    /// Whether a stage is computed in `f64`.
+    /// Returns whether a stage is computed in `f64`.
     pub(super) fn is_double(&self, stage: Stage) -> bool {
         let screens = matches!(self.method, Method::Screen { .. });
         self.precision == Precision::Fp64 && !(screens && stage == Stage::First)
     }
 
-    /// Whether a stage sums by products of matrices.
+    /// Returns whether a stage sums by matrix products.
     pub(super) fn is_product(&self, stage: Stage) -> bool {
         matches!(self.method, Method::Screen { by: Screen::Product, .. }) && stage == Stage::First
     }
 
-    /// What a stage compares by; `scale` is that of its samples.
+    /// Returns the metric of a stage; `scale` is that of its samples.
     pub(super) fn metric(&self, stage: Stage, scale: f32) -> Metric {
         match (self.method, stage) {
             (Method::Screen { by, .. }, Stage::First) => match by {
@@ -213,7 +213,8 @@ impl Plan {
         }
     }
 
-    /// What makes a sum by a metric a figure of merit; `scale` is that of the samples.
+    /// Returns the factor that converts a sum by a metric to a figure of merit; `scale` is that of
+    /// the samples.
     pub(super) fn unit(&self, metric: &Metric, scale: f32) -> f64 {
         metric.unit() * (super::THOUSAND / f64::from(scale)).powf(self.p)
     }
@@ -227,7 +228,7 @@ impl Plan {
     }
 }
 
-/// Names as they are written on command lines.
+/// Names on command lines.
 macro_rules! names {
     ($type:ident, $name:literal: $($variant:ident $word:literal),*) => {
         impl fmt::Display for $type {

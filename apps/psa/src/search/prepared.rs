@@ -12,8 +12,8 @@ use crate::basis::SegmentBasis;
 /// Searches for events of one segment on the calling thread, without a runtime.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] where events have other
-/// channels or samples than the basis.
+/// [`Error::Parameter`] for an invalid plan, [`Error::Shape`] if events have other channels or
+/// samples than the basis.
 pub fn search(
     plan: &Plan,
     basis: &SegmentBasis,
@@ -23,7 +23,7 @@ pub fn search(
     Prepared::new(plan, basis)?.search(events, coarse_only)
 }
 
-/// A segment ready to be searched on the calling thread.
+/// A segment that is prepared for searches on the calling thread.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     plan: Plan,
@@ -34,11 +34,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// For a plan.
+    /// Prepares a segment for a plan.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] for a segment without
-    /// points or samples.
+    /// [`Error::Parameter`] for an invalid plan, [`Error::Shape`] for a segment without points or
+    /// samples.
     pub fn new(plan: &Plan, basis: &SegmentBasis) -> Result<Prepared, Error> {
         plan.check()?;
         let block = Block::new(basis)?;
@@ -52,11 +52,11 @@ impl Prepared {
         Ok(Prepared { plan: *plan, metrics, map: Map::new(basis.positions()), blocks, proof })
     }
 
-    /// The answer for each event; `coarse_only` says of which only coarse points are compared,
-    /// where a method has such (empty: of none).
+    /// Returns the answer for each event. `coarse_only` marks the events for which only coarse
+    /// points are compared, if the method has coarse points (empty: no event).
     ///
     /// # Errors
-    /// [`Error::Shape`] where events have other channels or samples than the basis, or there is not
+    /// [`Error::Shape`] if events have other channels or samples than the basis, or there is not
     /// one `coarse_only` for each.
     pub fn search(&self, events: &Events, coarse_only: &[bool]) -> Result<Vec<Found>, Error> {
         let [first, last] = &self.blocks;

@@ -1,4 +1,5 @@
-//! Which points can be the best of all: what is left in question by the proven error of a screen.
+//! Proof that a point is the best of all: the points that the error bound of a screen leaves in
+//! question.
 
 use zellige_kernels::distance::{LANES, Metric, Shape, sums};
 
@@ -10,32 +11,31 @@ use super::events::in_two_parts;
 use super::found::Found;
 use super::reference::figure_of_merit;
 
-/// More than the rounding of a figure of merit in `f64`, relative.
+/// Upper bound of the relative rounding error of a figure of merit in `f64`.
 const REFERENCE: f64 = 1e-12;
-/// No sample is larger where something is proven (charges): the bounds are for differences
-/// below 16.
+/// Limit of the samples in a proof (charges): the bounds are for differences below 16.
 const LARGEST: f32 = 7.0;
 
-/// A screen by the bits of differences, and what its sums prove.
+/// A screen by the bits of differences, with the error bounds of its sums.
 #[derive(Clone, Debug)]
 pub struct Proof {
     p: f64,
     bits: (Metric, Bound),
-    /// For exponents of which a bound is known.
+    /// Metric and bound of the polynomials, for exponents with a known bound.
     polynomials: Option<(Metric, Bound)>,
 }
 
 const SIZES: &str = "blocks and events have been checked";
 
 impl Proof {
-    /// For an exponent from 0 to 1 and signals of a shape.
+    /// Creates the proof for an exponent from 0 to 1 and signals of a shape.
     pub fn new(p: f64, shape: Shape) -> Proof {
         let polynomials = Bound::of_polynomials(p, shape).map(|bound| (Metric::polynomials(p), bound));
         Proof { p, bits: (Metric::bits(p), Bound::of_bits(p, shape)), polynomials }
     }
 
-    /// The sums of all points for several events; what each event's samples have lost, infinity
-    /// where they are too large for a proof.
+    /// Computes the sums of all points for several events. Returns the error of each event's
+    /// samples, infinity if they are too large for a proof.
     pub(super) fn screen(&self, block: &Block, events: &[&[f64]], out: &mut [f32]) -> Vec<f64> {
         let (mut high, mut low) = (Vec::new(), Vec::new());
         let lost = events.iter().map(|event| {
@@ -49,8 +49,8 @@ impl Proof {
         lost
     }
 
-    /// An upper bound of the figure of merit that the second best of all has, from those of the two
-    /// points that look best.
+    /// Returns an upper bound of the second smallest figure of merit of all points, from the two
+    /// points with the smallest sums.
     fn limit(&self, block: &Block, samples: &[f64], sums: &[f32]) -> f64 {
         let mut best = Best::default();
         best.restart(2);
@@ -59,7 +59,7 @@ impl Proof {
         best.found().iter().map(fom).fold(0.0, f64::max) * (1.0 + REFERENCE)
     }
 
-    /// The points that can be the best or the second of all, or none where there are more than
+    /// Returns the points that can be the best or the second of all; `None` if there are more than
     /// `cap` of them.
     pub(super) fn in_question(
         &self,
@@ -84,7 +84,7 @@ impl Proof {
         })
     }
 
-    /// Those of some points that can be the best or the second of them, by the polynomials.
+    /// Returns those of some points that can be the best or the second of them, by the polynomials.
     fn narrow(
         &self,
         (metric, bound): &(Metric, Bound),
@@ -109,8 +109,9 @@ impl Proof {
         possible.map(|(&point, _)| point).collect()
     }
 
-    /// Whether an answer from some points is that of all: no other can be better, by the smallest
-    /// of the other sums, `next`, and no other of them is, in `f64`.
+    /// Returns whether an answer from some points is that of all points. The smallest sum of the
+    /// other points, `next`, must exclude these, and no other of the given points may be better in
+    /// `f64`.
     pub(super) fn holds(
         &self,
         block: &Block,
@@ -133,7 +134,7 @@ impl Proof {
             })
     }
 
-    /// What a figure of merit in units of the charge is multiplied by.
+    /// Returns the factor that converts a figure of merit from units of the charge.
     fn unit(&self) -> f64 {
         THOUSAND.powf(self.p)
     }

@@ -1,4 +1,4 @@
-//! Events that wait for others of their segment and energy class: batches are what makes a search
+//! Queues that collect events of one segment and energy class into batches, which make a search
 //! fast.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::channels::Segment;
 
-/// The energy of a hit, roughly.
+/// Energy class of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EnergyClass {
     /// Below 50 keV.
@@ -20,11 +20,11 @@ pub enum EnergyClass {
 }
 
 impl EnergyClass {
-    /// All, by energy.
+    /// All classes in ascending order of energy.
     pub const ALL: [EnergyClass; 4] =
         [EnergyClass::Tiny, EnergyClass::Low, EnergyClass::Middle, EnergyClass::High];
 
-    /// That of an energy (keV).
+    /// Returns the class of an energy (keV).
     pub fn of(energy: f64) -> Self {
         match energy {
             energy if energy < 50.0 => EnergyClass::Tiny,
@@ -34,7 +34,7 @@ impl EnergyClass {
         }
     }
 
-    /// In words.
+    /// Returns the name of the class.
     pub fn name(self) -> &'static str {
         match self {
             EnergyClass::Tiny => "< 50 keV",
@@ -45,11 +45,11 @@ impl EnergyClass {
     }
 }
 
-/// What events of one queue have in common.
+/// Key of a queue: the segment and the energy class of its events.
 pub type Key = (Segment, EnergyClass);
 
-/// Things that wait, by segment and energy class, until there are enough of one kind or the first
-/// has waited too long. It reads no clock: callers say what time it is.
+/// Waiting items by segment and energy class. A batch leaves when it is full or the batching delay
+/// of its first item has passed. The queue does not read a clock: callers pass the time.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     size: usize,
@@ -58,13 +58,13 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Batches have `size` members (one at least), or less where the first has waited for
-    /// `patience`.
+    /// Creates a queue. Batches have `size` members (at least one), or fewer if the first has
+    /// waited for `patience`.
     pub fn new(size: usize, patience: Duration) -> Self {
         Queue { size: size.max(1), patience, waiting: BTreeMap::new() }
     }
 
-    /// Adds one; a batch, where this completes it.
+    /// Adds an item; returns the batch if this completes it.
     pub fn push(&mut self, key: Key, item: T, now: Instant) -> Option<Vec<T>> {
         let (_, waiting) = self.waiting.entry(key).or_insert_with(|| (now, Vec::new()));
         waiting.push(item);
@@ -72,7 +72,7 @@ impl<T> Queue<T> {
         if full { self.waiting.remove(&key).map(|(_, batch)| batch) } else { None }
     }
 
-    /// The batches whose first member has waited too long.
+    /// Returns the batches whose first member has waited for the batching delay.
     pub fn due(&mut self, now: Instant) -> Vec<(Key, Vec<T>)> {
         let patience = self.patience;
         let late = |since: Instant| now.saturating_duration_since(since) >= patience;
@@ -82,7 +82,7 @@ impl<T> Queue<T> {
             .collect()
     }
 
-    /// Everything that is left.
+    /// Returns all waiting batches.
     pub fn drain(&mut self) -> Vec<(Key, Vec<T>)> {
         std::mem::take(&mut self.waiting).into_iter().map(|(key, (_, batch))| (key, batch)).collect()
     }

@@ -1,16 +1,16 @@
-//! Figures of merit in `f64`.
+//! Reference figures of merit in `f64`.
 
 use super::THOUSAND;
 use super::block::Block;
 
-/// The sum of `|1000 b - v|^p` over the samples of a point: eq. (5.1) of the formulas in
+/// Returns the sum of `|1000 b - v|^p` over the samples of a point: eq. (5.1) of the formulas in
 /// `docs/explanation/psa.md`, channel after channel.
 pub(super) fn figure_of_merit(block: &Block, point: usize, event: &[f64], p: f64) -> f64 {
     let difference = |(term, v): (usize, &f64)| (f64::from(block.sample(point, term)) * THOUSAND - v).abs();
     power_sum(event.iter().enumerate().map(difference), p)
 }
 
-/// The sum of the `p`-th powers of magnitudes, one after the other.
+/// Returns the sum of the `p`-th powers of magnitudes, one after the other.
 pub(super) fn power_sum(magnitudes: impl Iterator<Item = f64>, p: f64) -> f64 {
     if p == 0.25 {
         magnitudes.map(|d| d.sqrt().sqrt()).sum()

@@ -1,5 +1,4 @@
-//! Samples that a digitiser has clipped at the end of its range: where they are, and what is done
-//! with their events.
+//! Detection and treatment of samples that a digitiser has clipped at the end of its range.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,11 +8,11 @@ use super::parts::{Charge, Parts, SETTLED};
 use crate::Error;
 use crate::channels::Channel;
 
-/// A way to treat an event of which samples are clipped.
+/// Treatment of an event with clipped samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Saturated {
-    /// Clipped samples are left out of a fit of points and energies to the others, and taken from
-    /// it for the search.
+    /// Points and energies are fitted to the samples that are not clipped, and the fit replaces the
+    /// clipped ones for the search.
     #[default]
     Fit,
     /// The event has no hits.
@@ -46,19 +45,18 @@ impl FromStr for Saturated {
     }
 }
 
-/// So many equal samples in a row at the end of a trace's range are a flat top.
+/// Number of equal samples in a row at the end of a trace's range that make a flat top.
 const FLAT: usize = 6;
-/// The range of a digitiser has so many of the smallest steps at least: noise does not reach that
-/// far.
+/// Minimum range of a digitiser, in smallest steps of its event: noise does not reach that far.
 const RANGE: f32 = 64.0;
-/// A clipped trace enters its flat top with a step of so many of the smallest steps of its event at
-/// least,
+/// Minimum step with which a clipped trace enters its flat top, in smallest steps of its event.
 const STEPS: f32 = 8.0;
-/// and of this part of its range. A charge that has settled comes to its end slowly.
+/// Minimum of this step as a fraction of the trace's range. A charge that settles reaches its end
+/// slowly.
 const SHARE: f32 = 0.02;
 
-/// The largest and the smallest value of a trace of an event, where it is flat there and enters it
-/// with a step.
+/// Returns the largest and the smallest value of a trace of an event if the trace is flat there and
+/// enters the flat top with a step.
 fn flat_tops(trace: &[f32], event: &[f32], samples: usize) -> impl Iterator<Item = f32> {
     [1.0, -1.0].into_iter().filter_map(move |sign| {
         let level = trace.iter().fold(f32::NEG_INFINITY, |most, &x| most.max(sign * x));
@@ -77,15 +75,16 @@ fn flat_tops(trace: &[f32], event: &[f32], samples: usize) -> impl Iterator<Item
     })
 }
 
-/// Puts into `found` which samples of a trace are at a level or beyond it; `begin` is the number of
-/// its first one.
+/// Appends to `found` the samples of a trace that are at a level or beyond it; `begin` is the
+/// number of its first sample.
 fn beyond(trace: &[f32], level: f32, begin: usize, found: &mut Vec<u32>) {
     let is_beyond = |&(_, &x): &(usize, &f32)| x * level.signum() >= level.abs();
     found.extend(trace.iter().enumerate().filter(is_beyond).map(|(at, _)| (begin + at) as u32));
 }
 
-/// The samples of an event that are clipped, as far as it can be seen in this one alone: in traces
-/// with noise, which no charge ends without. Traces without any begin at exactly 0.
+/// Returns the clipped samples of an event, detected from this event alone in traces with noise,
+/// since charges with noise do not end in flat tops. Traces without noise begin at exactly 0 and
+/// are skipped.
 pub fn find(signals: &[f32], samples: usize) -> Vec<u32> {
     let mut found = Vec::new();
     for (number, trace) in signals.chunks_exact(samples.max(1)).enumerate() {
@@ -110,9 +109,9 @@ enum Seen {
 }
 
 impl Levels {
-    /// Of the signals of events with so many channels, by event, channel and sample: flat tops that
-    /// two events share, and that no sample of their channels exceeds. Of whole numbers also the
-    /// ends of 16 bits.
+    /// Finds the levels in the signals of events with `channels` channels, by event, channel and
+    /// sample. Levels are flat tops that two events share, and that no sample of their channels
+    /// exceeds. If all samples are whole numbers, the ends of 16 bits are levels, too.
     pub fn of(signals: &[f32], channels: usize, samples: usize) -> Levels {
         let mut levels = HashMap::new();
         let (samples, channels) = (samples.max(1), channels.max(1));
@@ -140,7 +139,7 @@ impl Levels {
         Levels(levels)
     }
 
-    /// The samples of an event that are at such a value.
+    /// Returns the samples of an event that are at such a level.
     pub fn find(&self, signals: &[f32], samples: usize) -> Vec<u32> {
         let mut found = Vec::new();
         if self.0.is_empty() {
@@ -161,19 +160,19 @@ impl Levels {
 pub(super) struct Clipped<'s> {
     pub signals: &'s mut [f32],
     pub channels: &'s [Channel],
-    /// Which samples are clipped, in order.
+    /// Indices of the clipped samples, in ascending order.
     pub samples: &'s [u32],
-    /// Whether somebody else has found out the energies.
+    /// Whether the energies are known from elsewhere.
     pub is_known: bool,
 }
 
-/// Sweeps through the hits of an event.
+/// Number of sweeps over the hits of an event.
 const SWEEPS: usize = 3;
 
 impl Clipped<'_> {
-    /// Fits a point to each hit, and an energy where its segment is clipped, by least squares of
-    /// all samples that are compared and not clipped; clipped ones count where the fit is short of
-    /// them. Then puts the fit in their place where it is beyond them.
+    /// Fits a point to each hit, and an energy if its segment is clipped, by least squares over the
+    /// compared samples. Clipped samples count only if the fit falls short of them. Then replaces
+    /// clipped samples by the fit if it exceeds them.
     pub fn restore(&mut self, parts: &Parts<'_>, hits: &[Charge]) {
         let samples = self.signals.len() / self.channels.len();
         let is_clipped = {
@@ -186,7 +185,7 @@ impl Clipped<'_> {
         let mut at: Vec<usize> = hits.iter().map(|&(segment, _)| parts.begin(segment)).collect();
         for _ in 0..if hits.len() > 1 { SWEEPS } else { hits.len() } {
             for hit in 0..hits.len() {
-                // What was clipped is a bound from below.
+                // The clipped charge is a lower bound.
                 let mut beside = hits.clone();
                 beside[hit] = collected[hit];
                 (hits[hit].1, at[hit]) = self.fitted(parts, &beside, &at, hit, &is_clipped);
@@ -200,7 +199,7 @@ impl Clipped<'_> {
             }
             model.fill(0.0);
             parts.add(hits.iter().zip(at.iter().copied()), channel, &mut model);
-            // A charge stays where it has come to.
+            // The charge is constant after its end.
             let known = parts.samples().min(samples);
             let last = model[known - 1];
             model[known..].fill(last);
@@ -212,7 +211,7 @@ impl Clipped<'_> {
         }
     }
 
-    /// The energy and the point of a hit, beside the others.
+    /// Fits the energy and the point of a hit, given the other hits.
     fn fitted(
         &self,
         parts: &Parts<'_>,
@@ -282,7 +281,7 @@ mod tests {
         let found = find(&rise(900.0, 500.0, &noise), 40);
         assert_eq!((found.len(), found.first(), found.last()), (34, Some(&6), Some(&39)));
         assert!(find(&rise(900.0, 5000.0, &noise), 40).is_empty());
-        // Settled in steps of a digitiser, with and without a little noise.
+        // Settled charges in steps of a digitiser, with and without a little noise.
         for noise in [&[0.0][..], &[0.1, 0.0]] {
             let stepped: Vec<f32> =
                 rise(900.0, 5000.0, noise).iter().map(|x| (x / 0.4).round() * 0.4).collect();
@@ -306,7 +305,7 @@ mod tests {
         let counts = all.chunks(CHANNELS * 40).map(|event| levels.find(event, 40).len());
         assert_eq!(counts.collect::<Vec<_>>(), [34, 32, 0]);
         assert!(Levels::of(&all[..CHANNELS * 40], CHANNELS, 40).find(&all, 40).is_empty(), "one event alone");
-        // Whole numbers end where 16 bits do, were it one sample.
+        // Whole numbers end at the ends of 16 bits, even for a single sample.
         let mut whole = vec![0.0; CHANNELS * 40];
         (whole[5], whole[50]) = (32_767.0, -32_768.0);
         assert_eq!(Levels::of(&whole, CHANNELS, 40).find(&whole, 40), [5, 50]);

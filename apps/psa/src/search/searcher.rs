@@ -1,4 +1,4 @@
-//! Events of a crystal's segments in queues, batches and tasks.
+//! Queues, batches and tasks of the search of a crystal's segments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::Error;
 use crate::basis::SegmentBasis;
 use crate::channels::Segment;
 
-/// What a rule sees of the batches of a segment and an energy class.
+/// Properties of the batches of a segment and an energy class, for a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Query {
-    /// The segment.
+    /// Segment of the batches.
     pub segment: Segment,
-    /// Its points.
+    /// Number of points of the segment.
     pub points: usize,
-    /// Channels and samples.
+    /// Number of channels and samples.
     pub shape: Shape,
-    /// What the energies of the events have in common.
+    /// Energy class of the events.
     pub class: EnergyClass,
 }
 
-/// A rule that says how the events of a segment and an energy class are searched for. Results are
-/// the same in every run only if it depends on nothing but the query.
+/// A rule that selects the plan for the events of a segment and an energy class. It must depend on
+/// the query only, so that results are reproducible.
 pub trait SearchRule: Send + Sync {
-    /// The plan of such batches.
+    /// Returns the plan of such batches.
     fn plan(&self, query: &Query) -> Plan;
 }
 
@@ -45,19 +45,19 @@ impl<F: Fn(&Query) -> Plan + Send + Sync> SearchRule for F {
     }
 }
 
-/// One plan for everything.
+/// Uses one plan for all batches.
 impl SearchRule for Plan {
     fn plan(&self, _: &Query) -> Plan {
         *self
     }
 }
 
-/// How many events wait for each other, and how long.
+/// Size and delay of batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batching {
-    /// Events of a task.
+    /// Number of events of a task.
     pub size: usize,
-    /// How long the first event of a batch waits for others at most.
+    /// Longest batching delay of the first event of a batch.
     pub patience: Duration,
 }
 
@@ -70,39 +70,39 @@ impl Default for Batching {
 /// A hit to be searched for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
-    /// Its place in the results.
+    /// Index of the hit in the results.
     pub number: usize,
-    /// Where it happened.
+    /// Segment of the hit.
     pub segment: Segment,
-    /// The hit's energy (keV).
+    /// Energy of the hit (keV).
     pub energy: f64,
-    /// Whether only coarse points are compared, where a method has such.
+    /// Whether only coarse points are compared, if the method has coarse points.
     pub coarse_only: bool,
 }
 
-/// A plan, and what it needs.
+/// A plan, and its prepared data.
 struct Planned {
     plan: Plan,
     metrics: Arc<Metrics>,
     proof: Option<Arc<Proof>>,
 }
 
-/// A segment in the runtime's care.
+/// A segment that is registered with the runtime.
 struct Hosted {
     block: Handle<Block>,
     map: Arc<Map>,
     shape: Shape,
     points: usize,
-    /// How energy classes are searched.
+    /// Plans of the energy classes.
     plans: BTreeMap<EnergyClass, Planned>,
 }
 
 /// Searches events of a crystal's segments on a runtime.
 ///
 /// Events wait in queues by segment and energy class. A batch is a task: it reads its segment's
-/// block, in the formats that its plan asks for, and writes its answers. Blocks are only read: the
-/// runtime keeps replicas of them where tasks run. Each answer has the same bits with any number of
-/// workers, batch size and devices.
+/// block, in the formats that its plan requests, and writes its answers. Blocks are only read: the
+/// runtime keeps replicas of them where tasks run. Answers are identical, to the bit, for any
+/// number of workers, batch size and devices.
 pub struct Searcher<'rt> {
     rule: &'rt dyn SearchRule,
     segments: BTreeMap<Segment, Hosted>,
@@ -117,17 +117,17 @@ impl std::fmt::Debug for Searcher<'_> {
 }
 
 impl<'rt> Searcher<'rt> {
-    /// Without any segment.
+    /// Creates a searcher without segments.
     pub fn new(rt: &'rt Runtime, rule: &'rt dyn SearchRule, batching: Batching) -> Self {
         let queue = Queue::new(batching.size, batching.patience);
         Searcher { rule, segments: BTreeMap::new(), queue, batches: Batches::new(rt) }
     }
 
-    /// Gives a segment's basis into the runtime's care.
+    /// Registers a segment's basis with the runtime.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a plan without meaning; [`Error::Shape`] for a segment without
-    /// points, or signals without samples.
+    /// [`Error::Parameter`] for an invalid plan; [`Error::Shape`] for a segment without points, or
+    /// signals without samples.
     pub fn host(&mut self, segment: Segment, basis: &SegmentBasis) -> Result<(), Error> {
         let block = Block::new(basis)?;
         let (points, shape) = (block.points(), block.shape());
@@ -140,7 +140,8 @@ impl<'rt> Searcher<'rt> {
                 None => {
                     let proof = plan.proves().then(|| Arc::new(Proof::new(plan.p, shape)));
                     let metrics = Metrics::default();
-                    // Tables are made before the first event comes, and not in its time.
+                    // Tables are created before the first event arrives, so that they do not delay
+                    // it.
                     if plan.table != Table::None {
                         for stage in [Stage::First, Stage::Last] {
                             metrics.of(&plan, stage, block.scale_in(plan.format(stage)));
@@ -157,12 +158,12 @@ impl<'rt> Searcher<'rt> {
         Ok(())
     }
 
-    /// Adds a hit, of which `samples` are thousandths of the energy in the channels of its
-    /// segment's block. `now` is the time.
+    /// Adds a hit. `samples` are thousandths of the energy in the channels of its segment's block;
+    /// `now` is the current time.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where nobody has given the segment's basis; [`Error::Shape`] for other
-    /// channels or samples than that has; the runtime's.
+    /// [`Error::Parameter`] if the segment's basis is not registered; [`Error::Shape`] for other
+    /// channels or samples than in the basis; errors of the runtime.
     pub fn push(&mut self, hit: Hit, samples: &[f64], now: Instant) -> Result<(), Error> {
         let Some(hosted) = self.segments.get(&hit.segment) else {
             let problem =
@@ -206,11 +207,11 @@ impl<'rt> Searcher<'rt> {
         Ok(())
     }
 
-    /// Lets batches go whose first hit has waited for too long; answers that are there, with the
-    /// hits' numbers.
+    /// Submits batches whose batching delay has passed; returns available answers, with the hits'
+    /// numbers.
     ///
     /// # Errors
-    /// The runtime's.
+    /// Errors of the runtime.
     pub fn poll(&mut self, now: Instant) -> Result<Vec<(usize, Found)>, Error> {
         for (key, batch) in self.queue.due(now) {
             self.submit(key, batch)?;
@@ -218,11 +219,11 @@ impl<'rt> Searcher<'rt> {
         Ok(self.batches.done()?.into_iter().flat_map(found).collect())
     }
 
-    /// Waits for the batch that runs longest, and where none does lets all go that wait; its
-    /// answers, none if nothing was left.
+    /// Waits for the oldest batch; if none is in flight, first submits all waiting hits. Returns
+    /// the answers of the batch, none if nothing was left.
     ///
     /// # Errors
-    /// The runtime's.
+    /// Errors of the runtime.
     pub fn wait(&mut self) -> Result<Vec<(usize, Found)>, Error> {
         if self.batches.len() == 0 {
             self.let_go()?;
@@ -230,10 +231,11 @@ impl<'rt> Searcher<'rt> {
         Ok(self.batches.oldest()?.into_iter().flat_map(found).collect())
     }
 
-    /// Waits for everything that was pushed; answers with the hits' numbers, by number.
+    /// Waits for all hits that were pushed; returns the answers with the hits' numbers, ordered by
+    /// number.
     ///
     /// # Errors
-    /// The runtime's.
+    /// Errors of the runtime.
     pub fn finish(&mut self) -> Result<Vec<(usize, Found)>, Error> {
         self.let_go()?;
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! A batch of events of one segment as a task on that segment's block.
+//! Search task: a batch of events of one segment, on that segment's block.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use super::plan::{Method, Metrics, Plan};
 use super::proof::Proof;
 use crate::channels::Segment;
 
-/// The task of a batch: the block for the first stage, that for the last, the samples, the answers.
+/// Task of a batch. Its operands are the block for the first stage, that for the last, the samples,
+/// and the answers.
 pub(super) struct SearchBatch {
     pub plan: Plan,
     pub metrics: Arc<Metrics>,
@@ -22,7 +23,7 @@ pub(super) struct SearchBatch {
     pub proof: Option<Arc<Proof>>,
     pub coarse_only: Vec<bool>,
     pub segment: Segment,
-    /// Events, points, terms.
+    /// Numbers of events, points, and terms.
     pub size: [u32; 3],
 }
 
@@ -33,7 +34,8 @@ impl Codelet for SearchBatch {
         "search"
     }
 
-    /// Operations: a difference, its power and a sum for each sample of each point, as three.
+    /// Describes the task. Three operations are counted for each sample of each point: a
+    /// difference, its power and a sum.
     fn info(&self) -> TaskInfo {
         let label = match self.plan.method {
             Method::Full => "full",
@@ -62,7 +64,7 @@ impl Codelet for SearchBatch {
         Ok(())
     }
 
-    /// Reads nothing that is known at the ends of other tasks.
+    /// Returns `false`: the task reads nothing that is known only when other tasks end.
     fn needs_ends(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Points on a lattice in cylindrical coordinates, as bases of GRETINA have them.
+//! Points on a lattice in cylindrical coordinates, as in bases of GRETINA.
 
 use std::collections::BTreeMap;
 use std::f64::consts::FRAC_PI_3;
@@ -9,19 +9,20 @@ use crate::channels::Segment;
 use crate::crystal::Crystal;
 use crate::files::gretina::Place;
 
-/// Points of a crystal at odd multiples of half a step along r and z, and at as many equal angles
-/// in 60 degrees as bring neighbours at half the crystal's radius about a step apart.
+/// Points of a crystal at odd multiples of half a step along r and z, and at equal angles. The
+/// number of angles in 60 degrees is such that neighbours at half the crystal's radius are about a
+/// step apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cylindrical {
     points: Vec<Vec3>,
-    /// Steps along r, around the axis, and along z.
+    /// Indices along r, around the axis, and along z.
     cells: Vec<[i64; 3]>,
-    /// Steps around the axis.
+    /// Number of angles around the axis.
     around: i64,
 }
 
 impl Cylindrical {
-    /// The points of a crystal that are about a step (mm) apart, in the order of z, angle and r.
+    /// Creates the points of a crystal, about a step (mm) apart, in the order of z, angle and r.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a step that is not positive, or makes more than ten million points.
@@ -29,7 +30,7 @@ impl Cylindrical {
         let in_sector = (FRAC_PI_3 * crystal.radius / 2.0 / step).round().max(1.0);
         let (along_r, along_z) = ((crystal.radius / step).ceil(), (crystal.length / step).ceil());
         let count = along_r * along_z * 6.0 * in_sector;
-        // NaN is no count.
+        // NaN fails the comparison.
         if !(step > 0.0 && (1.0..=1e7).contains(&count)) {
             let problem =
                 format!("{step} mm gives {count} points: take a distance that gives 1 to 10 million");
@@ -53,24 +54,24 @@ impl Cylindrical {
         Ok(Cylindrical { points, cells, around })
     }
 
-    /// Where they are (mm).
+    /// Returns the positions of the points (mm).
     pub fn points(&self) -> &[Vec3] {
         &self.points
     }
 
-    /// Their places on the lattices of the segments that collect their charges: along r from the
-    /// axis, around it from the first point of the sector, and along z from the first one of the
-    /// ring.
+    /// Returns the positions on the lattices of the segments that collect the charges: along r from
+    /// the axis, around it from the first point of the sector, and along z from the first point of
+    /// the ring.
     ///
     /// # Errors
-    /// [`Error::Shape`] where there is not one segment for each point; [`Error::Parameter`] for a
+    /// [`Error::Shape`] if there is not one segment for each point; [`Error::Parameter`] for a
     /// lattice of more steps than a byte counts.
     pub fn places(&self, segments: &[Segment]) -> Result<Vec<Place>, Error> {
         if segments.len() != self.points.len() {
             let problem = format!("{} for {} points", segments.len(), self.points.len());
             return Err(Error::shape("segments of the points", problem));
         }
-        // Counted from any point of the sector, half of the way around backwards and forwards.
+        // Angles relative to any point of the sector, within half a turn backwards and forwards.
         let mut origins = BTreeMap::new();
         let mut unwrapped = Vec::with_capacity(segments.len());
         for (&[i, j, k], segment) in self.cells.iter().zip(segments) {

@@ -1,4 +1,4 @@
-//! A basis: the signals of the points of a lattice.
+//! Simulation of a basis: the signals of the points of a lattice.
 
 mod cylindrical;
 
@@ -16,8 +16,8 @@ use crate::error::memory_plan;
 use crate::observe::Observer;
 pub use cylindrical::Cylindrical;
 
-/// The points of a crystal at odd multiples of half a step along each axis (mm), in the order of z,
-/// y, x.
+/// Returns the points of a crystal at odd multiples of half a step along each axis (mm), in the
+/// order of z, y, x.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a step that is not positive, or makes more than ten million points.
@@ -25,7 +25,7 @@ pub fn lattice(crystal: &Crystal, step: f64) -> Result<Vec<Vec3>, Error> {
     let bounds = crystal.bounds();
     let ends = bounds.map(|[from, to]| [(from / step - 0.5).ceil(), (to / step - 0.5).floor()]);
     let count: f64 = ends.iter().map(|[from, to]| (to - from + 1.0).max(0.0)).product();
-    // NaN is no count.
+    // NaN fails the comparison.
     if !(step > 0.0 && (1.0..=1e7).contains(&count)) {
         let problem = format!("{step} mm gives {count} points: take a distance that gives 1 to 10 million");
         return Err(Error::Parameter { name: "basis step", problem });
@@ -38,14 +38,15 @@ pub fn lattice(crystal: &Crystal, step: f64) -> Result<Vec<Vec3>, Error> {
     Ok(points.filter(|&point| crystal.contains(point)).collect())
 }
 
-/// Points of one task.
+/// Number of points of one task.
 const BLOCK: usize = 128;
 
-/// The signals of points (mm) of a crystal, blocks of points by tasks. Each point belongs to the
-/// segment that collects its charge.
+/// Simulates the signals of points (mm) of a crystal; each task simulates a block of points. Each
+/// point belongs to the segment that collects its charge.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a sampling without samples or time between them; those of tasks.
+/// [`Error::Parameter`] for a sampling without samples or with a step that is not positive; errors
+/// of tasks.
 pub fn basis(
     rt: &Runtime,
     detector: &Arc<Detector>,
@@ -59,7 +60,7 @@ pub fn basis(
     }
     let length = CHANNELS * sampling.samples;
     let mut plan = memory_plan();
-    // Of each block, and gathered.
+    // Signals exist twice: in the blocks and gathered.
     plan.add(format!("signals of {} points", points.len()), 2 * 4 * (points.len() * length) as u64);
     plan.check("take fewer samples (--samples) or a larger distance of the points (--step)")?;
     observer.stage("signals", points.len() as u64);
@@ -97,8 +98,9 @@ pub fn basis(
     Basis::new(sampling, positions, segments, values)?.with_sensitivities(sensitivities)
 }
 
-/// Points whose charge is not settled at the end of their signals: their segment or the core
-/// differs from the whole charge by more than `tolerance`, or another segment from none.
+/// Returns the points whose charge is not settled at the end of their signals. The charge of their
+/// segment or of the core differs from the whole charge by more than `tolerance`, or that of
+/// another segment differs from 0.
 pub fn unsettled(basis: &Basis, tolerance: f32) -> Vec<usize> {
     let is_settled = |point: usize| {
         (0..CHANNELS).filter_map(Channel::from_index).all(|channel| {

@@ -1,4 +1,4 @@
-//! Events that do not know each other, in blocks, each block a task.
+//! Parallel processing of independent events: a task for each block of events.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use zellige_runtime::{Data, Meta, Runtime, Submit, write};
 use crate::Error;
 use crate::observe::Observer;
 
-/// What a task made of its events.
+/// Result of a task.
 struct Made<T>(T);
 
 impl<T: Send + Sync + 'static> Data for Made<T> {
@@ -28,11 +28,11 @@ impl<T: Send + Sync + 'static> Data for Made<T> {
     }
 }
 
-/// Calls `make` by tasks for blocks of `block` of the numbers below `count`, and `each` with what
-/// comes of them, in their order.
+/// Calls `make` in tasks, one for each block of `block` numbers below `count`, and then `each` with
+/// the results, in order.
 ///
 /// # Errors
-/// Those of tasks: one that panicked, or was cancelled.
+/// Those of tasks: a task that panicked, or was cancelled.
 pub(super) fn in_blocks<T: Send + Sync + 'static>(
     rt: &Runtime,
     name: &'static str,

@@ -1,24 +1,25 @@
-//! Points that lie close together as seen from the source.
+//! Clusters of points that lie close together as seen from the source.
 //!
-//! Two points are linked if the angle between them is less than `alpha`; a cluster is what links
-//! hold together (Lopez-Martens et al., NIM A 533 (2004) 454). Instead of a set of values of
-//! `alpha` all of them are looked at: clusters change only where `alpha` passes the angle between
-//! two points, so that there are at most `n - 1` different ones of two points and more, the nodes
-//! of a tree.
+//! Two points are linked if the angle between them is less than `alpha`; a cluster is a connected
+//! component of these links (Lopez-Martens et al., NIM A 533 (2004) 454). The search does not use a
+//! fixed set of values of `alpha`, but all of them. Clusters change only when `alpha` passes the
+//! angle between two points. Therefore at most `n - 1` different clusters have two or more points:
+//! the nodes of a tree.
 
 use super::germanium::{dot, minus, norm};
 use super::point::Point;
 use crate::body::Vec3;
 
-/// The largest angle (radians) at which points are linked where there are `n` of them: `acos(1 - 2
-/// / ((n + 2) / 3)^0.9)`, so that chance does not link those of many gamma rays.
+/// Returns the largest angle (radians) at which points are linked in an event of `n` points:
+/// `acos(1 - 2 / ((n + 2) / 3)^0.9)`. It falls with `n`, so that points of different gamma rays are
+/// seldom linked by chance.
 pub fn most_angle(n: usize) -> f64 {
     (1.0 - 2.0 / ((n as f64 + 2.0) / 3.0).powf(0.9)).clamp(-1.0, 1.0).acos()
 }
 
-/// All clusters of 2 to `most` points for all angles up to [`most_angle`], those of the smallest
-/// angles first, and all points of an event that has no more than `most`; the points of each
-/// ascend.
+/// Returns all clusters of 2 to `most` points for all angles up to [`most_angle`], in order of the
+/// angle. If an event has no more than `most` points, the cluster of all its points is included.
+/// The points of each cluster are in ascending order.
 pub fn clusters(points: &[Point], source: Vec3, most: usize) -> Vec<Vec<usize>> {
     let directions: Vec<Vec3> = points.iter().map(|point| direction(source, point.place)).collect();
     let least_cosine = most_angle(points.len()).cos();
@@ -49,8 +50,8 @@ pub fn clusters(points: &[Point], source: Vec3, most: usize) -> Vec<Vec<usize>> 
             found.push(cluster);
         }
     }
-    // An event of few points may be one gamma ray, whatever the angles: it may have crossed the
-    // hollow in the middle.
+    // An event of few points may be one gamma ray at any angles: it may have crossed the hollow in
+    // the middle.
     let all = points.len();
     if (2..=most).contains(&all) && found.last().is_none_or(|cluster| cluster.len() < all) {
         found.push((0..all).collect());
@@ -58,8 +59,8 @@ pub fn clusters(points: &[Point], source: Vec3, most: usize) -> Vec<Vec<usize>> 
     found
 }
 
-/// A point at the source lies in no direction: it is linked to none, or to all where those are
-/// linked to everything.
+/// Returns the direction of a point from the source, 0 for a point at the source. Such a point has
+/// no links, or links to all points if the largest angle exceeds 90 degrees.
 fn direction(source: Vec3, place: Vec3) -> Vec3 {
     let way = minus(place, source);
     let length = norm(way);

@@ -1,4 +1,4 @@
-//! The gamma rays of an event: the best clusters, each point in one of them.
+//! Gamma rays of an event: the best clusters, with each point in at most one of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,47 +9,49 @@ use super::pair::{best_pair, is_alone, single};
 use super::point::{Point, pack};
 use crate::body::Vec3;
 
-/// What a gamma ray did first.
+/// First interaction of a gamma ray.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// It was scattered.
+    /// Compton scattering.
     Compton,
-    /// It became an electron and a positron.
+    /// Pair production.
     Pair,
-    /// It gave all its energy at one point.
+    /// Photoelectric absorption of all its energy at one point.
     Photo,
 }
 
-/// A gamma ray that was put together.
+/// A reconstructed gamma ray.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Gamma {
-    /// The sum of its points (keV).
+    /// Energy: the sum over its points (keV).
     pub energy: f64,
-    /// The same as it was sent out by the moving source (keV).
+    /// Energy in the frame of the moving source, corrected for the Doppler shift (keV).
     pub corrected: f64,
-    /// How well its points fit: the geometric mean of ranges and vertices.
+    /// Figure of merit of its points: the geometric mean of ranges and vertices.
     pub figure: f64,
-    /// What it did first.
+    /// First interaction.
     pub kind: Kind,
-    /// Where (mm).
+    /// Position of the first interaction (mm).
     pub first: Vec3,
-    /// Its points, in the order in which it came to them: places in [`Tracked::points`].
+    /// Indices of its points in [`Tracked::points`], in the order of the interactions.
     pub points: Vec<usize>,
 }
 
-/// An event, put together.
+/// A reconstructed event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tracked {
-    /// Its points after packing.
+    /// Points of the event after packing.
     pub points: Vec<Point>,
-    /// Its gamma rays: pairs, then others, the best first of each, and single points after those.
+    /// Gamma rays: pairs, then others, each in descending order of the figure of merit, then single
+    /// points.
     pub gammas: Vec<Gamma>,
 }
 
-/// Puts the points of an event together: clusters of all angles, the best order of each, the best
-/// clusters first; a point belongs to one gamma ray at most. What is left is a gamma ray by itself
-/// where it is alone and may have given all its energy there, and else is of no use.
+/// Reconstructs the gamma rays of an event. It finds the clusters of all angles and the best order
+/// of each, and accepts the best clusters first; a point belongs to at most one gamma ray. A
+/// remaining point becomes a gamma ray by itself if it is isolated and may have absorbed all the
+/// energy; otherwise it is discarded.
 pub fn track(points: &[Point], settings: &Settings) -> Tracked {
     let points = pack(points, settings.packing, settings.threshold);
     let mut candidates: Vec<Gamma> = clusters(&points, settings.source, settings.most_points)
@@ -57,8 +59,8 @@ pub fn track(points: &[Point], settings: &Settings) -> Tracked {
         .filter_map(|cluster| evaluate(&points, &cluster, settings))
         .filter(|gamma| gamma.figure >= settings.accept)
         .collect();
-    // A pair has met three energies at once, which chance seldom does: pairs come first. The sort
-    // is stable: of clusters that are equally good, those of smaller angles come first.
+    // A pair matches three energies at once, which is rare by chance: pairs come first. The sort is
+    // stable: among equally good clusters, those of smaller angles come first.
     let is_pair = |gamma: &Gamma| gamma.kind == Kind::Pair;
     candidates.sort_by(|a, b| is_pair(b).cmp(&is_pair(a)).then(b.figure.total_cmp(&a.figure)));
     let mut taken = vec![false; points.len()];
@@ -78,7 +80,7 @@ pub fn track(points: &[Point], settings: &Settings) -> Tracked {
     Tracked { points, gammas }
 }
 
-/// A cluster as a pair, where it may be one, and else as scatterings.
+/// Evaluates a cluster as a pair if possible, otherwise as Compton scatterings.
 fn evaluate(points: &[Point], cluster: &[usize], settings: &Settings) -> Option<Gamma> {
     let part: Vec<Point> = cluster.iter().map(|&at| points[at]).collect();
     let mean = |product: f64, factors: usize| product.powf(1.0 / factors as f64);

@@ -1,4 +1,4 @@
-//! How far gamma rays go in germanium, and what they do there.
+//! Attenuation and interactions of gamma rays in germanium.
 
 use crate::body::Vec3;
 
@@ -8,16 +8,16 @@ pub const ELECTRON: f64 = 510.998_95;
 /// Germanium atoms per barn and mm: 5.323 g/cm3, 72.630 g/mol, Avogadro's number.
 const ATOMS: f64 = 5.323 / 72.630 * 0.602_214_076 * 0.1;
 
-/// Least energy of the table (keV): less is taken for absorbed where it is.
+/// Lowest energy of the table (keV); photons of less energy are absorbed at their next interaction.
 pub const LEAST: f64 = 10.0;
 
-/// Most energy of the table (keV).
+/// Highest energy of the table (keV).
 pub const MOST: f64 = 20_000.0;
 
 /// Cross sections of a germanium atom (barn) by energy (keV): incoherent scattering, photoelectric
-/// absorption, and pair production in the fields of the nucleus and of electrons, which are added.
-/// NIST, XCOM: Photon Cross Sections Database (NIST Standard Reference Database 8, Berger, Hubbell
-/// et al.).
+/// absorption, and the sum of pair production in the fields of the nucleus and of electrons.
+/// Source: NIST, XCOM: Photon Cross Sections Database (NIST Standard Reference Database 8, Berger,
+/// Hubbell et al.).
 const XCOM: [[f64; 4]; 35] = [
     [10.0, 8.579, 4306.0, 0.0],
     [11.1030, 9.180, 3206.0, 0.0],
@@ -56,21 +56,21 @@ const XCOM: [[f64; 4]; 35] = [
     [20_000.0, 0.9724, 0.001_312, 3.2795],
 ];
 
-/// Interactions per mm of germanium.
+/// Attenuation coefficients of germanium: interactions per mm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attenuation {
-    /// Of Compton scattering (1/mm).
+    /// Coefficient of Compton scattering (1/mm).
     pub compton: f64,
-    /// Of photoelectric absorption (1/mm).
+    /// Coefficient of photoelectric absorption (1/mm).
     pub photo: f64,
-    /// Of pair production (1/mm).
+    /// Coefficient of pair production (1/mm).
     pub pair: f64,
 }
 
 impl Attenuation {
-    /// At an energy (keV), of which more than [`MOST`] and less than [`LEAST`] are taken for these:
-    /// straight lines between the energies of the table in the logarithms of energy and cross
-    /// section; that of pair production is divided by `(1 - 2 m / E)^3` first, as XCOM does.
+    /// Returns the coefficients at an energy (keV), clamped to the range from [`LEAST`] to
+    /// [`MOST`]. The cross sections are interpolated linearly in the logarithms of energy and cross
+    /// section. That of pair production is divided by `(1 - 2 m / E)^3` first, as in XCOM.
     pub fn at(energy: f64) -> Attenuation {
         let energy = energy.clamp(LEAST, MOST);
         let next = XCOM.partition_point(|row| row[0] <= energy).clamp(1, XCOM.len() - 1);
@@ -81,7 +81,7 @@ impl Attenuation {
             none if none <= 0.0 => 0.0,
             factor => {
                 let reduced = |row: &[f64; 4]| row[3] / above(row[0]);
-                // Below the first energy with pairs the reduced cross section stays as it is there.
+                // Below the first energy with pairs the reduced cross section is constant.
                 let (b, a) = (reduced(high), if low[3] > 0.0 { reduced(low) } else { reduced(high) });
                 factor * between(a, b)
             }
@@ -89,33 +89,33 @@ impl Attenuation {
         Attenuation { compton: between(low[1], high[1]), photo: between(low[2], high[2]), pair }
     }
 
-    /// All of them (1/mm).
+    /// Returns the total attenuation coefficient (1/mm).
     pub fn total(&self) -> f64 {
         self.compton + self.photo + self.pair
     }
 }
 
-/// How pair production begins above its threshold; 0 or less below.
+/// Returns the threshold factor of pair production; 0 below the threshold.
 fn above(energy: f64) -> f64 {
     (1.0 - 2.0 * ELECTRON / energy).max(0.0).powi(3)
 }
 
-/// The energy (keV) after a Compton scattering by an angle with this cosine: `E / (1 + E/m (1 -
-/// cos))`.
+/// Returns the energy (keV) after a Compton scattering by an angle with this cosine: `E / (1 + E/m
+/// (1 - cos))`.
 pub fn scattered(energy: f64, cosine: f64) -> f64 {
     energy / (1.0 + energy / ELECTRON * (1.0 - cosine))
 }
 
-/// How much of the way between two points (mm) lies outside a sphere around the origin (mm), which
-/// holds no germanium.
+/// Returns the length (mm) of the part of the line between two points that lies outside a sphere
+/// around the origin (mm). There is no germanium inside the sphere.
 pub fn path(from: Vec3, to: Vec3, inner_radius: f64) -> f64 {
     let way: Vec3 = std::array::from_fn(|axis| to[axis] - from[axis]);
     let length = norm(way);
     if length <= 0.0 {
         return 0.0;
     }
-    // The distance along the way of the point nearest to the origin, and the square of its distance
-    // from there.
+    // The distance along the line of the point nearest to the origin, and the square of its
+    // distance from there.
     let nearest = -dot(from, way) / length;
     let squared = dot(from, from) - nearest * nearest;
     let half = (inner_radius * inner_radius - squared).max(0.0).sqrt();
@@ -139,8 +139,8 @@ pub(super) fn minus(a: Vec3, b: Vec3) -> Vec3 {
 mod tests {
     use super::*;
 
-    /// The mass attenuation coefficients of germanium that NIST prints (Hubbell & Seltzer, NIST
-    /// Standard Reference Database 126), less coherent scattering, which XCOM gives in barn.
+    /// The mass attenuation coefficients of germanium in NIST's tables (Hubbell & Seltzer, NIST
+    /// Standard Reference Database 126), minus coherent scattering, which XCOM gives in barn.
     #[test]
     fn attenuation_is_that_of_the_tables() {
         for (energy, mass, coherent) in

@@ -1,4 +1,4 @@
-//! From the answers of searches to events in the laboratory, and what was made of them in files.
+//! Conversion of search results to events in the laboratory, and files of tracking results.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,22 +18,21 @@ use crate::pipeline::results::{EventResult, Results};
 /// Events of hits in crystals, as points in the laboratory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hits {
-    /// The events' numbers, which ascend.
+    /// Numbers of the events, in ascending order.
     pub numbers: Vec<usize>,
-    /// When they happened: the earliest of their hits (ns).
+    /// Times of the events: the earliest of their hits (ns).
     pub timestamps: Vec<u64>,
-    /// Their points.
+    /// Points of the events.
     pub points: Arc<Vec<Vec<Point>>>,
 }
 
 impl Hits {
-    /// Reads what `zellige psa run` or `zellige psa stream` wrote: results in JSON, or frames of
-    /// mode 2, in which those that begin up to `together` (ns) after the first of an event belong
-    /// to it.
+    /// Reads the output of `zellige psa run` or `zellige psa stream`: results in JSON, or frames of
+    /// mode 2. Frames within `together` (ns) of the first frame of an event belong to that event.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Format`] and [`Error::Stream`] for files that hold something else,
-    /// and those of [`Hits::of`].
+    /// [`Error::File`], [`Error::Format`] and [`Error::Stream`] for files with other content, and
+    /// those of [`Hits::of`].
     pub fn read(path: &Path, array: &Array, together: u64) -> Result<Hits, Error> {
         let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the hits", source };
         let mut begin = [0];
@@ -60,12 +59,12 @@ impl Hits {
         Hits::of(&results, array)
     }
 
-    /// Hits with one event number are one event; their places go from the frames of their crystals
-    /// to the laboratory.
+    /// Groups hits with the same event number to events, and transforms their positions from the
+    /// frames of their crystals to the laboratory.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a crystal that the array has not, for places or energies that are no
-    /// numbers, and for events of more than [`MOST_POINTS`] hits.
+    /// [`Error::Shape`] for a crystal that is not in the array, for invalid positions or energies,
+    /// and for events of more than [`MOST_POINTS`] hits.
     pub fn of(results: &Results, array: &Array) -> Result<Hits, Error> {
         let mut events: BTreeMap<usize, (u64, Vec<Point>)> = BTreeMap::new();
         for hit in &results.events {
@@ -96,22 +95,23 @@ impl Hits {
     }
 }
 
-/// What was found in the events of a file.
+/// Spectra of the events of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Spectra {
-    /// Energies of gamma rays (keV).
+    /// Energies of reconstructed gamma rays (keV).
     pub tracked: Spectrum,
-    /// The same as a moving source sent them out.
+    /// Energies in the frame of a moving source (keV).
     pub corrected: Spectrum,
-    /// Sums of all hits of an event.
+    /// Sums of all hits of an event (keV).
     pub calorimetric: Spectrum,
 }
 
 impl Spectra {
-    /// Of events and what was made of them, up to `most` (keV) in steps of `step` (keV).
+    /// Creates the spectra of events and their reconstruction, up to `most` (keV) in steps of
+    /// `step` (keV).
     ///
     /// # Errors
-    /// [`Error::Parameter`] for steps without meaning.
+    /// [`Error::Parameter`] for invalid steps.
     pub fn of(hits: &Hits, tracked: &[Tracked], step: f64, most: f64) -> Result<Spectra, Error> {
         super::check_steps(step, most)?;
         let mut spectra = Spectra {
@@ -133,17 +133,17 @@ impl Spectra {
 /// An event in the file of gamma rays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Event {
-    /// The event's number.
+    /// Number of the event.
     pub event: usize,
-    /// When it happened (ns).
+    /// Time of the event (ns).
     pub timestamp: u64,
-    /// Its points and gamma rays.
+    /// Points and gamma rays of the event.
     #[serde(flatten)]
     pub tracked: Tracked,
 }
 
 /// Writes `gammas.json` (a list of [`Event`]) and `spectra.csv` (keV at the middle of each step,
-/// counts) into a folder, which is made if need be.
+/// counts) into a folder, which is created if necessary.
 ///
 /// # Errors
 /// [`Error::File`].

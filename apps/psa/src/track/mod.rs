@@ -1,11 +1,12 @@
-//! Forward tracking: which points of an event belong to one gamma ray, and in which order it came
-//! to them.
+//! Forward tracking: assigns the points of an event to gamma rays, and finds the order of the
+//! interactions of each.
 //!
-//! Lopez-Martens, Hauschild, Korichi, Roccaz & Thibaud, NIM A 533 (2004) 454; Schmid et al., NIM A
-//! 430 (1999) 69. Points that lie close together as seen from the source are clusters
-//! ([`cluster`]); the best order of each has a figure ([`order`]); the best clusters are gamma
-//! rays, and what shares a point with them is not ([`gammas`]). Events do not know each other:
-//! blocks of them are tasks, and results are the same bits for any number of workers.
+//! References: Lopez-Martens, Hauschild, Korichi, Roccaz & Thibaud, NIM A 533 (2004) 454; Schmid et
+//! al., NIM A 430 (1999) 69. Points that lie close together as seen from the source form clusters
+//! ([`cluster`]). The best order of each cluster has a figure of merit ([`order`]). The best
+//! clusters become gamma rays, and clusters that share a point with them are rejected ([`gammas`]).
+//! Events are independent: blocks of them are tasks, and the results are identical, to the bit, for
+//! any number of workers.
 
 mod blocks;
 pub mod cluster;
@@ -34,33 +35,33 @@ pub use motion::Motion;
 pub use point::{Point, pack};
 pub use spectrum::Spectrum;
 
-/// How points become gamma rays.
+/// Parameters of the reconstruction of gamma rays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where gamma rays begin (mm).
+    /// Position of the source (mm).
     pub source: Vec3,
-    /// How the source moves.
+    /// Motion of the source.
     pub motion: Motion,
-    /// Inside this distance from the origin there is no germanium (mm).
+    /// Inner radius of the germanium around the origin (mm).
     pub inner_radius: f64,
-    /// Points nearer to each other than this (mm) become one.
+    /// Distance (mm) below which points are merged.
     pub packing: f64,
-    /// Points with less energy (keV) are left out, after packing.
+    /// Energy (keV) below which points are discarded, after packing.
     pub threshold: f64,
-    /// How well places are known: full width at half maximum along an axis at 100 keV (mm); it
-    /// shrinks as the square root of the energy.
+    /// Position resolution: full width at half maximum along an axis at 100 keV (mm). It scales
+    /// with the inverse square root of the energy.
     pub resolution: f64,
     /// Standard deviation of the energy of a point (keV).
     pub energy_error: f64,
-    /// Points of a cluster at most, up to [`order::MOST_POINTS`].
+    /// Limit of the points of a cluster, up to [`order::MOST_POINTS`].
     pub most_points: usize,
-    /// Vertices that are less likely end an order.
+    /// Lowest accepted likelihood of a vertex; a vertex below it rejects the order.
     pub cut: f64,
-    /// The least figure of a cluster.
+    /// Lowest accepted figure of merit of a cluster.
     pub accept: f64,
-    /// The least figure of a single point.
+    /// Lowest accepted figure of merit of a single point.
     pub accept_single: f64,
-    /// No other point may be nearer to a single one (mm).
+    /// Minimum distance of a single point from all other points (mm).
     pub isolation: f64,
 }
 
@@ -87,7 +88,7 @@ impl Default for Settings {
 }
 
 fn range(name: &'static str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), Error> {
-    // NaN is in no range.
+    // NaN fails the comparison.
     if value >= low && value <= high {
         return Ok(());
     }
@@ -95,8 +96,10 @@ fn range(name: &'static str, value: f64, low: f64, high: f64, unit: &str) -> Res
 }
 
 impl Settings {
+    /// Refuses invalid settings.
+    ///
     /// # Errors
-    /// [`Error::Parameter`] that names what has no meaning.
+    /// [`Error::Parameter`] with the invalid setting.
     pub fn check(&self) -> Result<(), Error> {
         self.motion.check()?;
         for at in self.source {
@@ -115,24 +118,26 @@ impl Settings {
     }
 }
 
+/// Refuses invalid steps of a spectrum.
+///
 /// # Errors
-/// [`Error::Parameter`] for steps of a spectrum without meaning, or more than a million of them.
+/// [`Error::Parameter`] for steps out of range, or more than a million of them.
 fn check_steps(step: f64, most: f64) -> Result<(), Error> {
     range("step of the spectra", step, 1e-3, 1e4, " keV")?;
     range("end of the spectra", most, step, 1e6 * step, " keV")
 }
 
-/// No event has more points.
+/// Limit of the points of an event.
 pub const MOST_POINTS: usize = 1024;
 
-/// Events of one task.
+/// Number of events of one task.
 const BLOCK: usize = 64;
 
-/// Puts together the points of many events, blocks of them by tasks.
+/// Reconstructs the gamma rays of many events; each task processes a block of them.
 ///
 /// # Errors
-/// [`Error::Parameter`] for settings without meaning, [`Error::Shape`] for an event of more than
-/// [`MOST_POINTS`] points; those of tasks.
+/// [`Error::Parameter`] for invalid settings, [`Error::Shape`] for an event of more than
+/// [`MOST_POINTS`] points; errors of tasks.
 pub fn track_all(
     rt: &Runtime,
     events: &Arc<Vec<Vec<Point>>>,

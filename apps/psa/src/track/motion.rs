@@ -1,28 +1,30 @@
-//! Sources that move: Doppler's formula.
+//! Moving sources: Doppler's formula.
 
 use super::germanium::{dot, minus, norm};
 use crate::Error;
 use crate::body::Vec3;
 
-/// How a source moves.
+/// Motion of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Motion {
-    /// Its speed in parts of that of light, from 0 to below 1.
+    /// Speed as a fraction of the speed of light, from 0 to below 1.
     pub beta: f64,
-    /// Where to; of any length but 0.
+    /// Direction of motion, of any length but 0.
     pub axis: Vec3,
 }
 
 impl Default for Motion {
-    /// At rest.
+    /// A source at rest.
     fn default() -> Self {
         Motion { beta: 0.0, axis: [0.0, 0.0, 1.0] }
     }
 }
 
 impl Motion {
+    /// Refuses an invalid motion.
+    ///
     /// # Errors
-    /// [`Error::Parameter`] that names what has no meaning.
+    /// [`Error::Parameter`] with the invalid parameter.
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = |name, problem| Err(Error::Parameter { name, problem });
         if !(self.beta >= 0.0 && self.beta < 1.0) {
@@ -35,14 +37,14 @@ impl Motion {
         Ok(())
     }
 
-    /// The axis with length 1.
+    /// Returns the axis with length 1.
     pub(super) fn unit(&self) -> Vec3 {
         let length = norm(self.axis);
         self.axis.map(|x| x / length)
     }
 
-    /// What the source sent out (keV) if `energy` (keV) arrives at `first` (mm): `E (1 - beta cos
-    /// theta) / sqrt(1 - beta^2)`.
+    /// Returns the emitted energy (keV) in the frame of the source if `energy` (keV) arrives at
+    /// `first` (mm): `E (1 - beta cos theta) / sqrt(1 - beta^2)`.
     pub fn corrected(&self, energy: f64, source: Vec3, first: Vec3) -> f64 {
         let way = minus(first, source);
         let length = norm(way);

@@ -1,42 +1,43 @@
-//! In which order a gamma ray gave its energy: Compton's formula and ranges along every order of a
+//! Order of the interactions of a gamma ray: Compton's formula and ranges along every order of a
 //! cluster's points.
 //!
-//! The figure of an order of `m` points is the product of `m` ranges and `m - 1` Compton vertices
-//! (Lopez-Martens et al., NIM A 533 (2004) 454; Schmid et al., NIM A 430 (1999) 69). The energy
-//! that arrives at a point is the sum of its own and of those after it.
+//! The figure of merit of an order of `m` points is the product of `m` ranges and `m - 1` Compton
+//! vertices (Lopez-Martens et al., NIM A 533 (2004) 454; Schmid et al., NIM A 430 (1999) 69). The
+//! energy that arrives at a point is the sum of its own and of those after it.
 //!
-//! * *Range*: `mu_p / mu exp(-mu d)`, the probability that a gamma ray of that energy goes the way
-//!   `d` through germanium and then does what it did, scatter (`p` Compton) or end (`p` photo, the
-//!   last point).
-//! * *Vertex*: `exp(-k (E'_s - E'_a)^2 / (s_s^2 + s_a^2))`, where `E'_s` is the sum of energies
-//!   after the point, `E'_a` follows from the angle, and `k` is 2 at the first vertex and 1 at
-//!   others. The errors are those of first order of energies and of three places, and of second
-//!   order in the angle, which counts where the way goes on straight ahead or back.
+//! * *Range*: `mu_p / mu exp(-mu d)`, the probability that a gamma ray of that energy travels the
+//!   distance `d` in germanium and then interacts as assumed. It scatters (`p` Compton) or, at the
+//!   last point, is absorbed (`p` photo).
+//! * *Vertex*: `exp(-k (E'_s - E'_a)^2 / (s_s^2 + s_a^2))`, with the sum of energies after the
+//!   point `E'_s`, the energy that follows from the angle `E'_a`, and `k` equal to 2 at the first
+//!   vertex and 1 at others. The errors are of first order in the energies and the three positions,
+//!   and of second order in the angle. The second order matters for forward and backward
+//!   scattering.
 
 use super::Settings;
 use super::germanium::{Attenuation, ELECTRON, dot, minus, norm, path, scattered};
 use super::point::{Known, Point};
 
-/// The best order of a cluster's points.
+/// Best order of a cluster's points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
-    /// Places in the list of points, the first interaction first.
+    /// Indices of the points, in the order of the interactions.
     pub points: Vec<usize>,
-    /// The product of all ranges and vertices.
+    /// Product of all ranges and vertices.
     pub product: f64,
 }
 
-/// No cluster has more points.
+/// Limit of the points of a cluster.
 pub const MOST_POINTS: usize = 12;
 
-/// The best order of `points`, in which a gamma ray that left the source gave all its energy; of
-/// orders that are equally good the first in the order of the dictionary. None where no order has
-/// all its vertices above [`Settings::cut`], and for no points or more than [`MOST_POINTS`].
+/// Returns the best order of `points`, at which a gamma ray from the source deposited all its
+/// energy. Of equally good orders it returns the first in lexicographic order. `None` if no order
+/// has all its vertices above [`Settings::cut`], or for no points or more than [`MOST_POINTS`].
 pub fn best_order(points: &[Point], settings: &Settings) -> Option<Order> {
     from(Known { place: settings.source, variance: 0.0 }, points, settings)
 }
 
-/// The same of a gamma ray that began at `origin`.
+/// Returns the best order for a gamma ray that began at `origin`.
 pub(super) fn from(origin: Known, points: &[Point], settings: &Settings) -> Option<Order> {
     if points.is_empty() || points.len() > MOST_POINTS {
         return None;
@@ -57,14 +58,14 @@ struct Search<'a> {
     points: &'a [Point],
     places: Vec<Known>,
     settings: &'a Settings,
-    /// By the set of points whose energies arrive.
+    /// Attenuations by the set of points whose energies arrive.
     attenuations: Vec<Option<Attenuation>>,
     order: Vec<usize>,
     best: Order,
 }
 
 impl Search<'_> {
-    /// Tries every point for the first, at which `energy` arrives from `origin`.
+    /// Tries every point as the first; `energy` arrives there from `origin`.
     fn begin(&mut self, origin: Known, energy: f64) {
         let all = (1 << self.points.len()) - 1;
         for first in 0..self.points.len() {
@@ -74,9 +75,10 @@ impl Search<'_> {
         }
     }
 
-    /// Takes a point into the order: `rest` come after it, `product` is the figure up to it.
+    /// Adds a point to the order; `rest` are the points after it, `product` is the figure of merit
+    /// up to it.
     fn visit(&mut self, before: Known, at: usize, rest: usize, energy: f64, product: f64) {
-        // Factors are at most 1: what is not better now never will be.
+        // Factors are at most 1: an order that is not better now never will be.
         if product <= self.best.product {
             return;
         }
@@ -88,7 +90,7 @@ impl Search<'_> {
         self.order.pop();
     }
 
-    /// Goes on from a point that scatters, to each that may come after it.
+    /// Continues from a point that scatters to each point that may follow.
     fn scatter(&mut self, before: Known, at: usize, rest: usize, energy: f64, product: f64) {
         let (first, after) = (self.order.len() == 1, energy - self.points[at].energy);
         for next in 0..self.points.len() {
@@ -113,13 +115,15 @@ impl Search<'_> {
     }
 }
 
-/// The probability of a way (mm) and what is at its end.
+/// Returns the probability of a distance (mm) without interaction and of the interaction at its
+/// end.
 pub(super) fn range(does: f64, attenuation: &Attenuation, way: f64) -> f64 {
     does / attenuation.total() * (-attenuation.total() * way).exp()
 }
 
-/// How well energies and angle of a Compton scattering agree: places before, at and after it,
-/// energies (keV) before and after it, and how many points the latter is the sum of.
+/// Returns the likelihood of the energies and the angle of a Compton scattering. The arguments are
+/// the positions before, at and after it, the energies (keV) before and after it, and the number of
+/// points in the sum of the latter.
 fn vertex(
     [before, at, after]: [Known; 3],
     [energy, left]: [f64; 2],
@@ -133,15 +137,15 @@ fn vertex(
         return 0.0;
     }
     let cosine = (dot(came, goes) / (a * b)).clamp(-1.0, 1.0);
-    // Of the angle, by first derivatives with respect to the three places; a point that may be
-    // anywhere is no worse than that.
+    // Variance of the angle, by first derivatives with respect to the three positions. Its limit of
+    // 1 stands for an unknown position.
     let bend = 1.0 / (a * a) + 1.0 / (b * b) + 2.0 * cosine / (a * b);
     let angle = (before.variance / (a * a) + after.variance / (b * b) + at.variance * bend).clamp(0.0, 1.0);
     let of_cosine = angle * (1.0 - cosine * cosine) + angle * angle / 2.0;
     let by_angle = scattered(energy, cosine);
     let by_place = (by_angle * by_angle / ELECTRON).powi(2) * of_cosine;
-    // The error of each point's energy reaches the energy after the scattering as it is, and the
-    // one before it by way of Compton's formula.
+    // The energy error of each later point affects the energy after the scattering directly, and
+    // the energy before it by Compton's formula.
     let passed = (by_angle / energy).powi(2);
     let by_energy = settings.energy_error.powi(2)
         * (f64::from(later) * (1.0 - passed) * (1.0 - passed) + passed * passed);

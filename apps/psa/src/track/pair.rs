@@ -1,17 +1,17 @@
-//! Pairs of an electron and a positron: a point that has the cluster's energy less two electrons at
-//! rest, and two photons of 511 keV that began there.
+//! Reconstruction of pair production: a point with the cluster's energy minus two electron masses,
+//! and two photons of 511 keV that begin there.
 
 use super::Settings;
 use super::germanium::{Attenuation, ELECTRON, norm, path};
 use super::order::{self, Order};
 use super::point::{Known, Point};
 
-/// The best way to see the points as a pair and its two photons, with all their energy; none where
-/// there is none. The order is: the pair, the photon that gave energy to the lowest of the other
-/// points, the other photon.
+/// Returns the best interpretation of the points as a pair and its two photons with all their
+/// energy, if there is one. The order is: the pair, the photon that contains the lowest index of
+/// the other points, the other photon.
 ///
-/// The product has one factor for the pair (its range), and those of each photon: `2 m - 3` of `m`
-/// points.
+/// The product has one factor for the pair (its range) and those of each photon, `2 m - 3` factors
+/// for `m` points.
 pub(super) fn best_pair(points: &[Point], settings: &Settings) -> Option<Order> {
     let energy: f64 = points.iter().map(|point| point.energy).sum();
     let made = energy - 2.0 * ELECTRON;
@@ -36,18 +36,17 @@ pub(super) fn best_pair(points: &[Point], settings: &Settings) -> Option<Order> 
     best
 }
 
-/// How far the energy of so many points may be from what it should be (keV): three standard
-/// deviations.
+/// Returns the tolerance of the energy of `points` points (keV): three standard deviations.
 fn window(points: usize, settings: &Settings) -> f64 {
     3.0 * settings.energy_error * (points as f64).sqrt()
 }
 
-/// The best division of all points but `pair` between two photons.
+/// Returns the best division of all points but `pair` between two photons.
 fn photons(points: &[Point], pair: usize, settings: &Settings) -> Option<Order> {
     let others: Vec<usize> = (0..points.len()).filter(|&at| at != pair).collect();
     let origin = Known::of(&points[pair], settings);
     let mut best: Option<Order> = None;
-    // The lowest of the others is always in the first part; the second part is not empty.
+    // The first of the others is always in the first part; the second part is not empty.
     for chosen in 0..(1usize << (others.len() - 1)) - 1 {
         let first = |k: usize| k == 0 || chosen & (1 << (k - 1)) != 0;
         let [one, two] = [true, false].map(|wanted| {
@@ -67,7 +66,7 @@ fn photons(points: &[Point], pair: usize, settings: &Settings) -> Option<Order> 
     best
 }
 
-/// The best order of some points as those of a photon of 511 keV.
+/// Returns the best order of some points as those of a photon of 511 keV.
 fn photon(points: &[Point], chosen: &[usize], origin: Known, settings: &Settings) -> Option<Order> {
     let part: Vec<Point> = chosen.iter().map(|&at| points[at]).collect();
     let energy: f64 = part.iter().map(|point| point.energy).sum();
@@ -78,13 +77,13 @@ fn photon(points: &[Point], chosen: &[usize], origin: Known, settings: &Settings
     Some(Order { points: found.points.into_iter().map(|k| chosen[k]).collect(), ..found })
 }
 
-/// The figure of a single point: all energy at once.
+/// Returns the figure of merit of a single point that absorbed all the energy.
 pub(super) fn single(point: &Point, settings: &Settings) -> f64 {
     let attenuation = Attenuation::at(point.energy);
     order::range(attenuation.photo, &attenuation, path(settings.source, point.place, settings.inner_radius))
 }
 
-/// Whether no other point lies within [`Settings::isolation`] of one.
+/// Returns whether no other point lies within [`Settings::isolation`] of one.
 pub(super) fn is_alone(points: &[Point], at: usize, settings: &Settings) -> bool {
     let far =
         |other: &Point| norm(super::germanium::minus(other.place, points[at].place)) >= settings.isolation;

@@ -1,23 +1,23 @@
-//! Points at which gamma rays gave energy.
+//! Points of interaction of gamma rays.
 
 use super::Settings;
 use super::germanium::{minus, norm};
 use crate::body::Vec3;
 
-/// Where energy was given.
+/// A point with deposited energy.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Point {
-    /// In the laboratory (mm).
+    /// Position in the laboratory (mm).
     pub place: Vec3,
-    /// keV
+    /// Deposited energy (keV).
     pub energy: f64,
 }
 
-/// Points that lie nearer to each other than `packing` (mm) become one, with the sum of their
-/// energies at their barycentre; what then has less than `threshold` (keV) is left out.
+/// Merges points that lie nearer to each other than `packing` (mm) to one at their barycentre with
+/// the sum of their energies. Then discards points with less than `threshold` (keV).
 ///
-/// In their order, each point takes in those after it one by one, the first that is near enough to
-/// where its barycentre is then.
+/// In order, each point absorbs later points one by one. Each time it takes the first one that is
+/// near enough to its current barycentre.
 pub fn pack(points: &[Point], packing: f64, threshold: f64) -> Vec<Point> {
     let mut points = points.to_vec();
     let mut at = 0;
@@ -39,7 +39,7 @@ fn merged(a: Point, b: Point) -> Point {
     Point { place: std::array::from_fn(|x| a.place[x] + share * (b.place[x] - a.place[x])), energy }
 }
 
-/// A place and how well it is known.
+/// A position with its variance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub place: Vec3,
@@ -48,9 +48,10 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Of a point: its error shrinks as the square root of its energy.
+    /// Returns the position of a point; its standard deviation scales with the inverse square root
+    /// of the energy.
     pub fn of(point: &Point, settings: &Settings) -> Known {
-        // Standard deviations in a full width at half maximum.
+        // Full width at half maximum in standard deviations.
         const WIDTH: f64 = 2.354_82;
         let variance = (settings.resolution / WIDTH).powi(2) * 100.0 / point.energy.max(1.0);
         Known { place: point.place, variance }

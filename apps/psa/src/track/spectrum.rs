@@ -1,41 +1,41 @@
-//! Counts by energy.
+//! Histograms of energies.
 
 use serde::Serialize;
 
-/// A spectrum in steps of one width.
+/// A spectrum with steps of equal width.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Spectrum {
     /// Width of a step (keV).
     pub step: f64,
-    /// How many energies lie in each step, the first of which begins at 0.
+    /// Number of energies in each step; the first step begins at 0.
     pub counts: Vec<u64>,
-    /// How many lie above all steps.
+    /// Number of energies above all steps.
     pub beyond: u64,
 }
 
 impl Spectrum {
-    /// An empty spectrum up to `most` (keV) in steps of `step` (keV).
+    /// Creates an empty spectrum up to `most` (keV) in steps of `step` (keV).
     pub fn new(step: f64, most: f64) -> Spectrum {
         Spectrum { step, counts: vec![0; (most / step).ceil().clamp(1.0, 1e6) as usize], beyond: 0 }
     }
 
     /// Counts an energy (keV).
     pub fn add(&mut self, energy: f64) {
-        // Negative numbers become 0, and none is larger than the largest.
+        // The conversion saturates: negative numbers become 0.
         match self.counts.get_mut((energy / self.step) as usize) {
             Some(count) => *count += 1,
             None => self.beyond += 1,
         }
     }
 
-    /// Adds the counts of another one in the same steps.
+    /// Adds the counts of another spectrum with equal steps.
     pub fn join(&mut self, other: &Spectrum) {
         debug_assert_eq!((self.step, self.counts.len()), (other.step, other.counts.len()));
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.beyond += other.beyond;
     }
 
-    /// How many energies were counted.
+    /// Returns the number of energies that were counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.beyond
     }

@@ -1,4 +1,4 @@
-//! How well gamma rays of simulated events are put together, by how many there are at once.
+//! Quality of the tracking of simulated gamma rays, by multiplicity.
 
 use std::ops::Range;
 
@@ -11,16 +11,16 @@ use super::{Settings, Spectrum, Tracked, check_steps, range, track};
 use crate::Error;
 use crate::observe::Observer;
 
-/// What is counted.
+/// Parameters of the counting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counting {
-    /// Events of each multiplicity.
+    /// Number of events of each multiplicity.
     pub events: usize,
-    /// How far an energy may be from what was sent out to be in the peak (keV).
+    /// Half width of the peak: accepted deviation of an energy from the emitted energy (keV).
     pub window: f64,
     /// Width of the steps of spectra (keV).
     pub step: f64,
-    /// Where spectra end (keV).
+    /// End of the spectra (keV).
     pub most: f64,
 }
 
@@ -32,26 +32,27 @@ impl Counting {
     }
 }
 
-/// Counts of events with so many gamma rays.
+/// Counts of events of one multiplicity.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Tally {
-    /// Gamma rays of an event.
+    /// Number of gamma rays of an event.
     pub multiplicity: usize,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Gamma rays that were sent out.
+    /// Number of emitted gamma rays.
     pub emitted: u64,
-    /// Those of which something stayed in the germanium.
+    /// Number of gamma rays that deposited some energy in the germanium.
     pub seen: u64,
-    /// Those of which all stayed.
+    /// Number of gamma rays that were absorbed completely.
     pub absorbed: u64,
-    /// Gamma rays that were put together.
+    /// Number of reconstructed gamma rays.
     pub tracked: u64,
-    /// Those with the energy of one that was sent out, which only one of them may have.
+    /// Number of reconstructed gamma rays with the energy of an emitted one. Each emitted one
+    /// counts once.
     pub peak: u64,
-    /// Energies of gamma rays that were put together (keV).
+    /// Energies of the reconstructed gamma rays (keV).
     pub energies: Spectrum,
-    /// The same as the source sent them out.
+    /// Energies of the reconstructed gamma rays in the frame of the source (keV).
     pub corrected: Spectrum,
     /// Sums of all points of an event (keV).
     pub calorimetric: Spectrum,
@@ -74,7 +75,7 @@ impl Tally {
         }
     }
 
-    /// Counts an event and what was made of it.
+    /// Counts an event and its reconstruction.
     fn add(&mut self, event: &Simulated, tracked: &Tracked, window: f64) {
         self.events += 1;
         self.emitted += event.gammas.len() as u64;
@@ -109,33 +110,34 @@ impl Tally {
         self.calorimetric.join(&other.calorimetric);
     }
 
-    /// Gamma rays in the peak in parts of those that were sent out: the photopeak efficiency.
+    /// Returns the photopeak efficiency: gamma rays in the peak divided by emitted ones.
     pub fn efficiency(&self) -> f64 {
         self.peak as f64 / self.emitted.max(1) as f64
     }
 
-    /// Gamma rays in the peak in parts of all that were put together: peak to total.
+    /// Returns the peak-to-total ratio: gamma rays in the peak divided by reconstructed ones.
     pub fn peak_to_total(&self) -> f64 {
         self.peak as f64 / self.tracked.max(1) as f64
     }
 
-    /// Gamma rays that stayed whole in the germanium in parts of those that were sent out: no
-    /// tracking has a better efficiency.
+    /// Returns the fraction of the emitted gamma rays that were absorbed completely, an upper limit
+    /// of the efficiency of any tracking.
     pub fn absorbed_share(&self) -> f64 {
         self.absorbed as f64 / self.emitted.max(1) as f64
     }
 }
 
-/// Blocks of events of one multiplicity, at most: each holds spectra until all are joined.
+/// Limit of the blocks of events of one multiplicity: each block holds spectra until all are
+/// joined.
 const BLOCKS: usize = 256;
 
-/// Events of a block, at least.
+/// Minimum number of events of a block.
 const LEAST: usize = 16;
 
-/// Simulates and tracks events of each multiplicity; the numbers of events are the same for each.
+/// Simulates and tracks events of each multiplicity, with the same event numbers for each.
 ///
 /// # Errors
-/// [`Error::Parameter`] for what has no meaning; those of tasks.
+/// [`Error::Parameter`] for invalid parameters; errors of tasks.
 pub fn survey(
     rt: &Runtime,
     spec: &Spec,

@@ -1,4 +1,4 @@
-//! Fields and signals beside formulas: the coaxial crystal and the slab.
+//! Comparison of fields and signals with formulas: the coaxial crystal and the slab.
 
 use std::f64::consts::PI;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use zellige_psa::observe::Silent;
 const INNER: f64 = 5.0;
 const OUTER: f64 = 14.0;
 
-/// Potential and radial field of a coaxial crystal with uniform space charge: `phi = -rho r^2 / 4 +
-/// a ln r + b`.
+/// Returns potential and radial field of a coaxial crystal with uniform space charge: `phi = -rho
+/// r^2 / 4 + a ln r + b`.
 fn coaxial_potential(crystal: &Crystal, r: f64) -> [f64; 2] {
     let charge = crystal.space_charge(0.0);
     let a = (-crystal.bias - charge / 4.0 * (INNER * INNER - OUTER * OUTER)) / (OUTER / INNER).ln();
@@ -23,7 +23,7 @@ fn coaxial_potential(crystal: &Crystal, r: f64) -> [f64; 2] {
     [phi(r) - phi(OUTER), charge * r / 2.0 - a / r]
 }
 
-/// Points between the contacts at angles off the axes of the grid.
+/// Returns points between the contacts at angles off the axes of the grid.
 fn places() -> impl Iterator<Item = (f64, f64)> {
     (0..40).flat_map(|i| (0..17).map(move |k| (INNER + 0.2 + 0.215 * f64::from(i), 0.37 * f64::from(k))))
 }
@@ -32,8 +32,8 @@ fn at(r: f64, angle: f64) -> Vec3 {
     [r * angle.cos(), r * angle.sin(), 1.3]
 }
 
-/// The largest errors of the potential beside the bias, of the core's weighting potential, and of a
-/// sector's.
+/// Returns the largest errors of the potential relative to the bias, of the core's weighting
+/// potential, and of a sector's.
 fn coaxial_errors(step: f64) -> [f64; 3] {
     let crystal = coaxial(INNER, OUTER);
     let fields = fields(&crystal, step);
@@ -55,7 +55,8 @@ fn coaxial_errors(step: f64) -> [f64; 3] {
     errors
 }
 
-/// The Fourier series of Laplace's equation between two cylinders, 1 on a sixth of the outer one.
+/// Returns the Fourier series of Laplace's equation between two cylinders, 1 on a sixth of the
+/// outer one.
 fn sector_potential(r: f64, angle: f64) -> f64 {
     let shape = |n: f64| {
         let scaled = |r: f64| (r / OUTER).powf(n) - (INNER / OUTER).powf(n) * (INNER / r).powf(n);
@@ -93,8 +94,8 @@ fn a_coaxial_crystal_has_its_field() {
     assert!(worst < 0.02, "{worst}");
 }
 
-/// `V = rho / 2 ((r2^2 - r1^2) / 2 - r1^2 ln(r2 / r1))` just depletes a coaxial crystal: the field
-/// at the core turns its sign there.
+/// The voltage `V = rho / 2 ((r2^2 - r1^2) / 2 - r1^2 ln(r2 / r1))` just depletes a coaxial
+/// crystal: the field at the core changes its sign there.
 #[test]
 fn the_field_at_the_core_vanishes_at_the_voltage_of_depletion() {
     let plain = coaxial(INNER, OUTER);
@@ -113,7 +114,7 @@ fn the_field_at_the_core_vanishes_at_the_voltage_of_depletion() {
 }
 
 /// Follows a charge along a line by the law of its axis and an analytic field, in small steps
-/// (Runge-Kutta of fourth order): where it is at every nanosecond.
+/// (Runge-Kutta of fourth order). Returns its position at every nanosecond.
 fn line(start: f64, [from, to]: [f64; 2], velocity: impl Fn(f64) -> f64) -> Vec<f64> {
     const STEPS: usize = 50;
     let (mut place, mut track, step) = (start, vec![start], 1.0 / STEPS as f64);
@@ -130,7 +131,7 @@ fn line(start: f64, [from, to]: [f64; 2], velocity: impl Fn(f64) -> f64) -> Vec<
     track
 }
 
-/// The largest difference between a contact's charge and what `Q = w(x_h) - w(x_e)` says of two
+/// Returns the largest difference between a contact's charge and `Q = w(x_h) - w(x_e)` of two
 /// tracks.
 fn difference(
     pulse: &Pulse,
@@ -148,7 +149,7 @@ fn difference(
         .fold(0.0, f64::max)
 }
 
-/// The speed of a carrier along `<100>` (mm/ns) in a field (V/mm), with its sign.
+/// Returns the speed of a carrier along `<100>` (mm/ns) in a field (V/mm), with its sign.
 fn along_100(mobility: &Mobility, carrier: Carrier) -> impl Fn(f64) -> f64 {
     move |field| mobility.velocity(carrier, [field, 0.0, 0.0])[0]
 }
@@ -159,7 +160,7 @@ fn the_core_of_a_coaxial_crystal_sees_the_signal_of_ramo() {
     let detector = detector(&crystal, 0.5);
     let mobility = Mobility::new(crystal.temperature, crystal.axis_angle);
     for start in [6.5, 9.5, 12.5] {
-        // Along x, a <100> axis.
+        // The x axis is a <100> axis.
         let pulse = detector.pulse([start, 1e-6, 1.3]);
         let field = |r: f64| coaxial_potential(&crystal, r)[1];
         let track = |carrier| line(start, [INNER, OUTER], |r| along_100(&mobility, carrier)(field(r)));
@@ -194,8 +195,8 @@ impl Body for Slab {
     }
 }
 
-/// Charge that is caught on its way, and the sensitivities to it, beside the formula of Hecht (Z.
-/// Phys. 77 (1932) 235) for a uniform weighting field.
+/// Compares trapped charge and trapping sensitivities with Hecht's formula (Z. Phys. 77 (1932) 235)
+/// for a uniform weighting field.
 fn caught(drift: &Drift) {
     let trapping = Trapping { holes: 300.0, electrons: 700.0 };
     let caught = drift.clone().with_trapping(trapping);
@@ -216,7 +217,7 @@ fn caught(drift: &Drift) {
     }
 }
 
-/// On a grid that fits neither the plates nor the sides.
+/// The grid is aligned neither with the plates nor with the sides.
 #[test]
 fn a_slab_has_its_potential_and_its_signals() {
     let (grid, bias, charge) = (Grid::around(&Slab, 0.7).expect("a grid"), 600.0, 8.0);
@@ -229,7 +230,8 @@ fn a_slab_has_its_potential_and_its_signals() {
         let mut seen = [0.0; 2];
         fields.weighting_at(point, &mut seen);
         assert!((f64::from(seen[1]) - point[2] / THICK).abs() < 1e-5, "{point:?}: {seen:?}");
-        // Between nodes lies a chord of the parabola: rho h^2 / 8 below it.
+        // Linear interpolation between nodes is a chord of the parabola: its error is up to rho h^2
+        // / 8.
         let error = (fields.potential_at(point) - potential(point[2])).abs();
         assert!(error < charge * 0.7 * 0.7 / 8.0 * 1.5, "{point:?}: {error}");
     }

@@ -1,5 +1,5 @@
-//! Traces of digitisers as events of a crystal: what a map makes of them, and how what does not fit
-//! is refused.
+//! Conversion of digitiser traces to events of a crystal by a map, and refusal of frames that do
+//! not match it.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use zellige_psa::files::{archives, gretina, read_basis, refuse_foreign};
 
 use crate::common::of_gretina;
 
-/// A map of four boards with ten channels each: contact `c` is channel `c % 10` of board `c / 10`,
-/// odd ones are inverted, and the core is late by two and a half samples.
+/// Returns a map of four boards with ten channels each. Contact `c` is channel `c % 10` of board `c
+/// / 10`, odd ones are inverted, and the core is late by two and a half samples.
 fn map() -> String {
     let mut text = "step = 10.0\nbaseline = 4\nbegin = 6\n".to_owned();
     for contact in 0..CHANNELS {
@@ -30,7 +30,7 @@ fn map() -> String {
     text
 }
 
-/// A trace of contact `c`: a baseline of 100 + c, then a ramp from sample 6 on.
+/// Returns a trace of contact `c`: a baseline of 100 + c, then a ramp from sample 6 on.
 fn trace(contact: usize) -> mode3::Trace {
     let sign = if contact % 2 == 1 { -1 } else { 1 };
     let ramp = |t: i16| (t - 5).max(0) * (contact as i16 + 1);
@@ -41,7 +41,7 @@ fn trace(contact: usize) -> mode3::Trace {
 fn frame(contacts: impl Iterator<Item = usize>) -> Frame {
     let mut frame = Frame { kind: mode3::KIND, timestamp: 123, ..Frame::default() };
     contacts.for_each(|contact| trace(contact).put(&mut frame.payload));
-    // A second core channel that the map does not name.
+    // A second core channel, which the map does not name.
     mode3::Trace::new(3, 7, 9, vec![5; 20]).unwrap().put(&mut frame.payload);
     frame
 }
@@ -65,7 +65,7 @@ fn traces_become_events() {
         let wanted: Vec<f32> = (1..=8).map(|t| 0.5 * t as f32 * (contact as f32 + 1.0)).collect();
         assert_eq!(own, wanted, "segment {contact}");
     }
-    // Between two samples, and two samples later.
+    // The core is interpolated between two samples, two samples later.
     let core: Vec<f32> = (1..=8).map(|t| 0.5 * (t as f32 + 2.5) * 37.0).collect();
     assert_eq!(&event.signals[36 * 8..], core);
 }
@@ -115,7 +115,7 @@ fn files_of_frames_say_what_they_need() {
     assert_eq!(file.next(Some(&map), 8).unwrap(), Some(map.event(&of_digitisers, 8).unwrap()));
     assert_eq!(file.next(Some(&map), 8).unwrap(), None);
     assert_eq!(file.progress(), [bytes.len() as u64; 2]);
-    // Cut within the second frame: the byte is that of the file.
+    // The file is cut within the second frame; the error names the byte of the file.
     std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
     let mut file = EventFile::open(&path).unwrap();
     says(file.next(Some(&map), 8).unwrap_err(), &["run.geb, byte", "ends here"]);
@@ -128,7 +128,7 @@ fn bases_of_other_programs() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("gretina.dat"), of_gretina()).unwrap();
-    // Its signals are no charges, only numbers that say where they stand.
+    // The signals are not charges but numbers that encode their position.
     says(read_basis(&at("gretina.dat")).unwrap_err(), &["gretina.dat: the core's charges"]);
     let (basis, _) = gretina::read(&at("gretina.dat")).unwrap();
     assert_eq!(basis.positions().len(), 2);

@@ -1,5 +1,5 @@
-//! Bases and events that are not what they are taken for are refused or doubted, with the cause;
-//! those that are, are not.
+//! Implausible bases and events are refused or cause a warning that names the cause; plausible ones
+//! are accepted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ use zellige_psa::simulate::{basis, lattice};
 
 const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };
 
-/// A crystal, a basis and events of it.
+/// Returns a crystal, a basis and events of it.
 fn made() -> &'static (Arc<Detector>, Basis, Events) {
     static MADE: OnceLock<(Arc<Detector>, Basis, Events)> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -35,7 +35,7 @@ fn made() -> &'static (Arc<Detector>, Basis, Events) {
     })
 }
 
-/// A basis with other numbers.
+/// Returns a basis with other numbers.
 fn with(
     sampling: Sampling,
     signal: impl Fn(usize, usize) -> Vec<f32>,
@@ -98,7 +98,7 @@ fn bases_are_refused_with_the_cause() {
         let error = check_basis(&basis).expect_err(cause);
         assert!(error.contains(cause), "{cause}: {error}");
     }
-    // 100 ns are too short for most charges to settle: nothing is known of where they end.
+    // 100 ns are too short for most charges to settle, so that their ends are unknown.
     let short = |point: usize, c: usize| signal(point, c)[..8].to_vec();
     let _ = check_basis(&with(Sampling { samples: 8, ..SAMPLING }, short, same, all));
 }
@@ -155,7 +155,8 @@ fn events_are_compared_with_the_basis() {
     assert!(said.contains("--before 0"), "{said}");
 }
 
-/// Energies and positions of clipped events, beside those of whole ones, and what is flagged.
+/// Compares energies and positions of clipped events with those of complete ones, and checks the
+/// flags.
 #[test]
 fn clipped_events_are_found_and_fitted() {
     let (_, basis, events) = made();
@@ -187,11 +188,11 @@ fn clipped_events_are_found_and_fitted() {
             apart.push((answer.places[0].energy / energy - 1.0).abs());
         }
     }
-    // As they come, all energies are 655 keV.
+    // Without the fit all energies are 655 keV.
     apart.sort_unstable_by(f64::total_cmp);
     let (count, most) = (apart.len(), apart.last().copied().unwrap_or(1.0));
     assert!(count > 10 && apart[count / 2] < 0.1 && most < 0.4, "{apart:?}");
-    // Of one event alone: its noise tells.
+    // Clipping is also detected from one event alone, by its noise.
     let one = clipped.chunks_exact(length).zip(&events.energies).filter(|(_, energy)| **energy > 1000.0);
     let seen = one.clone().filter(|(event, _)| !find(event, SAMPLING.samples).is_empty()).count();
     assert!(2 * seen > one.count(), "{seen}");

@@ -1,4 +1,5 @@
-//! What holds of every crystal: sums, symmetry, counts, and the same bits on any number of workers.
+//! Properties of every crystal: sums, symmetry, counts, and identical results on any number of
+//! workers.
 
 use crate::common;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use zellige_psa::search::{Batching, Event, Flow, Plan, Rules};
 use zellige_psa::simulate::{basis, lattice, unsettled};
 use zellige_test_data::data;
 
-/// The first configuration of greta_siggen, with the files that it names.
+/// Reads the first configuration of greta_siggen, with the files that it names.
 #[test]
 fn a_crystal_of_greta_is_read() {
     let Some(file) = data("psa/greta/A1.config") else { return };
@@ -30,7 +31,7 @@ fn a_crystal_of_greta_is_read() {
     assert!((crystal.impurity[1] - (1.26 - 0.091 * 9.0)).abs() < 1e-12);
     let table = crystal.drift.as_ref().expect("drift speeds");
     assert_eq!((table.field.len(), table.electrons_111[9], table.holes_100[10]), (20, 0.078, 0.089));
-    // 370 cm3, as the crystals of GRETA and AGATA have.
+    // The crystals of GRETA and AGATA have 370 cm3.
     let volume = lattice(&crystal, 2.0).expect("points").len() as f64 * 0.008;
     assert!((340.0..400.0).contains(&volume), "{volume} cm3");
 }
@@ -47,7 +48,7 @@ fn weighting_potentials_add_up_to_one_everywhere() {
     let crystal = small();
     let fields = fields(&crystal, 0.8);
     assert!(fields.worst_sum(&crystal) < 2e-5, "{}", fields.worst_sum(&crystal));
-    // Also between the last nodes and the contacts.
+    // The sum also holds between the last nodes and the contacts.
     for point in lattice(&crystal, 0.9).expect("points") {
         let mut seen = [0.0; CHANNELS];
         fields.weighting_at(point, &mut seen);
@@ -71,14 +72,14 @@ fn segments_together_show_what_the_core_shows_and_every_charge_settles() {
         }
     }
     assert_eq!(unsettled(&basis, 0.01), Vec::<usize>::new());
-    // Signals that end in the middle of the drift are found out.
+    // Signals that end in the middle of the drift are detected.
     let points = lattice(detector.crystal(), 4.0).expect("points");
     let short = Sampling { samples: 6, ..SAMPLING };
     let cut = zellige_psa::simulate::basis(&runtime(1), &detector, &points, short, &Silent).expect("a basis");
     assert!(unsettled(&cut, 0.01).len() > points.len() / 2);
 }
 
-/// Acceptors and a negative core: electrons come to the segments, and signals are positive again.
+/// Acceptors and a negative core: electrons drift to the segments, and signals are positive again.
 #[test]
 fn p_type_crystals_have_signals_of_the_same_sign() {
     let n_type = common::coaxial(3.0, 12.0);
@@ -92,8 +93,8 @@ fn p_type_crystals_have_signals_of_the_same_sign() {
     }
 }
 
-/// The largest difference between the charges of a point and those of its image, with sectors
-/// renamed.
+/// Returns the largest difference between the charges of a point and those of its image, with
+/// sectors renumbered.
 fn asymmetry(
     detector: &Detector,
     points: &[Vec3],
@@ -117,7 +118,7 @@ fn asymmetry(
     worst
 }
 
-/// A regular hexagon is its own image in a half turn and in a mirror.
+/// A regular hexagon is invariant under a half turn and a reflection.
 #[test]
 fn a_symmetric_crystal_has_symmetric_signals() {
     let corner = |k: usize, radius: f64| {
@@ -136,14 +137,14 @@ fn a_symmetric_crystal_has_symmetric_signals() {
     assert!(mirrored < 1e-5, "{mirrored}");
 }
 
-/// 47 590 points at 2 mm, and 714 to 1999 in a segment, are what a simulation by others counts; a
-/// thesis has 47 292, 700 to 2000.
+/// A simulation by others has 47 590 points at 2 mm, 714 to 1999 in a segment; a thesis has 47 292,
+/// 700 to 2000.
 #[test]
 fn segments_have_the_points_that_others_count() {
     let crystal = example();
     let points = lattice(&crystal, 2.0).expect("points");
     assert!((points.len() as f64 / 47_590.0 - 1.0).abs() < 1e-3, "{}", points.len());
-    // Every fifth of them, on coarse fields: what collects them.
+    // Every fifth point, on coarse fields, is assigned to the segment that collects it.
     let detector = detector(&crystal, 2.0);
     let mut counts = [0.0; SEGMENTS];
     for &point in points.iter().step_by(5) {
@@ -201,8 +202,8 @@ fn events_say_the_truth_about_themselves() {
     assert!(events.segments.chunks(3).all(|hits| hits.iter().all(|segment| *segment == hits[0])));
 }
 
-/// A line from a crystal in which holes are caught is wide and low; energies made whole at the
-/// places found make it one again.
+/// In a crystal that traps holes a spectral line is wide and low; the correction of energies at the
+/// positions found restores it.
 #[test]
 fn what_is_caught_on_the_way_is_given_back() {
     let whole = detector(&small(), 1.0);
@@ -229,14 +230,14 @@ fn what_is_caught_on_the_way_is_given_back() {
     println!("a line of 1000 keV: middle and width from 10 to 90 % {seen:?}, corrected {corrected:?}");
     assert!(seen.0 < 999.0 && (corrected.0 - 1000.0).abs() < 1.0, "{seen:?} {corrected:?}");
     assert!(corrected.1 < 0.3 * seen.1, "{seen:?} {corrected:?}");
-    // A basis that does not know where charge is lost is refused.
+    // A basis without sensitivities is refused.
     let old =
         Basis::new(SAMPLING, basis.positions().to_vec(), basis.segments().to_vec(), basis.values().to_vec());
     let (rt, old, rules) =
         (runtime(1), old.expect("a basis"), Rules { trapping: Some(trapping), ..Rules::DEFAULT });
     let refused = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &old, rules).map(drop);
     assert!(refused.is_err_and(|error| error.to_string().contains("simulate it again")));
-    // So is one that says what cannot be.
+    // A basis with impossible sensitivities is refused, too.
     let points = basis.positions().len();
     let odd = basis.clone().with_sensitivities(vec![[0.0, 900.0]; points]).expect("one for each");
     let rules = Rules { trapping: Some(trapping), ..Rules::DEFAULT };

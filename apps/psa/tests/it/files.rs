@@ -1,4 +1,4 @@
-//! What is written comes back, and what is damaged is refused with its byte.
+//! Files are read back as written, and damaged ones are refused with the byte.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -81,12 +81,12 @@ fn fields_and_events_come_back() {
     let other = Sampling { samples: made.sampling.samples - 1, ..made.sampling };
     let error = event_files::read_signals(&array, other).expect_err("another length").to_string();
     assert!(error.contains("[5, 37, 60]") && error.contains("37 x 59"), "{error}");
-    // As NumPy writes unless it is told otherwise.
+    // NumPy's default type.
     let sides = [5, 37, made.sampling.samples];
     zellige_files::array::write(&array, &sides, made.signals.iter().copied().map(f64::from))
         .expect("written");
     assert_eq!(event_files::read_signals(&array, made.sampling).expect("float64").signals, made.signals);
-    // The core first, and a core of the other sign, would give wrong positions.
+    // The core as the first channel, or with the opposite sign, would give wrong positions.
     let event = 37 * made.sampling.samples;
     let of_events = |change: fn(&[f32], usize) -> Vec<f32>| -> Vec<f32> {
         made.signals.chunks_exact(event).flat_map(|event| change(event, event.len() / 37)).collect()
@@ -121,7 +121,7 @@ fn a_folder_that_is_not_complete_is_none() {
     assert!(error.to_string().contains("take f32"));
 }
 
-/// The byte that an error names.
+/// Returns the byte that an error names.
 fn byte(error: &Error) -> Option<u64> {
     match error {
         Error::Format { offset, .. } => *offset,
@@ -164,7 +164,7 @@ fn bases_of_gretina_are_read() {
     };
     let (basis, places) = read(&whole).expect("a basis");
     assert_eq!(places, [[0, 0, 0], [1, 0, 0]]);
-    // Its segment 13 is sector 1 of ring 2.
+    // The file's segment 13 is sector 1 of ring 2.
     let segment = Segment::new(1, 2).expect("a segment");
     assert_eq!((basis.segments(), basis.positions()), (&[segment; 2][..], &[[1.0, 2.0, 3.0]; 2][..]));
     assert_eq!(basis.signal(1, segment.into())[7], 1000.0 + 130.0 + 0.07);
@@ -181,7 +181,7 @@ fn bases_of_gretina_are_read() {
     assert_eq!(byte(&read(&whole[..100]).expect_err("cut")), Some(100));
 }
 
-/// The files of a basis and of events, by name.
+/// Returns the files of a basis and of events, by name.
 fn written() -> &'static [(&'static str, Vec<u8>)] {
     static FILES: OnceLock<Vec<(&str, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -196,7 +196,7 @@ fn written() -> &'static [(&'static str, Vec<u8>)] {
     })
 }
 
-/// Bytes of the last line.
+/// Returns the number of bytes of the last line.
 fn last_line(text: &[u8]) -> usize {
     text.trim_ascii_end().iter().rev().position(|&byte| byte == b'\n').expect("several lines") + 1
 }
@@ -208,8 +208,8 @@ fn read_all(place: &Path) -> [Result<(), Error>; 2] {
 proptest! {
     #![proptest_config(zellige_test_scale::cases(150))]
 
-    /// A file that is cut off anywhere is refused, one with other bytes is read or refused; nothing
-    /// panics, and nothing is allocated that the files do not hold.
+    /// A truncated file is refused, one with changed bytes is read or refused. Nothing panics, and
+    /// no memory is allocated for content that the files do not hold.
     #[test]
     fn damaged_files_are_refused(file in 0usize..6, at: prop::sample::Index, bytes: [u8; 3], cut: bool) {
         let place = tempfile::tempdir().expect("a folder");
@@ -230,7 +230,7 @@ proptest! {
         let is_seen = match file {
             // The last digits of the last number may be missing,
             0 => at.index(length) < length - last_line(&written()[file].1),
-            // and whole records: that cannot be seen.
+            // and whole records: this cannot be detected.
             5 => at.index(length) % record::RECORD != 0,
             _ => true,
         };
@@ -240,7 +240,7 @@ proptest! {
         }
     }
 
-    /// The same of a basis of GRETINA.
+    /// Damaged bases of GRETINA are treated in the same way.
     #[test]
     fn damaged_bases_of_gretina_are_refused(at in 0usize..16_000, value: u8, cut: bool) {
         let place = tempfile::tempdir().expect("a folder");
@@ -252,7 +252,7 @@ proptest! {
         prop_assert!(!cut || read.is_err_and(|error| byte(&error).is_some()));
     }
 
-    /// Headers of npy files may promise anything.
+    /// Headers of npy files may announce any shape.
     #[test]
     fn headers_are_not_trusted(sides in prop::collection::vec(any::<u64>(), 1..4), kind in "[<>|][fiucUV][0-9]{1,20}") {
         let place = tempfile::tempdir().expect("a folder");
@@ -268,7 +268,7 @@ proptest! {
     }
 }
 
-/// The type of events is what their files hold.
+/// Events of another length than the basis are refused.
 #[test]
 fn events_of_another_length_are_refused() {
     let place = tempfile::tempdir().expect("a folder");
@@ -315,7 +315,7 @@ fn arrays_come_back_from_hdf5() {
     assert_eq!(signals.shape, [3, CHANNELS, SAMPLING.samples]);
     assert!(signals.numbers.iter().zip(basis.values()).all(|(a, &b)| *a == f64::from(b)));
     assert_eq!(array("positions", 2).expect("positions").numbers[..3], [1.5, -2.0, 80.0]);
-    // Other types, data sets in groups, a file with one.
+    // Other types, data sets in groups, and a file with one data set.
     let detector = detector(&small(), 2.0);
     let spec = Spec { count: 3, hits: 2, ..Spec::default() };
     let made = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
@@ -340,7 +340,7 @@ fn arrays_come_back_from_hdf5() {
     }
 }
 
-/// A basis and events as legend-lh5io writes them (`fixtures/legend.py`): int64 segments, m, MeV,
+/// A basis and events in the format of legend-lh5io (`fixtures/legend.py`): int64 segments, m, MeV,
 /// and times of waveforms in us.
 #[cfg(feature = "hdf5")]
 #[test]
@@ -366,7 +366,7 @@ fn files_of_legend_are_read() {
         let error = arrays::read(&path, 2, Quantity::Number).expect_err(words).to_string();
         assert!(error.contains(words), "{error}");
     }
-    // Whatever a file is called.
+    // The format is recognised for any name of the file.
     let place = tempfile::tempdir().expect("a folder");
     for name in ["b.hdf", "b.lh5", "b.dat", "b"] {
         std::fs::copy(&path, place.path().join(name)).expect("copied");
@@ -382,7 +382,7 @@ fn files_of_legend_are_read() {
     }
 }
 
-/// Numbers of any type are what they are; only a basis is in fixed point.
+/// The type of numbers does not change their values; only a basis is in fixed point.
 #[test]
 fn types_of_numbers_change_nothing() {
     let place = tempfile::tempdir().expect("a folder");
@@ -415,7 +415,7 @@ fn hdf5_is_refused_where_nobody_can_read_it() {
     assert!(error.contains("the feature `hdf5`"), "{error}");
 }
 
-/// An archive as NumPy writes it (`numpy.savez("a.npz", [[1.5, -2.0]])`), its array stored.
+/// An archive written by NumPy (`numpy.savez("a.npz", [[1.5, -2.0]])`), without compression.
 #[test]
 fn archives_of_numpy_are_read() {
     let mut npy =

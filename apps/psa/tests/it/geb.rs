@@ -1,5 +1,5 @@
-//! Frames of GRETINA's event files: what is written comes back, bytes lie where other programs look
-//! for them, and what is damaged is refused with its byte.
+//! Frames of GRETINA's event files: they are read back as written, their bytes have the layout that
+//! other programs expect, and damaged ones are refused with the byte.
 
 use std::io::{self, Read};
 
@@ -73,7 +73,7 @@ fn a_frame_has_the_bytes_of_its_layout() {
     assert_eq!((error.kind(), bytes.len()), (io::ErrorKind::InvalidInput, 35));
 }
 
-/// Offsets of the record that other programs cast a payload to.
+/// Offsets in the record to which other programs cast a payload.
 #[test]
 fn decomposed_events_have_the_bytes_of_their_layout() {
     let bytes = payload(&event(2));
@@ -87,7 +87,7 @@ fn decomposed_events_have_the_bytes_of_their_layout() {
     assert_eq!(bytes[32..48], [0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, 7, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!([48, 52, 56, 60, 64, 68, 72].map(float), [1.5, -0.25, 2.0, 1.25, -3.0, 10.0, 900.0]);
     assert_eq!(integer(76), 0);
-    // The second point: our segment 2 is sector 0 of ring 2, which is 12 there.
+    // The second point: our segment 2 is sector 0 of ring 2, number 12 in the file.
     assert_eq!([104, 108, 112, 116, 124].map(float), [1.0, -2.5, 80.0, 101.0, 300.0]);
     assert_eq!(integer(120), 12);
     assert!(bytes[128..].iter().all(|&byte| byte == 0));
@@ -127,7 +127,7 @@ fn what_is_no_decomposed_event_is_refused_with_its_byte() {
     assert_eq!(byte(&decomposed(bytes, 0).expect_err("cut")), 16 + 79);
     let other = Frame { kind: 3, payload: payload(&event(1)), offset: 50, ..Frame::default() };
     assert_eq!(byte(&Decomposed::of(&other).expect_err("another kind")), 50);
-    // Where the decomposition has failed the number is not that of the points.
+    // If the decomposition has failed, the number of points may be wrong.
     let failed = Decomposed { error: 3, ..event(0) };
     let mut bytes = payload(&failed);
     bytes[8] = 21;
@@ -178,7 +178,7 @@ fn what_is_no_trace_is_refused_with_its_byte() {
     assert_eq!(read(payload[..103].to_vec()), 116 + 103);
 }
 
-/// A stream that promises more than it has, and never gives more than a few bytes at a time.
+/// A stream that announces more than it has, and returns only a few bytes at a time.
 struct Dripping<'a>(&'a [u8]);
 
 impl Read for Dripping<'_> {
@@ -229,7 +229,8 @@ fn what_a_stream_says_is_handed_on() {
 proptest! {
     #![proptest_config(zellige_test_scale::cases(300))]
 
-    /// What is cut is refused at its end, what is changed is read or refused; nothing panics.
+    /// Truncated streams are refused at their end, changed ones are read or refused; nothing
+    /// panics.
     #[test]
     fn damaged_streams_are_refused(at: prop::sample::Index, bit in 0u8..8, cut: bool) {
         let mut bytes = two_frames();
@@ -248,7 +249,7 @@ proptest! {
         }
     }
 
-    /// Payloads may be anything.
+    /// Arbitrary payloads cause no panic.
     #[test]
     fn arbitrary_payloads_do_no_harm(
         payload in prop::collection::vec(prop_oneof![Just(0xaau8), Just(0), any::<u8>()], 0..600),
@@ -268,7 +269,7 @@ proptest! {
         }
     }
 
-    /// Streams may be anything.
+    /// Arbitrary streams cause no panic.
     #[test]
     fn arbitrary_streams_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200), short in 0u8..60) {
         let mut bytes = bytes;

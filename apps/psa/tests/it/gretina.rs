@@ -1,5 +1,4 @@
-//! Bases of GRETINA as they are written: on their lattice, with the bytes of their layout, and read
-//! again.
+//! Bases of GRETINA are written on their lattice, with the bytes of their layout, and read back.
 
 use std::collections::HashSet;
 use std::f64::consts::PI;
@@ -15,7 +14,8 @@ fn segment(sector: usize, ring: usize) -> Segment {
     Segment::new(sector, ring).expect("a segment")
 }
 
-/// Two points of one segment and one of another; the first signals of the second point are zero.
+/// Returns two points of one segment and one of another; the first signals of the second point
+/// are 0.
 fn three_points() -> (Basis, Vec<Place>) {
     let mut values: Vec<f32> = (0..3 * CHANNELS * 50).map(|i| (i % 997) as f32 / 997.0 - 0.5).collect();
     let second = &mut values[CHANNELS * 50..];
@@ -45,11 +45,11 @@ fn a_basis_has_the_bytes_of_its_layout_and_comes_back() {
         grid_pos_lu_rpz SRAD SPHI SZ: 2 2 3\n";
     assert!(bytes.starts_with(header.as_bytes()) && bytes[header.len()..256].iter().all(|&byte| byte == 0));
     let word = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).expect("four bytes");
-    // The second point: ring 4 of sector 0 is 24 there.
+    // The second point: ring 4 of sector 0 is number 24 in the file.
     let second = 256 + 7712;
     assert_eq!(bytes[second..second + 4], [24, 1, 1, 2]);
     assert_eq!(f32::from_le_bytes(word(second + 4)), 2.5);
-    // Signal 1 there is sector 1 of ring 0, which is our 6; signal 6 is sector 0 of ring 1, our 1.
+    // The file's signal 1 is sector 1 of ring 0, our 6; its signal 6 is sector 0 of ring 1, our 1.
     for (signal, ours) in [(0, 0), (1, 6), (6, 1), (36, 36)] {
         for sample in 0..50 {
             let found = f32::from_le_bytes(word(second + 16 + 4 * (signal * 50 + sample)));
@@ -87,7 +87,7 @@ fn what_cannot_be_written_leaves_nothing() {
     assert!(refused(&short.expect("a basis"), &places[..1]).contains("50"));
 }
 
-/// Of a simulated crystal: neighbours on the lattice of a segment are neighbours in the germanium.
+/// In a simulated crystal, neighbours on the lattice of a segment are neighbours in the germanium.
 #[test]
 fn a_simulated_crystal_has_its_lattice() {
     let detector = detector(&small(), 1.5);

@@ -1,4 +1,4 @@
-//! Two hits in one segment of a simulated crystal, at places that are not those of the basis.
+//! Two hits in one segment of a simulated crystal, at positions that are not in the basis.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn segment() -> Segment {
     Segment::from_index(14).expect("a segment")
 }
 
-/// The basis of a segment at 2 mm.
+/// Returns the basis of a segment at 2 mm.
 fn of_segment(detector: &Arc<Detector>) -> SegmentBasis {
     let near = |point: &Vec3| {
         let starts = detector.crystal().segment(*point);
@@ -35,7 +35,8 @@ fn of_segment(detector: &Arc<Detector>) -> SegmentBasis {
     all.of_segment(segment(), ChannelSet::Neighbours, SAMPLING.samples).expect("a window that fits")
 }
 
-/// Events of hits with these shares of the energy (keV), and where the hits are.
+/// Simulates events of hits with these shares of the energy (keV); returns them with the positions
+/// of the hits.
 fn events(
     detector: &Detector,
     energy: f64,
@@ -77,7 +78,7 @@ fn distance(a: Vec3, b: Vec3) -> f64 {
     a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).sum::<f64>().sqrt()
 }
 
-/// How far the worse of two hits is from its place.
+/// Returns the distance of the worse of two hits from its true position.
 fn error(basis: &SegmentBasis, found: &PairFound, places: &[Vec3]) -> f64 {
     let [a, b] = found.points.map(|point| basis.positions()[point].map(f64::from));
     let worse = |to: [usize; 2]| distance(a, places[to[0]]).max(distance(b, places[to[1]]));
@@ -89,8 +90,8 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
     values[((values.len() - 1) as f64 * share) as usize]
 }
 
-/// Of pairs that are so far apart (mm): how many, the percentage that is called so, and the median
-/// and 90 % of the distance of the worse hit.
+/// Statistics of pairs within this range of distances (mm): their number, the percentage classified
+/// as pairs, and the median and 90th percentile of the error of the worse hit.
 fn of_pairs(basis: &SegmentBasis, found: &[PairFound], places: &[Vec<Vec3>], apart: [f64; 2]) -> [f64; 4] {
     let is_so = |at: &[Vec3]| (apart[0]..apart[1]).contains(&distance(at[0], at[1]));
     let events: Vec<_> = found.iter().zip(places).filter(|(_, at)| is_so(at)).collect();
@@ -100,7 +101,7 @@ fn of_pairs(basis: &SegmentBasis, found: &[PairFound], places: &[Vec<Vec3>], apa
     [count, 100.0 * called as f64 / count, quantile(&mut errors, 0.5), quantile(&mut errors, 0.9)]
 }
 
-/// Noise of 2.5 keV, the same detector as the basis', ten channels. 150 events of each kind.
+/// Noise of 2.5 keV, the detector of the basis, ten channels, 150 events of each kind.
 #[test]
 fn two_hits_are_told_from_one() {
     const EVENTS: usize = 150;
@@ -108,8 +109,8 @@ fn two_hits_are_told_from_one() {
     let basis = of_segment(&detector);
     let search = PairSearch::new(&PairPlan::default(), &basis).expect("a search");
     let mut random = ChaCha8Rng::seed_from_u64(12);
-    // The least percentage of pairs that are called so, and the largest median error (mm), for hits
-    // of equal energy.
+    // The lowest accepted percentage of detected pairs, and the largest accepted median error (mm),
+    // for hits of equal energy.
     for (energy, least, most) in [(150.0, 40.0, 5.0), (500.0, 75.0, 3.5), (1500.0, 85.0, 3.5)] {
         let (singles, places) = events(&detector, energy, &[1.0], EVENTS, &mut random);
         let found = search.search(&singles).expect("answers");

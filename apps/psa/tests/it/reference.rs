@@ -1,5 +1,5 @@
-//! Searches beside answers that another program has computed in `f64`: of the project's own
-//! segments (`fixtures/README.md`), and of those of a prototype (external test data,
+//! Comparison of searches with answers that another program has computed in `f64`, for the
+//! project's own segments (`fixtures/README.md`) and for those of a prototype (external test data,
 //! `psa/synthetic`).
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use zellige_psa::files::arrays::{self, Quantity};
 use zellige_psa::search::{Events, Flags, Found, Method, Plan, Precision, Prepared, Screen, Table};
 use zellige_test_data::data;
 
-/// A segment with some channels, a set of events of it, and the answers.
+/// A segment with some channels, a set of its events, and the answers.
 struct Case {
     mask: &'static str,
     set: &'static str,
@@ -20,7 +20,7 @@ struct Case {
     answers: Vec<Value>,
 }
 
-/// The values of the first and the last channel, or of all.
+/// Returns the values of the first and the last channel, or of all.
 fn masked(values: &[f64], channels: usize, samples: usize, mask: &str) -> Vec<f32> {
     let keeps = |channel: usize| mask == "all" || channel == 0 || channel == channels - 1;
     let signals = values.chunks_exact(samples).enumerate();
@@ -50,7 +50,7 @@ fn case(folder: &Path, segment: &str, set: &'static str, mask: &'static str) -> 
     Case { mask, set, basis, events, answers }
 }
 
-/// Both segments, both sets, both choices of channels.
+/// Returns the cases of both segments, both sets and both choices of channels.
 fn cases(folder: &Path) -> Vec<Case> {
     let all = ["seg00", "seg14"].into_iter().flat_map(|segment| {
         ["events0", "events1"].into_iter().flat_map(move |set| {
@@ -60,12 +60,12 @@ fn cases(folder: &Path) -> Vec<Case> {
     all.collect()
 }
 
-/// Those of the project.
+/// Returns the cases of the project.
 fn own() -> Vec<Case> {
     cases(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures")))
 }
 
-/// Those of the prototype.
+/// Returns the cases of the prototype.
 #[track_caller]
 fn external() -> Option<Vec<Case>> {
     Some(cases(&data("psa/synthetic")?))
@@ -75,7 +75,7 @@ fn run(case: &Case, plan: &Plan) -> Vec<Found> {
     Prepared::new(plan, &case.basis).expect("a plan").search(&case.events, &[]).expect("events that fit")
 }
 
-/// Place of the best point, its figure of merit, that of the second, the gap.
+/// Returns the index of the best point, its figure of merit, the index of the second, the gap.
 fn answer(case: &Case, event: usize, p: &str) -> (usize, f64, usize, f64) {
     let found = &case.answers[event][format!("{p}_{}", case.mask)];
     let place = |name: &str| found[name].as_u64().expect("a number") as usize;
@@ -183,7 +183,7 @@ fn screens_by_products(cases: &[Case]) {
         }
     }
     println!("best 128: {same} of {all} as a full search");
-    // 98.8 to 99.3 % in the prototype.
+    // The prototype has 98.8 to 99.3 %.
     assert!(same * 100 >= all * 98);
 }
 
@@ -198,8 +198,9 @@ fn a_screen_by_products_is_that_by_squares_of_the_prototype() {
     screens_by_products(&cases);
 }
 
-/// Percentages of the prototype's events with the point of a full search: noise only and with
-/// another basis than the events', hit segment and core; the same with ten channels.
+/// Percentages of the prototype's events with the same point as a full search. The columns are
+/// noise only, and a basis other than that of the events, for hit segment and core; then both for
+/// ten channels.
 const PROTOTYPE: [(&str, [f64; 4]); 11] = [
     ("fgs fp16", [87.6, 87.4, 85.9, 87.9]),
     ("fgs int16", [98.6, 98.1, 98.3, 98.9]),
@@ -252,8 +253,7 @@ fn fast_variants_agree_as_often_as_in_the_prototype() {
     }
 }
 
-/// The points that another program finds in samples of narrow formats, and by way of a coarse
-/// lattice.
+/// The points that another program finds with samples in narrow formats, and by a coarse lattice.
 #[test]
 fn fast_variants_find_the_points_of_another_program() {
     for (name, key) in [
@@ -273,7 +273,7 @@ fn fast_variants_find_the_points_of_another_program() {
             }
         }
         println!("{name}: {same} of {all} as in the other program");
-        // Sums in another order tell a few near ties apart differently.
+        // Sums in another order decide a few near ties differently.
         assert!(all == 192 && same >= 188, "{name}: {same} of {all}");
     }
 }

@@ -1,5 +1,5 @@
-//! Searches as tasks: the same bits with any number of workers, any batches, and on devices with
-//! memory of their own.
+//! Searches as tasks: identical results with any number of workers, any batches, and on devices
+//! with separate memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,14 +23,15 @@ use zellige_twins::mock_with_wrong_products;
 
 const CHANNELS: usize = 3;
 const SAMPLES: usize = 12;
-/// What GPUs have kernels for.
+/// Precisions for which GPUs have kernels.
 const ON_GPUS: [Precision; 3] = [Precision::Fp32, Precision::Int16, Precision::Bf16];
 
 fn segment(index: usize) -> Segment {
     Segment::from_index(index).expect("one of 36")
 }
 
-/// Points of a cube of 2 mm steps; signals rise where and when a point's place says.
+/// Returns points of a cube of 2 mm steps; the position of a point determines the time and the size
+/// of its signals' rise.
 fn basis(edge: usize) -> SegmentBasis {
     let at = |i: usize| [i % edge, i / edge % edge, i / edge / edge].map(|x| x as f32 * 2.0);
     let positions: Vec<[f32; 3]> = (0..edge * edge * edge).map(at).collect();
@@ -45,7 +46,7 @@ fn basis(edge: usize) -> SegmentBasis {
     SegmentBasis::new(CHANNELS, SAMPLES, positions, values).expect("sizes that fit")
 }
 
-/// Noisy signals of random points, of 20 keV to 2 MeV.
+/// Returns noisy signals of random points, of 20 keV to 2 MeV.
 fn events(basis: &SegmentBasis, count: usize) -> Events {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let energies: Vec<f64> = (0..count).map(|_| 20.0 * 100f64.powf(random.random_range(0.0..1.0))).collect();
@@ -133,13 +134,13 @@ fn an_exact_search_is_the_full_one_in_f64() {
     }
 }
 
-/// A GPU that is not there: the kernels' source on the host, and a driver that checks the order of
+/// Searches on a mock GPU: the kernels' source on the host, and a driver that checks the order of
 /// streams. `None` without g++.
 fn on_gpu(workers: usize, plan: &Plan, basis: &SegmentBasis, events: &Events) -> Option<(Vec<Found>, u64)> {
     Some(on_mock(zellige_twins::mock(DISTANCE_SOURCES)?, workers, plan, basis, events))
 }
 
-/// What is found, and how many bytes came back from the GPU.
+/// Returns the answers, and the number of bytes that came back from the GPU.
 fn on_mock(
     mock: MockBuilder,
     workers: usize,
@@ -166,8 +167,8 @@ fn length<'x>(numbers: impl Iterator<Item = &'x f64>) -> f64 {
     numbers.map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// A GPU with a library whose products are off by as much as [`Margin::in_any_order`] lets them:
-/// this part of it, up and down; with the number of its products. `None` without g++.
+/// Returns a mock GPU with a library of inexact products, and the counter of its products. The
+/// errors are this part of the limit of [`Margin::in_any_order`], up and down. `None` without g++.
 fn rough(part: f64) -> Option<(MockBuilder, Arc<AtomicUsize>)> {
     let products = Arc::new(AtomicUsize::new(0));
     let count = products.clone();
@@ -198,7 +199,7 @@ fn answers_of_a_gpu_have_the_bits_of_the_cpu() {
     let there = powers.into_iter().chain(screens).flat_map(|plan| {
         ON_GPUS.map(|precision| Plan { precision, ..plan }).into_iter().filter(|plan| plan.check().is_ok())
     });
-    // Who else would search, without a CPU worker?
+    // Without a CPU worker only the GPU can search.
     for plan in there.chain([full]) {
         let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
         let Some((found, _)) = on_gpu(0, &plan, &basis, &events) else { return };
@@ -222,8 +223,9 @@ fn what_gpus_have_no_kernels_for_is_searched_beside_them() {
     }
 }
 
-/// Signals of points of a basis as events, whose products with it cancel; with those of the
-/// diagonal of a cube of five, whose neighbours on the three axes are as far away as each other.
+/// Returns the signals of points of a basis as events, so that products with the basis cancel.
+/// Points on the diagonal of a cube of five are included: their neighbours on the three axes have
+/// equal distances.
 fn still(basis: &SegmentBasis) -> Events {
     let points = 0..basis.positions().len();
     let points = points.clone().step_by(5).chain(points.step_by(31));
@@ -235,7 +237,7 @@ fn by_product(precision: Precision, keep: usize) -> Plan {
     Plan { method: Method::Screen { by: Screen::Product, keep }, precision, ..Plan::default() }
 }
 
-/// With a library that is as wrong as it may be, also where products cancel.
+/// Uses a library with the largest allowed error, also for products that cancel.
 #[test]
 fn products_on_a_gpu_keep_the_points_that_squares_keep() {
     let basis = basis(5);
@@ -265,7 +267,7 @@ fn without_a_library_sums_of_the_screen_by_products_are_direct() {
     }
 }
 
-/// A library that is twice as wrong as it may be is found out, so that the test above can fail.
+/// A library with twice the allowed error is detected, so that the test above can fail.
 #[test]
 fn products_that_are_too_wrong_keep_other_points() {
     let basis = basis(5);
@@ -276,7 +278,7 @@ fn products_that_are_too_wrong_keep_other_points() {
     assert_ne!(on_mock(mock, 0, &plan, &basis, &events).0, alone);
 }
 
-/// Also where events are points of the basis, whose products with it cancel.
+/// Includes events that are points of the basis, so that products with the basis cancel.
 #[test]
 fn products_keep_the_points_that_squares_keep() {
     let basis = basis(6);
@@ -299,7 +301,7 @@ fn products_keep_the_points_that_squares_keep() {
     }
 }
 
-/// Samples whose squares are no `f32`.
+/// Samples with squares that exceed the range of `f32`.
 #[test]
 fn events_that_are_too_large_for_products_have_an_answer() {
     let basis = basis(4);
@@ -311,7 +313,7 @@ fn events_that_are_too_large_for_products_have_an_answer() {
     assert_eq!(on_gpu, found);
 }
 
-/// High energies by a full search, low ones by coarse points: a rule sees segment and energy.
+/// High energies by a full search, low ones by coarse points: a rule depends on segment and energy.
 #[test]
 fn a_rule_chooses_by_energy() {
     let basis = basis(5);
@@ -338,7 +340,7 @@ fn a_rule_chooses_by_energy() {
     assert!(searcher.push(here, &events.samples(0)[1..], Instant::now()).is_err());
 }
 
-/// What the segments of a crystal of AGATA's size take: 47 590 points, 10 channels or 7 (first and
+/// Memory of the segments of a crystal of AGATA's size: 47 590 points, 10 channels or 7 (first and
 /// last ring), 40 samples.
 #[test]
 fn a_crystal_in_fixed_point_takes_less_than_forty_megabytes() {

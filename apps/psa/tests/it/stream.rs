@@ -1,4 +1,4 @@
-//! Streams: nothing is lost, nothing comes twice, whatever is cut off where.
+//! Streams lose nothing and repeat nothing, wherever they are cut off.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -26,7 +26,8 @@ const SAMPLES: usize = 16;
 const PLAN: Plan = Plan { method: Method::Full, ..Plan::DEFAULT };
 const RULES: Rules = Rules { channels: ChannelSet::HitCore, window: SAMPLES, ..Rules::DEFAULT };
 
-/// Nine points in each of two segments; where one is says when its signals rise.
+/// Returns nine points in each of two segments; the position of a point determines the rise time of
+/// its signals.
 fn basis() -> Basis {
     let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
     for segment in [3, 20].map(|index| Segment::from_index(index).expect("a segment")) {
@@ -48,7 +49,7 @@ fn basis() -> Basis {
         .expect("sizes")
 }
 
-/// Events of known points, 400 ns apart; the crystal's number counts them.
+/// Returns events of known points, 400 ns apart; the crystal's number counts them.
 fn frames(basis: &Basis, count: usize) -> Vec<u8> {
     let (mut bytes, mut payload) = (Vec::new(), Vec::new());
     for i in 0..count {
@@ -75,7 +76,7 @@ fn stream(
     run(source, output, &mut flow, options, &Silent)
 }
 
-/// Every event once, in its order, at its point.
+/// Checks that every event is present once, in order, at its point.
 fn check(hits: &Path, count: usize) {
     let basis = basis();
     let (mut reader, mut frame) = (FrameReader::new(File::open(hits).expect("hits")), Frame::default());
@@ -112,7 +113,7 @@ fn a_file_is_answered_event_by_event() {
     assert!(!Journal::path(&hits).exists());
 }
 
-/// Gives some frames and fails, as if the process had been killed.
+/// A source that returns some frames and fails, as if the process had been killed.
 struct Cut(Once<File>, u64);
 
 impl Source for Cut {
@@ -135,7 +136,7 @@ fn a_run_that_was_cut_off_goes_on() {
         let source = Cut(Once::open(&input, from).expect("events"), end);
         stream(source, &mut output, &Options::default()).expect_err("cut off");
         drop(output);
-        // More than is safe, and a part of a frame.
+        // Appends more than is safe, and a part of a frame.
         let mut part = File::options().append(true).open(hits.with_extension("geb.part")).expect("a part");
         part.write_all(&[7; 700]).expect("a file");
         let kept = Journal::read(&hits).expect("a journal").expect("kept");
@@ -185,7 +186,7 @@ fn what_is_no_event_is_answered_without_hits() {
     assert_eq!(counts, [(1, 0), (1, 0), (1, 0), (0, 1), (1, 0)]);
 }
 
-/// More than the buffer holds, all at once.
+/// More events than the buffer holds arrive at once.
 #[test]
 fn what_comes_too_fast_is_left_out_and_counted() {
     let mut hits = Vec::new();
@@ -199,21 +200,22 @@ fn what_comes_too_fast_is_left_out_and_counted() {
     assert_eq!(hits.len() as u64, 480 * summary.events);
 }
 
-/// What a side of version 1 begins with.
+/// Returns the introduction of a side of version 1.
 fn hello(side: u8) -> [u8; 16] {
     let mut bytes = *b"ZELLIGE\0\x01\0\0\0\0\0\0\0";
     bytes[12] = side;
     bytes
 }
 
-/// A sender that a receiver has let in, and how many frames that has.
+/// Connects as a sender until a receiver accepts it; returns the connection and the number of
+/// frames that the receiver has.
 fn introduced(to: SocketAddr) -> (TcpStream, usize) {
     loop {
         let mut stream = TcpStream::connect(to).expect("a receiver");
         stream.write_all(&hello(1)).expect("a receiver");
         let mut answer = [0; 16];
         stream.read_exact(&mut answer).expect("an answer");
-        // The sender before it may still count as there.
+        // The previous sender may still count as connected.
         if answer == hello(2) {
             let mut count = [0; 8];
             stream.read_exact(&mut count).expect("a count");
@@ -224,7 +226,7 @@ fn introduced(to: SocketAddr) -> (TcpStream, usize) {
     }
 }
 
-/// A sender whose connection breaks again and again, between frames and within them.
+/// A sender with a connection that breaks repeatedly, between frames and within them.
 #[test]
 fn sockets_send_again_what_was_not_acknowledged() {
     let (_folder, [input, hits]) = in_folder(["events.geb", "hits.geb"]);
@@ -265,7 +267,7 @@ fn nobody_is_waited_for_for_ever() {
     assert!(problem.contains(&free.to_string()), "{problem}");
 }
 
-/// A receiver that is gone after longer than the sender would wait for one.
+/// The sender waits again for a receiver that disappears after longer than its time limit.
 #[test]
 fn a_receiver_that_comes_back_is_waited_for() {
     let (_folder, [input, _]) = in_folder(["events.geb", ""]);
@@ -293,11 +295,12 @@ fn a_receiver_that_comes_back_is_waited_for() {
         rest.len()
     });
     let sent = send(&input, &to.to_string(), None, Duration::from_millis(300), &Silent).expect("all frames");
-    // Six frames, and the one that says that no other follows.
+    // Six frames, and the frame that marks the end.
     assert_eq!((sent, receiver.join().expect("a receiver")), (10, 6 * length + 16));
 }
 
-/// A receiver that answers these bytes to whoever connects, and what a sender says of it.
+/// Runs a receiver that replies with these bytes to any connection, and returns the error of a
+/// sender.
 fn answered(answer: &'static [u8], patience: Duration) -> String {
     let (_folder, [input, _]) = in_folder(["events.geb", ""]);
     std::fs::write(&input, frames(&basis(), 3)).expect("a file");
@@ -330,8 +333,8 @@ fn strangers_are_no_receivers() {
     assert!(begin.elapsed() < Duration::from_secs(60), "neither is waited for for ever");
 }
 
-/// A sender that says nothing is in nobody's way, a second one is told that there is a first, and
-/// strangers get the receiver's version.
+/// A silent sender does not block others, a second sender is refused, and other peers receive the
+/// version of the receiver.
 #[test]
 fn one_sender_at_a_time() {
     let (_folder, [input, hits]) = in_folder(["events.geb", "hits.geb"]);
@@ -360,7 +363,7 @@ fn one_sender_at_a_time() {
     check(&hits, 20);
 }
 
-/// What is no regular file is written to: a pipe's reader gets the hits, a device stays a device.
+/// Outputs that are no regular files: a pipe's reader gets the hits, a device stays a device.
 #[test]
 fn devices_and_pipes_get_hits_as_they_come() {
     use std::os::unix::fs::FileTypeExt;

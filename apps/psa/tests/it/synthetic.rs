@@ -1,5 +1,5 @@
-//! Beside signals of another program: the same crystal, charges that drift along the field, a bias
-//! and a doping of its own.
+//! Comparison with signals of another program: the same crystal, charges that drift along the
+//! field, a bias and a doping of its own.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::detector::Detector;
 use zellige_test_data::data;
 
-/// How its signals are sampled, and what the whole charge is in them.
+/// Sampling of its signals, and the value of the whole charge in them.
 const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };
 const WHOLE: f32 = 16_384.0;
 
@@ -19,8 +19,8 @@ fn positions(path: &Path) -> Vec<[f32; 3]> {
     values.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect()
 }
 
-/// Root mean square differences of the hit segment, its neighbours and the core, in parts of the
-/// whole charge.
+/// Returns the root mean square differences of the hit segment, its neighbours and the core, as
+/// fractions of the whole charge.
 fn differences(detector: &Detector, segment: usize) -> Option<([f64; 3], f64)> {
     let signals = data(&format!("psa/synthetic/seg{segment:02}_basis_i16.npy"))?;
     let theirs =

@@ -1,5 +1,5 @@
-//! Tracking beside what is known: analytic moments, orders that are all tried, gamma rays whose
-//! truth is known.
+//! Tests of tracking against known results: analytic moments, an exhaustive search of orders, gamma
+//! rays with known truth.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Kind, Motion, Point, Settings, track, track_all};
 use zellige_test_data::data;
 
-/// keV
+/// Energy of an electron at rest (keV).
 const ELECTRON: f64 = 510.999;
 
-/// Mean and mean square of the cosine and mean energy after scattering, by Simpson's rule on the
-/// formula of Klein and Nishina.
+/// Returns mean and mean square of the cosine and the mean energy after scattering, by Simpson's
+/// rule on the formula of Klein and Nishina.
 fn moments(energy: f64) -> [f64; 3] {
     let (steps, mut sums) = (20_000, [0.0; 4]);
     for k in 0..=steps {
@@ -79,7 +79,7 @@ fn shell(energies: Energies, multiplicity: usize) -> Spec {
     }
 }
 
-/// What is known of points without errors.
+/// Returns settings for points without errors.
 fn sharp() -> Settings {
     Settings {
         packing: 0.0,
@@ -91,8 +91,8 @@ fn sharp() -> Settings {
     }
 }
 
-/// Depths of first interactions in a thick shell have the mean free path for mean, and what they do
-/// is shared as the cross sections are.
+/// The depths of first interactions in a thick shell have the mean free path as their mean, and the
+/// kinds of interactions occur in proportion to the cross sections.
 #[test]
 fn free_paths_follow_the_cross_sections() {
     let spec =
@@ -117,7 +117,8 @@ fn free_paths_follow_the_cross_sections() {
     assert!((pairs / count - share).abs() < 4.0 * error, "{} beside {share}", pairs / count);
 }
 
-/// At least 95 % of the single gamma rays that stayed whole come back as one of the right energy.
+/// At least 95 % of the single, completely absorbed gamma rays are reconstructed with the right
+/// energy.
 #[test]
 fn whole_gamma_rays_come_back() {
     for energies in [Energies::Line(1000.0), Energies::LogUniform { from: 300.0, to: 3000.0 }] {
@@ -138,7 +139,7 @@ fn whole_gamma_rays_come_back() {
     }
 }
 
-/// Without errors the best order is the one in which it happened.
+/// Without errors the best order is the true one.
 #[test]
 fn orders_are_those_of_the_truth() {
     let (spec, settings) = (shell(Energies::Line(1000.0), 1), sharp());
@@ -146,7 +147,8 @@ fn orders_are_those_of_the_truth() {
     for number in 0..2000 {
         let event = spec.event(number);
         if event.gammas[0].absorbed && (3..=6).contains(&event.points.len()) {
-            // Places in the list are the order of the truth: the search must not profit from that.
+            // The order of the list is reversed, so that the search cannot profit from the true
+            // order.
             let reversed: Vec<Point> = event.points.iter().rev().copied().collect();
             let order = best_order(&reversed, &settings).map(|order| order.points).unwrap_or_default();
             all += 1;
@@ -158,8 +160,8 @@ fn orders_are_those_of_the_truth() {
     assert!(all > 300 && share > 97.0, "{share}");
 }
 
-/// Pairs whose photons both stay are seen as pairs, with all their energy and the place of the
-/// pair.
+/// Pairs with two absorbed photons are classified as pairs, with all their energy and the position
+/// of the pair.
 #[test]
 fn pairs_come_back_as_pairs() {
     let (spec, settings) = (shell(Energies::Line(3000.0), 1), sharp());
@@ -180,7 +182,7 @@ fn pairs_come_back_as_pairs() {
     assert!(pairs > 100 && f64::from(back) > 0.97 * f64::from(pairs), "{back} of {pairs}");
 }
 
-/// The figure of an order, written down from the formulas and not from the code.
+/// Returns the figure of merit of an order, written from the formulas and not from the code.
 fn figure(points: &[Point], order: &[usize], settings: &Settings) -> f64 {
     let place = |k: usize| if k == 0 { settings.source } else { points[order[k - 1]].place };
     let variance = |k: usize| match k {
@@ -236,7 +238,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 proptest! {
     #![proptest_config(zellige_test_scale::cases(64))]
 
-    /// The search that cuts branches finds what trying every order finds.
+    /// The search with pruning finds the same order as an exhaustive search.
     #[test]
     fn the_search_finds_the_best_of_all_orders(
         count in 1usize..6,
@@ -258,7 +260,7 @@ proptest! {
         }
     }
 
-    /// Any points give gamma rays that share none.
+    /// Arbitrary points give gamma rays that share no point.
     #[test]
     fn no_point_is_used_twice(
         numbers in prop::collection::vec((-30.0f64..30.0, -30.0f64..30.0, 200.0f64..300.0, 0.0f64..2000.0), 0..25),
@@ -278,7 +280,7 @@ proptest! {
     }
 }
 
-/// A source at a third of the speed of light: what comes back is what it sent out.
+/// A source at a third of the speed of light: the corrected energies are the emitted ones.
 #[test]
 fn the_energy_of_a_moving_source_comes_back() {
     let motion = Motion { beta: 0.33, axis: [0.0, 2.0, 1.0] };
@@ -291,11 +293,11 @@ fn the_energy_of_a_moving_source_comes_back() {
         (least, most) = (least.min(emitted.seen), most.max(emitted.seen));
         let gammas = track(&event.points, &settings).gammas;
         if emitted.absorbed && gammas.len() == 1 && (gammas[0].energy - emitted.seen).abs() < 1e-6 {
-            // Where the order is wrong the angle is, too: most are right.
+            // A wrong order gives a wrong angle; most orders are right.
             count += u32::from((gammas[0].corrected - 1000.0).abs() < 1e-6);
         }
     }
-    // sqrt((1 + beta) / (1 - beta)) is 1.409 straight ahead, and 1 / 1.409 back.
+    // The ratio sqrt((1 + beta) / (1 - beta)) is 1.409 straight ahead, and 1 / 1.409 backwards.
     assert!(most > 1380.0 && most <= 1409.1 && (709.7..730.0).contains(&least), "{least} to {most}");
     assert!(count > 100, "{count}");
 }
@@ -349,13 +351,13 @@ fn crystals_of_an_array_hold_the_points() {
             inside += 1;
         }
     }
-    // 60 fronts of about 3000 mm2 on a sphere of 694 000 mm2: a quarter of all directions, most of
-    // which give something.
+    // 60 fronts of about 3000 mm2 on a sphere of 694 000 mm2 cover a quarter of all directions, and
+    // most gamma rays there interact.
     assert!((45..105).contains(&touched) && inside > touched, "{touched}");
 }
 
-/// Angles of clusters, and of crystals in a cluster, beside a table of the same crystals that
-/// another program made.
+/// Compares angles of clusters, and of crystals in a cluster, with a table of the same crystals
+/// from another program.
 #[test]
 fn clusters_place_their_crystals_as_a_table_says() {
     let read = |name: &str| {
@@ -374,8 +376,8 @@ fn clusters_place_their_crystals_as_a_table_says() {
     }
 }
 
-/// AGATA's angles of clusters, and of crystals in a cluster, beside its table of crystals: all were
-/// made by others.
+/// Compares AGATA's angles of clusters, and of crystals in a cluster, with its table of crystals.
+/// All files are from others.
 #[test]
 fn agata_places_its_crystals_as_its_table_says() {
     let (Some(angles), Some(table)) =
@@ -402,7 +404,7 @@ fn agata_places_its_crystals_as_its_table_says() {
     assert!((all.inner_radius() - 235.0).abs() < 0.5, "{}", all.inner_radius());
 }
 
-/// Hits of two crystals become events in the laboratory, and files.
+/// Converts hits of two crystals to events in the laboratory, and writes files.
 #[test]
 fn hits_become_events_and_files() {
     let text = r#"{"results": [{"events": [
@@ -416,7 +418,7 @@ fn hits_become_events_and_files() {
     let hits = Hits::of(&results, &array).expect("hits");
     assert_eq!((&hits.numbers[..], &hits.timestamps[..]), (&[2, 4][..], &[0, 80][..]));
     assert_eq!(hits.points[1].len(), 2);
-    // 10 mm behind a front face that lies 100 mm from the target.
+    // The point is 10 mm behind a front face that lies 100 mm from the target.
     let far = hits.points[1][0].place.iter().map(|x| x * x).sum::<f64>().sqrt();
     assert!((far - 110.0).abs() < 1e-9, "{far}");
     assert!(
@@ -437,7 +439,7 @@ fn hits_become_events_and_files() {
     assert!(back.iter().zip(&tracked).all(|(back, tracked)| back.tracked == *tracked));
 }
 
-/// The random numbers of an event are its own.
+/// The random numbers of an event are independent of other events.
 #[test]
 fn events_do_not_depend_on_each_other() {
     let spec = Spec { smearing: 5.0, energy_width: 2.0, ..shell(Energies::Line(1332.0), 3) };

@@ -1,13 +1,13 @@
-//! Frames of GRETINA's event files (GEB), from any stream and to any.
+//! Frames of GRETINA's event files (GEB), read from and written to any stream.
 //!
-//! | module | what a frame's payload holds |
+//! | module | payload of a frame |
 //! |---|---|
 //! | [`mode2`] | points of interaction in a crystal |
-//! | [`mode3`] | traces as digitisers give them |
+//! | [`mode3`] | traces of digitisers |
 //!
-//! A frame is a header of 16 bytes, little-endian: what kind of payload follows and how many bytes
-//! it has, `int32` each, and when it happened, in 10 ns, `int64`. The layouts are those of public
-//! programs that read such files; no file of an experiment has been read with this.
+//! A frame begins with a header of 16 bytes, little-endian: the kind of the payload and its length
+//! in bytes, `int32` each, and its time in 10 ns, `int64`. The layouts are those of public programs
+//! that read such files; the code has not been tested with files of an experiment.
 //!
 //! ```
 //! use zellige_psa::files::geb::{Frame, FrameReader, write_frame};
@@ -30,31 +30,33 @@ use std::io::{self, BufReader, Read, Write};
 use super::{fill, word};
 use crate::Error;
 
-/// Bytes of a frame's header.
+/// Number of bytes of a frame's header.
 pub const HEADER: usize = 16;
 
-/// Bytes of a payload at most: three times the traces of a crystal at their longest.
+/// Limit of the bytes of a payload: three times the longest traces of a crystal.
 pub const LONGEST: usize = 1 << 20;
 
-/// A frame. One that is read into again keeps its memory.
+/// A frame. Its memory is reused if it is read into again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// What the payload is: 1 for [`mode2`], 2 for [`mode3`].
+    /// Kind of the payload: 1 for [`mode2`], 2 for [`mode3`].
     pub kind: u32,
-    /// When it happened (10 ns).
+    /// Time of the frame (10 ns).
     pub timestamp: u64,
-    /// What it holds.
+    /// Payload of the frame.
     pub payload: Vec<u8>,
-    /// Where it begins in the stream that it was read from (bytes).
+    /// Offset of the frame in the stream from which it was read (bytes).
     pub offset: u64,
 }
 
 impl Frame {
-    /// An error at a byte of the payload.
+    /// Returns an error at a byte of the payload.
     fn wrong(&self, at: usize, problem: impl Into<String>) -> Error {
         Error::Stream { offset: self.offset + (HEADER + at) as u64, problem: problem.into() }
     }
 
+    /// Checks the kind of the frame.
+    ///
     /// # Errors
     /// [`Error::Stream`] for another kind of frame.
     fn expect(&self, kind: u32, name: &str) -> Result<(), Error> {
@@ -67,8 +69,8 @@ impl Frame {
     }
 }
 
-/// Reads frames one after the other. It never holds more than one payload, and asks the stream for
-/// no more than is there.
+/// Reader of frames, one after the other. It holds at most one payload and allocates only for the
+/// bytes that arrive.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     stream: BufReader<R>,
@@ -76,27 +78,27 @@ pub struct FrameReader<R> {
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Reads from the beginning of a stream.
+    /// Creates a reader at the beginning of a stream.
     pub fn new(stream: R) -> Self {
         FrameReader::starting_at(stream, 0)
     }
 
-    /// Reads on in a stream of which so many bytes have been read.
+    /// Creates a reader that continues a stream after `offset` bytes.
     pub fn starting_at(stream: R, offset: u64) -> Self {
         FrameReader { stream: BufReader::with_capacity(1 << 16, stream), offset }
     }
 
-    /// Bytes of the frames that have been read: where the next one begins.
+    /// Returns the number of bytes of the frames that have been read, the offset of the next one.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Reads the next frame; `false` where the stream has ended. Waits where the stream does.
+    /// Reads the next frame; returns `false` at the end of the stream. Blocks if the stream does.
     ///
     /// # Errors
-    /// [`Error::Stream`] with the byte where the stream cannot be read, ends within a frame, or
-    /// promises a payload that is longer than [`LONGEST`] or shorter than nothing. What follows
-    /// cannot be found then.
+    /// [`Error::Stream`] with the byte if the stream cannot be read, ends within a frame, or
+    /// announces a payload that is longer than [`LONGEST`] or has a negative length. The rest of
+    /// the stream cannot be read then.
     pub fn next(&mut self, frame: &mut Frame) -> Result<bool, Error> {
         let begin = self.offset;
         let wrong = |at: usize, problem: String| Error::Stream { offset: begin + at as u64, problem };
@@ -116,7 +118,7 @@ impl<R: Read> FrameReader<R> {
             )
         })?;
         frame.payload.clear();
-        // Grows with what comes, not with what was promised.
+        // The buffer grows with the bytes that arrive, not with the announced length.
         let body = (&mut self.stream).take(length as u64).read_to_end(&mut frame.payload);
         let part = body.map_err(|e| wrong(HEADER + frame.payload.len(), unreadable(&e)))?;
         if part < length {
@@ -138,8 +140,8 @@ fn unreadable(error: &io::Error) -> String {
 /// Writes a frame of a kind, at a time (10 ns).
 ///
 /// # Errors
-/// The stream's; [`io::ErrorKind::InvalidInput`] for a payload that is longer than [`LONGEST`], of
-/// which nothing is written.
+/// Those of the stream; [`io::ErrorKind::InvalidInput`] for a payload that is longer than
+/// [`LONGEST`], in which case nothing is written.
 pub fn write_frame(stream: &mut impl Write, kind: u32, timestamp: u64, payload: &[u8]) -> io::Result<()> {
     if payload.len() > LONGEST {
         let problem = format!("a payload of {} bytes: a frame has {LONGEST} at most", payload.len());
@@ -153,7 +155,7 @@ pub fn write_frame(stream: &mut impl Write, kind: u32, timestamp: u64, payload: 
     stream.write_all(payload)
 }
 
-/// Eight bytes of a record.
+/// Returns eight bytes of a record.
 fn long(bytes: &[u8], at: usize) -> [u8; 8] {
     std::array::from_fn(|i| bytes[at + i])
 }

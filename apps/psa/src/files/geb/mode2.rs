@@ -1,13 +1,13 @@
-//! Points of interaction in a crystal, as GRETINA's decomposition of signals gives them (mode 2,
+//! Points of interaction in a crystal, the output of GRETINA's signal decomposition (mode 2,
 //! version `0xabcd5678`).
 //!
-//! Little-endian: a header of 80 bytes (version, crystal, number of points, `int32`; total energy,
-//! `float32`; four energies of the core, `int32`; times of the event and of its trigger, `int64`;
-//! T0, CFD, chi square, chi square by degree of freedom, baseline, and the core before and behind
-//! its step, `float32`; a word of errors, `int32`), and 24 bytes a point (x, y, z, energy,
-//! `float32`; segment, `int32`; energy of the segment, `float32`). Payloads are written with room
-//! for 16 points, since other programs take them for a record of one size; what lies behind the
-//! points is zero, and is not looked at when they are read.
+//! The format is little-endian: a header of 80 bytes and 24 bytes a point. The header has version,
+//! crystal, number of points, `int32`; total energy, `float32`; four energies of the core, `int32`;
+//! times of the event and of its trigger, `int64`; T0, CFD, chi square, chi square by degree of
+//! freedom, baseline, and the core before and after its step, `float32`; an error word, `int32`. A
+//! point has x, y, z, energy, `float32`; segment, `int32`; energy of the segment, `float32`.
+//! Payloads are written with space for 16 points, since other programs expect records of one size.
+//! The space after the points is zero when written, and ignored when read.
 //!
 //! ```
 //! use zellige_psa::files::geb::{Frame, FrameReader, mode2, write_frame};
@@ -28,77 +28,77 @@ use crate::Error;
 use crate::channels::Segment;
 use crate::files::{gretina, word};
 
-/// The kind of such frames.
+/// Kind of mode 2 frames.
 pub const KIND: u32 = 1;
 
-/// The word that such payloads begin with.
+/// Version word at the beginning of the payload.
 pub const VERSION: u32 = 0xabcd_5678;
 
-/// Points of a payload at most.
+/// Limit of the points of a payload.
 pub const MOST_POINTS: usize = 16;
 
-/// Bytes of a payload that is written here.
+/// Number of bytes of a payload that is written here.
 pub const PAYLOAD: usize = HEADER + MOST_POINTS * POINT;
 
 const HEADER: usize = 80;
 const POINT: usize = 24;
 const _: () = assert!(PAYLOAD <= LONGEST);
 
-/// What is known of an event in a crystal.
+/// Decomposed event of a crystal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decomposed {
     /// Number of the crystal.
     pub crystal: i32,
     /// Energy of the core (keV).
     pub total_energy: f32,
-    /// The core's energies as four digitisers give them, not calibrated.
+    /// Energies of the core from four digitisers, not calibrated.
     pub core_energies: [i32; 4],
-    /// When it happened (10 ns).
+    /// Time of the event (10 ns).
     pub timestamp: u64,
-    /// When its trigger came (10 ns).
+    /// Time of its trigger (10 ns).
     pub trigger_time: u64,
-    /// When charges began to move beside the beginning of the signals (ns).
+    /// Start of the drift relative to the beginning of the signals (ns).
     pub t0: f32,
     /// Correction of the time by a constant-fraction discriminator.
     pub cfd: f32,
-    /// Sum of squares of what the points leave unexplained.
+    /// Sum of the squared residuals of the fit.
     pub chi2: f32,
-    /// The same by degree of freedom.
+    /// Sum of the squared residuals by degree of freedom.
     pub reduced_chi2: f32,
-    /// The core's signal before the event.
+    /// Baseline: the core's signal before the event.
     pub baseline: f32,
-    /// The mean of the core's signal before its step.
+    /// Mean of the core's signal before its step.
     pub before_step: f32,
-    /// The mean of the core's signal behind its step.
+    /// Mean of the core's signal after its step.
     pub after_step: f32,
-    /// Not 0 where the decomposition failed, or found something worth a flag.
+    /// Error word: not 0 if the decomposition failed or set a flag.
     pub error: i32,
-    /// The points of interaction, 16 at most.
+    /// Points of interaction, 16 at most.
     pub points: Vec<Point>,
 }
 
 /// A point of interaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Where it is (mm), in the crystal's frame.
+    /// Position in the crystal's frame (mm).
     pub position: [f32; 3],
-    /// Its energy (keV).
+    /// Energy of the point (keV).
     pub energy: f32,
-    /// Its segment. GRETINA counts them as `6 ring + sector`; they are renamed.
+    /// Segment of the point, converted from GRETINA's number `6 ring + sector`.
     pub segment: Segment,
-    /// What its segment has collected (keV).
+    /// Energy that the segment has collected (keV).
     pub segment_energy: f32,
 }
 
 impl Decomposed {
-    /// What a frame says.
+    /// Decodes a frame.
     ///
-    /// A frame whose word of errors is not 0 may give a number of points that are not there: it has
-    /// none then.
+    /// A frame with a nonzero error word may announce points that are missing: the event has no
+    /// points then.
     ///
     /// # Errors
-    /// [`Error::Stream`] with the byte for a frame of another kind or version, one that is too
-    /// short for what it promises, and energies and places that are no numbers.
+    /// [`Error::Stream`] with the byte for a frame of another kind or version, one that is shorter
+    /// than announced, and energies and positions that are non-finite.
     pub fn of(frame: &Frame) -> Result<Decomposed, Error> {
         frame.expect(KIND, "mode 2")?;
         let bytes = &frame.payload[..];
@@ -144,10 +144,10 @@ impl Decomposed {
         })
     }
 
-    /// Puts it into a payload in the place of what was there: [`PAYLOAD`] bytes.
+    /// Encodes the event into a payload of [`PAYLOAD`] bytes, which replaces the previous content.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for more points than a payload has room for.
+    /// [`Error::Parameter`] for more points than a payload has space for.
     pub fn put(&self, payload: &mut Vec<u8>) -> Result<(), Error> {
         if self.points.len() > MOST_POINTS {
             let problem = format!("{}: mode 2 has room for {MOST_POINTS}", self.points.len());
@@ -178,7 +178,7 @@ impl Decomposed {
     }
 }
 
-/// Points that a payload of so many bytes holds, if that can be.
+/// Returns the number of points if a payload of `bytes` bytes can hold the announced number.
 fn count(promised: i32, bytes: usize) -> Option<usize> {
     let count = usize::try_from(promised).ok().filter(|&count| count <= MOST_POINTS)?;
     (HEADER + count * POINT <= bytes).then_some(count)

@@ -1,10 +1,10 @@
-//! Traces as GRETINA's digitisers give them (mode 3).
+//! Traces of GRETINA's digitisers (mode 3).
 //!
-//! Big-endian words of 16 bits: for each channel two markers `0xaaaa`, 14 words of a header, and
-//! samples. The first word of the header has the board in bits 11 to 15 and in bits 0 to 10 the
-//! length of header and samples in pairs of words, the second the module from bit 4 on and the
-//! channel in bits 0 to 3. What the other twelve hold depends on the digitisers' program, and is
-//! handed on as it is.
+//! The format has big-endian words of 16 bits: for each channel two markers `0xaaaa`, 14 words of a
+//! header, and samples. The first word of the header has the board in bits 11 to 15 and the length
+//! of header and samples, in pairs of words, in bits 0 to 10. The second has the module from bit 4
+//! on and the channel in bits 0 to 3. The content of the other twelve depends on the digitisers'
+//! program and is passed on unchanged.
 //!
 //! ```
 //! use zellige_psa::files::geb::{Frame, mode3};
@@ -19,19 +19,19 @@
 use super::Frame;
 use crate::Error;
 
-/// The kind of such frames.
+/// Kind of mode 3 frames.
 pub const KIND: u32 = 2;
 
-/// Samples of a trace at most.
+/// Limit of the samples of a trace.
 pub const MOST_SAMPLES: usize = 2 * LENGTH as usize - HEADER;
 
 const MARKER: u16 = 0xaaaa;
-/// Words of a header.
+/// Number of words of a header.
 const HEADER: usize = 14;
-/// The bits of the length.
+/// Mask of the length.
 const LENGTH: u16 = 0x7ff;
 
-/// The trace of a channel.
+/// Trace of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     header: [u16; HEADER],
@@ -39,12 +39,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of a board (below 32), a module (below 4096) and a channel (below 16); what else a header
-    /// holds is 0.
+    /// Creates a trace of a board (below 32), a module (below 4096) and a channel (below 16). The
+    /// other words of the header are 0.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for numbers that do not fit, and for an odd number of samples or more
-    /// of them than [`MOST_SAMPLES`].
+    /// [`Error::Parameter`] for numbers out of range, and for an odd number of samples or more than
+    /// [`MOST_SAMPLES`].
     pub fn new(board: u16, module: u16, channel: u16, samples: Vec<i16>) -> Result<Trace, Error> {
         let wrong = |name, problem| Err(Error::Parameter { name, problem });
         for (name, number, end) in [("board", board, 32), ("module", module, 4096), ("channel", channel, 16)]
@@ -63,32 +63,32 @@ impl Trace {
         Ok(Trace { header, samples })
     }
 
-    /// All words of its header.
+    /// Returns all words of the header.
     pub fn header(&self) -> &[u16; HEADER] {
         &self.header
     }
 
-    /// The board that it comes from.
+    /// Returns the number of the board.
     pub fn board(&self) -> u16 {
         self.header[0] >> 11
     }
 
-    /// The module that it comes from.
+    /// Returns the number of the module.
     pub fn module(&self) -> u16 {
         self.header[1] >> 4
     }
 
-    /// The channel of the board.
+    /// Returns the channel of the board.
     pub fn channel(&self) -> u16 {
         self.header[1] & 0xf
     }
 
-    /// Its samples, in steps of the digitiser.
+    /// Returns the samples, in steps of the digitiser.
     pub fn samples(&self) -> &[i16] {
         &self.samples
     }
 
-    /// Puts it behind what a payload holds.
+    /// Appends the trace to a payload.
     pub fn put(&self, payload: &mut Vec<u8>) {
         let words = [MARKER; 2].into_iter().chain(self.header);
         words.chain(self.samples.iter().map(|&sample| sample as u16)).for_each(|word| {
@@ -97,13 +97,13 @@ impl Trace {
     }
 }
 
-/// The traces of a frame.
+/// Decodes the traces of a frame.
 ///
 /// # Errors
-/// [`Error::Stream`] with the byte for a frame of another kind, and where a trace does not begin
-/// with its marker, is shorter than its header, or is cut off.
+/// [`Error::Stream`] with the byte for a frame of another kind, and if a trace does not begin with
+/// its marker, is shorter than its header, or is cut off.
 pub fn traces(frame: &Frame) -> Result<Vec<Trace>, Error> {
-    /// Bytes of the markers, and of the header.
+    /// Number of bytes of the markers.
     const MARKERS: usize = 4;
     const WORDS: usize = 2 * HEADER;
     frame.expect(KIND, "mode 3")?;

@@ -1,4 +1,4 @@
-//! How far a stream has come: what lies beside an output until it is whole.
+//! Progress of a stream, kept in a file next to an output until the output is complete.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,38 +11,39 @@ use crate::params::read_toml;
 
 const FORMAT: &str = "zellige psa stream 1";
 
-/// Where input and output stand when everything before is answered and written.
+/// Positions in input and output up to which all events are answered and written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     format: String,
-    /// The input, as it was named.
+    /// Name of the input.
     pub input: String,
-    /// Bytes of it that are done with.
+    /// Number of bytes of the input that are processed.
     pub offset: u64,
-    /// Frames of it that are done with.
+    /// Number of frames of the input that are processed.
     pub frames: u64,
-    /// Bytes of the output.
+    /// Number of bytes of the output.
     pub written: u64,
 }
 
 impl Journal {
-    /// At the beginning of an input.
+    /// Creates a journal at the beginning of an input.
     pub fn new(input: &str) -> Journal {
         Journal { format: FORMAT.into(), input: input.into(), ..Journal::default() }
     }
 
-    /// The file beside an output.
+    /// Returns the path of the journal of an output.
     pub fn path(output: &Path) -> PathBuf {
         let mut name = output.as_os_str().to_owned();
         name.push(".resume");
         name.into()
     }
 
-    /// What was kept beside an output; none where nothing was, or the output was finished.
+    /// Reads the journal of an output; `None` if there is none, for example because the output was
+    /// finished.
     ///
     /// # Errors
-    /// [`Error::Text`] for a file that says something else, [`Error::File`].
+    /// [`Error::Text`] for a file with other content, [`Error::File`] if it cannot be read.
     pub fn read(output: &Path) -> Result<Option<Journal>, Error> {
         let path = Journal::path(output);
         if !path.exists() {
@@ -56,10 +57,10 @@ impl Journal {
         Ok(Some(journal))
     }
 
-    /// Keeps it, in one step.
+    /// Writes the journal atomically.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`] if this fails.
     pub fn write(&self, output: &Path) -> Result<(), Error> {
         let text = toml::to_string(self).expect("numbers and words are TOML");
         write_whole(&Journal::path(output), |out| out.write_all(text.as_bytes()))

@@ -1,17 +1,18 @@
-//! Events as they come, from a file, a pipe or a socket, and their hits as they are found.
+//! Stream of events from a file, a pipe or a socket, with hits written as they are found.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`record`] | traces of an event as a frame |
-//! | [`source`] | files and pipes that frames come from |
-//! | [`socket`] | a sender and a receiver that lose nothing when a connection does |
-//! | [`journal`] | how far input and output have come |
-//! | [`output`] | where hits go |
+//! | [`source`] | files and pipes as sources of frames |
+//! | [`socket`] | sender and receiver, without loss of frames if a connection is lost |
+//! | [`journal`] | progress in input and output |
+//! | [`output`] | output of hits |
 //!
-//! A thread reads frames into a buffer; where that is full it waits, and with it whoever writes, or
-//! it leaves events out and counts them ([`Overload`]). Answers leave in the order of the events.
-//! From time to time what has been written is made safe and the place in the input is kept beside
-//! it: after a kill the output is cut back to that, and the input goes on from there.
+//! A thread reads frames into a buffer. If the buffer is full, the thread blocks, and with it the
+//! writer, or it discards events and counts them ([`Overload`]). Answers leave in the order of the
+//! events. Periodically the output is synchronised to disk, and the position in the input is
+//! recorded in the journal. After a kill the output is truncated to that point, and the input
+//! continues from there.
 
 pub mod journal;
 pub mod output;
@@ -36,31 +37,31 @@ use output::Output;
 use record::Traces;
 use source::{Mark, Next, Source};
 
-/// What happens where events come faster than they are searched for.
+/// Behaviour if events arrive faster than they are searched for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overload {
-    /// Whoever writes waits: nothing is lost.
+    /// The writer blocks, and nothing is lost.
     #[default]
     Block,
-    /// Events are left out, and counted.
+    /// Events are discarded and counted.
     Shed,
 }
 
-/// How events are streamed.
+/// Options of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Answers that take longer than this are late: counted.
+    /// Latency beyond which answers count as late.
     pub latency: Duration,
-    /// Events that wait in the buffer, and as many on their way, at most.
+    /// Limit of the events in the buffer, and also of those in flight.
     pub buffer: usize,
-    /// What happens where that is full.
+    /// Behaviour if the buffer is full.
     pub overload: Overload,
-    /// Time between two places that a killed run goes on from.
+    /// Time between two commits, from which a killed run can resume.
     pub commit: Duration,
 }
 
 impl Default for Options {
-    /// Ten milliseconds, 4096 events, nothing left out, a second.
+    /// 10 ms, 4096 events, no loss of events, 1 s.
     fn default() -> Self {
         Options {
             latency: Duration::from_millis(10),
@@ -71,58 +72,57 @@ impl Default for Options {
     }
 }
 
-/// What a stream was.
+/// Summary of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Summary {
-    /// Events that were answered.
+    /// Number of events that were answered.
     pub events: u64,
-    /// Hits in them.
+    /// Number of their hits.
     pub hits: u64,
-    /// Events that were left out.
+    /// Number of events that were discarded.
     pub shed: u64,
-    /// Events that were none: they are answered without hits.
+    /// Number of invalid events, which are answered without hits.
     pub broken: u64,
-    /// Frames that were no events.
+    /// Number of frames without events.
     pub foreign: u64,
-    /// Events with clipped samples.
+    /// Number of events with clipped samples.
     pub saturated: u64,
-    /// Answers that took longer than the bound.
+    /// Number of answers that took longer than the bound.
     pub late: u64,
-    /// Half of the answers took less, from the end of a frame's reading to the writing of its hits
-    /// (ms).
+    /// Median latency, from the end of reading a frame to the writing of its hits (ms).
     pub latency_p50_ms: f64,
-    /// 99 of 100 took less (ms).
+    /// 99th percentile of the latency (ms).
     pub latency_p99_ms: f64,
-    /// All took less (ms).
+    /// Largest latency (ms).
     pub latency_most_ms: f64,
-    /// How long it took (s).
+    /// Duration of the stream (s).
     pub seconds: f64,
 }
 
-/// What the reader says.
+/// Message of the reader.
 enum Item {
     Event {
         traces: Result<Traces, Error>,
         end: Mark,
         arrived: Instant,
     },
-    /// The connection was lost: answer when all that came is safe.
+    /// The connection was lost: reply when everything received is safe.
     Lost(SyncSender<()>),
     End(Result<(), Error>),
 }
 
-/// What the reader counts.
+/// Counters of the reader.
 #[derive(Default)]
 struct Counts {
     shed: AtomicU64,
     foreign: AtomicU64,
 }
 
-/// Searches for all events of a source and writes their hits. `flow` has to be one without events.
+/// Searches for all events of a source and writes their hits. `flow` must be without events.
 ///
 /// # Errors
-/// [`Error::Stream`] where the source cannot be read further, after all that came before is
-/// answered and safe; [`Error::File`] for the output; the runtime's.
+/// [`Error::Stream`] if the source cannot be read further; everything before that is answered and
+/// safe. [`Error::File`] for the output; errors of the runtime.
 pub fn run(
     source: impl Source + 'static,
     output: &mut Output<'_>,
@@ -149,7 +149,8 @@ pub fn run(
         acknowledge: &|frames| acknowledger.send(frames),
         comparison,
     };
-    // On its own: where tasks fail, nobody waits for a sender that may say nothing any more.
+    // The reader runs on a detached thread: if tasks fail, nothing waits for a sender that may be
+    // silent forever.
     let (shared, overload) = (Arc::clone(&counts), options.overload);
     std::thread::spawn(move || read(source, &to, &shared, overload));
     let ended = pump.run(&from);
@@ -160,7 +161,7 @@ pub fn run(
     ended.map(|()| summary)
 }
 
-/// Reads until the source ends or nobody listens.
+/// Reads until the source ends or the receiver is gone.
 fn read(mut source: impl Source, to: &SyncSender<Item>, counts: &Counts, overload: Overload) {
     let mut frame = Frame::default();
     loop {
@@ -197,7 +198,7 @@ fn read(mut source: impl Source, to: &SyncSender<Item>, counts: &Counts, overloa
     }
 }
 
-/// An event on its way: where the input stands behind it, when it came, and from which crystal.
+/// An event in flight: the input position after it, its time of arrival, and its crystal.
 struct Pending {
     end: Mark,
     arrived: Instant,
@@ -205,10 +206,10 @@ struct Pending {
     is_broken: bool,
 }
 
-/// Longer times are counted as this (us): an hour.
+/// Limit of recorded latencies (us), an hour; longer ones count as this.
 const LONGEST: u64 = 3_600_000_000;
 
-/// From the buffer to the output.
+/// Loop that moves events from the buffer through the search to the output.
 struct Pump<'a, 'o, 'rt, 'b> {
     output: &'a mut Output<'o>,
     flow: &'a mut Flow<'rt, 'b>,
@@ -218,10 +219,10 @@ struct Pump<'a, 'o, 'rt, 'b> {
     answers: Vec<Answer>,
     latencies: Histogram<u64>,
     summary: Summary,
-    /// Where the input stands behind the last event that is answered.
+    /// Input position after the last event that is answered.
     safe: Option<Mark>,
     acknowledge: &'a dyn Fn(u64),
-    /// Until enough events have come.
+    /// Comparison with the basis, until enough events have come.
     comparison: Option<Comparison<'b>>,
 }
 
@@ -234,7 +235,7 @@ impl Pump<'_, '_, '_, '_> {
                 Ok(Item::Event { traces, end, arrived }) => self.push(traces, end, arrived)?,
                 Ok(Item::Lost(safe)) => {
                     self.settle()?;
-                    // A reader that is gone needs no answer.
+                    // A reader that is gone needs no reply.
                     let _ = safe.send(());
                 }
                 Ok(Item::End(ended)) => break ended,
@@ -278,7 +279,8 @@ impl Pump<'_, '_, '_, '_> {
         };
         let is_broken = refused.is_some();
         if let Some((timestamp, problem)) = refused {
-            // One speaks for all: what is wrong with a file is wrong with most of its events.
+            // Only the first broken event is reported: an error in a file usually affects most of
+            // its events.
             if self.summary.broken == 0 {
                 let number = self.summary.events + self.pending.len() as u64;
                 self.observer
@@ -291,13 +293,13 @@ impl Pump<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Says what seems to have happened to the events, once.
+    /// Warns about the change that the events seem to have undergone, once.
     fn compare(&mut self) {
         let doubt = self.comparison.take().and_then(|comparison| comparison.doubt());
         doubt.into_iter().for_each(|doubt| self.observer.warn(&doubt));
     }
 
-    /// Everything that came is answered, and safe.
+    /// Answers everything that was received, and makes it safe.
     fn settle(&mut self) -> Result<(), Error> {
         self.flow.finish(Instant::now(), &mut self.answers)?;
         self.write()?;

@@ -1,4 +1,4 @@
-//! Where hits go: frames of [`mode2`].
+//! Output of hits: frames of [`mode2`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -13,8 +13,8 @@ use crate::files::geb::{HEADER, mode2, write_frame};
 use crate::files::{not_written, unseal};
 use crate::search::{Answer, Place};
 
-/// Frames with the hits of events. A file has its name when it is whole; until then it is
-/// `NAME.part`, with a [`Journal`] beside it.
+/// Output of frames with the hits of events. A file has its name when it is complete; until then it
+/// is `NAME.part`, with a [`Journal`] next to it.
 pub struct Output<'a> {
     to: BufWriter<Box<dyn Write + 'a>>,
     file: Option<Kept>,
@@ -23,7 +23,7 @@ pub struct Output<'a> {
     step: f64,
 }
 
-/// What is kept of a file.
+/// State of an output file.
 struct Kept {
     path: PathBuf,
     part: PathBuf,
@@ -38,28 +38,29 @@ impl std::fmt::Debug for Output<'_> {
 }
 
 impl<'a> Output<'a> {
-    /// Into a stream; samples are `step` apart (ns).
+    /// Creates an output to a stream; samples are `step` apart (ns).
     pub fn stream(to: impl Write + 'a, step: f64) -> Output<'a> {
         Output { to: BufWriter::new(Box::new(to)), file: None, payload: Vec::new(), step }
     }
 
-    /// Into a file, for an input of this name that cannot be gone on with: what an earlier run
-    /// wrote is thrown away.
+    /// Creates an output to a file, for an input of this name that cannot be resumed. The output of
+    /// an earlier run is discarded.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`] if the file cannot be written.
     pub fn anew(path: &Path, input: &str, step: f64) -> Result<Output<'a>, Error> {
         let to = Destination::new(path).map_err(|error| not_written(path, error))?;
         unseal(&Journal::path(to.path()))?;
         Ok(Output::file(path, input, step)?.0)
     }
 
-    /// Into a file, for an input of this name; and where in the input an earlier run came to: what
-    /// that wrote is kept. Links are followed; a device or a pipe gets the hits as they come.
+    /// Creates an output to a file, for an input of this name, and returns the input position of an
+    /// earlier run, whose output is kept. Links are followed; a device or a pipe receives the hits
+    /// immediately.
     ///
     /// # Errors
-    /// [`Error::File`]; [`Error::Text`] where the earlier run read another input, or what it wrote
-    /// is gone.
+    /// [`Error::File`] if the file cannot be written; [`Error::Text`] if the earlier run read
+    /// another input, or its output is missing.
     pub fn file(path: &Path, input: &str, step: f64) -> Result<(Output<'a>, Mark), Error> {
         let to = Destination::new(path).map_err(|error| not_written(path, error))?;
         let path = to.path();
@@ -74,7 +75,7 @@ impl<'a> Output<'a> {
         if let Some(earlier) = &earlier {
             check(path, &part, earlier, input)?;
         }
-        // Before anything is safe in it, it is of no use to a later run.
+        // Without a commit the partial file is of no use to a later run.
         if earlier.is_none() {
             zellige_files::remove_if_abandoned(&part).map_err(cannot)?;
         }
@@ -95,7 +96,7 @@ impl<'a> Output<'a> {
     /// Writes the hits of an event.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Stream`].
+    /// [`Error::File`] or [`Error::Stream`] if the output fails.
     pub fn answer(&mut self, answer: &Answer, crystal: i32, is_broken: bool) -> Result<(), Error> {
         decomposed(answer, crystal, is_broken, self.step).put(&mut self.payload)?;
         let written = write_frame(&mut self.to, mode2::KIND, answer.timestamp / 10, &self.payload);
@@ -106,10 +107,10 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Makes safe what has been written, and says beside it where the input stands.
+    /// Synchronises the output to disk, and records the input position in the journal.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Stream`].
+    /// [`Error::File`] or [`Error::Stream`] if the output fails.
     pub fn commit(&mut self, mark: Mark) -> Result<(), Error> {
         self.to.flush().map_err(|e| self.cannot(e))?;
         let Some(kept) = &mut self.file else { return Ok(()) };
@@ -121,10 +122,10 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Gives a file its name: nothing more is written.
+    /// Flushes the output and gives a file its final name.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Stream`].
+    /// [`Error::File`] or [`Error::Stream`] if the output fails.
     pub fn finish(mut self) -> Result<(), Error> {
         self.to.flush().map_err(|e| self.cannot(e))?;
         let Some(kept) = self.file else { return Ok(()) };
@@ -152,7 +153,7 @@ fn part_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Whether an earlier run can be gone on with.
+/// Checks that an earlier run can be resumed.
 fn check(path: &Path, part: &Path, earlier: &Journal, input: &str) -> Result<(), Error> {
     let journal = Journal::path(path);
     let wrong = |problem| Err(Error::Text { path: journal.clone(), line: None, problem });
@@ -171,10 +172,10 @@ fn check(path: &Path, part: &Path, earlier: &Journal, input: &str) -> Result<(),
     Ok(())
 }
 
-/// The bit of a record's errors that says that samples are clipped.
+/// Bit of a record's error word for clipped samples.
 const SATURATED: i32 = 2;
 
-/// An answer as a record; of more hits than that has room for, those with most energy.
+/// Converts an answer to a record; of more hits than it has space for, those with most energy.
 fn decomposed(answer: &Answer, crystal: i32, is_broken: bool, step: f64) -> mode2::Decomposed {
     let point = |place: &Place| mode2::Point {
         position: place.position,

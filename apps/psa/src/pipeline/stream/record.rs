@@ -1,41 +1,41 @@
-//! Traces of an event as a frame's payload.
+//! Traces of an event as the payload of a frame.
 //!
-//! Little-endian, 24 bytes and the samples: version (`uint32`), crystal (`int32`), segment
-//! (`int16`, -1 where the channels are all 37), channels, samples, zero (`uint16` each), energy and
-//! keV of a sample's unit (`float32`), then `int16` by channel and sample. The time stands in the
-//! frame's header.
+//! The format is little-endian, 24 bytes and the samples: version (`uint32`), crystal (`int32`),
+//! segment (`int16`, -1 if the channels are all 37), channels, samples, zero (`uint16` each),
+//! energy and keV of a sample's unit (`float32`), then `int16` by channel and sample. The time is
+//! in the frame's header.
 
 use crate::Error;
 use crate::channels::{CHANNELS, Segment};
 use crate::files::geb::{Frame, HEADER as FRAME};
 use crate::search::Event;
 
-/// The kind of frames with traces.
+/// Kind of frames with traces.
 pub const KIND: u32 = 0x5a50;
-/// The kind of the frame that says that no other one follows; it has no payload.
+/// Kind of the frame that marks the end of the stream; it has no payload.
 pub const END: u32 = 0x5a51;
-/// The kind of the frame that says nothing but that the sender is still there; it has no payload.
+/// Kind of the keep-alive frame of a sender; it has no payload.
 pub const KEEP: u32 = 0x5a52;
-/// The word that payloads begin with.
+/// Version word at the beginning of payloads.
 const VERSION: u32 = 0x5a50_0001;
-/// Bytes before the samples.
+/// Number of bytes before the samples.
 const HEADER: usize = 24;
 
-/// The traces of an event, and the crystal that they come from.
+/// Traces of an event, and the crystal that they come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traces {
     /// Number of the crystal.
     pub crystal: i32,
-    /// What is to be searched for.
+    /// Event to be searched for.
     pub event: Event,
 }
 
 impl Traces {
-    /// What a frame says.
+    /// Decodes a frame.
     ///
     /// # Errors
     /// [`Error::Stream`] with the byte for another kind of frame, another version, sizes that do
-    /// not fit each other, a segment that is none, and numbers that are none.
+    /// not match, a segment that does not exist, and invalid numbers.
     pub fn of(frame: &Frame) -> Result<Traces, Error> {
         let wrong = |at: usize, problem: String| Error::Stream {
             offset: frame.offset + (FRAME + at) as u64,
@@ -83,8 +83,8 @@ impl Traces {
         Ok(Traces { crystal: i32::from_le_bytes(word(4)), event })
     }
 
-    /// Puts it into a payload, in the place of what was there, with samples in units of `unit`
-    /// (keV); how many do not fit 16 bits and are clipped.
+    /// Encodes the traces into a payload, replacing its previous content, with samples in units of
+    /// `unit` (keV). Returns the number of samples that do not fit 16 bits and are clipped.
     ///
     /// # Errors
     /// [`Error::Shape`] for signals that are no channels of one length; [`Error::Parameter`] for a
@@ -154,7 +154,8 @@ mod tests {
         let problem = Traces::of(&wrong).expect_err("no segment").to_string();
         assert!(problem.contains("byte 124") && problem.contains("36"), "{problem}");
         assert!(traces(hit, 2).put(3, 0.5, &mut Vec::new()).is_err());
-        // Of -3, -2.5, ... 1.5 keV, those beyond 16 bits are clipped, counted and known afterwards.
+        // Of -3, -2.5, ... 1.5 keV, those beyond 16 bits are clipped, counted and flagged when they
+        // are read.
         let (unit, mut payload) = (2.0 / 32_768.0, Vec::new());
         assert_eq!(traces(hit, 2).put(2, unit, &mut payload).expect("traces"), 2);
         let clipped = Traces::of(&Frame { kind: KIND, timestamp: 0, payload, offset: 0 }).expect("traces");
@@ -166,7 +167,7 @@ mod tests {
         #[test]
         fn anything_is_read_or_refused(payload in proptest::collection::vec(any::<u8>(), 0..200), keep in 0usize..200) {
             let _ = Traces::of(&Frame { kind: KIND, timestamp: u64::MAX, payload: payload.clone(), offset: 0 });
-            // A good header, and anything behind it.
+            // A valid header, followed by arbitrary bytes.
             let mut good = frame(&traces(None, CHANNELS), CHANNELS).payload;
             good.truncate(keep.max(HEADER));
             good.extend(&payload);

@@ -1,17 +1,17 @@
-//! Frames over a socket, of one sender at a time. Nothing is lost when a connection is: what was
-//! not acknowledged is sent again.
+//! Transfer of frames over a socket, from one sender at a time. No frame is lost if a connection
+//! is: frames that were not acknowledged are sent again.
 //!
 //! Both sides begin with [`HELLO`] bytes: `ZELLIGE` and a zero byte, the protocol's version
-//! ([`VERSION`]) and what the side is, `uint32` each: 1 a sender, 2 a receiver, 3 a receiver that
-//! has another sender already and closes the connection. All numbers are little-endian. A receiver
+//! ([`VERSION`]) and the role, `uint32` each. Role 1 is a sender, 2 a receiver, 3 a receiver that
+//! already has another sender and closes the connection. All numbers are little-endian. A receiver
 //! then sends counts of frames, `uint64`: one at once, after which the sender begins, and one
-//! whenever more frames are safe. The sender sends frames, one of kind [`KEEP`] where it sends no
-//! other for a while, and at last one of kind [`END`]; it is done when a count says that all frames
+//! whenever more frames are safe. The sender sends frames, one of kind [`KEEP`] if it sends no
+//! other for a while, and at last one of kind [`END`]. It is done when a count says that all frames
 //! are safe. A connection that ends before that is lost, and the receiver waits for another one.
 //!
-//! Neither side waits for ever: a peer that does not introduce itself within [`HELLO_LIMIT`], a
-//! sender that is silent for [`IDLE_LIMIT`] and a receiver that makes nothing safe for as long as
-//! the sender was told to wait count as lost.
+//! All waits are limited. The connection counts as lost if a peer does not introduce itself within
+//! [`HELLO_LIMIT`], or a sender is silent for [`IDLE_LIMIT`]. It also does if a receiver makes no
+//! frame safe within the sender's time limit.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -30,11 +30,11 @@ use crate::observe::Observer;
 
 /// Version of the protocol.
 pub const VERSION: u32 = 1;
-/// Bytes that each side begins with.
+/// Number of bytes of the introduction of each side.
 pub const HELLO: usize = 16;
-/// A peer introduces itself within this.
+/// Time limit for the introduction of a peer.
 pub const HELLO_LIMIT: Duration = Duration::from_secs(5);
-/// A sender that says nothing for so long is lost.
+/// Time after which a silent sender counts as lost.
 pub const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
 const MAGIC: [u8; 8] = *b"ZELLIGE\0";
@@ -42,7 +42,7 @@ const SENDER: u32 = 1;
 const RECEIVER: u32 = 2;
 const BUSY: u32 = 3;
 
-/// What a side begins with.
+/// Returns the introduction of a side.
 fn hello(side: u32) -> [u8; HELLO] {
     let mut bytes = [0; HELLO];
     bytes[..8].copy_from_slice(&MAGIC);
@@ -51,7 +51,7 @@ fn hello(side: u32) -> [u8; HELLO] {
     bytes
 }
 
-/// Which side a peer is; in words what is wrong with what it begins with.
+/// Returns the role of a peer from its introduction, or a description of the error.
 fn side(bytes: [u8; HELLO]) -> Result<u32, String> {
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     match (bytes[..8] == MAGIC, word(8)) {
@@ -63,7 +63,7 @@ fn side(bytes: [u8; HELLO]) -> Result<u32, String> {
     }
 }
 
-/// The addresses of `HOST:PORT`; those of this machine for `PORT` alone.
+/// Resolves `HOST:PORT`, or `PORT` alone on this machine.
 fn resolved(name: &str) -> Result<Vec<SocketAddr>, Error> {
     let found = match name.parse::<u16>() {
         Ok(port) => ("localhost", port).to_socket_addrs(),
@@ -76,7 +76,7 @@ fn resolved(name: &str) -> Result<Vec<SocketAddr>, Error> {
     Ok(found.map_err(cannot)?.collect())
 }
 
-/// The receiving end.
+/// Receiving end of a socket.
 #[derive(Debug)]
 pub struct Listener {
     address: SocketAddr,
@@ -90,7 +90,7 @@ pub struct Listener {
 
 #[derive(Debug, Default)]
 struct State {
-    /// There is a sender, or one that has introduced itself and waits for its count.
+    /// Whether there is a sender, or one that has introduced itself and waits for its count.
     is_taken: AtomicBool,
     has_ended: AtomicBool,
 }
@@ -99,8 +99,7 @@ impl Listener {
     /// Listens at `HOST:PORT`, or at a `PORT` of this machine alone, for the frames after `from`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name that is no address, [`Error::Connection`] for one that
-    /// cannot be listened at.
+    /// [`Error::Parameter`] for an invalid address, [`Error::Connection`] if listening there fails.
     pub fn bind(name: &str, from: Mark) -> Result<Listener, Error> {
         let cannot = |e| Error::Connection(format!("cannot listen at {name}: {e}"));
         let listener = TcpListener::bind(&*resolved(name)?).map_err(cannot)?;
@@ -119,12 +118,12 @@ impl Listener {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The frames of a sender; waits for one where there is none.
+    /// Returns the frame reader of the sender; blocks until there is one.
     fn connected(&mut self) -> Result<&mut FrameReader<TcpStream>, Error> {
         while self.frames.is_none() {
             let nobody = |_| Error::Connection("nobody can connect any more".into());
@@ -134,7 +133,7 @@ impl Listener {
                 .and_then(|()| stream.write_all(&self.count.to_le_bytes()))
                 .and_then(|()| stream.set_read_timeout(Some(IDLE_LIMIT)))
                 .and_then(|()| stream.try_clone());
-            // One that is gone again leaves room for the next.
+            // A sender that is gone again leaves its place to the next one.
             match begun {
                 Ok(copy) => {
                     *self.sender.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(copy);
@@ -156,11 +155,11 @@ impl Drop for Listener {
 }
 
 /// Accepts connections until the listener is gone, each on a thread of its own, so that a silent
-/// one is in nobody's way.
+/// one does not block others.
 fn welcome(listener: &TcpListener, arrived: &Sender<TcpStream>, state: &Arc<State>) {
     loop {
         let Ok((stream, _)) = listener.accept() else {
-            // Too many open files, say: it may be better later.
+            // For example, too many files are open: a later attempt may succeed.
             std::thread::sleep(RETRY);
             continue;
         };
@@ -169,14 +168,14 @@ fn welcome(listener: &TcpListener, arrived: &Sender<TcpStream>, state: &Arc<Stat
         }
         let (arrived, state) = (arrived.clone(), Arc::clone(state));
         std::thread::spawn(move || {
-            // One that says nothing, or something else, is not answered; it has been told what is
-            // missing.
+            // A connection with an error is dropped; a peer with an invalid introduction has
+            // received ours.
             let _ = introduce(stream, &arrived, &state);
         });
     }
 }
 
-/// Lets a sender in, or tells it why not.
+/// Accepts a sender, or replies with the reason for the refusal.
 fn introduce(mut stream: TcpStream, arrived: &Sender<TcpStream>, state: &State) -> io::Result<()> {
     stream.set_read_timeout(Some(HELLO_LIMIT))?;
     stream.set_write_timeout(Some(HELLO_LIMIT))?;
@@ -195,7 +194,8 @@ fn introduce(mut stream: TcpStream, arrived: &Sender<TcpStream>, state: &State) 
 }
 
 impl Source for Listener {
-    /// What a lost connection has sent of a frame is thrown away: it is sent again.
+    /// Reads the next frame. An incomplete frame of a lost connection is discarded: it is sent
+    /// again.
     fn next(&mut self, frame: &mut Frame) -> Result<Next, Error> {
         loop {
             match self.connected()?.next(frame) {
@@ -220,15 +220,15 @@ impl Source for Listener {
     }
 }
 
-/// Sends the frames of a file to the receiver at `HOST:PORT`, so many a second where `rate` says
-/// that (1/s); what that has not acknowledged when a connection is lost is sent again. Gives up
-/// when nobody could be reached, or nothing was acknowledged, for `patience`. Returns the number of
-/// frames that are safe.
+/// Sends the frames of a file to the receiver at `HOST:PORT`, at the rate `rate` (1/s) if given.
+/// Frames that are not acknowledged when a connection is lost are sent again. Gives up if no
+/// receiver was reached, or nothing was acknowledged, for `patience`. Returns the number of frames
+/// that are safe.
 ///
 /// # Errors
-/// [`Error::File`] for the file; [`Error::Parameter`] for a name that is no address;
-/// [`Error::Stream`] for a file that holds no frames; [`Error::Connection`] where nobody can be
-/// reached, and for a receiver that speaks another protocol.
+/// [`Error::File`] for the file; [`Error::Parameter`] for an invalid address; [`Error::Stream`] for
+/// a file without frames; [`Error::Connection`] if no receiver can be reached, or the receiver
+/// speaks another protocol.
 pub fn send(
     path: &Path,
     to: &str,
@@ -244,8 +244,8 @@ pub fn send(
             let frames = *safe.insert(acknowledged(&stream)?);
             deliver(path, &stream, frames, rate, observer)
         });
-        // A receiver that took frames and is gone is waited for anew; one that never makes any safe
-        // is not.
+        // The time limit restarts if the receiver made more frames safe before it was lost, but not
+        // if it never makes any safe.
         if safe.is_some() && safe != known {
             (reached, known) = (Instant::now(), safe);
         }
@@ -263,13 +263,13 @@ pub fn send(
     }
 }
 
-/// Between attempts.
+/// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Connects and introduces itself. The connection fails where the receiver takes or says nothing
+/// Connects and introduces this side. The connection fails if the receiver accepts or sends nothing
 /// for `patience`.
 fn connect(addresses: &[SocketAddr], patience: Duration) -> Result<TcpStream, Lost> {
-    // The system refuses a limit of none.
+    // The system refuses a limit of zero.
     let limit = patience.max(Duration::from_millis(1));
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
@@ -296,7 +296,7 @@ fn connect(addresses: &[SocketAddr], patience: Duration) -> Result<TcpStream, Lo
     Err(failed.into())
 }
 
-/// Says what a peer that timed out did not do.
+/// Replaces the message of a timeout by the step that the peer did not complete.
 fn silent(error: io::Error, what: &str) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(io::ErrorKind::TimedOut, what),
@@ -304,17 +304,17 @@ fn silent(error: io::Error, what: &str) -> io::Error {
     }
 }
 
-/// A sender with a rate sleeps no shorter than this.
+/// Shortest sleep of a sender with a rate.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A sender that has nothing to send says so that often.
+/// Interval of the keep-alive frames of an idle sender.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
-/// Why frames did not come through.
+/// Reason why frames were not delivered.
 enum Lost {
-    /// It may be better later.
+    /// A later attempt may succeed.
     Connection(io::Error),
-    /// The other side is no receiver of ours.
+    /// The other side is no receiver of this protocol.
     Stranger(String),
     /// The file cannot be read.
     For(Error),
@@ -326,7 +326,7 @@ impl From<io::Error> for Lost {
     }
 }
 
-/// Sends the frames after those that are `safe`, and waits until they are, too.
+/// Sends the frames after the first `safe` ones, and waits until all are safe.
 fn deliver(
     path: &Path,
     stream: &TcpStream,
@@ -377,7 +377,7 @@ fn deliver(
     }
 }
 
-/// Sends nothing for a while but signs of life.
+/// Waits, and sends keep-alive frames in the meantime.
 fn wait(out: &mut impl Write, mut rest: Duration) -> io::Result<()> {
     out.flush()?;
     while rest > SIGN_OF_LIFE {

@@ -1,4 +1,4 @@
-//! Where frames come from.
+//! Sources of frames.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,46 +9,46 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::Error;
 use crate::files::geb::{Frame, FrameReader};
 
-/// Where an input stands.
+/// Position in an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// Bytes of it.
+    /// Number of bytes before it.
     pub offset: u64,
-    /// Frames of it.
+    /// Number of frames before it.
     pub frames: u64,
 }
 
-/// What came of an attempt to read.
+/// Result of an attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A frame; the input then stands here.
+    /// A frame was read, up to this position of the input.
     Frame(Mark),
-    /// A connection was lost; the next attempt waits for another one.
+    /// The connection was lost; the next attempt waits for another one.
     Lost,
-    /// Nothing follows.
+    /// The source has ended.
     End,
 }
 
-/// Frames, one after the other.
+/// A source of frames, one after the other.
 pub trait Source: Send {
-    /// Reads the next frame; waits where there is none yet.
+    /// Reads the next frame; blocks until there is one.
     ///
     /// # Errors
     /// [`Error::Stream`], after which nothing can be read.
     fn next(&mut self, frame: &mut Frame) -> Result<Next, Error>;
 
-    /// Who is told how many frames are safe.
+    /// Returns the channel that notifies the sender of safe frames.
     fn acknowledger(&self) -> Acknowledger {
         Acknowledger::default()
     }
 }
 
-/// Tells a sender how many frames are safe, if there is one.
+/// Notifies a sender, if there is one, of the number of safe frames.
 #[derive(Clone, Debug, Default)]
 pub struct Acknowledger(pub(super) Arc<Mutex<Option<TcpStream>>>);
 
 impl Acknowledger {
-    /// Tells it. A sender that is gone asks again when it comes back.
+    /// Sends the number of safe frames. A sender that is gone receives it when it reconnects.
     pub fn send(&self, frames: u64) {
         use std::io::Write;
         let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +58,7 @@ impl Acknowledger {
     }
 }
 
-/// A file, a pipe, or anything else that ends once.
+/// A source that ends once: a file, a pipe, or another stream.
 #[derive(Debug)]
 pub struct Once<R> {
     frames: FrameReader<R>,
@@ -66,14 +66,14 @@ pub struct Once<R> {
 }
 
 impl<R: Read + Send> Once<R> {
-    /// From the beginning.
+    /// Creates a source at the beginning of a stream.
     pub fn new(stream: R) -> Once<R> {
         Once { frames: FrameReader::new(stream), count: 0 }
     }
 }
 
 impl Once<File> {
-    /// A file, from a place that an earlier run came to.
+    /// Opens a file at the position that an earlier run reached.
     ///
     /// # Errors
     /// [`Error::File`]; [`Error::Format`] for a file that is shorter than that.

@@ -5,13 +5,13 @@ use rand::{Rng, RngExt};
 use crate::body::Vec3;
 use crate::track::germanium::{ELECTRON, minus, norm, scattered};
 
-/// The cosine of the angle by which a photon of an energy (keV) is scattered, and its energy
-/// afterwards (keV), with the probabilities of Klein and Nishina.
+/// Draws a scattering of a photon of an energy (keV) by the cross section of Klein and Nishina;
+/// returns the cosine of the angle and the energy afterwards (keV).
 ///
-/// Kahn's method, which is exact at all energies (Kahn, Applications of Monte Carlo, RAND report
-/// AECU-3259 (1954); in the words of Lux & Koblinger, Monte Carlo Particle Transport Methods
-/// (1991), chapter 3): the ratio of the energies before and after is drawn from one of two
-/// densities and kept with a certain probability.
+/// The method is Kahn's, which is exact at all energies (Kahn, Applications of Monte Carlo, RAND
+/// report AECU-3259 (1954); Lux & Koblinger, Monte Carlo Particle Transport Methods (1991), chapter
+/// 3). It draws the ratio of the energies before and after from one of two densities and accepts it
+/// with a certain probability.
 pub fn scatter(energy: f64, random: &mut impl Rng) -> (f64, f64) {
     let alpha = energy / ELECTRON;
     let widest = 1.0 + 2.0 * alpha;
@@ -32,11 +32,11 @@ pub fn scatter(energy: f64, random: &mut impl Rng) -> (f64, f64) {
     }
 }
 
-/// `direction` (of length 1) turned by an angle with this cosine, to any side.
+/// Returns `direction` (of length 1) turned by an angle with this cosine, at a random azimuth.
 pub(super) fn turned(direction: Vec3, cosine: f64, random: &mut impl Rng) -> Vec3 {
     let (s, c) = random.random_range(0.0..std::f64::consts::TAU).sin_cos();
     let sine = (1.0 - cosine * cosine).max(0.0).sqrt();
-    // A vector that is not along the direction: the axis of its smallest component.
+    // A vector that is not parallel to the direction: the axis of its smallest component.
     let smallest = (0..3).min_by(|&a, &b| direction[a].abs().total_cmp(&direction[b].abs())).unwrap_or(0);
     let along = direction[smallest];
     let axis: Vec3 = std::array::from_fn(|x| f64::from(x == smallest));
@@ -45,7 +45,7 @@ pub(super) fn turned(direction: Vec3, cosine: f64, random: &mut impl Rng) -> Vec
     let side = side.map(|x| x / length);
     let other = cross(direction, side);
     let all: Vec3 = std::array::from_fn(|x| cosine * direction[x] + sine * (c * side[x] + s * other[x]));
-    // Rounding errors would add up over many turns.
+    // Normalises, since rounding errors would add up over many turns.
     let length = norm(all);
     all.map(|x| x / length)
 }

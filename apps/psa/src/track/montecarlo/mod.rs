@@ -1,10 +1,11 @@
-//! Gamma rays in germanium by chance: events whose truth is known, to try tracking on.
+//! Monte Carlo simulation of gamma rays in germanium: events with known truth, for tests of the
+//! tracking.
 //!
-//! Gamma rays leave the source in all directions alike, as it sees them; free paths follow
+//! The emission is isotropic in the frame of the source. Free paths follow
 //! [`Attenuation`](super::germanium::Attenuation), angles of Compton scattering the formula of
-//! Klein and Nishina for free electrons at rest, pairs end where they begin and send out two
-//! photons of 511 keV, one opposite to the other. All energy that electrons get stays where they
-//! got it. Every event has random numbers of its own (the seed and its number).
+//! Klein and Nishina for free electrons at rest. A pair deposits its energy at its origin and emits
+//! two photons of 511 keV in opposite directions. Electrons deposit all their energy where they
+//! receive it. Every event has random numbers of its own, from the seed and its number.
 
 mod compton;
 mod target;
@@ -23,71 +24,72 @@ pub use compton::scatter;
 pub use target::Target;
 use transport::transport;
 
-/// What events are like.
+/// Specification of simulated events.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Begins the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Gamma rays of an event.
+    /// Number of gamma rays of an event.
     pub multiplicity: usize,
-    /// What the source sends out, as it sees it.
+    /// Energies that the source emits, in its own frame.
     pub energies: Energies,
-    /// Where it is (mm).
+    /// Position of the source (mm).
     pub source: Vec3,
-    /// How it moves.
+    /// Motion of the source.
     pub motion: Motion,
-    /// Where germanium is.
+    /// Geometry of the germanium.
     pub target: Target,
-    /// Full width at half maximum of the error of places along each axis, for points of 100 keV
-    /// (mm); it shrinks as the square root of the energy.
+    /// Full width at half maximum of the position error along each axis, for points of 100 keV
+    /// (mm). It scales with the inverse square root of the energy.
     pub smearing: f64,
-    /// The same of the energy of a point (keV).
+    /// Full width at half maximum of the error of the energy of a point (keV).
     pub energy_width: f64,
 }
 
-/// No event has more gamma rays.
+/// Limit of the gamma rays of an event.
 pub const MOST_GAMMAS: usize = 200;
 
-/// Where a gamma ray did something.
+/// An interaction of a gamma ray.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interaction {
-    /// As it was (mm).
+    /// True position (mm).
     pub place: Vec3,
-    /// What stayed there (keV).
+    /// Deposited energy (keV).
     pub energy: f64,
-    /// Which gamma ray of the event: those of a gamma ray follow each other in time, and photons of
-    /// a pair one after the other.
+    /// Index of the gamma ray in the event. Interactions of a gamma ray are in temporal order, and
+    /// the photons of a pair follow one after the other.
     pub gamma: usize,
 }
 
-/// A gamma ray that was sent out.
+/// An emitted gamma ray.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Emitted {
-    /// As the source sees it (keV).
+    /// Energy in the frame of the source (keV).
     pub energy: f64,
-    /// As the laboratory sees it (keV).
+    /// Energy in the laboratory (keV).
     pub seen: f64,
-    /// In the laboratory, of length 1.
+    /// Direction in the laboratory, of length 1.
     pub direction: Vec3,
     /// Whether all of its energy stayed in the germanium.
     pub absorbed: bool,
 }
 
-/// An event, as it was and as it is seen.
+/// A simulated event: the truth and the measured points.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Simulated {
-    /// What was sent out.
+    /// Emitted gamma rays.
     pub gammas: Vec<Emitted>,
-    /// What it did.
+    /// Their interactions.
     pub interactions: Vec<Interaction>,
-    /// What is seen of that: places and energies with their errors, in the order of the
-    /// interactions.
+    /// Measured points: positions and energies with their errors, in the order of the interactions.
     pub points: Vec<Point>,
 }
 
 impl Spec {
+    /// Refuses invalid specifications.
+    ///
     /// # Errors
-    /// [`Error::Parameter`] that names what has no meaning.
+    /// [`Error::Parameter`] with the invalid parameter.
     pub fn check(&self) -> Result<(), Error> {
         self.energies.check()?;
         self.motion.check()?;
@@ -103,7 +105,7 @@ impl Spec {
         range("energy width", self.energy_width, 0.0, 1e3, " keV")
     }
 
-    /// One event, by its number.
+    /// Simulates the event with a number.
     pub fn event(&self, number: u64) -> Simulated {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(number);
@@ -121,7 +123,7 @@ impl Spec {
         let energy = self.energies.draw(random);
         let (own, beta) = (isotropic(random), self.motion.beta);
         let axis = self.motion.unit();
-        // Aberration: what the source sends out along `own` goes forward in the laboratory.
+        // Aberration: the emission direction `own` is tilted forward in the laboratory.
         let along = dot(own, axis);
         let gamma = 1.0 / (1.0 - beta * beta).sqrt();
         let direction = std::array::from_fn(|x| {
@@ -131,7 +133,7 @@ impl Spec {
     }
 
     fn seen(&self, at: &Interaction, random: &mut impl Rng) -> Point {
-        // Standard deviations in a full width at half maximum.
+        // Full width at half maximum in standard deviations.
         const WIDTH: f64 = 2.354_82;
         let blur = self.smearing / WIDTH * (100.0 / at.energy.max(1.0)).sqrt();
         let mut normal = || random.sample::<f64, _>(StandardNormal);
@@ -140,7 +142,7 @@ impl Spec {
     }
 }
 
-/// All directions alike.
+/// Draws an isotropic direction.
 fn isotropic(random: &mut impl Rng) -> Vec3 {
     let z = random.random_range(-1.0..1.0f64);
     let (sine, cosine) = random.random_range(0.0..std::f64::consts::TAU).sin_cos();

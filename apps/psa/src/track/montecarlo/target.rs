@@ -1,4 +1,4 @@
-//! Where germanium is.
+//! Geometry of the germanium.
 
 use crate::Error;
 use crate::array::{Array, Placement};
@@ -20,15 +20,15 @@ enum Shape {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     placement: Placement,
-    /// Of a ball that holds it.
+    /// Centre of its bounding sphere.
     middle: Vec3,
 }
 
 impl Target {
-    /// All that lies between two spheres around the origin (mm).
+    /// Creates a shell of germanium between two spheres around the origin (mm).
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the outer one is not larger than the inner one, or larger than 10
+    /// [`Error::Parameter`] if the outer radius is not larger than the inner one, or larger than 10
     /// m.
     pub fn shell(inner: f64, outer: f64) -> Result<Target, Error> {
         if inner >= 0.0 && outer > inner && outer <= 1e4 {
@@ -39,7 +39,7 @@ impl Target {
         Err(Error::Parameter { name: "shell", problem })
     }
 
-    /// Crystals of one shape at the places of an array; where two overlap there is germanium once.
+    /// Creates crystals of one shape at the placements of an array. Overlapping regions count once.
     pub fn crystals(array: &Array, crystal: &Crystal) -> Target {
         let bounds = crystal.bounds();
         let middle = bounds.map(|[from, to]| 0.5 * (from + to));
@@ -55,14 +55,15 @@ impl Target {
         Target(Shape::Crystals { places, crystal: Box::new(crystal.clone()), radius, inner, outer })
     }
 
-    /// Spheres around the origin (mm): no germanium is inside the first, none outside the second.
+    /// Returns the radii of two spheres around the origin (mm): there is no germanium inside the
+    /// first or outside the second.
     pub fn radii(&self) -> [f64; 2] {
         match self.0 {
             Shape::Shell { inner, outer } | Shape::Crystals { inner, outer, .. } => [inner, outer],
         }
     }
 
-    /// Whether a point (mm) is in germanium.
+    /// Returns whether a point (mm) is in germanium.
     pub fn contains(&self, point: Vec3) -> bool {
         match &self.0 {
             Shape::Shell { inner, outer } => (inner * inner..=outer * outer).contains(&dot(point, point)),

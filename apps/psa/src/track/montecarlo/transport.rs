@@ -1,4 +1,4 @@
-//! A gamma ray's way through germanium and what is between.
+//! Transport of a gamma ray through germanium and the gaps between crystals.
 
 use rand::{Rng, RngExt};
 
@@ -8,14 +8,15 @@ use super::{Emitted, Interaction, Spec, isotropic};
 use crate::body::Vec3;
 use crate::track::germanium::{Attenuation, ELECTRON, LEAST, dot};
 
-/// A photon on its way.
+/// A photon in flight.
 struct Photon {
     place: Vec3,
     direction: Vec3,
     energy: f64,
 }
 
-/// Follows a gamma ray to its end and adds what it does; whether all its energy stayed.
+/// Follows a gamma ray to its end and records its interactions; returns whether all its energy was
+/// absorbed.
 pub(super) fn transport(
     spec: &Spec,
     gamma: usize,
@@ -43,11 +44,11 @@ pub(super) fn transport(
     absorbed
 }
 
-/// Goes to the next interaction; false where there is none.
+/// Moves the photon to its next interaction; returns `false` if there is none.
 ///
-/// Woodcock's method (Woodcock et al., ANL-7050 (1965) 557): steps as if there were germanium
-/// everywhere, and an interaction only where there is. Only the hollow in the middle is passed at
-/// once.
+/// The method is Woodcock's (Woodcock et al., ANL-7050 (1965) 557): steps are drawn as if there
+/// were germanium everywhere, and an interaction takes place only in germanium. Only the hollow in
+/// the middle is crossed in one step.
 fn flies(photon: &mut Photon, attenuation: f64, target: &Target, random: &mut impl Rng) -> bool {
     let [inner, outer] = target.radii();
     loop {
@@ -71,8 +72,8 @@ fn advance(photon: &mut Photon, by: f64) {
     photon.place = std::array::from_fn(|x| photon.place[x] + by * photon.direction[x]);
 }
 
-/// What the photon does where it is: the energy that stays. It has the rest; photons of a pair
-/// wait.
+/// Draws the interaction at the photon's position and returns the deposited energy. The photon
+/// keeps the rest; photons of a pair are queued in `waiting`.
 fn interact(
     photon: &mut Photon,
     attenuation: &Attenuation,

@@ -1,4 +1,4 @@
-//! Crystals that several tests use.
+//! Crystals for several tests.
 #![allow(dead_code)] // `hostile`, a process of its own, uses a part
 
 use std::path::Path;
@@ -16,18 +16,18 @@ pub fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().expect("a runtime")
 }
 
-/// The crystal of the example file.
+/// Returns the crystal of the example file.
 pub fn example() -> Crystal {
     Crystal::parse(Path::new("example"), EXAMPLE).expect("the example")
 }
 
-/// A crystal of a third of its size, at a bias that depletes it.
+/// Returns a crystal of a third of that size, at a bias that depletes it.
 pub fn small() -> Crystal {
     Crystal { bias: 700.0, ..example().scaled(1.0 / 3.0) }
 }
 
-/// A cylinder with a bore that goes through, both faces bare: all that holds of infinite ones holds
-/// of it.
+/// Returns a cylinder with a bore that goes through and two bare faces: the formulas of infinite
+/// cylinders apply to it.
 pub fn coaxial(inner: f64, outer: f64) -> Crystal {
     Crystal {
         name: "coaxial".into(),
@@ -55,8 +55,8 @@ pub fn detector(crystal: &Crystal, step: f64) -> Arc<Detector> {
     Arc::new(Detector::new(crystal, fields, Electronics::default(), 1.0).expect("a detector"))
 }
 
-/// A basis of GRETINA with two points, byte by byte: of point `p` sample `t` of signal `s` is `1000
-/// p + 10 s + t / 100`.
+/// Returns a basis of GRETINA with two points, byte by byte. For point `p`, sample `t` of signal
+/// `s` is `1000 p + 10 s + t / 100`.
 pub fn of_gretina() -> Vec<u8> {
     let mut bytes =
         b"GRETA basis signals; Cylindrical; version 1.2\n2 basis point, 36 grid segments, 50 time steps\n\
