@@ -221,8 +221,8 @@ fn duplicate<D: Portable>(value: &D) -> D {
 
 impl<D> Portability<D> {
     /// Appends a serialized value to `out`, from which [`unpack`](Portability::unpack) makes an
-    /// equal value in another process on the same kind of machine. Returns the size of its parts
-    /// (bytes). `None`: values of the type stay in their process.
+    /// equal value in another process on the same kind of machine. Returns the size in the
+    /// meta of the value (bytes). `None`: values of the type stay in their process.
     #[doc(hidden)]
     pub fn pack(&self, value: &D, out: &mut Vec<u8>) -> Option<usize> {
         (self.pack)(value, out)
