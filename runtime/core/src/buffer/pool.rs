@@ -105,7 +105,7 @@ struct Shelf {
 #[derive(Debug)]
 struct Raw(NonNull<u8>);
 
-// SAFETY: the address of memory that belongs to whoever has this value, on any thread.
+// SAFETY: the address of memory that the owner of this value owns, on any thread.
 unsafe impl Send for Raw {}
 
 impl HostPool {

@@ -63,7 +63,7 @@ impl<T> Whole<T> {
 impl<T> Drop for Whole<T> {
     fn drop(&mut self) {
         let slice = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
-        // SAFETY: it came from Box::into_raw (`new`), and the last stretch is gone.
+        // SAFETY: it came from Box::into_raw (`new`), and the last chunk is gone.
         drop(unsafe { Box::from_raw(slice) });
     }
 }

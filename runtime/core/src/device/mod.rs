@@ -8,7 +8,7 @@
 //! | to add a device | implement |
 //! | --- | --- |
 //! | describe it | [`DeviceSpec`], for [`RuntimeBuilder::device`](crate::RuntimeBuilder::device) |
-//! | run operations in order, and tell of their ends | [`Device`] |
+//! | run operations in order, and notify of their ends | [`Device`] |
 //! | allocate and copy | [`Stream`] |
 //! | give memory back | [`DeviceMemory`] |
 //! | run a codelet there | a function for its [`Arch`], by [`Codelet::on_devices`](crate::Codelet::on_devices) |

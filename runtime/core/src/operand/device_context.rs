@@ -162,7 +162,7 @@ impl<'a> DeviceContext<'a> {
     /// Returns an error while operations on the stream are recorded.
     ///
     /// # Errors
-    /// [`StreamError::Failed`] with `what` in its text.
+    /// A failure with `what` in its text.
     pub(super) fn refuse_recording(&self, what: &str) -> Result<(), StreamError> {
         if self.stream.is_recording() {
             return Err(StreamError::Failed(format!("while a replay is recorded {what}").into()));

@@ -252,8 +252,8 @@ impl dyn Body + '_ {
 /// Content of a body (codelet and operands), until the task has completed.
 pub(crate) struct Payload<P>(UnsafeCell<Option<P>>);
 
-// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever
-// completes the task calls when nobody runs or links it any more.
+// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which the thread
+// that completes the task calls when nobody runs or links it any more.
 unsafe impl<P: Sync> Sync for Payload<P> {}
 
 impl<P> Payload<P> {
@@ -267,7 +267,8 @@ impl<P> Payload<P> {
     }
 
     pub(crate) fn clear(&self) {
-        // SAFETY: only whoever completes the task calls this, after its last use of the payload.
+        // SAFETY: only the thread that completes the task calls this, after its last use of the
+        // payload.
         unsafe { *self.0.get() = None }
     }
 }
