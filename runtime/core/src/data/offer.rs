@@ -89,7 +89,7 @@ impl<D: Data> Offer<D> {
     }
 
     /// Appends a form of the value to `out`, as [`Portability::pack`](super::Portability) does;
-    /// returns the size of its parts in bytes.
+    /// returns the size in the meta of that form (bytes).
     ///
     /// # Errors
     /// If there is no such form, or it cannot leave its process.
