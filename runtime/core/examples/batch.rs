@@ -1,9 +1,9 @@
-//! Thousands of tiny matrix products, one by one and many in one call of their codelet.
+//! Thousands of tiny matrix products, one by one and batched in one call of their codelet.
 //!
 //! `cargo run --release -p zellige-runtime --example batch`
 //!
-//! On a CPU core a call costs next to nothing, so a batch pays only where the body itself gains
-//! from it. On a device every launch has its price: there it pays at once.
+//! On a CPU core the overhead of a call is negligible, so a batch pays only if the body itself
+//! gains from it. On a device every launch has a cost: there it pays at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,14 +18,14 @@ use zellige_runtime::{
 const N: usize = 4;
 type Tile = Vec<f32>;
 
-/// `C += A B` for tiles of `N` by `N`, in row order.
+/// `C += A B` for tiles of `N` by `N`, in row-major order.
 struct Product {
-    /// Tasks that one call may take.
+    /// Maximum number of tasks in one call.
     batch: usize,
     calls: Arc<AtomicUsize>,
 }
 
-/// One product; the batch below does the same arithmetic in the same order.
+/// Computes one product; the batch below does the same arithmetic in the same order.
 fn product(a: &[f32], b: &[f32], c: &mut [f32]) {
     for (a, c) in a.chunks_exact(N).zip(c.chunks_exact_mut(N)) {
         for (a, b) in a.iter().zip(b.chunks_exact(N)) {
@@ -41,7 +41,7 @@ impl Codelet for Product {
         "product"
     }
 
-    /// Tasks meet in one call if their shapes and labels are the same.
+    /// Tasks can share a call if their shapes and labels are equal.
     fn info(&self) -> TaskInfo {
         TaskInfo { flops: 2.0 * (N * N * N) as f64, shape: [N as u32; 3], ..TaskInfo::default() }
     }
@@ -60,7 +60,7 @@ impl Codelet for Product {
         self.batch
     }
 
-    /// A library's batched routine would be called here.
+    /// A real program would call the batched routine of a library here.
     fn cpu_batch(batch: Batch<'_, Self>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         batch[0].0.calls.fetch_add(1, Ordering::Relaxed);
         batch.into_iter().for_each(|(_, (a, b, c))| product(a, b, c));
@@ -68,8 +68,8 @@ impl Codelet for Product {
     }
 }
 
-/// Submits all products behind a write in place, so that they are ready at once; the time of each,
-/// and how many calls there were.
+/// Submits all products while a guard blocks them, so that they become ready at once; returns the
+/// time of each, and the number of calls.
 fn run(
     rt: &Runtime,
     tiles: &[Handle<Tile>],
@@ -79,7 +79,7 @@ fn run(
     let calls = Arc::new(AtomicUsize::new(0));
     let (a, b, c) = (&tiles[0], &tiles[1], &tiles[2..]);
     let submit = |c| rt.submit(Product { batch, calls: Arc::clone(&calls) }, (read(a), read(b), update(c)));
-    // Brings the tiles to where they are used.
+    // Transfers the tiles to the nodes that use them.
     c.iter().try_for_each(|c| submit(c).map(drop))?;
     rt.wait_all()?;
     calls.store(0, Ordering::Relaxed);

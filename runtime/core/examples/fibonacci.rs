@@ -1,4 +1,4 @@
-//! Fibonacci numbers the slow way: each task submits two others and waits for what they write.
+//! Fibonacci numbers by recursion: each task submits two others and waits for their results.
 //!
 //! `cargo run --release -p zellige-runtime --example fibonacci [N [WORKERS]]`
 
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use zellige_runtime::{Error, Handle, Runtime, Slot, Submit, write};
 
-/// Submits a task that computes the `n`-th number; it ends up in the handle.
+/// Submits a task that computes the `n`-th number, and returns the handle of the result.
 fn submit(rt: &Runtime, this: &Weak<Runtime>, n: u32) -> Result<Handle<u64>, Error> {
     let (out, this) = (rt.register_empty(), this.clone());
     let body = move |(mut out,): (Slot<'_, u64>,)| {
@@ -24,7 +24,7 @@ fn fibonacci(this: &Weak<Runtime>, n: u32) -> Result<u64, Error> {
     }
     let rt = this.upgrade().expect("main holds the runtime");
     let (a, b) = (submit(&rt, this, n - 1)?, submit(&rt, this, n - 2)?);
-    // A body that waits runs the tasks that it has submitted itself; a spare thread runs others
+    // A waiting body runs the tasks that it has submitted itself; a spare thread runs others
     // meanwhile.
     Ok(rt.take(a)? + rt.take(b)?)
 }

@@ -1,12 +1,11 @@
-//! The first steps: handles, tasks, dependencies that nobody writes down, failures, and a look at
-//! what happened.
+//! First steps: handles, tasks, implicit dependencies, failures, and a look at the trace.
 //!
 //! `cargo run --release -p zellige-runtime --example first_graph`
 
 use zellige_runtime::{Runtime, Submit, commute, read, update, write};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // One worker per core; `trace` keeps what happened.
+    // One worker per core; `trace` records the run.
     let rt = Runtime::builder().trace(true).build()?;
     println!("{rt:?}");
 
@@ -17,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     for (b, block) in blocks.iter().enumerate() {
         let start = (b * 1000) as f64;
-        // `write`: the value does not exist before, the body puts it there.
+        // `write`: the value does not exist before, the body creates it.
         rt.task("fill")
             .operands((write(block),))
             .cpu(move |(mut block,)| block.put((0..1000).map(|i| start + i as f64).collect()))
@@ -36,10 +35,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .coords([b as u32])
             .submit()?;
     }
-    // `take` waits for what `sum` needs, and nothing more.
+    // `take` waits for the producers of `sum` only.
     println!("sum of 0, 0.5, 1, ... 1999.5: {}", rt.take(sum)?);
 
-    // A failure stays with what depends on it.
+    // A failure poisons all data that depend on it.
     let broken = rt.register(1.0f64).named("broken");
     rt.task("divide")
         .operands((update(&broken),))
@@ -50,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("block 3 is still there: {:?}", &rt.read(&blocks[3])?[..2]);
 
-    // The failure is told once more to whoever waits for everything.
+    // A wait for all tasks reports the failure once more.
     if let Err(error) = rt.wait_all() {
         println!("as expected, too: {error}");
     }

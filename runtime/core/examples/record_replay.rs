@@ -1,5 +1,5 @@
-//! Write a graph down once, look at it, and run it many times: on the handles it was recorded with,
-//! or on others.
+//! Record a graph once, inspect it, and run it many times: on the handles of the recording, or on
+//! others.
 //!
 //! `cargo run --release -p zellige-runtime --example record_replay`
 
@@ -9,8 +9,8 @@ use zellige_runtime::{Bindings, Error, Handle, Recorder, Runtime, Submit, read, 
 
 const BLOCKS: usize = 64;
 
-/// One sweep over a chain of blocks: each becomes the mean of itself and its neighbours. Written
-/// once, for a runtime as well as for a recorder.
+/// Submits one sweep over a chain of blocks: each becomes the mean of itself and its neighbours.
+/// The function works for a runtime as well as for a recorder.
 fn sweep<S: Submit>(s: &S, from: &[Handle<f64>], to: &[Handle<f64>]) -> Result<(), Error> {
     for b in 1..BLOCKS - 1 {
         let operands = (read(&from[b - 1]), read(&from[b]), read(&from[b + 1]), update(&to[b]));
@@ -37,7 +37,7 @@ fn main() -> Result<(), Error> {
     let microsecond = |_: &_| Duration::from_micros(1);
     println!("no schedule is shorter than {:?} if each takes 1 us", graph.critical_path(microsecond));
 
-    // No dependency analysis from here on: counters are set and counted down.
+    // No dependency analysis from here on: counters are only set and counted down.
     let bind = Bindings::recorded(&graph);
     let start = Instant::now();
     for _ in 0..1000 {
@@ -47,7 +47,7 @@ fn main() -> Result<(), Error> {
     let per_task = start.elapsed() / (1000 * graph.len() as u32);
     println!("1000 replays: {per_task:?} per task, middle value {:.6}", *rt.read(&a[BLOCKS / 2])?);
 
-    // The same graph on another first block.
+    // The same graph with another first block.
     let hot = rt.register(100.0);
     rt.replay(&graph.bind("a0", &hot)?)?;
     println!("beside a hot end: {:.6}", *rt.read(&a[2])?);

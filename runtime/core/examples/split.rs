@@ -1,5 +1,5 @@
-//! A matrix by blocks: tasks write its tiles side by side, then it is one matrix again; views show
-//! it as it was.
+//! A matrix by blocks: tasks write its tiles concurrently, then it is one matrix again; views show
+//! an earlier version of it.
 //!
 //! `cargo run --release -p zellige-runtime --example split`
 
@@ -8,22 +8,21 @@ use std::time::Instant;
 use zellige_runtime::split::{Block, split_evenly};
 use zellige_runtime::{Bindings, Buffer, Error, Runtime, Submit, read, update};
 
-/// Rows and columns of the matrix, and of its tiles.
+/// Number of rows and columns of the matrix, and of its tiles.
 const N: usize = 4096;
 const TILE: usize = 1024;
 
 fn main() -> Result<(), Error> {
     let rt = Runtime::new()?;
-    // Element (i, j), which is at i + j N, is i.
+    // Element (i, j), at index i + j N, is i.
     let mut matrix = Buffer::<f64>::zeroed(N * N);
     matrix.chunks_mut(N).for_each(|column| column.iter_mut().enumerate().for_each(|(i, x)| *x = i as f64));
     let a = rt.register(matrix).named("A");
 
-    // Read-only views of the first rows and of the last: what follows does not change what they
-    // show.
+    // Read-only views of the first and the last rows: later tasks do not change them.
     let edges = rt.views(&a, [Block::new(0..2, 0..N, N), Block::new(N - 2..N, 0..N, N)])?;
 
-    // Each tile is a handle of its own. Nothing waits here, nor in `join`.
+    // Each tile is a handle of its own. Neither this call nor `join` waits.
     let tiles = rt.split(&a, Block::tiles((N, N), N, (TILE, TILE))?)?;
     for (tile, block) in tiles.handles().iter().zip(tiles.regions()) {
         // A tile holds its columns without padding: its leading dimension is its number of rows.
@@ -37,7 +36,7 @@ fn main() -> Result<(), Error> {
             })
             .submit()?;
     }
-    // While its tiles are out, the matrix cannot be named.
+    // The matrix cannot be named while it is split.
     if let Err(error) = rt.read(&a) {
         println!("as expected: {error}");
     }
@@ -59,7 +58,7 @@ fn main() -> Result<(), Error> {
     println!("A(3, 5) = {}, A({TILE}, 5) = {}", at(3, 5)?, at(TILE, 5)?);
     println!("the views still show {} and {}", rt.read(&edges[0])?[1], rt.read(&edges[1])?[1]);
 
-    // What is paid for it: every element is copied out and back.
+    // The cost: every element is copied out and back.
     let copied = rt.register(Buffer::<f64>::zeroed(N * N));
     let copy =
         || rt.task("copy").operands((read(&a), update(&copied))).cpu(|(a, b)| b.copy_from_slice(a)).submit();
@@ -75,7 +74,7 @@ fn main() -> Result<(), Error> {
     let plain = best(&|| copy().map(drop))?;
     let tiles = Block::tiles((N, N), N, (TILE, TILE))?;
     let there_and_back = best(&|| rt.split(&a, tiles.iter().cloned())?.join())?;
-    // Replays find the tiles of the replay before, and their memory.
+    // Replays reuse the tiles of the previous replay, and their memory.
     let graph = rt.record(|g| g.split(&a, tiles.iter().cloned())?.join())?;
     let replayed = best(&|| rt.replay(&Bindings::recorded(&graph)).map(drop))?;
     println!(

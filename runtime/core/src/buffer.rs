@@ -1,5 +1,5 @@
-//! Host storage of the runtime: page aligned, used again where there are memory nodes, and
-//! page-locked where it travels to GPUs.
+//! Host storage of the runtime: page-aligned, recycled in runtimes with memory nodes, and
+//! page-locked for transfers to GPUs.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
@@ -13,19 +13,19 @@ pub use pool::{HostAllocator, HostBlock, HostPool, POOLED_FROM, Serving};
 
 /// Alignment of every buffer (bytes): a page, so that O_DIRECT can write it.
 const ALIGN: usize = 4096;
-/// A huge page of the processors that have some (bytes).
+/// Size of a huge page on processors that have them (bytes).
 const HUGE_PAGE: usize = 2 << 20;
-/// Buffers from this size on (bytes) lie in huge pages, where the system has some: a stream through
-/// them would wait for the translation of addresses, and processors fetch ahead within a page only.
+/// Size from which on buffers lie in huge pages, if the system has them (bytes). Streaming through
+/// smaller pages would wait for address translation, and processors prefetch within a page only.
 const LARGE: usize = 2 * HUGE_PAGE;
 
-/// What so many bytes are aligned to.
+/// Returns the alignment of a buffer of `bytes` bytes.
 fn alignment(bytes: usize) -> usize {
     if bytes >= LARGE { HUGE_PAGE } else { ALIGN }
 }
 
-/// Says that memory which nobody has used yet may be huge pages. A system that has none does as it
-/// always does.
+/// Advises the system to use huge pages for memory that has not been touched yet. A system without
+/// huge pages ignores the advice.
 fn ask_for_huge_pages(memory: NonNull<u8>, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= LARGE {
@@ -43,10 +43,10 @@ impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 
 /// A fixed-length array of numbers in page-aligned host memory.
 ///
-/// Where a thread of a runtime with several memory nodes makes it, as tasks and transfers do, and
-/// it is not small, its memory comes from a pool, to which it goes back when the buffer is dropped,
-/// whenever and wherever that is. In a runtime with GPUs that memory is page-locked, so that copies
-/// from and to GPUs go at full speed ([`Runtime::page_locked`](crate::Runtime::page_locked)).
+/// A buffer comes from a pool if it is not small and a thread of a runtime with several memory
+/// nodes makes it, such as a thread that runs tasks or transfers. It returns to the pool when it is
+/// dropped, on any thread. In a runtime with GPUs that memory is page-locked, so that copies from
+/// and to GPUs run at full speed ([`Runtime::page_locked`](crate::Runtime::page_locked)).
 ///
 /// ```
 /// use zellige_runtime::{Buffer, Runtime, Submit, update};
@@ -60,18 +60,18 @@ impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 pub struct Buffer<T: Element> {
     ptr: NonNull<T>,
     len: usize,
-    /// Whose memory it is; `None`: its own.
+    /// Pool block that holds the elements; `None`: the buffer owns its allocation.
     lent: Option<Box<HostBlock>>,
 }
 
-// SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T:
+// SAFETY: a Buffer owns its memory exclusively, as a Box<[T]> does, or owns a block that does; T:
 // Send + Sync.
 unsafe impl<T: Element> Send for Buffer<T> {}
 // SAFETY: a shared Buffer gives out shared references only, as a shared Box<[T]> does.
 unsafe impl<T: Element> Sync for Buffer<T> {}
 
 impl<T: Element> Buffer<T> {
-    /// `len` zeros.
+    /// Returns a buffer of `len` zeros.
     ///
     /// # Panics
     /// If `len` elements do not fit the address space.
@@ -85,9 +85,9 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// `len` elements of any values, for whoever overwrites all of them: what is used again is not
-    /// zeroed first. With debug assertions they are all ones, which are no number in any
-    /// floating-point type.
+    /// Returns a buffer of `len` elements with unspecified values, for callers that overwrite all
+    /// of them: recycled memory is not zeroed first. With debug assertions all bits are ones, which
+    /// is NaN in every floating-point type.
     ///
     /// # Panics
     /// If `len` elements do not fit the address space.
@@ -99,14 +99,14 @@ impl<T: Element> Buffer<T> {
         buffer
     }
 
-    /// A copy of `values`.
+    /// Returns a copy of `values`.
     pub fn from_slice(values: &[T]) -> Self {
         let mut buffer = Self::unfilled(values.len());
         buffer.copy_from_slice(values);
         buffer
     }
 
-    /// `len` zeros in memory of its own.
+    /// Returns `len` zeros in an allocation of the buffer's own.
     fn allocated(len: usize) -> Self {
         let layout = Self::layout(len);
         if layout.size() == 0 {
@@ -121,8 +121,8 @@ impl<T: Element> Buffer<T> {
         Buffer { ptr: ptr.cast(), len, lent: None }
     }
 
-    /// `len` elements of any values in a pool's memory, where the calling thread's buffers are to
-    /// lie there.
+    /// Returns `len` elements with unspecified values in a pool's memory, if the calling thread
+    /// allocates its buffers from one.
     fn lent(len: usize) -> Option<Self> {
         let layout = Self::layout(len);
         if layout.size() == 0 || align_of::<T>() > ALIGN {
@@ -132,12 +132,12 @@ impl<T: Element> Buffer<T> {
         Some(Buffer { ptr: block.at().cast(), len, lent: Some(Box::new(block)) })
     }
 
-    /// The elements as bytes.
+    /// Returns the elements as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
     }
 
-    /// The elements as bytes, to be overwritten.
+    /// Returns the elements as mutable bytes.
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(self)
     }

@@ -1,32 +1,32 @@
-//! The clock of a runtime: the machine's, or one that the ends of simulated operations advance.
+//! Clock of a runtime: real time, or simulated time that advances with the ends of operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// Clock of one runtime; see the module.
 pub(crate) struct Clock {
     started: Instant,
-    /// Nanoseconds since the start; `None`: the machine tells.
+    /// Nanoseconds since the start; `None`: the machine's clock is used.
     simulated: Option<AtomicU64>,
 }
 
 impl Clock {
-    /// The machine's clock, counted from now on.
+    /// Creates a clock in real time that starts now.
     pub(crate) fn real() -> Self {
         Clock { started: Instant::now(), simulated: None }
     }
 
-    /// One that stands still until it is [advanced](Clock::advance_to).
+    /// Creates a simulated clock that stands still until it is [advanced](Clock::advance_to).
     pub(crate) fn simulated() -> Self {
         Clock { simulated: Some(AtomicU64::new(0)), ..Clock::real() }
     }
 
-    /// The zero of traces.
+    /// Returns the start time, which is the origin of traces.
     pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
-    /// Now.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Instant {
         match &self.simulated {
             None => Instant::now(),
@@ -34,17 +34,17 @@ impl Clock {
         }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.now().saturating_duration_since(self.started)
     }
 
-    /// The moment so many nanoseconds after the start.
+    /// Returns the time `nanos` nanoseconds after the start.
     pub(crate) fn at(&self, nanos: u64) -> Instant {
         self.started + Duration::from_nanos(nanos)
     }
 
-    /// Simulated time passes; nothing happens to the machine's clock.
+    /// Sets the simulated time; has no effect on a clock in real time.
     pub(crate) fn advance_to(&self, nanos: u64) {
         if let Some(now) = &self.simulated {
             now.store(nanos, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What codelets are written with besides [`Codelet`](crate::Codelet) itself: functions for devices
-//! and what they see, deferred selection, operands of one's own.
+//! Building blocks of codelets besides [`Codelet`](crate::Codelet) itself: device functions and
+//! their views, deferred selection, and user-defined operands.
 //!
 //! ```
 //! use zellige_runtime::*;

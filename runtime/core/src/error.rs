@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zellige_trace::BoundsError;
 
-/// What a task's body gives back when it fails: any error.
+/// Error that a task's body returns when it fails: any error type.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, TaskError, update};
@@ -25,7 +25,7 @@ use zellige_trace::BoundsError;
 /// ```
 pub type TaskError = Box<dyn StdError + Send + Sync + 'static>;
 
-/// Why a task did not produce its outputs.
+/// Reason why a task did not produce its outputs.
 ///
 /// ```
 /// use zellige_runtime::{Cause, Error, Runtime, Submit, update};
@@ -51,12 +51,13 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// An error that is only a text.
+    /// Builds a cause from a text alone.
     pub(crate) fn words(text: String) -> Self {
         Cause::Error(Arc::from(TaskError::from(text)))
     }
 
-    /// The failure of another task, where a body has waited for it and returned the error.
+    /// Returns the failure of another task, if the body waited for that task and returned its
+    /// error.
     pub(crate) fn passed_on(&self) -> Option<Arc<Failure>> {
         let Cause::Error(error) = self else { return None };
         match error.downcast_ref::<Error>()? {
@@ -77,7 +78,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The first failure on the way to a value: which task, on which operands, and why.
+/// The first failure in the history of a value: the task, its operands, and the cause.
 ///
 /// ```
 /// use zellige_runtime::{Error, Runtime, Submit, update};
@@ -95,12 +96,12 @@ pub struct Failure {
     pub task: String,
     /// Names of the handles it used.
     pub operands: Vec<String>,
-    /// What happened.
+    /// Cause of the failure.
     pub cause: Cause,
 }
 
 impl Failure {
-    /// The body's own error, if it returned one of type `E`.
+    /// Returns the body's own error, if it returned one of type `E`.
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
         match &self.cause {
             Cause::Error(e) => e.downcast_ref::<E>(),
@@ -137,10 +138,10 @@ impl fmt::Display for Megabytes {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The value's producer failed, or something that it depended on.
+    /// The task that produces the value failed, or a task that it depends on.
     #[error("{handle} has no value: {failure}")]
     Poisoned {
-        /// The handle asked for.
+        /// The requested handle.
         handle: String,
         /// The task that failed first.
         failure: Arc<Failure>,
@@ -169,15 +170,15 @@ pub enum Error {
         /// The handle.
         handle: String,
     },
-    /// A handle was taken or released before, or it is a part that was joined.
+    /// A handle was taken or released before, or it is a part that has been joined.
     #[error("{handle} was taken, released or joined: {what} came too late")]
     Gone {
         /// The handle.
         handle: String,
-        /// What was asked.
+        /// The requested operation.
         what: String,
     },
-    /// A handle is named while its parts are out.
+    /// A handle is named while it is split into parts.
     #[error("task {task} names {handle}, which is split: name its parts, or join them first")]
     Split {
         /// The task.
@@ -185,7 +186,7 @@ pub enum Error {
         /// The handle.
         handle: String,
     },
-    /// A view is named for writing.
+    /// A read-only view is named for writing.
     #[error(
         "task {task} writes {handle}, which is a read-only view: split the handle that it shows, and write a part"
     )]
@@ -203,7 +204,7 @@ pub enum Error {
         /// The handle or task.
         what: String,
     },
-    /// The value of a slice that was registered in a scope cannot be reached from outside of tasks.
+    /// The value of a slice that was registered in a scope cannot be accessed outside of tasks.
     #[error(
         "{handle} is a slice of the caller's: it comes back when its scope ends, and only tasks reach it before"
     )]
@@ -211,7 +212,7 @@ pub enum Error {
         /// The handle.
         handle: String,
     },
-    /// A reduction was asked of a handle that was registered without one.
+    /// A reduction was requested on a handle that was registered without one.
     #[error("task {task} reduces into {handle}, which was registered without `with_reduction`")]
     NoReduction {
         /// The task.
@@ -219,14 +220,14 @@ pub enum Error {
         /// The handle.
         handle: String,
     },
-    /// A wait inside a task on something that can only finish after that task.
+    /// A wait inside a task on an event that requires the end of that same task.
     #[error("{what} would wait for the very task that asks: move it out of the task's body")]
     SelfWait {
-        /// What was asked.
+        /// The requested operation.
         what: String,
     },
-    /// What was to be waited for cannot come before the waiter goes on. No time is waited for this:
-    /// the cycle of waits was found.
+    /// A cycle of waits: the awaited event requires that the waiter goes on. Detection inspects the
+    /// cycle itself and uses no timeout.
     #[error("deadlock: {what} would wait for ever: {}", cycle.join("; "))]
     Deadlock {
         /// The task whose body waits, or the thread with its guard.
@@ -240,10 +241,10 @@ pub enum Error {
          instead (operands, or after)"
     )]
     TooDeep {
-        /// How many do.
+        /// Number of waiting bodies.
         waiting: usize,
     },
-    /// The runtime was made before this process was forked: its workers are in the other one.
+    /// The runtime was built before this process was forked: its workers run in the parent process.
     #[error(
         "the runtime's workers are in process {started}, and this is process {process}, which was forked from it: \
          build another runtime here"
@@ -251,29 +252,29 @@ pub enum Error {
     Forked {
         /// The process that made the runtime.
         started: u32,
-        /// This one.
+        /// The current process.
         process: u32,
     },
-    /// A task's operands can be in no device's memory at once.
+    /// The operands of a task do not fit together in the memory of any device.
     #[error(
         "task {task} needs {bytes} bytes for its operands ({operands}) at once, and the largest memory where it may run, that of {node}, has {capacity}: take smaller tiles, a larger memory, or a CPU worker"
     )]
     TooLarge {
         /// The task.
         task: String,
-        /// How many operands it has.
+        /// Number of operands.
         operands: usize,
-        /// What they take together, in the forms in which it wants them.
+        /// Total size of the operands in their requested formats (bytes).
         bytes: u64,
         /// The memory node that comes closest.
         node: String,
-        /// What it holds.
+        /// Capacity of that node (bytes).
         capacity: u64,
     },
-    /// The builder was asked for something that does not exist.
+    /// The configuration in the builder is invalid.
     #[error("{0}")]
     Config(String),
-    /// Code outside of any task's body panicked: a scheduling policy, or a data type's own.
+    /// Code outside of a task's body panicked: a scheduling policy, or a method of a data type.
     #[error(
         "the runtime is broken, code outside of a body panicked (a scheduling policy's or a data type's): {cause}"
     )]
@@ -284,38 +285,38 @@ pub enum Error {
     /// A replay's bindings do not fit the graph.
     #[error("cannot replay: {0}")]
     Binding(String),
-    /// Workers and the trace's records would take more memory than there is.
+    /// Workers and trace records would need more memory than is available.
     #[error(
         "not enough memory: {} needed (workers {} + records of a trace {}), {} available; take fewer workers{}",
         Megabytes(*needed), Megabytes(*workers), Megabytes(*trace), Megabytes(*available),
         if *trace > 0 { ", or no trace" } else { "" }
     )]
     Memory {
-        /// Bytes in all.
+        /// Total bytes needed.
         needed: u64,
-        /// Of workers: threads and what each keeps.
+        /// Bytes for the workers: threads and their tables.
         workers: u64,
-        /// Of a trace's records.
+        /// Bytes for the trace records.
         trace: u64,
         /// Bytes that this process can still use.
         available: u64,
     },
-    /// Several processes that run one program could not go on together; see the crate
+    /// Several processes that run one program could not continue together; see the crate
     /// `zellige-mpi`.
     #[error("{0}")]
     Cluster(Arc<dyn StdError + Send + Sync>),
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("{what}: {cause}")]
     Os {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What the system said.
+        /// Error message of the operating system.
         cause: String,
     },
 }
 
 impl Error {
-    /// The failure behind this error, if a task failed.
+    /// Returns the failure behind this error, if a task failed.
     pub fn failure(&self) -> Option<&Failure> {
         match self {
             Error::Poisoned { failure, .. } | Error::Failed(failure) => Some(failure),
@@ -330,21 +331,21 @@ impl From<BoundsError> for Error {
     }
 }
 
-/// A device has failed, with all that was in its memory; it is not used any more.
+/// Failure of a device: the contents of its memory are lost, and it is not used any more.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("device {device} failed: {reason}")]
 pub struct DeviceError {
     /// The device's name.
     pub device: String,
-    /// What it said.
+    /// Error message of the device.
     pub reason: String,
 }
 
-/// Runs code that may panic.
+/// Runs code that may panic, and returns its result.
 ///
 /// # Errors
-/// The text of the panic. Its payload is dropped here, so that a destructor that panics ends
-/// nothing else.
+/// The message of the panic. The payload is dropped here, so that a destructor that panics has no
+/// further effect.
 #[inline]
 pub fn caught<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(message_of)
@@ -358,7 +359,7 @@ fn message_of(payload: Box<dyn Any + Send>) -> String {
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".into());
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // Its destructor may panic once more, and so on.
+        // Its destructor may panic again, and so on.
         std::mem::forget(second);
     }
     message

@@ -1,7 +1,7 @@
 //! Numbers of storage formats.
 
-/// How the numbers of one version of a value are stored. Opaque to the runtime, which only compares
-/// formats; the crate that owns the data type gives the numbers their meaning.
+/// Storage format of the numbers of one version of a value. The runtime treats formats as opaque
+/// and only compares them; the crate that owns the data type defines their meaning.
 ///
 /// ```
 /// use zellige_runtime::{Data, Format, Meta, Runtime, Submit, read, update};
@@ -58,6 +58,6 @@
 pub struct Format(pub u16);
 
 impl Format {
-    /// Whatever the last writer left.
+    /// The format that the last writer used.
     pub const NATIVE: Format = Format(0);
 }

@@ -1,5 +1,5 @@
-//! What the crates beside this one need of its inside. No part of its interface: it may change with
-//! any version.
+//! Internals that the other crates of this project need. They are not part of the public interface
+//! and may change with any version.
 
 pub mod ranks;
 
@@ -16,23 +16,23 @@ pub use crate::splitmix::{STEP, scramble};
 pub use crate::task::{Body, Env, Refusal, Spec};
 pub use crate::virtual_time::{Machine, MachineNode, MachineTask, MachineWorker, VirtualRun};
 
-/// A handle that belongs to the first runtime or recorder that uses it.
+/// Creates a handle that will belong to the first runtime or recorder that uses it.
 pub fn handle<D: Data>(value: Option<D>) -> Handle<D> {
     Handle::new(value)
 }
 
-/// True once a device has failed.
+/// Returns true once a device has failed.
 pub fn has_lost_a_device(rt: &Runtime) -> bool {
     rt.has_lost_a_device()
 }
 
-/// The implementations of a recorded task, empty where there is one, and its dimensions.
+/// Returns the implementations of a recorded task (empty if there is only one) and its dimensions.
 pub fn recorded_task(graph: &Graph, task: usize) -> (&'static [&'static str], [u32; 3]) {
     let header = graph.header(task);
     (header.implementations.names, header.info.shape)
 }
 
-/// The tasks of a longest path through a graph, by these lengths.
+/// Returns the tasks of a longest path through a graph, for the given task lengths.
 pub fn longest_path(graph: &Graph, length: impl Fn(usize) -> f64) -> Vec<usize> {
     graph.longest_path(length)
 }

@@ -1,8 +1,8 @@
-//! Tasks over data, on every core of a machine.
+//! A task runtime: tasks over data, on every core of a machine and on devices.
 //!
 //! A program gives its data *handles* and submits *tasks* that name handles and how they access
-//! them. The runtime derives the dependencies from the order of submission, runs what is ready on
-//! its workers, and hands the data back.
+//! them. The runtime derives the dependencies from the order of submission, runs ready tasks on
+//! its workers, and returns the data.
 //!
 //! ```
 //! use zellige_runtime::{Runtime, Submit, read, update};
@@ -24,20 +24,20 @@
 //! | --- | --- |
 //! | name data | [`Submit::register`], [`Handle`], [`Data`] |
 //! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`metas`], [`scratch`] |
-//! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`split`]; without copies [`data::Chunk`] |
+//! | split a vector or matrix into parts | [`Submit::split`], [`Submit::views`], [`split`]; without copies [`data::Chunk`] |
 //! | write tasks | [`Submit::task`], [`Codelet`], [`codelet`] |
-//! | have several ways to do one thing | [`Codelet::IMPLEMENTATIONS`] |
+//! | provide several implementations of a task | [`Codelet::IMPLEMENTATIONS`] |
 //! | run many small tasks in one call | [`Codelet::batch`] |
-//! | decide where they run | [`sched::Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
-//! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`data::Portable`], [`Runtime::memory`] |
-//! | have arithmetic flush subnormal numbers to zero | [`RuntimeBuilder::subnormals`], [`Codelet::SUBNORMALS`] |
-//! | work on more than fits in memory | [`RuntimeBuilder::host_memory`], [`RuntimeBuilder::swap`] |
+//! | select the workers of tasks | [`sched::Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
+//! | use devices with memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`data::Portable`], [`Runtime::memory`] |
+//! | flush subnormal numbers to zero | [`RuntimeBuilder::subnormals`], [`Codelet::SUBNORMALS`] |
+//! | process more data than fit in memory | [`RuntimeBuilder::host_memory`], [`RuntimeBuilder::swap`] |
 //! | write programs for one process and for several | [`Session`] |
 //! | record and replay | [`Runtime::record`], [`Graph`], [`Runtime::replay`] |
 //! | add a device, a scheduling policy, a type of data | [`device`], [`sched`], [`data`] |
-//! | see what happened | [`Runtime::take_trace`], [`Trace`] |
+//! | trace a run | [`Runtime::take_trace`], [`Trace`] |
 //!
-//! Wrong use does not compile where the types can tell. A view cannot outlive its body:
+//! Wrong use does not compile if the types can express the rule. A view cannot outlive its body:
 //!
 //! ```compile_fail,E0521
 //! use zellige_runtime::{Runtime, Submit, read};

@@ -1,14 +1,14 @@
-//! Seeded bugs, to be found by fuzzing (`scripts/mutants`): each is one condition at the place that
+//! Seeded bugs that fuzzing must find (`scripts/mutants`): each is one condition at the place that
 //! it breaks.
 
-/// True if bug `n` is to be there: never, but with the feature `mutants` where the environment says
-/// `ZELLIGE_MUTANT=n`.
+/// Returns true if bug `n` is active: never, except with the feature `mutants` and the environment
+/// variable `ZELLIGE_MUTANT=n`.
 #[cfg(not(feature = "mutants"))]
 pub const fn mutant(_n: u32) -> bool {
     false
 }
 
-/// See above.
+/// Returns true if bug `n` is active; see above.
 #[cfg(feature = "mutants")]
 pub fn mutant(n: u32) -> bool {
     static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();

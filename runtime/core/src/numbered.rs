@@ -1,15 +1,16 @@
-//! Hash tables whose keys are numbers that were given out one after the other: nobody chooses them
-//! to collide.
+//! Hash tables keyed by consecutive numbers. The keys are not chosen by users, so that nobody can
+//! force collisions.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::splitmix::STEP;
 
-/// A table by such numbers.
+/// A hash table keyed by consecutive numbers.
 pub(crate) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
 
-/// An odd factor leaves the low bits of neighbours apart, and spreads them over the high ones.
+/// A multiplicative hash: an odd factor keeps the low bits of neighbours distinct and spreads them
+/// over the high bits.
 #[derive(Default)]
 pub(crate) struct Multiply(u64);
 

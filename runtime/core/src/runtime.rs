@@ -1,4 +1,4 @@
-//! The face of the runtime: waiting, taking data back, recording and replaying.
+//! The public interface of the runtime: waiting, taking data back, recording and replaying.
 
 mod builder;
 mod group;
@@ -27,7 +27,8 @@ pub use group::Group;
 pub use scope::Scope;
 pub use session::Session;
 
-/// Owns workers, scheduling policy and trace. Any thread may use it through a shared reference.
+/// A task runtime with its workers, scheduling policy and trace. Any thread may use it through a
+/// shared reference.
 ///
 /// Dropping it waits for the tasks that were submitted.
 ///
@@ -48,15 +49,15 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime with one worker per core and the policy `lws`.
+    /// Creates a runtime with one worker per core and the policy `lws`.
     ///
     /// # Errors
-    /// As [`RuntimeBuilder::build`].
+    /// Those of [`RuntimeBuilder::build`].
     pub fn new() -> Result<Runtime, Error> {
         Runtime::builder().build()
     }
 
-    /// Begins to decide what a runtime is made of.
+    /// Returns a builder, which configures a runtime.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new()
     }
@@ -65,35 +66,35 @@ impl Runtime {
         &self.shared
     }
 
-    /// How many workers it has.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.shared.workers.len()
     }
 
-    /// What the workers drive, in their order.
+    /// Returns the device of each worker, in the order of workers.
     pub fn devices(&self) -> impl Iterator<Item = DeviceInfo<'_>> {
         (0..self.workers()).map(|worker| self.shared.device(worker))
     }
 
-    /// Its scheduling policy's name.
+    /// Returns the name of the scheduling policy.
     pub fn policy(&self) -> &str {
         self.shared.policy_name()
     }
 
-    /// The performance models that its policy asks and its tasks teach, those that were
-    /// [given](RuntimeBuilder::models) or its own; `None` where nothing is timed. A worker adds
-    /// what it has timed once it has nothing to do.
+    /// Returns the performance models that the policy uses and that task times update: those that
+    /// were [given](RuntimeBuilder::models) or the runtime's own; `None` if nothing is timed. A
+    /// worker adds its measurements once it is idle.
     pub fn models(&self) -> Option<&Arc<Models>> {
         self.shared.models.as_ref()
     }
 
-    /// Waits until `task` is complete. In a body, the tasks that the body has submitted run on its
-    /// stack meanwhile, and a spare thread runs others in its place.
+    /// Waits until `task` is complete. If a body calls it, the tasks that this body has submitted
+    /// run on its stack in the meantime, and a spare thread runs other tasks in its place.
     ///
     /// # Errors
-    /// [`Error::Failed`] with its failure; [`Error::SelfWait`] inside that very task;
-    /// [`Error::Deadlock`] where it cannot complete before the caller goes on; [`Error::TooDeep`]
-    /// in a body, where too many others wait.
+    /// [`Error::Failed`] with its failure; [`Error::SelfWait`] inside that same task;
+    /// [`Error::Deadlock`] if it cannot complete before the caller goes on; [`Error::TooDeep`] in a
+    /// body if too many other bodies wait.
     pub fn wait(&self, task: &TaskRef) -> Result<(), Error> {
         self.shared.wait(task)
     }
@@ -102,53 +103,53 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Failed`] with the first failure since the last call, [`failures`](Self::failures)
-    /// has all of them; cancelled tasks do not count. [`Error::SelfWait`] inside a task;
-    /// [`Error::Deadlock`] where a task waits for a guard that the caller holds.
+    /// returns all of them; cancelled tasks do not count. [`Error::SelfWait`] inside a task;
+    /// [`Error::Deadlock`] if a task waits for a guard that the caller holds.
     pub fn wait_all(&self) -> Result<(), Error> {
         self.shared.wait_for_all()?;
-        // A task that a broken runtime has failed may have ended before anybody waited: the cause
-        // comes first.
+        // A task that a broken runtime has failed may have ended before anybody waited: report the
+        // cause first.
         self.shared.check_broken()?;
         self.shared.take_first_failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
     }
 
-    /// The tasks that have failed since the last call, the first one first, at most 1000: not those
-    /// that were cancelled, nor those that did not run because another had failed.
+    /// Returns the tasks that have failed since the last call, the first one first, at most 1000.
+    /// Tasks that were cancelled, or did not run because another had failed, are not included.
     pub fn failures(&self) -> Vec<Arc<Failure>> {
         self.shared.take_failures()
     }
 
-    /// Begins a group of tasks, to be waited for together; see [`Group`].
+    /// Starts a group of tasks that are waited for together; see [`Group`].
     pub fn group(&self) -> Group<'_> {
         Group::new(self)
     }
 
-    /// Cancels every task that has been submitted and has not started; what they would have written
-    /// is poisoned.
+    /// Cancels every task that has been submitted and has not started; the values that they would
+    /// have written are poisoned.
     pub fn cancel_all(&self) {
         self.shared.cancel_all();
     }
 
-    /// Something that can cancel everything from another thread, e.g. from a signal handler's
-    /// thread.
+    /// Returns an object that can cancel all tasks from another thread, e.g. from a signal
+    /// handler's thread.
     pub fn canceller(&self) -> Canceller {
         Canceller(Arc::clone(&self.shared))
     }
 
-    /// Waits for what `handle` needs, and nothing more, and takes its value out. The handle is of
-    /// no more use.
+    /// Waits for the tasks that produce the value of `handle`, and no others, and takes the value
+    /// out. The handle cannot be used afterwards.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] with the failure that left it without a value, [`Error::Unwritten`],
-    /// [`Error::Gone`] the second time.
+    /// [`Error::Poisoned`] with the failure that left it without a value, [`Error::Unwritten`], and
+    /// [`Error::Gone`] on a second call.
     pub fn take<D: Data>(&self, handle: Handle<D>) -> Result<D, Error> {
         let guard = self.gate(&handle, Mode::Update, "take")?;
         handle.core().retire();
         guard.take()
     }
 
-    /// Ends the handle's use: later submissions with it are refused. Its data are freed once the
-    /// tasks on it have run.
+    /// Ends the use of the handle: later submissions with it are refused. Its data are freed once
+    /// the tasks on it have run.
     pub fn release<D: Data>(&self, handle: Handle<D>) {
         handle.core().retire();
     }
@@ -179,28 +180,29 @@ impl Runtime {
         crate::data::Gate::enter(&self.shared, handle, mode, name)
     }
 
-    /// Writes down the tasks that `build` submits to the recorder, without running them.
+    /// Records the tasks that `build` submits to the recorder, without running them.
     ///
     /// # Errors
-    /// Whatever `build` returns.
+    /// The errors of `build`.
     pub fn record<E>(&self, build: impl FnOnce(&Recorder) -> Result<(), E>) -> Result<Graph, E> {
         Graph::record(build)
     }
 
-    /// Runs a recorded graph; `bind` says on which handles ([`Bindings::recorded`] for those of the
-    /// recording). Its tasks come after all that was submitted before and uses the same handles,
-    /// and before all that follows, as if they were submitted here. What is answered is complete
+    /// Runs a recorded graph on the handles in `bind` ([`Bindings::recorded`] for those of the
+    /// recording). Its tasks come after all tasks on the same handles that were submitted before,
+    /// and before all later ones, as if they were submitted here. The returned task is complete
     /// once all of them are.
     ///
     /// # Errors
-    /// As a submission of one task that accesses all of these handles.
+    /// Those of the submission of one task that accesses all of these handles.
     pub fn replay(&self, bind: &Bindings) -> Result<TaskRef, Error> {
         let span = tracing::debug_span!("replay");
         let _entered = span.enter();
         graph::submit_replay(&self.shared, bind.clone())
     }
 
-    /// Lets tasks use the caller's own slices without a copy; returns when they are done with them.
+    /// Allows tasks to use the caller's own slices without a copy; returns when the tasks have
+    /// ended.
     ///
     /// ```
     /// use zellige_runtime::{Error, Runtime, Submit, update};
@@ -221,9 +223,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// What `body` returns; [`Error::Poisoned`] if a task that writes a slice failed;
+    /// Those of `body`; [`Error::Poisoned`] if a task that writes a slice failed;
     /// [`Error::Deadlock`] in a body, if tasks on the slices can run only after that body has
-    /// ended: they fail then.
+    /// ended: those tasks fail.
     pub fn scope<'env, R, E: From<Error>>(
         &self,
         body: impl FnOnce(&Scope<'_, 'env>) -> Result<R, E>,
@@ -236,9 +238,10 @@ impl Runtime {
         Ok(value)
     }
 
-    /// What happened on each memory node so far: the host, each [device](RuntimeBuilder::device),
-    /// the disk if there is [one](RuntimeBuilder::swap). Empty where there are no devices and [no
-    /// limit](RuntimeBuilder::host_memory) to host memory: all data are there then.
+    /// Returns the statistics of each memory node so far: the host, each
+    /// [device](RuntimeBuilder::device), and the disk if there is [one](RuntimeBuilder::swap).
+    /// Empty without devices and without a [limit](RuntimeBuilder::host_memory) of host memory: all
+    /// data are in host memory then.
     ///
     /// ```
     /// use zellige_runtime::{Candidate, Emulated, NodeUse, Runtime, Submit, update};
@@ -258,10 +261,10 @@ impl Runtime {
         self.shared.transfers.as_ref().map(TransferDriver::uses).unwrap_or_default()
     }
 
-    /// Waits until nothing is on its way between memory nodes. [`wait_all`](Runtime::wait_all)
-    /// waits for tasks alone: what was fetched ahead of need, or is written back to make room, may
-    /// still be moving then. Where no task runs afterwards, [`memory`](Runtime::memory) and
-    /// [`take_trace`](Runtime::take_trace) tell of the same transfers.
+    /// Waits until no transfer between memory nodes is in flight. [`wait_all`](Runtime::wait_all)
+    /// waits for tasks alone: prefetches and write-backs may still be in flight afterwards. If no
+    /// task runs after this call, [`memory`](Runtime::memory) and
+    /// [`take_trace`](Runtime::take_trace) report the same transfers.
     ///
     /// # Errors
     /// [`Error::SelfWait`] inside a task that cannot wait.
@@ -270,16 +273,16 @@ impl Runtime {
     }
 
     /// Measures the links of [devices](RuntimeBuilder::device) that are not known yet, and waits
-    /// for that; without, each is measured when it is first used. The
-    /// [models](RuntimeBuilder::models) know them then. Call it when nothing runs: transfers
-    /// disturb each other.
+    /// for the results; without this call, each is measured when it is first used. The results are
+    /// stored in the [models](RuntimeBuilder::models). Call it on an idle runtime: concurrent
+    /// transfers disturb each other.
     pub fn measure_links(&self) {
         self.shared.measure_links();
     }
 
-    /// What `make` makes; its [`Buffer`](crate::Buffer)s lie in page-locked memory where the
-    /// runtime has GPUs, as those do that tasks make. For values that the caller makes and GPUs
-    /// will read.
+    /// Runs `make` and returns its result; its [`Buffer`](crate::Buffer)s lie in page-locked memory
+    /// if the runtime has GPUs, as the buffers of tasks do. It is meant for values that the caller
+    /// makes and GPUs read.
     ///
     /// ```
     /// use zellige_runtime::{Buffer, Runtime, Submit};
@@ -294,16 +297,16 @@ impl Runtime {
         make()
     }
 
-    /// True once a device has failed.
+    /// Returns true once a device has failed.
     pub(crate) fn has_lost_a_device(&self) -> bool {
         let transfers = self.shared.transfers.as_ref();
         transfers
             .is_some_and(|transfers| (0..self.workers()).any(|worker| transfers.failure_of(worker).is_some()))
     }
 
-    /// Marks in the trace that the program begins with something else, e.g. `factorisation`:
-    /// reports and viewers show such phases beside the tasks. A phase lasts until the next one
-    /// begins or the trace is taken. Does nothing unless the runtime was built with `trace`.
+    /// Marks the start of a phase of the program in the trace, e.g. `factorisation`: reports and
+    /// viewers show such phases in addition to the tasks. A phase lasts until the next one begins
+    /// or the trace is taken. Does nothing unless the runtime was built with `trace`.
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, update};
@@ -324,9 +327,9 @@ impl Runtime {
         }
     }
 
-    /// What has been recorded since the last call; `None` unless the runtime was built with
-    /// `trace`. Call it when nothing runs, e.g. after [`wait_all`](Runtime::wait_all) and, where
-    /// there are devices, [`wait_transfers`](Runtime::wait_transfers).
+    /// Returns the records since the last call; `None` unless the runtime was built with `trace`.
+    /// Call it on an idle runtime, e.g. after [`wait_all`](Runtime::wait_all) and, with devices,
+    /// [`wait_transfers`](Runtime::wait_transfers).
     pub fn take_trace(&self) -> Option<Trace> {
         let recorder = self.shared.recorder.as_ref()?;
         let worker = |(w, slot): (usize, &WorkerSlot)| TraceWorker {
@@ -373,14 +376,14 @@ impl Drop for Runtime {
         if std::thread::panicking() {
             self.cancel_all();
         }
-        // Dropped by one of its own workers (inside a task, or with the body of a task that held
+        // If one of its own workers drops it (inside a task, or with the body of a task that held
         // the runtime), it can wait neither for that task nor for that thread: the workers then end
-        // by themselves once nothing is left to do.
+        // by themselves once no work is left.
         if self.shared.is_own_worker() {
             self.shared.stop();
             return;
         }
-        // Where a worker has died, the others end.
+        // If a worker has died, the others end.
         let complete = self.shared.wait_for_all().is_ok();
         if complete {
             self.shared.write_back_all();
@@ -402,7 +405,7 @@ impl fmt::Debug for Runtime {
     }
 }
 
-/// Cancels everything that a runtime has not started.
+/// Cancels all tasks that a runtime has not started.
 ///
 /// ```
 /// use zellige_runtime::{Canceller, Cause, Error, Runtime, Submit, TaskRef, update};
@@ -422,7 +425,7 @@ impl fmt::Debug for Runtime {
 pub struct Canceller(Arc<Shared>);
 
 impl Canceller {
-    /// See [`Runtime::cancel_all`].
+    /// Cancels all tasks that have not started; see [`Runtime::cancel_all`].
     pub fn cancel_all(&self) {
         self.0.cancel_all();
     }

@@ -1,22 +1,22 @@
 //! splitmix64 (Steele, Lea, Flood 2014): numbers that look random and are the same on every machine
 //! and in every version.
 
-/// What the state grows by from one number to the next.
+/// Increment of the state from one number to the next.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The number that a state gives.
+/// Returns the pseudo-random number of a state.
 pub fn scramble(state: u64) -> u64 {
     let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// The `n`-th number from seed 0, counted from 0.
+/// Returns the `n`-th number from seed 0, counted from 0.
 pub(crate) fn number(n: u64) -> u64 {
     scramble(n.wrapping_add(1).wrapping_mul(STEP))
 }
 
-/// The same as a share in `[0, 1)`.
+/// Returns the `n`-th number from seed 0 as a fraction in `[0, 1)`.
 pub(crate) fn fraction(n: u64) -> f64 {
     (number(n) >> 11) as f64 / (1u64 << 53) as f64
 }

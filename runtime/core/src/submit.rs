@@ -1,4 +1,4 @@
-//! How tasks are written down: closures and codelets, with their options, for whatever accepts
+//! Submission of tasks: closures and codelets, with their options, for any target that accepts
 //! tasks.
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use crate::task::{
     Body, Closure, ClosureFn, Codelet, Cpu, Options, Outcome, Spec, TaskContext, TaskRef, TypedBody,
 };
 
-/// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task.
+/// Target that accepts tasks: the runtime, a recorder, a scope, or the context of a running task.
 /// Algorithms are written once, over `S: Submit`.
 ///
 /// ```
@@ -43,47 +43,48 @@ pub trait Submit: Sized {
     #[doc(hidden)]
     fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error>;
 
-    /// Says that the algorithm is about to submit a step of about `tasks` tasks that can run side
-    /// by side: the window on submitted tasks grows to let the next step's critical tasks in too.
+    /// Announces that the algorithm is about to submit a step of about `tasks` independent tasks:
+    /// the window on submitted tasks grows so that the next step's critical tasks can enter too.
     fn announce_step(&self, tasks: usize);
 
-    /// The runtime whose tasks may use the handles that are registered here; `None`: that of the
-    /// first one that does.
+    /// Returns the runtime whose tasks may use the handles that are registered here; `None`: the
+    /// first runtime that uses a handle.
     #[doc(hidden)]
     fn owner(&self) -> Option<u32> {
         None
     }
 
-    /// Gives a value a handle. `Vec`s, [`Buffer`](crate::Buffer)s and numbers are adopted as they
-    /// are, without a copy.
+    /// Registers a value and returns its handle. `Vec`s, [`Buffer`](crate::Buffer)s and numbers are
+    /// moved in without a copy.
     fn register<D: Data>(&self, value: D) -> Handle<D> {
         Handle::new(Some(value)).owned_by(self.owner())
     }
 
-    /// A handle whose value a task will [`write()`](crate::write()).
+    /// Returns a handle whose value a task will [`write()`](crate::write()).
     fn register_empty<D: Data>(&self) -> Handle<D> {
         Handle::new(None).owned_by(self.owner())
     }
 
-    /// As [`register_empty`](Submit::register_empty), for a value whose format and size are known
-    /// ahead: where devices have memory of their own, room for it is made before its writer runs.
+    /// Works like [`register_empty`](Submit::register_empty) for a value whose format and size are
+    /// known in advance: in devices with memory of their own, space is allocated before the writer
+    /// runs.
     fn register_sized<D: Data>(&self, meta: Meta) -> Handle<D> {
         Handle::sized(meta).owned_by(self.owner())
     }
 
-    /// A handle for a value of this meta that does not exist: graphs on it can be recorded,
-    /// inspected and simulated without its memory. A task that really runs on it fails.
+    /// Returns a handle for a value with this meta that does not exist: graphs on it can be
+    /// recorded, inspected and simulated without its memory. A task that is executed on it fails.
     fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {
         Handle::planned(meta).owned_by(self.owner())
     }
 
-    /// Takes a handle's value apart: each of `regions` becomes a handle of its own, which tasks
-    /// read and write side by side, on whatever devices. Until the parts are [joined](Split::join),
+    /// Splits a handle's value into parts: each of `regions` becomes a handle of its own, which
+    /// tasks read and write concurrently on any devices. Until the parts are [joined](Split::join),
     /// no task may name the handle itself.
     ///
-    /// Nothing waits here. A task `split` per part copies it out of the handle, after the tasks on
-    /// the handle that were submitted before. Elements in no region stay as they are. A part may be
-    /// split again.
+    /// The call does not wait. For each part, a task `split` copies it out of the handle, after the
+    /// tasks on the handle that were submitted before. Elements outside all regions keep their
+    /// values. A part may be split again.
     ///
     /// ```
     /// use zellige_runtime::split::split_evenly;
@@ -101,10 +102,10 @@ pub trait Submit: Sized {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Config`] if a region leaves the value or two overlap (by the length with which the
-    /// handle was registered), or if that length is not known
+    /// [`Error::Config`] if a region exceeds the value or two regions overlap (by the length with
+    /// which the handle was registered), or if that length is not known
     /// ([`register_empty`](Submit::register_empty)); [`Error::Split`], [`Error::ReadOnly`], and
-    /// those of [`submit`](Submit::submit). The handle can be named as before then.
+    /// those of [`submit`](Submit::submit). After an error the handle can be named as before.
     fn split<D: Splittable<R>, R: Region>(
         &self,
         handle: &Handle<D>,
@@ -113,16 +114,16 @@ pub trait Submit: Sized {
         Split::new(self, handle, regions.into_iter().collect())
     }
 
-    /// Read-only handles for regions of a handle's value as it is at this point of the submission
-    /// order: tasks on the handle that are submitted later, writers included, do not change what
-    /// the views show. Views may overlap and there may be several sets of them; a task that names
-    /// one for writing is refused. They end when they are dropped.
+    /// Returns read-only handles for regions of a handle's value at this point of the submission
+    /// order: tasks on the handle that are submitted later, writers included, do not change the
+    /// views. Views may overlap, and several sets of them may exist; a task that names one for
+    /// writing is refused. Views end when they are dropped.
     ///
-    /// Nothing waits here: a task `split` per view copies it. If another thread submits a writer of
-    /// the handle during this call, some views may show its version.
+    /// The call does not wait: a task `split` per view copies it. If another thread submits a
+    /// writer of the handle during this call, some views may show its version.
     ///
     /// # Errors
-    /// As [`split`](Submit::split), except that regions may overlap.
+    /// Those of [`split`](Submit::split), except that regions may overlap.
     fn views<D: Splittable<R>, R: Region>(
         &self,
         handle: &Handle<D>,
@@ -131,7 +132,8 @@ pub trait Submit: Sized {
         split::views(self, handle, &regions.into_iter().collect::<Vec<_>>())
     }
 
-    /// Changes who may name a handle from `from` to `to`; what it is if it is not `from`.
+    /// Changes the access rights of a handle from `from` to `to`; returns the current ones if they
+    /// are not `from`.
     #[doc(hidden)]
     fn change_rights<D: Data>(
         &self,
@@ -148,17 +150,18 @@ pub trait Submit: Sized {
         handle.core().base().poison(&Arc::new(failure));
     }
 
-    /// Begins a task made of closures: `task("axpy").operands((read(&x), update(&y))).cpu(|(x, y)|
-    /// ...).submit()`.
+    /// Starts the description of a task made of closures: `task("axpy").operands((read(&x),
+    /// update(&y))).cpu(|(x, y)| ...).submit()`.
     ///
-    /// Names may be made at run time: each different one is kept until the process ends. Where the
-    /// name alone would tell tasks of one kind apart, [`coords`](CodeletBuilder::coords) do: traces
-    /// and performance models go by names.
+    /// Names may be made at run time: each distinct name is kept until the process ends. To
+    /// distinguish tasks of one kind, use [`coords`](CodeletBuilder::coords) and not the name:
+    /// traces and performance models are keyed by names.
     fn task(&self, name: impl Into<Cow<'static, str>>) -> NamedTask<'_, Self> {
         NamedTask { target: self, name: kept(name.into()) }
     }
 
-    /// Begins a task that runs `codelet`, to be given options before it is submitted.
+    /// Starts the description of a task that runs `codelet`; options can be set before it is
+    /// submitted.
     fn codelet<C: Codelet>(
         &self,
         codelet: C,
@@ -232,12 +235,11 @@ impl Submit for Recorder {
     }
 
     fn abandon<D: Data>(&self, _handle: &Handle<D>, _failure: Failure) {
-        // Nothing has run, and what is being recorded is given up with the panic or error that
-        // leads here.
+        // Nothing has run, and the recording is abandoned with the panic or error that leads here.
     }
 }
 
-/// The name for as long as the process lives.
+/// Returns the name with the lifetime of the process.
 fn kept(name: Cow<'static, str>) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     match name {
@@ -253,7 +255,7 @@ fn kept(name: Cow<'static, str>) -> &'static str {
     }
 }
 
-/// A task with a name; next come its operands.
+/// A task with a name; its operands come next.
 ///
 /// ```
 /// use zellige_runtime::{NamedTask, Runtime, Submit, update};
@@ -278,7 +280,7 @@ impl<'s, S: Submit> NamedTask<'s, S> {
     }
 }
 
-/// A task with a name and operands; next comes its body.
+/// A task with a name and operands; its body comes next.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, TaskBuilder, Update, update};
@@ -303,12 +305,13 @@ impl<S, O> fmt::Debug for TaskBuilder<'_, S, O> {
 }
 
 impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
-    /// The body for CPU cores: a closure over the tuple of views, returning nothing or a `Result`.
+    /// Sets the body for CPU cores: a closure over the tuple of views that returns nothing or a
+    /// `Result`.
     ///
-    /// The closure is written in the call: of one that is stored in a variable first, the compiler
-    /// does not know what it is to take ("type annotations needed").
+    /// Write the closure in the call itself: the compiler cannot infer the argument types of a
+    /// closure that was stored in a variable first ("type annotations needed").
     ///
-    /// It cannot borrow what may be gone when it runs:
+    /// It cannot borrow a value that may be gone when it runs:
     ///
     /// ```compile_fail,E0597
     /// # use zellige_runtime::{Runtime, Submit, update};
@@ -337,8 +340,8 @@ impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
         self.with(Plain(body))
     }
 
-    /// As [`cpu`](Self::cpu), for a closure that also takes the [`TaskContext`], with which it
-    /// submits and waits for tasks, asks for its worker, or whether it is cancelled.
+    /// Sets the body like [`cpu`](Self::cpu), with a closure that also takes the [`TaskContext`]:
+    /// it can submit and wait for tasks, and query its worker and whether it is cancelled.
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, TaskContext, update};
@@ -400,7 +403,7 @@ where
     }
 }
 
-/// A complete task; options first, then `submit`.
+/// A complete task; set its options, then call `submit`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -436,44 +439,45 @@ impl<S, B> fmt::Debug for CodeletBuilder<'_, S, B> {
 }
 
 impl<S: Submit, B: Body + 'static> CodeletBuilder<'_, S, B> {
-    /// Among ready tasks, higher comes first (where the policy looks at priorities). Default 0.
-    /// Tasks that a body has submitted have at least its priority while it waits.
+    /// Sets the priority: among ready tasks, a higher one runs first (if the policy uses
+    /// priorities). Default 0. While a body waits, the tasks that it has submitted have at least
+    /// its priority.
     pub fn priority(mut self, priority: i32) -> Self {
         self.spec.options.priority = priority;
         self
     }
 
-    /// Runs after `task`, besides what its operands ask for.
+    /// Makes the task run after `task`, in addition to the dependencies of its operands.
     pub fn after(mut self, task: &TaskRef) -> Self {
         self.spec.options.after.push(task.clone());
         self
     }
 
-    /// Runs on this worker only.
+    /// Restricts the task to this worker.
     pub fn on_worker(mut self, worker: usize) -> Self {
         self.spec.options.only.get_or_insert_default().worker = Some(worker);
         self
     }
 
-    /// Runs only on workers that drive one of these kinds of device, e.g. `&["cpu"]`.
+    /// Restricts the task to workers that drive one of these kinds of device, e.g. `&["cpu"]`.
     pub fn on_kinds(mut self, kinds: &'static [&'static str]) -> Self {
         self.spec.options.only.get_or_insert_default().kinds = Some(kinds);
         self
     }
 
-    /// Floating-point operations, for models and traces.
+    /// Sets the number of floating-point operations, for models and traces.
     pub fn flops(mut self, flops: f64) -> Self {
         self.spec.options.info.flops = flops;
         self
     }
 
-    /// The body's expected time on one core.
+    /// Sets the body's expected time on one core.
     pub fn cost(mut self, cost: Duration) -> Self {
         self.spec.options.info.cost = Some(cost);
         self
     }
 
-    /// Where it stands in the algorithm, up to three numbers.
+    /// Sets the position of the task in the algorithm, up to three numbers.
     ///
     /// # Panics
     /// If there are more than three.
@@ -484,7 +488,7 @@ impl<S: Submit, B: Body + 'static> CodeletBuilder<'_, S, B> {
         self
     }
 
-    /// A short word for traces.
+    /// Sets a short label for traces.
     pub fn label(mut self, label: &'static str) -> Self {
         self.spec.options.info.label = label;
         self

@@ -1,14 +1,14 @@
-//! What a thread's arithmetic does with subnormal numbers: a mode of the processor, set for bodies
-//! and given back afterwards.
+//! Treatment of subnormal numbers in a thread's arithmetic: a processor mode that is set for bodies
+//! and restored afterwards.
 //!
-//! Rust promises nothing where this mode is not the default one: the compiler may compute constants
-//! as if it were, and may move arithmetic across the switch. Neither endangers memory. Arithmetic
-//! on operands stays inside the switch all the same: it begins with loads and ends with stores, and
-//! the switches are barriers for those.
+//! Rust makes no guarantee while this mode differs from the default: the compiler may evaluate
+//! constants in the default mode and may move arithmetic across the switch. Neither affects memory
+//! safety. Arithmetic on operands still stays between the switches, because it begins with loads
+//! and ends with stores, and the switches are barriers for both.
 
 use std::sync::Once;
 
-/// What arithmetic does with subnormal numbers, in `f32` those below 1.2e-38; see
+/// Treatment of subnormal numbers in arithmetic; in `f32` those are below 1.2e-38. See
 /// [`RuntimeBuilder::subnormals`](crate::RuntimeBuilder::subnormals).
 ///
 /// ```
@@ -24,28 +24,29 @@ use std::sync::Once;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Subnormals {
-    /// It computes with them, as IEEE 754 says. Many processors then take a hundred times as long.
+    /// Subnormal numbers are kept, as IEEE 754 requires. On many processors such operations take a
+    /// hundred times as long.
     #[default]
     Keep,
-    /// It takes them for zero, as operands and as results (FTZ and DAZ on x86-64, FZ on AArch64).
-    /// Elsewhere they are kept, and a warning says so.
+    /// Subnormal operands and results are flushed to zero (FTZ and DAZ on x86-64, FZ on AArch64).
+    /// On other processors they are kept, and a warning is logged.
     Flush,
 }
 
 impl Subnormals {
-    /// What the calling thread's arithmetic does with them now.
+    /// Returns the current mode of the calling thread.
     pub fn of_this_thread() -> Self {
         if control::get() & control::FLUSH == control::FLUSH { Subnormals::Flush } else { Subnormals::Keep }
     }
 
-    /// The calling thread computes so from now on. Threads inherit the mode of whoever starts them:
-    /// one that runs bodies sets its own.
+    /// Sets the mode of the calling thread. Threads inherit the mode of the thread that starts
+    /// them; a thread that runs bodies sets its own.
     pub fn set(self) {
         put(self.bits());
     }
 
-    /// The calling thread computes so until the guard is dropped, and then as it did before,
-    /// whatever happened meanwhile.
+    /// Sets the mode of the calling thread until the guard is dropped; the guard then restores the
+    /// previous mode, whatever happened in between.
     #[inline]
     pub(crate) fn enter(self) -> Restore {
         let (word, bits) = (control::get(), self.bits());
@@ -62,7 +63,7 @@ impl Subnormals {
         }
     }
 
-    /// Says, once, where this processor cannot do what is asked for.
+    /// Logs a warning, once, if this processor cannot set the mode.
     pub(crate) fn warn_if_impossible(self) {
         static ONCE: Once = Once::new();
         if self == Subnormals::Flush && control::FLUSH == 0 {
@@ -73,7 +74,7 @@ impl Subnormals {
     }
 }
 
-/// See [`Subnormals::enter`].
+/// Guard that restores the previous mode; see [`Subnormals::enter`].
 pub(crate) struct Restore(control::Word);
 
 impl Drop for Restore {
@@ -83,8 +84,8 @@ impl Drop for Restore {
     }
 }
 
-/// Makes the mode's bits these; nothing else of the control word changes. Reading it is cheap,
-/// writing it is not.
+/// Sets the bits of the mode and leaves the rest of the control word unchanged. Reading the control
+/// word is cheap, writing it is not.
 #[inline]
 fn put(bits: control::Word) {
     let word = control::get();
@@ -100,7 +101,7 @@ mod control {
 
     pub(super) type Word = u32;
 
-    /// FTZ (bit 15): results; DAZ (bit 6): operands.
+    /// FTZ (bit 15) for results, DAZ (bit 6) for operands.
     pub(super) const FLUSH: Word = 1 << 15 | 1 << 6;
 
     #[inline]
@@ -127,7 +128,7 @@ mod control {
 
     pub(super) type Word = u64;
 
-    /// FZ: operands and results of `f32` and `f64`.
+    /// FZ, for operands and results of `f32` and `f64`.
     pub(super) const FLUSH: Word = 1 << 24;
 
     #[inline]
@@ -146,7 +147,7 @@ mod control {
     }
 }
 
-/// A processor on which nothing is done.
+/// Fallback for processors on which the mode cannot be set.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod control {
     pub(super) type Word = u32;
@@ -178,7 +179,7 @@ mod tests {
             assert!(control::FLUSH == 0 || half_the_smallest() == 0.0);
             let _keep = Subnormals::Keep.enter();
             assert!(half_the_smallest() > 0.0);
-            // As foreign code that forgets to put it back.
+            // Acts like foreign code that does not restore the mode.
             Subnormals::Flush.set();
         }
         assert_eq!(Subnormals::of_this_thread(), before);

@@ -1,4 +1,4 @@
-//! The one place where atomics, locks and cells come from.
+//! Atomics, locks and cells: the only module of the crate that imports them.
 //!
 //! Under `--cfg loom` these are loom's, so that the models in `deps` and `engine::threads::sleep`
 //! explore every interleaving of the very code that ships; otherwise they are std's atomics and
@@ -16,7 +16,7 @@ pub(crate) use loom::sync::MutexGuard;
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
-/// Waits a moment for what another thread is about to do.
+/// Yields for a moment while another thread is about to act.
 pub(crate) fn pause() {
     #[cfg(loom)]
     loom::thread::yield_now();
@@ -81,8 +81,8 @@ impl Parker {
         }
     }
 
-    /// As `park`, for `limit` at most; true if it was unparked. A model does not know time: there
-    /// it is over at once.
+    /// Parks like `park`, for at most `limit`; returns true if it was unparked. A loom model has no
+    /// time: there the call returns at once.
     pub(crate) fn park_for(&self, limit: std::time::Duration) -> bool {
         let (token, condition) = &self.state;
         #[cfg(loom)]
@@ -99,7 +99,7 @@ impl Parker {
         std::mem::take(&mut *token)
     }
 
-    /// Lets `park` return.
+    /// Makes `park` return.
     pub(crate) fn unpark(&self) {
         let (token, condition) = &self.state;
         #[cfg(loom)]

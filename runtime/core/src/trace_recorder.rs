@@ -1,4 +1,4 @@
-//! Bounded, lock-free queues into which workers put trace records while a run goes on.
+//! Bounded, lock-free queues of trace records, which workers fill during a run.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -8,13 +8,13 @@ use crossbeam_utils::CachePadded;
 
 use zellige_trace::{IdleEvent, IdleState, PhaseEvent, TaskEvent, Trace, TraceWorker};
 
-/// Records per worker when the user does not say.
+/// Default number of records per worker.
 pub(crate) const DEFAULT_CAPACITY: usize = 1 << 17;
 
-/// A queue that takes a number of records at most, and memory as they come.
+/// A queue with a maximum number of records, which allocates memory as records arrive.
 pub(crate) struct Bounded<T> {
     records: SegQueue<T>,
-    /// How many more it takes.
+    /// Number of records that still fit.
     left: AtomicUsize,
 }
 
@@ -23,7 +23,7 @@ impl<T> Bounded<T> {
         Bounded { records: SegQueue::new(), left: AtomicUsize::new(capacity) }
     }
 
-    /// Adds a record; false if it does not fit.
+    /// Adds a record; returns false if it does not fit.
     pub(crate) fn push(&self, record: T) -> bool {
         let fits = take_up_to(&self.left, 1) == 1;
         if fits {
@@ -32,7 +32,7 @@ impl<T> Bounded<T> {
         fits
     }
 
-    /// Takes out what is there, the oldest record first.
+    /// Removes the records in the queue, the oldest first.
     pub(crate) fn drain(&self) -> impl Iterator<Item = T> {
         std::iter::from_fn(|| {
             let record = self.records.pop()?;
@@ -42,25 +42,25 @@ impl<T> Bounded<T> {
     }
 }
 
-/// Takes `most` off a counter, or what is left of it; answers how many.
+/// Takes up to `most` off a counter, and returns the number taken.
 fn take_up_to(left: &AtomicUsize, most: usize) -> usize {
     let took = |left: usize| (left > 0).then(|| left - left.min(most));
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, took).map_or(0, |left| left.min(most))
 }
 
-/// Dependencies, in one queue for each thread that submits; threads share queues where there are
-/// more than queues.
+/// Dependency records, in one queue per submitting thread; threads share queues if there are more
+/// threads than queues.
 struct Edges {
     queues: Vec<CachePadded<Bounded<(u64, u64)>>>,
-    /// How many more all queues take together: each gets some at a time, so that threads do not
-    /// meet here for every record.
+    /// Number of records that still fit in all queues together. Each queue takes several at a time,
+    /// to avoid contention on this counter for every record.
     left: CachePadded<AtomicUsize>,
 }
 
 impl Edges {
-    /// Submitting threads are workers and a few of the user's.
+    /// Number of queues for submitting threads of the user, in addition to the workers.
     const OTHERS: usize = 8;
-    /// What a queue gets at a time.
+    /// Number of records that a queue reserves at a time.
     const SHARE: usize = 256;
 
     fn new(workers: usize, capacity: usize) -> Self {
@@ -68,11 +68,11 @@ impl Edges {
         Edges { queues: queues.collect(), left: CachePadded::new(AtomicUsize::new(capacity)) }
     }
 
-    /// This thread's queue.
+    /// Returns this thread's queue.
     fn queue(&self) -> &Bounded<(u64, u64)> {
         thread_local!(static NUMBER: Cell<Option<usize>> = const { Cell::new(None) });
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // A thread that ends and still submits takes the first.
+        // A thread that still submits while it exits uses the first queue.
         let number = NUMBER.try_with(|number| {
             let known = number.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
             number.set(Some(known));
@@ -98,8 +98,8 @@ impl Edges {
     }
 }
 
-/// Two bounded queues per worker, for tasks and for idle stretches, one per submitting thread for
-/// dependencies; what does not fit is counted. Memory is taken as records come.
+/// Two bounded queues per worker, for tasks and for idle intervals, and one per submitting thread
+/// for dependencies; records that do not fit are counted. Memory is allocated as records arrive.
 pub(crate) struct TraceRecorder {
     tasks: Vec<CachePadded<Bounded<TaskEvent>>>,
     idle: Vec<CachePadded<IdleLog>>,
@@ -109,16 +109,16 @@ pub(crate) struct TraceRecorder {
     ready: CachePadded<AtomicI64>,
 }
 
-/// The idle stretches of one worker.
+/// Idle intervals of one worker.
 struct IdleLog {
     past: Bounded<IdleEvent>,
-    /// The stretch that has not ended, see [`Open`]. Only the worker begins and ends it; a drain
+    /// The interval that has not ended, see [`Open`]. Only the worker begins and ends it; a drain
     /// may cut it in two.
     open: AtomicU64,
 }
 
-/// A stretch that has not ended in one word, so that it can be cut from outside: its start (ns)
-/// times four, plus one more than the place of its state; 0 if there is none.
+/// An open interval, packed into one word so that other threads can cut it: its start (ns) times
+/// four, plus one more than the index of its state; 0 if there is none.
 struct Open;
 
 impl Open {
@@ -133,7 +133,7 @@ impl Open {
 }
 
 impl TraceRecorder {
-    /// Bytes of a full recorder: queues have a word beside each record.
+    /// Returns the size of a full recorder (bytes): queues have a word per record in addition.
     pub(crate) fn bytes(workers: usize, capacity: usize) -> u64 {
         let word = size_of::<usize>();
         let each =
@@ -141,7 +141,8 @@ impl TraceRecorder {
         (each as u64).saturating_mul(workers as u64).saturating_mul(capacity as u64)
     }
 
-    /// Room for `capacity` tasks per worker, two idle stretches and four dependencies for each.
+    /// Creates a recorder for `capacity` tasks per worker, with two idle intervals and four
+    /// dependencies for each.
     pub(crate) fn new(workers: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1);
         TraceRecorder {
@@ -157,7 +158,7 @@ impl TraceRecorder {
         }
     }
 
-    /// The program begins with something else.
+    /// Marks the start of the next phase of the program.
     pub(crate) fn phase(&self, name: String, start_ns: u64) {
         if !self.phases.push(PhaseEvent { name, start_ns }) {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +171,8 @@ impl TraceRecorder {
         }
     }
 
-    /// `worker` runs no body: what it does from now on, or `None` if it will run one again.
+    /// Records that `worker` runs no body and its state from now on, or `None` if it will run one
+    /// again.
     pub(crate) fn idle(&self, worker: usize, state: Option<IdleState>, now_ns: u64) {
         let log = &self.idle[worker];
         let before = log.open.swap(state.map_or(0, |state| Open::pack(now_ns, state)), Ordering::Relaxed);
@@ -199,14 +201,14 @@ impl TraceRecorder {
         self.ready.load(Ordering::Relaxed).clamp(0, i64::from(u32::MAX)) as u32
     }
 
-    /// Takes out what has been recorded so far; idle stretches that last are cut here.
+    /// Removes and returns the records so far; open idle intervals are cut here.
     pub(crate) fn drain(&self, workers: Vec<TraceWorker>, policy: String, now_ns: u64) -> Trace {
         let mut tasks: Vec<TaskEvent> = self.tasks.iter().flat_map(|queue| queue.drain()).collect();
         tasks.sort_by_key(|task| (task.start_ns, task.id));
         let mut idle: Vec<IdleEvent> = Vec::new();
         for (worker, log) in self.idle.iter().enumerate() {
             idle.extend(log.past.drain());
-            // A stretch may have begun since the clock was read.
+            // An interval may have begun since the clock was read.
             let cut = |open| Open::unpack(open).map(|(start, state)| Open::pack(start.max(now_ns), state));
             if let Ok(before) = log.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, cut) {
                 idle.extend(stretch(worker, before, now_ns));
@@ -219,7 +221,7 @@ impl TraceRecorder {
     }
 }
 
-/// The stretch that began as `open` says and ends now; `None` for none and one of no length.
+/// Returns the interval that began at `open` and ends now; `None` if there is none or it is empty.
 fn stretch(worker: usize, open: u64, now_ns: u64) -> Option<IdleEvent> {
     let (start_ns, state) = Open::unpack(open)?;
     (start_ns < now_ns).then_some(IdleEvent { worker: worker as u32, start_ns, end_ns: now_ns, state })
@@ -286,7 +288,7 @@ mod tests {
         }
         (0..5000).for_each(|i| recorder.edge(9, i));
         let trace = recorder.drain(vec![], String::new(), 0);
-        // Shares that other threads' queues have stay there.
+        // Records that other threads' queues have reserved stay there.
         assert!((1000..=4000).contains(&trace.edges.len()), "{}", trace.edges.len());
         assert_eq!(trace.edges.len() as u64 + trace.lost, 5000);
     }

@@ -1,5 +1,5 @@
-//! Virtual time: a replay on a runtime without threads, whose devices are simulated and whose
-//! handles are placeholders.
+//! Virtual time: replay on a runtime without threads, with simulated devices and placeholder
+//! handles.
 
 use std::sync::Arc;
 
@@ -19,26 +19,28 @@ use crate::task::{Header, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace_recorder::TraceRecorder;
 
-/// A machine on which a graph is simulated.
+/// A machine model on which a graph is simulated.
 pub trait Machine: Send + Sync + 'static {
-    /// The memory nodes, the host first.
+    /// Returns the memory nodes, the host first.
     fn nodes(&self) -> Vec<MachineNode>;
 
-    /// The link from each node to each; from a node to itself its conversions.
+    /// Returns the link from each node to each; the entry from a node to itself describes its
+    /// conversions.
     fn links(&self) -> Vec<Vec<Option<LinkSpec>>>;
 
-    /// The workers, each with its device.
+    /// Returns the workers, each with its device.
     fn workers(&self) -> Vec<MachineWorker>;
 
-    /// What a task takes on each kind of device.
+    /// Returns the time of a task on each kind of device.
     fn times(&self, task: &MachineTask) -> Times;
 
-    /// What a call of several tasks on a device of this kind spends once and not for each (ns).
+    /// Returns the launch overhead of a call on a device of this kind, once per call of several
+    /// tasks (ns).
     fn launch_ns(&self, kind: usize) -> u64;
 
-    /// How long after the end of a call on a device of this kind the host learns of it (ns). Where
-    /// that takes time, tasks are launched behind others on the same device before those have
-    /// ended.
+    /// Returns the latency between the end of a call on a device of this kind and its notification
+    /// on the host (ns). If it is not zero, tasks are launched in stream order after others on the
+    /// same device before those have ended.
     fn end_ns(&self, kind: usize) -> u64;
 }
 
@@ -47,11 +49,11 @@ pub trait Machine: Send + Sync + 'static {
 pub struct MachineNode {
     /// Its name.
     pub name: String,
-    /// Bytes that it holds at most; `None`: as many as there are.
+    /// Capacity in bytes; `None`: unlimited.
     pub capacity: Option<u64>,
-    /// Conversions that can be under way at a time in memory that does not count as capacity.
+    /// Maximum number of concurrent conversions in memory that does not count as capacity.
     pub staging: u32,
-    /// It is the disk behind the host.
+    /// True for the swap disk of the host.
     pub is_disk: bool,
 }
 
@@ -60,30 +62,30 @@ pub struct MachineNode {
 pub struct MachineWorker {
     /// The name of its kind of device.
     pub kind: String,
-    /// The kind's place in what [`Machine::times`] returns.
+    /// Index of the kind in the result of [`Machine::times`].
     pub number: usize,
     /// Its memory node.
     pub node: NodeId,
 }
 
-/// A task of which a machine is asked how long it takes.
+/// Description of a task for which a machine returns its times.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineTask {
     /// Its codelet.
     pub name: &'static str,
-    /// Its implementations; empty where there is one.
+    /// Its implementations; empty if there is only one.
     pub implementations: &'static [&'static str],
     /// Its precision.
     pub label: &'static str,
     /// Its dimensions.
     pub shape: [u32; 3],
-    /// Its operations.
+    /// Number of floating-point operations.
     pub flops: f64,
     /// Bytes of its operands.
     pub bytes: u64,
 }
 
-/// What things take on a machine.
+/// Time model of a simulated machine.
 struct MachineTiming {
     machine: Arc<dyn Machine>,
     /// The kind of each worker.
@@ -102,8 +104,7 @@ impl Timing for MachineTiming {
         let task = MachineTask { name, implementations, label, shape, flops, bytes };
         let mut times = self.machine.times(&task);
         if for_host {
-            // Partial results are added as fast as values are converted, where nothing else is
-            // said.
+            // Unless specified otherwise, partial results are added at the rate of conversions.
             let added = self.links[HOST][HOST].map(|rate| (rate.nanos(bytes), ""));
             times.iter_mut().for_each(|time| *time = time.or(added));
         }
@@ -124,34 +125,34 @@ impl Timing for MachineTiming {
     }
 }
 
-/// A replay of a graph in simulated time, which goes on as far as its owner lets it.
+/// A replay of a graph in simulated time, whose owner controls its progress.
 pub struct VirtualRun {
     shared: Arc<Shared>,
     events: Arc<Events>,
     graph: Graph,
     handles: Vec<Arc<dyn AnyHandle>>,
-    /// What each worker does that runs nothing, as the trace knows it.
+    /// State of each worker that runs nothing, as recorded in the trace.
     idle: Vec<Option<IdleState>>,
     replay: TaskRef,
     collect: Collect,
 }
 
-/// The values that are brought to the host at the end.
+/// Collection of the values that are brought to the host at the end.
 enum Collect {
-    /// In these slots, once all tasks are complete.
+    /// Pending: the values in these slots, once all tasks are complete.
     Later(Vec<usize>),
     Asked(Vec<(usize, Option<HostAccess>)>),
     Done,
 }
 
 impl VirtualRun {
-    /// Of `graph` on `machine`, with a policy; at its end the values in the slots `collect` are
-    /// brought to the host. `ahead`: for how many tasks beyond the running one a device gathers
-    /// operands. `norms`: the norm of a version of the value in a slot, if it is another than
-    /// before.
+    /// Creates a replay of `graph` on `machine` with a policy; at its end the values in the slots
+    /// `collect` are brought to the host. `ahead` is the number of tasks beyond the running one for
+    /// which a device gathers operands. `norms` returns the norm of a version of the value in a
+    /// slot, if it differs from the previous one.
     ///
     /// # Errors
-    /// Those of a replay.
+    /// The errors of a replay.
     pub fn new(
         graph: &Graph,
         machine: Arc<dyn Machine>,
@@ -181,7 +182,7 @@ impl VirtualRun {
         let kinds = workers.iter().map(|worker| worker.number).collect();
         let lane = |worker: &MachineWorker| {
             let latency = machine.end_ns(worker.number);
-            // Where an end is known at once nothing is gained by a second call.
+            // If the host sees an end at once, a second call in flight gains nothing.
             let at_once = LaunchDepth { ahead, launched: 1, ordered: 0 };
             let depth = if latency == 0 { at_once } else { LaunchDepth { ahead, ..LaunchDepth::default() } };
             (worker.node, depth, latency)
@@ -221,10 +222,10 @@ impl VirtualRun {
         Ok(VirtualRun { shared, events, graph: graph.clone(), handles, idle, replay, collect })
     }
 
-    /// Runs to the end, where nothing comes from outside.
+    /// Runs to the end, for a replay without external events.
     ///
     /// # Errors
-    /// As [`finish`](VirtualRun::finish).
+    /// Those of [`finish`](VirtualRun::finish).
     pub fn run(mut self) -> Result<Trace, Error> {
         while self.act().is_some() {
             self.pass();
@@ -232,8 +233,8 @@ impl VirtualRun {
         self.finish()
     }
 
-    /// Does all that can be done at this moment. When the next operation ends (ns); `None` if none
-    /// is under way.
+    /// Executes all actions that are possible at this time. Returns the end of the next operation
+    /// (ns); `None` if none is in flight.
     pub fn act(&mut self) -> Option<u64> {
         loop {
             self.shared.act(self.transfers());
@@ -247,18 +248,18 @@ impl VirtualRun {
         }
     }
 
-    /// Goes on to the end of the next operation.
+    /// Advances to the end of the next operation.
     pub fn pass(&mut self) {
         self.events.pass();
     }
 
-    /// Time passes until this moment (ns), before which no operation ends.
+    /// Advances the time to this moment (ns); no operation ends before it.
     pub fn advance_to(&mut self, nanos: u64) {
         self.shared.advance_to(nanos);
     }
 
-    /// Once all tasks are complete: asks for the values that are to be on the host; once they are
-    /// there, gives them back. False if there is nothing to do.
+    /// Requests the values that must be on the host, once all tasks are complete, and releases them
+    /// once they have arrived. Returns false if there is nothing to do.
     fn collects(&mut self) -> bool {
         if !self.replay.is_done() || self.replay.cause().is_some() {
             return false;
@@ -281,11 +282,11 @@ impl VirtualRun {
         true
     }
 
-    /// What has been recorded, at the end.
+    /// Returns the recorded trace, at the end of the replay.
     ///
     /// # Errors
-    /// [`Error::Config`] for a task that no worker can run or whose operands fit nowhere, and for
-    /// tasks that have not run.
+    /// [`Error::Config`] for a task that no worker can run or whose operands fit in no memory, and
+    /// for tasks that have not run.
     pub fn finish(self) -> Result<Trace, Error> {
         self.check(&self.replay)?;
         Ok(self.trace())
@@ -295,7 +296,7 @@ impl VirtualRun {
         self.shared.transfers.as_ref().expect("a simulated machine has memory nodes")
     }
 
-    /// Writes into the trace which workers run nothing from now on, and why.
+    /// Records in the trace the workers that run nothing from now on, and the reason.
     fn note_idle(&mut self) {
         let recorder = self.shared.recorder.as_ref().expect("a simulation is recorded");
         let now = self.shared.now().as_nanos() as u64;
@@ -327,7 +328,7 @@ impl VirtualRun {
         )))
     }
 
-    /// What has been recorded; tasks and data are numbered as in the graph.
+    /// Returns the recorded trace; tasks and data are numbered as in the graph.
     fn trace(&self) -> Trace {
         let worker = |(i, slot): (usize, &WorkerSlot)| TraceWorker {
             name: format!("{} {i}", slot.kind),
@@ -339,10 +340,11 @@ impl VirtualRun {
         let (policy, now) = (self.shared.policy_name().to_string(), self.shared.now().as_nanos() as u64);
         let mut trace = recorder.drain(workers, policy, now);
         self.transfers().add_to(&mut trace);
-        // The replay has numbered its tasks one after the other, and sinks have edges too.
+        // The replay has numbered its tasks consecutively, and sinks have edges too.
         let first = trace.tasks.iter().map(|task| task.id).min().unwrap_or(0);
         trace.tasks.iter_mut().for_each(|task| task.id -= first);
-        // The replay as a whole, and callers that wait for slots, have numbers below and above.
+        // The replay as a whole, and callers that wait for slots, have numbers outside of this
+        // range.
         let numbers = first..first + self.graph.numbers();
         trace.edges.retain(|(from, to)| numbers.contains(from) && numbers.contains(to));
         trace.edges.iter_mut().for_each(|(from, to)| (*from, *to) = (*from - first, *to - first));
@@ -352,7 +354,7 @@ impl VirtualRun {
         };
         trace.transfers.iter_mut().for_each(|transfer| transfer.data = slot(transfer.data));
         trace.evictions.iter_mut().for_each(|eviction| eviction.data = slot(eviction.data));
-        // How full the nodes are once all has been done that can be done at a moment.
+        // Keep the fill level of each node after all actions at one time.
         let mut settled: Vec<zellige_trace::MemoryEvent> = Vec::new();
         for event in std::mem::take(&mut trace.memory) {
             let same = |other: &&mut zellige_trace::MemoryEvent| {

@@ -1,5 +1,5 @@
-//! A process that was forked has no workers: submissions and waits are refused there. A process of
-//! its own, since it forks with no other test beside it.
+//! Submissions and waits in a forked process, which has no workers, are refused. This is a binary
+//! of its own, so that it forks without concurrent tests.
 
 #![cfg(unix)]
 
@@ -14,7 +14,7 @@ unsafe extern "C" {
     fn _exit(code: i32) -> !;
 }
 
-/// The exit status of a child that runs `body`.
+/// Returns the exit status of a child process that runs `body`.
 fn in_child(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child does what is allowed with locks that other threads may have held, allocates
     // through the C library, which frees its own locks in children, and ends by `_exit`.
@@ -31,7 +31,7 @@ fn in_child(body: impl FnOnce() -> i32) -> i32 {
     status
 }
 
-/// 0 if all is refused as it should be.
+/// Returns 0 if all uses are refused as they should be.
 fn uses_of(rt: &Runtime, before: &TaskRef) -> i32 {
     let x = rt.register(1u32);
     let refused = |result: Result<(), Error>| matches!(result, Err(Error::Forked { .. }));
@@ -59,7 +59,7 @@ fn a_forked_child_gets_an_error_instead_of_a_hang() {
         stop.store(true, Ordering::Relaxed);
         submitter.join().unwrap() as u32 + 31
     });
-    // With nothing under way: the runtime's end in a child, and its going on here.
+    // Without tasks in flight: the runtime is dropped in a child, and goes on here.
     rt.wait_all().unwrap();
     let status = in_child(|| {
         let all = matches!(rt.wait_all(), Ok(()) | Err(Error::Forked { .. }));

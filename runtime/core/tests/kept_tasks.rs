@@ -1,4 +1,4 @@
-//! What a kept task costs: a binary of its own, whose allocator counts.
+//! Memory cost of kept tasks, in a binary of its own with a counting allocator.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,7 +8,7 @@ use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
 
 struct Counting;
 
-/// What is allocated (bytes).
+/// Allocated bytes.
 static BYTES: AtomicIsize = AtomicIsize::new(0);
 
 // SAFETY: every call goes to the system's allocator as it came.
@@ -42,7 +42,7 @@ fn a_kept_task_costs_100_bytes() {
         }
         rt.wait_all().unwrap();
     };
-    // Tables that grow do so now.
+    // Growing tables grow now.
     submit(&mut kept);
     let first = std::mem::take(&mut kept);
     let before = BYTES.load(Ordering::Relaxed);

@@ -1,9 +1,10 @@
-//! A graph of a million tasks never exists in memory at once: a process of its own, since its
-//! resident memory is looked at.
+//! A graph of a million tasks never exists in memory at once. This is a binary of its own, because
+//! it measures its resident memory.
 
 use zellige_runtime::{Handle, Runtime, Submit, read, update};
 
-/// Resident set of this process (bytes), as the kernel counts it; `None` where it does not.
+/// Returns the resident set of this process (bytes), as reported by the kernel; `None` if it is not
+/// reported.
 fn resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

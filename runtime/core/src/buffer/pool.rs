@@ -1,7 +1,7 @@
-//! Blocks of host memory that are used again, and threads whose buffers lie in them.
+//! Pools of recycled blocks of host memory, and the assignment of threads to pools.
 //!
-//! Pages that have been touched cost less than new ones, and page-locked memory, which copies from
-//! and to GPUs reach at full speed, costs as much as a copy or two.
+//! Pages that have been touched are cheaper than new ones. Page-locking memory, which copies from
+//! and to GPUs need for full speed, costs as much as one or two copies.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
@@ -16,36 +16,37 @@ use parking_lot::Mutex;
 use super::{ALIGN, alignment, ask_for_huge_pages};
 use crate::error::TaskError;
 
-/// Smaller buffers lie elsewhere: an allocator has them at hand, and copies of them take no longer,
-/// since drivers and devices stage what is small (bytes).
+/// Minimum size of pooled buffers (bytes). Allocators serve smaller ones quickly, and page-locking
+/// does not speed up their copies, since drivers and devices stage small transfers.
 pub const POOLED_FROM: usize = 64 << 10;
 
-/// Bytes that lie unused at most: as much as moves between devices and the host at a time, not a
+/// Maximum of unused bytes: about the volume in transit between devices and host at a time, not a
 /// whole matrix.
 const UNUSED: usize = 1 << 30;
 
-/// The part of a limited host memory that may lie unused beside it.
+/// Reciprocal of the fraction of a limited host memory that may lie unused in addition to it.
 const UNUSED_OF_LIMIT: u64 = 16;
 
-/// Allocates host memory: page-locked for devices of one kind, whose copies reach it at full speed.
+/// Allocator of host memory: page-locked for devices of one kind, whose copies access it at full
+/// speed.
 pub trait HostAllocator: fmt::Debug + Send + Sync {
-    /// New memory, aligned to 4096 bytes.
+    /// Allocates memory, aligned to 4096 bytes.
     ///
     /// # Errors
-    /// If there is no more, or no more can be locked.
+    /// If no more memory can be allocated or locked.
     fn allocate(&self, bytes: usize) -> Result<*mut u8, TaskError>;
 
-    /// Gives it back.
+    /// Frees memory.
     ///
     /// # Safety
-    /// It was allocated here with this size, and nobody uses it any more.
+    /// The memory was allocated here with this size, and nobody uses it any more.
     unsafe fn free(&self, at: *mut u8, bytes: usize);
 
-    /// A number that is the same for allocators whose memory serves the same devices.
+    /// Returns a number that is equal for allocators whose memory serves the same devices.
     fn id(&self) -> usize;
 }
 
-/// Memory that is not page-locked.
+/// Allocator of memory that is not page-locked.
 #[derive(Debug)]
 struct System;
 
@@ -76,47 +77,47 @@ impl HostAllocator for System {
     }
 }
 
-/// Blocks of memory of one allocator for one runtime, which are used again.
+/// Pool of recycled memory blocks of one allocator for one runtime.
 #[derive(Debug)]
 pub struct HostPool {
     allocator: Arc<dyn HostAllocator>,
-    /// Buffers of fewer bytes lie elsewhere.
+    /// Minimum size of pooled buffers (bytes).
     least: usize,
-    /// Bytes that lie unused at most.
+    /// Maximum of unused bytes.
     unused: usize,
     shelf: Mutex<Shelf>,
 }
 
 #[derive(Debug, Default)]
 struct Shelf {
-    /// Blocks that nobody uses, by their sizes, the last to come first to go.
+    /// Unused blocks by size, each list in last-in, first-out order.
     blocks: BTreeMap<usize, Vec<Raw>>,
-    /// Their bytes.
+    /// Total bytes of the unused blocks.
     unused: usize,
-    /// Bytes of all blocks, and how many buffers may bring that to.
+    /// Total bytes of all blocks, and the maximum up to which buffers may raise it.
     total: usize,
     most: usize,
-    /// Nothing is kept any more.
+    /// True once the pool keeps no more blocks.
     closed: bool,
 }
 
-/// Where a block is.
+/// Address of a block.
 #[derive(Debug)]
 struct Raw(NonNull<u8>);
 
-// SAFETY: the address of memory that belongs to whoever has this value, on any thread.
+// SAFETY: the address of memory that the owner of this value owns, on any thread.
 unsafe impl Send for Raw {}
 
 impl HostPool {
-    /// A pool of ordinary memory for a runtime whose host memory is limited to `limit` bytes, if it
-    /// is.
+    /// Creates a pool of ordinary memory for a runtime whose host memory is limited to `limit`
+    /// bytes, if a limit is given.
     pub(crate) fn ordinary(limit: Option<u64>) -> Arc<Self> {
         let system: Arc<dyn HostAllocator> = Arc::new(System);
         Self::with_bounds(&system, POOLED_FROM, unused(limit), usize::MAX)
     }
 
-    /// A pool of page-locked memory for a runtime whose host memory is limited to `limit` bytes, if
-    /// it is. Buffers of at least `least` bytes lie in it.
+    /// Creates a pool of page-locked memory for a runtime whose host memory is limited to `limit`
+    /// bytes, if a limit is given. Buffers of at least `least` bytes are allocated in it.
     pub(crate) fn page_locked(
         allocator: &Arc<dyn HostAllocator>,
         least: usize,
@@ -135,31 +136,31 @@ impl HostPool {
         Arc::new(HostPool { allocator: Arc::clone(allocator), least, unused, shelf })
     }
 
-    /// True for the pool of this allocator.
+    /// Returns true if the pool uses this allocator.
     pub(crate) fn is_of(&self, allocator: &dyn HostAllocator) -> bool {
         self.allocator.id() == allocator.id()
     }
 
-    /// A block of at least so many bytes, with whatever values they had.
+    /// Returns a block of at least `bytes` bytes with unspecified values.
     ///
     /// # Errors
     /// The allocator's.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Result<HostBlock, TaskError> {
-        // What has no class has no room either: the allocator says so.
+        // A size that has no class cannot be allocated either: the allocator reports the error.
         let size = class(bytes).unwrap_or(bytes);
         let kept = self.shelf.lock().take(size);
         let at = kept.map_or_else(|| self.allocate(size), |kept| Ok(kept.0))?;
         Ok(HostBlock { at, bytes: size, allocator: Arc::clone(&self.allocator), pool: Arc::downgrade(self) })
     }
 
-    /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in
-    /// the pool come the slow way.
+    /// Returns a staging block for a transfer of `bytes` bytes to ordinary memory, if that is
+    /// small. Larger transfers outside of the pool use the slow path.
     pub fn stage(self: &Arc<Self>, bytes: usize) -> Option<HostBlock> {
         let is_small = bytes < POOLED_FROM;
         is_small.then(|| self.take(bytes).ok()).flatten()
     }
 
-    /// A block for a buffer, where that is large enough and there is room.
+    /// Returns a block for a buffer, if the buffer is large enough and the pool has room.
     fn lend(self: &Arc<Self>, bytes: usize) -> Option<HostBlock> {
         let size = class(bytes).filter(|_| bytes >= self.least)?;
         if !self.shelf.lock().has_room(size) {
@@ -178,20 +179,20 @@ impl HostPool {
         }
     }
 
-    /// A new block.
+    /// Allocates a new block.
     fn allocate(&self, size: usize) -> Result<NonNull<u8>, TaskError> {
         self.shelf.lock().total += size;
         zeroed(&*self.allocator, size).inspect_err(|_| self.shelf.lock().total -= size)
     }
 
-    /// A block's user is done with it.
+    /// Returns a block that is no longer in use to the pool.
     fn put(&self, at: NonNull<u8>, size: usize) {
         let gone = self.shelf.lock().put(Raw(at), size, self.unused);
         self.free(gone);
     }
 
-    /// The runtime is at its end: nothing is kept from now on, and blocks that are in use go back
-    /// to the allocator when they come.
+    /// Closes the pool at the end of the runtime: it keeps no more blocks, and blocks in use return
+    /// to the allocator when they are dropped.
     pub(crate) fn close(&self) {
         let gone = {
             let mut shelf = self.shelf.lock();
@@ -208,7 +209,7 @@ impl HostPool {
         }
     }
 
-    /// Buffers that the calling thread makes lie in this pool, until the guard is dropped.
+    /// Makes the calling thread allocate its buffers in this pool, until the guard is dropped.
     pub fn serve(self: &Arc<Self>) -> Serving {
         Serving(HOME.replace(Arc::downgrade(self)), PhantomData)
     }
@@ -227,20 +228,21 @@ impl Shelf {
         Some(block)
     }
 
-    /// Whether a buffer can have a block of this size.
+    /// Returns true if a buffer can have a block of this size.
     fn has_room(&self, size: usize) -> bool {
         let is_free = self.blocks.get(&size).is_some_and(|blocks| !blocks.is_empty());
         !self.closed && (is_free || self.total.saturating_add(size) <= self.most)
     }
 
-    /// Keeps a block; answers with those that have to go for it.
+    /// Keeps a block; returns the blocks that must be freed to make room for it.
     fn put(&mut self, block: Raw, size: usize, most: usize) -> Vec<(usize, Raw)> {
         self.blocks.entry(size).or_default().push(block);
         self.unused += size;
         self.shrink(if self.closed { 0 } else { most })
     }
 
-    /// Takes out what is more than `most` bytes, from the size of which there is most.
+    /// Removes blocks until at most `most` bytes are left, taking each from the size with the most
+    /// bytes.
     fn shrink(&mut self, most: usize) -> Vec<(usize, Raw)> {
         let mut gone = Vec::new();
         while self.unused > most {
@@ -256,44 +258,44 @@ impl Shelf {
     }
 }
 
-/// The size of the blocks that serve so many bytes: pages, and at most a sixteenth more than
-/// requested. `None` where that does not fit the address space.
+/// Returns the size of the blocks that serve `bytes` bytes: whole pages, at most a sixteenth more
+/// than requested. `None` if that does not fit the address space.
 fn class(bytes: usize) -> Option<usize> {
     let step = (bytes.checked_next_power_of_two()? / 32).max(ALIGN);
     bytes.max(1).checked_next_multiple_of(step)
 }
 
-/// Bytes that lie unused at most in a runtime whose host memory is limited to `limit` bytes, if it
-/// is.
+/// Returns the maximum of unused bytes in a runtime whose host memory is limited to `limit` bytes,
+/// if a limit is given.
 fn unused(limit: Option<u64>) -> usize {
     let part = limit.map_or(UNUSED, |limit| usize::try_from(limit / UNUSED_OF_LIMIT).unwrap_or(UNUSED));
     part.min(UNUSED)
 }
 
-/// New memory, filled with zeros.
+/// Allocates memory and fills it with zeros.
 fn zeroed(allocator: &dyn HostAllocator, bytes: usize) -> Result<NonNull<u8>, TaskError> {
     let at = NonNull::new(allocator.allocate(bytes)?).ok_or_else(no_memory)?;
-    // SAFETY: so many bytes were allocated just now. Nobody says what they hold, and who gets them
-    // may read them.
+    // SAFETY: `bytes` bytes were allocated just now. Their values are unspecified, and the new
+    // owner may read them.
     unsafe { at.write_bytes(0, bytes) };
     Ok(at)
 }
 
-/// What an allocator means that gives neither memory nor an error.
+/// Returns the error for an allocator that returns a null pointer without an error.
 fn no_memory() -> TaskError {
     "no host memory was given".into()
 }
 
-/// Half of the machine's memory (bytes): what is page-locked cannot be swapped out, and others need
-/// memory too.
+/// Returns half of the machine's memory (bytes): page-locked memory cannot be swapped out, and
+/// other processes need memory too.
 fn half_of_memory() -> usize {
     let machine = rustix::system::sysinfo();
     let bytes = (machine.totalram as usize).saturating_mul(machine.mem_unit.max(1) as usize);
     bytes / 2
 }
 
-/// Bytes that belong to whoever has this value. They go back to their pool, or to the allocator
-/// where that is gone.
+/// An owned block of host memory. Dropping it returns it to its pool, or to the allocator if the
+/// pool is gone.
 #[derive(Debug)]
 pub struct HostBlock {
     at: NonNull<u8>,
@@ -308,7 +310,7 @@ unsafe impl Send for HostBlock {}
 unsafe impl Sync for HostBlock {}
 
 impl HostBlock {
-    /// Zeros that are not page-locked and belong to no pool.
+    /// Returns zeroed memory that is not page-locked and belongs to no pool.
     ///
     /// # Errors
     /// If there is no memory.
@@ -317,13 +319,13 @@ impl HostBlock {
         Ok(HostBlock { at: zeroed(&*allocator, bytes)?, bytes, allocator, pool: Weak::new() })
     }
 
-    /// Where it begins: at a page. All of its bytes have values. Its owner lets only copies write
-    /// there.
+    /// Returns its address, which is page-aligned. All of its bytes are initialized. Only copies
+    /// may write there, and only on behalf of the owner.
     pub fn at(&self) -> NonNull<u8> {
         self.at
     }
 
-    /// Its first bytes; asked once copies into it have ended.
+    /// Returns its first `bytes` bytes; call it once copies into the block have ended.
     pub fn first(&self, bytes: usize) -> &[u8] {
         let bytes = bytes.min(self.bytes);
         // SAFETY: so many bytes are there, and had values when the block was new.
@@ -335,26 +337,28 @@ impl Drop for HostBlock {
     fn drop(&mut self) {
         match self.pool.upgrade() {
             Some(pool) => pool.put(self.at, self.bytes),
-            // SAFETY: allocated by this allocator with this size (`HostPool::take`); whoever drops
-            // it has seen the end of what used it.
+            // SAFETY: allocated by this allocator with this size (`HostPool::take`); the caller
+            // that drops it has seen the end of all operations that used it.
             None => unsafe { self.allocator.free(self.at.as_ptr(), self.bytes) },
         }
     }
 }
 
 thread_local! {
-    /// Where the calling thread's buffers lie. The runtime owns the pool: no thread keeps it alive.
+    /// Pool of the calling thread's buffers. The runtime owns the pool: a thread does not keep it
+    /// alive.
     static HOME: RefCell<Weak<HostPool>> = const { RefCell::new(Weak::new()) };
 }
 
-/// A pool's memory for a buffer that the calling thread makes, where it is to have some.
+/// Returns pool memory for a buffer that the calling thread makes, if the thread uses a pool.
 pub(crate) fn lend(bytes: usize) -> Option<HostBlock> {
     let home = HOME.try_with(|home| home.borrow().upgrade());
-    // A thread at its end has none.
+    // A thread that is exiting has no pool.
     home.ok().flatten()?.lend(bytes)
 }
 
-/// See [`HostPool::serve`]. Holds what served the thread before; stays on it.
+/// Guard of [`HostPool::serve`]. It holds the pool that served the thread before, and stays on its
+/// thread.
 pub struct Serving(Weak<HostPool>, PhantomData<*const ()>);
 
 impl Drop for Serving {
@@ -374,7 +378,7 @@ mod tests {
     use crate::device::{StreamId, Streams};
     use crate::subnormals::Subnormals;
 
-    /// Counts what it has given out.
+    /// Allocator that counts its live blocks.
     #[derive(Debug, Default)]
     struct Counting {
         live: Mutex<HashMap<usize, usize>>,
@@ -419,7 +423,7 @@ mod tests {
         }
     }
 
-    /// An allocator that counts, and a pool of it.
+    /// Returns a counting allocator and a pool that uses it.
     fn pool(least: usize, unused: usize, most: usize) -> (Arc<Counting>, Arc<HostPool>) {
         let counting = Arc::new(Counting::default());
         let allocator: Arc<dyn HostAllocator> = Arc::<Counting>::clone(&counting);

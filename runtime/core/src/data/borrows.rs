@@ -1,12 +1,12 @@
-//! Live views of values, counted: a wrong grant is an error that names those involved, and no
+//! Counted views of values: a wrong grant is an error that names the participants, and not
 //! undefined behaviour.
 //!
-//! The dependency engine and the memory manager grant accesses; views are what tasks, guards and
-//! transfers make of a grant, for as long as they may touch the value. Views are counted, not
-//! grants: a launch that streams order behind another one shares its place legally, since the host
-//! touches the place only while it queues operations.
+//! The dependency engine and the memory manager grant accesses; tasks, guards and transfers turn a
+//! grant into views for the time in which they may touch the value. Views are counted, not grants:
+//! a launch in stream order shares its place with an earlier one legally, since the host touches
+//! the place only while it queues operations.
 //!
-//! Without the feature `check-borrows`, outside of tests, nothing here takes space or time.
+//! Without the feature `check-borrows`, except in tests, nothing here takes space or time.
 
 #[cfg(any(test, feature = "check-borrows"))]
 pub(crate) use counted::{Version, View, Views, WrongGrant};
@@ -17,31 +17,31 @@ use super::cell::ValueCell;
 use super::handle::HandleBase;
 use crate::engine::Shared;
 
-/// How a value is viewed.
+/// Kind of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Shared,
     Exclusive,
 }
 
-/// Who views a value: a task, a guard of a caller's, or what the runtime does itself.
+/// Owner of a view: a task, a guard of a caller, or the runtime itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Viewer {
     pub(crate) name: &'static str,
     pub(crate) coords: Option<[u32; 3]>,
-    /// The number of the task.
+    /// Number of the task.
     pub(crate) task: Option<u64>,
 }
 
 impl Viewer {
-    /// What is done outside of any task.
+    /// Creates a viewer for an operation of the runtime outside of any task.
     pub(crate) fn runtime(name: &'static str) -> Self {
         Viewer { name, coords: None, task: None }
     }
 }
 
 impl<T> ValueCell<T> {
-    /// Counts a view of this value of `base`'s until what is returned is dropped.
+    /// Counts a view of this value of `base` until the returned object is dropped.
     #[inline]
     pub(crate) fn view(&self, kind: Kind, base: &HandleBase, by: Viewer) -> Result<View, WrongGrant> {
         self.views().begin(kind, base, by)
@@ -49,7 +49,7 @@ impl<T> ValueCell<T> {
 }
 
 impl Shared {
-    /// The view that was granted; a wrong grant ends the runtime, and panics here.
+    /// Returns the granted view; a wrong grant ends the runtime, and panics here.
     #[inline]
     pub(crate) fn granted(&self, view: Result<View, WrongGrant>) -> View {
         view.unwrap_or_else(|wrong| {
@@ -59,7 +59,7 @@ impl Shared {
     }
 }
 
-/// The view that was granted to the runtime itself; panics for a wrong grant.
+/// Returns the view that was granted to the runtime itself; panics for a wrong grant.
 #[inline]
 pub(crate) fn granted(view: Result<View, WrongGrant>) -> View {
     view.unwrap_or_else(|wrong| panic!("{wrong}"))
@@ -78,12 +78,12 @@ mod counted {
     use crate::data::HandleBase;
     use crate::task::format_coords;
 
-    /// Exclusive views of a handle's values so far, those of tasks and guards: what a transfer
-    /// fills is no other version.
+    /// Number of exclusive views of a handle's values so far, by tasks and guards: a transfer does
+    /// not make a new version.
     #[derive(Debug, Default)]
     pub(crate) struct Version(AtomicU64);
 
-    /// Who views a value, and how.
+    /// Live views of a value, each with its kind and viewer.
     type Live = SmallVec<[(Kind, Viewer); 4]>;
 
     /// The live views of one value.
@@ -97,7 +97,7 @@ mod counted {
         by: Viewer,
     }
 
-    /// Views that must not live at the same time: in words, whose and of what.
+    /// Error for views that must not coexist: a message with the viewers and the value.
     #[derive(Debug)]
     pub(crate) struct WrongGrant(String);
 
@@ -122,10 +122,10 @@ mod counted {
     }
 
     impl View {
-        /// Views are counted.
+        /// True: views are counted.
         pub(crate) const COUNTS: bool = true;
 
-        /// It is over.
+        /// Ends the view.
         pub(crate) fn end(self) {}
     }
 
@@ -173,18 +173,18 @@ mod uncounted {
     use super::{Kind, Viewer};
     use crate::data::HandleBase;
 
-    /// Nothing.
+    /// Empty, since views are not counted.
     #[derive(Clone, Copy, Debug, Default)]
     pub(crate) struct Version {}
 
-    /// Nothing.
+    /// Empty, since views are not counted.
     #[derive(Default)]
     pub(crate) struct Views {}
 
-    /// Nothing.
+    /// Empty, since views are not counted.
     pub(crate) struct View;
 
-    /// There is none that anybody would notice.
+    /// Uninhabited: wrong grants are not detected.
     #[derive(Debug)]
     pub(crate) enum WrongGrant {}
 
@@ -197,10 +197,10 @@ mod uncounted {
     }
 
     impl View {
-        /// Views are not counted.
+        /// False: views are not counted.
         pub(crate) const COUNTS: bool = false;
 
-        /// It is over.
+        /// Ends the view.
         #[inline]
         pub(crate) fn end(self) {}
     }
@@ -249,11 +249,11 @@ mod tests {
         assert!(view(Kind::Shared, "gemm", 6).is_ok());
     }
 
-    /// Somebody has a view that the runtime does not know of, as a wrong grant would give it: the
-    /// task that runs into it is named.
+    /// Creates a view that the runtime does not know of, as a wrong grant would: the task that
+    /// conflicts with it is named.
     fn run_into(rt: &Runtime, kind: Kind, submit: impl FnOnce(&Handle<Vec<f64>>)) -> String {
         let handle = rt.register(vec![1.0f64; 4]).named("x");
-        // Where there are devices the first task hands the value over to the memory manager.
+        // With devices, the first task hands the value over to the memory manager.
         rt.task("first").operands((update(&handle),)).cpu(|_| ()).on_worker(0).submit().unwrap();
         rt.wait_all().unwrap();
         let core = handle.core();

@@ -9,16 +9,16 @@ use crate::device::{DeviceBuffer, DeviceMemory, Place, Stream, StreamError};
 use crate::format::Format;
 use crate::operand::DeviceContext;
 
-/// Carries values over one stream. Copies are queued, not waited for: their sources stay until the
-/// stream's operation has ended.
+/// Carries values over one stream. Copies are queued without waiting: their sources stay alive
+/// until the stream's operation has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Carrier<'s> {
     pub(crate) stream: &'s dyn Stream,
 }
 
 impl Carrier<'_> {
-    /// A copy of a host value in a device's memory. The caller keeps `value` where it is until the
-    /// copy has ended.
+    /// Copies a host value to a device's memory. The caller keeps `value` in place until the copy
+    /// has ended.
     pub(crate) fn up<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -26,14 +26,14 @@ impl Carrier<'_> {
         memory: &Arc<dyn DeviceMemory>,
     ) -> Result<DeviceValue, StreamError> {
         let host = |bytes: &[u8]| (Place::Host(bytes.as_ptr().cast_mut()), bytes.len() as u64);
-        // The type's own code first: should it panic, nothing has been queued.
+        // Run the type's own code first: if it panics, nothing has been queued.
         let (header, meta, parts) = ((travel.header)(value), value.meta(), (travel.parts)(value));
         let parts = self.copies(parts.into_iter().map(host), memory)?;
         Ok(DeviceValue::new(header, parts, meta))
     }
 
-    /// A copy of a device's value on the host, made where it is to stay: `place` is not moved
-    /// before the copy has ended.
+    /// Copies a device's value to its final place on the host: `place` is not moved before the copy
+    /// has ended.
     pub(crate) fn down<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -42,7 +42,7 @@ impl Carrier<'_> {
     ) -> Result<(), StreamError> {
         let blank = (travel.blank)(&value.known().header).expect("it was made by the same functions");
         let parts = (travel.parts_mut)(place.insert(blank));
-        // Before anything is queued, since a panic lets the value go.
+        // Before anything is queued, since a panic drops the value.
         let sizes = parts.iter().map(|to| to.len() as u64);
         assert!(
             sizes.eq(value.parts.iter().map(DeviceBuffer::bytes)),
@@ -51,7 +51,7 @@ impl Carrier<'_> {
         parts.into_iter().zip(&value.parts).try_for_each(|(to, from)| self.fetch(to, from))
     }
 
-    /// A copy of a device's value in the memory of the same or another one.
+    /// Copies a device's value to the memory of the same or another device.
     pub(crate) fn across<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -64,8 +64,8 @@ impl Carrier<'_> {
         Ok(DeviceValue::new(header, parts, known.meta))
     }
 
-    /// A device's value in another format, made on the stream's device and in its memory; `None`:
-    /// only the host knows how.
+    /// Converts a device's value to another format, on the stream's device and in its memory;
+    /// `None`: only the host can convert it.
     pub(crate) fn converted<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -80,17 +80,17 @@ impl Carrier<'_> {
             return Ok((travel.convert_on_device)(value, to, &cx)?);
         }
         let near = Arc::new(self.across(travel, value, self.memory())?);
-        // Also where the type's own code panics.
+        // Also if the type's own code panics.
         self.stream.keep(Box::new(Arc::clone(&near)));
         Ok((travel.convert_on_device)(&near, to, &cx)?)
     }
 
-    /// The memory of the device whose stream it is.
+    /// Returns the memory of the stream's device.
     pub(crate) fn memory(&self) -> &Arc<dyn DeviceMemory> {
         self.stream.memory()
     }
 
-    /// A value of that memory's in this one: itself, or a copy.
+    /// Returns a value of that memory in this one: the value itself, or a copy.
     pub(crate) fn on<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -105,7 +105,7 @@ impl Carrier<'_> {
         there
     }
 
-    /// New buffers in a device's memory with copies of these bytes.
+    /// Allocates buffers in a device's memory, with copies of these bytes.
     fn copies<'p>(
         &self,
         from: impl Iterator<Item = (Place<'p>, u64)>,
@@ -119,7 +119,7 @@ impl Carrier<'_> {
                 self.copy(Place::Device(memory, at), from, bytes)
             });
             if let Err(error) = copied {
-                // What was queued before may still use them.
+                // Operations queued before may still use them.
                 self.stream.keep(Box::new(parts));
                 return Err(error);
             }
@@ -131,8 +131,8 @@ impl Carrier<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the target has just been allocated for this stream; the memory manager lets
-        // nobody write the source of a transfer, nor give it up, before the transfer has ended.
+        // SAFETY: the target has just been allocated for this stream; the memory manager prevents
+        // that anybody writes or frees the source of a transfer before the transfer has ended.
         unsafe { self.stream.copy(to, from, bytes) }
     }
 
@@ -140,13 +140,12 @@ impl Carrier<'_> {
         if to.is_empty() {
             return Ok(());
         }
-        // SAFETY: the target is a place that nobody looks at before the transfer has ended, and the
-        // source as in `copy`.
+        // SAFETY: nobody accesses the target before the transfer has ended, and the source is
+        // protected as in `copy`.
         unsafe { self.stream.fetch(to, place(from)) }
     }
 
-    /// Sends so many bytes over the way from one memory to another (`None`: the host's), to see how
-    /// long that takes.
+    /// Sends `bytes` bytes from one memory to another (`None`: the host's), to measure the time.
     pub(crate) fn probe(
         &self,
         from: Option<&Arc<dyn DeviceMemory>>,

@@ -1,10 +1,10 @@
-//! The one place where a handle's value is reached: who may is decided by the dependency engine.
+//! Cell of a handle's value, the only access to it: the dependency engine grants the accesses.
 
 use std::cell::UnsafeCell;
 
 use super::borrows::Views;
 
-/// A value that tasks reach in the order of their accesses; `None` until it is first written.
+/// A value that tasks access in the order of the dependencies; `None` until it is first written.
 pub(crate) struct ValueCell<D> {
     value: UnsafeCell<Option<D>>,
     views: Views,
@@ -23,21 +23,21 @@ impl<D> ValueCell<D> {
         &self.views
     }
 
-    /// The value, to read.
+    /// Returns the value for reading.
     ///
     /// # Safety
-    /// A task (or gate) with a granted access to the handle asks, no exclusive access is granted at
-    /// the same time, and the reference is given up before that task completes.
+    /// The caller is a task (or gate) with a granted access to the handle, no exclusive access is
+    /// granted at the same time, and the reference is dropped before that task completes.
     pub(crate) unsafe fn shared<'a>(&self) -> Option<&'a D> {
         // SAFETY: the caller's contract.
         unsafe { (*self.value.get()).as_ref() }
     }
 
-    /// The place, to write.
+    /// Returns the place for writing.
     ///
     /// # Safety
-    /// A task (or gate) with the one exclusive access to the handle asks, and the reference is
-    /// given up before that task completes.
+    /// The caller is a task (or gate) with the one exclusive access to the handle, and the
+    /// reference is dropped before that task completes.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn exclusive<'a>(&self) -> &'a mut Option<D> {
         // SAFETY: the caller's contract.

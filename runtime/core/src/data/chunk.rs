@@ -1,4 +1,4 @@
-//! Arrays whose stretches are values of their own and yet lie one after the other.
+//! Chunks of arrays: values of their own that still lie consecutively in memory.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -9,11 +9,11 @@ use super::portable::{decode_length, encode_length};
 use super::{Data, Meta, Portability, Portable};
 use crate::buffer::Element;
 
-/// A stretch of an array that has been cut: tasks write stretches side by side, and whoever reads
-/// several that lie one after the other sees them as one slice ([`ChunkRef::joined`]). No element
-/// is copied for it on the host.
+/// A chunk of an array that has been cut: tasks write chunks concurrently, and a task that reads
+/// several consecutive ones sees them as one slice ([`ChunkRef::joined`]). No element is copied for
+/// it on the host.
 ///
-/// A copy of a stretch, as devices with memory of their own have, is an array of its own.
+/// A copy of a chunk, such as in the memory of a device, is an array of its own.
 ///
 /// ```
 /// use zellige_runtime::data::{Chunk, ChunkRef};
@@ -34,22 +34,22 @@ use crate::buffer::Element;
 /// ```
 pub struct Chunk<T: Element> {
     whole: Arc<Whole<T>>,
-    /// No other stretch of the same array has any of these elements.
+    /// Range of elements; no other chunk of the same array contains any of them.
     range: Range<usize>,
 }
 
-/// An array that is only ever reached through its stretches.
+/// An array that is only accessed through its chunks.
 struct Whole<T> {
-    /// Of a boxed slice.
+    /// Start of a boxed slice.
     start: NonNull<T>,
     len: usize,
 }
 
-// SAFETY: it owns its elements as a Box<[T]> does; who may reach which of them is for its stretches
-// to say. T: Send + Sync.
-unsafe impl<T: Element> Send for Whole<T> {}
-// SAFETY: a shared one gives out addresses only; what stretches make of them is for those to say.
+// SAFETY: it owns its elements as a Box<[T]> does; its chunks determine the access to each element.
 // T: Send + Sync.
+unsafe impl<T: Element> Send for Whole<T> {}
+// SAFETY: a shared one gives out addresses only; chunks determine how these are used. T: Send +
+// Sync.
 unsafe impl<T: Element> Sync for Whole<T> {}
 
 impl<T> Whole<T> {
@@ -63,16 +63,16 @@ impl<T> Whole<T> {
 impl<T> Drop for Whole<T> {
     fn drop(&mut self) {
         let slice = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
-        // SAFETY: it came from Box::into_raw (`new`), and the last stretch is gone.
+        // SAFETY: it came from Box::into_raw (`new`), and the last chunk is gone.
         drop(unsafe { Box::from_raw(slice) });
     }
 }
 
 impl<T: Element> Chunk<T> {
-    /// Cuts an array before each of the elements `at`, which ascend.
+    /// Cuts an array before each of the elements `at`, in ascending order.
     ///
     /// # Panics
-    /// If `at` does not ascend or goes beyond the array.
+    /// If `at` does not ascend or exceeds the array.
     pub fn cut(elements: Vec<T>, at: &[usize]) -> Vec<Chunk<T>> {
         let whole = Whole::new(elements);
         let ends = at.iter().copied().chain([whole.len]);
@@ -90,14 +90,14 @@ impl<T: Element> Chunk<T> {
         .collect()
     }
 
-    /// `len` zeros of its own.
+    /// Returns a chunk of `len` zeros in an array of its own.
     fn alone(len: usize) -> Chunk<T> {
         Chunk { whole: Whole::new(vec![T::zeroed(); len]), range: 0..len }
     }
 
     fn elements(&self) -> &[T] {
         // SAFETY: the range is within the array, and no `&mut` reaches any of it: that takes `&mut
-        // self` (`elements_mut`), or another stretch, which has other elements.
+        // self` (`elements_mut`), or another chunk, which has other elements.
         unsafe {
             std::slice::from_raw_parts(self.whole.start.as_ptr().add(self.range.start), self.range.len())
         }
@@ -118,7 +118,7 @@ impl<T: Element> fmt::Debug for Chunk<T> {
     }
 }
 
-/// The elements of a stretch, to be read.
+/// Reading view of a chunk.
 #[derive(Debug)]
 pub struct ChunkRef<'v, T: Element>(&'v Chunk<T>);
 
@@ -139,13 +139,13 @@ impl<T: Element> Deref for ChunkRef<'_, T> {
 }
 
 impl<'v, T: Element> ChunkRef<'v, T> {
-    /// The elements, for as long as the view lasts.
+    /// Returns the elements, for the lifetime of the view.
     pub fn slice(self) -> &'v [T] {
         self.0.elements()
     }
 
-    /// Stretches as one slice; `None` unless each begins where the one before it ends, in the same
-    /// array.
+    /// Joins chunks into one slice; `None` unless each begins at the end of the previous one, in
+    /// the same array.
     pub fn joined(stretches: impl IntoIterator<Item = ChunkRef<'v, T>>) -> Option<&'v [T]> {
         let mut stretches = stretches.into_iter().map(|stretch| stretch.0);
         let first = stretches.next()?;
@@ -157,8 +157,8 @@ impl<'v, T: Element> ChunkRef<'v, T> {
             end = next.range.end;
         }
         let start = first.range.start;
-        // SAFETY: the range is within the array, whose pointer reaches all of it, and is made of
-        // stretches that are all borrowed for 'v: none of them gives out a `&mut` meanwhile.
+        // SAFETY: the range is within the array, whose pointer covers all of it, and consists of
+        // chunks that are all borrowed for 'v: none of them gives out a `&mut` meanwhile.
         Some(unsafe { std::slice::from_raw_parts(first.whole.start.as_ptr().add(start), end - start) })
     }
 }

@@ -8,19 +8,19 @@ use smallvec::SmallVec;
 use super::{AnyHeader, Meta};
 use crate::device::DeviceBuffer;
 
-/// What the host knows of a value.
+/// The host's knowledge of a value.
 #[derive(Clone)]
 pub(crate) struct Known {
     pub(crate) header: Arc<AnyHeader>,
-    /// As its last writer left it.
+    /// Meta as the last writer left it.
     pub(crate) meta: Meta,
 }
 
 /// A value of some [`Portable`](crate::data::Portable) type: its header is on the host, its parts
 /// are in device memory.
 pub(crate) struct DeviceValue {
-    /// Changed by the end of its writer, maybe while the body of a reader is being launched behind
-    /// that: who looks gets what was known at that moment.
+    /// The end of its writer changes it, possibly while the body of a reader is being launched in
+    /// stream order after that writer: a reader gets the state at that moment.
     known: Mutex<Known>,
     pub(crate) parts: SmallVec<[DeviceBuffer; 2]>,
 }
@@ -30,12 +30,12 @@ impl DeviceValue {
         DeviceValue { known: Mutex::new(Known { header: Arc::new(header), meta }), parts }
     }
 
-    /// It is about to be written: what was made of it is that of another value from here on.
+    /// Announces a write: data derived from the parts belong to an older value from here on.
     pub(crate) fn changes(&self) {
         self.parts.iter().for_each(DeviceBuffer::changes);
     }
 
-    /// True if its parts have these sizes (bytes).
+    /// Returns true if its parts have these sizes (bytes).
     pub(crate) fn has_sizes(&self, sizes: &[usize]) -> bool {
         self.parts.iter().map(DeviceBuffer::bytes).eq(sizes.iter().map(|&bytes| bytes as u64))
     }
@@ -48,7 +48,7 @@ impl DeviceValue {
         self.known.lock().meta
     }
 
-    /// Something was learnt of it.
+    /// Updates the host's knowledge of the value.
     pub(crate) fn learn(&self, known: Known) {
         *self.known.lock() = known;
     }
@@ -58,8 +58,8 @@ impl DeviceValue {
     }
 }
 
-/// What a body is shown of a value: what was known when it was launched, and where the parts are,
-/// with their bytes.
+/// View of a value for a body: the host's knowledge at the time of the launch, and the addresses
+/// and sizes of the parts.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) known: Known,

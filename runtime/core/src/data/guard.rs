@@ -1,4 +1,4 @@
-//! Reaching a value in place from outside of tasks: a gate in the handle's chain that the caller
+//! In-place access to a value from outside of tasks: a gate in the handle's chain that the caller
 //! holds open.
 
 use std::fmt;
@@ -21,15 +21,15 @@ pub(crate) struct Gate<D: Data> {
     shared: Arc<Shared>,
     handle: Handle<D>,
     task: Arc<Task>,
-    /// The value was brought to this place; `None`: it is in the handle's own cell.
+    /// Place to which the value was brought; `None`: it is in the handle's own cell.
     brought: Option<(transfer::HostAccess, Arc<ValueCell<D>>)>,
-    /// It stays on its thread, as a mutex's guard does: who waits for it is known.
+    /// It stays on its thread, like a mutex guard, so that the waiting thread is known.
     _stays: PhantomData<MutexGuard<'static, ()>>,
-    /// Once the value can be reached.
+    /// View of the value, once it is accessible.
     view: Option<View>,
 }
 
-/// A gate's body: one access and nothing to run; and the thread that waits for it or holds its
+/// Body of a gate: one access and nothing to run, and the thread that waits for it or holds its
 /// guard.
 struct Turn(Arc<dyn AnyHandle>, Mode, Thread);
 
@@ -49,7 +49,7 @@ impl Body for Turn {
     fn clear(&self) {}
 }
 
-/// A gate's body that forgets the handle's value when its turn comes.
+/// Body of a gate that discards the handle's value when its turn comes.
 struct Forget<D: Data>(Arc<HandleCore<D>>, Weak<Shared>);
 
 impl<D: Data> Body for Forget<D> {
@@ -74,15 +74,15 @@ impl<D: Data> Body for Forget<D> {
     }
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
-        // Whoever may name the handle: its value is forgotten here alone.
+        // Independent of the access rights: only the value of the handle is discarded.
         out.push(Declared { inner: true, ..(&self.0, Mode::Write).into() });
     }
 
     fn clear(&self) {}
 }
 
-/// As [`Gate::invalidate`], without waiting: after the tasks on the handle that were submitted
-/// before.
+/// Discards the value like [`Gate::invalidate`], without waiting: after the tasks on the handle
+/// that were submitted before.
 pub(crate) fn forget<D: Data>(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
     let body = Forget(Arc::clone(handle.core()), Arc::downgrade(shared));
     shared.link(gate(shared, "forget", body), &[], Retired::Refused)
@@ -115,7 +115,7 @@ impl<D: Data> Gate<D> {
         Ok(gate)
     }
 
-    /// Has the value brought to the host, where the memory manager has it.
+    /// Brings the value to the host, if the memory manager has it.
     fn bring(&mut self, mode: Mode) -> Result<(), Error> {
         let core = self.handle.core();
         if self.shared.transfers.is_none() || core.base().is_poisoned() {
@@ -129,14 +129,14 @@ impl<D: Data> Gate<D> {
         Ok(())
     }
 
-    /// A view of the value, which is where it is going to be looked at.
+    /// Creates a view of the value in the place where it will be accessed.
     fn views(&self, mode: Mode) -> View {
         let kind = if mode.writes() { Kind::Exclusive } else { Kind::Shared };
         let by = Viewer { name: self.task.header.name, coords: None, task: Some(self.task.header.id) };
         self.shared.granted(self.cell().view(kind, self.handle.core().base(), by))
     }
 
-    /// Where the value is.
+    /// Returns the cell that holds the value.
     fn cell(&self) -> &ValueCell<D> {
         self.brought.as_ref().map_or(&self.handle.core().cell, |(_, place)| place)
     }
@@ -164,7 +164,7 @@ impl<D: Data> Gate<D> {
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode, thread::current()));
         shared.link(Arc::clone(&task), &[], retired)?;
         if let Err(error) = shared.wait_for_gate(&task, manner) {
-            // Tasks behind the gate are not to wait for somebody who does not.
+            // Tasks after the gate must not wait for a caller that has given up.
             if task.ticket.leave_gate() {
                 shared.close_gate(&task);
             }
@@ -181,12 +181,12 @@ impl<D: Data> Gate<D> {
         })
     }
 
-    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked
-    /// before this gate is all there will be.
+    /// Waits until no task uses `handle`, a borrowed slice that has been retired: no task can be
+    /// linked after this gate.
     ///
     /// # Errors
     /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will
-    /// fail then.
+    /// fail.
     pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
         let retired = Retired::Allowed;
         let Err(error) =
@@ -196,7 +196,8 @@ impl<D: Data> Gate<D> {
         };
         let base = handle.core().base();
         let Some(lending) = base.lending().filter(|_| matches!(error, Error::Deadlock { .. })) else {
-            // A worker died: tasks that have not started never will, those that run must end first.
+            // A worker died: tasks that have not started never will; wait for the running ones to
+            // end.
             shared.wait_for_workers_to_end();
             return Err(error);
         };
@@ -209,7 +210,7 @@ impl<D: Data> Gate<D> {
         Err(error)
     }
 
-    /// Waits for the handle's tasks, then forgets its value, and its failure if it has one.
+    /// Waits for the handle's tasks, then discards its value, and its failure if it has one.
     pub(crate) fn invalidate(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
         if D::BORROWED {
             return Err(Error::Borrowed { handle: handle.name() });
@@ -246,7 +247,7 @@ impl<D: Data> Gate<D> {
 
 impl<D: Data> Drop for Gate<D> {
     fn drop(&mut self) {
-        // Whoever comes next may begin at once.
+        // The next task may begin at once.
         self.view = None;
         if let Some((turn, _)) = &self.brought {
             self.shared.let_go(&**self.handle.core(), turn);
@@ -256,7 +257,7 @@ impl<D: Data> Drop for Gate<D> {
     }
 }
 
-/// A value that is read in place; tasks that write it wait until the guard is dropped.
+/// Guard of a value that is read in place; tasks that write it wait until the guard is dropped.
 pub struct ReadGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt ()>);
 
 impl<D: Data> ReadGuard<'_, D> {
@@ -281,7 +282,7 @@ impl<D: Data> fmt::Debug for ReadGuard<'_, D> {
     }
 }
 
-/// A value that is written in place; tasks on it wait until the guard is dropped.
+/// Guard of a value that is written in place; tasks on it wait until the guard is dropped.
 pub struct WriteGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt ()>);
 
 impl<D: Data> WriteGuard<'_, D> {

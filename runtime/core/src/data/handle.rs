@@ -22,17 +22,17 @@ use crate::memory::BufferId;
 use crate::sync;
 use crate::task::{Chain, Resource, Task};
 
-/// What every handle has, whatever it holds. What running tasks look at lies apart from the chain,
-/// which submitters write meanwhile.
+/// State common to all handles, independent of the data type. Fields that running tasks read are
+/// separate from the chain, which submitters write concurrently.
 #[repr(C)]
 pub(crate) struct HandleBase {
     pub(crate) id: u64,
-    /// Of a slice that a scope has borrowed.
+    /// Views of a slice that a scope has borrowed.
     lending: OnceLock<Arc<Lending>>,
     poisoned: AtomicBool,
-    /// Not all tasks may name it, or not any more: the chain says which.
+    /// True if not all tasks may name it (any more); the chain has the access rights.
     restricted: AtomicBool,
-    /// There are replicas in other formats, or the value is elsewhere.
+    /// True if there are replicas in other formats, or the value is in another process.
     pub(super) has_replicas: AtomicBool,
     pub(super) version: Version,
     poison: Mutex<Option<Arc<Failure>>>,
@@ -69,9 +69,9 @@ impl HandleBase {
         }
     }
 
-    /// It is a slice that is borrowed for a scope.
+    /// Marks it as a slice that is borrowed for a scope.
     pub(crate) fn is_lent_in(&self, lending: Arc<Lending>) {
-        // Said once, where it is registered.
+        // Set once, at registration.
         let _ = self.lending.set(lending);
     }
 
@@ -80,8 +80,8 @@ impl HandleBase {
         self.lending.get()
     }
 
-    /// Makes it a handle of `runtime`; false if it is one of another that has not ended. The caller
-    /// holds the chain's lock.
+    /// Assigns it to `runtime`; returns false if it belongs to another runtime that has not ended.
+    /// The caller holds the chain's lock.
     #[inline]
     pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
         self.owner.load(Ordering::Relaxed) == runtime + 1 || self.is_given_to(runtime)
@@ -96,13 +96,13 @@ impl HandleBase {
         free
     }
 
-    /// Which tasks may name it.
+    /// Returns its access rights.
     #[inline]
     pub(crate) fn rights(&self) -> AccessRights {
         if self.restricted.load(Ordering::Acquire) { self.chain.lock().rights } else { AccessRights::Open }
     }
 
-    /// Changes which tasks may name it.
+    /// Changes its access rights.
     pub(crate) fn change_rights<R>(&self, change: impl FnOnce(&mut AccessRights) -> R) -> R {
         let mut chain = self.chain.lock();
         let changed = change(&mut chain.rights);
@@ -110,7 +110,7 @@ impl HandleBase {
         changed
     }
 
-    /// The name given to it, or its number.
+    /// Returns the name given to it, or its number.
     pub(crate) fn name(&self) -> String {
         self.name.get().cloned().unwrap_or_else(|| format!("handle #{}", self.id))
     }
@@ -132,18 +132,18 @@ impl HandleBase {
         }
     }
 
-    /// The failure that poisoned it.
+    /// Returns the failure that poisoned it.
     #[inline]
     pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
         if self.is_poisoned() { self.poison.lock().clone() } else { None }
     }
 
-    /// Takes the right to commute; false while another task has it.
+    /// Acquires the right to commute; returns false while another task has it.
     pub(crate) fn try_commute(&self) -> bool {
         !std::mem::replace(&mut self.commuting.lock().busy, true)
     }
 
-    /// Leaves a task until the right is given back; gives it back if that is the case already.
+    /// Parks a task until the right is released; returns the task if it is free already.
     pub(super) fn park_commuting(&self, task: ReadyTask) -> Result<(), ReadyTask> {
         let mut parking = self.commuting.lock();
         if !parking.busy {
@@ -153,14 +153,14 @@ impl HandleBase {
         Ok(())
     }
 
-    /// Shows the tasks that are parked until the right is given back; those of a replay as the one
-    /// that stands for it.
+    /// Calls `each` with the tasks that are parked until the right is released; a task of a replay
+    /// is represented by the replay's task.
     pub(crate) fn each_parked(&self, mut each: impl FnMut(*const Task)) {
         let parking = self.commuting.lock();
         parking.parked.iter().for_each(|task| each(std::ptr::from_ref(task.work().stands_for())));
     }
 
-    /// Gives the right back; the tasks that were parked may try again.
+    /// Releases the right; the returned tasks, which were parked, may try again.
     pub(crate) fn end_commute(&self) -> Vec<ReadyTask> {
         let mut parking = self.commuting.lock();
         parking.busy = false;
@@ -168,46 +168,47 @@ impl HandleBase {
     }
 }
 
-/// A handle whose data type is forgotten.
+/// A handle with an erased data type.
 pub(crate) trait AnyHandle: Places + Send + Sync {
     fn base(&self) -> &HandleBase;
-    /// A reference that keeps it alive.
+    /// Returns a reference that keeps it alive.
     fn arc(&self) -> Arc<dyn AnyHandle>;
-    /// True if it was registered with a reduction.
+    /// Returns true if it was registered with a reduction.
     fn has_reduction(&self) -> bool;
     fn as_any(&self) -> &dyn Any;
-    /// What the handle was registered with: its first value, or what is known of one that is not
-    /// there yet (see `Submit::register_planned` and `Submit::register_sized`).
+    /// Returns the meta with which the handle was registered: that of its first value, or the
+    /// expected one of a value that does not exist yet (see `Submit::register_planned` and
+    /// `Submit::register_sized`).
     fn registered(&self) -> Option<Meta>;
-    /// True if it was registered with a value, or with one that is planned.
+    /// Returns true if it was registered with a value, or with a planned one.
     fn began_written(&self) -> bool;
-    /// See [`Data::size_as`].
+    /// Returns the size in a format, see [`Data::size_as`].
     fn size_as(&self, meta: &Meta, to: Format) -> Option<usize>;
-    /// See [`Data::format_name`].
+    /// Returns the name of a format, see [`Data::format_name`].
     fn format_name(&self, format: Format) -> &'static str;
 
-    /// Adds the workers' partial results to the value, in the order of workers: the one in place
-    /// `at`, or the handle's own. No task may access the handle meanwhile. Where the memory manager
-    /// has the value, only it says when (`at` is given).
+    /// Adds the workers' partial results to the value, in the order of workers: the value in place
+    /// `at`, or the handle's own. No task may access the handle meanwhile. If the memory manager
+    /// has the value, only it calls this (with `at`).
     fn combine_partials(&self, at: Option<BufferId>);
-    /// Adds them to a copy of the value in place `from`, or to the value itself where it cannot be
-    /// copied and nothing reads it; `make` gives a new place for the sum.
+    /// Adds them to a copy of the value in place `from`, or to the value itself if it cannot be
+    /// copied and nothing reads it; `make` creates a place for the sum.
     fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(Meta) -> BufferId);
-    /// True if there are partial results that have not been added.
+    /// Returns true if there are partial results that have not been added.
     fn has_partials(&self) -> bool;
-    /// Leaves `task` until `resource` is free again; gives it back if that is the case already.
+    /// Parks `task` until `resource` is free; returns the task if it is free already.
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask>;
-    /// Whoever was to write it has failed: nobody reads the version before any more.
+    /// Handles the failure of its writer: nobody reads the previous version any more.
     fn is_lost(&self, failure: &Arc<Failure>) {
         self.base().poison(failure);
     }
-    /// A task is going to read it in a format: a value that is elsewhere is requested in it.
-    /// Returns tasks that were parked on what was made instead.
+    /// Announces a task that will read it in a format: a value in another process is requested in
+    /// it. Returns tasks that were parked on another form instead.
     fn is_wanted(&self, shared: &Arc<Shared>, format: Format) -> Vec<ReadyTask> {
         let (_, _) = (shared, format);
         Vec::new()
     }
-    /// No more accesses; true if it had been retired before.
+    /// Refuses further accesses; returns true if it had been retired before.
     fn retire(&self) -> bool {
         let before = self.base().change_rights(|rights| std::mem::replace(rights, AccessRights::Gone));
         before == AccessRights::Gone
@@ -217,7 +218,7 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
 type Neutral<D> = Box<dyn Fn(&D) -> D + Send + Sync>;
 type Combine<D> = Box<dyn Fn(&mut D, &D) + Send + Sync>;
 
-/// How partial results of a reduction start and add up.
+/// Neutral element and combination of a reduction.
 pub(crate) struct Reduction<D> {
     pub(crate) neutral: Neutral<D>,
     pub(crate) combine: Combine<D>,
@@ -235,14 +236,14 @@ pub(crate) struct HandleCore<D: Data> {
     pub(crate) reduction: OnceLock<Reduction<D>>,
     has_partials: AtomicBool,
     partials: Mutex<Vec<Option<D>>>,
-    /// Where the values are while a runtime with several memory nodes has the handle; the cell is
-    /// empty then.
+    /// Places of the values while a runtime with several memory nodes manages the handle; the cell
+    /// is empty then.
     pub(super) managed: Mutex<Option<Box<Managed<D>>>>,
 }
 
 impl<D: Data> HandleCore<D> {
-    /// With a value; or with none, of which `expected` is known, and which counts as `written` or
-    /// not.
+    /// Creates the state for a value, or for no value; `expected` is then its known meta, and
+    /// `written` tells if the handle counts as written.
     pub(crate) fn new(value: Option<D>, expected: Option<Meta>, written: bool) -> Arc<Self> {
         let registered = expected.or_else(|| value.as_ref().map(Data::meta));
         Arc::new_cyclic(|me| HandleCore {
@@ -259,7 +260,7 @@ impl<D: Data> HandleCore<D> {
         })
     }
 
-    /// A reference that keeps it alive, for who has one.
+    /// Returns a reference that keeps it alive, for a caller that holds one.
     pub(super) fn itself(&self) -> Arc<Self> {
         self.me.upgrade().expect("whoever asks holds it")
     }
@@ -269,11 +270,11 @@ impl<D: Data> HandleCore<D> {
         self.partials.lock().get_mut(worker).and_then(Option::take)
     }
 
-    /// Leaves `worker`'s partial result until the reduction is combined.
+    /// Stores `worker`'s partial result until the reduction is combined.
     pub(crate) fn put_partial(&self, worker: usize, partial: D) {
         let mut partial = partial;
         // A task that waited inside its body ran another one, which left a partial result of its
-        // own. Combining is user code: not under the lock.
+        // own. Combining is user code, and must not run under the lock.
         while let Some(mut other) = self.take_partial(worker) {
             if let Some(reduction) = self.reduction.get() {
                 (reduction.combine)(&mut other, &partial);
@@ -291,12 +292,12 @@ impl<D: Data> HandleCore<D> {
 }
 
 impl<D: Data> HandleCore<D> {
-    /// A view for adding partial results.
+    /// Creates a view for adding partial results.
     fn sums(&self, cell: &ValueCell<D>, kind: Kind) -> View {
         granted(cell.view(kind, &self.base, Viewer::runtime("the sum of a reduction")))
     }
 
-    /// Adds the partial results that there are; a combination that panics poisons the handle.
+    /// Adds the partial results; a combination that panics poisons the handle.
     fn add_partials(&self, value: &mut D) {
         let partials = std::mem::take(&mut *self.partials.lock());
         let reduction = self.reduction.get().expect("checked when the tasks were submitted");
@@ -357,7 +358,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self.drop_replicas();
         let cell = place.as_deref().unwrap_or(&self.cell);
         let view = self.sums(cell, Kind::Exclusive);
-        // SAFETY: the group of reducing tasks is complete, nobody else has looked at the value
+        // SAFETY: the group of reducing tasks is complete, nobody else has accessed the value
         // since, and nothing reads its place.
         let value = unsafe { cell.exclusive() };
         if let Some(value) = value {
@@ -390,7 +391,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         // SAFETY: the place is new.
         *unsafe { place.exclusive() } = Some(value);
         self.settle(buffer);
-        // Last: whoever finds no partial results goes by the new place and its meta.
+        // Last: a reader that finds no partial results uses the new place and its meta.
         self.has_partials.store(false, Ordering::Release);
     }
 
@@ -405,7 +406,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 
     fn is_wanted(&self, shared: &Arc<Shared>, format: Format) -> Vec<ReadyTask> {
         let mut woken = Vec::new();
-        // Who reads it finds out what came of this.
+        // A later reader gets the outcome of this request.
         let _ = self.meta_elsewhere().map(|_| self.received(shared, format, &mut woken));
         woken
     }
@@ -436,7 +437,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 pub struct Handle<D: Data>(Arc<HandleCore<D>>);
 
 impl<D: Data> Handle<D> {
-    /// A handle of the runtime with this number, if one is given.
+    /// Assigns the handle to the runtime with this number, if one is given.
     pub(crate) fn owned_by(self, runtime: Option<u32>) -> Self {
         if let Some(runtime) = runtime {
             // Nobody else knows the handle yet.
@@ -466,19 +467,19 @@ impl<D: Data> Handle<D> {
         Handle(core)
     }
 
-    /// Gives the handle a name for errors, graphs and traces; the first name stays.
+    /// Gives the handle a name for errors, graphs and traces; only the first call has an effect.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
-        // A second name is not an error: names are for people.
+        // A second name is not an error: names are for human readers.
         let _ = self.0.base.name.set(name.into());
         self
     }
 
-    /// Says how reductions into this handle start (`neutral`, from the current value) and add up
-    /// (`combine`).
+    /// Defines how reductions into this handle start (`neutral`, from the current value) and
+    /// combine (`combine`).
     ///
-    /// Partial results are kept per worker and combined in the order of workers; which task
-    /// contributed to which partial depends on the schedule, so the result of a floating-point
+    /// Partial results are kept per worker and combined in the order of workers. The assignment of
+    /// tasks to partial results depends on the schedule, so the result of a floating-point
     /// reduction may differ between runs in its last bits.
     #[must_use]
     pub fn with_reduction(
@@ -492,7 +493,7 @@ impl<D: Data> Handle<D> {
         self
     }
 
-    /// The name given with [`named`](Handle::named), or the handle's number.
+    /// Returns the name given with [`named`](Handle::named), or the handle's number.
     pub fn name(&self) -> String {
         self.0.base.name()
     }

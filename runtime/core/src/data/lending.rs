@@ -1,4 +1,4 @@
-//! Which bodies have a view of a slice that the caller has lent for a scope.
+//! Views that bodies have of a slice that the caller has lent for a scope.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use crate::engine::Shared;
 
 /// Counts the views of one borrowed slice, so that a scope whose tasks can never run need not wait
-/// for those.
+/// for them.
 pub(crate) struct Lending {
     views: AtomicUsize,
     revoked: AtomicBool,
@@ -19,21 +19,21 @@ impl Lending {
         Arc::new(Lending { views, revoked, shared: Arc::downgrade(shared) })
     }
 
-    /// A body is to have a view; `None` once the slice has been revoked.
+    /// Returns a view for a body; `None` once the slice has been revoked.
     pub(crate) fn lend(self: &Arc<Self>) -> Option<Lent> {
         self.views.fetch_add(1, Ordering::SeqCst);
-        // Counted before the look, as `revoke` sets before `is_over` counts: one of the two sees
-        // the other.
+        // The count comes before the load, as `revoke` stores before `is_over` counts: at least one
+        // of the two sees the other.
         let lent = Lent(Arc::clone(self));
         (!self.revoked.load(Ordering::SeqCst)).then_some(lent)
     }
 
-    /// No further body gets a view.
+    /// Refuses views to further bodies.
     pub(crate) fn revoke(&self) {
         self.revoked.store(true, Ordering::SeqCst);
     }
 
-    /// True if no body has a view and none will get one.
+    /// Returns true if no body has a view and none will get one.
     pub(crate) fn is_over(&self) -> bool {
         self.revoked.load(Ordering::SeqCst) && self.views.load(Ordering::SeqCst) == 0
     }

@@ -1,4 +1,4 @@
-//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`](crate::Buffer), handles
+//! Data of handles: the [`Data`] trait, the runtime's aligned [`Buffer`](crate::Buffer), handles
 //! and in-place guards.
 
 mod borrows;
@@ -39,7 +39,7 @@ pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 pub use crate::buffer::Element;
 use crate::format::Format;
 
-/// What the runtime may know of one version of a value: small enough to travel ahead of the bytes.
+/// Metadata of one version of a value: small enough to be sent before the bytes.
 ///
 /// ```
 /// use zellige_runtime::{Data, Meta};
@@ -52,7 +52,7 @@ use crate::format::Format;
 pub struct Meta {
     /// Storage format of this version.
     pub format: Format,
-    /// A norm that its writer computed (which one is the data type's business); NaN when unknown.
+    /// A norm that its writer computed (the data type defines which one); NaN when unknown.
     pub norm: f64,
     /// Size of this version (bytes).
     pub bytes: usize,
@@ -67,7 +67,7 @@ impl Default for Meta {
 /// A value that a handle can hold.
 ///
 /// A body never sees the value itself but its view: for a `Vec<T>` a slice, so that a body cannot
-/// resize what other tasks count on. A type whose header may change (a tile that changes its
+/// resize data that other tasks rely on. A type whose header may change (a tile that changes its
 /// format) uses `&Self` and `&mut Self`.
 ///
 /// ```
@@ -100,44 +100,46 @@ impl Default for Meta {
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 pub trait Data: Send + Sync + Sized + 'static {
-    /// True for values that stand for memory of somebody else and must not leave their handle.
+    /// True for values that refer to memory of another owner and must not leave their handle.
     #[doc(hidden)]
     const BORROWED: bool = false;
 
-    /// What a CPU body sees when it reads.
+    /// Reading view for CPU bodies.
     type Ref<'v>;
-    /// What a CPU body sees when it writes.
+    /// Writing view for CPU bodies.
     type Mut<'v>;
 
-    /// The reading view.
+    /// Returns the reading view.
     fn view(&self) -> Self::Ref<'_>;
 
-    /// The writing view.
+    /// Returns the writing view.
     fn view_mut(&mut self) -> Self::Mut<'_>;
 
-    /// Format, norm and size of this version.
+    /// Returns format, norm and size of this version.
     fn meta(&self) -> Meta;
 
-    /// Size in bytes of a version with this meta once it is in format `to`, or `None` where the
-    /// type knows no such conversion: what a transfer in that format moves.
+    /// Returns the size in bytes of a version with this meta after conversion to format `to`, or
+    /// `None` if the type has no such conversion. A transfer in that format moves this many bytes.
     fn size_as(meta: &Meta, to: Format) -> Option<usize> {
         (to == Format::NATIVE || to == meta.format).then_some(meta.bytes)
     }
 
-    /// A short word for a format of this type, for traces; empty where it has none.
+    /// Returns a short name of a format of this type, for traces; empty if it has none.
     fn format_name(format: Format) -> &'static str {
         let _ = format;
         ""
     }
 
-    /// This version in another format, or `None` where the type knows no such conversion.
+    /// Converts this version to another format, or returns `None` if the type has no such
+    /// conversion.
     fn convert(&self, to: Format) -> Option<Self> {
         let _ = to;
         None
     }
 
-    /// How values travel to the memory of a device; `None`: they stay on the host, and so do the
-    /// tasks on them. A [`Portable`] type answers `Some(Portability::of())`.
+    /// Returns the functions that move values to the memory of a device; `None`: the values stay on
+    /// the host, and so do the tasks on them. A [`Portable`] type returns
+    /// `Some(Portability::of())`.
     fn portability() -> Option<Portability<Self>> {
         None
     }
@@ -221,6 +223,6 @@ scalar_data!(
     i16 => Some(Portability::of()),
     i32 => Some(Portability::of()),
     i64 => Some(Portability::of()),
-    // Not every byte is a bool.
+    // Not every byte is a valid bool.
     bool => None
 );

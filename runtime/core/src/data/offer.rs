@@ -1,5 +1,5 @@
-//! A version of a value that other processes may ask for: a gate that stands open until they need
-//! it no more.
+//! A version of a value that other processes may request: a gate that stays open until they no
+//! longer need it.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use crate::operand::{Accesses, Declared, Mode};
 use crate::task::{Body, Env, Ran, Task};
 
 /// One version of a handle's value, that of its last writer so far, for other processes. Tasks that
-/// write the handle wait until this is dropped. It is no task: it does not count for the window,
-/// and nobody waits for it with all tasks. In a runtime without other memory nodes than the host's
-/// memory.
+/// write the handle wait until this is dropped. It is not a task: it does not count for the window,
+/// and a wait for all tasks does not include it. It requires a runtime whose only memory node is
+/// the host.
 pub struct Offer<D: Data> {
     shared: Arc<Shared>,
     core: Arc<HandleCore<D>>,
     task: Arc<Task>,
 }
 
-/// Called with what the version is, or why there is none.
+/// Callback that gets the meta of the version, or the reason why there is none.
 type Opened = Box<dyn FnOnce(Result<Meta, Arc<Failure>>) + Send>;
 
 /// The gate's body.
 struct Turn<D: Data>(Arc<HandleCore<D>>, Mutex<Option<Opened>>);
 
-/// Of the version behind the gate, which is open.
+/// Returns the meta of the version at the gate, which is open.
 fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
     // SAFETY: the gate, whose turn has come, is a reading access.
     unsafe { core.cell.shared() }.map(Data::meta).unwrap_or_default()
@@ -57,7 +57,7 @@ impl<D: Data> Body for Turn<D> {
 }
 
 impl<D: Data> Offer<D> {
-    /// See [`of`](Self::of).
+    /// Creates an offer, see [`of`](Self::of).
     pub(crate) fn new(
         shared: &Arc<Shared>,
         handle: &Handle<D>,
@@ -69,30 +69,30 @@ impl<D: Data> Offer<D> {
         Offer { shared, core, task }
     }
 
-    /// Its version is that of the tasks submitted before this.
+    /// Starts the offer with the version of the tasks submitted before this call.
     ///
     /// # Errors
-    /// As a submission.
+    /// Those of a submission.
     pub fn begins(&self) -> Result<(), Error> {
         self.shared.link(Arc::clone(&self.task), &[], Retired::Refused)
     }
 
-    /// The handle.
+    /// Returns the handle.
     pub fn handle(&self) -> Handle<D> {
         Handle::from_core(Arc::clone(&self.core))
     }
 
-    /// The bytes of a form of the value, as far as that is known.
+    /// Returns the size of a form of the value, as far as it is known (bytes).
     pub fn bytes_as(&self, format: Format) -> usize {
         let meta = meta(&self.core);
         D::size_as(&meta, format).unwrap_or(meta.bytes)
     }
 
-    /// Appends a form of the value to `out`, as [`Portability::pack`](super::Portability) does; how
-    /// many bytes its parts have.
+    /// Appends a form of the value to `out`, as [`Portability::pack`](super::Portability) does;
+    /// returns the size in the meta of that form (bytes).
     ///
     /// # Errors
-    /// Where there is no such form, or none that leaves its process.
+    /// If there is no such form, or it cannot leave its process.
     pub fn pack(&self, format: Format, out: &mut Vec<u8>) -> Result<usize, String> {
         let core = &self.core;
         let view = core.cell.view(Kind::Shared, &core.base, Viewer::runtime("a value that is sent"));
@@ -112,7 +112,7 @@ impl<D: Data> Offer<D> {
         woken.into_iter().for_each(|task| self.shared.push_ready(task, None));
         match replica {
             Ok(replica) => pack(&replica),
-            // Somebody else is making it: not waited for here.
+            // Another thread is making it: do not wait for it here.
             Err(NoReplica::InFlight(_)) => {
                 let made = value.convert(format);
                 pack(&made.ok_or_else(|| core.no_conversion(value.meta().format, format))?)

@@ -1,4 +1,4 @@
-//! Handles of values that do not exist: in simulated time a graph runs on them.
+//! Placeholder handles of values that do not exist: graphs in simulated time use them.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -16,34 +16,33 @@ use crate::memory::{BufferId, Datum, Ticket};
 use crate::operand::Pending;
 use crate::task::Resource;
 
-/// The norm that version so-and-so of a value has, if it is known.
+/// Function that returns the norm of a version of a value, if it is known.
 pub(crate) type NormOf = Box<dyn Fn(u32) -> Option<f64> + Send + Sync>;
 
-/// Stands in for another handle, and knows of its versions what a task or policy may ask: format,
-/// size and norm.
+/// Placeholder of another handle. It has the meta of each version that a task or policy may query:
+/// format, size and norm.
 pub(crate) struct Placeholder {
     base: HandleBase,
     me: Weak<Placeholder>,
     real: Arc<dyn AnyHandle>,
-    /// There is a value in the beginning.
+    /// True if there is an initial value.
     has_value: bool,
     norm_of: NormOf,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Of the current version.
+    /// Meta of the current version.
     meta: Meta,
-    /// How often it has been written.
+    /// Number of writes so far.
     version: u32,
     datum: Option<(Datum, Forgotten)>,
-    /// What the last writer that was launched has left, until it ends; which that is, and its
-    /// version.
+    /// Ticket, result and version of the last launched writer, until it ends.
     ahead: Option<(Ticket, Ahead, u32)>,
 }
 
 impl Placeholder {
-    /// In the place of `real`, as it was registered.
+    /// Creates a placeholder for `real`, as it was registered.
     pub(crate) fn new(real: &Arc<dyn AnyHandle>, has_value: bool, norm_of: NormOf) -> Arc<Self> {
         let mut meta = real.registered().unwrap_or_default();
         meta.norm = norm_of(0).unwrap_or(meta.norm);
@@ -110,7 +109,7 @@ impl AnyHandle for Placeholder {
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask> {
         match resource {
             Resource::Commute => self.base.park_commuting(task),
-            // The memory manager makes them.
+            // The memory manager makes replicas.
             Resource::Replica(_) => Err(task),
         }
     }
@@ -173,7 +172,7 @@ impl Places for Placeholder {
     fn planned(&self, by: Ticket, meta: Meta) -> Ahead {
         let mut state = self.state.lock();
         let version = state.ahead.map_or(state.version, |(_, _, version)| version) + 1;
-        // A norm is learnt at the end of who writes it.
+        // A norm becomes known at the end of its writer.
         let norm = (self.norm_of)(version);
         let meta = Meta { norm: norm.unwrap_or(state.meta.norm), ..meta };
         let ahead = Ahead { meta, learns: norm.is_some() };

@@ -1,7 +1,7 @@
-//! Where a handle's values lie while a runtime with several memory nodes has it.
+//! Places of a handle's values while a runtime with several memory nodes manages it.
 //!
-//! The memory manager numbers the places and says who may use which; this is only the table from
-//! numbers to values.
+//! The memory manager numbers the places and grants their use; this is only the table from numbers
+//! to values.
 
 use std::sync::Arc;
 
@@ -21,34 +21,33 @@ use crate::memory::{BufferId, Datum, Ticket};
 use crate::operand::Pending;
 use crate::swap::{Extent, Swap};
 
-/// Data whose handles are gone, until the memory manager looks.
+/// Data whose handles are gone, until the memory manager handles them.
 pub(crate) type Forgotten = Arc<SegQueue<Datum>>;
 
 /// Places by their numbers.
 type Cells<T> = SmallVec<[(BufferId, Arc<ValueCell<T>>); 2]>;
 
-/// What such a handle keeps.
+/// Per-handle state of the memory manager's driver.
 pub(crate) struct Managed<D> {
     datum: Datum,
-    /// Of the current version, as its writer left it.
+    /// Meta of the current version, as its writer left it.
     meta: Meta,
     places: Cells<D>,
-    /// Those on the disk.
+    /// Values on the disk.
     stored: Vec<(BufferId, Arc<Stored>)>,
-    /// Those on devices.
+    /// Values on devices.
     on_devices: Cells<DeviceValue>,
     forgotten: Forgotten,
-    /// What the last writer that was launched on a device has left, until it ends, and which that
-    /// is.
+    /// Ticket and result of the last writer that was launched on a device, until it ends.
     ahead: Option<(Ticket, Ahead)>,
 }
 
-/// What a writer that was launched has left there, before it has ended.
+/// Result of a launched writer that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
-    /// Its size and format are those that it will have.
+    /// Meta with the final size and format.
     pub(crate) meta: Meta,
-    /// Its end changes what is known of the value.
+    /// True if the end of the writer updates the meta of the value.
     pub(crate) learns: bool,
 }
 
@@ -58,7 +57,7 @@ struct Stored {
     extent: Extent,
 }
 
-/// What a value is carried to.
+/// Target of a transfer.
 #[derive(Clone, Copy)]
 pub(crate) enum Onto<'n> {
     /// A node's memory.
@@ -69,13 +68,13 @@ pub(crate) enum Onto<'n> {
     Device(&'n Arc<dyn DeviceMemory>),
 }
 
-/// Why a value could not be carried from one place to another.
+/// Reason why a value could not be carried from one place to another.
 pub(crate) enum CarryError {
-    /// It has to do with the value.
+    /// Error of the value itself.
     Value(TaskError),
-    /// The disk failed.
+    /// Failure of the disk.
     Disk(DeviceError),
-    /// A stream of a device says so.
+    /// Error of a device's stream.
     Stream(StreamError),
 }
 
@@ -98,19 +97,19 @@ impl<D> Drop for Managed<D> {
 }
 
 impl<D: Data> HandleCore<D> {
-    /// The place with this number; a new and empty one if it has not been used.
+    /// Returns the place with this number; a new and empty one if it has not been used.
     pub(crate) fn place(&self, buffer: BufferId) -> Arc<ValueCell<D>> {
         let mut managed = self.managed.lock();
         find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").places, buffer)
     }
 
-    /// The place on a device with this number; a new and empty one if it has not been used.
+    /// Returns the place on a device with this number; a new and empty one if it has not been used.
     pub(crate) fn device_place(&self, buffer: BufferId) -> Arc<ValueCell<DeviceValue>> {
         let mut managed = self.managed.lock();
         find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").on_devices, buffer)
     }
 
-    /// The places on the host that have been used, for tests.
+    /// Returns the places on the host that have been used, for tests.
     #[cfg(test)]
     pub(crate) fn cells_on_host(&self) -> Vec<Arc<ValueCell<D>>> {
         let managed = self.managed.lock();
@@ -118,9 +117,9 @@ impl<D: Data> HandleCore<D> {
         places.map(|(_, cell)| Arc::clone(cell)).collect()
     }
 
-    /// Views of both ends of a transfer, for as long as the host touches them: what a `carrier`
-    /// copies to or from the host, until its stream's operation has ended. Streams order what lies
-    /// on devices.
+    /// Creates views of both ends of a transfer for the time in which the host touches them: until
+    /// the end of the stream's operation for ends on the host that a `carrier` copies. Streams
+    /// order the accesses to device memory.
     fn views_of_ends(&self, source: BufferId, target: BufferId, onto: Onto<'_>) -> [Option<View>; 2] {
         if !View::COUNTS {
             return [None, None];
@@ -143,7 +142,7 @@ impl<D: Data> HandleCore<D> {
         Some(Arc::clone(place))
     }
 
-    /// Carries a value that is on the host onto a device.
+    /// Carries a value from the host to a device.
     fn send_up(
         &self,
         value: &D,
@@ -162,7 +161,7 @@ impl<D: Data> HandleCore<D> {
         Ok(sent?)
     }
 
-    /// Carries a value that is on a device to `target`, on the host or on a device.
+    /// Carries a value from a device to `target`, on the host or on a device.
     fn send_on(
         &self,
         value: &DeviceValue,
@@ -189,14 +188,14 @@ impl<D: Data> HandleCore<D> {
                     carrier.on(&travel, sent, memory)?
                 };
                 let place = self.device_place(target);
-                // SAFETY: nobody reads or writes the target before the manager is told that it has
-                // arrived.
+                // SAFETY: nobody reads or writes the target before the manager is notified of its
+                // arrival.
                 *unsafe { place.exclusive() } = Some(sent);
             }
             Onto::Memory => {
                 let place = self.place(target);
-                // SAFETY: nobody reads or writes the target before the manager is told that it has
-                // arrived.
+                // SAFETY: nobody reads or writes the target before the manager is notified of its
+                // arrival.
                 let place = unsafe { place.exclusive() };
                 if is_native {
                     carrier.down(&travel, value, place)?;
@@ -212,7 +211,7 @@ impl<D: Data> HandleCore<D> {
         Ok(())
     }
 
-    /// A device's value on the host, for a conversion there.
+    /// Copies a device's value to the host, for a conversion there.
     fn fetched(
         &self,
         travel: &Portability<D>,
@@ -221,7 +220,7 @@ impl<D: Data> HandleCore<D> {
     ) -> Result<D, CarryError> {
         let mut place = None;
         let sent = carrier.down(travel, value, &mut place);
-        // Also where only some copies could be queued: those write here.
+        // Also if only some copies could be queued: those write here.
         let ended = carrier.stream.synchronize();
         sent.and(ended)?;
         Ok(place.expect("just made"))
@@ -238,7 +237,7 @@ impl<D: Data> HandleCore<D> {
             .ok_or_else(|| format!("{} does not travel: its data type stays on the host", self.base.name()))
     }
 
-    /// Runs the data type's own code.
+    /// Runs code of the data type, and turns a panic into an error.
     fn guarded<R>(&self, code: impl FnOnce() -> Result<R, CarryError>) -> Result<R, CarryError> {
         caught(code)
             .unwrap_or_else(|message| Err(format!("moving {} panicked: {message}", self.base.name()).into()))
@@ -287,24 +286,25 @@ fn is_native<D: Data>(value: &D, to: Format) -> bool {
     to == Format::NATIVE || to == value.meta().format
 }
 
-/// What the thread driver of the memory manager does with a handle whose type it does not know.
+/// Operations of the memory manager's thread driver on a handle with an erased type.
 pub(crate) trait Places {
-    /// Its number, once it is managed.
+    /// Returns its number, once it is managed.
     fn datum(&self) -> Option<Datum>;
-    /// The meta of the current version.
+    /// Returns the meta of the current version.
     fn current(&self) -> Meta;
-    /// Hands the value, which `meta` describes, over to the memory manager: it lies at `buffer`
-    /// from now on, if there is a value. Nobody may use the handle meanwhile.
+    /// Hands the value, which `meta` describes, over to the memory manager: if there is a value, it
+    /// is at `buffer` from now on. Nobody may use the handle meanwhile.
     fn manage(&self, datum: Datum, meta: Meta, buffer: Option<BufferId>, forgotten: &Forgotten);
-    /// The meta of the value that is in the handle's own cell.
+    /// Returns the meta of the value in the handle's own cell.
     fn own(&self) -> Option<Meta>;
-    /// The value comes back from `buffer`, and the handle is not managed any more. Nobody may use
-    /// it meanwhile.
+    /// Takes the value back from `buffer`; the handle is not managed any more. Nobody may use it
+    /// meanwhile.
     fn unmanage(&self, buffer: Option<BufferId>);
-    /// True if values can lie on any node.
+    /// Returns true if its values can be stored on any node.
     fn is_portable(&self) -> bool;
-    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has
-    /// granted both. What a `carrier` moves is there once its stream's operation has ended.
+    /// Copies the value at `source` to `target`, in format `to` if that differs. The manager has
+    /// granted both. Data that a `carrier` moves have arrived once its stream's operation has
+    /// ended.
     fn carry(
         &self,
         source: BufferId,
@@ -313,34 +313,35 @@ pub(crate) trait Places {
         onto: Onto<'_>,
         carrier: Option<Carrier<'_>>,
     ) -> Result<(), CarryError>;
-    /// Forgets a place, and drops what was there.
+    /// Removes a place, and drops its value.
     fn clear(&self, buffer: BufferId);
-    /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
+    /// Makes the value of `buffer`, whose writer has ended, the current version. Returns its meta.
     fn settle(&self, buffer: BufferId) -> Meta;
-    /// As [`settle`](Places::settle), of a writer that was launched on a device: others may have
-    /// been launched behind it, so the value is what it left.
+    /// Works like [`settle`](Places::settle) for a writer that was launched on a device: others may
+    /// have been launched after it in stream order, so the version is given by the `meta` that it
+    /// left.
     fn settle_as(&self, by: Ticket, meta: Meta);
-    /// The body of a writer has put its operations on a stream. Returns what it has left in
+    /// Records that the body of a writer has put its operations on a stream. Returns its result in
     /// `buffer`.
     fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead;
-    /// In simulated time: a writer has been launched that is planned to leave a value like `meta`.
-    /// Returns what it has left.
+    /// In simulated time: records the launch of a writer that is planned to leave a value like
+    /// `meta`. Returns its result.
     fn planned(&self, by: Ticket, meta: Meta) -> Ahead {
         let _ = by;
         Ahead { meta, learns: false }
     }
-    /// What its end has learnt is known. Returns what the value is.
+    /// Updates the result once the end of the writer has been evaluated. Returns it.
     fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead;
-    /// Its device has failed.
+    /// Drops the result of a writer whose device has failed.
     fn unlaunched(&self, by: Ticket);
-    /// What the last writer that was launched has left, if it has not ended.
+    /// Returns the result of the last launched writer, if it has not ended.
     fn ahead(&self) -> Option<Ahead>;
-    /// The value at `buffer` on a device, if there is one, for a task to which the place has been
-    /// granted.
+    /// Returns the value at `buffer` on a device, if there is one, for a task to which the place
+    /// has been granted.
     fn seen_on_device(&self, buffer: BufferId) -> Option<Seen>;
-    /// The task, which writes there, has changed what is known of the value.
+    /// Updates the host's knowledge of the value, for a task that writes it.
     fn learn_on_device(&self, buffer: BufferId, known: Known);
-    /// True if two headers of the type's values are the same.
+    /// Returns true if two headers of the type's values are equal.
     fn is_same_header(&self, one: &AnyHeader, other: &AnyHeader) -> bool;
 }
 
@@ -354,8 +355,8 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn own(&self) -> Option<Meta> {
-        // SAFETY: asked before the handle's first task in this runtime is linked, under its chain's
-        // lock.
+        // SAFETY: called before the handle's first task in this runtime is linked, under its
+        // chain's lock.
         unsafe { self.cell.shared() }.map(Data::meta)
     }
 
@@ -384,8 +385,8 @@ impl<D: Data> Places for HandleCore<D> {
         let place = buffer.map(|buffer| self.place(buffer));
         let managed = self.managed.lock().take();
         if let Some(place) = place {
-            // SAFETY: nothing is in flight any more in the runtime that had the handle: no task,
-            // gate or transfer.
+            // SAFETY: no task, gate or transfer is in flight any more in the runtime that managed
+            // the handle.
             unsafe { *self.cell.exclusive() = place.exclusive().take() };
         }
         drop(managed);
@@ -409,9 +410,9 @@ impl<D: Data> Places for HandleCore<D> {
         }
         let carrier = || carrier.expect("a device carries what goes to it or from it");
         if let Some(source) = self.on_device(source) {
-            // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
+            // SAFETY: the memory manager prevents writes to a replica that a transfer reads.
             let value = unsafe { source.shared() };
-            // A writer that failed left nothing: its handle is poisoned, and nobody will look.
+            // A writer that failed left no value: its handle is poisoned, and nobody will read it.
             return value
                 .map_or(Ok(()), |value| self.guarded(|| self.send_on(value, target, to, onto, carrier())));
         }
@@ -419,9 +420,10 @@ impl<D: Data> Places for HandleCore<D> {
             self.guarded(|| self.load(&stored, to))?
         } else {
             let source = self.place(source);
-            // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
+            // SAFETY: the memory manager prevents writes to a replica that a transfer reads.
             let Some(value) = (unsafe { source.shared() }) else {
-                // A writer that failed left nothing: its handle is poisoned, and nobody will look.
+                // A writer that failed left no value: its handle is poisoned, and nobody will read
+                // it.
                 return Ok(());
             };
             match onto {
@@ -437,7 +439,7 @@ impl<D: Data> Places for HandleCore<D> {
             }
         };
         let target = self.place(target);
-        // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
+        // SAFETY: nobody reads or writes the target before the manager is notified of its arrival.
         *unsafe { target.exclusive() } = Some(carried);
         Ok(())
     }
@@ -458,9 +460,9 @@ impl<D: Data> Places for HandleCore<D> {
 
     fn settle(&self, buffer: BufferId) -> Meta {
         let meta = match self.on_device(buffer) {
-            // SAFETY: the writer that asks still has the replica to itself.
+            // SAFETY: the calling writer still has exclusive access to the replica.
             Some(place) => unsafe { place.shared() }.map(DeviceValue::meta),
-            // SAFETY: the writer that asks still has the replica to itself.
+            // SAFETY: the calling writer still has exclusive access to the replica.
             None => unsafe { self.place(buffer).shared() }.map(Data::meta),
         };
         let meta = meta.unwrap_or_default();
@@ -479,7 +481,7 @@ impl<D: Data> Places for HandleCore<D> {
 
     fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead {
         let cell = self.device_place(buffer);
-        // SAFETY: the writer's body has just returned, and nothing has been launched behind it.
+        // SAFETY: the writer's body has just returned, and nothing has been launched after it.
         let meta = unsafe { cell.shared() }.map(DeviceValue::meta).unwrap_or_default();
         let ahead = Ahead { meta, learns: pending.learns_of(&cell) };
         if let Some(managed) = self.managed.lock().as_mut() {
@@ -489,7 +491,7 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead {
-        // SAFETY: no writer is launched behind one whose end learns something.
+        // SAFETY: no writer is launched after one whose end updates the meta of its value.
         let value = self.on_device(buffer).and_then(|cell| unsafe { cell.shared() }.map(DeviceValue::meta));
         let learnt = Ahead { meta: value.unwrap_or_default(), learns: false };
         if let Some((ticket, ahead)) = self.managed.lock().as_mut().and_then(|managed| managed.ahead.as_mut())
@@ -511,13 +513,13 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn seen_on_device(&self, buffer: BufferId) -> Option<Seen> {
-        // SAFETY: the place has been granted to the task that asks, which is not writing it now.
+        // SAFETY: the place has been granted to the calling task, which is not writing it now.
         self.on_device(buffer).and_then(|place| unsafe { place.shared() }.map(Seen::of))
     }
 
     fn learn_on_device(&self, buffer: BufferId, known: Known) {
-        // SAFETY: the place has been granted to the task that asks; what is known of a value
-        // changes behind a lock.
+        // SAFETY: the place has been granted to the calling task; the host's knowledge of a value
+        // is protected by a lock.
         if let Some(value) = self.on_device(buffer).and_then(|place| unsafe { place.shared() }) {
             value.changes();
             value.learn(known);

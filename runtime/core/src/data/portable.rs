@@ -1,4 +1,4 @@
-//! How values travel between memory nodes: flat bytes and a small header.
+//! Serialization of values for transfers between memory nodes: flat bytes and a small header.
 
 use std::any::{Any, TypeId};
 
@@ -10,65 +10,67 @@ use crate::error::TaskError;
 use crate::format::Format;
 use crate::operand::{DeviceContext, DeviceRef, NewValue};
 
-/// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
+/// A value that can be stored on any memory node: a header, and parts that consist of plain bytes.
 ///
 /// A transfer makes a [`blank`](Portable::blank) value from the header and copies the bytes part by
-/// part. A type says that its values travel by answering [`Data::portability`] with
-/// `Some(Portability::of())`; other values stay on the host.
+/// part. A type declares that its values can be transferred by returning `Some(Portability::of())`
+/// from [`Data::portability`]; other values stay on the host.
 pub trait Portable: Data {
-    /// What is left of a value without its bytes: shape, format, scale, norm.
+    /// Description of a value without its bytes: shape, format, scale, norm.
     type Header: Clone + PartialEq + Send + Sync + 'static;
 
-    /// The header.
+    /// Returns the header.
     fn header(&self) -> Self::Header;
 
-    /// A value of this header, its bytes to be filled in.
+    /// Creates a value with this header and uninitialized content, to be filled in.
     fn blank(header: &Self::Header) -> Self;
 
-    /// Sizes (bytes) of the parts of a value with this header. The default makes one to see.
+    /// Returns the sizes (bytes) of the parts of a value with this header. The default creates such
+    /// a value.
     fn part_sizes(header: &Self::Header) -> Vec<usize> {
         Self::blank(header).parts().iter().map(|part| part.len()).collect()
     }
 
-    /// What is known of a value with this header. The default makes one to see.
+    /// Returns the meta of a value with this header. The default creates such a value.
     fn header_meta(header: &Self::Header) -> Meta {
         Self::blank(header).meta()
     }
 
-    /// The bytes, in as many parts as the type has arrays.
+    /// Returns the bytes, in one part per array of the type.
     fn parts(&self) -> Vec<&[u8]>;
 
-    /// The places of the same parts, of the same sizes.
+    /// Returns the same parts for writing, with the same sizes.
     fn parts_mut(&mut self) -> Vec<&mut [u8]>;
 
-    /// The header as bytes, with which values go to other processes; `None`: they stay in this one.
+    /// Returns the header as bytes, with which values go to other processes; `None`: they stay in
+    /// this one.
     fn encode_header(header: &Self::Header) -> Option<Vec<u8>> {
         let _ = header;
         None
     }
 
-    /// The header that [`encode_header`](Portable::encode_header) made these bytes of; `None` for
-    /// others.
+    /// Returns the header that [`encode_header`](Portable::encode_header) encoded in these bytes;
+    /// `None` for other bytes.
     fn decode_header(bytes: &[u8]) -> Option<Self::Header> {
         let _ = bytes;
         None
     }
 
-    /// Names the functions that convert a value in the memory of a device, one for each [`Arch`]
-    /// for which there is one. Where there is none the value passes through the host, where
-    /// [`Data::convert`] knows it.
+    /// Adds the functions that convert a value in the memory of a device, at most one per [`Arch`].
+    /// Without such a function the value passes through the host, if [`Data::convert`] supports the
+    /// conversion.
     fn conversions(table: &mut ConversionTable<Self>) {
         let _ = table;
     }
 }
 
-/// Makes a value in another format on its device: operations on the stream of the context fill the
-/// parts of a new one ([`DeviceContext::value`]). `None`: not in this format, which the host may
-/// know. With an error the device is given up.
+/// Converts a value to another format on its device: operations on the stream of the context fill
+/// the parts of a new value ([`DeviceContext::value`]). `None`: the format is not supported here,
+/// but the host may support it. An error means that the device has failed.
 pub type Conversion<D> =
     for<'v, 'c> fn(DeviceRef<'v, D>, Format, &DeviceContext<'c>) -> Result<Option<NewValue<D>>, TaskError>;
 
-/// The conversions of a [`Portable`] type, by [`Arch`].
+/// Conversions of a [`Portable`] type, by [`Arch`].
 pub struct ConversionTable<D: Portable> {
     wanted: Arch,
     found: Option<Conversion<D>>,
@@ -95,15 +97,15 @@ impl<D: Portable> std::fmt::Debug for ConversionTable<D> {
     }
 }
 
-/// A value's header, whose type only its `Portability` knows.
+/// Type-erased header of a value; its `Portability` knows the type.
 pub(crate) type AnyHeader = Box<dyn Any + Send + Sync>;
 
-/// The functions with which the runtime moves values of a [`Portable`] type.
+/// Functions with which the runtime moves values of a [`Portable`] type.
 pub struct Portability<D> {
-    /// The same value in memory of its own.
+    /// Copies a value to newly allocated memory.
     pub(crate) duplicate: fn(&D) -> D,
     pub(crate) header: fn(&D) -> AnyHeader,
-    /// `None` for another type's header.
+    /// Creates a blank value; returns `None` for another type's header.
     pub(crate) blank: fn(&AnyHeader) -> Option<D>,
     pub(crate) clone_header: fn(&AnyHeader) -> AnyHeader,
     pub(crate) is_same_header: fn(&AnyHeader, &AnyHeader) -> bool,
@@ -111,9 +113,9 @@ pub struct Portability<D> {
     pub(crate) unpack: fn(&[u8]) -> Option<D>,
     pub(crate) parts: for<'d> fn(&'d D) -> Vec<&'d [u8]>,
     pub(crate) parts_mut: for<'d> fn(&'d mut D) -> Vec<&'d mut [u8]>,
-    /// True if there is a conversion on devices of this architecture.
+    /// Returns true if there is a conversion on devices of this architecture.
     pub(crate) converts: fn(Arch) -> bool,
-    /// `None`: only on the host.
+    /// Converts on a device; returns `None` if only the host can.
     pub(crate) convert_on_device:
         fn(&DeviceValue, Format, &DeviceContext<'_>) -> Result<Option<DeviceValue>, TaskError>,
 }
@@ -133,7 +135,7 @@ impl<D> std::fmt::Debug for Portability<D> {
 }
 
 impl<D: Portable> Portability<D> {
-    /// Those of `D`.
+    /// Returns the functions of `D`.
     pub fn of() -> Self {
         Portability {
             duplicate: duplicate::<D>,
@@ -168,7 +170,7 @@ impl<D: Portable> Portability<D> {
     }
 }
 
-/// What another process makes a value of: the length of its header, the header, its parts.
+/// Serializes a value for another process: the length of its header, the header, its parts.
 fn pack<D: Portable>(value: &D, out: &mut Vec<u8>) -> Option<usize> {
     let header = D::encode_header(&value.header())?;
     let parts = value.parts();
@@ -198,7 +200,7 @@ fn unpack<D: Portable>(bytes: &[u8]) -> Option<D> {
     rest.is_empty().then_some(value)
 }
 
-/// A number of elements of so many bytes each that can be in memory.
+/// Decodes a number of elements of `each` bytes; `None` if they exceed the address space.
 pub(super) fn decode_length(bytes: &[u8], each: usize) -> Option<usize> {
     let length = usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()?;
     let bytes = length.checked_mul(each)?;
@@ -218,15 +220,15 @@ fn duplicate<D: Portable>(value: &D) -> D {
 }
 
 impl<D> Portability<D> {
-    /// Appends to `out` what [`unpack`](Portability::unpack) makes the same value of, in another
-    /// process of the same kind of machine; its bytes, as its meta has them. `None`: values of the
-    /// type stay in their process.
+    /// Appends a serialized value to `out`, from which [`unpack`](Portability::unpack) makes an
+    /// equal value in another process on the same kind of machine. Returns the size in the
+    /// meta of the value (bytes). `None`: values of the type stay in their process.
     #[doc(hidden)]
     pub fn pack(&self, value: &D, out: &mut Vec<u8>) -> Option<usize> {
         (self.pack)(value, out)
     }
 
-    /// The value that was packed; `None` for other bytes.
+    /// Returns the value that was packed; `None` for other bytes.
     #[doc(hidden)]
     pub fn unpack(&self, bytes: &[u8]) -> Option<D> {
         (self.unpack)(bytes)
@@ -305,7 +307,8 @@ impl<T: Element> Portable for Vec<T> {
     }
 }
 
-/// `Vec`s and arrays of any copyable type are data; they travel if they are of plain numbers.
+/// `Vec`s and arrays of any copyable type are data; they are portable if they consist of plain
+/// numbers.
 macro_rules! of_numbers {
     ($($t:ty),*) => {
         pub(super) fn of_vec<T: Copy + Send + Sync + 'static>() -> Option<Portability<Vec<T>>> {
@@ -408,7 +411,7 @@ mod tests {
         }
         let (travel, bytes) = packed(&vec![1.5f32, -0.0]);
         assert_eq!(travel.unpack(&bytes), Some(vec![1.5, -0.0]));
-        // Cut short, too long, and a length that no memory holds.
+        // Truncated, too long, and a length that exceeds any memory.
         assert!((0..bytes.len()).all(|len| travel.unpack(&bytes[..len]).is_none()));
         assert_eq!(travel.unpack(&[&bytes[..], &[0]].concat()), None);
         let mut huge = bytes.clone();

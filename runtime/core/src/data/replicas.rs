@@ -1,5 +1,5 @@
-//! One version of a value in other formats: made from it here, or brought from another process that
-//! has it.
+//! Replicas of one version of a value in other formats: converted here, or received from another
+//! process that has the value.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use crate::error::{Cause, Failure, TaskError, caught};
 use crate::format::Format;
 use crate::task::{Busy, Refusal, Resource};
 
-/// What there is of one version besides a value in the handle's cell.
+/// Replicas of one version, in addition to the value in the handle's cell.
 pub(super) struct Replicas<D: Data> {
     forms: Vec<(Format, Replica<D>)>,
     elsewhere: Option<Arc<Elsewhere<D>>>,
@@ -19,25 +19,26 @@ pub(super) struct Replicas<D: Data> {
 enum Replica<D> {
     /// A worker is converting; these tasks wait for it.
     InFlight(Vec<ReadyTask>),
-    /// It has been requested, by this number, from where the value is; these tasks wait for it.
+    /// It has been requested, with this number, from the owner of the value; these tasks wait for
+    /// it.
     Requested(u64, Vec<ReadyTask>),
     Ready(Arc<D>),
     /// It was requested, and will not come.
     Lost(Arc<Failure>),
 }
 
-/// Why a replica cannot be had now.
+/// Reason why a replica is not available now.
 pub(crate) enum NoReplica {
-    /// It is being made in this format, or has been requested.
+    /// It is being converted to this format, or has been requested.
     InFlight(Format),
-    /// The data type knows no such conversion, or it failed.
+    /// The data type has no such conversion, or it failed.
     Impossible(TaskError),
-    /// It could not be brought.
+    /// It could not be received.
     Lost(Arc<Failure>),
 }
 
 impl NoReplica {
-    /// What it means for a task that reads `handle`.
+    /// Converts it into the refusal of a task that reads `handle`.
     pub(crate) fn of(self, handle: &dyn AnyHandle) -> Refusal {
         match self {
             NoReplica::InFlight(to) => Refusal::Busy(Busy::new(handle, Resource::Replica(to))),
@@ -47,21 +48,22 @@ impl NoReplica {
     }
 }
 
-/// A version that is in another process, of which only its meta is here. Its forms are brought when
-/// tasks read them. Dropped when the handle's next version is about to be written.
+/// A version in another process; only its meta is here. Its forms are received when tasks read
+/// them. It is dropped when the handle's next version is about to be written.
 pub struct Elsewhere<D: Data> {
     meta: Meta,
     request: Box<dyn Fn(Format, Arrival<D>) + Send + Sync>,
 }
 
 impl<D: Data> Elsewhere<D> {
-    /// `request` requests a form of it ([`Format::NATIVE`]: as it is), and waits for nothing.
+    /// Creates a remote version; `request` requests a form of it ([`Format::NATIVE`]: in its own
+    /// format) without waiting.
     pub fn new(meta: Meta, request: impl Fn(Format, Arrival<D>) + Send + Sync + 'static) -> Self {
         Elsewhere { meta, request: Box::new(request) }
     }
 }
 
-/// Where a form that was requested is to go. Dropped without an answer, it is lost.
+/// Destination of a requested form. If it is dropped without an answer, the form is lost.
 pub struct Arrival<D: Data> {
     core: Arc<HandleCore<D>>,
     shared: Weak<Shared>,
@@ -84,7 +86,7 @@ impl<D: Data> Replicas<D> {
         })
     }
 
-    /// Leaves a task until the replica is there; gives it back if nobody is making it.
+    /// Parks a task until the replica is ready; returns the task if nobody is making the replica.
     pub(super) fn park(&mut self, format: Format, task: ReadyTask) -> Result<(), ReadyTask> {
         match self.forms.iter_mut().find(|(known, _)| *known == format) {
             Some((_, Replica::InFlight(parked) | Replica::Requested(_, parked))) => parked.push(task),
@@ -95,8 +97,8 @@ impl<D: Data> Replicas<D> {
 }
 
 impl<D: Data> HandleCore<D> {
-    /// `master` in format `to`: converted by the first who asks, then shared until the next write.
-    /// `woken` receives the tasks that were parked on the conversion.
+    /// Returns `master` in format `to`: the first caller converts it, and it is shared until the
+    /// next write. `woken` receives the tasks that were parked on the conversion.
     pub(crate) fn replica(
         &self,
         master: &D,
@@ -134,25 +136,25 @@ impl<D: Data> HandleCore<D> {
         )
     }
 
-    /// Forgets the replicas: a writer is about to make another version.
+    /// Drops the replicas: a writer is about to make another version.
     #[inline]
     pub(crate) fn drop_replicas(&self) {
         if self.base.has_replicas.load(Ordering::Relaxed) {
-            // Dropped after the lock is given back: dropping a value is user code.
+            // Dropped after the lock is released: dropping a value is user code.
             let old = std::mem::take(&mut *self.replicas.lock());
             self.base.has_replicas.store(false, Ordering::Relaxed);
             drop(old);
         }
     }
 
-    /// The version that has just been made is elsewhere. The replicas of the one before have been
-    /// forgotten.
+    /// Records that the new version is in another process. The replicas of the previous one have
+    /// been dropped.
     pub(crate) fn is_elsewhere(&self, elsewhere: Elsewhere<D>) {
         self.replicas.lock().elsewhere = Some(Arc::new(elsewhere));
         self.base.has_replicas.store(true, Ordering::Relaxed);
     }
 
-    /// The meta of a version that is elsewhere.
+    /// Returns the meta of a version in another process.
     pub(crate) fn meta_elsewhere(&self) -> Option<Meta> {
         if !self.base.has_replicas.load(Ordering::Relaxed) {
             return None;
@@ -160,8 +162,8 @@ impl<D: Data> HandleCore<D> {
         self.replicas.lock().elsewhere.as_ref().map(|elsewhere| elsewhere.meta)
     }
 
-    /// A form of a version that is elsewhere, which is requested if need be; `None` if it is not
-    /// elsewhere. `woken` as for [`replica`](Self::replica).
+    /// Returns a form of a version in another process, and requests it if necessary; `None` if the
+    /// version is local. `woken` as for [`replica`](Self::replica).
     pub(crate) fn received(
         &self,
         shared: &Arc<Shared>,
@@ -189,12 +191,12 @@ impl<D: Data> HandleCore<D> {
 }
 
 impl<D: Data> Arrival<D> {
-    /// The handle that it is for.
+    /// Returns the handle for which the form was requested.
     pub fn handle(&self) -> Handle<D> {
         Handle::from_core(Arc::clone(&self.core))
     }
 
-    /// It has come, or why it will not.
+    /// Delivers the form, or the reason why it will not come.
     pub fn complete(self, form: Result<D, Arc<Failure>>) {
         self.ends(|| match form {
             Ok(form) => Replica::Ready(Arc::new(form)),
@@ -205,7 +207,7 @@ impl<D: Data> Arrival<D> {
     fn ends(&self, replica: impl FnOnce() -> Replica<D>) {
         let parked = {
             let mut replicas = self.core.replicas.lock();
-            // None where the version is gone: those who waited for it were cancelled.
+            // None if the version is gone: the tasks that waited for it were cancelled.
             let asked = replicas.forms.iter_mut().find_map(|(_, form)| match form {
                 Replica::Requested(number, _) if *number == self.number => Some(form),
                 _ => None,
@@ -277,7 +279,7 @@ mod tests {
         Numbers(Format::NATIVE, vec![1.0 / 3.0, 2.0])
     }
 
-    /// A handle whose value is elsewhere, and the requests for it.
+    /// A handle whose value is in another process, and the requests for it.
     struct Case {
         rt: Runtime,
         x: Handle<Numbers>,
@@ -338,7 +340,7 @@ mod tests {
         case.add(NARROW, &b);
         let (format, arrival) = case.next();
         assert!(format == NARROW && arrival.handle().name() == case.x.name());
-        // Others run meanwhile, and who only asks for the meta has it.
+        // Other tasks run meanwhile, and a task that accesses only the meta has it.
         let bytes = case.rt.register(0usize);
         let look = |(metas, bytes): (&[Meta], &mut usize)| *bytes = metas[0].bytes;
         case.rt.task("look").operands((crate::metas([&case.x]), update(&bytes))).cpu(look).submit().unwrap();
@@ -346,7 +348,7 @@ mod tests {
         arrival.complete(Ok(numbers().convert(NARROW).unwrap()));
         let third = f64::from(1.0f32 / 3.0);
         assert_eq!([a, b].map(|sum| case.rt.take(sum).unwrap()), [third; 2]);
-        // The whole is requested by itself, and serves for what comes later.
+        // The native form is requested separately, and serves later requests.
         case.add(Format::NATIVE, &c);
         let (format, arrival) = case.next();
         assert_eq!(format, Format::NATIVE);

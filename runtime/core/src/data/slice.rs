@@ -1,14 +1,14 @@
-//! A user's own slice, registered in a scope without a copy.
+//! A slice of the user, registered in a scope without a copy.
 
 use std::marker::PhantomData;
 
 use super::{Data, Meta};
 use crate::buffer::Element;
 
-/// A borrowed slice with a leading dimension: what [`Scope::slice`](crate::Scope::slice) registers.
+/// A borrowed slice with a leading dimension, registered by [`Scope::slice`](crate::Scope::slice).
 ///
-/// The borrow's lifetime is erased; the scope that made it waits for every task on it, and retires
-/// its handle, before the borrow ends.
+/// The lifetime of the borrow is erased; the scope that made it waits for every task on it, and
+/// retires its handle, before the borrow ends.
 #[derive(Debug)]
 pub struct BorrowedSlice<T> {
     ptr: *mut T,
@@ -18,8 +18,8 @@ pub struct BorrowedSlice<T> {
     _owner: PhantomData<T>,
 }
 
-// SAFETY: it stands for one `&mut [T]`, which is Send and Sync when T is; access is ordered by the
-// runtime.
+// SAFETY: it represents one `&mut [T]`, which is Send and Sync when T is; the runtime orders the
+// accesses.
 unsafe impl<T: Element> Send for BorrowedSlice<T> {}
 // SAFETY: a shared one gives out shared references only, and T is Sync.
 unsafe impl<T: Element> Sync for BorrowedSlice<T> {}
@@ -34,25 +34,25 @@ impl<T: Element> BorrowedSlice<T> {
     }
 }
 
-/// Reading view of a registered slice: columns of `rows` elements, `ld` apart.
+/// Reading view of a registered slice: columns of `rows` elements with leading dimension `ld`.
 #[derive(Clone, Copy, Debug)]
 pub struct SliceRef<'v, T> {
     /// The whole slice.
     pub data: &'v [T],
-    /// Rows of a column.
+    /// Number of rows.
     pub rows: usize,
-    /// Elements from one column to the next.
+    /// Leading dimension: elements from one column to the next.
     pub ld: usize,
 }
 
-/// Writing view of a registered slice: columns of `rows` elements, `ld` apart.
+/// Writing view of a registered slice: columns of `rows` elements with leading dimension `ld`.
 #[derive(Debug)]
 pub struct SliceMut<'v, T> {
     /// The whole slice.
     pub data: &'v mut [T],
-    /// Rows of a column.
+    /// Number of rows.
     pub rows: usize,
-    /// Elements from one column to the next.
+    /// Leading dimension: elements from one column to the next.
     pub ld: usize,
 }
 

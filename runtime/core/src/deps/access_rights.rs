@@ -1,26 +1,27 @@
-//! Who may name a handle.
+//! Access rights of handles.
 
 use super::Mode;
 use crate::error::Error;
 
-/// Which tasks may name a handle; part of its chain, so that a task is checked and linked in one
-/// go.
+/// Set of tasks that may name a handle. It is part of the handle's chain, so that a task is checked
+/// and linked in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessRights {
-    /// All.
+    /// All tasks.
     Open,
-    /// Its parts are out: those that copy the parts out of it and back.
+    /// The handle is split: only the tasks that copy its parts out and back.
     Split,
-    /// A view: those that read.
+    /// A view: only tasks that read.
     ReadOnly,
-    /// A part that comes back: the one that copies it.
+    /// A part that is being joined: only the task that copies it back.
     Joined,
-    /// Taken or released: none. A handle never leaves this rights.
+    /// Taken or released: no task. This state is final.
     Gone,
 }
 
 impl AccessRights {
-    /// True if a task may access it so; `inner`: one that splits the handle or joins its parts.
+    /// Returns true if a task may access it in `mode`; `inner`: the task splits the handle or joins
+    /// its parts.
     pub(crate) fn allows(self, mode: Mode, inner: bool) -> bool {
         match self {
             AccessRights::Open => true,
@@ -30,7 +31,7 @@ impl AccessRights {
         }
     }
 
-    /// The error of a task that may not name the handle.
+    /// Returns the error for a task that may not name the handle.
     pub(crate) fn refusal(self, task: &str, handle: String) -> Error {
         let task = task.to_string();
         match self {
@@ -42,7 +43,7 @@ impl AccessRights {
         }
     }
 
-    /// Becomes `to` if it is `from`, else says what it is.
+    /// Changes from `from` to `to`; returns the current rights if they are not `from`.
     pub(crate) fn change(&mut self, from: AccessRights, to: AccessRights) -> Result<(), AccessRights> {
         if *self != from {
             return Err(*self);

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::order::{Links, Order};
 use super::{AccessRights, Group, Mode};
 
-/// The chain of one handle; behind the handle's lock. It keeps nodes as `P`; edges to what comes
-/// after them name `T`.
+/// The chain of one handle, protected by the handle's lock. It stores nodes as `P`; edges to their
+/// successors name `T`.
 pub(crate) struct Chain<P, T: Copy> {
     order: Order<P, Arc<Group<T>>>,
-    /// A value was registered, or a submitted task will write one.
+    /// True if a value was registered, or a submitted task will write one.
     pub(crate) written: bool,
-    /// Who may still name the handle.
+    /// Access rights of the handle.
     pub(crate) rights: AccessRights,
-    /// How many accesses there were that write: each may leave a value of another size.
+    /// Number of accesses that write: each may leave a value of another size.
     pub(crate) writers: u32,
 }
 
@@ -22,12 +22,12 @@ impl<P, T: Copy> Chain<P, T> {
         Chain { order: Order::default(), written, rights: AccessRights::Open, writers: 0 }
     }
 
-    /// Lets go of a node that has completed and holds this chain's handle.
+    /// Drops a completed node that holds this chain's handle.
     pub(crate) fn forget(&mut self, is_it: impl FnOnce(&P) -> bool) {
         self.order.forget(is_it);
     }
 
-    /// Puts the access of a task at the end of the chain.
+    /// Appends the access of a task to the chain.
     #[inline(always)]
     pub(crate) fn access(&mut self, mode: Mode, links: &mut impl Links<Task = P, Group = Arc<Group<T>>>) {
         self.order.access(mode, links);

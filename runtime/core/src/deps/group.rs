@@ -7,18 +7,18 @@ use std::sync::Arc;
 use super::Successors;
 use crate::sync::{AtomicU32, Ordering};
 
-/// See [`Group::open`].
+/// Callback for the end of a group, see [`Group::open`].
 pub(crate) type AtEnd = Box<dyn Fn() + Send + Sync>;
 
-/// Accesses of one kind that need no order among themselves.
+/// Concurrent accesses of one kind, which need no order among themselves.
 ///
-/// A group holds a reference to itself until everybody has left, so that members need not count
-/// references besides.
+/// A group holds a reference to itself until all members have left, so that members need not count
+/// references in addition.
 pub(crate) struct Group<T> {
-    /// The number that edges in a trace name.
+    /// Number of the group in the edges of a trace.
     pub(crate) id: u64,
     at_end: Option<AtEnd>,
-    /// Members that have not left, and the chain as long as the group is open.
+    /// Number of members that have not left, plus one for the chain while the group is open.
     members: AtomicU32,
     pub(crate) successors: Successors<T>,
 }
@@ -27,7 +27,8 @@ pub(crate) struct Group<T> {
 pub(crate) struct Member<T>(NonNull<Group<T>>);
 
 impl<T: Copy> Group<T> {
-    /// `at_end` is called when everybody has left, before the successors are handed out.
+    /// Creates an open group; `at_end` is called when all members have left, before the successors
+    /// are handed out.
     pub(crate) fn open(id: u64, at_end: Option<AtEnd>) -> Arc<Self> {
         let members = AtomicU32::new(1);
         let group = Arc::new(Group { id, at_end, members, successors: Successors::new() });
@@ -42,17 +43,17 @@ impl<T: Copy> Group<T> {
         Member(NonNull::from(&**self))
     }
 
-    /// True if nobody but the chain holds the group open.
+    /// Returns true if only the chain holds the group open.
     fn is_idle(&self) -> bool {
         self.members.load(Ordering::Acquire) == 1
     }
 
-    /// The chain closes the group, under its lock: nobody joins any more. True if everybody has
-    /// left by now, and whoever called has to `complete` the group once no chain is locked.
+    /// Closes the group, under the chain's lock: nobody joins any more. Returns true if all members
+    /// have left; the caller then must `complete` the group once no chain is locked.
     pub(crate) fn close(self: &Arc<Self>) -> bool {
-        // Nobody can join while the chain is locked, so an idle group stays idle: who comes next
-        // needs no edge. A group that reduces has partial results to combine first, which is user
-        // code and must not run under the chain's lock.
+        // Nobody can join while the chain is locked, so an idle group stays idle, and the next
+        // access needs no edge. A group that reduces must combine its partial results first, which
+        // is user code and must not run under the chain's lock.
         if self.is_idle() && self.at_end.is_none() {
             // SAFETY: everybody has left but the chain, which does now.
             unsafe { Self::complete(Arc::as_ptr(self), |_| unreachable!("an open group has no successors")) };
@@ -61,12 +62,12 @@ impl<T: Copy> Group<T> {
         self.members.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Hands out the successors of a group that everybody has left, after combining its partial
-    /// results, and gives up the group's reference to itself.
+    /// Hands out the successors of a group that all members have left, after combining its partial
+    /// results, and drops the group's reference to itself.
     ///
     /// # Safety
-    /// The caller is the last who left, or was told by [`close`](Self::close) that everybody has;
-    /// nobody else calls this.
+    /// The caller is the last member that left, or [`close`](Self::close) returned true; nobody
+    /// else calls this.
     pub(crate) unsafe fn complete(group: *const Self, each: impl FnMut(T)) {
         // SAFETY: the group's own reference, which `open` forgot, is taken over once.
         let group = unsafe { Arc::from_raw(group) };
@@ -77,7 +78,7 @@ impl<T: Copy> Group<T> {
     }
 }
 
-/// One member leaves; true for whoever comes last.
+/// Removes one member; returns true for the last one.
 fn counts_out<T>(group: NonNull<Group<T>>) -> bool {
     // SAFETY: the group is alive until the count has changed. No reference to it as a whole is
     // made, since that would have to stay valid until this returns; the one to the counter need
@@ -86,8 +87,8 @@ fn counts_out<T>(group: NonNull<Group<T>>) -> bool {
 }
 
 impl<T: Copy> Member<T> {
-    /// The member's task completes: whoever leaves last completes the group, and `each` gets the
-    /// successors.
+    /// Leaves the group when the member's task completes: the last member completes the group, and
+    /// `each` gets the successors.
     pub(crate) fn leave(self, each: impl FnMut(T)) {
         let Member(group) = *ManuallyDrop::new(self);
         if counts_out(group) {
@@ -96,7 +97,7 @@ impl<T: Copy> Member<T> {
         }
     }
 
-    /// Shows the tasks that wait for the group.
+    /// Calls `each` with the tasks that wait for the group.
     ///
     /// # Safety
     /// The member's task does not complete meanwhile.
@@ -107,8 +108,8 @@ impl<T: Copy> Member<T> {
 }
 
 impl<T> Drop for Member<T> {
-    /// The task never completes, since the runtime is broken: neither does the group, but its
-    /// memory is given back.
+    /// A member that is dropped never completes, since the runtime is broken: neither does the
+    /// group, but its memory is freed.
     fn drop(&mut self) {
         if counts_out(self.0) {
             // SAFETY: everybody has left: the group's own reference is taken over once.
@@ -121,14 +122,14 @@ impl<T> Drop for Member<T> {
 mod models {
     use super::*;
     use crate::deps::Edge;
-    /// Goes to the thread where it leaves.
+    /// A member that moves to the thread on which it leaves.
     struct Moved(Member<*const u32>);
 
     // SAFETY: a group is counted by atomic operations, and alive while a member has not left.
     unsafe impl Send for Moved {}
 
     /// Two members leave while the chain closes the group and a task comes after it: that task is
-    /// told once or needs no edge.
+    /// notified exactly once or needs no edge.
     #[test]
     fn a_group_is_completed_once() {
         loom::model(|| {

@@ -1,11 +1,11 @@
-//! The stack of successors of one node: pushed by submitters, closed once by whoever completes the
-//! node.
+//! Stack of successors of one node: submitters push to it, and the thread that completes the node
+//! closes it once.
 
 use std::ptr;
 
 use crate::sync::{AtomicPtr, Ordering};
 
-/// One dependency; lives inside the successor, which stays alive until it has been counted down.
+/// One dependency, stored in the successor, which stays alive until it has been counted down.
 pub(crate) struct Edge<T> {
     next: *mut Edge<T>,
     target: T,
@@ -18,16 +18,16 @@ unsafe impl<T: Send> Send for Edge<T> {}
 unsafe impl<T: Sync> Sync for Edge<T> {}
 
 impl<T> Edge<T> {
-    /// An edge to `target`, in no stack yet.
+    /// Creates an edge to `target`, in no stack yet.
     pub(crate) fn new(target: T) -> Self {
         Edge { next: ptr::null_mut(), target }
     }
 }
 
-/// How far a node's stack of successors went at some moment.
+/// Position in a node's stack of successors at some moment.
 pub(crate) struct UpTo<T>(*mut Edge<T>);
 
-// SAFETY: an address, followed only as `look` says.
+// SAFETY: an address, which only `look` dereferences.
 unsafe impl<T: Send> Send for UpTo<T> {}
 
 /// The successors of a node that has not completed, or the mark that it has.
@@ -42,7 +42,7 @@ impl<T: Copy> Successors<T> {
         ptr::without_provenance_mut(1)
     }
 
-    /// Adds `edge`; false if the node has completed, and then the edge is not used.
+    /// Adds `edge`; returns false if the node has completed, and then does not use the edge.
     ///
     /// # Safety
     /// `edge` is valid, in no stack, touched by nobody else, and stays where it is until its target
@@ -65,13 +65,13 @@ impl<T: Copy> Successors<T> {
         }
     }
 
-    /// True if the node has completed: all that it wrote is visible then.
+    /// Returns true if the node has completed; all its writes are visible then.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Ordering::SeqCst) == Self::closed()
     }
 
-    /// Shows the targets of the edges that are there, latest first: all of them, or those that were
-    /// there when `as_of` was answered.
+    /// Calls `each` with the targets of the existing edges, latest first: all of them, or those
+    /// that existed when `as_of` was returned.
     ///
     /// # Safety
     /// The node does not complete meanwhile.

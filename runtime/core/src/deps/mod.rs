@@ -1,5 +1,4 @@
-//! Dependencies: who must be complete before whom. See `README.md` beside this file for the
-//! protocol.
+//! Dependencies between tasks. See `README.md` in this folder for the protocol.
 
 mod access_rights;
 mod chain;

@@ -1,6 +1,6 @@
-//! How a task accesses one handle.
+//! Access modes.
 
-/// How a task accesses one handle.
+/// Mode in which a task accesses one handle.
 ///
 /// ```
 /// use zellige_runtime::Mode;
@@ -12,13 +12,13 @@
 pub enum Mode {
     /// Reads; concurrent with other reads.
     Read,
-    /// Writes without reading: earlier content, and earlier failure, is forgotten.
+    /// Writes without reading: earlier content and earlier failures are discarded.
     Write,
     /// Reads and writes.
     Update,
-    /// Updates in any order among neighbours that commute, one at a time.
+    /// Updates, one task at a time, in any order among neighbours that commute.
     Commute,
-    /// Contributes to a reduction, each worker into a partial result of its own.
+    /// Contributes to a reduction, with a partial result per worker.
     Reduce,
 }
 
@@ -27,12 +27,12 @@ impl Mode {
         matches!(self, Mode::Write | Mode::Update)
     }
 
-    /// True if it leaves another value.
+    /// Returns true if the access changes the value.
     pub fn writes(self) -> bool {
         self != Mode::Read
     }
 
-    /// True if it sees the value that was there.
+    /// Returns true if the access sees the previous value.
     pub fn reads(self) -> bool {
         self != Mode::Write
     }

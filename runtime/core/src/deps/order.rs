@@ -1,39 +1,39 @@
-//! What an access waits for, and what the chain of its handle becomes: the table of `README.md`,
-//! for every kind of node.
+//! Predecessors of an access, and the resulting state of its handle's chain: the table of
+//! `README.md`, for every kind of node.
 
 use super::Mode;
 
-/// What an access waits for.
+/// A predecessor of an access.
 #[derive(Clone)]
 pub(crate) enum Node<T, G> {
     Task(T),
     Group(G),
 }
 
-/// Where nodes and edges are kept, while one access is put at the end of a chain.
+/// Storage of nodes and edges while one access is appended to a chain.
 pub(crate) trait Links {
     type Task;
     type Group;
 
-    /// The task whose access it is, as the chain keeps it.
+    /// Returns the task of the access, as the chain stores it.
     fn task(&self) -> Self::Task;
 
-    /// The task waits for `node`.
+    /// Makes the task wait for `node`.
     fn follow(&mut self, node: &Node<Self::Task, Self::Group>);
 
-    /// A new group of accesses in `mode`, which is concurrent.
+    /// Creates a group of accesses in `mode`, which is a concurrent mode.
     fn open(&mut self, mode: Mode) -> Self::Group;
 
-    /// The task becomes a member of `group`, which is open.
+    /// Makes the task a member of `group`, which is open.
     fn join(&mut self, group: &Self::Group);
 
-    /// No access joins `group` any more; the next one waits for it.
+    /// Closes `group`: no access joins it any more, and the next one waits for it.
     fn close(&mut self, group: &Self::Group);
 }
 
-/// The order of the accesses to one handle, as far as the next access depends on it.
+/// Order of the accesses to one handle, as far as the next access depends on it.
 pub(crate) struct Order<T, G> {
-    /// What the next access waits for: a task that wrote, or a closed group.
+    /// Predecessor of the next access: a task that wrote, or a closed group.
     last: Option<Node<T, G>>,
     /// The group that concurrent accesses of one kind are joining.
     open: Option<(Mode, G)>,
@@ -46,7 +46,7 @@ impl<T, G> Default for Order<T, G> {
 }
 
 impl<T, G> Order<T, G> {
-    /// Puts an access in `mode` at the end.
+    /// Appends an access in `mode`.
     #[inline(always)]
     pub(crate) fn access<L: Links<Task = T, Group = G>>(&mut self, mode: Mode, links: &mut L) {
         let joins = !mode.is_exclusive() && self.open.as_ref().is_some_and(|(open, _)| *open == mode);
@@ -65,12 +65,12 @@ impl<T, G> Order<T, G> {
         }
     }
 
-    /// Takes out the group that is open, if one is: nothing joins it any more.
+    /// Removes the open group, if there is one: nothing joins it any more.
     pub(crate) fn take_open(&mut self) -> Option<(Mode, G)> {
         self.open.take()
     }
 
-    /// Lets go of the last node if it is a task of which `is_it` is true.
+    /// Drops the last node if it is a task for which `is_it` returns true.
     pub(crate) fn forget(&mut self, is_it: impl FnOnce(&T) -> bool) {
         self.last.take_if(|last| matches!(last, Node::Task(task) if is_it(task)));
     }

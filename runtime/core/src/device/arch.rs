@@ -1,22 +1,23 @@
-//! Architectures: what a codelet may have functions for besides CPUs.
+//! Device architectures for which codelets may have functions, in addition to CPUs.
 
 use std::fmt;
 
 use parking_lot::Mutex;
 
-/// The names of all architectures of this process; an [`Arch`] is a place in it.
+/// Names of all architectures of this process; an [`Arch`] is an index into it.
 static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// The architecture of devices that run functions of their own, on values that lie as bytes in
-/// their memory.
+/// Architecture of devices that run their own functions, on values stored as bytes in device
+/// memory.
 ///
-/// A codelet says with [`Codelet::on_devices`](crate::Codelet::on_devices) which it has functions
-/// for. Devices without an architecture run the CPU function.
+/// A codelet names the architectures that it supports in
+/// [`Codelet::on_devices`](crate::Codelet::on_devices). Devices without an architecture run the CPU
+/// function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Arch(u8);
 
 impl Arch {
-    /// The architecture of this name, the same wherever it is asked for.
+    /// Returns the architecture with this name, which is the same throughout the process.
     ///
     /// # Panics
     /// If a process names more than 32.
@@ -31,7 +32,7 @@ impl Arch {
         Arch(at as u8)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         NAMES.lock()[usize::from(self.0)]
     }
@@ -60,7 +61,7 @@ impl Archs {
         self.0 == 0
     }
 
-    /// Those that are in both.
+    /// Returns the intersection of both sets.
     pub(crate) fn and(self, other: Archs) -> Archs {
         Archs(self.0 & other.0)
     }

@@ -1,4 +1,4 @@
-//! A GPU made of host threads: its own memory, real copies that take their time, and failures on
+//! Emulated GPU that runs on host threads: own memory, real copies with a duration, and failures on
 //! demand.
 
 use std::sync::Arc;
@@ -11,12 +11,11 @@ use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId};
 use crate::splitmix::fraction;
 
-/// Describes an emulated device: a memory of its own with a capacity, links that take time, and the
-/// CPU implementations of codelets, run on copies of the data in that memory.
+/// Describes an emulated device: its memory has a capacity, its links have a duration, and it runs
+/// the CPU implementations of codelets on copies of the data in that memory.
 ///
-/// It is there so that coherence, eviction, prefetch, conversion at the sender and four-GPU
-/// schedules can be tested on any machine. How fast a schedule would be on GPUs is virtual time's
-/// to say (`zellige-sim`).
+/// It serves to test coherence, eviction, prefetch, conversion at the sender and four-GPU schedules
+/// on any machine. To predict the speed of a schedule on GPUs, use virtual time (`zellige-sim`).
 ///
 /// ```
 /// use zellige_runtime::{Emulated, Runtime, Submit, update};
@@ -34,56 +33,57 @@ pub struct Emulated {
     pub(crate) capacity: u64,
     pub(crate) staging: u32,
     link: LinkSpec,
-    /// Whether the runtime is told how fast its links are.
+    /// True if the runtime is given the speed of its links.
     declares: bool,
     late: Option<(u64, Duration)>,
     pub(crate) fails_at: Option<u64>,
 }
 
 impl Emulated {
-    /// A device of `capacity` bytes, reached at 10 GB/s without latency.
+    /// Creates a device of `capacity` bytes, with a link of 10 GB/s without latency.
     pub fn new(capacity: u64) -> Self {
         let link = LinkSpec { bandwidth: 10e9, latency_ns: 0 };
         let kind = "emulated".into();
         Emulated { kind, capacity, staging: 2, link, declares: true, late: None, fails_at: None }
     }
 
-    /// Bytes of its memory.
+    /// Returns the capacity of its memory (bytes).
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// What kind of device it is to be called: devices of one kind share their performance models.
+    /// Sets the kind of device: devices of one kind share their performance models.
     #[must_use]
     pub fn kind(mut self, kind: &str) -> Self {
         self.kind = kind.into();
         self
     }
 
-    /// Rate of its link to the host, each way (bytes per second).
+    /// Sets the rate of its link to the host in each direction (bytes per second).
     #[must_use]
     pub fn bandwidth(mut self, bytes_per_second: f64) -> Self {
         self.link.bandwidth = bytes_per_second;
         self
     }
 
-    /// Time before the first byte of a transfer arrives.
+    /// Sets the time before the first byte of a transfer arrives.
     #[must_use]
     pub fn latency(mut self, latency: Duration) -> Self {
         self.link.latency_ns = latency.as_nanos() as u64;
         self
     }
 
-    /// The runtime is not told how fast its links are, those to peers among them: it measures each
-    /// when it is first used, or takes what its [models](crate::RuntimeBuilder::models) know. They
-    /// are no faster than was said, and by the time of a copy slower.
+    /// Hides the speed of its links from the runtime, including links to peers: the runtime
+    /// measures each when it is first used, or takes the value in its
+    /// [models](crate::RuntimeBuilder::models). The links have at most the configured speed; the
+    /// real copy adds to the time.
     #[must_use]
     pub fn measured_links(mut self) -> Self {
         self.declares = false;
         self
     }
 
-    /// Conversions that can be under way at a time in memory that does not count as capacity
+    /// Sets the maximum number of concurrent conversions in memory that does not count as capacity
     /// (default 2).
     #[must_use]
     pub fn staging(mut self, conversions: u32) -> Self {
@@ -91,16 +91,16 @@ impl Emulated {
         self
     }
 
-    /// The ends of operations are told late, by a random time up to `at_most`: what counts on an
-    /// order that no stream promises is found out.
+    /// Delays the notification of the end of each operation by a random time up to `at_most`. This
+    /// exposes code that relies on an order that no stream guarantees.
     #[must_use]
     pub fn late(mut self, seed: u64, at_most: Duration) -> Self {
         self.late = Some((seed, at_most));
         self
     }
 
-    /// It fails for good when it is asked for its operation number `operation` (transfers and
-    /// bodies, from 0).
+    /// Makes the device fail permanently at its operation number `operation` (transfers and bodies,
+    /// from 0).
     #[must_use]
     pub fn fails_at(mut self, operation: u64) -> Self {
         self.fails_at = Some(operation);
@@ -140,7 +140,7 @@ impl DeviceSpec for Emulated {
     }
 }
 
-/// An emulated device at work.
+/// A running emulated device.
 struct EmulatedDevice {
     state: Arc<State>,
     streams: Streams,
@@ -149,7 +149,7 @@ struct EmulatedDevice {
 struct State {
     name: String,
     spec: Emulated,
-    /// Its links to other devices, if there are any.
+    /// Links to other devices, if there are any.
     peers: Option<LinkSpec>,
     operations: AtomicU64,
     dead: AtomicBool,
@@ -180,7 +180,7 @@ impl Device for EmulatedDevice {
 }
 
 impl State {
-    /// How fast what is on a stream moves.
+    /// Returns the speed of the link of a stream.
     fn link(&self, stream: StreamId) -> LinkSpec {
         match stream {
             StreamId::Link(from, to) if from != HOST && to != HOST => self.peers.unwrap_or(self.spec.link),
@@ -204,14 +204,14 @@ impl State {
             if let Some(bytes) = op.bytes {
                 wait(Duration::from_nanos(self.link(stream).nanos(bytes)));
             }
-            // The bytes move at the end of the transfer's time: whoever changes the source, or uses
-            // the target, too early is found out.
+            // The bytes move at the end of the transfer's time: this exposes code that changes the
+            // source, or uses the target, too early.
             ran = (op.run)(None);
             if let Some((seed, at_most)) = self.spec.late {
                 wait(at_most.mul_f64(fraction(seed ^ number)));
             }
         } else {
-            // What it keeps is for `done` to have.
+            // Values that the closure keeps must be released before `done` runs.
             drop(op.run);
         }
         let failure = || DeviceError {
@@ -223,9 +223,10 @@ impl State {
     }
 }
 
-/// Lets the time pass: asleep as long as the system's clock can be trusted, then looking.
+/// Waits for the given time: it sleeps for as long as the system's clock is precise enough, then
+/// polls.
 fn wait(time: Duration) {
-    /// What a sleep may overshoot by.
+    /// Maximum overshoot of a sleep.
     const SLACK: Duration = Duration::from_micros(80);
     if time.is_zero() {
         return;

@@ -7,13 +7,13 @@ use super::{Device, Op, Span, StreamId, Streams};
 use crate::buffer::HostPool;
 use crate::subnormals::Subnormals;
 
-/// See the module.
+/// The host's own streams; see the module.
 pub(crate) struct HostDevice {
     streams: Streams,
 }
 
 impl HostDevice {
-    /// What is converted goes into `pool`.
+    /// Creates the streams; results of conversions are allocated in `pool`.
     pub(crate) fn new(pool: Arc<HostPool>, mode: Subnormals) -> Self {
         HostDevice { streams: Streams::new("host", pool, mode) }
     }

@@ -1,4 +1,4 @@
-//! The memory of a device with an architecture of its own.
+//! Memory of a device with an architecture of its own.
 
 use std::any::Any;
 use std::fmt;
@@ -6,54 +6,55 @@ use std::sync::Arc;
 
 use super::Arch;
 
-/// The memory of one device: bytes at addresses, which only the device knows how to reach.
+/// Memory of one device: bytes at addresses that only the device can access.
 pub trait DeviceMemory: Any + fmt::Debug + Send + Sync {
     /// The device's name, for errors.
     fn name(&self) -> &str;
 
-    /// What functions run on the device.
+    /// Returns the architecture of the functions that run on the device.
     fn arch(&self) -> Arch;
 
-    /// Gives memory back that a stream has [allocated](super::Stream::allocate). Whoever gives it
-    /// back has seen the end of what used it.
+    /// Frees memory that a stream has [allocated](super::Stream::allocate). The caller has seen the
+    /// end of all operations that used it.
     fn free(&self, at: u64);
 
-    /// What lies there is about to be written: whatever the device has made of it is out of date.
+    /// Announces that the memory at `at` is about to be written: data that the device derived from
+    /// it are out of date.
     fn changes(&self, at: u64) {
         let _ = at;
     }
 
-    /// True if copies can go from one to the other without the host.
+    /// Returns true if copies from this memory to `other` need not pass through the host.
     fn reaches(&self, other: &dyn DeviceMemory) -> bool {
         let _ = other;
         false
     }
 
-    /// True if the device cannot be used any more.
+    /// Returns true if the device cannot be used any more.
     fn is_lost(&self) -> bool {
         false
     }
 
-    /// What a user changes who wants more room beside values, for errors.
+    /// Returns the name of the setting that leaves more memory besides values, for error messages.
     fn more_room(&self) -> &str {
         "the capacity of the device"
     }
 
-    /// Free and total bytes of the device, if that can be told.
+    /// Returns the free and total bytes of the device, if they are known.
     fn room(&self) -> Option<(u64, u64)> {
         None
     }
 }
 
 impl dyn DeviceMemory {
-    /// The memory as its device knows it.
+    /// Returns the memory as the concrete type of its device.
     pub fn downcast<M: DeviceMemory>(&self) -> Option<&M> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
-/// Bytes in a device's memory, given back when dropped. Whoever drops it has seen the end of what
-/// uses it.
+/// A buffer in a device's memory, freed when dropped. The owner that drops it has seen the end of
+/// all operations that use it.
 #[derive(Debug)]
 pub(crate) struct DeviceBuffer {
     memory: Arc<dyn DeviceMemory>,
@@ -78,7 +79,7 @@ impl DeviceBuffer {
         &self.memory
     }
 
-    /// It is about to be written.
+    /// Announces that the buffer is about to be written.
     pub(crate) fn changes(&self) {
         if self.bytes > 0 && !crate::mutant::mutant(14) {
             self.memory.changes(self.at);
@@ -94,11 +95,11 @@ impl Drop for DeviceBuffer {
     }
 }
 
-/// Working space on the device.
+/// Workspace on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceScratch {
-    /// Where it is.
+    /// Address in device memory.
     pub at: u64,
-    /// Its bytes.
+    /// Size (bytes).
     pub bytes: u64,
 }

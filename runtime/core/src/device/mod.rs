@@ -1,14 +1,14 @@
-//! Devices with memory of their own, as their workers drive them: streams of operations that end
-//! some time later.
+//! Devices with memory of their own, as their workers drive them: streams of asynchronous
+//! operations.
 //!
-//! A worker puts operations at the ends of streams and goes on; it learns later, by a call from
-//! another thread, that one has ended. That is how a GPU works, and all that the runtime knows of
-//! one: [`Device`].
+//! A worker enqueues operations on streams and goes on; a later call from another thread notifies
+//! it of the end of each. This is the model of a GPU, and [`Device`] is the runtime's only
+//! interface to one.
 //!
 //! | to add a device | implement |
 //! | --- | --- |
 //! | describe it | [`DeviceSpec`], for [`RuntimeBuilder::device`](crate::RuntimeBuilder::device) |
-//! | run operations in order, and tell of their ends | [`Device`] |
+//! | run operations in order, and notify of their ends | [`Device`] |
 //! | allocate and copy | [`Stream`] |
 //! | give memory back | [`DeviceMemory`] |
 //! | run a codelet there | a function for its [`Arch`], by [`Codelet::on_devices`](crate::Codelet::on_devices) |
@@ -43,7 +43,7 @@ pub use crate::buffer::{HostAllocator, HostBlock, HostPool, POOLED_FROM};
 pub use crate::error::DeviceError;
 pub use crate::memory::{HOST, LinkSpec, NodeId};
 
-/// One queue of a device. What is in one runs in order; streams run side by side.
+/// One queue of a device. The operations of one stream run in order; streams run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamId {
     /// Bodies of tasks.
@@ -52,63 +52,63 @@ pub enum StreamId {
     Link(NodeId, NodeId),
 }
 
-/// When an operation ran, as its device measured it.
+/// Time interval of an operation, as measured by its device.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// When it began.
+    /// Start of the operation.
     pub start: Instant,
-    /// When it ended.
+    /// End of the operation.
     pub end: Instant,
 }
 
-/// What an operation does, and who is told of its end.
+/// An operation on a device, with the callback for its end.
 #[non_exhaustive]
 pub struct Op {
-    /// What goes over the link; `None` for a body.
+    /// Bytes transferred over the link; `None` for a body.
     pub bytes: Option<u64>,
-    /// How long it takes in simulated time (ns).
+    /// Duration in simulated time (ns).
     pub(crate) takes: Option<u64>,
-    /// The work itself: done when it returns, or put on the stream that it is given. A device
-    /// without an architecture gives none.
+    /// The work itself: complete when it returns, or enqueued on the given stream. A device without
+    /// an architecture passes no stream.
     pub run: Run,
-    /// Of the body's task; 0 for what is no body.
+    /// Priority of the body's task; 0 for other operations.
     pub priority: i32,
-    /// What comes before it on the device's other streams; empty unless the device [orders
-    /// launches](Device::orders_launches).
+    /// Operations on the device's other streams that must come before it; empty unless the device
+    /// [orders launches](Device::orders_launches).
     pub after: Vec<Arc<dyn Mark>>,
-    /// Called by a device that orders launches once the operation is on its stream, and before
-    /// `done`.
+    /// Callback of a device that orders launches, called once the operation is on its stream, and
+    /// before `done`.
     pub launched: Option<Launched>,
-    /// Called once, from any thread, after the operation has ended, or instead of it if the device
-    /// has failed.
+    /// Callback for the end, called once, from any thread, after the operation has ended, or
+    /// instead of it if the device has failed.
     pub done: Done,
 }
 
 impl Op {
-    /// One that comes after nothing but what is on its stream.
+    /// Creates an operation that depends only on the earlier operations of its stream.
     pub(crate) fn new(bytes: Option<u64>, run: Run, done: Done) -> Self {
         Op { bytes, takes: None, run, priority: 0, after: Vec::new(), launched: None, done }
     }
 }
 
-/// See [`Op::launched`]: it is told where the operation ends.
+/// Callback type of [`Op::launched`]; its argument marks the end of the operation.
 pub type Launched = Box<dyn FnOnce(&Arc<dyn Mark>) + Send>;
 
-/// See [`Op::run`].
+/// Type of the work, see [`Op::run`].
 pub type Run = Box<dyn FnOnce(Option<&Arc<dyn Stream>>) -> Result<(), DeviceError> + Send>;
 
-/// See [`Op::done`].
+/// Callback type of [`Op::done`].
 pub type Done = Box<dyn FnOnce(Result<Span, DeviceError>) + Send>;
 
-/// How many tasks a device is given before it needs them.
+/// Number of tasks that a device is given ahead of need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchDepth {
-    /// Tasks whose operands are gathered at a time, those included that are gathered.
+    /// Maximum number of tasks whose operands are gathered or being gathered at a time.
     pub ahead: usize,
-    /// Calls of bodies that the device is given before the first of them has ended.
+    /// Maximum number of calls of bodies in flight on the device.
     pub launched: usize,
-    /// Bodies that it is given behind others in [stream order](Device::orders_launches), on top of
-    /// those.
+    /// Maximum number of additional bodies that are launched in [stream
+    /// order](Device::orders_launches) after others.
     pub ordered: usize,
 }
 
@@ -118,38 +118,38 @@ impl Default for LaunchDepth {
     }
 }
 
-/// A device at work.
+/// A running device.
 ///
-/// A failure is sticky: once an operation has failed, it and every later one is answered with an
-/// error, and what is in the device's memory is lost.
+/// A failure is sticky: once an operation has failed, it and every later one end with an error, and
+/// the contents of the device's memory are lost.
 pub trait Device: Send + Sync {
-    /// How fast the link from one node to another is that this device moves bytes over; `None` if
-    /// it has to be measured.
+    /// Returns the speed of the link between two nodes over which this device moves bytes; `None`
+    /// if it has to be measured.
     fn link(&self, from: NodeId, to: NodeId) -> Option<LinkSpec> {
         let _ = (from, to);
         None
     }
 
-    /// Puts an operation at the end of a stream, and returns. Operations of one stream run in
-    /// order, streams side by side.
+    /// Enqueues an operation on a stream, and returns. Operations of one stream run in order;
+    /// streams run concurrently.
     fn enqueue(&self, stream: StreamId, op: Op);
 
-    /// Returns once all operations that were queued have ended, and the streams with them. True if
-    /// there were any: what their ends have asked for may be on new ones.
+    /// Waits until all queued operations and the streams have ended. Returns true if there were
+    /// any: their ends may have enqueued work on new streams.
     fn close(&self) -> bool;
 
-    /// Its memory, if it has an architecture of its own.
+    /// Returns its memory, if it has an architecture of its own.
     fn memory(&self) -> Option<Arc<dyn DeviceMemory>> {
         None
     }
 
-    /// True if an operation can come after others on other streams ([`Op::after`]), so that a task
-    /// can be launched before those that it depends on have ended.
+    /// Returns true if an operation can depend on operations of other streams ([`Op::after`]), so
+    /// that a task can be launched before its predecessors have ended.
     fn orders_launches(&self) -> bool {
         false
     }
 
-    /// How far ahead of its needs it is given tasks; asked once.
+    /// Returns the number of tasks that it is given ahead of need; called once.
     fn depth(&self) -> LaunchDepth {
         LaunchDepth::default()
     }

@@ -1,5 +1,5 @@
-//! Devices in simulated time: the end of an operation is an event, and one thread goes from event
-//! to event.
+//! Devices in simulated time: the end of an operation is an event, and one thread advances from
+//! event to event.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,39 +16,40 @@ use crate::memory::{LinkSpec, NodeId};
 use crate::numbered::Numbered;
 use crate::splitmix::number as random;
 
-/// Operations that take a random time take less than this (ns).
+/// Upper bound of the random durations (ns).
 const RANDOM: u64 = 1000;
 
-/// Operations under way on all devices of a runtime, in the order of their ends; those that end at
-/// one moment in the order in which they were begun, so that every run is the same.
+/// Operations in flight on all devices of a runtime, in the order of their ends. Operations that
+/// end at the same time are in the order of their starts, so that every run is the same.
 pub(crate) struct Events {
     clock: Arc<Clock>,
-    /// How long operations take of which nobody says it: random times from this seed.
+    /// Seed of the random durations of operations without a given duration.
     seed: u64,
     queue: Mutex<Queue>,
-    /// One thread at a time lets time pass; what an end asks for may need the next one.
+    /// Ensures that one thread at a time advances the time; the action at an end may advance it
+    /// further.
     passing: ReentrantMutex<()>,
 }
 
 #[derive(Default)]
 struct Queue {
     begun: BinaryHeap<Event>,
-    /// When the last operation of each stream ends (ns).
+    /// End of the last operation of each stream (ns).
     streams: Numbered<(usize, StreamId), u64>,
-    /// How many have been begun.
+    /// Number of operations that have been started.
     count: u64,
     drawn: u64,
 }
 
 /// The end of an operation.
 struct Event {
-    /// Start, end, and when the host learns of the end (ns); and which it is.
+    /// Start, end, and notification time on the host (ns), and number of the operation.
     start: u64,
     end: u64,
     told: u64,
     number: u64,
     op: Op,
-    /// Its device has failed.
+    /// Error if the device has failed.
     failure: Option<DeviceError>,
 }
 
@@ -59,7 +60,7 @@ impl Event {
 }
 
 impl Ord for Event {
-    /// The first that the host learns of is the greatest.
+    /// Orders events so that the one with the earliest notification is the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         other.turn().cmp(&self.turn())
     }
@@ -84,15 +85,14 @@ impl Events {
         Events { clock, seed, queue: Mutex::default(), passing: ReentrantMutex::new(()) }
     }
 
-    /// The next of the random numbers below `bound`.
+    /// Returns the next of the random numbers below `bound`.
     pub(crate) fn draw(&self, bound: usize) -> usize {
         let mut queue = self.queue.lock();
         queue.drawn += 1;
         (random(self.seed ^ random(queue.drawn)) % bound as u64) as usize
     }
 
-    /// Puts an operation at the end of a stream. The host learns of its end `latency` after it
-    /// (ns).
+    /// Enqueues an operation on a stream. The host is notified `latency` after its end (ns).
     fn begin(
         &self,
         stream: (usize, StreamId),
@@ -114,21 +114,21 @@ impl Events {
         SimulatedMark { clock: Arc::clone(&self.clock), end, told: end + latency }
     }
 
-    /// When the host learns of the end of the next operation (ns), if one is under way.
+    /// Returns the notification time of the next operation (ns), if one is in flight.
     pub(crate) fn next(&self) -> Option<u64> {
         self.queue.lock().begun.peek().map(|event| event.told)
     }
 
-    /// Goes on to the end of the next operation, does its work and tells of its end. False if none
-    /// is under way.
+    /// Advances to the end of the next operation, does its work and notifies the host. Returns
+    /// false if no operation is in flight.
     pub(crate) fn pass(&self) -> bool {
         let _one = self.passing.lock();
         let next = self.queue.lock().begun.pop();
         let Some(Event { start, end, told, op, failure, .. }) = next else { return false };
         self.clock.advance_to(told);
         let span = Span { start: self.clock.at(start), end: self.clock.at(end) };
-        // The bytes move at the end of a transfer's time: whoever changes the source, or uses the
-        // target, too early is found out.
+        // The bytes move at the end of a transfer's time: this exposes code that changes the
+        // source, or uses the target, too early.
         let ran = match failure {
             None => (op.run)(None),
             Some(error) => {
@@ -144,7 +144,7 @@ impl Events {
 /// The end of an operation of a simulated device.
 struct SimulatedMark {
     clock: Arc<Clock>,
-    /// When it ends, and when the host learns of that (ns).
+    /// End of the operation, and its notification time on the host (ns).
     end: u64,
     told: u64,
 }
@@ -164,14 +164,14 @@ impl Mark for SimulatedMark {
 /// A device whose operations are [`Events`].
 pub(crate) struct SimulatedDevice {
     events: Arc<Events>,
-    /// Tells its streams from those of others.
+    /// Distinguishes its streams from those of other devices.
     number: usize,
     name: String,
     link: Option<LinkSpec>,
-    /// How long after the end of an operation the host learns of it (ns). Where it takes time,
-    /// launches are ordered.
+    /// Latency between the end of an operation and its notification on the host (ns). If it is not
+    /// zero, launches are ordered.
     latency: u64,
-    /// It fails for good at this operation, counted from 0.
+    /// Index of the operation at which the device fails permanently, counted from 0.
     fails_at: Option<u64>,
     operations: Mutex<u64>,
 }
@@ -189,12 +189,12 @@ impl SimulatedDevice {
         }
     }
 
-    /// Which says that its links are so fast, and fails at an operation if one is given.
+    /// Sets the speed of its links, and the operation at which it fails, if one is given.
     pub(crate) fn like(self, link: Option<LinkSpec>, fails_at: Option<u64>) -> Self {
         SimulatedDevice { link, fails_at, ..self }
     }
 
-    /// Of whose ends the host learns so much later (ns).
+    /// Sets the latency between ends and their notifications on the host (ns).
     pub(crate) fn with_latency(self, latency: u64) -> Self {
         SimulatedDevice { latency, ..self }
     }

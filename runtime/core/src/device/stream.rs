@@ -1,4 +1,4 @@
-//! Streams of devices with an architecture of their own, as what runs on them sees them.
+//! Streams of devices with an architecture of their own, as seen by the code that runs on them.
 
 use std::any::Any;
 use std::fmt;
@@ -9,16 +9,16 @@ use super::{DeviceBuffer, DeviceMemory, DeviceScratch};
 use crate::buffer::HostBlock;
 use crate::error::{DeviceError, TaskError};
 
-/// Why a stream could not do what it was asked for.
+/// Reason why an operation on a stream failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The device's memory has no room for so many bytes. Asked again later it may have.
+    /// The device's memory has no room for the requested bytes. A later request may succeed.
     #[error("there is no room for {bytes} bytes of device memory")]
     OutOfMemory {
-        /// The bytes that were asked for.
+        /// The requested bytes.
         bytes: u64,
     },
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Failed(TaskError),
 }
@@ -38,81 +38,81 @@ pub enum Place<'a> {
     Device(&'a Arc<dyn DeviceMemory>, u64),
 }
 
-/// One stream of a device: operations that are put on it run in order, after the call has returned
-/// or before.
+/// One stream of a device: operations enqueued on it run in order, asynchronously or before the
+/// call returns.
 ///
-/// A [`Device`](super::Device) makes streams and hands them to the operations that it runs
+/// A [`Device`](super::Device) makes streams and passes them to the operations that it runs
 /// ([`Op::run`](super::Op::run)).
 pub trait Stream: Any + Send + Sync {
-    /// The memory of the device whose stream it is.
+    /// Returns the memory of the stream's device.
     fn memory(&self) -> &Arc<dyn DeviceMemory>;
 
-    /// Allocates so many bytes, more than none, in a device's memory, this one's or one that it
-    /// [reaches](DeviceMemory::reaches), for what is put on this stream from now on. They are given
-    /// back by [`DeviceMemory::free`].
+    /// Allocates `bytes` bytes, at least one, in the memory of this device or of one that it
+    /// [reaches](DeviceMemory::reaches), for operations that are enqueued on this stream from now
+    /// on. [`DeviceMemory::free`] frees them.
     ///
     /// # Errors
-    /// [`StreamError::OutOfMemory`], or what the device says.
+    /// [`StreamError::OutOfMemory`], or an error of the device.
     fn allocate(&self, memory: &Arc<dyn DeviceMemory>, bytes: u64) -> Result<u64, StreamError>;
 
-    /// Copies bytes, behind what has been put on the stream.
+    /// Copies bytes, after the operations that are already on the stream.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error of the device.
     ///
     /// # Safety
-    /// Until the operation that is being launched has ended, both ends are there with so many
+    /// Until the operation that is being launched has ended, both ends stay valid for `bytes`
     /// bytes, nobody writes `from`, and nobody else uses `to`.
     unsafe fn copy(&self, to: Place<'_>, from: Place<'_>, bytes: u64) -> Result<(), StreamError>;
 
-    /// As [`copy`](Stream::copy) from device memory to the host; the bytes have to be there when
+    /// Copies device memory to the host like [`copy`](Stream::copy); the bytes must be there when
     /// the operation that is being launched has ended.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error of the device.
     ///
     /// # Safety
-    /// As of [`copy`](Stream::copy).
+    /// The requirements of [`copy`](Stream::copy).
     unsafe fn fetch(&self, to: &mut [u8], from: Place<'_>) -> Result<(), StreamError> {
         // SAFETY: the caller's promise.
         unsafe { self.copy(Place::Host(to.as_mut_ptr()), from, to.len() as u64) }
     }
 
-    /// Host memory that the device's copies reach well.
+    /// Returns host memory that the device's copies access efficiently.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error of the device.
     fn host_block(&self, bytes: usize) -> Result<HostBlock, StreamError> {
         Ok(HostBlock::zeroed(bytes)?)
     }
 
-    /// Returns once all that has been put on the stream has ended.
+    /// Waits until all operations on the stream have ended.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error of the device.
     fn synchronize(&self) -> Result<(), StreamError>;
 
-    /// Keeps something until what has been put on the stream so far has ended, and at least until
-    /// the operation that is being launched has.
+    /// Keeps an object alive until the operations on the stream so far have ended, and at least
+    /// until the operation that is being launched has.
     fn keep(&self, what: Box<dyn Any + Send>);
 
-    /// True if the device is lost: then it is the device that has failed, and not the task whose
-    /// body was told of `error`.
+    /// Returns true if the device is lost: then the device has failed, and not the task whose body
+    /// received `error`.
     fn is_loss(&self, error: &dyn fmt::Display) -> bool {
         let _ = error;
         false
     }
 
-    /// Called after a body has run.
+    /// Checks the device; called after a body has run.
     ///
     /// # Errors
-    /// If the body was told that the device is lost.
+    /// If the device reported to the body that it is lost.
     fn check(&self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Begins a range with this name in the timeline of a profiler; false, and the name is not
-    /// made, where there is none.
+    /// Begins a range with this name in the timeline of a profiler. Returns false, without making
+    /// the name, if there is no profiler.
     fn begin_range(&self, name: &dyn Fn() -> String) -> bool {
         let _ = name;
         false
@@ -121,41 +121,41 @@ pub trait Stream: Any + Send + Sync {
     /// Ends the range that was begun last.
     fn end_range(&self) {}
 
-    /// Records what `body` puts on the stream; nothing of it runs. Devices that cannot record leave
-    /// the default.
+    /// Records the operations that `body` enqueues, without running them. Devices that cannot
+    /// record keep the default.
     ///
     /// # Errors
-    /// What cannot be recorded.
+    /// If an operation cannot be recorded.
     fn record(&self, body: &mut dyn FnMut()) -> Result<Arc<dyn Recording>, StreamError> {
         let _ = body;
         Err(StreamError::Failed(format!("{:?} records nothing", self.memory()).into()))
     }
 
-    /// True while what is put on the stream is recorded.
+    /// Returns true while operations on the stream are recorded.
     fn is_recording(&self) -> bool {
         false
     }
 
-    /// Puts what was recorded on the stream.
+    /// Enqueues the recorded operations on the stream.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error of the device.
     ///
     /// # Safety
-    /// The operands of what was recorded are where they were, and the caller may use them until
-    /// what is queued now has ended.
+    /// The operands of the recorded operations have not moved, and the caller may use them until
+    /// the enqueued operations have ended.
     unsafe fn play(&self, recording: &Arc<dyn Recording>) -> Result<(), StreamError> {
         Err(StreamError::Failed(format!("{recording:?} is not of {:?}", self.memory()).into()))
     }
 }
 
 impl dyn Stream {
-    /// The stream as its device knows it.
+    /// Returns the stream as the concrete type of its device.
     pub fn downcast<S: Stream>(&self) -> Option<&S> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// New memory of a device for what follows on this stream, given back when it is dropped.
+    /// Allocates device memory for later operations on this stream; it is freed when dropped.
     pub(crate) fn buffer(
         &self,
         memory: &Arc<dyn DeviceMemory>,
@@ -165,8 +165,8 @@ impl dyn Stream {
         Ok(DeviceBuffer::new(Arc::clone(memory), at, bytes))
     }
 
-    /// Working space for what follows on this stream until the operation that is being launched has
-    /// ended.
+    /// Allocates workspace for later operations on this stream, until the operation that is being
+    /// launched has ended.
     pub(crate) fn scratch(&self, bytes: u64) -> Result<DeviceScratch, StreamError> {
         let buffer = self.buffer(self.memory(), bytes)?;
         let scratch = DeviceScratch { at: buffer.at(), bytes };
@@ -174,34 +174,34 @@ impl dyn Stream {
         Ok(scratch)
     }
 
-    /// What the rest of the runtime is told of an error by which the device has failed.
+    /// Converts an error by which the device has failed into the runtime's error type.
     pub(crate) fn failure(&self, error: &StreamError) -> DeviceError {
         DeviceError { device: self.memory().name().into(), reason: error.to_string() }
     }
 }
 
-/// What was put on a stream while that was recorded.
+/// Recorded operations of a stream.
 pub trait Recording: Any + fmt::Debug + Send + Sync {
-    /// True if it was recorded for the device of the stream.
+    /// Returns true if it was recorded for the device of the stream.
     fn is_for(&self, stream: &dyn Stream) -> bool;
 }
 
-/// The end of an operation on a stream, which operations on other streams can come after
+/// Marks the end of an operation on a stream, on which operations of other streams can depend
 /// ([`Op::after`](super::Op::after)).
 pub trait Mark: Any + fmt::Debug + Send + Sync {
-    /// When the operation ended, once the host knows.
+    /// Returns the end time of the operation, once the host knows it.
     fn ended(&self) -> Option<Instant>;
 }
 
 impl dyn Recording {
-    /// The recording as its device knows it.
+    /// Returns the recording as the concrete type of its device.
     pub fn downcast<R: Recording>(&self) -> Option<&R> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
 impl dyn Mark {
-    /// The mark as its device knows it.
+    /// Returns the mark as the concrete type of its device.
     pub fn downcast<M: Mark>(&self) -> Option<&M> {
         (self as &dyn Any).downcast_ref()
     }

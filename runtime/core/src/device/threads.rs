@@ -1,4 +1,4 @@
-//! In-order streams, each a thread that is started when it is first used.
+//! In-order streams, each with a thread that is started on first use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::StreamId;
 use crate::buffer::HostPool;
 use crate::subnormals::Subnormals;
 
-/// A stream's work, one piece after the other.
+/// One piece of a stream's work; pieces run one after the other.
 type Piece = Box<dyn FnOnce() + Send>;
 
-/// Where its pieces go in, and the thread that does them.
+/// Sender of the work pieces, and the thread that runs them.
 type Stream = (Sender<Piece>, JoinHandle<()>);
 
 /// Streams by their names.
@@ -26,17 +26,17 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// None so far; `name` is that of their owner. Buffers of their threads lie in `pool`, and they
-    /// compute in this mode.
+    /// Creates an empty set of streams; `name` is the name of their owner. Buffers of their threads
+    /// are allocated in `pool`, and `mode` is their treatment of subnormal numbers.
     pub(crate) fn new(name: &str, pool: Arc<HostPool>, mode: Subnormals) -> Self {
         Streams { name: name.into(), pool, mode, open: Mutex::default() }
     }
 
-    /// Puts a piece of work at a stream's end.
+    /// Enqueues a piece of work on a stream.
     pub(crate) fn push(&self, stream: StreamId, piece: Piece) {
         let mut open = self.open.lock();
         let (sender, _) = open.entry(stream).or_insert_with(|| self.start());
-        // Only a thread that is gone refuses, and threads end when their sender does.
+        // Sending fails only if the thread has ended, and threads end when their sender is dropped.
         let _ = sender.send(piece);
     }
 
@@ -52,13 +52,13 @@ impl Streams {
         (sender, thread.expect("a thread for a stream can be started"))
     }
 
-    /// Waits for all that was pushed. True if there were streams.
+    /// Waits for all pieces. Returns true if there were streams.
     pub(crate) fn close(&self) -> bool {
         let open = std::mem::take(&mut *self.open.lock());
         let were_open = !open.is_empty();
         for (_, (sender, thread)) in open {
             drop(sender);
-            // The last owner of the streams may be one of them.
+            // The last owner of the streams may be one of the threads.
             if thread.thread().id() != thread::current().id() {
                 // A piece that panicked has been reported by the thread's own message.
                 let _ = thread.join();

@@ -1,4 +1,4 @@
-//! What ranks that run one program need of the runtime of each.
+//! Interface of one rank's runtime for the ranks that run one program together.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -22,16 +22,16 @@ pub use crate::engine::graph::{Described, Placement};
 pub use crate::operand::whole::{arrives_as, moved, read_whole, write_elsewhere, write_whole};
 
 impl Event {
-    /// An event that tasks of the runtime can come after.
+    /// Creates an event that tasks of the runtime can depend on.
     pub fn of(rt: &Runtime, name: &'static str) -> Result<Event, Error> {
         Event::new(rt.shared(), name)
     }
 }
 
 impl<D: Data> Offer<D> {
-    /// Calls `opened` as soon as the version is there, with what it is, or why there is none; in
-    /// that case nothing can be had of it. It does not begin before [`begins`](Self::begins) says
-    /// so.
+    /// Calls `opened` as soon as the version is available, with its description, or with the reason
+    /// why there is none; in that case the value cannot be obtained. The action does not start
+    /// before [`begins`](Self::begins) allows it.
     pub fn of(
         rt: &Runtime,
         handle: &Handle<D>,
@@ -41,8 +41,8 @@ impl<D: Data> Offer<D> {
     }
 }
 
-/// Has `tell` called by a worker that finds that no worker has a task to run, for the first that
-/// asks for it; what says whether that is so, an estimate.
+/// Registers `tell`, which a worker calls when it finds that no worker has a task to run; only the
+/// first registration takes effect. Returns a function that estimates whether the runtime is idle.
 pub fn when_idle(
     rt: &Runtime,
     tell: impl Fn() + Send + Sync + 'static,
@@ -52,13 +52,13 @@ pub fn when_idle(
     move || shared.is_idle()
 }
 
-/// The zero of the runtime's traces.
+/// Returns the origin of time of the runtime's traces.
 pub fn trace_start(rt: &Runtime) -> Instant {
     rt.shared().started()
 }
 
-/// Calls `then` with the failure of `task`, if it has one, as soon as it has ended, on the thread
-/// that ends it.
+/// Calls `then` as soon as `task` has ended, with its failure if it has one, on the thread that
+/// ends the task.
 pub fn when_done(
     rt: &Runtime,
     task: &TaskRef,
@@ -67,12 +67,12 @@ pub fn when_done(
     crate::engine::when_done(rt.shared(), task, then)
 }
 
-/// Submits tasks of a runtime, which it does not keep, without waiting for its window.
+/// Submits tasks of a runtime without waiting for its window. It does not keep the runtime alive.
 #[derive(Clone)]
 pub struct Unbounded(Weak<Shared>);
 
 impl Unbounded {
-    /// Of this runtime.
+    /// Creates a submitter for this runtime.
     pub fn of(rt: &Runtime) -> Self {
         Unbounded(Arc::downgrade(rt.shared()))
     }
@@ -83,7 +83,7 @@ impl Submit for Unbounded {
         let ended = || Error::Config("the runtime has ended".into());
         let shared = self.0.upgrade().ok_or_else(ended)?;
         let task = shared.submit_now(spec)?;
-        // It comes alone: no more gathers meanwhile.
+        // The task comes alone: no further batching delay.
         shared.sleep.rouse_all();
         Ok(task)
     }
@@ -91,32 +91,32 @@ impl Submit for Unbounded {
     fn announce_step(&self, _tasks: usize) {}
 }
 
-/// Memory for values that are received, to be used again; `None` for a runtime whose memory nodes
-/// have some.
+/// Returns a pool of recycled buffers for received values; `None` for a runtime whose memory nodes
+/// have their own.
 pub fn pool_for(rt: &Runtime) -> Option<Arc<HostPool>> {
     (!has_memory_nodes(rt)).then(|| HostPool::ordinary(None))
 }
 
-/// True for a runtime with memory nodes besides the host's memory.
+/// Returns true for a runtime with memory nodes besides host memory.
 pub fn has_memory_nodes(rt: &Runtime) -> bool {
     rt.shared().transfers.is_some()
 }
 
-/// Forgets the handle's value, after the tasks on it that have been submitted.
+/// Discards the handle's value, after the tasks on the handle that have been submitted.
 pub fn forget<D: Data>(rt: &Runtime, handle: &Handle<D>) -> Result<(), Error> {
     crate::data::forget(rt.shared(), handle)
 }
 
-/// A handle that does not keep its data.
+/// A weak reference to a handle, which does not keep its data alive.
 pub struct WeakHandle<D: Data>(Weak<HandleCore<D>>);
 
 impl<D: Data> WeakHandle<D> {
-    /// Of this handle.
+    /// Creates a weak reference to this handle.
     pub fn new(handle: &Handle<D>) -> Self {
         WeakHandle(Arc::downgrade(handle.core()))
     }
 
-    /// The handle, if it is there.
+    /// Returns the handle, if it still exists.
     pub fn upgrade(&self) -> Option<Handle<D>> {
         self.0.upgrade().map(Handle::from_core)
     }
@@ -128,28 +128,28 @@ impl<D: Data> fmt::Debug for WeakHandle<D> {
     }
 }
 
-/// The handle's number, which no other has had in this process.
+/// Returns the handle's number, which is unique in this process.
 pub fn number_of<D: Data>(handle: &Handle<D>) -> u64 {
     handle.core().base().id
 }
 
-/// An access of a task that has been described.
+/// An access of a task that has been described but not submitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// The handle's number.
     pub handle: u64,
-    /// How it is accessed.
+    /// Access mode.
     pub mode: Mode,
-    /// The format that the task wants, where that is known before it runs; `None` also for one that
-    /// looks at the meta alone.
+    /// Format that the task requests, if it is known before the task runs; `None` also for an
+    /// access to the meta alone.
     pub format: Option<Format>,
 }
 
-/// The accesses of a task that has been described, in the order of its operands. `see` is shown
-/// each one and the name of its handle, and says whether the handle will have had a writer.
+/// Returns the accesses of a task that has been described, in the order of its operands. `see` gets
+/// each access and the name of its handle, and returns whether the handle will have had a writer.
 ///
 /// # Errors
-/// Those that a submission would have for its accesses, and those of `see`.
+/// The errors that a submission would return for these accesses, and those of `see`.
 pub fn outline<B: Body + ?Sized>(
     name: &'static str,
     body: &B,
@@ -177,18 +177,19 @@ pub fn outline<B: Body + ?Sized>(
     check_aliases(name, &accesses)
 }
 
-/// A recorder of the tasks that `placement` says; see [`cut`].
+/// Creates a recorder of the tasks that `placement` selects; see [`cut`].
 pub fn placed_recorder(placement: Box<dyn Placement>) -> Recorder {
     Recorder::placed(placement)
 }
 
-/// How the tasks that were recorded since the last [`cut`] access a handle, if they do.
+/// Returns the mode in which the tasks recorded since the last [`cut`] access a handle, if any
+/// does.
 pub fn recorded_mode(recorder: &Recorder, handle: u64) -> Option<Mode> {
     recorder.mode_of(handle)
 }
 
-/// The tasks that were recorded since the last cut, if there are any. What is recorded from here on
-/// is another graph.
+/// Returns the tasks that were recorded since the last cut, if there are any, and starts a new
+/// graph.
 pub fn cut(recorder: &Recorder) -> Option<Graph> {
     recorder.cut()
 }

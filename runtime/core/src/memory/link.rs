@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::Reason;
 
-/// How fast a link is.
+/// Speed of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkSpec {
     /// Bytes per second.
@@ -15,18 +15,18 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// How long `bytes` take on the idle link (ns).
+    /// Returns the time that `bytes` take on the idle link (ns).
     pub(crate) fn nanos(&self, bytes: u64) -> u64 {
         self.latency_ns + (bytes as f64 / self.bandwidth * 1e9).round() as u64
     }
 }
 
-/// A link, its queue, and what is on it.
+/// A link, its queue, and the transfer on it.
 pub(super) struct Link {
     pub(super) spec: LinkSpec,
     queue: BinaryHeap<Reverse<(Reason, u64)>>,
     busy: bool,
-    /// Bytes queued and under way.
+    /// Bytes queued and in flight.
     pub(super) backlog: u64,
 }
 
@@ -35,13 +35,13 @@ impl Link {
         Link { spec, queue: BinaryHeap::new(), busy: false, backlog: 0 }
     }
 
-    /// Queues transfer `id`; once more, with a better reason, if it has become urgent.
+    /// Queues transfer `id`; it is queued once more with a better reason if it has become urgent.
     pub(super) fn push(&mut self, reason: Reason, id: u64) {
         self.queue.push(Reverse((reason, id)));
     }
 
-    /// The next transfer, if the link is free. `waits` tells those that are still to be done from
-    /// those that were done or cancelled.
+    /// Returns the next transfer, if the link is free. `waits` distinguishes pending transfers from
+    /// those that have ended or were cancelled.
     pub(super) fn next(&mut self, waits: impl Fn(u64) -> bool) -> Option<u64> {
         if self.busy {
             return None;
@@ -51,13 +51,13 @@ impl Link {
         next
     }
 
-    /// One of its ends is gone, and all that was to go over it.
+    /// Removes all transfers of the link: one of its ends is lost.
     pub(super) fn clear(&mut self) {
         self.queue.clear();
         (self.busy, self.backlog) = (false, 0);
     }
 
-    /// What was on it has arrived.
+    /// Frees the link: its transfer has arrived.
     pub(super) fn end(&mut self) {
         self.busy = false;
     }

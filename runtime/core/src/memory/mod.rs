@@ -1,10 +1,9 @@
-//! Where the bytes are: memory nodes, replicas, transfers, capacity. A state machine without
-//! threads and clocks.
+//! Memory manager: memory nodes, replicas, transfers, capacity. A state machine without threads and
+//! clocks.
 //!
-//! A driver (virtual time, or threads that copy bytes) tells it which task is to run where
-//! ([`Memory::stage`]), when a transfer has ended ([`Memory::arrived`]) and when a task has
-//! ([`Memory::finish_as`]); it answers with [`Action`]s. `README.md` has the rules and why they
-//! hold.
+//! A driver (virtual time, or threads that copy bytes) notifies it of the node of each task
+//! ([`Memory::stage`]), of the end of a transfer ([`Memory::arrived`]) and of a task
+//! ([`Memory::finish_as`]); it returns [`Action`]s. `README.md` has the rules and their reasons.
 
 mod link;
 mod manager;
@@ -19,17 +18,17 @@ pub(crate) use node::NodeSpec;
 
 use crate::format::Format;
 
-/// A memory node's number; the host is 0.
+/// Number of a memory node; the host is 0.
 pub type NodeId = usize;
 
-/// The host's memory.
+/// The host's memory node.
 pub const HOST: NodeId = 0;
 
-/// A piece of data, by its number.
+/// Number of a piece of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Datum(pub u32);
 
-/// What a task does with an operand, as far as its bytes are concerned.
+/// Access of a task to the bytes of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Reads it.
@@ -38,7 +37,7 @@ pub(crate) enum Access {
     Write,
     /// Reads and writes it.
     Update,
-    /// Reads what is known of it: its bytes may be anywhere.
+    /// Reads only the metadata: the bytes may be on any node.
     Look,
 }
 
@@ -52,15 +51,15 @@ impl Access {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Need {
     pub(crate) datum: Datum,
-    /// The form it has to be in there; for a write the form it will be in.
+    /// Requested format; for a write the format that will result.
     pub(crate) format: Format,
-    /// Its size in that form.
+    /// Size in that format (bytes).
     pub(crate) bytes: u64,
     pub(crate) access: Access,
 }
 
-/// What has to be in a node's memory for a task: a datum that it names twice in one form, which
-/// only readers may, is there once.
+/// Returns the needs of a task without duplicates: a datum that it names twice in one format, which
+/// only readers may, is stored once.
 pub(crate) fn distinct(needs: &[Need]) -> impl Iterator<Item = &Need> {
     let same = |a: &Need, b: &Need| (a.datum, a.format) == (b.datum, b.format);
     let is_new = move |&(at, need): &(usize, &Need)| {
@@ -70,86 +69,86 @@ pub(crate) fn distinct(needs: &[Need]) -> impl Iterator<Item = &Need> {
     needs.iter().enumerate().filter(is_new).map(|(_, need)| need)
 }
 
-/// Bytes that a task's needs take together.
+/// Returns the total size of a task's needs (bytes).
 pub(crate) fn bytes_of(needs: &[Need]) -> u64 {
     distinct(needs).map(|need| need.bytes).sum()
 }
 
-/// The place of one replica: versions of a datum may follow each other on a node before the earlier
-/// one is gone.
+/// The place of one replica: several versions of a datum may exist on a node until the earlier one
+/// is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BufferId(pub u64);
 
-/// The place of what a task only looks at.
+/// The place of an operand of which only the metadata is read.
 pub(crate) const NOWHERE: BufferId = BufferId(u64::MAX);
 
 /// A task's working set on a node, between [`Memory::stage`] and [`Memory::finish_as`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticket(pub u64);
 
-/// Why something is transferred; earlier ones go first.
+/// Reason for a transfer, in descending order of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
     /// A task waits for it.
     Fetch,
     /// Its memory is needed and it is the only copy.
     WriteBack,
-    /// A task that will run there was queued.
+    /// A task that will run there has been queued.
     TaskPrefetch,
-    /// The user asked for it, whoever needs it.
+    /// The user requested it.
     Prefetch,
-    /// So that its memory can be given up at once when it is needed.
+    /// It allows evicting the replica at once when its memory is needed.
     Idle,
 }
 
-/// A transfer, or a conversion within a node, that the driver is to carry out.
+/// A transfer, or a conversion within a node, that the driver executes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Transfer {
     pub(crate) id: u64,
     pub(crate) datum: Datum,
     pub(crate) from: NodeId,
-    /// The same as `from` for a conversion.
+    /// Target node; equal to `from` for a conversion.
     pub(crate) to: NodeId,
-    /// Where it is read and where it is written.
+    /// Places that are read and written.
     pub(crate) source: BufferId,
     pub(crate) target: BufferId,
-    /// The form it has at the source, and the one it is to have.
+    /// Format at the source, and format at the target.
     pub(crate) source_format: Format,
     pub(crate) format: Format,
-    /// What goes over the link.
+    /// Bytes over the link.
     pub(crate) bytes: u64,
-    /// The node that converts, if the forms differ, and the bytes that it reads and writes for
+    /// The node that converts, if the formats differ, and the bytes that it reads and writes for
     /// that.
     pub(crate) converts: Option<(NodeId, u64)>,
     pub(crate) reason: Reason,
 }
 
-/// What the driver has to do.
+/// An action for the driver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// Carry it out and call [`Memory::arrived`]. One at a time on each link.
+    /// Execute it and call [`Memory::arrived`]. At most one at a time on each link.
     Begin(Transfer),
-    /// All operands are there, and nobody else touches those that the task writes.
+    /// All operands are there, and nobody else uses those that the task writes.
     Staged(Ticket),
-    /// A replica was given up for others.
+    /// A replica was evicted to make room.
     Evicted { node: NodeId, datum: Datum, bytes: u64, written_back: bool },
-    /// A replica's memory is free.
+    /// The memory of a replica was freed.
     Freed { datum: Datum, buffer: BufferId },
 }
 
-/// What went with a node's memory.
+/// Losses with a node's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// Data that were only there, and that no task elsewhere is about to write: they have no value
-    /// until one does.
+    /// Data that existed only there and that no task elsewhere is about to write: they have no
+    /// value until a task writes them.
     pub(crate) data: Vec<Datum>,
     /// Working sets that were there, or were being gathered: they are abandoned.
     pub(crate) tickets: Vec<Ticket>,
-    /// Working sets elsewhere that waited for such data: abandoned too.
+    /// Working sets on other nodes that waited for such data: abandoned too.
     pub(crate) stranded: Vec<Ticket>,
 }
 
-/// A replica that may be given up, as a [`VictimHook`] sees it.
+/// A replica that may be evicted, as a [`VictimHook`] sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) datum: Datum,
@@ -158,23 +157,22 @@ pub(crate) struct Candidate {
     pub(crate) wanted: bool,
     /// A submitted task will use it.
     pub(crate) has_uses: bool,
-    /// Larger for those used later; counts ends of tasks.
+    /// Larger for replicas used later; counts ends of tasks.
     pub(crate) last_use: u64,
-    /// It would have to be written back.
+    /// True if it would have to be written back.
     pub(crate) sole: bool,
 }
 
-/// Chooses which of a node's first victims is given up, by its place.
+/// Selects the victim among the first candidates of a node, by its index.
 pub(crate) type VictimHook = Box<dyn Fn(NodeId, &[Candidate]) -> Option<usize> + Send>;
 
-/// What happened on one node.
+/// Statistics of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeStats {
-    /// Operands that were there (or on their way) when their task asked for them, and those that
-    /// were not.
+    /// Operands that were there (or in flight) when their task was staged, and those that were not.
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// Prefetched replicas that a task then used, and those that were given up before.
+    /// Prefetched replicas that a task then used, and those that were evicted before.
     pub(crate) prefetch_hits: u64,
     pub(crate) prefetch_wasted: u64,
 }

@@ -1,58 +1,57 @@
-//! One memory node: its capacity, and the order in which replicas are given up.
+//! One memory node: its capacity, and the eviction order of its replicas.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Datum, NodeId, NodeStats, Ticket};
 use crate::format::Format;
 
-/// How large a node is and what it can do aside.
+/// Capacity of a node, and its additional resources.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct NodeSpec {
-    /// Bytes; `None` for as much as is asked.
+    /// Capacity (bytes); `None`: unlimited.
     pub(crate) capacity: Option<u64>,
-    /// Conversions that can be under way at a time in memory that does not count as capacity.
+    /// Maximum number of concurrent conversions in memory that does not count as capacity.
     pub(crate) staging: u32,
     /// The node to which the only copy of a value is written back when its memory is needed;
     /// `None`: such copies stay.
     pub(crate) spill: Option<NodeId>,
 }
 
-/// How much a datum is asked for on a node.
+/// Demand for a datum on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Demand {
-    /// The program said that it will not be used for now.
+    /// The program declared that it will not be used for now.
     Unused,
     Unknown,
     /// A queued task wants it.
     Wanted,
 }
 
-/// When it is a replica's turn to be given up: what is asked for least first, then what no
-/// submitted task uses (`false`), then what was used longest ago.
+/// Eviction order of a replica: lowest demand first, then replicas that no submitted task uses
+/// (`false`), then the least recently used.
 pub(super) type Turn = (Demand, bool, u64);
 
-/// A replica that may be given up.
+/// A replica that may be evicted.
 pub(super) type Victim = (Turn, Datum, Format);
 
-/// A node's state.
+/// State of a node.
 pub(super) struct Node {
     pub(super) spec: NodeSpec,
-    /// Its memory is gone.
+    /// True once its memory is lost.
     pub(super) lost: bool,
-    /// Nothing more is written back to it.
+    /// True once it accepts no write-backs.
     pub(super) shut: bool,
     pub(super) used: u64,
-    /// Bytes that are being written back and will then be free.
+    /// Bytes that are being written back and will then be freed.
     pub(super) leaving: u64,
-    /// Conversions under way.
+    /// Conversions in flight.
     pub(super) converting: u32,
-    /// Working sets of tasks that are complete or on their way, without those whose tasks wait for
-    /// others.
+    /// Working sets of tasks that are complete or in flight, except for tasks that wait for others.
     pub(super) busy: u32,
-    /// Tasks that wait for memory, first come first served: the first one's working set is being
-    /// gathered.
+    /// Tasks that wait for memory, first come, first served: the working set of the first one is
+    /// being gathered.
     pub(super) queue: VecDeque<Ticket>,
-    /// Replicas that may be given up.
+    /// Replicas that may be evicted.
     pub(super) victims: BTreeSet<Victim>,
     pub(super) stats: NodeStats,
 }
@@ -73,28 +72,29 @@ impl Node {
         }
     }
 
-    /// Bytes that can be had at once.
+    /// Returns the bytes that are free now.
     pub(super) fn free(&self) -> u64 {
         self.spec.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used))
     }
 
-    /// True if `bytes` can be had at once and nobody else waits for memory.
+    /// Returns true if `bytes` are free now and no task waits for memory.
     pub(super) fn has_spare(&self, bytes: u64) -> bool {
         self.queue.is_empty() && self.free() >= bytes
     }
 
-    /// True if more must be given up for `bytes` to be had once all that is leaving has left.
+    /// Returns true if more replicas must be evicted for `bytes` to be free once all write-backs
+    /// have ended.
     pub(super) fn lacks(&self, bytes: u64) -> bool {
         let lacks = |capacity: u64| self.used.saturating_add(bytes) > capacity.saturating_add(self.leaving);
         self.spec.capacity.is_some_and(lacks)
     }
 
-    /// True if it holds more than it should.
+    /// Returns true if it exceeds its capacity.
     pub(super) fn is_over(&self) -> bool {
         self.spec.capacity.is_some_and(|capacity| self.used > capacity)
     }
 
-    /// True if it is so full that copies should be made ahead of need.
+    /// Returns true if it is so full that copies should be made ahead of need.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.spec.capacity.is_some_and(|capacity| self.used > capacity / 10 * 9)
     }

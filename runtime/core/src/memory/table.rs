@@ -1,4 +1,4 @@
-//! What is known of one datum: its current version and the replicas of it.
+//! State of one datum: its current version and the replicas of it.
 
 use smallvec::SmallVec;
 
@@ -6,14 +6,14 @@ use super::node::{Demand, Turn};
 use super::{BufferId, HOST, NodeId, Reason, Ticket};
 use crate::format::Format;
 
-/// How far a replica is.
+/// Progress of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Memory for a task to write.
     Blank,
-    /// On its way.
+    /// In flight.
     Arriving,
-    /// There.
+    /// Valid.
     Valid,
 }
 
@@ -23,30 +23,30 @@ pub(super) struct Replica {
     pub(super) buffer: BufferId,
     pub(super) node: NodeId,
     pub(super) format: Format,
-    /// Another version than the datum's makes it a leftover that goes once nobody reads it any
-    /// more.
+    /// Version of the replica. If it differs from the datum's, the replica is a leftover that is
+    /// removed once nobody reads it any more.
     pub(super) version: u32,
     pub(super) bytes: u64,
     pub(super) stage: Stage,
-    /// Tasks that have it in their working set.
+    /// Number of tasks that have it in their working set.
     pub(super) pins: u32,
     /// Transfers and conversions that read it, by number.
     pub(super) outgoing: SmallVec<[u64; 1]>,
-    /// The one that fills it.
+    /// The transfer that fills it.
     pub(super) incoming: Option<u64>,
-    /// Tasks that are about to write it, one behind the other.
+    /// Number of tasks that are about to write it, one after the other in stream order.
     pub(super) writers: u32,
-    /// It is being written back in order to be given up.
+    /// True while it is being written back before its eviction.
     pub(super) leaving: bool,
     pub(super) prefetched: bool,
     pub(super) last_use: u64,
-    /// At which turn it is listed among its node's victims.
+    /// Position under which it is listed among its node's victims.
     pub(super) listed: Option<Turn>,
     /// Tasks that wait until it has arrived.
     pub(super) waiters: SmallVec<[Ticket; 1]>,
     /// Tasks that wait until nothing reads it.
     pub(super) quiet: SmallVec<[Ticket; 1]>,
-    /// Nodes that wait to have it from here.
+    /// Nodes that wait to receive it from here.
     pub(super) forwards: SmallVec<[(NodeId, Format, Reason); 1]>,
 }
 
@@ -80,7 +80,7 @@ impl Replica {
         }
     }
 
-    /// True if nobody would miss its memory at this moment.
+    /// Returns true if its memory could be freed at this moment.
     pub(super) fn is_idle(&self) -> bool {
         self.stage != Stage::Arriving
             && (self.pins == 0 || crate::mutant::mutant(6))
@@ -93,29 +93,29 @@ impl Replica {
     }
 }
 
-/// A datum.
+/// State of a datum.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) version: u32,
-    /// The format of this version: replicas in it can replace each other, those in other formats
-    /// are made from it.
+    /// Format of this version: replicas in it can replace each other, replicas in other formats are
+    /// converted from it.
     pub(super) format: Format,
     pub(super) bytes: u64,
     pub(super) replicas: SmallVec<[Replica; 2]>,
-    /// How many queued tasks want it on which node, in which format.
+    /// Number of queued tasks that want it, per node and format.
     pub(super) wanted: SmallVec<[(NodeId, Format, u32); 2]>,
-    /// How many submitted tasks that are certain to run on which node will read it in the version's
-    /// own format.
+    /// Number of submitted tasks that will read it in the version's own format, per node on which
+    /// they are certain to run.
     pub(super) wide_at: SmallVec<[(NodeId, u32); 1]>,
-    /// How many times submitted tasks will use it.
+    /// Number of uses by submitted tasks.
     pub(super) uses: u32,
-    /// It will not be used for now.
+    /// True if it will not be used for now.
     pub(super) unused: bool,
-    /// On which nodes it is kept, and how many times over.
+    /// Nodes on which it is pinned, with the number of pins.
     pub(super) pinned: SmallVec<[(NodeId, u32); 1]>,
-    /// What is on the host stays there.
+    /// True if its replica on the host stays there.
     pub(super) kept: bool,
-    /// Its handle is gone: its number is given out again once its last replica is.
+    /// True if its handle is gone: its number is reused once its last replica is removed.
     pub(super) removed: bool,
 }
 
@@ -126,7 +126,7 @@ impl Entry {
         Entry { version: 0, format, bytes, replicas, wanted, wide_at, uses: 0, unused, pinned, kept, removed }
     }
 
-    /// The current version's replica on `node` in `format`.
+    /// Returns the current version's replica on `node` in `format`.
     pub(super) fn find(&self, node: NodeId, format: Format) -> Option<usize> {
         self.find_version(node, format, self.version)
     }
@@ -135,13 +135,13 @@ impl Entry {
         self.replicas.iter().position(|r| r.node == node && r.format == format && r.version == version)
     }
 
-    /// True if the current version is, or will be, somewhere in its own format.
+    /// Returns true if the current version exists, or will exist, on some node in its own format.
     pub(super) fn has_value(&self) -> bool {
         let mut current = self.replicas.iter().filter(|r| r.version == self.version);
         current.any(|r| r.format == self.format && r.stage != Stage::Blank)
     }
 
-    /// True if the current version is somewhere in its own format.
+    /// Returns true if the current version exists on some node in its own format.
     pub(super) fn has_source(&self) -> bool {
         let mut current = self.replicas.iter().filter(|r| r.version == self.version);
         current.any(|r| r.format == self.format && r.stage == Stage::Valid)
@@ -151,8 +151,8 @@ impl Entry {
         self.wanted.iter().any(|&(n, ..)| n == node)
     }
 
-    /// True if a task wants it on `node`, or is certain to, in the version's own format, and it is
-    /// not there in that one.
+    /// Returns true if a task wants it on `node`, or is certain to, in the version's own format,
+    /// and it is not there in that format.
     pub(super) fn lacks_wide(&self, node: NodeId) -> bool {
         let queued = || self.wanted.iter().any(|&(n, format, _)| (n, format) == (node, self.format));
         let submitted = || self.wide_at.iter().any(|&(n, _)| n == node);
@@ -163,7 +163,7 @@ impl Entry {
         (self.kept && node == HOST) || self.pinned.iter().any(|&(n, _)| n == node)
     }
 
-    /// When it would be this replica's turn to be given up.
+    /// Returns this replica's position in the eviction order.
     pub(super) fn turn(&self, at: usize) -> Turn {
         let replica = &self.replicas[at];
         let demand = match (self.is_wanted(replica.node), self.unused) {
@@ -174,8 +174,8 @@ impl Entry {
         (demand, self.uses > 0, replica.last_use)
     }
 
-    /// True if the replica is the only one from which the datum could be had. Once a task that
-    /// writes without reading has its place, nobody asks for the earlier version any more.
+    /// Returns true if the replica is the only source of the datum. Once a task that writes without
+    /// reading has its place, nobody needs the earlier version any more.
     pub(super) fn is_sole(&self, at: usize) -> bool {
         let me = &self.replicas[at];
         me.version == self.version

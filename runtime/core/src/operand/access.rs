@@ -1,4 +1,4 @@
-//! The operands that name one handle.
+//! Operands that name one handle.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -36,9 +36,9 @@ macro_rules! operand_type {
 }
 
 operand_type!(
-    /// Reads a handle; see [`read`].
+    /// Operand that reads a handle; see [`read`].
     Read, read,
-    /// The body reads the value: it sees `D::Ref`,
+    /// Creates an operand that the body reads: its view is `D::Ref`,
     ///
     /// ```
     /// use zellige_runtime::{Read, Runtime, Submit, read, update};
@@ -62,9 +62,9 @@ operand_type!(
     {format: Format::NATIVE}
 );
 operand_type!(
-    /// Writes a handle; see [`write()`].
+    /// Operand that writes a handle; see [`write()`].
     Write, write,
-    /// The body writes the value without reading it: it sees a [`Slot`].
+    /// Creates an operand that the body writes without reading it: its view is a [`Slot`].
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, Write, write};
@@ -79,9 +79,9 @@ operand_type!(
     {}
 );
 operand_type!(
-    /// Updates a handle; see [`update`].
+    /// Operand that updates a handle; see [`update`].
     Update, update,
-    /// The body reads and writes the value: it sees `D::Mut`.
+    /// Creates an operand that the body reads and writes: its view is `D::Mut`.
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, Update, update};
@@ -96,9 +96,10 @@ operand_type!(
     {format: Format::NATIVE}
 );
 operand_type!(
-    /// Updates a handle in any order; see [`commute`].
+    /// Operand that updates a handle in any order; see [`commute`].
     Commute, commute,
-    /// As [`update`], in any order among neighbouring tasks that commute, one at a time.
+    /// Creates an operand like [`update`] without an order among neighbouring tasks that commute;
+    /// they run one at a time.
     ///
     /// ```
     /// use zellige_runtime::{Commute, Runtime, Submit, commute};
@@ -115,10 +116,11 @@ operand_type!(
     {}
 );
 operand_type!(
-    /// Contributes to a reduction; see [`reduce`].
+    /// Operand that contributes to a reduction; see [`reduce`].
     Reduce, reduce,
-    /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before
-    /// the next other access. The handle needs [`with_reduction`](Handle::with_reduction).
+    /// Creates an operand whose body adds to a partial result of its worker (`D::Mut`); the partial
+    /// results are combined before the next access of another kind. The handle needs
+    /// [`with_reduction`](Handle::with_reduction).
     ///
     /// ```
     /// use zellige_runtime::{Runtime, Submit, reduce};
@@ -135,7 +137,7 @@ operand_type!(
 );
 
 impl<D: Data> Read<D> {
-    /// Asks for the value in another format: a replica, converted once per version.
+    /// Requests the value in another format: a replica, converted once per version.
     #[must_use]
     pub fn as_format(self, format: Format) -> Self {
         Read { format, ..self }
@@ -143,7 +145,7 @@ impl<D: Data> Read<D> {
 }
 
 impl<D: Data> Update<D> {
-    /// Has the value converted in place before the body runs.
+    /// Requests a conversion of the value in place before the body runs.
     #[must_use]
     pub fn as_format(self, format: Format) -> Self {
         Update { format, ..self }
@@ -238,7 +240,7 @@ impl<D: Data> Operand for Update<D> {
     }
 }
 
-/// Where a writing body puts its value.
+/// View of a value that a body writes without reading.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Slot, Submit, write};
@@ -259,13 +261,13 @@ pub struct Slot<'v, D: Data> {
 }
 
 impl<'v, D: Data> Slot<'v, D> {
-    /// Puts `value` there.
+    /// Stores `value`.
     pub fn put(&mut self, value: D) {
         *self.place = Some(value);
     }
 
-    /// The storage that is there already, with whatever it contains, to be overwritten; `None` if
-    /// there is none yet.
+    /// Returns the existing storage with unspecified content, to be overwritten; `None` if there is
+    /// none yet.
     pub fn old(&mut self) -> Option<D::Mut<'_>> {
         self.place.as_mut().map(Data::view_mut)
     }
@@ -341,7 +343,7 @@ impl<D: Data> Operand for Commute<D> {
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
-        // A commuting neighbour may be writing: nothing may be looked at before the turn has come.
+        // A commuting neighbour may be writing: access nothing before the turn has come.
         let core = env.resolve(&self.core);
         env.check(&core.base)?;
         out.push(Meta::default());
@@ -351,7 +353,7 @@ impl<D: Data> Operand for Commute<D> {
     fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         if env.is_placed() {
-            // Its turn was taken before its operands were gathered.
+            // Its turn was acquired before its operands were gathered.
             return hold_mut(core, Format::NATIVE, env);
         }
         if !core.base.try_commute() {
@@ -370,7 +372,7 @@ impl<D: Data> Operand for Commute<D> {
         // runs.
         let base = unsafe { &core.as_ref().base };
         if let Some(failure) = env.failed_body() {
-            // The next in turn must not see half a result: poison before the turn is given up.
+            // The next in turn must not see a partial update: poison before the turn is released.
             base.poison(failure);
         }
         // The next in turn may begin at once.
@@ -394,14 +396,14 @@ impl<D: Data> Operand for Commute<D> {
 
     fn release_on_device(held: DeviceHeld, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         if let Some(failure) = env.failed_body() {
-            // As on the host. The turn itself is given up when the task is settled.
+            // As on the host. The turn itself is released when the task is settled.
             held.poison(failure);
         }
         Ok(())
     }
 }
 
-/// A worker's partial result that is being added to.
+/// A worker's partial result, held by a task that adds to it.
 pub struct HeldPartial<D: Data> {
     core: NonNull<HandleCore<D>>,
     partial: D,

@@ -1,4 +1,4 @@
-//! What a body for a device with an architecture of its own sees of its operands: addresses, and
+//! Views of operands for bodies on devices with an architecture of their own: addresses and
 //! headers.
 
 use std::marker::PhantomData;
@@ -12,11 +12,12 @@ use crate::data::{Data, DeviceValue, Known, Meta, Portable, Seen, ValueCell};
 use crate::device::{DeviceScratch, StreamError};
 use crate::task::DeviceKind;
 
-/// Devices with an [architecture](crate::device::Arch) of their own: bodies see where values lie in
-/// their memory, and put operations on a stream ([`DeviceContext`]).
+/// Device kind for devices with an [architecture](crate::device::Arch) of their own: bodies see the
+/// addresses of values in device memory, and put operations on a stream ([`DeviceContext`]).
 ///
-/// A value of a [`Portable`] type is its header, on the host, and its parts, on the device. What a
-/// body queues runs later: it reads headers and addresses, never a number.
+/// A value of a [`Portable`] type consists of its header, on the host, and its parts, on the
+/// device. The operations that a body queues run later: the body reads headers and addresses, never
+/// a number.
 #[derive(Debug)]
 pub struct OnDevice;
 
@@ -32,7 +33,7 @@ fn header<D: Portable>(known: &Known) -> &D::Header {
     known.header.downcast_ref().expect("a handle's values have its type's headers")
 }
 
-/// A value that is read.
+/// View of a value that is read.
 pub struct DeviceRef<'v, D> {
     seen: &'v Seen,
     _type: PhantomData<fn() -> D>,
@@ -51,7 +52,7 @@ impl<'v, D> DeviceRef<'v, D> {
         DeviceRef { seen, _type: PhantomData }
     }
 
-    /// The value's header.
+    /// Returns the value's header.
     pub fn header(&self) -> &'v D::Header
     where
         D: Portable,
@@ -59,7 +60,7 @@ impl<'v, D> DeviceRef<'v, D> {
         header::<D>(&self.seen.known)
     }
 
-    /// Where part `i` is, and its bytes.
+    /// Returns the address of part `i`, and its size in bytes.
     ///
     /// # Panics
     /// If there is no such part.
@@ -68,13 +69,13 @@ impl<'v, D> DeviceRef<'v, D> {
         (at.into(), bytes)
     }
 
-    /// Format, norm and size.
+    /// Returns format, norm and size.
     pub fn meta(&self) -> Meta {
         self.seen.known.meta
     }
 }
 
-/// A value that is updated.
+/// View of a value that is updated.
 pub struct DeviceMut<'v, D> {
     value: &'v mut DeviceValue,
     known: Known,
@@ -88,7 +89,7 @@ impl<'v, D> DeviceMut<'v, D> {
         DeviceMut { known: value.known(), value, cell: Arc::clone(cell), _type: PhantomData }
     }
 
-    /// The value's header.
+    /// Returns the value's header.
     pub fn header(&self) -> &D::Header
     where
         D: Portable,
@@ -96,7 +97,7 @@ impl<'v, D> DeviceMut<'v, D> {
         header::<D>(&self.known)
     }
 
-    /// Where part `i` is, and its bytes.
+    /// Returns the address of part `i`, and its size in bytes.
     ///
     /// # Panics
     /// If there is no such part.
@@ -104,19 +105,19 @@ impl<'v, D> DeviceMut<'v, D> {
         (self.value.parts[i].at().into(), self.value.parts[i].bytes())
     }
 
-    /// Format, norm and size, as the writer before left them.
+    /// Returns format, norm and size, as the previous writer left them.
     pub fn meta(&self) -> Meta {
         self.known.meta
     }
 
-    /// Puts another value in the place of this one: its header, and new parts that what follows on
-    /// the stream fills. The old parts are given back once the body's operations have ended, and
-    /// until then can be used.
+    /// Replaces the value: sets another header, and allocates new parts that later operations on
+    /// the stream fill. The old parts are freed once the body's operations have ended, and can be
+    /// used until then.
     ///
     /// # Errors
-    /// The device's, e.g. [`StreamError::OutOfMemory`]. While a replay is recorded
-    /// ([`DeviceGraphs`](crate::DeviceGraphs)) it is refused, and the graph's tasks are launched
-    /// one by one from then on.
+    /// An error of the device, e.g. [`StreamError::OutOfMemory`]. While a replay is recorded
+    /// ([`DeviceGraphs`](crate::DeviceGraphs)) the call is refused, and the graph's tasks are
+    /// launched one by one from then on.
     pub fn replace(&mut self, header: D::Header, cx: &DeviceContext<'_>) -> Result<(), StreamError>
     where
         D: Portable,
@@ -129,15 +130,15 @@ impl<'v, D> DeviceMut<'v, D> {
         Ok(())
     }
 
-    /// Reads bytes of the device's memory back, behind what has been queued, and changes by them
-    /// what is known of the value, e.g. its norm, once the body's operations have ended. Format and
-    /// size stay as they are.
+    /// Copies bytes of the device's memory to the host, after the queued operations, and uses them
+    /// to update the metadata of the value, e.g. its norm, once the body's operations have ended.
+    /// Format and size stay as they are.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     ///
     /// # Safety
-    /// As [`DeviceContext::read_back`].
+    /// The requirements of [`DeviceContext::read_back`].
     pub unsafe fn read_back(
         &self,
         cx: &DeviceContext<'_>,
@@ -150,8 +151,9 @@ impl<'v, D> DeviceMut<'v, D> {
         let cell = Arc::clone(&self.cell);
         cx.is_learnt_later(&self.cell);
         let then = move |bytes: &[u8]| {
-            // SAFETY: called before the task ends. Nobody writes the place before: a task that does
-            // is not launched behind one that learns something of its value at its end.
+            // SAFETY: called before the task ends. Nobody writes the place before: a writer is not
+            // launched in stream order after a task that updates the metadata of its value at its
+            // end.
             if let Some(value) = unsafe { cell.shared() } {
                 let Known { header: old, mut meta } = value.known();
                 let old: Option<&D::Header> = old.downcast_ref();
@@ -166,11 +168,11 @@ impl<'v, D> DeviceMut<'v, D> {
     }
 }
 
-/// A value that a conversion makes ([`Portable::conversions`]): [`DeviceContext::value`] keeps it.
+/// A value that a conversion makes ([`Portable::conversions`]); [`DeviceContext::value`] keeps it.
 pub struct NewValue<D: Portable> {
     header: D::Header,
     parts: SmallVec<[(u64, u64); 2]>,
-    /// Which of its context's.
+    /// Index in its context.
     at: usize,
 }
 
@@ -184,12 +186,12 @@ impl<D: Portable> NewValue<D> {
         self.at
     }
 
-    /// The value's header.
+    /// Returns the value's header.
     pub fn header(&self) -> &D::Header {
         &self.header
     }
 
-    /// Where part `i` is, and its bytes.
+    /// Returns the address of part `i`, and its size in bytes.
     ///
     /// # Panics
     /// If there is no such part.
@@ -199,7 +201,7 @@ impl<D: Portable> NewValue<D> {
     }
 }
 
-/// Where a writing body puts its value.
+/// View of a value that a body writes without reading.
 pub struct DeviceSlot<'v, D> {
     place: &'v mut Option<DeviceValue>,
     cell: Arc<ValueCell<DeviceValue>>,
@@ -211,12 +213,12 @@ impl<'v, D> DeviceSlot<'v, D> {
         DeviceSlot { place, cell: Arc::clone(cell), _type: PhantomData }
     }
 
-    /// A value of this header whose parts what follows on the stream fills: those of the value that
-    /// is there, where they have the right sizes.
+    /// Sets the header, and returns a value whose parts later operations on the stream fill: the
+    /// existing parts, if they have the right sizes.
     ///
     /// # Errors
-    /// The device's, e.g. [`StreamError::OutOfMemory`]; as of [`DeviceMut::replace`] for other
-    /// sizes.
+    /// An error of the device, e.g. [`StreamError::OutOfMemory`]; for other sizes those of
+    /// [`DeviceMut::replace`].
     pub fn put(self, header: D::Header, cx: &DeviceContext<'_>) -> Result<DeviceMut<'v, D>, StreamError>
     where
         D: Portable,
@@ -241,21 +243,21 @@ impl<'v, D> DeviceSlot<'v, D> {
     }
 }
 
-/// The values of a list of handles.
+/// Views of the values of a list of handles.
 pub struct DeviceList<'v, D>(pub(crate) Vec<DeviceRef<'v, D>>);
 
 impl<'v, D> DeviceList<'v, D> {
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True for a list of none.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All values in order.
+    /// Returns an iterator over the values.
     pub fn iter(&self) -> impl Iterator<Item = DeviceRef<'v, D>> + '_ {
         self.0.iter().copied()
     }

@@ -1,5 +1,5 @@
-//! Values that a body has been granted: they are kept alive, and their views counted, until it
-//! ends.
+//! Values that a body has been granted: they are kept alive, and their views counted, until the
+//! body ends.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::error::caught;
 use crate::format::Format;
 use crate::task::{Env, Refusal};
 
-/// A value that is being read: the master, or a replica that is kept alive meanwhile.
+/// A value that is being read: the master, or a replica that is kept alive for that.
 pub struct HeldRef<D> {
     value: NonNull<D>,
     _kept: Kept<D>,
@@ -17,24 +17,24 @@ pub struct HeldRef<D> {
     _lent: Option<Lent>,
 }
 
-/// Notes that a body is to have a view of what may be a borrowed slice.
+/// Registers a body's view if the value is a borrowed slice.
 fn lend<D: Data>(core: &HandleCore<D>) -> Result<Option<Lent>, Refusal> {
     let Some(lending) = core.base.lending().filter(|_| D::BORROWED) else { return Ok(None) };
     let ended = || format!("the scope that borrowed {} has ended", core.base.name());
     lending.lend().map(Some).ok_or_else(|| Refusal::Failed(ended().into()))
 }
 
-/// What keeps a value alive while it is read.
+/// Owner that keeps a value alive while it is read.
 enum Kept<D> {
-    /// Its handle.
+    /// The handle of the value.
     ByHandle,
-    /// This, a replica in another format beside it.
+    /// A replica in another format.
     Replica { _value: Arc<D> },
-    /// This, a place that the memory manager gave it.
+    /// A place that the memory manager provided.
     Place { _cell: Arc<ValueCell<D>> },
 }
 
-/// Reads one version of `core` in `format`.
+/// Acquires one version of `core` in `format` for reading.
 pub(super) fn hold<D: Data>(
     core: &HandleCore<D>,
     format: Format,
@@ -45,7 +45,7 @@ pub(super) fn hold<D: Data>(
     if let Some(buffer) = env.place() {
         let cell = core.place(buffer);
         let view = env.view(&core.base, &cell, Kind::Shared);
-        // SAFETY: the memory manager keeps the place for the task, and lets nobody write it.
+        // SAFETY: the memory manager keeps the place for the task, and prevents writes to it.
         let Some(value) = (unsafe { cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
@@ -91,9 +91,9 @@ impl<D: Data> HeldRef<D> {
     }
 }
 
-/// The meta of `core`'s current version; the default where it holds none yet.
+/// Returns the meta of `core`'s current version; the default if there is none yet.
 pub(super) fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
-    // SAFETY: asked by a task that has been granted an access to the handle, before its body runs.
+    // SAFETY: called by a task that has been granted an access to the handle, before its body runs.
     let here = unsafe { core.cell.shared() }.map(Data::meta);
     here.or_else(|| core.meta_elsewhere()).unwrap_or_default()
 }
@@ -101,7 +101,7 @@ pub(super) fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
 /// A value that is being written.
 pub struct HeldMut<D: Data> {
     pub(super) core: NonNull<HandleCore<D>>,
-    /// Where the memory manager has put the value; `None`: the handle's own cell.
+    /// Place that the memory manager provided; `None`: the handle's own cell.
     place: Option<Arc<ValueCell<D>>>,
     pub(super) view: View,
     _lent: Option<Lent>,
@@ -127,7 +127,7 @@ impl<D: Data> HeldMut<D> {
     }
 }
 
-/// Runs code of the data type's: a panic there fails the task instead of the worker.
+/// Runs code of the data type: a panic there fails the task instead of the worker.
 pub(super) fn guarded<D: Data, R>(
     core: &HandleCore<D>,
     what: &str,
@@ -137,7 +137,7 @@ pub(super) fn guarded<D: Data, R>(
         .map_err(|message| Refusal::Failed(format!("{what} {} panicked: {message}", core.base.name()).into()))
 }
 
-/// Takes exclusive hold of a value that must exist, in `format`.
+/// Acquires exclusive access to a value that must exist, in `format`.
 pub(super) fn hold_mut<D: Data>(
     core: &HandleCore<D>,
     format: Format,

@@ -1,11 +1,11 @@
-//! Operands of the tasks that split and join, and that send and receive: they may name handles that
-//! others may not.
+//! Operands of internal tasks that split, join, send and receive: they may name handles that other
+//! tasks may not.
 
 use super::{Accesses, Formats, Metas, Operand, Wanted};
 use crate::error::TaskError;
 use crate::task::{DeviceKind, Env, Refusal};
 
-/// An operand whose access is allowed although its handle is split, joined or read-only.
+/// An operand whose access is allowed even if its handle is split, joined or read-only.
 pub struct Inner<O>(O);
 
 impl<O> Inner<O> {

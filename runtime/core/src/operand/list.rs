@@ -1,4 +1,4 @@
-//! A list of handles as one operand: their values, or what is known of them.
+//! A list of handles as one operand: their values, or their metadata.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::operand::DeviceList;
 use crate::operand::OnDevice;
 use crate::task::{Cpu, DeviceKind, Env, Refusal};
 
-/// Reads a list of handles; see [`reads`].
+/// Operand that reads a list of handles; see [`reads`].
 ///
 /// ```
 /// use zellige_runtime::{ReadList, Runtime, Submit, reads, update};
@@ -29,7 +29,7 @@ pub struct ReadList<D: Data> {
     format: Format,
 }
 
-/// The body reads every handle of a list, of any length: it sees a [`List`].
+/// Creates an operand that reads every handle of a list, of any length: the body sees a [`List`].
 ///
 /// ```
 /// use zellige_runtime::{Handle, List, ReadList, Runtime, Submit, reads, write};
@@ -49,14 +49,14 @@ pub fn reads<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> R
 }
 
 impl<D: Data> ReadList<D> {
-    /// Asks for every value in another format.
+    /// Requests every value in another format.
     #[must_use]
     pub fn as_format(self, format: Format) -> Self {
         ReadList { format, ..self }
     }
 }
 
-/// The values of a list of handles.
+/// View of the values of a list of handles.
 ///
 /// ```
 /// use zellige_runtime::{List, Runtime, Submit, reads, update};
@@ -74,17 +74,17 @@ impl<D: Data> ReadList<D> {
 pub struct List<'v, D: Data>(&'v [HeldRef<D>]);
 
 impl<'v, D: Data> List<'v, D> {
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True for a list of none.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value of handle `i`.
+    /// Returns the value of handle `i`.
     ///
     /// # Panics
     /// If `i >= len()`.
@@ -92,7 +92,7 @@ impl<'v, D: Data> List<'v, D> {
         self.0[i].view()
     }
 
-    /// All values in order.
+    /// Returns an iterator over the values.
     pub fn iter(&self) -> impl Iterator<Item = D::Ref<'v>> + use<'v, D> {
         self.0.iter().map(HeldRef::view)
     }
@@ -152,8 +152,8 @@ impl<D: Data> Operand for ReadList<D> {
     }
 }
 
-/// The body updates every handle of a list, of any length: it sees a `Vec` of what it sees of one
-/// [`update`].
+/// Creates an operand that updates every handle of a list, of any length: the body sees a `Vec` of
+/// the views of one [`update`] each.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, updates};
@@ -175,8 +175,8 @@ pub fn updates<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) ->
     handles.into_iter().map(update).collect()
 }
 
-/// The body writes every handle of a list, of any length, without reading it: it sees a `Vec` of
-/// [`Slot`](super::Slot)s.
+/// Creates an operand that writes every handle of a list, of any length, without reading it: the
+/// body sees a `Vec` of [`Slot`](super::Slot)s.
 ///
 /// ```
 /// use zellige_runtime::{Handle, Runtime, Submit, writes};
@@ -194,8 +194,7 @@ pub fn writes<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> 
     handles.into_iter().map(write).collect()
 }
 
-/// Several operands of one kind, of any number, as one: the body sees a `Vec` of what it sees of
-/// one.
+/// Any number of operands of one kind as one operand: the body sees a `Vec` of their views.
 impl<O: Operand> Operand for Vec<O> {
     type View<'v, K: DeviceKind> = Vec<O::View<'v, K>>;
     type Held = Vec<O::Held>;
@@ -218,7 +217,7 @@ impl<O: Operand> Operand for Vec<O> {
             match operand.acquire(env, wanted.of_element(at)) {
                 Ok(one) => held.push(one),
                 Err(refusal) => {
-                    // Nothing ran: giving back cannot fail.
+                    // Nothing ran: releasing cannot fail.
                     let _ = Self::release(held, env, false);
                     return Err(refusal);
                 }
@@ -232,7 +231,7 @@ impl<O: Operand> Operand for Vec<O> {
     }
 
     fn release(held: Vec<O::Held>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
-        // All are given back, whatever became of the first.
+        // Release all of them, also after an error.
         let mut result = Ok(());
         for one in held {
             let released = O::release(one, env, ok && result.is_ok());
@@ -261,13 +260,13 @@ impl<O: Operand> Operand for Vec<O> {
     }
 }
 
-/// Reads what is known of a list of handles; see [`metas`].
+/// Operand that reads the metadata of a list of handles; see [`metas`].
 pub struct MetaList<D: Data> {
     cores: Vec<Arc<HandleCore<D>>>,
 }
 
-/// The body sees the [`Meta`] of every handle of a list (format, size, norm), and waits for their
-/// writers as a reader does; the values stay where they are, on whatever device.
+/// Creates an operand whose body sees the [`Meta`] of every handle of a list (format, size, norm).
+/// It waits for their writers as a reader does, but the values are not transferred.
 ///
 /// ```
 /// use zellige_runtime::{Format, Meta, Runtime, Submit, metas, update};

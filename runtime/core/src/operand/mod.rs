@@ -1,4 +1,4 @@
-//! Operands: what a task names, how it accesses it, and what its body sees.
+//! Operands: the handles of a task, their access modes, and the views of the body.
 
 mod access;
 mod device_context;
@@ -36,9 +36,10 @@ pub struct Declared<'a> {
     pub(crate) base: &'a HandleBase,
     pub(crate) handle: &'a dyn AnyHandle,
     pub(crate) mode: Mode,
-    /// An access of the tasks that split a handle or join its parts: others are refused meanwhile.
+    /// True for an access of a task that splits a handle or joins its parts; others are refused
+    /// meanwhile.
     pub(crate) inner: bool,
-    /// Only what is known of the value is read: its bytes stay where they are.
+    /// True if only the metadata of the value is read: its bytes are not transferred.
     pub(crate) look: bool,
 }
 
@@ -54,11 +55,11 @@ impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
     }
 }
 
-/// The accesses of one task.
+/// Accesses of one task.
 pub type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
-/// The format that each access of one task asks for.
+/// Requested format of each access of one task.
 pub type Formats = SmallVec<[Format; 4]>;
-/// What a deferred selection wants of one operand; nothing unless it says so.
+/// Request of a deferred selection for one operand; empty by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
     format: Option<Format>,
@@ -66,17 +67,17 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Of the operand at this place.
+    /// Returns the request for the operand with this index.
     pub fn of(choice: &Choice, operand: usize) -> Self {
         Wanted { format: choice.formats.get(operand).copied().flatten(), apart: choice.apart }
     }
 
-    /// The format, of an operand that was submitted with `asked`.
+    /// Returns the selected format, or `asked`, the one with which the operand was submitted.
     fn or(self, asked: Format) -> Format {
         self.format.unwrap_or(asked)
     }
 
-    /// The same of one element of a list.
+    /// Returns the request for one element of a list.
     fn of_element(self, element: usize) -> Self {
         match self.apart {
             Some(Apart { elements, format })
@@ -89,17 +90,17 @@ impl Wanted {
     }
 }
 
-/// The metas of one task's operands.
+/// Metas of one task's operands.
 pub type Metas = SmallVec<[Meta; 4]>;
 
-/// One operand of a task. Implemented by the types that [`read`], [`write()`], [`update`],
+/// One operand of a task. It is implemented by the types that [`read`], [`write()`], [`update`],
 /// [`commute`], [`reduce`], [`scratch`], [`reads`], [`updates`], [`writes`] and [`metas`] return,
-/// and by `Vec`s of them; not meant to be implemented elsewhere.
+/// and by `Vec`s of them; it is not meant to be implemented elsewhere.
 pub trait Operand: Send + Sync + 'static {
-    /// What a body for devices of kind `K` sees.
+    /// View for bodies on devices of kind `K`.
     type View<'v, K: DeviceKind>;
 
-    /// What is held while the body runs.
+    /// State that is held while the body runs.
     #[doc(hidden)]
     type Held;
 
@@ -109,33 +110,33 @@ pub trait Operand: Send + Sync + 'static {
     #[doc(hidden)]
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal>;
 
-    /// The format in which each access of the operand wants its value.
+    /// Appends the requested format of each access of the operand.
     #[doc(hidden)]
     fn formats(&self, wanted: Wanted, out: &mut Formats);
 
-    /// Gets hold of the operand, or of nothing.
+    /// Acquires the operand completely, or nothing of it.
     #[doc(hidden)]
     fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<Self::Held, Refusal>;
 
     #[doc(hidden)]
     fn view<'v>(held: &'v mut Self::Held) -> Self::View<'v, Cpu>;
 
-    /// Gives the operand back; `ok` if the body succeeded. An error here is an error of the task.
+    /// Releases the operand; `ok` if the body succeeded. An error here is an error of the task.
     #[doc(hidden)]
     fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
 
-    /// What is held while a body for devices puts its operations on a stream.
+    /// State that is held while a body for devices puts its operations on a stream.
     #[doc(hidden)]
     type DeviceHeld;
 
-    /// As `acquire`, on a device; the operand has been brought there.
+    /// Works like `acquire` on a device; the operand has been transferred there.
     #[doc(hidden)]
     fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::DeviceHeld, Refusal>;
 
     #[doc(hidden)]
     fn view_on_device<'v>(held: &'v mut Self::DeviceHeld) -> Self::View<'v, OnDevice>;
 
-    /// As `release`, once the body has returned.
+    /// Works like `release`, once the body has returned.
     #[doc(hidden)]
     fn release_on_device(held: Self::DeviceHeld, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         let _ = (held, env, ok);

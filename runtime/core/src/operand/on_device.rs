@@ -1,4 +1,4 @@
-//! What a task holds of an operand that has been brought to a device.
+//! State of a task for an operand that has been transferred to a device.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use crate::error::{Failure, TaskError};
 use crate::operand::{DeviceMut, DeviceRef, DeviceSlot};
 use crate::task::{Env, Refusal};
 
-/// A place on the device, while a body is called. The memory manager keeps it until the task has
-/// ended.
+/// A place on the device, held while a body is called. The memory manager keeps it until the task
+/// has ended.
 pub struct DeviceHeld {
     cell: Arc<ValueCell<DeviceValue>>,
     base: NonNull<HandleBase>,
-    /// The value as it was found; `None` where there need not be any.
+    /// View of the value; `None` if no value is required.
     seen: Option<Seen>,
     _view: View,
 }
 
 impl DeviceHeld {
-    /// The place that was resolved last, with or without a value, to be written.
+    /// Returns the most recently resolved place for writing, with or without a value.
     pub(super) fn any<D: Data>(core: &HandleCore<D>, env: &Env<'_>) -> Self {
         DeviceHeld::of(core, env, Kind::Exclusive)
     }
@@ -32,7 +32,7 @@ impl DeviceHeld {
         DeviceHeld { cell, base: NonNull::from(&core.base), seen: None, _view: view }
     }
 
-    /// The same; its value must be there.
+    /// Returns the most recently resolved place; its value must exist.
     pub(super) fn existing<D: Data>(
         core: &HandleCore<D>,
         env: &mut Env<'_>,
@@ -73,8 +73,8 @@ impl DeviceHeld {
         unsafe { self.base.as_ref() }
     }
 
-    /// The body has returned and says that it has put a value there. The handle is not cleared of
-    /// poison before the task has ended: one before it may fail until then.
+    /// Handles the return of a body that claims to have written a value. The handle stays poisoned
+    /// until the task has ended: an earlier task may still fail.
     pub(super) fn written(self, env: &mut Env<'_>) -> Result<(), TaskError> {
         // SAFETY: the task still has its access to the place.
         let Some(value) = (unsafe { self.cell.shared() }) else {

@@ -1,4 +1,4 @@
-//! Working space that a task has to itself while it runs.
+//! Private workspace of a task while it runs.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use crate::device::DeviceScratch;
 use crate::error::TaskError;
 use crate::task::{DeviceKind, Env, Refusal};
 
-/// Working space; see [`scratch`].
+/// Workspace operand; see [`scratch`].
 #[derive(Debug)]
 pub struct Scratch<T> {
     len: usize,
@@ -16,8 +16,8 @@ pub struct Scratch<T> {
     _type: PhantomData<fn() -> T>,
 }
 
-/// `len` elements of working space, kept per worker between tasks: the body sees `&mut [T]` with
-/// unspecified content.
+/// Creates an operand of `len` elements of workspace, kept per worker between tasks: the body sees
+/// `&mut [T]` with unspecified content.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, scratch, update};
@@ -39,8 +39,8 @@ pub fn scratch<T: Element>(len: usize) -> Scratch<T> {
 }
 
 impl<T> Scratch<T> {
-    /// Only bodies for CPUs get it: one for devices has other needs, and asks its context
-    /// ([`DeviceContext::scratch`](crate::codelet::DeviceContext::scratch)).
+    /// Restricts the workspace to CPU bodies: a body for devices has other needs, and uses its
+    /// context ([`DeviceContext::scratch`](crate::codelet::DeviceContext::scratch)).
     #[must_use]
     pub fn on_host(mut self) -> Self {
         self.on_host = true;
@@ -48,7 +48,7 @@ impl<T> Scratch<T> {
     }
 }
 
-/// Working space on loan from the worker.
+/// Workspace borrowed from the worker.
 pub struct HeldScratch<T> {
     words: Buffer<u64>,
     len: usize,

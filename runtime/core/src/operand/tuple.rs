@@ -5,7 +5,7 @@ use crate::error::TaskError;
 use crate::operand::OnDevice;
 use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 
-/// The operands of a task: a tuple of up to eight. Not meant to be implemented elsewhere.
+/// The operands of a task: a tuple of up to eight. It is not meant to be implemented elsewhere.
 ///
 /// ```
 /// use zellige_runtime::{Error, Operands, Read, Runtime, Submit, Update, read, update};
@@ -30,7 +30,7 @@ use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
     note = "operands are a tuple, one of them too: `(update(&x),)`; `reads` and `updates` make one of a list"
 )]
 pub trait Operands: Send + Sync + 'static {
-    /// What a body for devices of kind `K` sees: a tuple of views.
+    /// View for bodies on devices of kind `K`: a tuple of views.
     type Views<'v, K: DeviceKind>;
 
     #[doc(hidden)]
@@ -39,14 +39,14 @@ pub trait Operands: Send + Sync + 'static {
     #[doc(hidden)]
     fn declare<'a>(&'a self, out: &mut Accesses<'a>);
 
-    /// The format in which each access wants its value.
+    /// Appends the requested format of each access.
     #[doc(hidden)]
     fn formats(&self, choice: &Choice, out: &mut Formats);
 
     #[doc(hidden)]
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal>;
 
-    /// Gets hold of all operands, or of none.
+    /// Acquires all operands, or none.
     #[doc(hidden)]
     fn acquire<'e>(&'e self, env: &mut Env<'e>, choice: &Choice) -> Result<Self::Held, Refusal>;
 
@@ -70,14 +70,14 @@ pub trait Operands: Send + Sync + 'static {
 }
 
 macro_rules! tuple_operands {
-    // Acquires operand by operand; a refusal gives back what is held already.
+    // Acquires operand by operand; a refusal releases the ones that are held already.
     (@acquire $self:ident $env:ident $choice:ident; [$($have:ident)*]) => { Ok(($($have,)*)) };
     (@acquire $self:ident $env:ident $choice:ident; [$($have:ident)*] $name:ident $at:tt $(, $rest:ident $rest_at:tt)*) => {{
         #[allow(non_snake_case)]
         let $name = match $self.$at.acquire($env, Wanted::of($choice, $at)) {
             Ok(held) => held,
             Err(refusal) => {
-                // Nothing ran: giving back cannot fail.
+                // Nothing ran: releasing cannot fail.
                 $(let _ = <$have as Operand>::release($have, $env, false);)*
                 return Err(refusal);
             }
@@ -125,8 +125,8 @@ macro_rules! tuple_operands {
             type DeviceHeld = ($($name::DeviceHeld,)*);
 
             fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::DeviceHeld, Refusal> {
-                // What is brought to a device is held by its ticket: an operand that was acquired
-                // has nothing to give back.
+                // The ticket of the task holds operands on a device: an operand that was acquired
+                // has nothing to release.
                 Ok(($(self.$at.acquire_on_device(env)?,)*))
             }
 

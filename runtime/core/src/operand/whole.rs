@@ -1,5 +1,5 @@
-//! Operands that move a value from process to process: the value itself and not its view, whoever
-//! may name its handle.
+//! Operands that move a value between processes: the value itself and not its view, regardless of
+//! the access rights of its handle.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,32 +11,33 @@ use crate::error::TaskError;
 use crate::format::Format;
 use crate::task::{DeviceKind, Env, Refusal};
 
-/// Reads a value on the host as a whole.
+/// Operand that accesses a value on the host as a whole.
 pub struct Whole<D: Data> {
     core: Arc<HandleCore<D>>,
     format: Format,
     mode: Mode,
 }
 
-/// The body sees `&D`, in this format.
+/// Creates an operand that is read as `&D` in this format.
 pub fn read_whole<D: Data>(handle: &Handle<D>, format: Format) -> Whole<D> {
     Whole { core: Arc::clone(handle.core()), format, mode: Mode::Read }
 }
 
-/// Of a task that only simulations run: it leaves a value in this format.
+/// Creates an operand of a task that only simulations run: it leaves a value in this format.
 pub fn arrives_as<D: Data>(handle: &Handle<D>, format: Format) -> Whole<D> {
     Whole { core: Arc::clone(handle.core()), format, mode: Mode::Write }
 }
 
-/// As [`write()`](crate::write()), also for views and for handles that are split.
+/// Creates an operand like [`write()`](crate::write()), also for views and for handles that are
+/// split.
 pub fn write_whole<D: Data>(handle: &Handle<D>) -> Inner<Write<D>> {
     Inner::new(write(handle))
 }
 
-/// Bytes that a task moves and that are no operand's.
+/// Counter of bytes that a task moves in addition to its operands.
 pub struct Moved;
 
-/// The body counts the bytes that it moves, for traces.
+/// Creates an operand with which the body counts the bytes that it moves, for traces.
 pub fn moved() -> Moved {
     Moved
 }
@@ -77,12 +78,13 @@ impl Operand for Moved {
     }
 }
 
-/// Says that a value is elsewhere.
+/// Operand that records that a value is in another process.
 pub struct WriteElsewhere<D: Data> {
     core: Arc<HandleCore<D>>,
 }
 
-/// The body puts there where the value is, on the host of a runtime without other memory nodes.
+/// Creates an operand into which the body puts the location of the value, on the host of a runtime
+/// without other memory nodes.
 pub fn write_elsewhere<D: Data>(handle: &Handle<D>) -> WriteElsewhere<D> {
     WriteElsewhere { core: Arc::clone(handle.core()) }
 }

@@ -1,4 +1,4 @@
-//! What a runtime is made of.
+//! Configuration of a runtime.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ use crate::swap::Swap;
 use crate::topology::{self, CoreInfo, Topology};
 use crate::trace_recorder::{self, TraceRecorder};
 
-/// Bytes that a worker takes before it has run a task: the used part of its stack, its tables and
-/// the system's.
+/// Memory of a worker before it has run a task (bytes): the used part of its stack, its tables and
+/// those of the system.
 ///
 /// ```
 /// use zellige_runtime::WORKER_BYTES;
@@ -32,7 +32,7 @@ use crate::trace_recorder::{self, TraceRecorder};
 /// ```
 pub const WORKER_BYTES: u64 = 64 << 10;
 
-/// Decides what a [`Runtime`] is made of.
+/// Configures a [`Runtime`].
 ///
 /// ```
 /// use zellige_runtime::{Emulated, Runtime};
@@ -61,7 +61,7 @@ pub struct RuntimeBuilder {
     seed: Option<u64>,
 }
 
-/// Where goes what the host has no room for.
+/// Storage of the values that do not fit in host memory.
 enum SwapChoice {
     None,
     Folder(PathBuf),
@@ -108,81 +108,81 @@ impl RuntimeBuilder {
         }
     }
 
-    /// How many workers for CPU cores; by default one per core that this process may use. The
-    /// thread that submits tasks is none of them. Where there are
-    /// [devices](RuntimeBuilder::device), there may be none at all.
+    /// Sets the number of CPU workers; by default one per core that this process may use. The
+    /// thread that submits tasks is not one of them. With [devices](RuntimeBuilder::device), it may
+    /// be zero.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// One more device with memory of its own, and a worker to drive it. The runtime then brings
-    /// operands to where tasks run, and what they wrote to where it is asked for.
+    /// Adds a device with memory of its own, and a worker to drive it. The runtime then transfers
+    /// operands to the node of each task, and results to the nodes that request them.
     #[must_use]
     pub fn device(mut self, device: impl Into<Arc<dyn DeviceSpec>>) -> Self {
         self.devices.push(device.into());
         self
     }
 
-    /// Links every device to every other, at this rate each way (bytes per second); without, what
-    /// goes from one to another passes through the host. GPUs are linked where they reach each
-    /// other's memory, at the rate that is measured then.
+    /// Links every device to every other at this rate in each direction (bytes per second); by
+    /// default, transfers between devices pass through the host. GPUs are linked if they can access
+    /// each other's memory, at the measured rate.
     #[must_use]
     pub fn peers(mut self, bytes_per_second: f64) -> Self {
         self.peers = Some(LinkSpec { bandwidth: bytes_per_second, latency_ns: 0 });
         self
     }
 
-    /// Leaves tasks that have a [function for devices](crate::Codelet::on_devices) to GPUs: another
-    /// worker gets one only where no GPU can run it, since its operands have no room on any, or all
-    /// have failed. Without, whoever is free may get it, as the policy says; where the two round
-    /// differently, results then depend on who was.
+    /// Reserves tasks that have a [function for devices](crate::Codelet::on_devices) for GPUs:
+    /// another worker gets one only if no GPU can run it, because its operands fit on none, or all
+    /// have failed. By default any free worker may get it, as the policy decides; if the two round
+    /// differently, results then depend on that choice.
     #[must_use]
     pub fn gpu_only(mut self, on: bool) -> Self {
         self.gpu_only = on;
         self
     }
 
-    /// Whether replays of recorded graphs are put on a GPU in one launch, where they can be: if
-    /// that is faster, unless said.
+    /// Selects whether replays of recorded graphs run on a GPU in one launch, if possible. By
+    /// default this is done if it is faster.
     #[must_use]
     pub fn device_graphs(mut self, when: DeviceGraphs) -> Self {
         self.device_graphs = when;
         self
     }
 
-    /// Lets the values of handles take `bytes` of host memory, those included that tasks and
-    /// callers have in use; without, they take as many as they need. A handle's value counts from
-    /// its first task on, and until the runtime ends: then every handle that is left gets its value
-    /// back, whatever that takes.
+    /// Limits the host memory of handle values to `bytes`, including values that tasks and callers
+    /// have in use; by default it is unlimited. A handle's value counts from its first task until
+    /// the runtime ends: then every remaining handle gets its value back, without regard to the
+    /// limit.
     ///
-    /// Tasks wait for memory, and one whose operands can never be there at once is refused with
+    /// Tasks wait for memory, and a task whose operands can never fit together is refused with
     /// [`Error::TooLarge`]. Without [`swap`](RuntimeBuilder::swap) a value leaves the host only for
-    /// a device. The limit gives way where nothing else would go on: values that a caller reads or
-    /// writes in place are brought in any case, values of types that are not
-    /// [`Portable`](crate::data::Portable) and slices of the caller's stay, and if what stays
-    /// leaves too little for a task, it runs once no other one does. [`Runtime::memory`] says how
-    /// many bytes there were.
+    /// a device. The limit is exceeded if there is no other way to make progress. Values that a
+    /// caller reads or writes in place are always brought in. Values of types that are not
+    /// [`Portable`](crate::data::Portable) and slices of the caller stay in host memory. If those
+    /// leave too little for a task, it runs once no other task runs. [`Runtime::memory`] reports
+    /// the bytes in use.
     #[must_use]
     pub fn host_memory(mut self, bytes: u64) -> Self {
         self.host_memory = Some(bytes);
         self
     }
 
-    /// Writes what [`host_memory`](RuntimeBuilder::host_memory) has no room for to a file in
-    /// `folder`, and reads it back when a task or caller asks for it: where there is no other copy,
-    /// and in the form in which it was written last.
+    /// Writes values that do not fit in [`host_memory`](RuntimeBuilder::host_memory) to a file in
+    /// `folder`, and reads them back when a task or caller requests them. Only values without
+    /// another copy are swapped, in the format that was written last.
     ///
-    /// The file has no name: it is gone when the runtime is, also if the process is killed. It
-    /// bypasses the page cache where the file system allows that. Once it cannot grow (the disk is
-    /// full, say), values stay in host memory beyond the limit, and the log says so; if it cannot
-    /// be read, values that are only there are lost, by name. `folder` should be on a local disk:
-    /// on a `tmpfs` it is memory again.
+    /// The file has no name: it disappears with the runtime, also if the process is killed. It
+    /// bypasses the page cache if the file system supports that. If it cannot grow (e.g. the disk
+    /// is full), values stay in host memory beyond the limit, and a warning is logged. If it cannot
+    /// be read, values that are only there are lost, and reported by name. `folder` should be on a
+    /// local disk: a `tmpfs` is memory again.
     ///
-    /// A limit on sizes of files (`ulimit -f`) counts as a full disk where the program ignores or
-    /// blocks the signal SIGXFSZ, as the command `zellige` and CPython do; elsewhere the system
-    /// ends the process. A library leaves signals to the program.
+    /// A limit on file sizes (`ulimit -f`) counts as a full disk if the program ignores or blocks
+    /// the signal SIGXFSZ, as the command `zellige` and CPython do; otherwise the system ends the
+    /// process. A library leaves signals to the program.
     #[must_use]
     pub fn swap(mut self, folder: impl Into<PathBuf>) -> Self {
         self.swap = SwapChoice::Folder(folder.into());
@@ -195,10 +195,10 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Has `choose` say which replica makes room on a memory node, by its place among those it is
-    /// shown: at most 16, those that the runtime would take first in front. `None`, or a place that
-    /// there is not, leaves the choice to the runtime. It is called while the memory manager is
-    /// locked: it must be quick and must not call the runtime.
+    /// Sets a hook that selects the replica to evict from a memory node, by its index in the list
+    /// of candidates: at most 16, in the order in which the runtime would evict them. `None`, or an
+    /// index out of range, leaves the choice to the runtime. The hook is called while the memory
+    /// manager is locked: it must be quick and must not call the runtime.
     #[must_use]
     pub fn choose_victim(
         mut self,
@@ -208,36 +208,36 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The scheduling policy by name: one of [`POLICIES`](crate::sched::POLICIES).
+    /// Selects the scheduling policy by name: one of [`POLICIES`](crate::sched::POLICIES).
     #[must_use]
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = PolicyChoice::Named(name.into());
         self
     }
 
-    /// A scheduling policy of your own.
+    /// Sets a user-defined scheduling policy.
     #[must_use]
     pub fn policy_with(mut self, policy: impl Policy) -> Self {
         self.policy = PolicyChoice::Given(Box::new(policy));
         self
     }
 
-    /// Tasks in flight at most (default 8192); a submission beyond waits until half of them are
-    /// complete, or helps if it comes from a task.
+    /// Sets the maximum number of tasks in flight (default 8192); a submission beyond it waits
+    /// until half of them are complete, or executes tasks if it comes from a task.
     #[must_use]
     pub fn window(mut self, tasks: usize) -> Self {
         self.window = tasks;
         self
     }
 
-    /// Records what happens, see [`Runtime::take_trace`].
+    /// Enables the trace, see [`Runtime::take_trace`].
     #[must_use]
     pub fn trace(mut self, on: bool) -> Self {
         self.trace = on.then_some(trace_recorder::DEFAULT_CAPACITY);
         self
     }
 
-    /// Records what happens, with room for `tasks` records per worker; what does not fit is
+    /// Enables the trace with room for `tasks` records per worker; records that do not fit are
     /// counted.
     #[must_use]
     pub fn trace_capacity(mut self, tasks: usize) -> Self {
@@ -245,32 +245,32 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Performance models to ask, and to teach by timing the tasks. dm and its family get models of
-    /// their own if none are given; heteroprio and random ask those that are given; the others need
-    /// none, and then nothing is timed. Links that no device declares are taken from them too, and
-    /// put there once they have been measured.
+    /// Sets the performance models, which policies query and task times update. dm and its family
+    /// create their own models if none are given; heteroprio and random use the given ones; other
+    /// policies need none, and then nothing is timed. Links that no device declares are taken from
+    /// the models too, and stored there once they have been measured.
     #[must_use]
     pub fn models(mut self, models: Arc<Models>) -> Self {
         self.models = Some(models);
         self
     }
 
-    /// Whether each worker is bound to a core (default: yes, unless there are more workers than
-    /// cores).
+    /// Selects whether each worker is bound to a core (default: yes, unless there are more workers
+    /// than cores).
     #[must_use]
     pub fn bind(mut self, bind: bool) -> Self {
         self.bind = bind;
         self
     }
 
-    /// What bodies, conversions and sums of partial results do with subnormal numbers, on whichever
-    /// thread they run: the same everywhere, so that results do not depend on who ran what. By
-    /// default they [keep](Subnormals::Keep) them, but for bodies whose codelet [says
-    /// otherwise](crate::Codelet::SUBNORMALS); what is said here holds for all bodies. A body that
-    /// changes its thread's mode finds it as it was the next time, and threads of the caller's are
-    /// left as they are.
+    /// Sets the treatment of subnormal numbers in bodies, conversions and sums of partial results,
+    /// on all threads, so that results do not depend on the worker. By default they are
+    /// [kept](Subnormals::Keep), except in bodies whose codelet [requests
+    /// otherwise](crate::Codelet::SUBNORMALS); this setting overrides all codelets. A body that
+    /// changes its thread's mode finds it restored the next time, and the caller's threads are not
+    /// changed.
     ///
-    /// Matrices whose elements decay, such as covariances, are full of subnormal numbers in single
+    /// Matrices with decaying entries, such as covariances, are full of subnormal numbers in single
     /// precision, and each operation on one may cost more than a hundred others.
     #[must_use]
     pub fn subnormals(mut self, mode: Subnormals) -> Self {
@@ -278,25 +278,26 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How long nothing may complete before a stall is reported (default 30 s); `None` for never.
+    /// Sets the time without progress after which a stall is reported (default 30 s); `None` for
+    /// never.
     #[must_use]
     pub fn watchdog(mut self, patience: Option<Duration>) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Who is told of a stall, with a text that names what runs and what waits; by default a
-    /// `tracing` warning.
+    /// Sets the handler of a stall, which gets a text with the running and the waiting tasks; by
+    /// default a `tracing` warning is logged.
     #[must_use]
     pub fn on_stall(mut self, report: impl Fn(String) + Send + 'static) -> Self {
         self.on_stall = Box::new(report);
         self
     }
 
-    /// Starts no threads: whoever waits for something does all that workers and devices would do,
-    /// in an order that follows from `seed`. So a test can try many orders, and repeat one, unless
-    /// the policy goes by measured times. Bodies cannot wait ([`Error::SelfWait`]); operations of
-    /// emulated devices take times that are drawn; GPUs have clocks of their own, and are refused.
+    /// Starts no threads: a caller that waits executes all actions of workers and devices, in an
+    /// order that is derived from `seed`. A test can so try many orders, and repeat one, unless the
+    /// policy uses measured times. Bodies cannot wait ([`Error::SelfWait`]); operations of emulated
+    /// devices take random times; GPUs have clocks of their own and are refused.
     ///
     /// ```
     /// use zellige_runtime::{Error, Runtime, Submit, commute};
@@ -319,12 +320,12 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Starts the workers.
+    /// Builds the runtime and starts its workers.
     ///
     /// # Errors
     /// [`Error::Config`] for no workers, an unknown policy, or swap without a limit of host memory;
-    /// [`Error::Memory`] where workers or a trace do not fit the memory; [`Error::Os`] if a thread
-    /// cannot be started, or no file can be made for swap.
+    /// [`Error::Memory`] if workers or a trace do not fit in memory; [`Error::Os`] if a thread
+    /// cannot be started, or no swap file can be made.
     pub fn build(self) -> Result<Runtime, Error> {
         let topology = Topology::discover();
         let cores = topology.cores.len();
@@ -416,7 +417,7 @@ impl RuntimeBuilder {
 }
 
 impl RuntimeBuilder {
-    /// Refuses more workers and records than there is memory for.
+    /// Returns an error if the workers and trace records need more memory than is available.
     fn check_memory(&self, count: usize) -> Result<(), Error> {
         let workers = count as u64 * WORKER_BYTES;
         let trace = self.trace.map_or(0, |capacity| TraceRecorder::bytes(count, capacity));
@@ -437,7 +438,8 @@ impl fmt::Debug for RuntimeBuilder {
     }
 }
 
-/// Says so when workers must share cores, by the mask or by the control group's quota.
+/// Logs a warning if workers must share cores, because of the CPU mask or the control group's
+/// quota.
 fn warn_if_crowded(workers: usize, cores: usize) {
     if workers > cores {
         tracing::warn!(

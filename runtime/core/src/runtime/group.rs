@@ -1,4 +1,4 @@
-//! Tasks that are waited for together.
+//! Groups of tasks that are waited for together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::submit::Submit;
 use crate::task::{Body, Spec, Tally, TaskRef};
 
-/// Tasks that are waited for together, as those of OpenMP's `taskgroup`: those that are submitted
-/// through it.
+/// A group of tasks that are waited for together, like OpenMP's `taskgroup`: the tasks that are
+/// submitted through it.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, update};
@@ -24,7 +24,7 @@ use crate::task::{Body, Spec, Tally, TaskRef};
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 ///
-/// Dropping it waits for nothing.
+/// Dropping it does not wait.
 pub struct Group<'rt> {
     runtime: &'rt Runtime,
     tally: Arc<Tally>,

@@ -1,4 +1,4 @@
-//! What users may tell the memory manager beforehand.
+//! User hints to the memory manager.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::engine::transfer::TransferDriver;
 use crate::error::Error;
 use crate::memory::{Access, Datum, HOST, Memory, Need, NodeId, Reason};
 
-/// Hints to the memory manager. Where all data are in host memory they do nothing.
+/// Hints to the memory manager. They have no effect if all data are in host memory.
 impl Runtime {
-    /// Has the handle's current value brought to a memory node as soon as nothing more urgent is on
-    /// the way, if there is room and values of its type can leave the host. Nodes are numbered as
-    /// [`Runtime::memory`] lists them: the host is 0, the devices follow in the order in which they
+    /// Prefetches the handle's current value to a memory node as soon as no more urgent transfer is
+    /// in flight, if there is room and values of its type can leave the host. Nodes are numbered as
+    /// in [`Runtime::memory`]: the host is 0, and the devices follow in the order in which they
     /// were given to the builder.
     ///
     /// # Errors
@@ -29,14 +29,15 @@ impl Runtime {
         })
     }
 
-    /// The handle will not be used for a while: its replicas are the first to make room for others.
+    /// Declares that the handle will not be used for a while: its replicas are the first to be
+    /// evicted.
     pub fn wont_use<D: Data>(&self, handle: &Handle<D>) {
-        // Without a node nothing can be wrong.
+        // A call without a node cannot fail.
         let _ = self.hint(handle, None, |_, memory, datum| memory.wont_use(datum));
     }
 
-    /// Waits for the handle's tasks and forgets its value: its memory is free, and it holds nothing
-    /// until it is written again. A failure that poisoned it is forgotten too.
+    /// Waits for the handle's tasks and discards its value: its memory is freed, and the handle is
+    /// empty until it is written again. A failure that poisoned it is cleared too.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::Borrowed`] for a slice of the caller's, [`Error::SelfWait`] inside
@@ -46,8 +47,8 @@ impl Runtime {
     }
 
     /// Keeps the handle's replicas on a memory node until [`unpin`](Runtime::unpin), once they are
-    /// there. What is pinned cannot make room for others: a task whose operands do not fit beside
-    /// it waits. Nodes are numbered as for [`prefetch`](Runtime::prefetch).
+    /// there. Pinned replicas cannot be evicted: a task whose operands do not fit in the remaining
+    /// memory waits. Nodes are numbered as for [`prefetch`](Runtime::prefetch).
     ///
     /// # Errors
     /// [`Error::Config`] for a node that does not exist, and for the disk.
@@ -55,7 +56,7 @@ impl Runtime {
         self.hint(handle, Some(node), |_, memory, datum| memory.pin(datum, node))
     }
 
-    /// Ends [`pin`](Runtime::pin).
+    /// Undoes [`pin`](Runtime::pin).
     ///
     /// # Errors
     /// [`Error::Config`] for a node that does not exist, or on which the handle is not pinned.
@@ -82,7 +83,7 @@ impl Runtime {
             return Err(Error::Config(message));
         }
         let Some(transfers) = transfers else { return Ok(()) };
-        // A handle that no task has named yet is the manager's from now on.
+        // A handle that no task has named yet is managed from now on.
         let chain = handle.core().base().chain.lock();
         if !handle.core().base().belongs_to(shared.id) {
             return Err(Error::Foreign { what: handle.name() });

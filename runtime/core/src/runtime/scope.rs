@@ -1,4 +1,4 @@
-//! Slices of the caller's that tasks may use for a while.
+//! Scopes, in which tasks may use slices of the caller.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -36,15 +36,15 @@ pub struct Scope<'rt, 'env> {
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// A registered slice that the scope has to get back.
+/// A registered slice that the scope must get back.
 trait Retire {
     fn retire(&self, runtime: &Runtime) -> Result<(), Error>;
 }
 
 impl<T: Element> Retire for Handle<BorrowedSlice<T>> {
     fn retire(&self, runtime: &Runtime) -> Result<(), Error> {
-        // First no more tasks, then wait for those that there are; a poisoned slice is waited for
-        // just the same.
+        // First refuse further tasks, then wait for the existing ones; the wait is the same for a
+        // poisoned slice.
         self.core().retire();
         Gate::wait_out(&runtime.shared, self)?;
         match self.core().base().failure() {
@@ -59,8 +59,8 @@ impl<'rt, 'env> Scope<'rt, 'env> {
         Scope { runtime, slices: RefCell::default(), _env: PhantomData }
     }
 
-    /// Gives a slice a handle: columns of `rows` elements, `ld` apart. The slice must outlive the
-    /// scope:
+    /// Registers a slice and returns its handle: columns of `rows` elements with leading dimension
+    /// `ld`. The slice must outlive the scope:
     ///
     /// ```compile_fail,E0597
     /// # use zellige_runtime::{Error, Runtime};
@@ -73,9 +73,9 @@ impl<'rt, 'env> Scope<'rt, 'env> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Config`] if `rows > ld`, or `ld` is 0 with elements there; [`Error::SelfWait`] in a
-    /// body that cannot wait for the end of the scope: one that runs on a device, or runs several
-    /// tasks.
+    /// [`Error::Config`] if `rows > ld`, or if `ld` is 0 and the slice is not empty;
+    /// [`Error::SelfWait`] in a body that cannot wait for the end of the scope: one that runs on a
+    /// device, or runs several tasks.
     pub fn slice<T: Element>(
         &self,
         slice: &'env mut [T],
@@ -100,11 +100,11 @@ impl<'rt, 'env> Scope<'rt, 'env> {
         Ok(handle)
     }
 
-    /// Waits for the tasks on all slices; the first failure.
+    /// Waits for the tasks on all slices; returns the first failure.
     pub(super) fn end(&self) -> Result<(), Error> {
         let slices = std::mem::take(&mut *self.slices.borrow_mut());
         let ends = slices.iter().map(|slice| slice.retire(self.runtime));
-        // All are waited for, whatever became of the first.
+        // Wait for all of them, also after a failure.
         ends.fold(Ok(()), Result::and)
     }
 }
@@ -125,8 +125,8 @@ impl Submit for Scope<'_, '_> {
 
 impl Drop for Scope<'_, '_> {
     fn drop(&mut self) {
-        // Only where the caller's code panicked is there anything left to wait for, and nobody to
-        // tell of failures.
+        // Only after a panic of the caller's code is there still something to wait for, and
+        // failures cannot be reported.
         let _ = self.end();
     }
 }

@@ -1,4 +1,4 @@
-//! One process, or several that run one program.
+//! Sessions: one process, or several that run one program.
 
 use crate::data::{Data, Handle, ReadGuard};
 use crate::engine::graph::{Bindings, Recorder};
@@ -7,12 +7,12 @@ use crate::submit::Submit;
 
 use super::Runtime;
 
-/// What programs are written against that run in one process and in several: besides submitting
-/// tasks they wait and take values out, in calls that all ranks make together.
+/// Interface of programs that run in one process and in several. Besides submitting tasks they wait
+/// and take values out, in calls that all ranks make collectively.
 ///
-/// A [`Runtime`] is a session of one rank. One of several is a `Cluster` of the crate
-/// `zellige-mpi`, whose page says what such a program may rely on: above all, every rank makes the
-/// same calls in the same order.
+/// A [`Runtime`] is a session of one rank. A session of several ranks is a `Cluster` of the crate
+/// `zellige-mpi`, whose page documents the guarantees: above all, every rank makes the same calls
+/// in the same order.
 ///
 /// ```
 /// use zellige_runtime::{Error, Runtime, Session, update};
@@ -29,14 +29,14 @@ use super::Runtime;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Session: Submit {
-    /// A recorded graph, or what of it is this rank's.
+    /// A recorded graph, or this rank's part of it.
     type Recording: 'static;
 
-    /// Writes down the tasks that `build` submits to the recorder, without running them: on each
-    /// rank those that run there, and what they need from others.
+    /// Records the tasks that `build` submits to the recorder, without running them. Each rank
+    /// records the tasks that run there, and the data that they need from other ranks.
     ///
     /// # Errors
-    /// Whatever `build` returns; those of [`Runtime::record`].
+    /// The errors of `build`, and those of [`Runtime::record`].
     fn record<E: From<Error>>(
         &self,
         build: impl FnOnce(&Recorder) -> Result<(), E>,
@@ -48,103 +48,104 @@ pub trait Session: Submit {
     /// Those of [`Runtime::replay`].
     fn replay(&self, recording: &Self::Recording) -> Result<(), Error>;
 
-    /// Gives a value of this rank's own a handle: other ranks have other values, or none, and a
-    /// task uses that of the rank where it runs.
+    /// Registers a value that belongs to this rank: other ranks have other values, or none, and a
+    /// task uses the value of the rank where it runs.
     fn register_local<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
         self.keep_local(crate::internal::ranks::number_of(&handle));
         handle
     }
 
-    /// Each rank has a value of its own for this handle of its runtime, which this is the number
-    /// of.
+    /// Declares that each rank has its own value for this handle, given by its number in this
+    /// runtime.
     #[doc(hidden)]
     fn keep_local(&self, handle: u64);
 
-    /// Gives a value that all ranks have a copy of a handle: the same value on each. A task that
-    /// writes nothing but such copies runs on every rank and has to compute the same there, so that
-    /// nobody waits for a message with its result. Scalars of iterative methods are such.
+    /// Registers a value of which all ranks have an equal copy. A task that writes only such copies
+    /// runs on every rank and must compute the same result there, so that no messages with its
+    /// result are needed. Scalars of iterative methods are an example.
     fn register_replicated<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime().register(value);
         self.keep_replicated(crate::internal::ranks::number_of(&handle));
         handle
     }
 
-    /// Every rank has a copy of the value of this handle of its runtime, which this is the number
-    /// of.
+    /// Declares that every rank has a copy of the value of this handle, given by its number in this
+    /// runtime.
     #[doc(hidden)]
     fn keep_replicated(&self, handle: u64);
 
-    /// The first rank's value, on all ranks: for decisions that depend on time.
+    /// Returns the first rank's value on all ranks, for decisions that depend on time.
     ///
     /// # Errors
-    /// As [`wait_all`](Session::wait_all).
+    /// Those of [`wait_all`](Session::wait_all).
     fn agree(&self, value: u64) -> Result<u64, Error>;
 
-    /// The runtime of this rank, for what concerns it alone.
+    /// Returns the runtime of this rank, for operations that concern it alone.
     fn runtime(&self) -> &Runtime;
 
-    /// This rank's number, from 0.
+    /// Returns this rank's number, from 0.
     fn rank(&self) -> usize {
         0
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     fn ranks(&self) -> usize {
         1
     }
 
-    /// Bytes of values that this rank has sent to others so far.
+    /// Returns the number of bytes of values that this rank has sent to others so far.
     fn bytes_sent(&self) -> u64 {
         0
     }
 
-    /// Gives a value that `rank` makes a handle on all ranks.
+    /// Registers a value that `rank` makes, and returns a handle on all ranks.
     ///
     /// # Errors
     /// [`Error::Config`] for a rank that does not exist.
     fn register_on<D: Data>(&self, rank: usize, make: impl FnOnce() -> D) -> Result<Handle<D>, Error>;
 
-    /// Has the tasks that write a datum run on `rank`; for one without a value that no task has
-    /// written yet.
+    /// Makes the tasks that write a datum run on `rank`. The datum must have no value, and no task
+    /// may have written it yet.
     ///
     /// # Errors
     /// [`Error::Config`] for a rank that does not exist, or a datum that has a value or was written
     /// before.
     fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error>;
 
-    /// The rank on which the tasks that write a datum run; `None` where that is not decided yet.
+    /// Returns the rank on which the tasks that write a datum run; `None` if that is not decided
+    /// yet.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for one that was not registered here.
+    /// [`Error::Foreign`] for a handle that was not registered here.
     fn owner_of<D: Data>(&self, handle: &Handle<D>) -> Result<Option<usize>, Error>;
 
     /// Waits until all tasks submitted so far, on all ranks, are complete, failed ones included.
     ///
     /// # Errors
-    /// As [`Runtime::wait_all`], the same on all ranks.
+    /// Those of [`Runtime::wait_all`], the same on all ranks.
     fn wait_all(&self) -> Result<(), Error>;
 
     /// Waits for a value and reads it in place, on all ranks.
     ///
     /// # Errors
-    /// As [`Runtime::read`], the same on all ranks.
+    /// Those of [`Runtime::read`], the same on all ranks.
     fn read<D: Data>(&self, handle: &Handle<D>) -> Result<ReadGuard<'_, D>, Error>;
 
-    /// Waits for a value on one rank and reads it there in place; `None` on the others.
+    /// Waits for a value on one rank and reads it there in place; returns `None` on the others.
     ///
     /// # Errors
-    /// As [`Runtime::read`], on that rank.
+    /// Those of [`Runtime::read`], on that rank.
     fn read_on<D: Data>(&self, rank: usize, handle: &Handle<D>) -> Result<Option<ReadGuard<'_, D>>, Error>;
 
-    /// Waits for a value and takes it out: each rank has it then.
+    /// Waits for a value and takes it out; every rank gets it.
     ///
     /// # Errors
-    /// As [`Runtime::take`], the same on all ranks.
+    /// Those of [`Runtime::take`], the same on all ranks.
     fn take<D: Data>(&self, handle: Handle<D>) -> Result<D, Error>;
 }
 
-/// There is no rank but the first.
+/// Returns an error for any rank but the first.
 fn check(rank: usize) -> Result<(), Error> {
     let message = || format!("there is no rank {rank}: this is one process, and its rank is 0");
     if rank == 0 { Ok(()) } else { Err(Error::Config(message())) }

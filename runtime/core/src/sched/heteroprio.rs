@@ -1,4 +1,4 @@
-//! By acceleration: every kind of device takes first what it is best at.
+//! Scheduling by acceleration: every kind of device prefers the tasks that it accelerates most.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -10,47 +10,48 @@ use super::kinds::{Expected, Open, PerKind};
 use super::queue::{Verdict, like};
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
-/// For each kind of device a list of the same buckets, ordered by how much faster the kind runs a
-/// bucket's tasks than the best of the others (Agullo, Bramas, Coulaud, Darve, Messner, Takahashi
+/// For each kind of device a list of the same buckets, ordered by the speedup of the kind on a
+/// bucket's tasks over the best of the others (Agullo, Bramas, Coulaud, Darve, Messner, Takahashi
 /// 2016). On a machine of two kinds the lists are each other's reverse: the fast kind takes from
-/// the most accelerated end, the slow one from the other. In a bucket it goes by priority, then by
+/// the most accelerated end, the slow one from the other. A bucket is ordered by priority, then by
 /// age. Any worker that can run a task may take it, so that none is idle while there is work.
 ///
-/// A kind to which a task is unknown takes it first, so that its model learns. Such tasks are asked
-/// about again when it is their turn, and go to their bucket once it is known.
+/// A kind to which a task is unknown takes it first, so that its model learns. Such tasks are
+/// evaluated again when it is their turn, and go to their bucket once their times are known.
 #[derive(Debug, Default)]
 pub(super) struct Heteroprio {
     buckets: Mutex<Vec<Bucket>>,
     open: Open,
 }
 
-/// Tasks that are accelerated alike.
+/// Tasks with the same speedups.
 #[derive(Debug)]
 struct Bucket {
     gains: Gains,
     tasks: TaskQueue,
 }
 
-/// What running a task on a kind gains over the best other kind, in quarters of an octave: positive
-/// where the kind is faster, [`ONLY`] where no other can run it, [`UNKNOWN`] where nothing is
-/// known. `None` where it could not run when it was pushed: since devices may fail that were to run
-/// it, the kind looks there last.
+/// Speedup of a task on a kind over the best other kind, in quarters of an octave: positive if the
+/// kind is faster, [`ONLY`] if no other can run it, [`UNKNOWN`] if nothing is known. `None` if the
+/// kind could not run it when it was pushed: other devices may fail, so the kind searches such
+/// buckets last.
 type Gains = PerKind<Option<i32>>;
 
-/// Above all gains.
+/// Greater than all gains.
 const UNKNOWN: i32 = i32::MAX;
 const ONLY: i32 = i32::MAX - 1;
-/// Below all gains.
+/// Less than all gains.
 const NOT_THEN: i32 = i32::MIN;
 
-/// How many tasks one pop moves to the buckets that they belong to by now.
+/// Maximum number of tasks that one pop moves to their buckets after their times have become known.
 const MOVES: usize = 64;
 
-/// Empty buckets are kept for the next task of their gains until there are so many buckets.
+/// Number of buckets up to which empty ones are kept for the next task with their gains.
 const BUCKETS: usize = 64;
 
-/// Position of `x >= 1` on a logarithmic scale, in quarters of an octave. In integers, so that it
-/// is the same everywhere, and linear within an octave, which keeps the order.
+/// Returns the position of `x >= 1` on a logarithmic scale, in quarters of an octave. It uses
+/// integers, to be the same on every machine, and is linear within an octave, which preserves the
+/// order.
 fn quarters(x: u128) -> i32 {
     let octave = x.ilog2();
     let within = if octave < 2 { x << (2 - octave) } else { x >> (octave - 2) } & 3;
@@ -67,7 +68,7 @@ fn gains(expected: &[Expected]) -> Gains {
             Expected::Unknown => Some(UNKNOWN),
             Expected::Known(own) => {
                 let known = others().filter_map(|e| if let Expected::Known(t) = e { Some(t) } else { None });
-                // Where nothing is known of the others it belongs in the middle.
+                // If nothing is known of the others it belongs in the middle.
                 let ratio = (u128::from(known.min().unwrap_or(own)) << ONE) / u128::from(own);
                 Some(quarters(ratio.max(1)) - 4 * ONE as i32)
             }
@@ -91,7 +92,7 @@ fn sort_in(buckets: &mut Vec<Bucket>, gains: Gains, task: ReadyTask) {
     buckets.push(Bucket { gains, tasks });
 }
 
-/// The next task of a kind among those that are to be taken, and the gains of its bucket.
+/// Returns the next task of a kind among the eligible ones, and the gains of its bucket.
 fn next(
     buckets: &mut [Bucket],
     kind: usize,
@@ -121,8 +122,8 @@ fn next(
 }
 
 impl Heteroprio {
-    /// The next task for `worker` among those that are to be taken; what is known by now goes to
-    /// its bucket.
+    /// Returns the next task for `worker` among the eligible ones; tasks whose times have become
+    /// known go to their bucket.
     fn take(
         &self,
         view: &SchedView<'_>,
@@ -195,8 +196,8 @@ mod tests {
     use super::*;
     use crate::sched::mock::Mock;
 
-    /// Two CPU cores and a GPU that runs gemm 40 times as fast as a core, syrk 10 times, and potrf
-    /// half as fast.
+    /// Creates two CPU cores and a GPU that runs gemm 40 times as fast as a core, syrk 10 times,
+    /// and potrf half as fast.
     fn machine() -> Mock {
         let mock = Mock::new(&["cpu", "cpu", "gpu"]);
         for (codelet, cpu, gpu) in [("gemm", 4000, 100), ("syrk", 2000, 200), ("potrf", 1000, 2000)] {

@@ -1,4 +1,4 @@
-//! The kinds of device that the workers drive, and what a task takes on each.
+//! Kinds of device that the workers drive, and the expected times of a task on each.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,57 +8,56 @@ use smallvec::SmallVec;
 
 use super::{ReadyTask, SchedView, TaskQueue, Wake};
 
-/// The kind of workers that all reach the host's memory.
+/// Kind of the workers that access host memory directly.
 const CPU: &str = "cpu";
 
-/// Longest time that loads count with (ns), a good hour: sums over a million tasks stay far from
-/// the end of a word.
+/// Longest time that is added to a load (ns), more than an hour: sums over a million tasks do not
+/// overflow.
 const LONGEST: u64 = 1 << 42;
 
-/// Nanoseconds, as many as fit.
+/// Returns the time in nanoseconds, saturated.
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a time of so many nanoseconds counts with in a load: at least one, since a task of no
-/// length would leave no trace.
+/// Returns the contribution of a time to a load (ns): at least one, since a task of zero length
+/// would not count.
 pub(super) fn length(nanos: u64) -> u64 {
     nanos.clamp(1, LONGEST)
 }
 
-/// What a task takes on a kind of device.
+/// Expected time of a task on a kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// No worker of the kind can run it.
     Never,
-    /// Nothing is known.
+    /// No model knows it.
     Unknown,
-    /// So many nanoseconds, at least one.
+    /// Expected time in nanoseconds, at least one.
     Known(u64),
 }
 
 /// One value for each kind.
 pub(super) type PerKind<T> = SmallVec<[T; 4]>;
 
-/// Workers by the kind of device that they drive, as performance models tell them apart: two makes
-/// of GPU are two kinds. Kinds are numbered by their first worker.
+/// Workers by the kind of device that they drive, as performance models distinguish them: two
+/// models of GPU are two kinds. Kinds are numbered by their first worker.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     of: Vec<usize>,
     workers: Vec<Vec<usize>>,
     groups: Vec<Group>,
     group_of: Vec<usize>,
-    /// All are CPU cores: whoever asks may save himself the question who can run a task.
+    /// True if all are CPU cores: no check is then needed if a worker can run a task.
     alike: bool,
 }
 
-/// Workers of one kind at one memory node: what is not restricted can run on all of them or on
-/// none.
+/// Workers of one kind at one memory node: an unrestricted task can run on all of them or on none.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) kind: usize,
     pub(super) node: usize,
-    /// In order.
+    /// The workers, in ascending order.
     pub(super) workers: Vec<usize>,
 }
 
@@ -100,7 +99,7 @@ impl Kinds {
         &self.groups
     }
 
-    /// True if every worker can run what is not restricted.
+    /// Returns true if every worker can run all unrestricted tasks.
     pub(super) fn are_alike(&self) -> bool {
         self.alike
     }
@@ -109,7 +108,7 @@ impl Kinds {
         (self.alike && !task.is_restricted()) || view.can_run(task, worker)
     }
 
-    /// Who can run the task, each answer being kept.
+    /// Returns an object that checks if workers can run the task, and caches the answers.
     pub(super) fn able<'a>(&'a self, view: &'a SchedView<'a>, task: &'a ReadyTask) -> Able<'a> {
         Able {
             kinds: self,
@@ -120,7 +119,7 @@ impl Kinds {
         }
     }
 
-    /// Takes the first task out of the queue that the worker can run.
+    /// Removes the first task from the queue that the worker can run.
     pub(super) fn pop(
         &self,
         view: &SchedView<'_>,
@@ -131,8 +130,8 @@ impl Kinds {
         if self.alike { queue.pop_restricted_if(may) } else { queue.pop_if(may) }
     }
 
-    /// What the task takes on each kind. Workers of one kind are equally fast, so that one of them
-    /// is asked.
+    /// Returns the expected time of the task on each kind. Workers of one kind are equally fast, so
+    /// that only one of them is checked.
     pub(super) fn expect(&self, view: &SchedView<'_>, task: &ReadyTask) -> PerKind<Expected> {
         let mut able = self.able(view, task);
         let ask = |kind: usize| match able.of_kind(kind) {
@@ -146,13 +145,13 @@ impl Kinds {
     }
 }
 
-/// See [`Kinds::able`].
+/// Cached check of the workers that can run a task; see [`Kinds::able`].
 pub(super) struct Able<'a> {
     kinds: &'a Kinds,
     view: &'a SchedView<'a>,
     task: &'a ReadyTask,
     restricted: bool,
-    /// What was answered for each group of what is not restricted.
+    /// Cached answer for each group, for an unrestricted task.
     known: SmallVec<[Option<bool>; 16]>,
 }
 
@@ -164,14 +163,14 @@ impl Able<'_> {
         }
     }
 
-    /// The same for all workers of a group, and a task that is not restricted.
+    /// Checks all workers of a group at once, for an unrestricted task.
     fn includes_group(&mut self, group: usize) -> bool {
         let first = self.kinds.groups[group].workers[0];
         let ask = || self.kinds.can_run(self.view, self.task, first);
         *self.known[group].get_or_insert_with(ask)
     }
 
-    /// The first worker of a kind that can run it.
+    /// Returns the first worker of a kind that can run it.
     fn of_kind(&mut self, kind: usize) -> Option<usize> {
         let kinds = self.kinds;
         if self.restricted {
@@ -190,8 +189,8 @@ impl Able<'_> {
     }
 }
 
-/// The kinds, found out at the first look at the machine, and whose turn it is to be woken: for
-/// policies whose queues are open to every worker that can run the task.
+/// Kinds, determined at the first view of the machine, and the round-robin position for wake-ups:
+/// for policies with queues that are open to every worker that can run the task.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     kinds: OnceLock<Kinds>,
@@ -203,9 +202,9 @@ impl Open {
         self.kinds.get_or_init(|| Kinds::new(view))
     }
 
-    /// How many further tasks a worker may take together with `first`, at most `most`, out of a
-    /// queue of so many: its share among the workers that can run `first`, so that none of them is
-    /// left without. All that is queued counts, like `first` or not.
+    /// Returns the number of further tasks, at most `most`, that a worker may take together with
+    /// `first` from a queue of `queued` tasks: its share among the workers that can run `first`, so
+    /// that none of them starves. All queued tasks count, like `first` or not.
     pub(super) fn share(&self, view: &SchedView<'_>, first: &ReadyTask, queued: usize, most: usize) -> usize {
         let kinds = self.kinds(view);
         let mut able = kinds.able(view, first);
@@ -213,8 +212,8 @@ impl Open {
         most.min((queued + 1).div_ceil(able.max(1)) - 1)
     }
 
-    /// Who may be woken for a task; `None` if nobody can run it. Where only some can, they are
-    /// woken in turn: a worker that is woken for a task it cannot run would go back to sleep and
+    /// Returns the workers that may be woken for a task; `None` if nobody can run it. If only some
+    /// can, they are woken in turn: a worker that cannot run the task would go back to sleep and
     /// leave it.
     pub(super) fn wake(&self, view: &SchedView<'_>, task: &ReadyTask) -> Option<Wake> {
         let kinds = self.kinds(view);

@@ -19,13 +19,13 @@ pub struct Lws {
 }
 
 impl Lws {
-    /// The policy for `workers` workers.
+    /// Creates the policy for `workers` workers.
     pub fn new(workers: usize) -> Self {
         let queues = (0..workers).map(|_| CachePadded::default()).collect();
         Lws { queues, next: CachePadded::default(), open: Open::default() }
     }
 
-    /// The queue for a task that no worker has released.
+    /// Returns the queue for a task that no worker has released.
     fn next_queue(&self) -> usize {
         match self.queues.len() {
             1 => 0,
@@ -76,7 +76,7 @@ impl Policy for Lws {
         let kinds = self.open.kinds(view);
         let may = |task: &ReadyTask| kinds.can_run(view, task, worker);
         let share = |queued| self.open.share(view, first, queued, most);
-        // Out of one queue, so that a thief does not gather what several workers have.
+        // From one queue only, so that a thief does not collect the tasks of several workers.
         let queue = std::iter::once(worker)
             .chain(view.neighbours(worker))
             .map(|queue| &self.queues[queue])

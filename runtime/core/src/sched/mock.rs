@@ -1,4 +1,4 @@
-//! A machine that is a table, for the unit tests of policies.
+//! A mock machine given by tables, for the unit tests of policies.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -9,7 +9,7 @@ use zellige_model::TaskInfo;
 use super::{PerNode, Policy, ReadyTask, SchedView, Wake, World};
 use crate::topology::CoreInfo;
 
-/// Workers of given kinds; what they know of tasks is set by the tests. Times in ns.
+/// Workers of given kinds; tests set their knowledge of tasks. Times in ns.
 #[derive(Default)]
 pub(super) struct Mock {
     kinds: Vec<&'static str>,
@@ -23,7 +23,7 @@ pub(super) struct Mock {
     /// Missing bytes and the time to bring them, by task and worker.
     missing: HashMap<(u64, usize), (u64, u64)>,
     pub(super) prefetched: RefCell<Vec<(u64, usize)>>,
-    /// How often bytes were asked for.
+    /// Number of queries for missing bytes.
     pub(super) asked: Cell<usize>,
 }
 
@@ -34,17 +34,17 @@ impl Mock {
         Mock { kinds: kinds.to_vec(), neighbours, ..Mock::default() }
     }
 
-    /// Tasks of a codelet take so long on a kind.
+    /// Sets the time of tasks of a codelet on a kind.
     pub(super) fn takes(&self, codelet: &'static str, kind: &'static str, time: u64) {
         self.estimates.borrow_mut().insert((codelet, kind), time);
     }
 
-    /// A worker cannot run a codelet.
+    /// Forbids a codelet on a worker.
     pub(super) fn forbid(&mut self, codelet: &'static str, worker: usize) {
         self.cannot.insert((codelet, worker));
     }
 
-    /// A task misses so many bytes on a worker, and so long it takes to bring them.
+    /// Sets the missing bytes of a task on a worker, and the time to transfer them.
     pub(super) fn misses(&mut self, id: u64, worker: usize, bytes: u64, time: u64) {
         self.missing.insert((id, worker), (bytes, time));
     }
@@ -53,17 +53,17 @@ impl Mock {
         SchedView::new(self)
     }
 
-    /// Pushes a task and says who got it.
+    /// Pushes a task and returns the worker that gets it.
     pub(super) fn push(&self, policy: &dyn Policy, id: u64, codelet: &'static str, priority: i32) -> Wake {
         policy.push(&self.view(), task(id, codelet, priority), None)
     }
 
-    /// Pops, and says which task came.
+    /// Pops a task and returns its number.
     pub(super) fn pop(&self, policy: &dyn Policy, worker: usize) -> Option<u64> {
         policy.pop(&self.view(), worker).map(done)
     }
 
-    /// Pops a task and runs it for so long.
+    /// Pops a task and runs it for the given time.
     pub(super) fn run(&self, policy: &dyn Policy, worker: usize, time: u64) -> Option<u64> {
         let task = policy.pop(&self.view(), worker)?;
         policy.began(&self.view(), worker, &task);
@@ -74,12 +74,12 @@ impl Mock {
     }
 }
 
-/// A task that is nothing but its name.
+/// Creates a task that consists only of its name.
 pub(super) fn task(id: u64, codelet: &'static str, priority: i32) -> ReadyTask {
     ReadyTask::mock(id, codelet, priority, TaskInfo::default())
 }
 
-/// The task's number; dropped as it is it would count as lost.
+/// Consumes the task and returns its number; a dropped task would count as lost.
 pub(super) fn done(task: ReadyTask) -> u64 {
     let id = task.id();
     drop(task.into_work());

@@ -1,4 +1,4 @@
-//! Scheduling policies: which worker runs a ready task, and when.
+//! Scheduling policies: they select the worker of a ready task, and the order.
 //!
 //! A [`Policy`] is a passive structure: the runtime pushes ready tasks into it and asks it for the
 //! next task of a worker. It never blocks, starts no thread and reads no clock, so the same policy
@@ -27,7 +27,7 @@ pub use prio::Prio;
 pub use queue::TaskQueue;
 use random::Random;
 
-/// The policies that a name can ask for.
+/// Names and descriptions of the built-in policies.
 pub const POLICIES: [(&str, &str); 9] = [
     (
         "lws",
@@ -46,15 +46,16 @@ pub const POLICIES: [(&str, &str); 9] = [
     ("random", "a worker at random, the faster the likelier"),
 ];
 
-/// True for the policies that ask performance models: dm and its family, heteroprio, random.
+/// Returns true for the policies that use performance models: dm and its family, heteroprio,
+/// random.
 pub fn uses_performance_models(policy: &str) -> bool {
     let family = policy.split_once(':').map_or(policy, |(family, _)| family);
     Flavour::named(family).is_some() || matches!(family, "heteroprio" | "random")
 }
 
 #[doc(hidden)]
-/// The policy called `name`, for `workers` workers. The dmda family takes the weights of its
-/// fitness: `dmda:alpha=1,beta=2`.
+/// Creates the policy called `name`, for `workers` workers. The dmda family takes the weights of
+/// its fitness: `dmda:alpha=1,beta=2`.
 ///
 /// # Errors
 /// [`Error::Config`] for an unknown name and for wrong weights.
@@ -118,7 +119,7 @@ mod tests {
     }
 
     /// Every policy gives every task to a worker that can run it, wakes one that can, and drops
-    /// what nobody can run.
+    /// tasks that nobody can run.
     #[test]
     fn nobody_gets_what_he_cannot_run() {
         let mut mock = Mock::new(&["cpu", "cpu", "gpu", "gpu"]);
@@ -163,9 +164,9 @@ mod tests {
         }
     }
 
-    /// What every policy gives to be run together is what it would give one by one, as long as that
-    /// is alike; never more than was asked for, and not so much that another worker which can run
-    /// it has none.
+    /// The tasks that a policy returns for one batch are those that it would return one by one, up
+    /// to the first unlike one; never more than requested, and not so many that another worker that
+    /// can run them has none.
     #[test]
     fn what_runs_together_is_what_comes_next() {
         let mut mock = Mock::new(&["cpu", "cpu", "gpu"]);
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// What a worker gets in exchange for a task is what it would get if that were pushed.
+    /// An exchange returns the same task as a push and a pop.
     #[test]
     fn an_exchange_is_a_push_and_a_pop() {
         let mock = Mock::new(&["cpu", "cpu"]);
@@ -240,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Where queues are open to all, a worker leaves the others their share.
+    /// If queues are open to all, a worker leaves the others their share.
     #[test]
     fn a_batch_leaves_others_their_share() {
         let mock = Mock::new(&["cpu", "cpu", "cpu"]);

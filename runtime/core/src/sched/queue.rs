@@ -1,4 +1,4 @@
-//! A queue by priority, first come first served among equals.
+//! A queue by priority, first come, first served among equals.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,34 +9,34 @@ use parking_lot::Mutex;
 
 use super::ReadyTask;
 
-/// So many of the last tasks are looked at for the newest one of a kind.
+/// Number of last tasks that are searched for the newest one of a kind.
 pub(super) const LOOKED_AT: usize = 32;
 
 /// Ready tasks by priority.
 #[derive(Debug, Default)]
 pub struct TaskQueue {
-    /// Those of priority 0, the usual case.
+    /// Tasks of priority 0, the usual case.
     plain: VecDeque<ReadyTask>,
-    /// The others, and how many there are. No list is empty.
+    /// Tasks of other priorities, and their number. No list is empty.
     others: BTreeMap<i32, VecDeque<ReadyTask>>,
     others_len: usize,
-    /// A list that has become empty, for the next priority.
+    /// A recycled empty list, for the next priority.
     spare: VecDeque<ReadyTask>,
-    /// How many of all not every worker may run.
+    /// Number of tasks that are restricted to some workers.
     restricted: usize,
 }
 
-/// What a search does with a task that it meets.
+/// Verdict of a search on a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Take,
-    /// It stays where it is; others may be taken.
+    /// Leave it in its place; others may be taken.
     Pass,
-    /// Nothing is taken.
+    /// Stop the search without a task.
     Stop,
 }
 
-/// Takes a task if it is the first that `may` and is like `first`.
+/// Makes a verdict that takes a task if it is the first that satisfies `may` and is like `first`.
 pub(super) fn like<'a>(
     first: &'a ReadyTask,
     may: impl Fn(&ReadyTask) -> bool + 'a,
@@ -61,7 +61,7 @@ impl TaskQueue {
         self.others_len += 1;
     }
 
-    /// Takes the task of highest priority; the oldest among equals.
+    /// Removes the task of highest priority; the oldest among equals.
     pub fn pop(&mut self) -> Option<ReadyTask> {
         let task = match self.others.last_entry() {
             Some(mut list) if *list.key() > 0 || self.plain.is_empty() => {
@@ -80,7 +80,7 @@ impl TaskQueue {
         Some(task)
     }
 
-    /// Adds a task and takes the first, which may be the same.
+    /// Adds a task and removes the first, which may be the same.
     fn exchange(&mut self, task: ReadyTask) -> ReadyTask {
         if task.priority() == 0 && self.others.is_empty() {
             let Some(first) = self.plain.pop_front() else { return task };
@@ -97,19 +97,20 @@ impl TaskQueue {
         }
     }
 
-    /// As [`pop`](TaskQueue::pop), among the tasks that `may`; the others keep their places.
+    /// Removes a task like [`pop`](TaskQueue::pop), among those that satisfy `may`; the others keep
+    /// their positions.
     pub(super) fn pop_if(&mut self, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
         self.pop_by(|task| if may(task) { Verdict::Take } else { Verdict::Pass })
     }
 
-    /// The same where every worker may run whatever is not restricted: no other task is looked at,
-    /// since one that another thread has just made is cold memory, and others wait for the queue
-    /// meanwhile.
+    /// Works like `pop_if` if every worker may run all unrestricted tasks: no other task is
+    /// inspected, since one that another thread has just made is cold memory, and other threads
+    /// wait for the queue meanwhile.
     pub(super) fn pop_restricted_if(&mut self, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
         if self.restricted == 0 { self.pop() } else { self.pop_if(may) }
     }
 
-    /// Takes tasks, at most `most`, as long as the first that `may` is like `first`.
+    /// Removes up to `most` tasks, for as long as the first that satisfies `may` is like `first`.
     pub(super) fn pop_like(
         &mut self,
         first: &ReadyTask,
@@ -119,7 +120,7 @@ impl TaskQueue {
         std::iter::from_fn(|| self.pop_by(like(first, &may))).take(most).collect()
     }
 
-    /// Takes the first task that is to be taken, unless the search is stopped before.
+    /// Removes the first task with the verdict `Take`, unless the search is stopped before.
     pub(super) fn pop_by(&mut self, verdict: impl Fn(&ReadyTask) -> Verdict) -> Option<ReadyTask> {
         let met = self.tasks().map(|(priority, at, task)| (priority, at, verdict(task)));
         let first = { met }.find(|(_, _, met)| *met != Verdict::Pass);
@@ -129,7 +130,7 @@ impl TaskQueue {
         }
     }
 
-    /// All tasks in their order, each with its priority and its place among those of that priority.
+    /// Returns all tasks in order, each with its priority and its position within that priority.
     fn tasks(&self) -> impl Iterator<Item = (i32, usize, &ReadyTask)> {
         let others = |range| self.others.range::<i32, (Bound<i32>, Bound<i32>)>(range).rev();
         let urgent = others((Bound::Excluded(0), Bound::Unbounded));
@@ -139,7 +140,7 @@ impl TaskQueue {
             .flat_map(|(&priority, list)| list.iter().enumerate().map(move |(at, task)| (priority, at, task)))
     }
 
-    /// Takes out the task at place `at` among those of a priority.
+    /// Removes the task at position `at` of a priority.
     fn take(&mut self, priority: i32, at: usize) -> ReadyTask {
         let task = if priority == 0 {
             take_at(&mut self.plain, at)
@@ -160,8 +161,8 @@ impl TaskQueue {
         task
     }
 
-    /// Takes the newest task that is `mine`, where that is one of the last few: of priority 0, else
-    /// of the highest ones.
+    /// Removes the newest task that satisfies `mine`, if it is among the last few: of priority 0,
+    /// else of the highest ones.
     pub(super) fn pop_newest(&mut self, mine: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
         let newest = |list: &VecDeque<ReadyTask>, looks: usize| {
             let last = list.len();
@@ -183,7 +184,7 @@ impl TaskQueue {
         None
     }
 
-    /// Puts tasks whose priority has changed where they belong, behind those that have been there.
+    /// Moves tasks whose priority has changed to their new lists, after the existing ones.
     pub fn sort_again(&mut self) {
         if self.tasks().all(|(priority, _, task)| task.priority() == priority) {
             return;
@@ -196,24 +197,24 @@ impl TaskQueue {
         stay.into_iter().chain(change).for_each(|(_, task)| self.push(task));
     }
 
-    /// The priority of the task that comes next.
+    /// Returns the priority of the next task.
     pub(super) fn priority(&self) -> Option<i32> {
         let plain = (!self.plain.is_empty()).then_some(0);
         self.others.last_key_value().map(|(&priority, _)| priority).max(plain)
     }
 
-    /// How many tasks wait.
+    /// Returns the number of tasks.
     pub fn len(&self) -> usize {
         self.plain.len() + self.others_len
     }
 
-    /// True if none waits.
+    /// Returns true if there are no tasks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Takes out a task of which it is known that it is there.
+/// Removes a task that is known to be there.
 fn take_at(list: &mut VecDeque<ReadyTask>, at: usize) -> ReadyTask {
     let task = if at == 0 { list.pop_front() } else { list.remove(at) };
     task.expect("a task has been found here")
@@ -222,8 +223,8 @@ fn take_at(list: &mut VecDeque<ReadyTask>, at: usize) -> ReadyTask {
 /// A queue that several threads use.
 #[derive(Debug)]
 pub(super) struct SharedQueue {
-    /// Priority of the first task, so that nobody need lock the queue to learn that it has nothing
-    /// for him. Written under the lock.
+    /// Priority of the first task, which lets other threads skip the lock if there is no task for
+    /// them. Written under the lock.
     first: AtomicI64,
     tasks: Mutex<TaskQueue>,
 }
@@ -258,8 +259,8 @@ impl SharedQueue {
         self.first.load(atomic::Ordering::Relaxed) == EMPTY
     }
 
-    /// Adds a task and takes the one that comes first, which may be the same: that need not be
-    /// queued. Given back if it is not every worker that may run what is queued.
+    /// Adds a task and removes the first, which may be the same task without queueing it. Returns
+    /// the task as an error if some queued tasks are restricted to some workers.
     pub(super) fn exchange(&self, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
         if self.first.load(atomic::Ordering::Relaxed) < i64::from(task.priority()) {
             return Ok(task);
@@ -273,7 +274,7 @@ impl SharedQueue {
         Ok(first)
     }
 
-    /// Takes the first task that `take` takes out of the queue.
+    /// Removes the task that `take` selects from the queue.
     pub(super) fn pop_by(&self, take: impl FnOnce(&mut TaskQueue) -> Option<ReadyTask>) -> Option<ReadyTask> {
         // A push that this load misses wakes a worker afterwards (see engine/threads/README.md), so
         // no task is overlooked.
@@ -286,8 +287,8 @@ impl SharedQueue {
         task
     }
 
-    /// Takes tasks as long as the first that `may` is like `first`; `most` says how many at most of
-    /// so many.
+    /// Removes tasks for as long as the first that satisfies `may` is like `first`; `most` returns
+    /// their maximum number for a given length of the queue.
     pub(super) fn pop_like(
         &self,
         first: &ReadyTask,

@@ -1,4 +1,4 @@
-//! A throw of the dice.
+//! Random scheduling.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use super::queue::SharedQueue;
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 use crate::splitmix::number;
 
-/// A queue per worker, by priority; a task goes to a worker drawn at random, the faster the
-/// likelier: with the inverse of its expected time there. Where nothing is known of a kind it
-/// counts as the mean of those that are known. Nobody steals.
+/// A queue per worker, by priority. A task goes to a worker drawn at random, with a probability
+/// proportional to the inverse of its expected time there. A kind without a known time counts as
+/// the mean of the known ones. There is no stealing.
 ///
-/// The `n`-th task pushed gets the `n`-th number of a fixed sequence, so that runs in virtual time
-/// repeat; among threads the order of pushes does not.
+/// The `n`-th pushed task gets the `n`-th number of a fixed sequence, so that runs in virtual time
+/// are repeatable; with threads the order of pushes is not.
 #[derive(Debug)]
 pub(super) struct Random {
     queues: Vec<CachePadded<SharedQueue>>,
@@ -27,7 +27,7 @@ pub(super) struct Random {
 /// Weight of a task of one nanosecond.
 const UNIT: u64 = 1 << 42;
 
-/// The weight of a worker of each kind; 0 where the task cannot run.
+/// Returns the weight of a worker of each kind; 0 if the task cannot run.
 fn weights(expected: &[Expected]) -> PerKind<u64> {
     let speed = |e: &Expected| if let Expected::Known(time) = e { Some((UNIT / time).max(1)) } else { None };
     let known: PerKind<u64> = expected.iter().filter_map(speed).collect();
@@ -40,7 +40,7 @@ fn weights(expected: &[Expected]) -> PerKind<u64> {
 }
 
 impl Random {
-    /// The policy for `workers` workers.
+    /// Creates the policy for `workers` workers.
     pub(super) fn new(workers: usize) -> Self {
         let queues = (0..workers).map(|_| CachePadded::default()).collect();
         Random { queues, pushed: CachePadded::default(), kinds: OnceLock::new() }
@@ -54,7 +54,7 @@ impl Random {
             weight if kinds.can_run(view, task, w) => weight,
             _ => 0,
         };
-        // Asked once: a device may fail meanwhile.
+        // Evaluated once: a device may fail meanwhile.
         let each: SmallVec<[u64; 16]> = (0..self.queues.len()).map(weight).collect();
         let total: u64 = each.iter().sum();
         let n = self.pushed.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Policy for Random {
 
     fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
         let Some(worker) = self.draw(view, &task) else {
-            // No device is left that could run it: dropped, it fails with its name.
+            // No remaining device can run it: it is dropped and fails with its name.
             return Wake::Any;
         };
         self.queues[worker].push(task);

@@ -1,15 +1,14 @@
-//! Taking a handle's value apart into parts that tasks write side by side, and putting it together
-//! again.
+//! Splitting of a handle's value into parts that tasks write concurrently, and joining them again.
 //!
-//! A part is a handle of its own, with its own replicas on devices. It is filled by a task `split`
-//! that reads the parent and comes back with a task `join` that updates it. Both are ordinary
-//! tasks: they are ordered by their accesses, recorded, replayed, run wherever the policy says, and
-//! poison what they write when they fail. No two handles share memory, so that parent and parts
-//! cannot disagree, on whatever mix of devices. What this costs is bandwidth: every element is
-//! copied once on the way out and once on the way back, also where all tasks run on one node and
-//! pointers into the parent would do. Out and back, 128 MiB in 16 tiles took as long as 2 to 3
-//! copies by one core where a replay found the parts' memory in place, and 5 to 7 where it was
-//! fresh (example `split`, two workers on two shared cores, Buffer of f64).
+//! A part is a handle of its own, with its own replicas on devices. A task `split`, which reads the
+//! parent, fills it, and a task `join`, which updates the parent, copies it back. Both are ordinary
+//! tasks: they are ordered by their accesses, recorded, replayed, scheduled by the policy, and
+//! poison their outputs when they fail. No two handles share memory, so that parent and parts are
+//! always consistent, on any mix of devices. The cost is bandwidth: every element is copied once
+//! out and once back, also if all tasks run on one node and pointers into the parent would suffice.
+//! Out and back, 128 MiB in 16 tiles took as long as 2 to 3 copies by one core if a replay found
+//! the parts' memory in place, and 5 to 7 if it was fresh (example `split`, two workers on two
+//! shared cores, Buffer of f64).
 
 mod region;
 mod splittable;
@@ -28,22 +27,22 @@ use tasks::{Abandon, Cut, Join, inner_read, inner_update, inner_write};
 
 /// The parts of a handle; made by [`Submit::split`].
 ///
-/// Parts are copies, so that each can lie where its tasks run: that costs bandwidth, out and back.
-/// Data whose parts are all that tasks ever name are better registered part by part.
+/// Parts are copies, so that each can be on the node where its tasks run: that costs bandwidth, out
+/// and back. Data that tasks only access by parts are better registered part by part.
 ///
-/// Dropping it joins the parts as [`join`](Split::join) does. While the thread panics, nothing is
-/// submitted: the parent is left poisoned.
+/// Dropping it joins the parts as [`join`](Split::join) does. If the thread is panicking, nothing
+/// is submitted: the parent is left poisoned.
 #[must_use = "the parts are joined again where this is dropped"]
 pub struct Split<'s, S: Submit, D: Splittable<R>, R: Region> {
     target: &'s S,
     parent: Handle<D>,
     regions: Vec<R>,
     parts: Vec<Handle<D::Part>>,
-    /// Not joined yet.
+    /// True until the parts are joined.
     out: bool,
 }
 
-/// Refuses regions that are not inside a handle's value.
+/// Returns an error for regions that are not inside a handle's value.
 fn check_inside<D: Splittable<R>, R: Region>(handle: &Handle<D>, regions: &[R]) -> Result<(), Error> {
     let meta = crate::data::AnyHandle::registered(&**handle.core());
     let Some(length) = meta.and_then(|meta| D::length(&meta)) else {
@@ -59,7 +58,7 @@ fn check_inside<D: Splittable<R>, R: Region>(handle: &Handle<D>, regions: &[R]) 
     Ok(())
 }
 
-/// A handle for each region, not filled yet.
+/// Creates a handle for each region, not filled yet.
 fn handles<S: Submit, D: Splittable<R>, R: Region>(
     target: &S,
     parent: &Handle<D>,
@@ -84,7 +83,7 @@ fn fill<S: Submit, D: Splittable<R>, R: Region>(
     Ok(())
 }
 
-/// See [`Submit::views`].
+/// Creates read-only handles, see [`Submit::views`].
 pub(crate) fn views<S: Submit, D: Splittable<R>, R: Region>(
     target: &S,
     parent: &Handle<D>,
@@ -94,14 +93,14 @@ pub(crate) fn views<S: Submit, D: Splittable<R>, R: Region>(
     let parts = handles(target, parent, regions);
     for ((i, region), part) in regions.iter().enumerate().zip(&parts) {
         target.submit(Cut::new(region, i), (crate::operand::read(parent), inner_write(part)))?;
-        // A handle that nobody else knows yet is open.
+        // The handle has just been created, and is open.
         let _ = target.change_rights(part, AccessRights::Open, AccessRights::ReadOnly);
     }
     Ok(parts)
 }
 
 impl<'s, S: Submit, D: Splittable<R>, R: Region> Split<'s, S, D, R> {
-    /// See [`Submit::split`].
+    /// Splits a handle, see [`Submit::split`].
     pub(crate) fn new(target: &'s S, parent: &Handle<D>, regions: Vec<R>) -> Result<Self, Error> {
         check_inside(parent, &regions)?;
         region::check_disjoint(&regions)
@@ -118,25 +117,25 @@ impl<'s, S: Submit, D: Splittable<R>, R: Region> Split<'s, S, D, R> {
         Ok(Split { target, parent: parent.clone(), regions, parts, out: true })
     }
 
-    /// The parts, in the order of the regions.
+    /// Returns the parts, in the order of the regions.
     pub fn handles(&self) -> &[Handle<D::Part>] {
         &self.parts
     }
 
-    /// The regions, as they were given.
+    /// Returns the regions, as they were given.
     pub fn regions(&self) -> &[R] {
         &self.regions
     }
 
-    /// Puts the parts back: a task `join` per part copies it into the parent, after the part's
-    /// tasks. From here on the parent can be named, and its parts cannot. Nothing waits. Where a
-    /// part has no value because a task failed, neither has the parent, until something writes it
-    /// whole.
+    /// Joins the parts: a task `join` per part copies it into the parent, after the part's tasks.
+    /// From here on the parent can be named, and its parts cannot. The call does not wait. If a
+    /// part has no value because a task failed, the parent has none either, until a task writes it
+    /// completely.
     ///
     /// # Errors
     /// [`Error::Split`] if a part is itself split: join that first. [`Error::Gone`] if the parent
-    /// or a part was taken or released. The parent has no value then, until something writes it
-    /// whole.
+    /// or a part was taken or released. The parent then has no value, until a task writes it
+    /// completely.
     pub fn join(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -151,7 +150,7 @@ impl<'s, S: Submit, D: Splittable<R>, R: Region> Split<'s, S, D, R> {
         joined
     }
 
-    /// Ends the use of every part; the first error if one cannot be.
+    /// Ends the use of every part; returns the first error.
     fn close_parts(&self) -> Result<(), Error> {
         let mut result = Ok(());
         for part in &self.parts {
@@ -168,7 +167,7 @@ impl<'s, S: Submit, D: Splittable<R>, R: Region> Split<'s, S, D, R> {
         Ok(())
     }
 
-    /// Some parts will not come back: the parent has no value.
+    /// Leaves the parent without a value, because some parts will not come back.
     fn abandon(&self, why: &Error) {
         let task = Abandon::new(why.to_string());
         if self.target.submit(task, (inner_update(&self.parent),)).is_err() {

@@ -1,21 +1,21 @@
-//! Which elements make up a part.
+//! Regions: sets of elements that make up a part.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::error::Error;
 
-/// Some of the elements of a flat array, each at most once. A range of indices is one, and so is a
-/// [`Block`] of a matrix.
+/// A subset of the elements of a flat array, each at most once. A range of indices is a region, and
+/// so is a [`Block`] of a matrix.
 pub trait Region: Clone + fmt::Debug + Send + Sync + 'static {
-    /// One past the last element; an error says what is wrong with the region itself. Nothing else
-    /// is asked of a region that is wrong, or that ends beyond the array.
+    /// Returns the index after the last element, or an error for an invalid region. No other method
+    /// is called on a region that is invalid, or that exceeds the array.
     fn end(&self) -> Result<usize, String>;
 
-    /// The stretches of consecutive elements, in the order in which a part holds them.
+    /// Returns the runs of consecutive elements, in the order in which a part stores them.
     fn runs(&self) -> impl Iterator<Item = Range<usize>>;
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     fn size(&self) -> usize {
         self.runs().map(|run| run.len()).sum()
     }
@@ -34,27 +34,27 @@ impl Region for Range<usize> {
     }
 }
 
-/// A block of a matrix whose columns lie `ld` elements apart. Its part holds the block's columns
-/// one after the other, without padding: its own leading dimension is the number of the block's
+/// A block of a matrix with leading dimension `ld`. Its part stores the block's columns
+/// consecutively, without padding: the part's own leading dimension is the number of the block's
 /// rows.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// Its rows of the matrix.
+    /// Row range in the matrix.
     pub rows: Range<usize>,
-    /// Its columns of the matrix.
+    /// Column range in the matrix.
     pub cols: Range<usize>,
-    /// Elements from one column of the matrix to the next.
+    /// Leading dimension of the matrix.
     pub ld: usize,
 }
 
 impl Block {
-    /// The block of these rows and columns in a matrix with leading dimension `ld`.
+    /// Creates the block of these rows and columns in a matrix with leading dimension `ld`.
     pub fn new(rows: Range<usize>, cols: Range<usize>, ld: usize) -> Self {
         Block { rows, cols, ld }
     }
 
     /// Cuts a matrix of `rows` x `cols` into tiles of `tile_rows` x `tile_cols`, smaller at the
-    /// lower and right edge: the first column of tiles from top to bottom, then the next.
+    /// lower and right border. Tiles are in column-major order.
     ///
     /// # Errors
     /// [`Error::Config`] if a tile has no rows or no columns, or `rows > ld`.
@@ -109,7 +109,7 @@ impl Region for Block {
     }
 }
 
-/// Cuts `length` elements into `parts` ranges that differ by one element at most, the longer ones
+/// Cuts `length` elements into `parts` ranges that differ by at most one element, the longer ones
 /// first; none for 0 parts.
 pub fn split_evenly(length: usize, parts: usize) -> Vec<Range<usize>> {
     let (short, longer) = (length.checked_div(parts).unwrap_or(0), length.checked_rem(parts).unwrap_or(0));
@@ -117,7 +117,7 @@ pub fn split_evenly(length: usize, parts: usize) -> Vec<Range<usize>> {
     (0..parts).map(|part| start(part)..start(part + 1)).collect()
 }
 
-/// Refuses a region that is not among `length` elements.
+/// Returns an error for a region that is not within `length` elements.
 pub(super) fn check_inside<R: Region>(region: &R, length: usize) -> Result<(), String> {
     let end = region.end().map_err(|wrong| format!("region {region:?} is none: {wrong}"))?;
     if end > length {
@@ -126,7 +126,7 @@ pub(super) fn check_inside<R: Region>(region: &R, length: usize) -> Result<(), S
     Ok(())
 }
 
-/// Refuses two regions that have an element in common.
+/// Returns an error for two regions that have an element in common.
 pub(super) fn check_disjoint<R: Region>(regions: &[R]) -> Result<(), String> {
     let of = |(i, region): (usize, &R)| region.runs().map(|run| (run, i)).collect::<Vec<_>>();
     let mut runs: Vec<_> =
@@ -155,7 +155,7 @@ mod tests {
         region.runs().flatten().collect()
     }
 
-    /// What the checks must say, element by element.
+    /// Reference for the checks, element by element.
     fn share_one<R: Region>(regions: &[R]) -> bool {
         let mut all: Vec<_> = regions.iter().flat_map(elements).collect();
         let count = all.len();

@@ -1,4 +1,4 @@
-//! Data types that can be taken apart.
+//! Data types that can be split.
 
 use super::Region;
 use super::region::check_inside;
@@ -9,16 +9,17 @@ use crate::operand::Slot;
 
 /// A data type whose values can be split by regions of type `R`.
 pub trait Splittable<R: Region>: Data {
-    /// What a part holds.
+    /// Data type of the parts.
     type Part: Data;
 
-    /// Elements of a value with this meta; `None` if the meta does not tell.
+    /// Returns the number of elements of a value with this meta; `None` if the meta does not
+    /// determine it.
     fn length(meta: &Meta) -> Option<usize>;
 
-    /// Format and size of the part of this region, known before the part exists.
+    /// Returns format and size of the part of this region, known before the part exists.
     fn part_meta(region: &R) -> Meta;
 
-    /// Copies a part out. The slot may hold an older part, whose memory can be used again.
+    /// Copies a part out. The slot may hold an older part, whose memory can be reused.
     ///
     /// # Errors
     /// If the region is not inside the value.
@@ -31,7 +32,7 @@ pub trait Splittable<R: Region>: Data {
     fn put(into: Self::Mut<'_>, region: &R, part: <Self::Part as Data>::Ref<'_>) -> Result<(), TaskError>;
 }
 
-/// Elements of type `T` in this many bytes.
+/// Returns the number of elements of type `T` in this many bytes.
 fn length<T>(meta: &Meta) -> Option<usize> {
     meta.bytes.checked_div(size_of::<T>())
 }
@@ -40,7 +41,7 @@ fn part_meta<T, R: Region>(region: &R) -> Meta {
     Meta { bytes: region.size().saturating_mul(size_of::<T>()), ..Meta::default() }
 }
 
-/// Copies the region's elements one after the other into `to`, which has as many.
+/// Copies the region's elements consecutively into `to`, which has the same number of elements.
 fn gather<T: Copy, R: Region>(from: &[T], region: &R, mut to: &mut [T]) {
     for run in region.runs() {
         let (now, later) = to.split_at_mut(run.len());
@@ -49,7 +50,7 @@ fn gather<T: Copy, R: Region>(from: &[T], region: &R, mut to: &mut [T]) {
     }
 }
 
-/// The opposite of [`gather`], after checking both sides: any task may have replaced the values.
+/// Inverse of [`gather`], after checking both sides: any task may have replaced the values.
 fn scatter<T: Copy, R: Region>(mut from: &[T], region: &R, into: &mut [T]) -> Result<(), TaskError> {
     check_inside(region, into.len())?;
     if from.len() != region.size() {
@@ -65,7 +66,7 @@ fn scatter<T: Copy, R: Region>(mut from: &[T], region: &R, into: &mut [T]) -> Re
     Ok(())
 }
 
-/// Gathers into the slot's old memory if it is of the right size; false if it is not.
+/// Gathers into the slot's old memory if it has the right size; returns false if not.
 fn gather_in_place<P, T, R>(from: &[T], region: &R, part: &mut Slot<'_, P>) -> bool
 where
     P: for<'v> Data<Mut<'v> = &'v mut [T]>,
@@ -137,8 +138,8 @@ impl<T: Element, R: Region> Splittable<R> for Buffer<T> {
     }
 }
 
-/// Regions count in the whole slice, padding included. The parts are copies of the runtime's own,
-/// which can go to devices.
+/// Regions refer to the whole slice, padding included. The parts are copies that the runtime owns,
+/// which can be transferred to devices.
 impl<T: Element, R: Region> Splittable<R> for BorrowedSlice<T> {
     type Part = Buffer<T>;
 

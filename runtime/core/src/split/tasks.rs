@@ -22,7 +22,7 @@ pub(super) fn inner_update<D: Data>(handle: &Handle<D>) -> Inner<Update<D>> {
     Inner::new(update(handle))
 }
 
-/// What traces and models know of the copy of one part.
+/// Returns the information on the copy of one part for traces and models.
 fn info<R: Region>(region: &R, part: u32) -> TaskInfo {
     let size = u32::try_from(region.size()).unwrap_or(u32::MAX);
     TaskInfo { coords: Some([part, u32::MAX, u32::MAX]), shape: [size, 0, 0], ..TaskInfo::default() }
@@ -81,8 +81,8 @@ impl<D, R: Region> Join<D, R> {
 }
 
 impl<D: Splittable<R>, R: Region> Codelet for Join<D, R> {
-    /// Updates in order, although commuting ones could go as their parts come: a later task of the
-    /// user's that commutes on the parent must not come between them.
+    /// Updates in order, although commuting updates could run in any order: a later task of the
+    /// user that commutes on the parent must not run between them.
     type Operands = (Inner<Read<D::Part>>, Inner<Update<D>>);
 
     fn name(&self) -> &'static str {

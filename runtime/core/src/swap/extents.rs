@@ -1,21 +1,21 @@
-//! Which parts of a file are free.
+//! Free and used extents of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Free and used stretches of a file, in blocks of one size; what is free again is used before the
-/// file grows.
+/// Free and used extents of a file, in blocks of one size; freed extents are reused before the file
+/// grows.
 #[derive(Debug, Default)]
 pub(super) struct Extents {
-    /// Everything from here on is free.
+    /// Offset from which on everything is free.
     end: u64,
-    /// Free stretches before it by their offsets, none beside another.
+    /// Free extents before it by their offsets; no two are adjacent.
     free: BTreeMap<u64, u64>,
-    /// The same as (bytes, offset): the smallest that is large enough is found at once.
+    /// Free extents as (bytes, offset), to find the smallest one that is large enough.
     by_size: BTreeSet<(u64, u64)>,
 }
 
 impl Extents {
-    /// Takes `bytes`; answers where they begin.
+    /// Allocates `bytes`; returns their offset.
     pub(super) fn take(&mut self, bytes: u64) -> u64 {
         let found = self.by_size.range((bytes, 0)..).next().copied();
         let Some((size, offset)) = found.filter(|_| bytes > 0) else {
@@ -29,7 +29,7 @@ impl Extents {
         offset
     }
 
-    /// Gives back what was taken.
+    /// Frees an allocated extent.
     pub(super) fn give(&mut self, mut offset: u64, mut bytes: u64) {
         if bytes == 0 {
             return;
@@ -61,7 +61,7 @@ impl Extents {
         self.by_size.remove(&(bytes, offset));
     }
 
-    /// How far the file is in use.
+    /// Returns the end of the used part of the file.
     #[cfg(test)]
     pub(super) fn end(&self) -> u64 {
         self.end

@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 
 use super::Storage;
 
-/// Memory that stands for a disk.
+/// Memory that simulates a disk.
 #[derive(Default)]
 pub(crate) struct Faulty {
     bytes: Mutex<Vec<u8>>,
     faults: Arc<Faults>,
 }
 
-/// What it refuses.
+/// Operations that the disk refuses.
 #[derive(Default)]
 pub(crate) struct Faults {
     writes: AtomicBool,
@@ -23,7 +23,7 @@ pub(crate) struct Faults {
 }
 
 impl Faulty {
-    /// A disk, and the means to break it.
+    /// Creates a disk, and the means to make it fail.
     pub(crate) fn new() -> (Box<Self>, Arc<Faults>) {
         let disk = Box::<Faulty>::default();
         let faults = Arc::clone(&disk.faults);

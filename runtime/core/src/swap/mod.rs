@@ -1,9 +1,9 @@
-//! Room on a disk for values that the host's memory has none for: one file, which is gone when its
-//! process is.
+//! Swap space on a disk for values that do not fit in host memory: one file, which disappears with
+//! its process.
 //!
-//! The file has no name from the moment it is open: whatever ends the process, nothing is left of
-//! it. It bypasses the page cache where the file system allows that: pages that hold what the host
-//! had no room for would take that room.
+//! The file has no name from the moment it is open: nothing remains, however the process ends. It
+//! bypasses the page cache if the file system supports that: pages in the cache would take the
+//! memory that swapping frees.
 
 mod extents;
 #[cfg(test)]
@@ -25,14 +25,14 @@ use crate::buffer::Buffer;
 use crate::error::DeviceError;
 use crate::error::Error;
 
-/// What is read and written is a multiple of this (bytes): what direct access asks of offsets,
+/// Block size of reads and writes (bytes), the alignment that direct I/O requires of offsets,
 /// lengths and addresses.
 const BLOCK: usize = 4096;
 
-/// Bytes that go to the file at a time.
+/// Bytes per write to the file.
 const CHUNK: usize = 1 << 20;
 
-/// Where the bytes go.
+/// Backing storage of the file.
 pub(crate) trait Storage: Send + Sync {
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
@@ -56,7 +56,7 @@ pub(crate) struct Swap {
 }
 
 impl Swap {
-    /// A new file in `folder`.
+    /// Creates a new file in `folder`.
     ///
     /// # Errors
     /// [`Error::Os`] if no file can be made there.
@@ -71,15 +71,15 @@ impl Swap {
         Ok(Self::on(folder, Box::new(file)))
     }
 
-    /// One that is kept in `storage`.
+    /// Creates a swap file in `storage`.
     pub(crate) fn on(folder: &Path, storage: Box<dyn Storage>) -> Self {
         Swap { folder: folder.into(), storage, extents: Mutex::default() }
     }
 
-    /// Writes the parts, one after the other.
+    /// Writes the parts consecutively.
     ///
     /// # Errors
-    /// What the system said, with the folder and the bytes.
+    /// The error of the system, with the folder and the bytes.
     pub(crate) fn store(self: &Arc<Self>, parts: &[&[u8]]) -> Result<Extent, DeviceError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let size = bytes.next_multiple_of(BLOCK) as u64;
@@ -111,8 +111,8 @@ impl Swap {
     }
 
     fn read(&self, parts: &mut [&mut [u8]], extent: &Extent, bounce: &mut [u8]) -> io::Result<()> {
-        // How far the file has been read, what of that is in `bounce`, and what of it has been
-        // handed out.
+        // Read position in the file, bytes in `bounce`, and bytes of those that have been handed
+        // out.
         let (mut read, mut there, mut used) = (0, 0, 0);
         for part in parts {
             let mut rest = &mut **part;
@@ -138,29 +138,29 @@ impl Swap {
     }
 }
 
-/// Aligned memory that bytes pass through.
+/// Returns an aligned bounce buffer.
 fn bounce() -> Buffer<u8> {
     Buffer::unfilled(CHUNK)
 }
 
-/// A stretch of the file that is in use until this is dropped.
+/// An extent of the file, in use until this is dropped.
 pub(crate) struct Extent {
     swap: Arc<Swap>,
     offset: u64,
-    /// Of the value that is there.
+    /// Size of the stored value.
     bytes: usize,
-    /// In whole blocks.
+    /// Size in whole blocks.
     size: u64,
 }
 
 impl Extent {
-    /// Reads it into parts, one after the other.
+    /// Reads it into parts, consecutively.
     ///
     /// # Errors
-    /// What the system said, with the folder and the bytes.
+    /// The error of the system, with the folder and the bytes.
     ///
     /// # Panics
-    /// If the parts are not as long together as those that were written.
+    /// If the total length of the parts differs from that of the written ones.
     pub(crate) fn load(&self, parts: &mut [&mut [u8]]) -> Result<(), DeviceError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert_eq!(bytes, self.bytes, "a blank value has other parts than the one that it was made from");
@@ -177,16 +177,16 @@ impl Drop for Extent {
     }
 }
 
-/// Has what is read and written bypass the page cache; false where the file system cannot do that.
+/// Makes reads and writes bypass the page cache; returns false if the file system cannot do that.
 fn bypass_cache(file: &File) -> bool {
     let Ok(flags) = fcntl_getfl(file) else { return false };
     if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {
         return false;
     }
-    // Some refuse only when it comes to it.
+    // Some file systems refuse only at the first write.
     let works = file.write_all_at(&Buffer::<u8>::zeroed(BLOCK), 0).is_ok();
     if !works {
-        // A flag that cannot be taken back makes every write fail, which is dealt with.
+        // If the flag cannot be cleared, every write fails, and the caller handles that.
         let _ = fcntl_setfl(file, flags);
     }
     works

@@ -1,4 +1,4 @@
-//! Several tasks in one call of their codelet.
+//! Batches: several tasks in one call of their codelet.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,13 +15,13 @@ pub(crate) struct Member<'m> {
     pub(crate) id: u64,
     pub(crate) body: &'m dyn Body,
     pub(crate) bound: Option<Bound<'m>>,
-    /// Where its operands are, if not in their handles' cells.
+    /// Places of its operands, if they are not in their handles' cells.
     pub(crate) placement: Option<&'m Placement>,
-    /// Poison may be about.
+    /// True if operands may be poisoned.
     pub(crate) strict: bool,
 }
 
-/// Where a batch runs.
+/// Place of execution of a batch.
 pub(crate) struct Site<'s> {
     pub(crate) shared: &'s Arc<Shared>,
     pub(crate) worker: usize,
@@ -29,8 +29,8 @@ pub(crate) struct Site<'s> {
 }
 
 impl Site<'_> {
-    /// The surroundings of one member: they share what the worker keeps, so that there are those of
-    /// one at a time.
+    /// Returns the environment of one member. Members share the worker's state, so only one of them
+    /// can have its environment at a time.
     pub(super) fn env<'e>(&'e mut self, member: &'e Member<'_>) -> Env<'e> {
         let Member { header, id, bound, strict, .. } = *member;
         let env = Env::new(self.shared, header, id, self.worker, self.local, bound, strict);
@@ -41,22 +41,22 @@ impl Site<'_> {
     }
 }
 
-/// What has become of each member so far.
+/// State of a member so far.
 #[derive(Default)]
 pub(super) struct Fate {
     pub(super) notes: Notes,
     pub(super) ended: Option<Ran>,
 }
 
-/// A batch whose type is known.
+/// A batch with a known codelet type.
 struct Typed<'b, C: Codelet> {
     members: &'b [Member<'b>],
     bodies: Vec<&'b TypedBody<C>>,
     fates: Vec<Fate>,
 }
 
-/// Runs the members, all of which have bodies of type `C`; the result of each, and whether its body
-/// began.
+/// Runs the members, all of which have bodies of type `C`; returns the result of each, and whether
+/// its body began.
 pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
     let bodies = members.iter().map(typed).collect();
     let fates = members.iter().map(|_| Fate::default()).collect();
@@ -77,7 +77,7 @@ pub(super) fn typed<'b, C: Codelet>(member: &'b Member<'_>) -> &'b TypedBody<C> 
 }
 
 impl<'b, C: Codelet> Typed<'b, C> {
-    /// Asks each member for its deferred selection.
+    /// Evaluates the deferred selection of each member.
     fn choose(&mut self, site: &mut Site<'_>) -> Vec<(usize, Choice)> {
         let mut chosen = Vec::with_capacity(self.members.len());
         for (at, body) in self.bodies.iter().enumerate() {
@@ -92,7 +92,7 @@ impl<'b, C: Codelet> Typed<'b, C> {
         chosen
     }
 
-    /// Runs members whose choice is the same in one call.
+    /// Runs members with the same choice in one call.
     fn run_alike(&mut self, alike: Vec<(usize, Choice)>, choice: &Choice, site: &mut Site<'_>) {
         let mut held = Vec::with_capacity(alike.len());
         for (at, _) in alike {
@@ -129,7 +129,7 @@ impl<'b, C: Codelet> Typed<'b, C> {
         held
     }
 
-    /// Calls the body for all that are held, in the surroundings of the first.
+    /// Calls the body for all members that hold their operands, in the environment of the first.
     fn call(
         &mut self,
         first: usize,
@@ -161,8 +161,8 @@ impl<'b, C: Codelet> Typed<'b, C> {
         result
     }
 
-    /// Each member has its share of the call's time, one after the other: bodies of one worker do
-    /// not overlap in traces.
+    /// Divides the call's time among the members, one after the other: bodies of one worker do not
+    /// overlap in traces.
     fn share_time(&mut self, first: usize, all: impl Iterator<Item = usize>, count: usize) {
         let Notes { began, times, implementation, .. } = self.fates[first].notes;
         let share = |nth: usize, (start, end): (Instant, Instant)| {

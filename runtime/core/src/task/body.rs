@@ -17,7 +17,7 @@ use crate::format::Format;
 use crate::operand::Pending;
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
 
-/// Something that only one task can use at a time, or that is being made.
+/// A resource that only one task can use at a time, or that is being made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Resource {
     /// The turn of a commuting task.
@@ -26,7 +26,7 @@ pub(crate) enum Resource {
     Replica(Format),
 }
 
-/// What a task has to be parked on.
+/// Resource on which a task has to be parked.
 pub struct Busy {
     pub(crate) handle: Arc<dyn AnyHandle>,
     pub(crate) resource: Resource,
@@ -38,13 +38,13 @@ impl Busy {
     }
 }
 
-/// Why a task cannot have its operands.
+/// Reason why a task cannot have its operands.
 pub enum Refusal {
-    /// Not now.
+    /// A resource is busy; the task is retried later.
     Busy(Busy),
     /// An operand has no value because an earlier task failed.
     Poisoned(Arc<Failure>),
-    /// Never.
+    /// A permanent error.
     Failed(TaskError),
 }
 
@@ -54,37 +54,38 @@ impl Refusal {
     }
 }
 
-/// What came of running a task.
+/// Result of running a task.
 pub(crate) enum Ran {
     /// The body succeeded.
     Done,
-    /// The body failed, or could not run: every handle it writes is poisoned with this.
+    /// The body failed, or could not run: every handle that it writes is poisoned with this
+    /// failure.
     Failed(Arc<Failure>),
     /// Nothing ran: park it.
     Busy(Busy),
 }
 
-/// What became of a task that was placed.
+/// Result of a task that was placed.
 #[derive(Default)]
 pub(crate) struct Ended {
-    /// The body ran, so that what it writes is not what it was.
+    /// True if the body ran, so that the values that it writes have changed.
     pub(crate) began: bool,
     pub(crate) failure: Option<Arc<Failure>>,
-    /// Of a body that has put its operations on a device's stream: what is left to do once they
-    /// have ended.
+    /// For a body that has put its operations on a device's stream: the remaining work for their
+    /// end.
     pub(crate) launched: Option<Box<Launched>>,
-    /// Of such a body that did not fail: what it has written, as it left it, one for each access
-    /// that writes.
+    /// For such a body that did not fail: the results that it has left, one for each access that
+    /// writes.
     pub(crate) wrote: Option<SmallVec<[Ahead; 2]>>,
 }
 
-/// What is known of a body whose operations are under way.
+/// State of a body whose operations are in flight.
 pub(crate) struct Launched {
     pub(crate) notes: Notes,
     pub(crate) pending: Pending,
 }
 
-/// Each access's handle, its own or the one bound in its place, and how it is accessed.
+/// Returns the handle of each access, its own or the one bound in its place, and the access mode.
 pub(crate) fn resolved<'a>(
     accesses: &'a [Declared<'_>],
     bindings: Option<Bound<'a>>,
@@ -95,60 +96,60 @@ pub(crate) fn resolved<'a>(
     })
 }
 
-/// A task's body whose types are forgotten.
+/// A task's body with erased types.
 pub trait Body: Send + Sync {
-    /// The thread that holds the guard behind a gate.
+    /// Returns the name of the thread that holds the guard of a gate.
     fn holder(&self) -> Option<String> {
         None
     }
-    /// Of a gate behind which no thread is: does what is to be done when its turn comes. True: its
-    /// turn is over.
+    /// Executes the action of a gate without a thread when its turn comes. Returns true if its turn
+    /// is over.
     fn passes(&self) -> bool {
         false
     }
-    /// Runs it, or says why not.
+    /// Runs the body, or returns the reason why it cannot run.
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran;
-    /// True if it runs where the host's memory is.
+    /// Returns true if it runs only in host memory.
     fn is_for_host(&self) -> bool {
         false
     }
-    /// See [`Codelet::selects`]; a panic counts as yes.
+    /// Returns [`Codelet::selects`]; a panic counts as yes.
     fn selects(&self) -> bool {
         false
     }
-    /// See [`Codelet::can_execute`]; a panic counts as no.
+    /// Returns [`Codelet::can_execute`]; a panic counts as no.
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
         let _ = device;
         true
     }
-    /// See [`Codelet::can_execute_with`]; a panic counts as no.
+    /// Returns [`Codelet::can_execute_with`]; a panic counts as no.
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
         let _ = (implementation, device);
         true
     }
-    /// Itself, where others of its type can be run in one call.
+    /// Returns itself if several bodies of its type can run in one call.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
-    /// Runs tasks with bodies of its type, itself one of them, in one call; the result of each, and
-    /// whether its body began.
+    /// Runs tasks with bodies of its type, including itself, in one call; returns the result of
+    /// each, and whether its body began.
     fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
     }
-    /// Has them put their operations on a device's stream, in one call.
+    /// Launches these tasks on a device's stream in one call.
     fn launch_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
     }
-    /// Of a replay: shows what comes after its slots. No slot leaves meanwhile.
+    /// Calls `each` with the successors of the slots of a replay. No slot leaves meanwhile.
     fn each_after(&self, each: &mut dyn FnMut(Successor)) {
         let _ = each;
     }
-    /// The accesses, in order. Empty once cleared.
+    /// Appends the accesses, in order. Nothing is appended after `clear`.
     fn declare<'a>(&'a self, out: &mut Accesses<'a>);
-    /// The deferred selection for operands with these metas (one per access), or an empty one, and
-    /// the format that each access then asks for. Nothing runs.
+    /// Returns the deferred selection for operands with these metas (one per access), or an empty
+    /// one, and appends the format that each access then requests. Nothing runs.
     fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
         let _ = metas;
         let mut accesses = Accesses::new();
@@ -161,7 +162,7 @@ pub trait Body: Send + Sync {
 }
 
 impl dyn Body + '_ {
-    /// Poisons whatever it writes, of its own handles or of those bound in their place.
+    /// Poisons the handles that it writes, its own or those bound in their place.
     pub(crate) fn poison(&self, bindings: Option<Bound<'_>>, failure: &Arc<Failure>) {
         let mut accesses = Accesses::new();
         self.declare(&mut accesses);
@@ -170,14 +171,14 @@ impl dyn Body + '_ {
         }
     }
 
-    /// The names of the operands.
+    /// Returns the names of the operands.
     pub(crate) fn operand_names(&self) -> Vec<String> {
         let mut accesses = Accesses::new();
         self.declare(&mut accesses);
         accesses.iter().map(|access| access.base.name()).collect()
     }
 
-    /// The failure of this task, or the one that its body passes on: what failed first is what is
+    /// Returns the failure of this task, or the one that its body passes on: the first failure is
     /// reported.
     fn failure(&self, env: &Env<'_>, cause: Cause) -> Arc<Failure> {
         if let Some(first) = cause.passed_on() {
@@ -189,21 +190,21 @@ impl dyn Body + '_ {
         Arc::new(Failure { task: env.header.title(), operands, cause })
     }
 
-    /// What comes of a task that cannot have its operands.
+    /// Returns the result of a task that cannot have its operands.
     pub(crate) fn refused(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
         let failure = match refusal {
             Refusal::Busy(busy) => return Ran::Busy(busy),
             Refusal::Poisoned(failure) => failure,
-            // Its operands are gone with its device, and nobody is told: it runs again elsewhere,
-            // if they are there.
+            // Its operands are lost with its device, and no failure is reported: it runs again
+            // elsewhere, if they are there.
             Refusal::Failed(_) if env.is_on_failed_device() => return Ran::Done,
             Refusal::Failed(error) => self.failure(env, Cause::Error(Arc::from(error))),
         };
         self.fails(env, failure)
     }
 
-    /// The task fails: what it writes is poisoned, unless there are others before it that have not
-    /// ended; then that waits for their ends.
+    /// Fails the task: its outputs are poisoned now, or at the ends of earlier tasks in stream
+    /// order that have not ended.
     fn fails(&self, env: &Env<'_>, failure: Arc<Failure>) -> Ran {
         if !env.is_stream_ordered() {
             self.poison(env.bindings(), &failure);
@@ -211,8 +212,8 @@ impl dyn Body + '_ {
         Ran::Failed(failure)
     }
 
-    /// As [`refused`](Self::refused), where the task was to run on a device. Of one that is lost
-    /// nobody is told that the task has failed: it runs again elsewhere, if its operands are there.
+    /// Works like [`refused`](Self::refused) for a task that was to run on a device. If the device
+    /// is lost, no failure is reported: the task runs again elsewhere, if its operands are there.
     pub(crate) fn refused_on_device(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
         match refusal {
             Refusal::Failed(error) if env.stream().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
@@ -220,8 +221,8 @@ impl dyn Body + '_ {
         }
     }
 
-    /// Gives the operands back through `release`, which is told whether the body has succeeded,
-    /// once the body has been called with this result.
+    /// Releases the operands through `release`, whose argument is the success of the body, after a
+    /// call of the body with this result.
     #[inline]
     fn end<'e>(
         &self,
@@ -248,11 +249,11 @@ impl dyn Body + '_ {
     }
 }
 
-/// What a body runs and its operands, until the task has completed.
+/// Content of a body (codelet and operands), until the task has completed.
 pub(crate) struct Payload<P>(UnsafeCell<Option<P>>);
 
-// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever
-// completes the task calls when nobody runs or links it any more.
+// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which the thread
+// that completes the task calls when nobody runs or links it any more.
 unsafe impl<P: Sync> Sync for Payload<P> {}
 
 impl<P> Payload<P> {
@@ -266,7 +267,8 @@ impl<P> Payload<P> {
     }
 
     pub(crate) fn clear(&self) {
-        // SAFETY: only whoever completes the task calls this, after its last use of the payload.
+        // SAFETY: only the thread that completes the task calls this, after its last use of the
+        // payload.
         unsafe { *self.0.get() = None }
     }
 }
@@ -287,7 +289,7 @@ impl<C: Codelet> TypedBody<C> {
         self
     }
 
-    /// The deferred selection, or an empty one.
+    /// Returns the deferred selection, or an empty one.
     pub(super) fn choice<'e>(
         codelet: &C,
         operands: &'e C::Operands,
@@ -311,7 +313,8 @@ impl<C: Codelet> TypedBody<C> {
         Ok(choice)
     }
 
-    /// Which of the codelet's implementations is to run here; asked anew whenever a task runs.
+    /// Returns the index of the implementation that is to run here; evaluated anew for each
+    /// execution.
     pub(super) fn implementation(
         codelet: &C,
         operands: &C::Operands,
@@ -328,7 +331,7 @@ impl<C: Codelet> TypedBody<C> {
         })
     }
 
-    /// The functions for the stream's device.
+    /// Returns the functions for the stream's device.
     pub(super) fn function(
         codelet: &C,
         stream: &dyn Stream,
@@ -340,7 +343,7 @@ impl<C: Codelet> TypedBody<C> {
         DeviceTable::of(codelet, Some(stream.memory().arch())).found.unwrap_or((missing, None))
     }
 
-    /// Has the body put its operations on a device's stream.
+    /// Launches the body on a device's stream.
     fn launch<'e>(&'e self, env: &mut Env<'e>, stream: &dyn Stream) -> Ran {
         let (codelet, operands) = self.payload().expect("a task runs once");
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
@@ -357,7 +360,7 @@ impl<C: Codelet> TypedBody<C> {
         self.launched(env, held, result)
     }
 
-    /// Gives the operands back once the body has put its operations on a device's stream, with this
+    /// Releases the operands once the body has put its operations on a device's stream, with this
     /// result.
     pub(super) fn launched(
         &self,
@@ -373,7 +376,7 @@ impl<C: Codelet> TypedBody<C> {
         self.erased().end(env, result, |env, ok| C::Operands::release_on_device(held, env, ok))
     }
 
-    /// Gives the operands back once the body has been called with this result.
+    /// Releases the operands once the body has been called with this result.
     #[inline]
     pub(super) fn end(
         &self,
@@ -385,7 +388,7 @@ impl<C: Codelet> TypedBody<C> {
     }
 }
 
-/// Gets hold of all operands, or of none. If one has to be brought from elsewhere, all are
+/// Acquires all operands, or none. If one has to be received from another process, all are
 /// requested at once.
 pub(super) fn acquire<'e, O: Operands>(
     operands: &'e O,
@@ -480,13 +483,13 @@ impl<C: Codelet> Body for TypedBody<C> {
     }
 }
 
-/// What a closure task calls.
+/// Function of a closure task.
 pub(crate) trait ClosureFn<O: Operands>: Send + Sync + 'static {
-    /// Calls it with the views of its operands.
+    /// Calls the closure with the views of its operands.
     fn call(&self, views: O::Views<'_, Cpu>, cx: &mut TaskContext<'_>) -> Result<(), TaskError>;
 }
 
-/// A closure and its operands. Everything but the call itself is compiled once for operands of type
+/// A closure and its operands. All code but the call itself is compiled once for operands of type
 /// `O`, not for each closure.
 pub struct Closure<O, F>(Payload<(F, O)>);
 
@@ -530,7 +533,7 @@ fn plan_closure<O: Operands>(operands: &O, out: &mut Formats) -> Choice {
     choice
 }
 
-/// Runs the closure of a body: it chooses nothing, and has one implementation.
+/// Runs the closure of a body, which has no deferred selection and one implementation.
 #[inline(never)]
 fn run_closure<'e, O: Operands>(
     whole: &'e dyn Body,

@@ -1,4 +1,4 @@
-//! One task in memory: what is common to all, then its body.
+//! Memory layout of a task: first the common part, then its body.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -15,33 +15,33 @@ use crate::engine::transfer::plan::PlanCell;
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
 
-/// What scheduling, tracing and errors read of a task.
+/// Data of a task for scheduling, traces and errors.
 pub(crate) struct Header {
     pub(crate) id: u64,
     /// The runtime it was submitted to.
     pub(crate) runtime: u32,
     pub(crate) name: &'static str,
-    /// As it was submitted; see [`priority`](Header::priority).
+    /// Priority at submission; see [`priority`](Header::priority).
     pub(crate) priority: i32,
     pub(crate) info: TaskInfo,
-    /// Where the task may run, if not anywhere.
+    /// Restriction to some workers, if there is one.
     pub(crate) only: Option<Box<Only>>,
-    /// What models call it.
+    /// Cached identifier in the performance models.
     pub(crate) model: CachedId,
-    /// How it may be run.
+    /// Its implementations.
     pub(crate) implementations: Implementations,
-    /// What counts it, where a body or a group has submitted it.
+    /// Counter of the body or group that has submitted it.
     pub(crate) tally: Option<Arc<Tally>>,
 }
 
 impl Header {
-    /// Its priority, or that of the body which waits for it where this is higher.
+    /// Returns its priority, or that of the body that waits for it if this is higher.
     #[inline]
     pub(crate) fn priority(&self) -> i32 {
         self.tally.as_ref().map_or(self.priority, |tally| tally.inherited().max(self.priority))
     }
 
-    /// Name and coordinates, as errors and traces print them.
+    /// Returns name and coordinates, as errors and traces print them.
     pub(crate) fn title(&self) -> String {
         match self.info.coords {
             Some(c) => format!("{}[{}]", self.name, format_coords(c)),
@@ -50,37 +50,36 @@ impl Header {
     }
 }
 
-/// Coordinates without those that are not used (`u32::MAX`).
+/// Formats the used coordinates (unused ones are `u32::MAX`).
 pub(crate) fn format_coords(coords: [u32; 3]) -> String {
     let used: Vec<String> = coords.iter().filter(|&&c| c != u32::MAX).map(u32::to_string).collect();
     used.join(", ")
 }
 
-/// What happens when the last predecessor completes.
+/// Action when the last predecessor completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A scheduling policy gets it and a worker runs it.
+    /// A scheduling policy gets the task and a worker runs it.
     Work,
     /// A user's thread waits for it and completes it by dropping a guard.
     Gate,
-    /// Stands for a whole replay, whose last task completes it.
+    /// It represents a whole replay, whose last task completes it.
     Replay,
 }
 
-/// A task with a body of type `B`. What comes before the body lies in the same places whatever the
-/// body is, and what those touch that come before the task lies together: by then it is cold
-/// memory.
+/// A task with a body of type `B`. The fields before the body have the same offsets for every body.
+/// Fields that predecessors touch are adjacent: the task is cold memory by then.
 #[repr(C)]
 pub(crate) struct TaskCell<B: ?Sized> {
     /// Predecessors that have not completed, plus one while the submitter links.
     pending: AtomicU32,
     pub(crate) role: Role,
-    /// The links are complete and change no more before the task completes.
+    /// True once the links are complete; they do not change before the task completes.
     linked: AtomicBool,
-    /// What callers keep of it.
+    /// Handle of the task that callers keep.
     pub(crate) ticket: TaskRef,
-    /// Apart from the rest of the links: once an edge is published, others read it while the
-    /// submitter goes on linking.
+    /// Edges, separate from the rest of the links: once an edge is published, other threads read it
+    /// while the submitter goes on linking.
     edges: UnsafeCell<SmallVec<[Edge<Successor>; 4]>>,
     links: UnsafeCell<Links>,
     pub(crate) header: Header,
@@ -94,25 +93,25 @@ pub(crate) type Task = TaskCell<dyn Body>;
 
 #[derive(Default)]
 struct Links {
-    /// Where the edges are, for how many there is room, and how many have been pushed.
+    /// Address of the edges, their capacity, and the number of pushed ones.
     first: Option<NonNull<Edge<Successor>>>,
     room: u32,
     pushed: u32,
     groups: SmallVec<[Member<Successor>; 4]>,
-    /// The watchdog has a reference to the task.
+    /// True if the watchdog has a reference to the task.
     listed: bool,
 }
 
-// SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever
-// completes the task, which the count-down orders after the submitter (AcqRel); everything else is
-// Sync.
+// SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by the thread
+// that completes the task, which the count-down orders after the submitter (AcqRel); everything
+// else is Sync.
 unsafe impl<B: ?Sized + Sync> Sync for TaskCell<B> {}
 // SAFETY: the pointers in `links` and `edges` are to the task's own edges, and to successors that
 // are alive while they wait for it.
 unsafe impl<B: ?Sized + Send> Send for TaskCell<B> {}
 
 impl<B: Body + 'static> TaskCell<B> {
-    /// A task that is being linked: nobody can run it before `end_links`.
+    /// Creates a task that is being linked: nobody can run it before `end_links`.
     #[inline]
     pub(crate) fn make(header: Header, role: Role, body: B) -> Arc<Task> {
         Arc::new(TaskCell {
@@ -131,7 +130,7 @@ impl<B: Body + 'static> TaskCell<B> {
 }
 
 impl<B: ?Sized> TaskCell<B> {
-    /// What it waits for, in words.
+    /// Describes the events that it waits for.
     pub(crate) fn waits_for(&self) -> String {
         match self.pending.load(Ordering::Relaxed) {
             _ if self.role == Role::Replay => "some of its tasks have not completed".into(),
@@ -142,11 +141,11 @@ impl<B: ?Sized> TaskCell<B> {
 }
 
 impl Task {
-    /// Makes room for `count` edges.
+    /// Reserves memory for `count` edges.
     pub(crate) fn begin_links(&self, count: usize) {
         // SAFETY: only the submitter knows the task's links before `end_links`.
         let (links, edges) = unsafe { (&mut *self.links.get(), &mut *self.edges.get()) };
-        // Never counted as its elements: edges have nothing to be dropped.
+        // The length stays 0: edges need no drop.
         edges.reserve_exact(count);
         (links.first, links.room) = (NonNull::new(edges.as_mut_ptr()), count as u32);
         // Nobody else knows the task before its first edge is pushed.
@@ -167,31 +166,31 @@ impl Task {
         }
     }
 
-    /// Remembers that the task is a member of a group.
+    /// Records that the task is a member of a group.
     pub(crate) fn join(&self, group: Member<Successor>) {
         // SAFETY: only the submitter touches the links.
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
 
-    /// True if some predecessor had not completed when the task was linked. For its submitter and
-    /// its executor only.
+    /// Returns true if some predecessor had not completed when the task was linked. For its
+    /// submitter and its executor only.
     pub(crate) fn had_to_wait(&self) -> bool {
-        // SAFETY: linking is over or the submitter asks; only whoever completes the task touches
-        // the links later.
+        // SAFETY: linking is over or the caller is the submitter; only the thread that completes
+        // the task touches the links later.
         unsafe { &*self.links.get() }.pushed > 0
     }
 
-    /// Gives the watchdog a reference to the task, which is being linked: its address as that of a
-    /// task with any body.
+    /// Gives the watchdog a reference to the task, which is being linked; returns its address with
+    /// the type of the body erased.
     pub(crate) fn list(task: &Arc<Task>) -> *const TaskCell<()> {
-        // SAFETY: still the submitter.
+        // SAFETY: the caller is still the submitter.
         unsafe { &mut *task.links.get() }.listed = true;
         Arc::into_raw(Arc::clone(task)).cast()
     }
 
-    /// True if the watchdog has a reference to the task. For its executor only.
+    /// Returns true if the watchdog has a reference to the task. For its executor only.
     pub(crate) fn is_listed(&self) -> bool {
-        // SAFETY: linking is over; only whoever completes the task touches the links.
+        // SAFETY: linking is over; only the thread that completes the task touches the links.
         unsafe { &*self.links.get() }.listed
     }
 
@@ -204,7 +203,7 @@ impl Task {
         }
     }
 
-    /// Ends linking; true if the task is ready at once.
+    /// Ends linking; returns true if the task is ready at once.
     ///
     /// # Safety
     /// The caller is its submitter. The task is alive until its predecessors are counted down:
@@ -216,7 +215,7 @@ impl Task {
             (*task).linked.store(true, Ordering::Release);
             let Links { room, pushed, .. } = *(*task).links.get();
             if pushed == 0 {
-                // So nobody else counts.
+                // All predecessors have completed, so nobody else counts.
                 (*task).pending.store(0, Ordering::Relaxed);
                 return true;
             }
@@ -225,13 +224,14 @@ impl Task {
         }
     }
 
-    /// How many predecessors have not completed, plus one while it is being linked.
+    /// Returns the number of predecessors that have not completed, plus one while it is being
+    /// linked.
     pub(crate) fn pending(&self) -> u32 {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// The submitted tasks that wait for this one, those twice that do so twice: all of them, or
-    /// those that were there when `as_of` was answered. It has been launched, and does not complete
+    /// Returns the submitted tasks that wait for this one, once per edge: all of them, or those
+    /// that were there when `as_of` was returned. The task has been launched, and does not complete
     /// meanwhile.
     pub(crate) fn waiting(
         &self,
@@ -248,12 +248,13 @@ impl Task {
                 Arc::from_raw(task)
             });
         };
-        // SAFETY: whoever launches a task, or is about to complete it, is the one who completes it.
+        // SAFETY: the caller launches the task or is about to complete it, and is the one that
+        // completes it.
         let up_to = unsafe { self.ticket.successors().look(as_of, each) };
         (waiting, up_to)
     }
 
-    /// Shows what comes after this one, as far as it has been submitted.
+    /// Calls `each` with the successors that have been submitted so far.
     ///
     /// # Safety
     /// The task does not complete meanwhile.
@@ -261,7 +262,8 @@ impl Task {
         // SAFETY: by the caller's promise.
         unsafe { self.ticket.successors().look(None, &mut each) };
         if self.linked.load(Ordering::Acquire) {
-            // SAFETY: linking is over, and only whoever completes the task touches the links later.
+            // SAFETY: linking is over, and only the thread that completes the task touches the
+            // links later.
             for group in &unsafe { &*self.links.get() }.groups {
                 // SAFETY: by the caller's promise.
                 unsafe { group.each_after(&mut each) };
@@ -269,7 +271,7 @@ impl Task {
         }
     }
 
-    /// One predecessor has completed; true if that was the last.
+    /// Counts down one completed predecessor; returns true if it was the last.
     ///
     /// # Safety
     /// The caller counts down an edge of `task` that nobody else does: until then the task is
@@ -292,7 +294,7 @@ impl Task {
         self.ticket.is_waited_for()
     }
 
-    /// The failure that `cause` is, with this task's name and operands.
+    /// Returns the failure for `cause`, with this task's name and operands.
     pub(crate) fn describe(&self, cause: Cause) -> Arc<Failure> {
         let operands = self.body.operand_names();
         Arc::new(Failure { task: self.header.title(), operands, cause })

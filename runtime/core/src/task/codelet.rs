@@ -1,4 +1,4 @@
-//! What a task runs, and what the runtime may know about it.
+//! Codelets: the functions of tasks, with their properties for the runtime.
 
 use zellige_model::TaskInfo;
 
@@ -12,17 +12,17 @@ use crate::operand::{List, Operands, Slot};
 use crate::subnormals::Subnormals;
 use crate::task::{DeviceInfo, TaskContext};
 
-/// A kind of device: it decides what a body sees of its operands.
+/// A kind of device, which determines the views of operands in its bodies.
 pub trait DeviceKind: 'static {
     /// Reading view.
     type Ref<'v, D: Data>;
     /// Updating view.
     type Mut<'v, D: Data>;
-    /// Where a value is to be written.
+    /// Writing view, for a value that is not read.
     type Slot<'v, D: Data>;
     /// A list of reading views.
     type List<'v, D: Data>;
-    /// Working space.
+    /// Workspace.
     type Scratch<'v, T: Element>;
 }
 
@@ -64,19 +64,19 @@ impl DeviceKind for Cpu {
     type Scratch<'v, T: Element> = &'v mut [T];
 }
 
-/// How many operands of one task can be asked for in a format chosen late.
+/// Maximum number of operands of one task for which a deferred selection can request a format.
 pub const MAX_OPERAND_FORMATS: usize = 4;
 
-/// Elements of lists that are wanted in another format than the others.
+/// Elements of lists that are requested in another format than the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Apart {
-    /// Bit `i`: element `i` of each list. Those from 32 on cannot be told apart.
+    /// Bit `i`: element `i` of each list. Elements from 32 on cannot be selected.
     pub elements: u32,
-    /// Their format.
+    /// Format of these elements.
     pub format: Format,
 }
 
-/// What a late-choosing codelet decides once its operands are ready.
+/// Result of the deferred selection of a codelet, made once its operands are ready.
 ///
 /// ```
 /// use zellige_runtime::{Choice, Codelet, Meta, Runtime, Submit, TaskContext, TaskError, Update, update};
@@ -114,34 +114,35 @@ pub struct Apart {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Choice {
-    /// Format wanted for each of the first operands; `None` keeps what the operand asked for at
+    /// Requested format for each of the first operands; `None` keeps the format requested at
     /// submission.
     pub formats: [Option<Format>; MAX_OPERAND_FORMATS],
-    /// Elements of [lists](crate::reads) that are wanted in another format than the rest of their
-    /// list.
+    /// Elements of [lists](crate::reads) that are requested in another format than the rest of
+    /// their list.
     pub apart: Option<Apart>,
-    /// Handed to the body as [`TaskContext::variant`].
+    /// Value passed to the body as [`TaskContext::variant`].
     pub variant: u32,
-    /// Replaces the label, in traces and for performance models, unless it is empty.
+    /// Label that replaces the submitted one in traces and for performance models, unless it is
+    /// empty.
     pub label: &'static str,
 }
 
-/// A kind of task: a name, what it costs, a function for CPUs, and one for each architecture of
-/// devices that it knows.
+/// A kind of task: a name, its cost, a function for CPUs, and one for each supported architecture
+/// of devices.
 ///
-/// Bodies take `&self`: they can be run again (replays, retries), so whatever they change they
-/// change through operands.
+/// Bodies take `&self`: they can be run again (replays, retries), so all their effects go through
+/// operands.
 ///
 /// # Several implementations
 ///
-/// A function may hold several ways to do its work, e.g. two algorithms of which one is faster for
-/// small tiles. Name them in [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), and do what
-/// [`TaskContext::implementation`] says. The runtime decides when the body starts, also at every
-/// replay: where there are performance models, each implementation has its own on every kind of
-/// device; those with too few samples come first, then the fastest. Without models it is the first
-/// that [can run](Codelet::can_execute_with) there.
+/// A function may contain several implementations of its work, e.g. two algorithms of which one is
+/// faster for small tiles. List their names in [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), and
+/// execute the one that [`TaskContext::implementation`] returns. The runtime selects it when the
+/// body starts, also at every replay. With performance models, each implementation has its own
+/// model on every kind of device; those with too few samples come first, then the fastest. Without
+/// models it is the first that [can run](Codelet::can_execute_with) there.
 ///
-/// Implementations that round differently give up bitwise determinism: which one runs depends on
+/// Implementations that round differently give up bitwise determinism: the selection depends on
 /// measured times.
 ///
 /// ```
@@ -173,73 +174,74 @@ pub struct Choice {
 /// # Ok::<(), zellige_runtime::Error>(())
 /// ```
 pub trait Codelet: Send + Sync + 'static {
-    /// The operands, as a tuple.
+    /// Types of the operands, as a tuple.
     type Operands: Operands;
 
-    /// The names of the implementations, for models and traces, where there are several for one
-    /// kind of device. Fewer than two names count as none.
+    /// Names of the implementations, for models and traces, if there are several for one kind of
+    /// device. Fewer than two names count as none.
     const IMPLEMENTATIONS: &'static [&'static str] = &[];
 
-    /// What its functions do with subnormal numbers, unless the runtime [was
-    /// told](crate::RuntimeBuilder::subnormals): `None` for what runtimes do, which is to keep
+    /// Treatment of subnormal numbers in its functions, unless the runtime [sets
+    /// it](crate::RuntimeBuilder::subnormals): `None` for the default of runtimes, which is to keep
     /// them.
     ///
-    /// A codelet whose results are no less accurate without them says [`Flush`](Subnormals::Flush):
-    /// kernels that meet many of them take up to a hundred times as long otherwise.
+    /// A codelet whose results are as accurate without them uses [`Flush`](Subnormals::Flush):
+    /// otherwise kernels that process many of them take up to a hundred times as long.
     const SUBNORMALS: Option<Subnormals> = None;
 
-    /// The name in traces, models and errors.
+    /// Returns the name in traces, models and errors.
     fn name(&self) -> &'static str;
 
-    /// Cost and place, asked once at submission.
+    /// Returns cost and coordinates; called once at submission.
     fn info(&self) -> TaskInfo {
         TaskInfo::default()
     }
 
-    /// True if [`select`](Codelet::select) is to be asked when the operands are ready, also at
-    /// every replay.
+    /// Returns true if [`select`](Codelet::select) is to be called when the operands are ready,
+    /// also at every replay.
     fn selects(&self) -> bool {
         false
     }
 
-    /// Decides formats and variant from what the finished operands are (one `Meta` per handle, in
-    /// operand order).
+    /// Selects formats and variant from the metas of the finished operands (one `Meta` per handle,
+    /// in operand order).
     fn select(&self, metas: &[Meta]) -> Choice {
         let _ = metas;
         Choice::default()
     }
 
-    /// True if [`can_execute`](Codelet::can_execute) and
-    /// [`can_execute_with`](Codelet::can_execute_with) are to be asked before a worker gets the
+    /// Returns true if [`can_execute`](Codelet::can_execute) and
+    /// [`can_execute_with`](Codelet::can_execute_with) are to be called before a worker gets the
     /// task.
     fn has_constraints(&self) -> bool {
         false
     }
 
-    /// Whether the task can run on this device, e.g. for its memory or what its kind can do. Asked
-    /// often: it should be quick.
+    /// Returns true if the task can run on this device, e.g. given its memory or the capabilities
+    /// of its kind. It is called often and should be quick.
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
         let _ = device;
         true
     }
 
-    /// Whether one of the [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), by its place there, can
-    /// run on this device. A device on which none can does not get the task. Asked where there are
-    /// several, and only if the codelet [is constrained](Codelet::has_constraints).
+    /// Returns true if one of the [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), given by its
+    /// index, can run on this device. A device that supports none does not get the task. It is
+    /// called if there are several, and only if the codelet [is
+    /// constrained](Codelet::has_constraints).
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
         let _ = (implementation, device);
         true
     }
 
-    /// The implementation for a CPU core, and for devices that emulate another on one.
+    /// Runs the task on a CPU core, or on a device that emulates another on one.
     fn cpu(
         &self,
         views: <Self::Operands as Operands>::Views<'_, Cpu>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError>;
 
-    /// Names the functions for devices with an [`Arch`] of their own, such as GPUs. They are given
-    /// no other tasks. Asked at submission, and again where the task runs: the answer must not
+    /// Adds the functions for devices with an [`Arch`] of their own, such as GPUs. These devices
+    /// get no other tasks. It is called at submission, and again at execution: the result must not
     /// change.
     fn on_devices(&self, table: &mut DeviceTable<Self>)
     where
@@ -248,42 +250,43 @@ pub trait Codelet: Send + Sync + 'static {
         let _ = table;
     }
 
-    /// Whether a function of [`on_devices`](Codelet::on_devices) counts on what tasks before it do
-    /// at their ends: on norms and whatever else they [read
-    /// back](crate::codelet::DeviceMut::read_back) into headers, on what they leave [for their
-    /// ends](crate::codelet::DeviceContext::at_end). Asked once at submission.
+    /// Returns true if a function of [`on_devices`](Codelet::on_devices) relies on the actions of
+    /// earlier tasks at their ends: on norms and other data that they [read
+    /// back](crate::codelet::DeviceMut::read_back) into headers, or on the callbacks that they
+    /// register [for their ends](crate::codelet::DeviceContext::at_end). It is called once at
+    /// submission.
     ///
-    /// A task whose predecessors have all been launched on one device is launched behind them, and
-    /// the device orders their operations; the host learns of the ends later. Whoever answers no is
-    /// launched so behind tasks that have something left for their ends, too: it sees headers as
-    /// those were before, and, if one of the tasks turns out to have failed, ends with that failure
-    /// whatever it did. A task that [chooses late](Codelet::selects) and names a value into whose
-    /// header something is read back, and one that updates or overwrites such a value, waits for
-    /// that in any case.
+    /// A task whose predecessors have all been launched on one device is launched in stream order
+    /// after them: the device orders their operations, and the host is notified of the ends later.
+    /// A codelet that returns false is launched in this way also after tasks with callbacks for
+    /// their ends. It then sees headers from before the callbacks, and, if one of those tasks turns
+    /// out to have failed, it ends with that failure, whatever it did. Two kinds of task wait for
+    /// the callbacks in any case: a task with a [deferred selection](Codelet::selects) that names a
+    /// value whose header is read back, and a task that updates or overwrites such a value.
     fn needs_ends(&self) -> bool {
         true
     }
 
-    /// The most tasks that one call of [`cpu_batch`](Codelet::cpu_batch) takes; 0 or 1: each runs
-    /// alone. Asked once at submission.
+    /// Returns the maximum number of tasks that one call of [`cpu_batch`](Codelet::cpu_batch)
+    /// takes; 0 or 1: each runs alone. It is called once at submission.
     ///
-    /// Only tasks of one codelet type are run in one call, with the same name, label and shape, and
-    /// the same deferred selection. A worker that takes one from its policy takes others with it
-    /// that are ready already: it waits for none, and leaves other workers their share. On a device
-    /// with memory of its own those whose operands are there are launched as one operation. Tasks
-    /// that commute or reduce run alone, and so do those that [choose](Codelet::has_constraints)
-    /// among several implementations.
+    /// A batch consists of tasks of one codelet type, with the same name, label and shape, and the
+    /// same deferred selection. A worker that takes one from its policy takes others that are ready
+    /// already: it waits for none, and leaves other workers their share. On a device with memory of
+    /// its own, the tasks whose operands are there are launched as one operation. Tasks that
+    /// commute or reduce run alone, and so do those that [choose](Codelet::has_constraints) among
+    /// several implementations.
     fn batch(&self) -> usize {
         1
     }
 
-    /// Does the work of several tasks; the default runs one after the other.
+    /// Runs several tasks; the default runs one after the other.
     ///
-    /// The context is the first one's; variant and implementation are the same for all. An error or
-    /// a panic fails every task of the batch, whatever had been done. Nothing may be waited for
-    /// here: that is [`Error::SelfWait`](crate::Error::SelfWait), since what is waited for may come
-    /// after one of the batch. What `cpu` would write must be written here bit by bit, unless
-    /// results may depend on which tasks meet.
+    /// The context is that of the first task; variant and implementation are the same for all. An
+    /// error or a panic fails every task of the batch, whatever was done before. Waiting is not
+    /// allowed here and returns [`Error::SelfWait`](crate::Error::SelfWait), since the awaited task
+    /// may come after one of the batch. The results must be bitwise equal to those of `cpu`, unless
+    /// results may depend on the composition of batches.
     fn cpu_batch(batch: Batch<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError>
     where
         Self: Sized,
@@ -292,7 +295,7 @@ pub trait Codelet: Send + Sync + 'static {
     }
 }
 
-/// The tasks that one call runs: each one's codelet, and the views of its operands.
+/// Tasks of one call: each one's codelet, and the views of its operands.
 ///
 /// ```
 /// use zellige_runtime::{Batch, Codelet, Cpu, Operands, Runtime, Submit, TaskContext, TaskError, Update, update};
@@ -329,24 +332,24 @@ pub trait Codelet: Send + Sync + 'static {
 /// ```
 pub type Batch<'v, C> = Vec<(&'v C, <<C as Codelet>::Operands as Operands>::Views<'v, Cpu>)>;
 
-/// What a codelet's function for a device is given: the views of its operands.
+/// Views of the operands for a codelet's device function.
 pub type DeviceViews<'v, C> = <<C as Codelet>::Operands as Operands>::Views<'v, OnDevice>;
 
-/// A codelet's function for one [`Arch`]: it puts operations on the stream of
+/// Device function of a codelet for one [`Arch`]: it puts operations on the stream of
 /// [`cx.device()`](TaskContext::device) and returns at once. It may read headers and addresses,
-/// never a number: what comes before it on the device has not run yet. The task ends when its
+/// never a number: earlier operations on the device have not run yet. The task ends when its
 /// operations have.
 pub type DeviceFunction<C> =
     for<'v, 'c> fn(&C, DeviceViews<'v, C>, &mut TaskContext<'c>) -> Result<(), TaskError>;
 
-/// Puts the operations of several tasks on their device's stream. They end together, but each
-/// member has a result of its own, in the order of the batch, and its context's
-/// [ends](crate::codelet::DeviceContext::at_end) are its own: who fails fails alone. Members
-/// without a result fail; a panic fails all. As for [`Codelet::cpu_batch`], the bits should not
-/// depend on which tasks meet.
+/// Function that puts the operations of several tasks on their device's stream. They end together,
+/// but each member has its own result, in the order of the batch, and its own context with
+/// [callbacks](crate::codelet::DeviceContext::at_end): a failure of one does not fail the others.
+/// Members without a result fail; a panic fails all. Like in [`Codelet::cpu_batch`], the bits
+/// should not depend on the composition of batches.
 pub type DeviceBatchFunction<C> = for<'v, 'c> fn(DeviceBatch<'v, 'c, C>) -> Vec<Result<(), TaskError>>;
 
-/// The functions of a codelet for devices, by [`Arch`].
+/// Device functions of a codelet, by [`Arch`].
 ///
 /// ```
 /// # use zellige_runtime::{codelet::DeviceTable, *};
@@ -374,16 +377,16 @@ pub type DeviceBatchFunction<C> = for<'v, 'c> fn(DeviceBatch<'v, 'c, C>) -> Vec<
 /// }
 /// ```
 pub struct DeviceTable<C: Codelet> {
-    /// `None`: only the names count.
+    /// Architecture whose functions are looked up; `None`: only the names are collected.
     wanted: Option<Arch>,
     pub(super) archs: Archs,
-    /// The largest batch of all.
+    /// Largest batch over all architectures.
     pub(super) batch: usize,
     pub(super) found: Option<(DeviceFunction<C>, Option<DeviceBatchFunction<C>>)>,
 }
 
 impl<C: Codelet> DeviceTable<C> {
-    /// What `codelet` names; the functions of one architecture are looked for.
+    /// Collects the names that `codelet` adds, and looks up the functions of one architecture.
     pub(super) fn of(codelet: &C, wanted: Option<Arch>) -> Self {
         let mut table = DeviceTable { wanted, archs: Archs::default(), batch: 0, found: None };
         codelet.on_devices(&mut table);
@@ -396,9 +399,9 @@ impl<C: Codelet> DeviceTable<C> {
     }
 
     /// Adds the function for an architecture, and one that launches up to `most` tasks in one call:
-    /// where tiles are small, launching costs more than computing. Tasks whose codelet has several
-    /// [implementations](Codelet::IMPLEMENTATIONS) run alone. Of several architectures the largest
-    /// `most` counts for all.
+    /// for small tiles, a launch costs more than the computation. Tasks whose codelet has several
+    /// [implementations](Codelet::IMPLEMENTATIONS) run alone. The largest `most` of all
+    /// architectures applies to all of them.
     pub fn add_batched(
         &mut self,
         arch: Arch,
@@ -430,13 +433,13 @@ impl<C: Codelet> std::fmt::Debug for DeviceTable<C> {
     }
 }
 
-/// One of several tasks whose operations are put on a device's stream in one call.
+/// One of several tasks that are launched on a device's stream in one call.
 pub struct DeviceMember<'v, 'c, C: Codelet> {
     /// Its codelet.
     pub codelet: &'v C,
-    /// Its operands.
+    /// Views of its operands.
     pub views: DeviceViews<'v, C>,
-    /// Its surroundings; the stream is the same for all.
+    /// Its context; the stream is the same for all.
     pub cx: &'v mut TaskContext<'c>,
 }
 
@@ -446,17 +449,17 @@ impl<C: Codelet> std::fmt::Debug for DeviceMember<'_, '_, C> {
     }
 }
 
-/// The tasks that one call for a device launches.
+/// Tasks that one call for a device launches.
 pub type DeviceBatch<'v, 'c, C> = Vec<DeviceMember<'v, 'c, C>>;
 
-/// What a closure may return: nothing, a result with any error, or never, as one that ends in
+/// Return types of a closure: nothing, a result with any error, or never, as in one that ends in
 /// `todo!()`.
 #[diagnostic::on_unimplemented(
     message = "a task's body returns `()` or a `Result<(), E>`, not `{Self}`",
     note = "values leave a body through its operands: `update(&handle)`, `write(&handle)`"
 )]
 pub trait Outcome {
-    /// The body's result.
+    /// Converts it to the body's result.
     fn into_result(self) -> Result<(), TaskError>;
 }
 
@@ -466,9 +469,9 @@ impl Outcome for () {
     }
 }
 
-/// Names the type `!`, for which there is no stable name.
+/// Names the type `!`, which has no stable name.
 pub trait Returns {
-    /// What it returns.
+    /// Return type.
     type Value;
 }
 

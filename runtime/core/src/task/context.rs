@@ -1,4 +1,4 @@
-//! What a body may ask of its surroundings.
+//! Context of a running body.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use crate::engine::Shared;
 use crate::error::Error;
 use crate::operand::{DeviceContext, Pending};
 
-/// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.
+/// Context of a codelet's body: its place of execution, the selections, and the submission of
+/// further tasks.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, TaskContext, update};
@@ -51,39 +52,39 @@ impl<'a> TaskContext<'a> {
         TaskContext { shared, header, id, worker, call, device }
     }
 
-    /// What the body has left for the end of its operations.
+    /// Returns the callbacks that the body has registered for the end of its operations.
     pub(crate) fn into_pending(self) -> Pending {
         self.device.map(DeviceContext::into_pending).unwrap_or_default()
     }
 
-    /// The stream of the device on which the body puts its operations, and what comes with it.
+    /// Returns the context of the device stream on which the body puts its operations.
     ///
     /// # Panics
-    /// In a body that is not launched, i.e. anywhere but in a function of
+    /// In a body that is not launched, i.e. outside of the functions of
     /// [`Codelet::on_devices`](super::Codelet::on_devices).
     pub fn device(&self) -> &DeviceContext<'a> {
         self.device.as_ref().expect("the body runs on a device with an architecture of its own")
     }
 
-    /// The worker that runs the body, from 0.
+    /// Returns the worker that runs the body, from 0.
     pub fn worker(&self) -> usize {
         self.worker
     }
 
-    /// The variant that [`Codelet::select`](super::Codelet::select) decided; 0 where nothing was
-    /// chosen late.
+    /// Returns the variant that [`Codelet::select`](super::Codelet::select) decided; 0 without a
+    /// deferred selection.
     pub fn variant(&self) -> u32 {
         self.call.variant
     }
 
-    /// Which of the codelet's [`IMPLEMENTATIONS`](super::Codelet::IMPLEMENTATIONS) is to run, by
-    /// its place there; 0 where there is one.
+    /// Returns the index of the codelet's [implementation](super::Codelet::IMPLEMENTATIONS) that is
+    /// to run; 0 if there is only one.
     pub fn implementation(&self) -> usize {
         self.call.implementation
     }
 
-    /// Waits until all tasks that this body has submitted are complete, as OpenMP's `taskwait`
-    /// does: its children, not theirs.
+    /// Waits until all tasks that this body has submitted are complete, like OpenMP's `taskwait`:
+    /// its children, not their descendants.
     ///
     /// # Errors
     /// [`Error::Failed`] with the first failure among them, and those of
@@ -92,8 +93,8 @@ impl<'a> TaskContext<'a> {
         self.shared.wait_for_children()
     }
 
-    /// True once somebody asked that the whole runtime stop: a long body may return early with an
-    /// error.
+    /// Returns true once a stop of the whole runtime is requested: a long body may return early
+    /// with an error.
     pub fn is_cancelled(&self) -> bool {
         self.shared.is_cancelled(self.id)
     }

@@ -1,4 +1,4 @@
-//! The surroundings in which a task runs, and what a worker measures of it.
+//! Environment in which a task runs, and the measurements of a worker.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::operand::Operands;
 use crate::operand::Pending;
 use crate::subnormals::Subnormals;
 
-/// The handles that a replay puts in place of those that were recorded.
+/// Handles that a replay binds in place of the recorded ones.
 #[derive(Clone, Copy)]
 pub(crate) struct Bound<'e> {
     /// One handle per slot of the graph.
@@ -28,48 +28,46 @@ pub(crate) struct Bound<'e> {
     pub(crate) slots: &'e [u32],
 }
 
-/// Where a task runs that has been placed: its deferred selection has been asked for, and its
-/// operands lie at these numbers.
+/// Placement of a task: the result of its deferred selection, and the places of its operands.
 pub(crate) struct Placement {
     pub(crate) choice: Choice,
-    /// One for each access.
+    /// Place of each access.
     pub(crate) buffers: SmallVec<[BufferId; 4]>,
-    /// All of them together.
+    /// Total size of the operands (bytes).
     pub(crate) bytes: u64,
-    /// Of the device on which the body puts its operations.
+    /// Stream of the device on which the body puts its operations.
     pub(crate) stream: Option<Arc<dyn Stream>>,
-    /// Others before it on the same device have not ended.
+    /// True if earlier tasks on the same device have not ended.
     pub(crate) stream_ordered: bool,
 }
 
-/// What a worker keeps for itself between tasks.
+/// State that a worker keeps between tasks.
 #[derive(Default)]
 pub(crate) struct WorkerLocal {
-    /// Where its tasks' times go, if somebody wants them.
+    /// Sampler of task times, if models are used.
     sampler: Option<Sampler>,
-    /// Tasks that were candidates for being timed.
+    /// Number of tasks that were candidates for timing.
     timed: u32,
     /// Tasks that the current one released from being parked.
     pub(crate) woken: Vec<ReadyTask>,
     scratch: Vec<Buffer<u64>>,
 }
 
-/// Of short tasks that the models know well, every so many are timed: asking for the thread's CPU
-/// time is a system call.
+/// Sampling interval of short tasks that the models know well: reading the thread's CPU time is a
+/// system call.
 const EVERY: u32 = 16;
 
-/// Tasks that take as long as this are timed always: two system calls are less than a hundredth of
-/// it.
+/// Time from which on tasks are always timed: two system calls are less than a hundredth of it.
 const LONG: Duration = Duration::from_micros(100);
 
 impl WorkerLocal {
-    /// For bodies on a device of this kind.
+    /// Creates the state for bodies on a device of this kind.
     pub(crate) fn new(shared: &Shared, kind: KindId) -> Self {
         let sampler = shared.models.as_ref().map(|models| Sampler::new(Arc::clone(models), kind));
         WorkerLocal { sampler, ..WorkerLocal::default() }
     }
 
-    /// Passes on the times that have been gathered: the worker has nothing else to do.
+    /// Passes on the collected times: the worker is idle.
     pub(crate) fn flush(&mut self) {
         if let Some(sampler) = &mut self.sampler {
             sampler.flush();
@@ -77,53 +75,53 @@ impl WorkerLocal {
     }
 }
 
-/// CPU time of this thread so far: what a body takes on a core of its own, whoever else is on the
-/// machine.
+/// Returns the CPU time of this thread so far: the time of a body on a core of its own, independent
+/// of other load on the machine.
 fn thread_time() -> Duration {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
-/// How a body is called.
+/// Parameters of the call of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// What its deferred selection decided.
+    /// Variant from its deferred selection.
     pub(crate) variant: u32,
-    /// Which of the codelet's implementations runs.
+    /// Index of the codelet's implementation.
     pub(crate) implementation: usize,
-    /// How many tasks the call runs.
+    /// Number of tasks in the call.
     pub(crate) tasks: u32,
-    /// What its codelet says of subnormal numbers.
+    /// Treatment of subnormal numbers that its codelet requests.
     pub(crate) subnormals: Option<Subnormals>,
 }
 
 impl Call {
-    /// Of so many tasks with a codelet of type `C`.
+    /// Creates the parameters for `tasks` tasks with a codelet of type `C`.
     pub(crate) fn of<C: Codelet>(choice: &Choice, implementation: usize, tasks: usize) -> Self {
         Call { variant: choice.variant, implementation, tasks: tasks as u32, subnormals: C::SUBNORMALS }
     }
 }
 
-/// What is noted of a task on its way.
+/// Notes on a task during its execution.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Notes {
-    /// The body has begun.
+    /// True once the body has begun.
     pub(crate) began: bool,
-    /// Bytes of the operands, where somebody wants them: the trace, or the models.
+    /// Bytes of the operands, if the trace or the models need them.
     pub(crate) bytes: usize,
-    /// How long the body was expected to take when it was begun, where measuring.
+    /// Expected time of the body at its start, if times are measured.
     pub(crate) predicted: Option<Duration>,
-    /// Start and end of the body, where measuring.
+    /// Start and end of the body, if times are measured.
     pub(crate) times: Option<(Instant, Instant)>,
-    /// What the deferred selection called the task; empty: nothing, its label stands.
+    /// Label from the deferred selection; empty: the submitted label applies.
     pub(crate) chosen: &'static str,
-    /// The implementation that runs; empty where there is one.
+    /// The implementation that runs; empty if there is only one.
     pub(crate) implementation: &'static str,
-    /// How many tasks the call ran that ran this one, if several.
+    /// Number of tasks in the call that ran this one, if there are several.
     pub(crate) batch: u32,
 }
 
-/// Where a task runs: its worker, its bindings, and what is measured.
+/// Environment of a running task: its worker, its bindings, and the measurements.
 pub struct Env<'e> {
     pub(crate) shared: &'e Arc<Shared>,
     pub(crate) header: &'e Header,
@@ -133,14 +131,14 @@ pub struct Env<'e> {
     local: &'e mut WorkerLocal,
     bindings: Option<Bound<'e>>,
     placement: Option<&'e Placement>,
-    /// Accesses resolved so far.
+    /// Number of accesses resolved so far.
     cursor: usize,
-    /// Poison may be about: check every operand.
+    /// True if operands may be poisoned, so that every one is checked.
     strict: bool,
     pub(super) failure: Option<Arc<Failure>>,
     measure: bool,
     pub(crate) notes: Notes,
-    /// What a body that was launched has left for the end of its operations.
+    /// Callbacks that a launched body has registered for the end of its operations.
     pub(crate) pending: Pending,
 }
 
@@ -173,28 +171,29 @@ impl<'e> Env<'e> {
         }
     }
 
-    /// The stream of the device on which the body is to put its operations; `None`: it runs here.
+    /// Returns the stream of the device on which the body puts its operations; `None`: it runs
+    /// here.
     #[inline]
     pub(crate) fn stream(&self) -> Option<&'e dyn Stream> {
         self.placement?.stream.as_deref()
     }
 
-    /// What the deferred selection calls the task, or else its own label.
+    /// Returns the label from the deferred selection, or else its own label.
     fn label(&self) -> &'static str {
         self.header.known_as(self.notes.chosen).label
     }
 
-    /// The deferred selection has called the task so, if anything; what is expected of it is noted.
+    /// Notes the label from the deferred selection, if there is one, and the expected time.
     pub(super) fn is_called(&mut self, chosen: &'static str, operands: &impl Operands) {
         self.notes.chosen = chosen;
-        // Where nothing is measured the header, which is cold memory, is not touched. Of several
-        // implementations the one that runs is asked for once it is known.
+        // Without measurements, avoid touching the header, which is cold memory. For several
+        // implementations, the expected time is queried once the choice is known.
         if self.measure && self.header.implementations.names.is_empty() {
             self.predicts(operands);
         }
     }
 
-    /// Notes how long the body is expected to take.
+    /// Notes the expected time of the body.
     fn predicts(&mut self, operands: &impl Operands) {
         let bytes = self.placement.map(|placement| placement.bytes);
         let asked = Asked { header: self.header, chosen: self.notes.chosen, bytes };
@@ -203,27 +202,27 @@ impl<'e> Env<'e> {
         self.notes.predicted = self.shared.expected_with(&asked, implementation, self.worker, registered);
     }
 
-    /// The operands are not in their handles' cells but in these places.
+    /// Sets the places of the operands, which are not in their handles' cells.
     pub(crate) fn placed(mut self, placement: &'e Placement) -> Self {
         self.placement = Some(placement);
         self
     }
 
-    /// True if others before it on the same device have not ended.
+    /// Returns true if earlier tasks on the same device have not ended.
     #[inline]
     pub(crate) fn is_stream_ordered(&self) -> bool {
         self.placement.is_some_and(|placement| placement.stream_ordered)
     }
 
-    /// The handles of a replay's slots, and where they are placed.
+    /// Returns the handles of a replay's slots, and their placement.
     ///
     /// # Panics
-    /// For what is not a replay that has been placed.
+    /// If the task is not a replay that has been placed.
     pub(crate) fn bound_and_placed(&self) -> (&'e [Arc<dyn AnyHandle>], &'e Placement) {
         self.bindings.map(|bound| bound.handles).zip(self.placement).expect("a replay as one task is placed")
     }
 
-    /// The surroundings of one of its tasks.
+    /// Returns the environment of one of its tasks.
     pub(crate) fn within<'s>(
         &'s mut self,
         header: &'s Header,
@@ -239,13 +238,13 @@ impl<'e> Env<'e> {
         self.placement.is_some()
     }
 
-    /// The place of the operand that was resolved last; `None`: its handle's cell.
+    /// Returns the place of the operand that was resolved last; `None`: its handle's cell.
     #[inline]
     pub(crate) fn place(&self) -> Option<BufferId> {
         self.place_of(self.cursor.wrapping_sub(1))
     }
 
-    /// The place of access `access`; `None`: its handle's cell.
+    /// Returns the place of access `access`; `None`: its handle's cell.
     #[inline]
     pub(crate) fn place_of(&self, access: usize) -> Option<BufferId> {
         self.placement.map(|placement| placement.buffers[access])
@@ -256,7 +255,7 @@ impl<'e> Env<'e> {
         self.worker
     }
 
-    /// The handle that an operand stands for: its own, or the one bound to its slot.
+    /// Returns the handle of an operand: its own, or the one bound to its slot.
     #[inline]
     pub(crate) fn resolve<D: Data>(&mut self, own: &'e Arc<HandleCore<D>>) -> &'e HandleCore<D> {
         let access = self.cursor;
@@ -273,7 +272,7 @@ impl<'e> Env<'e> {
         }
     }
 
-    /// The handle bound to access `access`, in a replay.
+    /// Returns the handle bound to access `access`, in a replay.
     pub(crate) fn bound(&self, access: usize) -> Option<&'e dyn AnyHandle> {
         self.bindings.map(|bindings| &*bindings.handles[bindings.slots[access] as usize])
     }
@@ -288,7 +287,7 @@ impl<'e> Env<'e> {
         Ok(())
     }
 
-    /// Counts the task's view of a value of `base`'s, until what is returned is dropped.
+    /// Counts the task's view of a value of `base`, until the returned object is dropped.
     #[inline]
     pub(crate) fn view<T>(&self, base: &HandleBase, cell: &ValueCell<T>, kind: Kind) -> View {
         let by = Viewer { name: self.header.name, coords: self.header.info.coords, task: Some(self.id) };
@@ -315,7 +314,7 @@ impl<'e> Env<'e> {
         core.replica(master, to, &mut self.local.woken).map_err(|refusal| refusal.of(core))
     }
 
-    /// A form of a version that is elsewhere; `None` if it is not.
+    /// Returns a form of a version in another process; `None` if the version is local.
     pub(crate) fn received<D: Data>(
         &mut self,
         core: &HandleCore<D>,
@@ -325,7 +324,7 @@ impl<'e> Env<'e> {
         Some(received.map_err(|refusal| refusal.of(core)))
     }
 
-    /// The model that is to learn how long this task takes, if it is this task's turn.
+    /// Returns the model that is to learn from this task, if the task is selected for timing.
     #[inline]
     fn sampled(&mut self) -> Option<ModelId> {
         if self.local.sampler.is_some() { self.sampled_at_all() } else { None }
@@ -333,8 +332,7 @@ impl<'e> Env<'e> {
 
     fn sampled_at_all(&mut self) -> Option<ModelId> {
         if self.stream().is_some() {
-            // The body only puts operations on a stream: how long those take is known when they
-            // end.
+            // The body only puts operations on a stream: their time is known when they end.
             return None;
         }
         let models = self.shared.models.as_ref()?;
@@ -345,7 +343,7 @@ impl<'e> Env<'e> {
         (!short || self.local.timed.is_multiple_of(EVERY)).then_some(id)
     }
 
-    /// Which of several implementations runs, among those that are `able` to; `None` if none is.
+    /// Selects one of several implementations among those that satisfy `able`; `None` if none does.
     pub(super) fn pick(
         &mut self,
         operands: &impl Operands,
@@ -361,7 +359,7 @@ impl<'e> Env<'e> {
         Some(picked)
     }
 
-    /// Calls a body, and notes when it ran and how long it took.
+    /// Calls a body, and notes its start, end and duration.
     #[inline]
     pub(super) fn call(
         &mut self,
@@ -392,12 +390,12 @@ impl<'e> Env<'e> {
         }
     }
 
-    /// Forgets which operands have been resolved: they are looked at once more.
+    /// Resets the resolved operands: they are resolved once more.
     pub(super) fn rewind(&mut self) {
         self.cursor = 0;
     }
 
-    /// Whether the device that the worker drives has failed.
+    /// Returns true if the device that the worker drives has failed.
     pub(super) fn is_on_failed_device(&self) -> bool {
         self.shared.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(self.worker).is_some())
     }
@@ -416,7 +414,7 @@ impl<'e> Env<'e> {
         self.local.woken.extend(tasks);
     }
 
-    /// True once the body has run and failed.
+    /// Returns the failure of the body, once it has run and failed.
     pub(crate) fn failed_body(&self) -> Option<&Arc<Failure>> {
         self.failure.as_ref()
     }
@@ -430,7 +428,7 @@ impl<'e> Env<'e> {
     }
 
     pub(crate) fn return_scratch(&mut self, words: Buffer<u64>) {
-        /// More buffers than any body borrows at once; the smallest are given up.
+        /// More buffers than any body borrows at once; the smallest are freed.
         const KEPT: usize = 8;
         let pool = &mut self.local.scratch;
         pool.push(words);

@@ -1,4 +1,4 @@
-//! Which implementation of a codelet a task runs, and with how many others.
+//! Implementations of codelets: their selection and batching.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -11,18 +11,18 @@ use crate::device::{Arch, Archs};
 use crate::engine::Shared;
 use crate::operand::{Accesses, Mode, Operands};
 
-/// The ways in which a task can be run.
+/// Implementations of a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Implementations {
-    /// The names of the codelet's implementations; empty where there is one.
+    /// Names of the codelet's implementations; empty if there is only one.
     pub(crate) names: &'static [&'static str],
-    /// The most tasks that one call takes; 0 or 1: it runs alone.
+    /// Maximum number of tasks in one call; 0 or 1: it runs alone.
     pub(crate) batch: u32,
-    /// The same on devices that launch, by a function of its own.
+    /// Maximum number of tasks in one launch on a device, by a function of its own.
     pub(crate) batch_on_devices: u32,
-    /// The architectures for which it has functions.
+    /// Architectures for which it has functions.
     pub(crate) archs: Archs,
-    /// It counts on what tasks before it do at their ends.
+    /// True if it relies on the actions of earlier tasks at their ends.
     pub(crate) needs_ends: bool,
 }
 
@@ -40,19 +40,20 @@ impl Implementations {
         Implementations { names, batch, batch_on_devices, archs, needs_ends: codelet.needs_ends() }
     }
 
-    /// The most tasks that are run as one on a worker.
+    /// Returns the maximum number of tasks that are run as one on a worker.
     pub(crate) fn together(&self, launched: bool) -> u32 {
         if launched { self.batch.max(self.batch_on_devices) } else { self.batch }
     }
 
-    /// True if it can run on a device of this architecture; `None`: one that runs CPU functions.
+    /// Returns true if it can run on a device of this architecture; `None`: one that runs CPU
+    /// functions.
     pub(crate) fn suit(&self, arch: Option<Arch>) -> bool {
         arch.is_none_or(|arch| self.archs.contains(arch))
     }
 }
 
-/// True for operands that tasks have in turns, or that are their worker's own, and for codelets
-/// that say by device which of several implementations can run: others of their like may differ.
+/// Returns true for operands with exclusive turns or per-worker results, and for codelets that
+/// select implementations by device: similar tasks may then differ in their implementation.
 fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
     let mut accesses = Accesses::new();
     operands.declare(&mut accesses);
@@ -61,8 +62,8 @@ fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
 }
 
 impl Header {
-    /// What models know the task by. `chosen`: what its deferred selection called it, as far as
-    /// that is known; empty: nothing else.
+    /// Returns the description under which models know the task. `chosen`: label from its deferred
+    /// selection, if known; empty: none.
     pub(crate) fn known_as(&self, chosen: &'static str) -> Cow<'_, TaskInfo> {
         match chosen {
             "" => Cow::Borrowed(&self.info),
@@ -72,7 +73,7 @@ impl Header {
 }
 
 impl Header {
-    /// The number of what models know the task by, with one of its implementations (empty: its only
+    /// Returns the model identifier of the task with one of its implementations (empty: its only
     /// one).
     pub(crate) fn model_id(&self, models: &Models, chosen: &'static str, implementation: &str) -> ModelId {
         match (chosen, implementation) {
@@ -82,16 +83,16 @@ impl Header {
     }
 }
 
-/// A task of which it is asked how long it will take.
+/// A task whose expected time is queried.
 pub(crate) struct Asked<'t> {
     pub(crate) header: &'t Header,
-    /// What its deferred selection called it, as far as that is known; empty: nothing else.
+    /// Label from its deferred selection, if known; empty: none.
     pub(crate) chosen: &'static str,
-    /// Bytes of its operands, where it has been planned.
+    /// Bytes of its operands, if it has been planned.
     pub(crate) bytes: Option<u64>,
 }
 
-/// Bytes of the declared operands as they were registered; 0 if that is not known of all.
+/// Returns the bytes of the declared operands as registered; 0 if they are not known for all.
 pub(crate) fn registered_bytes<'a>(declare: impl FnOnce(&mut Accesses<'a>), bound: Option<Bound<'_>>) -> u64 {
     let mut accesses = Accesses::new();
     declare(&mut accesses);
@@ -101,9 +102,9 @@ pub(crate) fn registered_bytes<'a>(declare: impl FnOnce(&mut Accesses<'a>), boun
 }
 
 impl Shared {
-    /// How long a task is expected to take on a worker with one of its implementations (empty: its
-    /// only one): what the models know, without models what the user says. `registered`: bytes of
-    /// its operands, for one that is not planned.
+    /// Returns the expected time of a task on a worker with one of its implementations (empty: its
+    /// only one): the estimate of the models, or without models the cost given by the user.
+    /// `registered`: bytes of its operands, for one that is not planned.
     pub(crate) fn expected_with(
         &self,
         &Asked { header, chosen, bytes }: &Asked<'_>,
@@ -118,9 +119,8 @@ impl Shared {
         models.estimate_with(model, kind, &info, bytes).map(|estimate| estimate.time)
     }
 
-    /// How long a task is expected to take on a worker with the fastest implementation that can run
-    /// there; `None` as long as one of them is unknown, so that policies which explore send it
-    /// there.
+    /// Returns the expected time of a task on a worker with the fastest implementation that can run
+    /// there; `None` while one of them is unknown, so that policies that explore send it there.
     pub(crate) fn expected(
         &self,
         asked: &Asked<'_>,
@@ -145,7 +145,7 @@ impl Shared {
         fastest
     }
 
-    /// Which of several implementations is to run on a worker, among those that are `able`: the one
+    /// Selects one of several implementations on a worker, among those that satisfy `able`: the one
     /// with the fewest samples while one has too few, then the fastest; without models the first.
     pub(crate) fn pick(
         &self,

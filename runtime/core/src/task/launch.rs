@@ -1,4 +1,4 @@
-//! Several tasks in one call of their codelet's function for a device.
+//! Launches of several tasks in one call of their codelet's device function.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,14 +11,14 @@ use crate::error::{Cause, TaskError, caught};
 use crate::operand::Operands;
 use crate::operand::Pending;
 
-/// A member that has its operands.
+/// A member that holds its operands.
 struct Held<C: Codelet> {
     at: usize,
     operands: <C::Operands as Operands>::DeviceHeld,
 }
 
-/// Has the members, all of which have bodies of type `C` and the same deferred selection, put their
-/// operations on their device's stream.
+/// Launches the members, which all have bodies of type `C` and the same deferred selection, on
+/// their device's stream.
 pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
     let bodies: Vec<&TypedBody<C>> = members.iter().map(typed).collect();
     let mut fates: Vec<Fate> = members.iter().map(|_| Fate::default()).collect();
@@ -34,7 +34,7 @@ pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Ve
         }
         fates[at].notes = env.notes;
     }
-    // Those on the device take their place.
+    // The times on the device replace these.
     let times = site.shared.is_measuring().then(|| (Instant::now(), Instant::now()));
     let called = call::<C>(members, &bodies, &mut held, site);
     let count = held.len();
@@ -50,7 +50,8 @@ pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Ve
     fates.into_iter().zip(pendings).map(|(fate, pending)| ended(fate, pending)).collect()
 }
 
-/// What each of those that are held says, and what it has left for the end of its operations.
+/// Calls the function; returns the result of each member with operands, and its callbacks for the
+/// end of its operations.
 fn call<C: Codelet>(
     members: &[Member<'_>],
     bodies: &[&TypedBody<C>],

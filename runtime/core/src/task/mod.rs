@@ -1,4 +1,4 @@
-//! Tasks: codelets with operands, how they are described, submitted, run and waited for.
+//! Tasks: codelets with operands; their description, submission, execution and completion.
 
 mod batch;
 mod body;

@@ -6,22 +6,23 @@ use super::Task;
 use crate::deps::{self, Successors};
 use crate::engine::ReplaySlot;
 
-/// A node that the next access to a handle waits for, as the handle's chain keeps it.
+/// A node that the next access to a handle waits for, as stored in the handle's chain.
 #[derive(Clone)]
 pub(crate) enum Predecessor {
     Task(Arc<Task>),
-    /// One of the slots of a replay, by its place.
+    /// One of the slots of a replay, by its index.
     Slot(Arc<[ReplaySlot]>, u32),
 }
 
-/// A node that waits, as edges name it: it lives until it has been counted down.
+/// A node that waits, as stored in edges: it is alive until it has been counted down.
 #[derive(Clone, Copy)]
 pub(crate) enum Successor {
     Task(*const Task),
     Slot(*const ReplaySlot),
 }
 
-// SAFETY: addresses, followed only as those say who count down; Task and ReplaySlot are Sync.
+// SAFETY: addresses that are dereferenced only under the rules of `count_down`; Task and ReplaySlot
+// are Sync.
 unsafe impl Send for Successor {}
 // SAFETY: as above.
 unsafe impl Sync for Successor {}
@@ -38,7 +39,7 @@ impl Predecessor {
         }
     }
 
-    /// The number that edges from it have in a trace.
+    /// Returns the number of its edges in a trace.
     pub(crate) fn number(&self) -> u64 {
         match self {
             Predecessor::Task(task) => task.header.id,

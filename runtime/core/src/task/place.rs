@@ -1,8 +1,8 @@
-//! Where a task may run.
+//! Restrictions of tasks to some devices.
 
 use super::Body;
 
-/// A worker's device, as [`Codelet::can_execute`](super::Codelet::can_execute) sees it.
+/// A worker's device, as passed to [`Codelet::can_execute`](super::Codelet::can_execute).
 ///
 /// ```
 /// use zellige_runtime::{Codelet, DeviceInfo, Emulated, Runtime, Submit, TaskContext, TaskError, Update, update};
@@ -39,27 +39,27 @@ use super::Body;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceInfo<'a> {
-    /// The worker.
+    /// Index of the worker.
     pub worker: usize,
     /// The kind of device that it drives, e.g. `cpu`.
     pub kind: &'a str,
-    /// Bytes of the device's own memory; `None`: it works in host memory.
+    /// Size of the device's own memory (bytes); `None`: it works in host memory.
     pub memory: Option<u64>,
-    /// (major, minor) compute capability of a GPU; `None` for what is none.
+    /// Compute capability (major, minor) of a GPU; `None` for other devices.
     pub capability: Option<(u32, u32)>,
 }
 
-/// What was said about where a task may run.
+/// Restrictions on the workers of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Only {
     pub(crate) worker: Option<usize>,
     pub(crate) kinds: Option<&'static [&'static str]>,
-    /// The codelet is to be asked.
+    /// True if the codelet has constraints, which must be checked.
     pub(crate) constrained: bool,
 }
 
 impl Only {
-    /// True if the task may run on the device.
+    /// Returns true if the task may run on the device.
     pub(crate) fn allows(&self, body: &dyn Body, device: &DeviceInfo<'_>) -> bool {
         self.worker.is_none_or(|worker| worker == device.worker)
             && self.kinds.is_none_or(|kinds| kinds.contains(&device.kind))

@@ -1,15 +1,15 @@
-//! What a body puts on a stream, as profilers show it.
+//! Profiler ranges around the operations that a body puts on a stream.
 
 use super::{Header, format_coords};
 use crate::device::Stream;
 
-/// A range in profilers' timelines around the launch of a body. It ends when it is dropped, however
-/// the body ends.
+/// A range in profilers' timelines around the launch of a body. It ends when it is dropped,
+/// whatever the result of the body.
 pub(crate) struct Range<'a>(&'a dyn Stream);
 
 impl<'a> Range<'a> {
-    /// Begins one with the task's name, label and coordinates, e.g. `gemm hp1 (3, 2, 1)`; `None`,
-    /// and no name is made, where no profiler sees it.
+    /// Begins a range with the task's name, label and coordinates, e.g. `gemm hp1 (3, 2, 1)`;
+    /// returns `None`, without making the name, if no profiler is attached.
     pub(crate) fn begin(stream: &'a dyn Stream, header: &Header, label: &str) -> Option<Self> {
         stream.begin_range(&|| name(header, label)).then_some(Range(stream))
     }

@@ -1,4 +1,4 @@
-//! A task as it is submitted.
+//! Descriptions of tasks for submission.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ pub struct Spec<B> {
     pub(crate) options: Options,
 }
 
-/// What a description says besides the body.
+/// Options of a task, in addition to its body.
 pub(crate) struct Options {
     pub(crate) name: &'static str,
     pub(crate) info: TaskInfo,
     pub(crate) priority: i32,
     pub(crate) after: SmallVec<[TaskRef; 2]>,
-    /// Where it may run, if not anywhere.
+    /// Restriction to some workers, if there is one.
     pub(crate) only: Option<Box<Only>>,
     pub(crate) implementations: Implementations,
 }
@@ -34,14 +34,14 @@ impl<C: Codelet> Spec<TypedBody<C>> {
 }
 
 impl<B> Spec<B> {
-    /// Its name, its coordinates (`u32::MAX` where there are none) and its body.
+    /// Returns its name, its coordinates (`u32::MAX` if unused) and its body.
     pub fn parts(&self) -> (&'static str, [u32; 3], &B) {
         (self.options.name, self.options.info.coords.unwrap_or([u32::MAX; 3]), &self.body)
     }
 }
 
 impl Options {
-    /// Nothing but a name.
+    /// Creates options with a name only.
     pub(crate) fn named(name: &'static str) -> Self {
         Options {
             name,
@@ -53,7 +53,8 @@ impl Options {
         }
     }
 
-    /// The header of a task with this number in this runtime, and the tasks that it comes after.
+    /// Returns the header of a task with this number in this runtime, and its explicit
+    /// predecessors.
     pub(crate) fn into_header(
         self,
         id: u64,

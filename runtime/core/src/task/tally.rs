@@ -1,4 +1,4 @@
-//! Counting tasks that are waited for together.
+//! Counters of tasks that are waited for together.
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,12 +14,13 @@ pub(crate) struct Tally {
     lowest: AtomicI32,
     /// Priority of the body that waits for the tasks; `i32::MIN` while none does.
     waiter: AtomicI32,
-    /// Of the body in which a group was made: its tasks are that body's, too.
+    /// Counter of the body in which a group was made: its tasks are that body's, too.
     outer: Option<Arc<Tally>>,
 }
 
 impl Tally {
-    /// Of a group that is made in a body with this tally, or in none.
+    /// Creates the counter of a group that is made in a body with this counter, or outside of
+    /// bodies.
     pub(crate) fn within(outer: Option<Arc<Tally>>) -> Arc<Self> {
         Arc::new(Tally {
             open: AtomicUsize::new(0),
@@ -30,13 +31,13 @@ impl Tally {
         })
     }
 
-    /// True if what it counts `other` counts, too.
+    /// Returns true if `other` counts the same tasks, too.
     pub(crate) fn counts_in(&self, other: &Arc<Tally>) -> bool {
         std::ptr::eq(self, &raw const **other)
             || self.outer.as_ref().is_some_and(|outer| outer.counts_in(other))
     }
 
-    /// A task of this priority is submitted.
+    /// Adds a submitted task of this priority.
     pub(crate) fn add(&self, priority: i32) {
         self.open.fetch_add(1, Ordering::Relaxed);
         if priority < self.lowest.load(Ordering::Relaxed) {
@@ -47,28 +48,28 @@ impl Tally {
         }
     }
 
-    /// A body of this priority waits: the tasks inherit it. True if one of them has a lower
-    /// priority.
+    /// Raises the priority of the tasks to that of a waiting body. Returns true if one of them has
+    /// a lower priority.
     pub(crate) fn raise(&self, priority: i32) -> bool {
         self.waiter.store(priority, Ordering::Relaxed);
         self.lowest.swap(i32::MAX, Ordering::Relaxed) < priority
     }
 
-    /// The body waits no longer.
+    /// Ends the inherited priority: the body waits no longer.
     pub(crate) fn end_raise(&self) {
         self.waiter.store(i32::MIN, Ordering::Relaxed);
     }
 
-    /// Priority that each of the tasks has at least; `i32::MIN` while no body waits for them.
+    /// Returns the minimum priority of the tasks; `i32::MIN` while no body waits for them.
     pub(crate) fn inherited(&self) -> i32 {
         let outer = self.outer.as_ref().map_or(i32::MIN, |outer| outer.inherited());
         self.waiter.load(Ordering::Relaxed).max(outer)
     }
 
-    /// One has completed, or was refused after all.
+    /// Removes a task that has completed, or was refused after all.
     pub(crate) fn remove(self: &Arc<Self>, failure: Option<&Arc<Failure>>, shared: &Shared) {
         if let Some(failure) = failure {
-            // The first is reported.
+            // Only the first failure is reported.
             let _ = self.failure.set(Arc::clone(failure));
         }
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -79,12 +80,12 @@ impl Tally {
         }
     }
 
-    /// True if all have completed.
+    /// Returns true if all have completed.
     pub(crate) fn is_complete(&self) -> bool {
         self.open.load(Ordering::Acquire) == 0
     }
 
-    /// The first failure among them.
+    /// Returns the first failure among them.
     pub(crate) fn failure(&self) -> Option<&Arc<Failure>> {
         self.failure.get()
     }

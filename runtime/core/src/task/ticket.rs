@@ -1,4 +1,4 @@
-//! What callers keep of a task.
+//! Handles of tasks for callers.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,34 +12,33 @@ use crate::deps::Successors;
 use crate::error::Failure;
 use crate::sync::{AtomicU32, Ordering};
 
-/// So many tickets are allocated at once, for tasks that one thread submits one after another: an
-/// allocation for each costs more than the rest of a ticket. They are freed together, so who keeps
-/// few of many tasks keeps up to so many tickets for each.
+/// Number of tickets per allocation, for tasks that one thread submits one after another: an
+/// allocation for each would cost more than the rest of a ticket. They are freed together, so a
+/// caller that keeps few of many tasks may keep up to this many tickets for each.
 const TOGETHER: usize = 8;
 
 const WAITED: u32 = 1;
 const CANCELLED: u32 = 2;
 const OPEN_GATE: u32 = 4;
 const NOBODY_BEHIND: u32 = 8;
-/// From here on the flags say at which place the ticket is.
+/// Shift of the ticket's index within the flags.
 const PLACE: u32 = 8;
 
-/// What others need of a task once it may have ended; apart from the rest, which is freed at its
-/// end.
+/// State of a task that is needed after its end; separate from the rest, which is freed at its end.
 struct Ticket {
     successors: Successors<Successor>,
     flags: AtomicU32,
-    /// How many `TaskRef`s there are.
+    /// Number of `TaskRef`s.
     references: atomic::AtomicU32,
-    /// From an Arc, once the task has failed.
+    /// Failure from an Arc, once the task has failed.
     failure: AtomicPtr<Failure>,
 }
 
-/// What a task is called.
+/// Name of a task.
 struct Label {
     id: u64,
     name: &'static str,
-    /// `u32::MAX` where there are none.
+    /// Coordinates; `u32::MAX` if unused.
     coords: [u32; 3],
     runtime: u32,
 }
@@ -56,10 +55,10 @@ impl Drop for Ticket {
 
 /// Tickets that are allocated together.
 struct Tickets {
-    /// Those that have not been given back.
+    /// Number of tickets that have not been given back.
     left: atomic::AtomicU32,
     places: [MaybeUninit<Ticket>; TOGETHER],
-    /// Apart: what runs a task does not look at its ticket's.
+    /// Labels, separate from the tickets: the execution of a task does not read its label.
     labels: [MaybeUninit<Label>; TOGETHER],
 }
 
@@ -73,12 +72,12 @@ impl Tickets {
         }))
     }
 
-    /// Gives back some of them.
+    /// Gives some of the tickets back.
     ///
     /// # Safety
-    /// They are not used any more, nor given back twice.
+    /// They are not used any more, and not given back twice.
     unsafe fn give_back(this: *mut Tickets, count: usize) {
-        // SAFETY: by the caller's promise the last to do this is the last who knows of them.
+        // SAFETY: by the caller's promise the last caller is the last one with access to them.
         unsafe {
             if (*this).left.fetch_sub(count as u32, Ordering::AcqRel) == count as u32 {
                 drop(Box::from_raw(this));
@@ -87,14 +86,14 @@ impl Tickets {
     }
 }
 
-/// What is left of the tickets that a thread has allocated for the tasks that it submits.
+/// Unused rest of the tickets that a thread has allocated for the tasks that it submits.
 struct Unused {
     of: Cell<*mut Tickets>,
     next: Cell<usize>,
 }
 
 impl Unused {
-    /// A place for a ticket.
+    /// Returns memory for a ticket.
     #[inline]
     fn take(&self) -> (*mut Tickets, usize) {
         if self.next.get() == TOGETHER {
@@ -110,7 +109,7 @@ impl Unused {
 impl Drop for Unused {
     fn drop(&mut self) {
         if self.next.get() < TOGETHER {
-            // SAFETY: nobody else knows of these.
+            // SAFETY: nobody else has access to these.
             unsafe { Tickets::give_back(self.of.get(), TOGETHER - self.next.get()) };
         }
     }
@@ -120,10 +119,10 @@ thread_local! {
     static UNUSED: Unused = const { Unused { of: Cell::new(ptr::null_mut()), next: Cell::new(TOGETHER) } };
 }
 
-/// A submitted task: something to wait for, to cancel, or to run after.
+/// A handle of a submitted task, to wait for it, to cancel it, or to run other tasks after it.
 ///
-/// Keeping one costs less than 100 bytes, whatever the task was; tasks that nobody has to name are
-/// waited for with [`Runtime::group`](crate::Runtime::group), which counts them.
+/// Keeping one costs less than 100 bytes, for any task. To wait for tasks without naming them, use
+/// [`Runtime::group`](crate::Runtime::group), which counts them.
 ///
 /// ```
 /// use zellige_runtime::{Runtime, Submit, TaskRef, update};
@@ -162,10 +161,10 @@ impl Drop for TaskRef {
 }
 
 impl TaskRef {
-    /// What callers keep of the task with this header.
+    /// Creates the handle of the task with this header.
     #[inline]
     pub(crate) fn new(header: &Header) -> Self {
-        // Where thread-local variables are gone it is allocated alone.
+        // If thread-local variables are gone it is allocated alone.
         let (of, place) = UNUSED.try_with(Unused::take).unwrap_or_else(|_| (Tickets::allocate(1), 0));
         let ticket = Ticket {
             successors: Successors::new(),
@@ -175,7 +174,7 @@ impl TaskRef {
         };
         let coords = header.info.coords.unwrap_or([u32::MAX; 3]);
         let label = Label { id: header.id, name: header.name, coords, runtime: header.runtime };
-        // SAFETY: nobody else knows of this place.
+        // SAFETY: nobody else has access to this element.
         unsafe {
             let at = (&raw mut (*of).places[place]).cast::<Ticket>();
             at.write(ticket);
@@ -184,7 +183,7 @@ impl TaskRef {
         }
     }
 
-    /// Where it lies: in these, at this place.
+    /// Returns the allocation that contains it, and its index there.
     #[inline]
     fn place(&self) -> (*mut Tickets, usize) {
         let place = (self.ticket().flags.load(Ordering::Relaxed) >> PLACE) as usize;
@@ -193,7 +192,7 @@ impl TaskRef {
         (of.as_ptr().cast(), place)
     }
 
-    /// The last reference goes.
+    /// Gives the ticket back with the last reference.
     fn give_back(&self) {
         atomic::fence(Ordering::Acquire);
         let (of, _) = self.place();
@@ -216,13 +215,13 @@ impl TaskRef {
         unsafe { self.0.as_ref() }
     }
 
-    /// True if both are of one task.
+    /// Returns true if both refer to the same task.
     #[inline]
     pub(crate) fn is(&self, other: &TaskRef) -> bool {
         self.0 == other.0
     }
 
-    /// True if it was submitted to `runtime`: a recorded task belongs to none.
+    /// Returns true if it was submitted to `runtime`: a recorded task belongs to none.
     pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
         self.label().runtime == runtime
     }
@@ -232,16 +231,16 @@ impl TaskRef {
         &self.ticket().successors
     }
 
-    /// True if a thread waits for the task's end, or for its gate. Asked after the task's
-    /// successors have been taken.
+    /// Returns true if a thread waits for the task's end, or for its gate. It is called after the
+    /// task's successors have been taken.
     pub(super) fn is_waited_for(&self) -> bool {
-        // A thread that waits sets its mark and then looks at the successors. All four accesses are
-        // SeqCst, so that one of the two sees the other. There is no model of this: loom takes such
-        // accesses for AcqRel, with which it would be wrong.
+        // A waiting thread sets its mark and then reads the successors. All four accesses are
+        // SeqCst, so that one of the two sees the other. There is no model of this: loom treats
+        // such accesses as AcqRel, with which it would be wrong.
         self.ticket().flags.load(Ordering::SeqCst) & WAITED != 0
     }
 
-    /// Announces a waiting thread, which afterwards looks whether the task is complete.
+    /// Announces a waiting thread, which afterwards checks if the task is complete.
     pub(crate) fn mark_waited(&self) {
         self.ticket().flags.fetch_or(WAITED, Ordering::SeqCst);
     }
@@ -250,14 +249,14 @@ impl TaskRef {
         self.ticket().flags.load(Ordering::Relaxed) & CANCELLED != 0
     }
 
-    /// Lets the thread behind a gate through. False if it has gone away: then the caller closes the
-    /// gate.
+    /// Opens the gate for the waiting thread. Returns false if that has gone away: the caller then
+    /// closes the gate.
     pub(crate) fn open_gate(&self) -> bool {
         self.ticket().flags.fetch_or(OPEN_GATE, Ordering::AcqRel) & NOBODY_BEHIND == 0
     }
 
-    /// The thread behind a gate goes away. True if the gate is open by now: then the caller closes
-    /// it.
+    /// Marks the thread at a gate as gone. Returns true if the gate is open by now: the caller then
+    /// closes it.
     pub(crate) fn leave_gate(&self) -> bool {
         self.ticket().flags.fetch_or(NOBODY_BEHIND, Ordering::AcqRel) & OPEN_GATE != 0
     }
@@ -266,8 +265,8 @@ impl TaskRef {
         self.ticket().flags.load(Ordering::Acquire) & OPEN_GATE != 0
     }
 
-    /// Notes its failure. A second one of one task cannot happen; if it did, the first is the
-    /// cause.
+    /// Stores the task's failure. A task fails only once; if it did twice, the first failure would
+    /// be kept.
     pub(crate) fn fail(&self, failure: Arc<Failure>) {
         let new = Arc::into_raw(failure).cast_mut();
         let failed = &self.ticket().failure;
@@ -277,7 +276,7 @@ impl TaskRef {
         }
     }
 
-    /// Its failure, also before it has completed.
+    /// Returns its failure, also before it has completed.
     pub(crate) fn cause(&self) -> Option<Arc<Failure>> {
         let failure = NonNull::new(self.ticket().failure.load(Ordering::Acquire))?;
         // SAFETY: the reference that `fail` gave is the ticket's, which is there: this is one more.
@@ -287,7 +286,7 @@ impl TaskRef {
         }
     }
 
-    /// Name, coordinates and number, as errors print them.
+    /// Returns name, coordinates and number, as errors print them.
     pub(crate) fn title(&self) -> String {
         let Label { id, name, coords, .. } = self.label();
         if *coords == [u32::MAX; 3] {
@@ -297,28 +296,27 @@ impl TaskRef {
         }
     }
 
-    /// The task's number, as in traces.
+    /// Returns the task's number, as in traces.
     pub fn id(&self) -> u64 {
         self.label().id
     }
 
-    /// The task's name.
+    /// Returns the task's name.
     pub fn name(&self) -> &'static str {
         self.label().name
     }
 
-    /// True once the task has completed, failed or been discarded.
+    /// Returns true once the task has completed, failed or been discarded.
     pub fn is_done(&self) -> bool {
         self.successors().is_closed()
     }
 
-    /// Asks that the task not run: if it has not started, it is discarded and poisons what it would
-    /// have written.
+    /// Cancels the task: if it has not started, it is discarded and poisons its outputs.
     pub fn cancel(&self) {
         self.ticket().flags.fetch_or(CANCELLED, Ordering::Relaxed);
     }
 
-    /// Why it failed, if it is done and did.
+    /// Returns the failure, if the task is done and failed.
     pub fn failure(&self) -> Option<&Failure> {
         let failure = self.is_done().then(|| self.ticket().failure.load(Ordering::Acquire))?;
         // SAFETY: the ticket has a reference to it, which it keeps.

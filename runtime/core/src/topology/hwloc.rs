@@ -1,10 +1,10 @@
-//! Topology from hwloc, where the feature `hwloc` is on.
+//! Topology from hwloc, with the feature `hwloc`.
 
 use hwloc2::{ObjectType, Topology, TopologyObject};
 
 use super::CoreInfo;
 
-/// The cores among `allowed`; `None` where hwloc knows nothing.
+/// Returns the cores among `allowed`; `None` if hwloc returns nothing.
 pub(super) fn read(allowed: &[usize]) -> Option<Vec<CoreInfo>> {
     let topology = Topology::new()?;
     let cores: Vec<CoreInfo> = topology
@@ -33,7 +33,7 @@ fn describe(pu: &TopologyObject) -> CoreInfo {
         }
         above = object.parent();
     }
-    // hwloc 2 keeps NUMA nodes beside the tree that its crate walks: sysfs knows them.
+    // hwloc 2 stores NUMA nodes outside of the tree that its crate walks: sysfs has them.
     info.node = super::sysfs::node(cpu);
     info
 }

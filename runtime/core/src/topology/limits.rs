@@ -1,10 +1,10 @@
-//! How much of the machine this process may use: its CPU mask, its control group's limits, memory
-//! that nobody uses.
+//! Resources that this process may use: its CPU mask, the limits of its control group, and
+//! available memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The CPUs in this process's affinity mask.
+/// Returns the CPUs in this process's affinity mask.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     match rustix::thread::sched_getaffinity(None) {
         Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
@@ -12,7 +12,7 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
     }
 }
 
-/// The CPU time that the control group grants, in CPUs; `None` where there is no quota.
+/// Returns the CPU time that the control group grants, in CPUs; `None` if there is no quota.
 pub fn cpu_limit() -> Option<f64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = own.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -20,16 +20,16 @@ pub fn cpu_limit() -> Option<f64> {
     levels("/sys/fs/cgroup", group).filter_map(|folder| limit(&folder)).min_by(f64::total_cmp)
 }
 
-/// A control group's folder and those above it: every level may be tighter.
+/// Returns a control group's folder and its parents: every level may be tighter.
 fn levels(root: &str, group: &str) -> impl Iterator<Item = PathBuf> {
     let own = Path::new(root).join(group.trim_start_matches('/'));
     std::iter::successors(Some(own), |folder| folder.parent().map(Path::to_owned))
         .take_while(move |folder| folder.starts_with(root))
 }
 
-/// Bytes that this process can still use without swapping: what the kernel has available, less
-/// where control groups grant less or the process has a limit of address space (`ulimit -v`).
-/// `None` where the system does not tell.
+/// Returns the bytes that this process can still use without swapping: the available memory of the
+/// kernel, reduced by the limits of control groups or of the address space (`ulimit -v`). `None` if
+/// the system does not report it.
 pub fn available_memory() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).ok();
     let free = read("/proc/meminfo").and_then(|text| kilobytes(&text, "MemAvailable:"));
@@ -51,12 +51,12 @@ pub fn available_memory() -> Option<u64> {
     groups.chain(free).chain(space).min()
 }
 
-/// What a control group and those above it have left.
+/// Returns the remaining amount at each level of a control group.
 fn grants(root: &str, group: &str, [limit, used]: [&str; 2]) -> Vec<u64> {
     let left = |folder: PathBuf| {
         let number = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
         let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
-        // Pages of files that nobody needs at once are given back when memory is short.
+        // Inactive file pages are reclaimed when memory is short.
         let cached = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse::<u64>().ok());
         Some(number(limit)?.saturating_add(cached.unwrap_or(0)).saturating_sub(number(used)?))
     };
@@ -68,13 +68,13 @@ fn kilobytes(text: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The soft limit of address space in `/proc/self/limits`; `None` for no limit.
+/// Returns the soft limit of address space in `/proc/self/limits`; `None` for no limit.
 fn address_space(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// `max 100000` means no limit, `150000 100000` one and a half CPUs.
+/// Parses the quota: `max 100000` means no limit, `150000 100000` one and a half CPUs.
 fn parse_cpu_max(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     let quota: f64 = quota.parse().ok()?;

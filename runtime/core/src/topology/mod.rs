@@ -1,4 +1,4 @@
-//! The cores of the machine that this process may use, and how near they are to each other.
+//! Cores that this process may use, and the distances between them.
 
 #[cfg(feature = "hwloc")]
 mod hwloc;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 /// One core (one hardware thread of it).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreInfo {
-    /// The operating system's number.
+    /// Number in the operating system.
     pub cpu: usize,
     /// Physical core; hardware threads of one core share it.
     pub core: usize,
-    /// Which cores share the last-level cache, as the lowest CPU among them.
+    /// Last-level cache, given by the lowest CPU that shares it.
     pub cache: usize,
     /// NUMA node.
     pub node: usize,
@@ -26,8 +26,8 @@ pub struct CoreInfo {
 }
 
 impl CoreInfo {
-    /// 0 for the same physical core, then 1 for a shared cache, 2 for a NUMA node, 3 for a socket,
-    /// 4 for the rest.
+    /// Returns 0 for the same physical core, 1 for a shared cache, 2 for a NUMA node, 3 for a
+    /// socket, and 4 otherwise.
     pub fn distance(&self, other: &CoreInfo) -> usize {
         if (self.package, self.core) == (other.package, other.core) {
             0
@@ -48,12 +48,12 @@ impl CoreInfo {
 pub struct Topology {
     /// The cores, one hardware thread of each physical core first.
     pub cores: Vec<CoreInfo>,
-    /// Where the answer came from: `sysfs` or `hwloc`.
+    /// Source of the information: `sysfs` or `hwloc`.
     pub source: &'static str,
 }
 
 impl Topology {
-    /// Asks the system: hwloc where it is built in and answers, sysfs otherwise.
+    /// Discovers the topology: from hwloc if it is built in and works, otherwise from sysfs.
     pub fn discover() -> Topology {
         let allowed = limits::allowed_cpus();
         #[cfg(feature = "hwloc")]
@@ -76,13 +76,13 @@ fn first_threads_first(mut cores: Vec<CoreInfo>) -> Vec<CoreInfo> {
     first
 }
 
-/// For each worker the others, nearest first. Workers beyond one for each of `distinct` cores share
-/// the list of the first on their core, which then has all workers.
+/// Returns the other workers for each worker, nearest first. Additional workers beyond one for each
+/// of `distinct` cores share the list of the first on their core, which then has all workers.
 pub(crate) fn neighbours(cores: &[CoreInfo], distinct: usize) -> Vec<Arc<[usize]>> {
     let count = cores.len();
     let steps = if count > distinct { 1..count + 1 } else { 1..count };
     let of = |me: usize| {
-        // Starting after oneself, so that thieves do not all go to worker 0 first.
+        // Starting after the worker itself, so that thieves do not all go to worker 0 first.
         let mut others: Vec<usize> = steps.clone().map(|step| (me + step) % count).collect();
         others.sort_by_key(|&other| cores[me].distance(&cores[other]));
         Arc::from(others)
@@ -91,7 +91,7 @@ pub(crate) fn neighbours(cores: &[CoreInfo], distinct: usize) -> Vec<Arc<[usize]
     (0..count).map(|worker| Arc::clone(&lists[worker % distinct])).collect()
 }
 
-/// Keeps the calling thread on one CPU; does nothing where the system refuses.
+/// Binds the calling thread to one CPU; does nothing if the system refuses.
 pub(crate) fn pin_to(cpu: usize) {
     let mut set = rustix::thread::CpuSet::new();
     if cpu < rustix::thread::CpuSet::MAX_CPU {

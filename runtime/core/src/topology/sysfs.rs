@@ -1,18 +1,18 @@
-//! Topology from Linux's /sys: no library needed.
+//! Topology from Linux's /sys, without a library.
 
 use std::fs;
 use std::path::Path;
 
 use super::CoreInfo;
 
-/// Reads the cores among `allowed` below `root` (`/sys/devices/system`). Whatever cannot be read
-/// counts as shared by all.
+/// Reads the cores among `allowed` below `root` (`/sys/devices/system`). Information that cannot be
+/// read counts as shared by all.
 pub(super) fn read(root: &str, allowed: &[usize]) -> Vec<CoreInfo> {
     let root = Path::new(root);
     allowed.iter().map(|&cpu| read_core(root, cpu)).collect()
 }
 
-/// The NUMA node of a CPU; 0 where the system does not say.
+/// Returns the NUMA node of a CPU; 0 if the system does not report it.
 #[cfg(feature = "hwloc")]
 pub(super) fn node(cpu: usize) -> usize {
     node_of(&Path::new("/sys/devices/system/cpu").join(format!("cpu{cpu}"))).unwrap_or(0)
@@ -30,7 +30,7 @@ fn read_core(root: &Path, cpu: usize) -> CoreInfo {
     }
 }
 
-/// The lowest CPU that shares the cache of the highest level.
+/// Returns the lowest CPU that shares the cache of the highest level.
 fn last_level_cache(cpu_dir: &Path) -> Option<usize> {
     let mut best: Option<(usize, usize)> = None;
     for entry in fs::read_dir(cpu_dir.join("cache")).ok()?.flatten() {
@@ -44,7 +44,7 @@ fn last_level_cache(cpu_dir: &Path) -> Option<usize> {
     best.map(|(_, shared)| shared)
 }
 
-/// `cpuN/nodeM` is a link to the node.
+/// Returns the node from the link `cpuN/nodeM`.
 fn node_of(cpu_dir: &Path) -> Option<usize> {
     fs::read_dir(cpu_dir)
         .ok()?
@@ -52,7 +52,7 @@ fn node_of(cpu_dir: &Path) -> Option<usize> {
         .find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
 }
 
-/// The first number of a list such as `4-7,12`.
+/// Returns the first number of a list such as `4-7,12`.
 fn first_cpu(list: &str) -> Option<usize> {
     let digits: String = list.trim().chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()

@@ -1,5 +1,4 @@
-//! Several tasks in one call of their codelet: when they meet, what they compute, and how they
-//! fail.
+//! Batches of several tasks in one call of their codelet: their formation, results and failures.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +8,7 @@ use zellige_runtime::sched::{POLICIES, Policy, ReadyTask, SchedView, Wake};
 use zellige_runtime::*;
 use zellige_test_scale::every;
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
     Runtime::builder().workers(cpus).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
         eprintln!("stalled: {text}");
@@ -17,10 +16,10 @@ fn builder(cpus: usize) -> RuntimeBuilder {
     })
 }
 
-/// The sizes of all calls so far.
+/// Sizes of all calls so far.
 type Calls = Arc<Mutex<Vec<usize>>>;
 
-/// How a body misbehaves.
+/// Fault that a body injects.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -98,11 +97,11 @@ impl Codelet for Mix {
     }
 }
 
-/// Holds everything back that reads it, until a task releases all of that at once.
+/// A handle whose readers are all released at once by one task.
 struct Root(Handle<f64>);
 
 impl Root {
-    /// With `tasks` that read it, one for each of `ys`.
+    /// Submits one reading task for each of `ys`, and releases them together.
     fn release(rt: &Runtime, ys: &[Handle<f64>], mut task: impl FnMut(usize) -> Mix) -> Vec<TaskRef> {
         let root = Root(rt.register(1.0f64));
         let guard = rt.write(&root.0).unwrap();
@@ -186,7 +185,7 @@ fn replays_run_together_too() {
     }
 }
 
-/// Layers in which every value is mixed with one of the layer before.
+/// Submits layers in which every value is mixed with one of the previous layer.
 fn layers<S: Submit>(s: &S, mix: &Mix, a: &[Handle<f64>], b: &[Handle<f64>]) -> Result<(), Error> {
     for layer in 0..6 {
         let (from, to) = if layer % 2 == 0 { (a, b) } else { (b, a) };
@@ -241,7 +240,7 @@ fn a_failure_fails_all_of_its_call_each_by_its_name() {
             let build = if devices > 0 { builder(0).device(Emulated::new(1 << 16)) } else { builder(1) };
             let rt = build.build().unwrap();
             let (mix, ys) = (Mix::new(4), values(&rt, 12));
-            // The root's readers find all they need on the device.
+            // The root's readers find all their operands on the device.
             Root::release(&rt, &ys, |i| mix.number(i));
             rt.wait_all().unwrap();
             mix.calls.lock().unwrap().clear();
@@ -306,7 +305,7 @@ fn the_cancelled_and_the_poisoned_drop_out() {
 fn labels_and_shapes_do_not_mix() {
     let rt = builder(1).build().unwrap();
     let (mix, ys) = (Mix::new(8), values(&rt, 24));
-    // Blocks of four of one shape, then of one label: the body checks.
+    // Blocks of four of one shape, then of one label; the body checks that.
     let odd = |i: usize| {
         let label = if i < 12 { "" } else { ["a", "b"][i / 4 % 2] };
         Mix { shape: if i < 12 { (i / 4) as u32 } else { 1 }, label, ..mix.number(i) }
@@ -317,7 +316,7 @@ fn labels_and_shapes_do_not_mix() {
     assert_eq!(mix.sizes(), [4; 6]);
 }
 
-/// Adds to one sum, in turns.
+/// Adds to one sum, in exclusive turns.
 struct InTurns(Arc<AtomicUsize>);
 
 impl Codelet for InTurns {
@@ -358,7 +357,7 @@ fn tasks_that_take_turns_run_alone() {
     }
 }
 
-/// Waits in its body for a task that runs after one of its like.
+/// Waits in its body for a task that runs after one of its kind.
 struct Waits {
     rt: std::sync::Weak<Runtime>,
     last: Arc<Mutex<Option<TaskRef>>>,
@@ -406,7 +405,7 @@ fn a_body_of_several_tasks_cannot_wait() {
     assert!(said[0].contains("waiting in a body that runs several tasks"), "{said:?}");
 }
 
-/// Gives whatever it has to be run together, like or not.
+/// A policy that returns all its tasks for one batch, alike or not.
 #[derive(Default)]
 struct Careless(Mutex<Vec<ReadyTask>>);
 
@@ -440,7 +439,7 @@ fn what_a_policy_should_not_have_given_goes_back_to_it() {
     assert!(mix.sizes().len() < 40 && mix.sizes().iter().all(|&size| size <= 4), "{:?}", mix.sizes());
 }
 
-/// Chooses its variant late, by the size of what it reads.
+/// A codelet that selects its variant late, by the size of the operand that it reads.
 struct Late(Calls);
 
 impl Codelet for Late {
@@ -510,12 +509,12 @@ fn traces_share_the_time_of_a_call_out() {
     batches.sort_unstable();
     assert_eq!((&batches[..4], &batches[4..]), (&[4; 4][..], &[8; 16][..]));
     assert!(trace.tasks.iter().all(|task| (task.name == "mix") == (task.batch > 0)));
-    // One after the other, as bodies of one worker are.
+    // One after the other, like bodies of one worker.
     let mut spans: Vec<(u64, u64)> = tasks.iter().map(|task| (task.start_ns, task.end_ns)).collect();
     spans.sort_unstable();
     assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{spans:?}");
     drop(rt);
-    // A call is one sample of its footprint, the first of which does not count.
+    // A call is one sample of its footprint, and the first sample does not count.
     let row = models.rows().into_iter().find(|row| row.codelet == "mix").unwrap();
     assert_eq!((row.samples, row.shape), (2, [1, 0, 0]));
 }

@@ -1,5 +1,4 @@
-//! Callers of a runtime with devices who cannot have what they ask for, and what the runtime asks
-//! its users.
+//! Refused requests of callers of a runtime with devices, and calls of the runtime to user code.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +9,7 @@ use zellige_runtime::{
     Update, metas, read, update,
 };
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
     Runtime::builder().workers(cpus).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
         eprintln!("stalled: {text}");
@@ -18,7 +17,7 @@ fn builder(cpus: usize) -> RuntimeBuilder {
     })
 }
 
-/// A device whose transfers take long enough for a body to run meanwhile.
+/// Returns a device whose transfers take long enough for a body to run meanwhile.
 fn far_away() -> Emulated {
     Emulated::new(1 << 16).latency(Duration::from_millis(20))
 }
@@ -49,7 +48,7 @@ fn a_turn_that_nobody_waits_for_holds_nobody_back() {
     let rt = Arc::new(builder(0).device(far_away()).build().unwrap());
     let (x, y) = (rt.register(vec![0u32; 4]), rt.register(vec![1u32; 4]));
     let (inner, asked) = (Arc::downgrade(&rt), y.clone());
-    // Its own successor in the queue of the one device: the body cannot wait for that.
+    // Its own successor in the queue of the only device: the body cannot wait for that.
     let body = move |(x,): (&mut [u32],)| {
         let rt = inner.upgrade().unwrap();
         rt.task("add").operands((update(&asked),)).cpu(|(y,)| y[0] += 1).submit().unwrap();
@@ -63,7 +62,7 @@ fn a_turn_that_nobody_waits_for_holds_nobody_back() {
     assert_eq!(rt.take(y).unwrap()[0], 3);
 }
 
-/// Counts how often it is asked.
+/// Counts the calls of its constraint.
 struct Choosy(Arc<AtomicUsize>);
 
 impl Codelet for Choosy {
@@ -111,8 +110,8 @@ fn what_is_not_pinned_cannot_be_unpinned() {
     assert_eq!(rt.take(x).unwrap(), [1; 4]);
 }
 
-/// Together the values are four times what the device holds; what is known of them needs no room,
-/// and nothing moves.
+/// Together the values have four times the device's capacity; their metadata need no memory there,
+/// and nothing is transferred.
 #[test]
 fn what_is_known_of_values_is_read_without_moving_them() {
     let rt = builder(0).device(Emulated::new(2048)).build().unwrap();
@@ -126,7 +125,7 @@ fn what_is_known_of_values_is_read_without_moving_them() {
     rt.wait_all().unwrap();
     assert_eq!(rt.memory()[1].bytes_in, 8, "the sum alone");
     assert_eq!(rt.take(sum).unwrap(), 8 * 1024);
-    // It waits for writers as any reader does, and has their failures.
+    // It waits for writers like any reader, and gets their failures.
     let broken = |(x,): (&mut [u32],)| {
         x[0] = 1;
         Err::<(), _>("broken")

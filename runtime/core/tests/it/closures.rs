@@ -1,5 +1,5 @@
-//! What closures of tasks are given, and what they may return: lists of any length, arrays, the
-//! context, names made at run time.
+//! Views and return types of task closures: lists of any length, arrays, the context, and names
+//! made at run time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_runtime::data::BorrowedSlice;
 use zellige_runtime::*;
 
-/// On CPU workers, with and without the memory manager, and on devices with memory of their own.
+/// Returns runtimes with CPU workers, with and without the memory manager, and with devices that
+/// have memory of their own.
 fn runtimes() -> Vec<Runtime> {
     let plain = || Runtime::builder().workers(2);
     let device = || Emulated::new(1 << 16);
@@ -16,8 +17,8 @@ fn runtimes() -> Vec<Runtime> {
         .into()
 }
 
-/// Gaussian elimination of a column of tiles: pivots are looked for in all of it, and rows change
-/// places across tiles.
+/// Gaussian elimination of a column of tiles: pivots are searched in all of it, and rows are
+/// swapped across tiles.
 #[test]
 fn a_column_of_tiles_is_updated_by_one_task() {
     for rt in runtimes() {
@@ -68,7 +69,7 @@ fn lists_are_written_and_a_tile_left_out_is_an_error() {
     }
 }
 
-/// Turns of a list are taken all or none.
+/// The commuting turns of a list are acquired all or none.
 #[test]
 fn lists_of_commuting_operands_meet_each_other() {
     for rt in runtimes() {
@@ -83,7 +84,7 @@ fn lists_of_commuting_operands_meet_each_other() {
                 .submit();
             match submitted {
                 Ok(_) => assert_eq!(distinct, 3),
-                // One handle twice.
+                // The same handle twice.
                 Err(error) => assert!(matches!(error, Error::Aliased { .. }), "{error}"),
             }
         }
@@ -162,7 +163,7 @@ fn names_are_made_at_run_time() {
     }
 }
 
-/// A scope accepts tasks itself, as what algorithms are written over.
+/// A scope accepts tasks itself, as a target for generic algorithms.
 #[test]
 fn a_scope_is_where_tasks_are_submitted() {
     fn double(to: &impl Submit, x: &Handle<BorrowedSlice<f64>>) {

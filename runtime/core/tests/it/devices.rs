@@ -1,5 +1,4 @@
-//! Devices with memory of their own: what they compute, what they hold, and what becomes of it when
-//! they fail.
+//! Devices with memory of their own: their results, memory contents, and failures.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use zellige_runtime::{
 };
 use zellige_test_scale::every;
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
     Runtime::builder().workers(cpus).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
         eprintln!("stalled: {text}");
@@ -170,7 +169,7 @@ fn what_fits_nowhere_and_what_cannot_travel_is_said() {
     assert!(matches!(error, Error::TooLarge { operands: 2, bytes: 1600, capacity: 1000, .. }), "{error}");
     let error = error.to_string();
     assert!(error.contains("task both") && error.contains("emulated 0"), "{error}");
-    // What is only known when it is there fails then.
+    // An error that depends on the value is raised once the value is there.
     let z = rt.register_empty::<Vec<f64>>().named("z");
     rt.task("fill").operands((write(&z),)).cpu(|(mut z,)| z.put(vec![1.0; 100])).submit().unwrap();
     let task = rt.task("both").operands((read(&x), update(&z))).cpu(|(_, _)| ()).submit().unwrap();
@@ -193,7 +192,7 @@ fn traces_show_transfers_memory_and_evictions() {
         }
     }
     rt.wait_all().unwrap();
-    // Copies made ahead of need may still be under way.
+    // Copies made ahead of need may still be in flight.
     rt.wait_transfers().unwrap();
     let uses = rt.memory();
     std::thread::sleep(Duration::from_millis(5));
@@ -213,8 +212,8 @@ fn traces_show_transfers_memory_and_evictions() {
     assert!(trace.tasks.iter().all(|task| task.worker == 0) && trace.tasks.len() == 12);
 }
 
-/// Sums that pass through every handle, on two devices and perhaps a CPU core; what came of each
-/// handle.
+/// Computes sums that pass through every handle, on two devices and perhaps a CPU core; returns the
+/// result for each handle.
 fn ring(cpus: usize, policy: &str, dying: Emulated, rounds: usize) -> Vec<Result<Vec<f64>, Error>> {
     let other = Emulated::new(4000).late(5, Duration::from_micros(20));
     let rt = builder(cpus).policy(policy).device(dying).device(other).build().unwrap();
@@ -229,7 +228,7 @@ fn ring(cpus: usize, policy: &str, dying: Emulated, rounds: usize) -> Vec<Result
                 .unwrap();
         }
     }
-    // What failed is told by what it leaves.
+    // Failures are checked by the values that they leave.
     assert!(matches!(rt.wait_all(), Ok(()) | Err(Error::Failed(_))));
     data.into_iter().map(|handle| rt.take(handle)).collect()
 }
@@ -288,11 +287,11 @@ fn without_any_device_left_tasks_fail_by_name() {
     assert_eq!(rt.take(y).unwrap(), 3);
 }
 
-/// Tasks that wait in a policy's queue when the only device dies that could run them.
+/// Tasks in a policy's queue when the only device that could run them fails.
 #[test]
 fn tasks_that_are_queued_for_a_failed_device_alone_fail_by_name() {
     for (n, (policy, _)) in POLICIES.into_iter().enumerate() {
-        // All are submitted long before the device is asked for its third operation.
+        // All are submitted long before the device starts its third operation.
         let dying = Emulated::new(4000).latency(Duration::from_millis(5)).kind("dying").fails_at(2);
         let cpus = n % 2;
         let rt = builder(cpus).policy(policy).device(dying).device(Emulated::new(100)).build().unwrap();
@@ -332,7 +331,7 @@ fn hints_bring_keep_and_let_go() {
     arrived(800);
     rt.prefetch(&y, 1).unwrap();
     arrived(1600);
-    // Full: a hint takes only what is free.
+    // The memory is full: a hint uses free memory only.
     rt.prefetch(&z, 1).unwrap();
     arrived(1600);
     assert!(rt.prefetch(&x, 2).unwrap_err().to_string().contains("there is no memory node 2"));
@@ -363,7 +362,7 @@ impl Data for Stays {
     }
 }
 
-/// Bringing it to a device failed, and the failure poisoned it.
+/// A transfer to a device would fail, and the failure would poison the handle.
 #[test]
 fn a_hint_moves_nothing_that_cannot_travel() {
     let rt = builder(1).device(Emulated::new(1700)).build().unwrap();
@@ -391,7 +390,7 @@ fn a_user_chooses_the_victim() {
         let task = rt.task("touch").operands((read(&data[i]),)).cpu(|(_,)| ()).submit().unwrap();
         rt.wait(&task).unwrap();
     }
-    // 2 took the place of 1, the newest; the oldest stayed.
+    // 2 replaced 1, the newest; the oldest stayed.
     assert_eq!((rt.memory()[1].misses, rt.memory()[1].hits), (3, 1));
     assert!(asked.load(std::sync::atomic::Ordering::Relaxed) > 0);
 }

@@ -1,5 +1,5 @@
-//! Format replicas and deferred selection, on a toy type: a number stored exactly or rounded to
-//! whole units.
+//! Format replicas and deferred selection, with a toy type: a number stored exactly or rounded to
+//! an integer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ impl Data for Number {
 
     fn convert(&self, to: Format) -> Option<Number> {
         self.conversions.fetch_add(1, Ordering::SeqCst);
-        // Long enough for other readers to come by meanwhile.
+        // Long enough for other readers to arrive meanwhile.
         std::thread::sleep(std::time::Duration::from_millis(2));
         (to == WHOLE).then(|| Number {
             value: self.value.round(),
@@ -95,7 +95,7 @@ fn update_converts_in_place_and_impossible_conversions_fail() {
     assert!(error.contains("x is stored in Format(7) and cannot be converted to Format(9)"), "{error}");
 }
 
-/// Adds `x` to a sum, rounded if its norm, known only when `x` is finished, is large.
+/// Adds `x` to a sum, rounded if its norm, which is known only when `x` is finished, is large.
 struct Add;
 
 impl Codelet for Add {
@@ -152,7 +152,7 @@ fn a_late_choice_sees_finished_operands_also_at_every_replay() {
     assert_eq!(labels, ["exact", "exact", "whole"]);
 }
 
-/// Adds values, those of odd places rounded.
+/// Adds values, rounding those at odd positions.
 struct AddAll;
 
 impl Codelet for AddAll {
@@ -186,11 +186,11 @@ fn elements_of_a_list_can_be_chosen_apart() {
     let all: Vec<_> = (0..40).map(|at| rt.register(number(f64::from(at) + 0.25).0)).collect();
     let sum = rt.register(0.0f64);
     rt.submit(AddAll, (reads(&all), update(&sum))).unwrap();
-    // Places 1, 3, .., 31 are rounded; from 32 on none is.
+    // Positions 1, 3, .., 31 are rounded; from 32 on none is.
     assert_eq!(rt.take(sum).unwrap(), (0..40).sum::<i32>() as f64 + 0.25 * (40.0 - 16.0));
 }
 
-/// A codelet whose question about its deferred selection panics.
+/// A codelet that panics when the runtime checks if it has a deferred selection.
 struct Undecided;
 
 impl Codelet for Undecided {

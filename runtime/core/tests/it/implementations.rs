@@ -1,5 +1,5 @@
-//! Codelets with several implementations for one kind of device: which of them runs, and who is
-//! told.
+//! Codelets with several implementations for one kind of device: their selection, and the models
+//! that learn from them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use zellige_runtime::{
     TaskError, TaskInfo, Update, update,
 };
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
     Runtime::builder().workers(cpus).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
         eprintln!("stalled: {text}");
@@ -20,7 +20,7 @@ fn builder(cpus: usize) -> RuntimeBuilder {
     })
 }
 
-/// Writes down which implementation ran where. `slow` keeps its core busy.
+/// Records the implementation and the device of each run. `slow` keeps its core busy.
 #[derive(Clone, Default)]
 struct Three {
     ran: Arc<[AtomicUsize; 3]>,
@@ -74,12 +74,12 @@ impl Codelet for Three {
     }
 }
 
-/// What the models of a kind know of each implementation (us); 0: nothing.
+/// Sets the times in the models of a kind for each implementation (us); 0: unknown.
 fn teach(models: &Models, kind: &str, micros: [u64; 3]) {
     let (kind, info) = (models.kind(kind), Three::default().info());
     for (name, &time) in NAMES.iter().zip(&micros).filter(|(_, time)| **time > 0) {
         let id = models.id_of("three", &info, name);
-        // More than outvote what a model has kept: of many times every eighth counts.
+        // More samples than a model has kept, to outvote them: of many times every eighth counts.
         (0..600).for_each(|_| models.record(id, kind, 0.0, 0, Duration::from_micros(time)));
     }
 }
@@ -108,8 +108,8 @@ fn without_models_the_first_that_can_run_does() {
 #[test]
 fn the_fastest_that_models_know_runs() {
     for (policy, _) in POLICIES {
-        // What the tasks really take is learnt as well: fractions of a second are far from what
-        // even a preempted one takes.
+        // Real times of the tasks are learnt as well: the given ones are fractions of a second, far
+        // longer than even a preempted task takes.
         for (millis, expected) in
             [([90, 50, 70], [0, 30, 0]), ([50, 90, 70], [30, 0, 0]), ([60, 60, 70], [30, 0, 0])]
         {
@@ -131,7 +131,7 @@ fn what_is_unknown_runs_until_it_is_known() {
         let rt = builder(1).policy(policy).models(Arc::clone(&models)).build().unwrap();
         let codelet = Three::default();
         run(&rt, &codelet, 40);
-        // Six of each that is unknown, the first of which does not count; then the fastest, which
+        // Six runs of each unknown one, the first of which does not count; then the fastest, which
         // cannot be the slow one.
         let [first, second, slow] = codelet.counts();
         assert_eq!((first + second, slow), (34, 6), "{policy}");
@@ -158,8 +158,8 @@ fn where_it_may_run_and_what_can_run_there_go_together() {
         assert_eq!(codelet.counts(), [5, 5, 0], "{policy}");
         assert_eq!(rt.take(x).unwrap(), 1_010_101_010, "{policy}");
 
-        // None of them on cores: the device gets them all. 9 is no implementation, and asking about
-        // it panics.
+        // No implementation runs on cores: the device gets all tasks. 9 is not an implementation,
+        // and the check of it panics.
         let models = Arc::new(Models::new());
         let rt = build().models(models).build().unwrap();
         let devices = Three { on_cpu: &[9], elsewhere: &[0], ..Three::default() };
@@ -182,7 +182,7 @@ fn a_policy_expects_the_time_of_the_fastest() {
         builder(1).policy("dmda").models(models).device(Emulated::new(1 << 12).kind("gpu")).build().unwrap();
     let codelet = Three::default();
     run(&rt, &codelet, 6);
-    // In a chain nothing is queued when the next is pushed: each goes where it takes least.
+    // In a chain nothing is queued when the next task is pushed: each runs on the fastest device.
     assert_eq!(codelet.counts(), [0, 6, 0]);
     assert!(rt.memory()[1].bytes_in > 0, "on the device: {:?}", rt.memory());
 }

@@ -1,4 +1,4 @@
-//! Links that are measured when they are first used.
+//! Links that are measured on first use.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, Once};
@@ -9,7 +9,7 @@ use tracing::{Event, Metadata, Subscriber, span};
 use zellige_runtime::model::{LinkModel, Models};
 use zellige_runtime::{Emulated, Runtime, RuntimeBuilder, Submit, update};
 
-/// A runtime without CPU workers that is given up loudly if it hangs.
+/// Returns a builder of a runtime without CPU workers that aborts with a message if it hangs.
 fn builder(models: &Arc<Models>) -> RuntimeBuilder {
     Runtime::builder().workers(0).models(Arc::clone(models)).watchdog(Some(Duration::from_secs(20))).on_stall(
         |text| {
@@ -27,9 +27,9 @@ fn double(rt: &Runtime) -> Vec<u64> {
     rt.take(x).unwrap()
 }
 
-/// True if a link was measured and its figures are what it can be: it takes at least the time that
-/// it was told to, so that what is too fast or too soon was measured wrongly, or disturbed. What
-/// was disturbed most is not believed.
+/// Returns true if a link was measured with plausible results: a transfer takes at least the
+/// configured time, so that a faster or lower-latency result was measured wrongly, or disturbed.
+/// Strongly disturbed results are rejected.
 fn can_be(models: &Models, (from, to): (&str, &str), bandwidth: f64, latency: f64) -> bool {
     models.link(from, to).is_some_and(|link| {
         link.bandwidth() < 1.3 * bandwidth
@@ -40,7 +40,7 @@ fn can_be(models: &Models, (from, to): (&str, &str), bandwidth: f64, latency: f6
 
 #[test]
 fn a_link_is_measured_when_it_is_first_used() {
-    // A transfer that comes late makes a link look faster: one undisturbed measurement of a few is
+    // A delayed transfer makes a link look faster: one undisturbed measurement of several is
     // enough.
     let measured = (0..10).any(|_| {
         let models = Arc::new(Models::new());
@@ -91,7 +91,7 @@ fn links_are_learnt_from_transfers() {
         seen[1] = round;
     }
     drop(rt);
-    // A hundred milliseconds for each would be faster than what was known.
+    // A hundred milliseconds for each would be faster than the known speed.
     assert!(ways.iter().all(|(from, to)| models.link(from, to).unwrap().bandwidth() > 3e6), "{models:?}");
 }
 
@@ -109,7 +109,7 @@ fn what_is_declared_or_known_is_not_measured() {
     assert!(models.links().iter().all(|(.., link)| *link == known));
 }
 
-/// Writes down all warnings of this process.
+/// Records all warnings of this process.
 struct Warnings;
 
 static WARNED: Mutex<Vec<String>> = Mutex::new(Vec::new());

@@ -1,4 +1,4 @@
-//! The tests of this crate that need a public interface only, in one binary: it is linked once.
+//! Tests of this crate that need only its public interface, in one binary, which is linked once.
 
 mod batches;
 mod callers;

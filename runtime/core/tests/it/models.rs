@@ -1,4 +1,4 @@
-//! Performance models are taught by the tasks that run, where somebody wants them.
+//! Updates of performance models by the tasks that run, if models are used.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use zellige_runtime::{
     RuntimeBuilder, Submit, TaskContext, TaskError, TaskInfo, read,
 };
 
-/// Takes as much of its thread's time on a core as it says, however many others want that core.
+/// A task that uses a given CPU time of its thread, independent of the load on its core.
 struct Busy(Duration);
 
 impl Codelet for Busy {
@@ -69,7 +69,7 @@ fn what_runs_is_known_afterwards() {
     };
     let (short, long) = (estimate(300).unwrap(), estimate(1200).unwrap());
     assert_eq!((short.source, long.source), (Source::History, Source::History));
-    // A body ends when its thread has had so much of a core, which takes at least as long.
+    // A body ends when its thread has had that much CPU time, which takes at least as long.
     assert!(short.time.as_micros() >= 300 && long.time.as_micros() >= 1200, "{short:?} {long:?}");
     assert!(models.rows().iter().all(|row| row.codelet == "busy" && row.kind == "cpu"));
 }
@@ -93,13 +93,13 @@ fn a_trace_says_what_was_expected() {
     let rt = build().models(Arc::clone(&models)).build().unwrap();
     run(&rt, 300);
     let tasks = rt.take_trace().unwrap().tasks;
-    // Nothing is known of the first six; their median is what the others are expected to take.
+    // There is no estimate for the first six; their median is the expected time of the others.
     assert!(tasks[..6].iter().all(|task| task.predicted_ns == 0), "{tasks:?}");
     let known = models.rows()[0].median.unwrap().as_nanos() as f64;
     for task in &tasks[8..] {
         assert!((known / 3.0..known * 3.0).contains(&(task.predicted_ns as f64)), "{known}: {task:?}");
     }
-    // Without models, what the user said.
+    // Without models, the cost given by the user.
     let rt = build().build().unwrap();
     run(&rt, 10);
     rt.task("guessed").operands(()).cpu(|()| ()).cost(Duration::from_micros(7)).submit().unwrap();
@@ -109,7 +109,7 @@ fn a_trace_says_what_was_expected() {
     assert_eq!((predicted("busy"), predicted("guessed")), (0, 7000));
 }
 
-/// First come, first served; notes what was expected of each task when it was pushed.
+/// First come, first served; records the expected time of each task when it was pushed.
 #[derive(Clone, Default)]
 struct Asking {
     queue: Arc<Mutex<VecDeque<ReadyTask>>>,
@@ -133,14 +133,14 @@ impl Policy for Asking {
 }
 
 impl Asking {
-    /// What was expected of the task that was pushed last.
+    /// Returns the expected time of the task that was pushed last.
     fn last(&self) -> Option<Duration> {
         *self.asked.lock().unwrap().last().unwrap()
     }
 }
 
-/// Calls itself `short` or `long` once it knows how long its operand is; then it takes eight times
-/// as long.
+/// Labels itself `short` or `long` once it knows the length of its operand; then it takes eight
+/// times as long.
 struct Late;
 
 const LATE: &str = "not yet known";
@@ -187,7 +187,7 @@ fn on_a_device() -> RuntimeBuilder {
     Runtime::builder().workers(0).device(Emulated::new(1 << 20))
 }
 
-/// The mean that models expect of each label of [`Late`]: short, long.
+/// Returns the mean time that models expect for each label of [`Late`]: short, long.
 fn late_times(models: &Models, kind: &str) -> [Duration; 2] {
     ["short", "long"].map(|label| {
         let info = TaskInfo { label, ..Late.info() };
@@ -195,8 +195,8 @@ fn late_times(models: &Models, kind: &str) -> [Duration; 2] {
     })
 }
 
-/// What is chosen late is what models know a task by: its times go there, and where the choice is
-/// made before a policy gets the task, so does the question.
+/// Models identify a task by its deferred selection: its times are recorded there, and if the
+/// selection is made before a policy gets the task, its expected time is looked up there too.
 #[test]
 fn late_choices_have_models_of_their_own() {
     for (kind, builder) in [("cpu", on_cpu as fn() -> RuntimeBuilder), ("emulated", on_a_device)] {
@@ -221,7 +221,7 @@ fn late_choices_have_models_of_their_own() {
             let known = late_times(&models, kind)[at];
             let asked = run(operand);
             assert_eq!(asked, (kind == "emulated").then_some(known), "{kind}: {at}");
-            // By the time it runs it is known in any case.
+            // It is known in any case by the time it runs.
             let trace = rt.take_trace().unwrap();
             assert_eq!(trace.tasks.last().unwrap().predicted_ns, known.as_nanos() as u64, "{kind}: {at}");
         }
@@ -230,7 +230,7 @@ fn late_choices_have_models_of_their_own() {
     }
 }
 
-/// Replays choose anew: what is expected of their tasks is what is chosen then.
+/// Replays select anew: the expected times of their tasks are those of the new selection.
 #[test]
 fn replays_ask_for_what_they_choose() {
     let (models, policy) = (Arc::new(Models::new()), Asking::default());
@@ -248,7 +248,7 @@ fn replays_ask_for_what_they_choose() {
     assert!(long > 3 * short, "{short:?} {long:?}");
 }
 
-/// Reads its operand, and hardly computes: the longer it is the longer that takes.
+/// Reads its operand, and hardly computes: its time grows with the length.
 struct Stream(u32);
 
 impl Codelet for Stream {
@@ -271,7 +271,8 @@ impl Codelet for Stream {
     }
 }
 
-/// A size that never ran is judged by the bytes of its operands too, planned or registered.
+/// The expected time of a size that never ran depends on the bytes of its operands, planned or
+/// registered.
 #[test]
 fn the_bytes_of_unseen_sizes_are_told() {
     for (kind, builder) in [("cpu", on_cpu as fn() -> RuntimeBuilder), ("emulated", on_a_device)] {
@@ -280,7 +281,7 @@ fn the_bytes_of_unseen_sizes_are_told() {
         for length in [1000u32, 2000, 4000, 8000] {
             let (info, bytes) = (Stream(length).info(), u64::from(length) * 8);
             let id = models.id("stream", &info);
-            // A byte takes a nanosecond.
+            // One nanosecond per byte.
             (0..8).for_each(|_| models.record(id, number, info.flops, bytes, Duration::from_nanos(bytes)));
         }
         let rt = builder().models(Arc::clone(&models)).policy_with(policy.clone()).build().unwrap();

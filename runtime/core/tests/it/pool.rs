@@ -1,4 +1,4 @@
-//! What replicas leave on memory nodes.
+//! Memory that replicas leave on memory nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use zellige_runtime::data::{Portability, Portable};
 use zellige_runtime::{Data, Emulated, Meta, Runtime, RuntimeBuilder, Submit, update};
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
     Runtime::builder().workers(cpus).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
         eprintln!("stalled: {text}");
@@ -15,21 +15,21 @@ fn builder(cpus: usize) -> RuntimeBuilder {
     })
 }
 
-/// How many of a kind there are, and were at most.
+/// Current and maximum number of live objects of a kind.
 #[derive(Default)]
 struct Census {
     alive: AtomicUsize,
     most: AtomicUsize,
 }
 
-/// The same one.
+/// Identity comparison.
 impl PartialEq for Census {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
 }
 
-/// Bytes that are counted.
+/// Counted bytes.
 struct Counted {
     bytes: Vec<u8>,
     census: Arc<Census>,
@@ -103,7 +103,7 @@ fn what_replicas_leave_takes_no_memory_and_ends_with_the_runtime() {
         }
         drop(rt);
         assert!(census.most.load(Ordering::SeqCst) <= 6 + 3, "all on the host, and what the device holds");
-        // Each handle has its value back, or it was lost with the device.
+        // Each handle has its value back, or the value was lost with the device.
         assert!(census.alive.load(Ordering::SeqCst) <= data.len());
         drop(data);
         assert_eq!(census.alive.load(Ordering::SeqCst), 0);

@@ -1,4 +1,4 @@
-//! Graphs of every kind of access, on every policy.
+//! Graphs with every access mode, on every policy.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -180,7 +180,7 @@ fn sleeping_workers_wake_for_late_tasks() {
     }
 }
 
-/// Says so if it runs elsewhere.
+/// Fails if it runs on another worker.
 struct Named(Option<usize>);
 
 impl Codelet for Named {
@@ -196,7 +196,7 @@ impl Codelet for Named {
     }
 }
 
-/// On cores that are all alike, too, where queues look at restricted tasks only.
+/// Also on cores that are all alike, for which queues check restricted tasks only.
 #[test]
 fn tasks_run_on_the_worker_that_they_name() {
     for (policy, _) in POLICIES {

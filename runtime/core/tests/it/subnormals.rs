@@ -1,5 +1,5 @@
-//! Bodies flush subnormal numbers to zero, or keep them, wherever they run; threads of the caller's
-//! do as they did.
+//! Bodies flush subnormal numbers to zero, or keep them, on all threads; threads of the caller keep
+//! their mode.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use zellige_runtime::{
     TaskContext, TaskError, TaskInfo, Update, read, reduce, update, write,
 };
 
-/// Half the smallest normal number: 0 where it is flushed.
+/// Returns half the smallest normal number: 0 if it is flushed.
 fn half() -> f32 {
     black_box(f32::MIN_POSITIVE) / black_box(2.0)
 }
 
-/// What this thread's arithmetic does.
+/// Returns the current mode of this thread.
 fn here() -> Subnormals {
     if half() == 0.0 { Subnormals::Flush } else { Subnormals::Keep }
 }
 
-/// What the processor can do of what was asked for.
+/// Returns the effective mode on this processor for a requested one.
 fn possible(mode: Subnormals) -> Subnormals {
     if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) { mode } else { Subnormals::Keep }
 }
 
 const MODES: [Subnormals; 2] = [Subnormals::Keep, Subnormals::Flush];
 
-/// Looks how its body computes, alone or with others.
+/// Records the mode of its body, alone or in a batch.
 struct Look<const FLUSHES: bool>;
 
 impl<const FLUSHES: bool> Codelet for Look<FLUSHES> {
@@ -62,7 +62,7 @@ fn is_as(mode: Subnormals, value: f32) -> bool {
     (value == 0.0) == (possible(mode) == Subnormals::Flush)
 }
 
-/// Runs tasks on every worker and returns what each saw.
+/// Runs tasks on every worker and returns the results of each.
 fn seen_by_workers(rt: &Runtime, workers: usize) -> Result<Vec<f32>, Error> {
     let handles: Vec<_> = (0..workers).map(|_| rt.register(vec![1.0f32; 2])).collect();
     for (worker, x) in handles.iter().enumerate() {
@@ -89,7 +89,7 @@ fn every_worker_and_device_computes_as_the_runtime_was_told() -> Result<(), Erro
 
 #[test]
 fn a_worker_does_not_inherit_the_mode_of_who_starts_it() -> Result<(), Error> {
-    // A body flushes; what it starts would, too.
+    // A body flushes; threads that it starts would, too.
     let outer = Runtime::builder().workers(1).subnormals(Subnormals::Flush).build()?;
     let seen = outer.register(vec![0.5f32; 4]);
     outer
@@ -113,7 +113,7 @@ fn batches_compute_as_one_task_does() -> Result<(), Error> {
         let rt = Runtime::builder().workers(1).subnormals(mode).build()?;
         let gate = rt.register(vec![0.0f32]);
         let handles: Vec<_> = (0..8).map(|_| rt.register(vec![1.0f32; 2])).collect();
-        // They become ready together: when the gate opens.
+        // They become ready together when the gate opens.
         {
             let _closed = rt.write(&gate)?;
             for x in &handles {
@@ -162,7 +162,7 @@ fn a_codelet_decides_where_the_runtime_was_told_nothing() -> Result<(), Error> {
         let rt = builder.build()?;
         let [x, y] = [(); 2].map(|()| rt.register(vec![1.0f32; 2]));
         rt.submit(Look::<true>, (update(&x),))?;
-        // What runs on the same worker afterwards does as it always does.
+        // A later task on the same worker has the default mode.
         rt.task("after").operands((read(&x), update(&y))).cpu(|(_, y)| y[0] = half()).submit()?;
         let (x, y) = (rt.take(x)?, rt.take(y)?);
         assert!(is_as(mode, x[0]) && is_as(Subnormals::Keep, y[0]), "{mode:?}: {x:?} {y:?}");
@@ -201,7 +201,7 @@ fn a_task_that_runs_while_a_body_waits_has_the_runtimes_mode() -> Result<(), Err
     Ok(())
 }
 
-/// A value that notes how the threads compute that convert it.
+/// A value that records the mode of the threads that convert it.
 struct Noted(Arc<AtomicUsize>);
 
 impl zellige_runtime::Data for Noted {
@@ -237,7 +237,7 @@ fn conversions_and_sums_compute_as_bodies_do() -> Result<(), Error> {
         rt.wait_all()?;
         assert_eq!(noted.load(Ordering::Relaxed), one);
 
-        // Whoever comes last adds the partial results: a worker, or the caller who asks for the
+        // The last participant adds the partial results: a worker, or the caller that requests the
         // sum.
         for ask_at_once in [true, false] {
             let modes = Arc::new(AtomicUsize::new(0));

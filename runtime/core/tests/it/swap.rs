@@ -1,4 +1,4 @@
-//! A host that holds less than the data, with a disk behind it and without.
+//! A host with less memory than the data, with a swap disk and without.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use zellige_runtime::{
     reads, reduce, update, write,
 };
 
-/// Bytes of one vector.
+/// Size of one vector (bytes).
 const EACH: u64 = 8 * 1000;
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
     Runtime::builder().workers(cpus).bind(false).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
         eprintln!("stalled: {text}");
@@ -25,7 +25,7 @@ fn vectors(rt: &Runtime, count: usize) -> Vec<Handle<Vec<f64>>> {
     (0..count).map(|i| rt.register(vec![i as f64; 1000])).collect()
 }
 
-/// Adds each vector to the one `round` places behind it.
+/// Adds each vector to the one `round` positions after it.
 fn add_around(rt: &Runtime, data: &[Handle<Vec<f64>>], round: usize) {
     for i in 0..data.len() {
         rt.task("add")
@@ -36,7 +36,7 @@ fn add_around(rt: &Runtime, data: &[Handle<Vec<f64>>], round: usize) {
     }
 }
 
-/// What two rounds of that come to.
+/// Returns the expected values after two rounds.
 fn added(count: usize) -> Vec<f64> {
     let mut want: Vec<f64> = (0..count).map(|i| i as f64).collect();
     for round in 1..3 {
@@ -51,8 +51,8 @@ fn last(nodes: &[NodeUse]) -> &NodeUse {
     nodes.last().unwrap()
 }
 
-/// True once the host holds no more than that: what is too much leaves it some time after the last
-/// task.
+/// Waits until the host holds at most `bytes`: excess data leave it some time after the last task.
+/// Returns false after a timeout.
 fn holds_at_most(rt: &Runtime, bytes: u64) -> bool {
     let end = Instant::now() + Duration::from_secs(20);
     while rt.memory()[0].used > bytes && Instant::now() < end {
@@ -143,8 +143,7 @@ fn callers_may_hold_more_than_the_host_does() {
         add_around(&rt, &data[..5], 1);
         let held: Vec<_> = data[..5].iter().map(|handle| rt.read(handle).unwrap()).collect();
         assert!(rt.memory()[0].used >= 5 * EACH);
-        // There is no room for these as long as the guards are held, and nothing else that could
-        // end.
+        // There is no room for these while the guards are held, and no other task that could end.
         let tasks: Vec<_> = data[5..]
             .iter()
             .map(|to| {
@@ -218,8 +217,8 @@ fn reductions_commuting_tasks_lists_and_replays() {
     for round in 1..4 {
         rt.replay(&Bindings::recorded(&graph)).unwrap();
         rt.wait_all().unwrap();
-        // Others take the memory: what is partial is not on the disk when it is asked for, the rest
-        // may be.
+        // Others take the memory: partial results are not on the disk when they are requested, the
+        // rest may be.
         let others = vectors(&rt, 20);
         add_around(&rt, &others, round);
     }
@@ -261,7 +260,7 @@ fn what_can_never_fit_is_refused_and_what_cannot_leave_stays() {
     let error = rt.task("four").operands((reads(&data[..4]),)).cpu(|(_,)| ()).submit().unwrap_err();
     let Error::TooLarge { bytes, capacity, node, operands, .. } = &error else { panic!("{error}") };
     assert_eq!((*bytes, *capacity, &**node, *operands), (4 * EACH, 3 * EACH, "host", 4));
-    // All of it is too much, and there is nowhere to go: it is all there at the end.
+    // All data exceed the limit, and there is no swap: they are all there at the end.
     add_around(&rt, &data, 1);
     add_around(&rt, &data, 2);
     let stuck: Vec<_> = (0..8).map(|i| rt.register(vec![(i, i as u8)])).collect();
@@ -315,7 +314,7 @@ fn wrong_configurations_are_refused() {
     assert!(error.contains("making a swap file in") && error.contains("missing"), "{error}");
 }
 
-/// A process that is killed leaves nothing of its swap file, which had something in it.
+/// A killed process leaves nothing of its swap file, which was not empty.
 #[test]
 fn a_killed_process_leaves_no_file() {
     const FOLDER: &str = "ZELLIGE_TEST_SWAP_FOLDER";

@@ -1,4 +1,4 @@
-//! What a real run leaves in its trace.
+//! Traces of real runs.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use zellige_runtime::trace::IdleState;
 use zellige_runtime::{Runtime, Submit, read, update};
 
-/// Two workers that have both run a body, so that both are there.
+/// Returns a runtime with two workers that have both run a body.
 fn awake(trace: bool) -> Runtime {
     let rt = Runtime::builder().workers(2).bind(false).trace(trace).build().unwrap();
     let both = Arc::new(Barrier::new(2));
@@ -43,22 +43,22 @@ fn a_worker_without_work_is_accounted_for() {
     let report = trace.report();
     assert_eq!((report.tasks, report.lost), (3, 0));
 
-    // Nothing but the host's memory.
+    // Only host memory.
     assert!(trace.nodes.is_empty() && trace.transfers.is_empty() && trace.memory.is_empty());
     let [kind] = &report.kinds[..] else { panic!("{:?}", report.kinds) };
     assert_eq!((&*kind.kind, kind.workers), ("cpu", 2));
     // One of the two workers had nothing to do while the other's bodies slept.
     assert!(kind.idle.iter().sum::<Duration>() > Duration::ZERO, "{trace:?}");
     assert_eq!(kind.idle[IdleState::WaitingForData as usize], Duration::ZERO);
-    // A worker's records follow one another, its bodies between them, also where taking the first
-    // trace cut one in two.
+    // The records of a worker follow one another, with its bodies between them, also if taking the
+    // first trace cut one in two.
     let idle = first.idle.iter().chain(&trace.idle).map(|event| (event.worker, event.start_ns, event.end_ns));
     let bodies = first.tasks.iter().chain(&trace.tasks).map(|task| (task.worker, task.start_ns, task.end_ns));
     let mut times: Vec<(u32, u64, u64)> = idle.chain(bodies).collect();
     times.sort_unstable();
     assert!(times.windows(2).all(|pair| pair[0].0 < pair[1].0 || pair[0].2 <= pair[1].1), "{times:?}");
     assert!(trace.idle.iter().all(|event| event.start_ns < event.end_ns));
-    // Sooner or later both workers sleep.
+    // At some time both workers sleep.
     let asleep = || rt.take_trace().unwrap().idle.iter().any(|event| event.state == IdleState::Sleeping);
     let slept = trace.idle.iter().any(|event| event.state == IdleState::Sleeping);
     assert!(
@@ -77,12 +77,12 @@ fn a_tiny_trace_loses_records_and_says_so() {
     let x = rt.register(1.0f64);
     for _ in 0..20 {
         rt.task("read").operands((read(&x),)).cpu(|_| ()).submit().unwrap();
-        // The worker runs out of work each time: more rests than there is room for.
+        // The worker runs out of work each time: more idle intervals than there is room for.
         rt.wait_all().unwrap();
     }
     let trace = rt.take_trace().unwrap();
     assert_eq!(trace.tasks.len(), 2);
-    // Two that fit, and the one that lasts.
+    // Two that fit, and the open one.
     assert!(trace.idle.len() <= 2 * 2 + 1, "{}", trace.idle.len());
     assert!(trace.lost >= 18, "{}", trace.lost);
 }

@@ -1,4 +1,4 @@
-//! Room on a node: replicas made, listed as victims, given up.
+//! Memory on a node: allocation, victim lists and eviction of replicas.
 
 use smallvec::SmallVec;
 
@@ -7,14 +7,14 @@ use crate::format::Format;
 use crate::memory::table::{Replica, Stage};
 use crate::memory::{Action, BufferId, Candidate, Datum, HOST, NodeId, Reason, VictimHook};
 
-/// How many of a nearly full device's next victims are copied to the host ahead of need.
+/// Number of next victims of a nearly full device that are copied to the host ahead of need.
 const CLEANED: usize = 4;
 
-/// How many victims are shown to a hook.
+/// Number of victims that are passed to a hook.
 const SHOWN: usize = 16;
 
 impl Memory {
-    /// Gives up replicas until `bytes` are free, or will be once write-backs have ended.
+    /// Evicts replicas until `bytes` are free, or will be once write-backs have ended.
     pub(super) fn make_room(&mut self, node: NodeId, bytes: u64) {
         while self.nodes[node].lacks(bytes) {
             let Some((datum, format)) = self.victim(node) else { return };
@@ -24,7 +24,7 @@ impl Memory {
                 if !self.takes_write_back(spill, datum) {
                     return;
                 }
-                // Others may have made room there.
+                // Other evictions may have made room there.
                 let at = self.entry(datum).find(node, format).expect("listed");
                 let replica = &mut self.entry_mut(datum).replicas[at];
                 replica.leaving = true;
@@ -37,22 +37,22 @@ impl Memory {
         }
     }
 
-    /// False while `node` holds too much and something is leaving it: what is to be written back to
-    /// it waits until that has left. Otherwise it is taken also beyond the capacity, so that nobody
-    /// waits for somebody who waits for him.
+    /// Returns false while `node` exceeds its capacity and one of its replicas is being written
+    /// back: a write-back to it waits for that. Otherwise the write-back is accepted even beyond
+    /// the capacity, so that no cyclic wait can occur.
     fn takes_write_back(&mut self, node: NodeId, datum: Datum) -> bool {
         let bytes = self.entry(datum).bytes;
         self.make_room(node, bytes);
         !self.nodes[node].is_over() || self.nodes[node].leaving == 0
     }
 
-    /// Where sole copies on `node` are written back to, if they can be.
+    /// Returns the node to which sole copies on `node` are written back, if there is one.
     pub(super) fn spill_of(&self, node: NodeId) -> Option<NodeId> {
         self.nodes[node].spec.spill.filter(|&spill| !self.nodes[spill].lost && !self.nodes[spill].shut)
     }
 
-    /// Gives up as many bytes more as `bytes` on a device, as far as it holds some that can be
-    /// given up; true if it does, or will once what leaves it has left.
+    /// Evicts `bytes` bytes in addition on a device, as far as possible; returns true if they are
+    /// free, or will be once write-backs have ended.
     pub(crate) fn give_up(&mut self, node: NodeId, bytes: u64) -> bool {
         let used = self.nodes[node].used;
         let wanted = self.nodes[node].free().saturating_add(bytes);
@@ -60,15 +60,16 @@ impl Memory {
         self.nodes[node].used < used || self.nodes[node].leaving > 0
     }
 
-    /// Gives up what the host holds too much, also where nobody waits for memory there.
+    /// Evicts replicas from a host that exceeds its capacity, also if no task waits for memory
+    /// there.
     pub(crate) fn tidy(&mut self) {
         if self.nodes[HOST].is_over() {
             self.pump(HOST);
         }
     }
 
-    /// The host may hold as much as is asked from now on: what is there stays, also what was about
-    /// to leave.
+    /// Lifts the capacity limit of the host: its replicas stay there, including those that were
+    /// about to leave.
     pub(crate) fn lift_capacity(&mut self) {
         self.nodes[HOST].spec.capacity = None;
         self.nodes[HOST].leaving = 0;
@@ -82,7 +83,7 @@ impl Memory {
         self.pump(HOST);
     }
 
-    /// Which replica is to be given up next.
+    /// Returns the replica that is to be evicted next.
     fn victim(&self, node: NodeId) -> Option<(Datum, Format)> {
         let victims = &self.nodes[node].victims;
         let first = victims.first()?;
@@ -107,14 +108,14 @@ impl Memory {
         }
     }
 
-    /// Lets `hook` choose among the first few victims; an answer that is none of them is ignored.
+    /// Makes `hook` choose among the first victims; an index out of range is ignored.
     pub(crate) fn set_victim_hook(&mut self, hook: VictimHook) {
         self.victim_hook = Some(hook);
     }
 
-    /// The datum will not be used for now: until a task asks for it, its replicas are given up
-    /// first. A sole copy that no transfer or task has in use is written back meanwhile, if there
-    /// is room.
+    /// Declares that the datum will not be used for now: until a task needs it, its replicas are
+    /// evicted first. A sole copy that no transfer or task uses is written back in the meantime, if
+    /// there is room.
     pub(crate) fn wont_use(&mut self, datum: Datum) {
         self.entry_mut(datum).unused = true;
         self.relist_all(datum);
@@ -132,23 +133,23 @@ impl Memory {
         }
     }
 
-    /// What is or will be of the datum on the host stays there, whatever the host holds; it is
-    /// never written back from there.
+    /// Keeps the datum's current and future replicas on the host, without regard to its capacity;
+    /// they are never written back from there.
     pub(crate) fn keep(&mut self, datum: Datum) {
         self.entry_mut(datum).kept = true;
         self.relist_all(datum);
     }
 
-    /// Takes [`Memory::keep`] back.
+    /// Undoes [`Memory::keep`].
     pub(crate) fn unkeep(&mut self, datum: Datum) {
         self.entry_mut(datum).kept = false;
         self.relist_all(datum);
         self.tidy();
     }
 
-    /// Keeps what is or will be of the datum on `node` there until it is [unpinned](Memory::unpin)
-    /// as many times. What is pinned leaves less for working sets: one that fits may wait until
-    /// then.
+    /// Keeps the datum's current and future replicas on `node` until it is
+    /// [unpinned](Memory::unpin) as many times. Pinned replicas leave less memory for working sets:
+    /// one that fits may wait until then.
     pub(crate) fn pin(&mut self, datum: Datum, node: NodeId) {
         let pinned = &mut self.entry_mut(datum).pinned;
         match pinned.iter_mut().find(|(n, _)| *n == node) {
@@ -158,7 +159,7 @@ impl Memory {
         self.relist_all(datum);
     }
 
-    /// Takes one [`Memory::pin`] back; false if there is none.
+    /// Undoes one [`Memory::pin`]; returns false if there is none.
     pub(crate) fn unpin(&mut self, datum: Datum, node: NodeId) -> bool {
         let pinned = &mut self.entry_mut(datum).pinned;
         let Some(pin) = pinned.iter_mut().find(|(n, _)| *n == node) else { return false };
@@ -169,9 +170,9 @@ impl Memory {
         true
     }
 
-    /// Copies the next victims of a nearly full device to the host, if its link has nothing else to
-    /// do and the host has room. Not those of the host to a disk: what is written again meanwhile
-    /// would go there twice, and reads would wait for it.
+    /// Copies the next victims of a nearly full device to the host, if its link is idle and the
+    /// host has room. Victims of the host are not copied to a disk: data that are written again in
+    /// the meantime would go there twice, and reads would wait for it.
     pub(super) fn clean_ahead(&mut self, node: NodeId) {
         if self.spill_of(node) != Some(HOST) || !self.nodes[node].is_nearly_full() {
             return;
@@ -190,7 +191,7 @@ impl Memory {
         }
     }
 
-    /// Gives up a replica that is not the only one.
+    /// Evicts a replica that is not the only one.
     pub(super) fn evict(&mut self, datum: Datum, at: usize, written_back: bool) {
         let replica = &self.entry(datum).replicas[at];
         let (node, bytes, prefetched) = (replica.node, replica.bytes, replica.prefetched);
@@ -200,7 +201,7 @@ impl Memory {
         self.discard(datum, at);
     }
 
-    /// Drops what is left of earlier versions; returns where memory became free.
+    /// Drops the leftovers of earlier versions; returns the nodes on which memory was freed.
     pub(super) fn drop_leftovers(&mut self, datum: Datum) -> SmallVec<[NodeId; 4]> {
         let mut nodes = SmallVec::new();
         for at in (0..self.entry(datum).replicas.len()).rev() {
@@ -240,7 +241,7 @@ impl Memory {
         replica.last_use = clock;
         entry.replicas.push(replica);
         let at = entry.replicas.len() - 1;
-        // The new one is listed once it is known who has it.
+        // The new one is listed once its users are known.
         self.relist_irreplaceable(datum, at);
         at
     }
@@ -261,7 +262,7 @@ impl Memory {
         self.relist_irreplaceable(datum, left);
     }
 
-    /// Lists a replica among its node's victims, or takes it off, as it now is.
+    /// Updates a replica's entry in its node's list of victims.
     pub(super) fn relist(&mut self, datum: Datum, at: usize) {
         let can_write_back = self.spill_of(self.entry(datum).replicas[at].node).is_some();
         let entry = &mut self.data[datum.0 as usize];
@@ -285,8 +286,8 @@ impl Memory {
         }
     }
 
-    /// Replicas of the datum have come or gone: where sole copies cannot be written back, that says
-    /// whether one of the first `count` may go.
+    /// Updates the lists after replicas of the datum have come or gone: if sole copies cannot be
+    /// written back, that determines if one of the first `count` may be evicted.
     pub(super) fn relist_irreplaceable(&mut self, datum: Datum, count: usize) {
         for at in 0..count {
             let node = self.entry(datum).replicas[at].node;
@@ -296,18 +297,17 @@ impl Memory {
         }
     }
 
-    /// Its turn to be given up has changed.
+    /// Updates the lists after the datum's position in the eviction order has changed.
     pub(super) fn relist_all(&mut self, datum: Datum) {
         for at in 0..self.entry(datum).replicas.len() {
             self.relist(datum, at);
         }
     }
 
-    /// Submitted tasks will use the datum so many times more, each once for every operand that it
-    /// is.
+    /// Registers `uses` further uses of the datum by submitted tasks, one per operand.
     ///
-    /// Only whether there are any matters, not which task comes first: by the order of submission a
-    /// full device gives up what its tasks need next, since they run by priority
+    /// Only the existence of uses matters, not the order of the tasks: with the order of submission
+    /// a full device would evict the data that its tasks need next, since they run by priority
     /// (`docs/explanation/simulation.md`).
     pub(crate) fn expect(&mut self, datum: Datum, uses: u32) {
         let known = &mut self.entry_mut(datum).uses;
@@ -318,7 +318,7 @@ impl Memory {
         }
     }
 
-    /// They have, or never will.
+    /// Removes uses that have happened, or never will.
     ///
     /// # Panics
     /// If they were not [expected](Memory::expect).
@@ -330,8 +330,8 @@ impl Memory {
         }
     }
 
-    /// A task that is certain to run on `node` was submitted, and will read the datum in the form
-    /// in which it is stored: then other forms are made of that one there.
+    /// Registers a submitted task that is certain to run on `node` and will read the datum in its
+    /// stored format: other formats are then converted from that one there.
     pub(crate) fn expect_wide(&mut self, datum: Datum, node: NodeId) {
         let wide_at = &mut self.entry_mut(datum).wide_at;
         match wide_at.iter_mut().find(|(n, _)| *n == node) {
@@ -340,7 +340,7 @@ impl Memory {
         }
     }
 
-    /// It has, or never will.
+    /// Removes such a task once it has run, or never will.
     pub(crate) fn unexpect_wide(&mut self, datum: Datum, node: NodeId) {
         let wide_at = &mut self.entry_mut(datum).wide_at;
         if let Some((_, count)) = wide_at.iter_mut().find(|(n, _)| *n == node) {

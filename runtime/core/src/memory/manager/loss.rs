@@ -1,15 +1,15 @@
-//! A device's memory is gone.
+//! Loss of a node's memory.
 
 use super::{InFlight, Memory};
 use crate::memory::table::{Entry, Stage};
 use crate::memory::{Access, Action, Datum, HOST, Lost, NodeId, Reason, Ticket};
 
 impl Memory {
-    /// The memory of `node` is gone, and nothing goes there any more. The driver has ended its
-    /// copies to and from the node.
+    /// Removes `node`, whose memory is lost, from use. The driver has ended its copies to and from
+    /// the node.
     ///
     /// # Panics
-    /// If it is the host's.
+    /// If `node` is the host.
     pub(crate) fn lose(&mut self, node: NodeId) -> Lost {
         assert!(node != HOST, "without the host nothing goes on");
         self.nodes[node].lost = true;
@@ -40,8 +40,8 @@ impl Memory {
         Lost { data, tickets, stranded }
     }
 
-    /// Nothing more can be written back to `node`; what is there can be read. The driver has ended
-    /// its copies to the node, and no task runs there.
+    /// Stops write-backs to `node`; its replicas can still be read. The driver has ended its copies
+    /// to the node, and no task runs there.
     pub(crate) fn shut(&mut self, node: NodeId) {
         if self.nodes[node].lost || std::mem::replace(&mut self.nodes[node].shut, true) {
             return;
@@ -70,15 +70,15 @@ impl Memory {
         }
     }
 
-    /// Sole copies cannot be written back to `spill` any more: where they were, they stay.
+    /// Updates the victim lists: sole copies cannot be written back to `spill` any more, and stay.
     fn relist_those_of(&mut self, spill: NodeId) {
         if self.nodes.iter().any(|node| node.spec.spill == Some(spill)) {
             (0..self.data.len() as u32).for_each(|datum| self.relist_all(Datum(datum)));
         }
     }
 
-    /// Forgets the transfers to and from the node; returns those that were to fill replicas
-    /// elsewhere.
+    /// Removes the transfers to and from the node; returns those that were to fill replicas on
+    /// other nodes.
     fn drop_in_flight(&mut self, node: NodeId) -> Vec<InFlight> {
         let touches = |moving: &InFlight| moving.transfer.from == node || moving.transfer.to == node;
         let mut in_flight: Vec<InFlight> =
@@ -107,7 +107,7 @@ impl Memory {
         in_flight
     }
 
-    /// Forgets what was on the node; returns the data that are nowhere else.
+    /// Removes the replicas on the node; returns the data that exist nowhere else.
     fn drop_replicas(&mut self, node: NodeId) -> Vec<Datum> {
         let mut lost = Vec::new();
         for datum in (0..self.data.len() as u32).map(Datum) {
@@ -131,7 +131,7 @@ impl Memory {
         lost
     }
 
-    /// Working sets that wait for one of these.
+    /// Returns the working sets that wait for one of these data.
     fn stranded(&self, lost: &[Datum]) -> Vec<Ticket> {
         let mut stranded = Vec::new();
         for (&ticket, staging) in &self.stagings {
@@ -150,14 +150,14 @@ impl Memory {
         stranded
     }
 
-    /// The transfer that was to fill a replica is no more: it is filled from elsewhere, if anybody
-    /// still wants it.
+    /// Fills a replica from another source, if it is still wanted: the transfer that was to fill it
+    /// is gone.
     fn fill_otherwise(&mut self, moving: &InFlight) {
         let (transfer, version) = (&moving.transfer, moving.version);
         let (datum, node, format) = (transfer.datum, transfer.to, transfer.format);
         let entry = self.entry(datum);
         if version != entry.version {
-            // Nobody waits for it: it only has to go.
+            // Nobody waits for it: it only has to be removed.
             self.fill(datum, node, format, version);
             return;
         }

@@ -1,4 +1,4 @@
-//! The state machine: working sets in, transfers out.
+//! The state machine of the memory manager: working sets in, transfers out.
 
 mod eviction;
 mod loss;
@@ -20,30 +20,31 @@ use crate::memory::{
 };
 use crate::numbered::Numbered;
 
-/// For whom a working set is.
+/// Owner of a working set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
-    /// A task, which ends whatever others wait for.
+    /// A task whose end does not depend on other tasks.
     Task,
-    /// A task whose body waits for others: they may need memory before it ends.
+    /// A task whose body waits for others, which may need memory before it ends.
     Waiting,
     /// A caller outside of tasks, who may keep it for any time.
     Caller,
 }
 
-/// A task's or caller's working set.
+/// Working set of a task or caller.
 struct Staging {
     node: NodeId,
     holder: Holder,
-    /// It has its memory.
+    /// True once its memory is allocated.
     granted: bool,
     needs: SmallVec<[Need; 4]>,
-    /// Which of them are held already; the rest is allocated all at once.
+    /// Needs that are held already; the rest is allocated all at once.
     held: SmallVec<[bool; 4]>,
-    /// Where they are, of a task that was launched [behind](Memory::stage_in_stream_order) others:
-    /// those may change their form before they end.
+    /// Places of the operands, for a task that was launched in [stream
+    /// order](Memory::stage_in_stream_order) after others, which may change their format before
+    /// they end.
     places: SmallVec<[BufferId; 4]>,
-    /// Arrivals and ends of reading that it waits for.
+    /// Number of arrivals and ends of reading that it waits for.
     missing: u32,
 }
 
@@ -54,10 +55,10 @@ struct InFlight {
     started: bool,
 }
 
-/// All memory nodes and what is on them.
+/// All memory nodes and their replicas.
 pub(crate) struct Memory {
     nodes: Vec<Node>,
-    /// From `a` to `b` at `a * nodes + b`; on the diagonal the node's own rate of converting.
+    /// Link from `a` to `b` at `a * nodes + b`; on the diagonal the node's conversion rate.
     links: Vec<Option<Link>>,
     data: Vec<Entry>,
     /// Numbers of removed data.
@@ -66,19 +67,19 @@ pub(crate) struct Memory {
     in_flight: Numbered<u64, InFlight>,
     next_transfer: u64,
     next_buffer: u64,
-    /// Counts uses, so that the oldest is known.
+    /// Counter of uses, for the least-recently-used order.
     clock: u64,
     actions: Vec<Action>,
     victim_hook: Option<VictimHook>,
 }
 
 impl Memory {
-    /// Nodes, the host first, and `links[a][b]` from `a` to `b`; `links[a][a]` is how fast `a`
-    /// converts.
+    /// Creates the manager for the given nodes, the host first, with the link `links[a][b]` from
+    /// `a` to `b`; `links[a][a]` is the conversion rate of `a`.
     ///
     /// # Panics
-    /// If the links are not a square of the nodes' number with a diagonal, or a node cannot be
-    /// reached from the host and back.
+    /// If the links are not a square matrix of the number of nodes with a full diagonal, or a node
+    /// cannot be reached from the host and back.
     pub(crate) fn new(nodes: &[NodeSpec], links: &[Vec<Option<LinkSpec>>]) -> Self {
         let all = 0..nodes.len();
         assert!(
@@ -105,8 +106,8 @@ impl Memory {
         }
     }
 
-    /// A datum of `bytes` in `format`; `at` is where its value is, if it has one. It may be more
-    /// than the node holds: others are given up for it when something next happens there, or with
+    /// Adds a datum of `bytes` in `format`; `at` is the node of its value, if it has one. It may
+    /// exceed the capacity of the node: others are evicted for it at the next event there, or by
     /// [`Memory::tidy`].
     pub(crate) fn add(&mut self, format: Format, bytes: u64, at: Option<NodeId>) -> Datum {
         let datum = self.unused.pop().unwrap_or(Datum(self.data.len() as u32));
@@ -122,8 +123,8 @@ impl Memory {
         datum
     }
 
-    /// The handle of `datum` is gone, and no task has it staged. What transfers still read or fill
-    /// goes when they end.
+    /// Removes `datum`, whose handle is gone, and which no task has staged. Replicas that transfers
+    /// still read or fill are removed when those end.
     pub(crate) fn remove(&mut self, datum: Datum) {
         let entry = self.entry_mut(datum);
         (entry.removed, entry.version) = (true, entry.version + 1);
@@ -135,9 +136,9 @@ impl Memory {
         }
     }
 
-    /// A new version of `datum`, made on the host outside of any task; no task has the datum
-    /// staged. Transfers may still read the earlier version. Answers where the new one is to be
-    /// put.
+    /// Creates a new version of `datum`, made on the host outside of any task; no task has the
+    /// datum staged. Transfers may still read the earlier version. Returns the place of the new
+    /// one.
     pub(crate) fn replace(&mut self, datum: Datum, format: Format, bytes: u64) -> BufferId {
         let entry = self.entry_mut(datum);
         (entry.version, entry.format, entry.bytes) = (entry.version + 1, format, bytes);
@@ -152,7 +153,7 @@ impl Memory {
         buffer
     }
 
-    /// The datum has no value any more until a task writes it anew; no task has it staged.
+    /// Discards the datum's value until a task writes it anew; no task has it staged.
     pub(crate) fn invalidate(&mut self, datum: Datum) {
         self.entry_mut(datum).version += 1;
         for node in self.drop_leftovers(datum) {
@@ -160,31 +161,32 @@ impl Memory {
         }
     }
 
-    /// False if no task can read the datum: it was added without a value, or lost with a device, or
-    /// a task that was to write it anew was abandoned after its earlier version had been given up.
+    /// Returns false if no task can read the datum: it was added without a value, or lost with a
+    /// device, or a task that was to write it anew was abandoned after its earlier version had been
+    /// evicted.
     pub(crate) fn has_value(&self, datum: Datum) -> bool {
         self.entry(datum).has_value()
     }
 
-    /// Where the current version is on `node` in `format`: what a driver that holds bytes hands to
-    /// a task.
+    /// Returns the place of the current version on `node` in `format`, which a driver that holds
+    /// bytes passes to a task.
     pub(crate) fn buffer(&self, datum: Datum, node: NodeId, format: Format) -> Option<BufferId> {
         let entry = self.entry(datum);
         entry.find(node, format).map(|at| entry.replicas[at].buffer)
     }
 
-    /// The current version's format and size.
+    /// Returns the current version's format and size.
     pub(crate) fn current(&self, datum: Datum) -> (Format, u64) {
         let entry = &self.data[datum.0 as usize];
         (entry.format, entry.bytes)
     }
 
-    /// True from `stage` on until the working set is given back or lost.
+    /// Returns true from `stage` until the working set is released or lost.
     pub(crate) fn holds(&self, ticket: Ticket) -> bool {
         self.stagings.contains_key(&ticket)
     }
 
-    /// What a working set waits for, in words: for whoever has to find out why nothing moves.
+    /// Describes the events that a working set waits for, to diagnose a stall.
     pub(crate) fn waits_for(&self, ticket: Ticket) -> String {
         let Some(staging) = self.stagings.get(&ticket) else { return "nothing: it is unknown".into() };
         let node = &self.nodes[staging.node];
@@ -207,22 +209,22 @@ impl Memory {
         format!("{} events of: {}", staging.missing, operands.join("; "))
     }
 
-    /// How many transfers are under way or queued.
+    /// Returns the number of transfers in flight or queued.
     pub(crate) fn transfers(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// True if no transfer or conversion reads the datum.
+    /// Returns true if no transfer or conversion reads the datum.
     pub(crate) fn is_unread(&self, datum: Datum) -> bool {
         self.entry(datum).replicas.iter().all(|replica| replica.outgoing.is_empty())
     }
 
-    /// True if nothing is being transferred or waits for it.
+    /// Returns true if no transfer is in flight or queued.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// True if the working set of a task can be on `node` at all.
+    /// Returns true if the working set of a task fits on `node` at all.
     pub(crate) fn fits(&self, node: NodeId, needs: &[Need]) -> bool {
         if self.nodes[node].lost {
             return false;
@@ -230,13 +232,13 @@ impl Memory {
         self.nodes[node].spec.capacity.is_none_or(|capacity| bytes_of(needs) <= capacity)
     }
 
-    /// Bytes that would have to be brought to `node`.
+    /// Returns the bytes that would have to be transferred to `node`.
     pub(crate) fn missing(&self, node: NodeId, needs: &[Need]) -> u64 {
         distinct(needs).filter(|need| self.is_absent(node, need)).map(|need| need.bytes).sum()
     }
 
-    /// How long bringing what is not there would take over idle links (ns), one operand after the
-    /// other, for each node.
+    /// Returns the time to fetch the absent operands one after the other over idle links, for each
+    /// node (ns).
     pub(crate) fn transfer_times(&self, needs: &[Need]) -> SmallVec<[u64; 4]> {
         let mut times = smallvec![0; self.nodes.len()];
         // Many links are alike.
@@ -264,7 +266,8 @@ impl Memory {
         need.access != Access::Write && self.entry(need.datum).find(node, need.format).is_none()
     }
 
-    /// From the source that is nearest by idle links; one that has another form converts it first.
+    /// Returns the shortest time over idle links from any source; a source in another format
+    /// converts first.
     fn shortest_way(
         &self,
         entry: &Entry,
@@ -288,34 +291,35 @@ impl Memory {
         sources.filter_map(way).min().unwrap_or(0)
     }
 
-    /// The link from one node to another is as fast as this; nothing happens if there is none.
+    /// Sets the speed of the link from one node to another; does nothing if there is none.
     pub(crate) fn set_link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) {
         if let Some(link) = self.link_mut(from, to) {
             link.spec = spec;
         }
     }
 
-    /// What happened on `node`.
+    /// Returns the statistics of `node`.
     pub(crate) fn stats(&self, node: NodeId) -> NodeStats {
         self.nodes[node].stats
     }
 
-    /// Bytes in use on `node`.
+    /// Returns the bytes in use on `node`.
     pub(crate) fn used(&self, node: NodeId) -> u64 {
         self.nodes[node].used
     }
 
-    /// Takes what the driver has to do, in order.
+    /// Removes and returns the pending actions for the driver, in order.
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
     }
 
-    /// A task that needs these was queued for `node`: they are given up later than others.
+    /// Registers the needs of a task that was queued for `node`: they are evicted later than
+    /// others.
     pub(crate) fn want(&mut self, node: NodeId, needs: &[Need]) {
         self.count_wanted(node, needs, 1);
     }
 
-    /// It is not queued any more.
+    /// Removes the needs of a task that is not queued any more.
     pub(crate) fn unwant(&mut self, node: NodeId, needs: &[Need]) {
         self.count_wanted(node, needs, -1);
     }
@@ -336,14 +340,14 @@ impl Memory {
         }
     }
 
-    /// Brings to `node` what a queued task will need, or what the user says, as far as memory is
-    /// free.
+    /// Prefetches to `node` the data that a queued task will need, or that the user requests, as
+    /// far as memory is free.
     pub(crate) fn prefetch(&mut self, node: NodeId, needs: &[Need], reason: Reason) {
-        // Who looks at a value where it is brings nothing.
+        // An access to the metadata needs no transfer.
         for need in needs.iter().filter(|need| need.access != Access::Look) {
             let absent = self.is_absent(node, need);
             if !absent && need.access != Access::Write && reason == Reason::TaskPrefetch {
-                // What the user asked for, and a task turns out to need.
+                // The user requested it, and a task turns out to need it.
                 self.hurry(need.datum, node, need.format, reason);
             }
             if !absent || self.nodes[node].lost || !self.nodes[node].has_spare(need.bytes) {
@@ -358,14 +362,14 @@ impl Memory {
         }
     }
 
-    /// False if it could come to `node` only by way of the host.
+    /// Returns false if it could come to `node` only by way of the host.
     fn has_direct_source(&self, node: NodeId, need: &Need) -> bool {
         let entry = self.entry(need.datum);
         let mut current = entry.replicas.iter().filter(|r| r.version == entry.version && r.is_source());
         current.any(|r| self.link(r.node, node).is_some())
     }
 
-    /// Checks that what is in use is what there is; for tests.
+    /// Checks the accounting of used memory against the replicas, for tests.
     #[cfg(test)]
     pub(in crate::memory) fn check(&self) {
         for (n, node) in self.nodes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Working sets: asked for, gathered, announced, given back.
+//! Working sets: requested, gathered, announced, released.
 
 use smallvec::SmallVec;
 
@@ -9,17 +9,17 @@ use crate::memory::table::Stage;
 use crate::memory::{Access, Action, Datum, HOST, Need, NodeId, Reason, Ticket, distinct};
 
 impl Staging {
-    /// True if memory will be given back without anybody's doing.
+    /// Returns true if its memory will be released without an action of the user.
     pub(super) fn is_busy(&self) -> bool {
         self.granted && self.holder == Holder::Task
     }
 }
 
 impl Memory {
-    /// Asks for a task's working set on `node`. [`Action::Staged`] follows once it is there.
+    /// Requests a task's working set on `node`. [`Action::Staged`] follows once it is there.
     ///
     /// # Panics
-    /// If it does not [fit](Memory::fits), which the driver checks first.
+    /// If it does not [fit](Memory::fits); the driver checks that first.
     pub(crate) fn stage(&mut self, ticket: Ticket, node: NodeId, needs: &[Need]) {
         assert!(self.fits(node, needs), "what can never fit is refused when it is submitted");
         self.register(ticket, node, needs, Holder::Task);
@@ -27,8 +27,9 @@ impl Memory {
         self.pump(node);
     }
 
-    /// As [`Memory::stage`] on the host, for a caller outside of tasks, who never waits for memory:
-    /// what the host cannot hold besides is given up as soon as that can be done.
+    /// Requests a working set on the host like [`Memory::stage`], for a caller outside of tasks,
+    /// who never waits for memory: other replicas beyond the capacity are evicted as soon as
+    /// possible.
     pub(crate) fn stage_for_caller(&mut self, ticket: Ticket, needs: &[Need]) {
         self.register(ticket, HOST, needs, Holder::Caller);
         let bytes = self.hold_present(ticket);
@@ -50,13 +51,13 @@ impl Memory {
         self.stagings.insert(ticket, staging);
     }
 
-    /// The body of a task that has its working set waits for other tasks: they do not wait for its
-    /// memory from now on.
+    /// Marks a task with a working set as waiting for other tasks: they do not wait for its memory
+    /// from now on.
     pub(crate) fn pause(&mut self, ticket: Ticket) {
         self.change_holder(ticket, Holder::Waiting);
     }
 
-    /// It goes on.
+    /// Marks such a task as running again.
     pub(crate) fn resume(&mut self, ticket: Ticket) {
         self.change_holder(ticket, Holder::Task);
     }
@@ -71,22 +72,22 @@ impl Memory {
         self.pump(node);
     }
 
-    /// Ends a working set's being one.
+    /// Removes a working set from the books.
     fn unregister(&mut self, ticket: Ticket) -> Staging {
         let staging = self.stagings.remove(&ticket).expect("staged before");
         self.nodes[staging.node].busy -= u32::from(staging.is_busy());
         staging
     }
 
-    /// The task has ended: what it wrote is the datum's new version, and is what its need said.
+    /// Ends the task: the data that it wrote become new versions, as its needs stated.
     #[cfg(all(test, loom))]
     pub(crate) fn finish(&mut self, ticket: Ticket) {
         self.finish_as(ticket, &[]);
     }
 
-    /// The task has ended: what it wrote is the datum's new version. These written data have a
-    /// format and size (bytes) that may be others than the need said. What they take more may
-    /// exceed the node's capacity until others have been given up for it.
+    /// Ends the task: the data that it wrote become new versions. `actual` lists written data with
+    /// their format and size (bytes), which may differ from the need. Larger sizes may exceed the
+    /// node's capacity until other replicas have been evicted.
     pub(crate) fn finish_as(&mut self, ticket: Ticket, actual: &[(Datum, Format, u64)]) {
         let staging = self.unregister(ticket);
         let node = staging.node;
@@ -117,7 +118,7 @@ impl Memory {
         self.clean_ahead(node);
     }
 
-    /// What a task made of the replica is the datum's new version.
+    /// Makes the replica that a task wrote the datum's new version.
     fn write(&mut self, datum: Datum, at: usize, format: Format, bytes: u64) {
         let entry = &mut self.data[datum.0 as usize];
         (entry.version, entry.format, entry.bytes) = (entry.version + 1, format, bytes);
@@ -132,15 +133,15 @@ impl Memory {
         }
     }
 
-    /// The task will not run: its working set is given back, and nothing that it was to write
-    /// becomes a new version. If it was to write a datum anew, the earlier version may be gone
+    /// Abandons a task that will not run: its working set is released, and its writes do not become
+    /// new versions. If it was to write a datum anew, the earlier version may be gone
     /// ([`Memory::has_value`]).
     pub(crate) fn abandon(&mut self, ticket: Ticket) {
         let node = self.take_apart(ticket);
         self.pump(node);
     }
 
-    /// Gives the working set back; returns the node on which others may be waiting for it.
+    /// Releases the working set; returns the node on which others may be waiting for it.
     pub(super) fn take_apart(&mut self, ticket: Ticket) -> NodeId {
         let staging = self.unregister(ticket);
         let node = staging.node;
@@ -172,12 +173,12 @@ impl Memory {
         }
     }
 
-    /// Serves the tasks that wait for memory on `node`, in order: the first one keeps what is
-    /// there, and gets the rest once all of it can be had.
+    /// Serves the tasks that wait for memory on `node`, in order: the first one keeps its present
+    /// operands, and gets the rest once there is room for all of it.
     pub(super) fn pump(&mut self, node: NodeId) {
         self.serve(node);
         for other in 0..self.nodes.len() {
-            // What it gives up may have waited for memory here.
+            // Its evictions may have waited for memory here.
             let state = &self.nodes[other];
             if state.spec.spill == Some(node) && (!state.queue.is_empty() || state.is_over()) {
                 self.serve(other);
@@ -186,7 +187,7 @@ impl Memory {
     }
 
     fn serve(&mut self, node: NodeId) {
-        // What a task wrote may have become larger than it was to be.
+        // A written value may have become larger than expected.
         self.make_room(node, 0);
         while let Some(&ticket) = self.nodes[node].queue.front() {
             let bytes = self.hold_present(ticket);
@@ -201,16 +202,16 @@ impl Memory {
         }
     }
 
-    /// True if a task may have `bytes` more. A host that holds too much already gets below its
-    /// capacity first, as far as anything is leaving it: a task that writes values of unknown size
-    /// asks for nothing.
+    /// Returns true if a task may have `bytes` more. A host beyond its capacity first gets below
+    /// it, as far as write-backs are in flight: a task that writes values of unknown size requests
+    /// nothing.
     fn has_room(&self, node: NodeId, bytes: u64) -> bool {
         let state = &self.nodes[node];
         state.free() >= bytes && !(node == HOST && state.is_over() && state.leaving > 0)
     }
 
-    /// True if waiting would give the host no more memory: nothing moves there, and no task is
-    /// there that could end.
+    /// Returns true if waiting would not free memory on the host: no transfer is in flight there,
+    /// and there is no task that could end.
     fn may_exceed(&self, node: NodeId) -> bool {
         let is_quiet = |link: Option<&Link>| link.is_none_or(|link| link.backlog == 0);
         node == HOST
@@ -218,7 +219,8 @@ impl Memory {
             && (0..self.nodes.len()).all(|n| is_quiet(self.link(HOST, n)) && is_quiet(self.link(n, HOST)))
     }
 
-    /// Keeps what is on the node from being given up; returns the bytes of what is not there.
+    /// Protects the present operands on the node from eviction; returns the bytes of the absent
+    /// ones.
     fn hold_present(&mut self, ticket: Ticket) -> u64 {
         let staging = &self.stagings[&ticket];
         let (node, needs, mut held) = (staging.node, staging.needs.clone(), staging.held.clone());
@@ -245,17 +247,17 @@ impl Memory {
         absent
     }
 
-    /// There is room: allocates what is missing and fetches it.
+    /// Allocates the absent operands, for which there is room, and fetches them.
     fn grant(&mut self, ticket: Ticket) {
         let staging = &self.stagings[&ticket];
         let (node, needs, held) = (staging.node, staging.needs.clone(), staging.held.clone());
-        // Places first: what is fetched may bring more along where there is room.
+        // Allocate all places first: a fetch may bring other formats along if there is room.
         for (need, _) in needs.iter().zip(&held).filter(|(_, held)| !**held) {
             let stage = if need.access == Access::Write { Stage::Blank } else { Stage::Arriving };
             let at = self.make(need.datum, node, need.format, need.bytes, stage);
             self.entry_mut(need.datum).replicas[at].pins += 1;
         }
-        // One more, so that nothing is announced before all is counted.
+        // One more, so that nothing is announced before all are counted.
         let mut missing = 1;
         for (need, held) in needs.iter().zip(&held) {
             if !held && need.access != Access::Write {
@@ -271,7 +273,7 @@ impl Memory {
         self.has_one_more(ticket);
     }
 
-    /// How many events the operand still has to see before the task may run.
+    /// Returns the number of events that the operand needs before the task may run.
     fn wait_for(&mut self, ticket: Ticket, need: &Need, node: NodeId) -> u32 {
         let mut events = 0;
         let at = self.entry(need.datum).find(node, need.format).expect("held");

@@ -1,5 +1,5 @@
-//! Working sets of tasks that are launched behind others on the same device, before those have
-//! ended.
+//! Working sets of tasks that are launched in stream order after others on the same device, before
+//! those have ended.
 
 use smallvec::SmallVec;
 
@@ -8,14 +8,14 @@ use crate::memory::table::{Replica, Stage};
 use crate::memory::{Access, BufferId, Need, NodeId, Ticket};
 
 impl Memory {
-    /// Gives a task its working set at once, on a node where tasks that have theirs may still write
-    /// its operands: the device orders them. `None`, and nothing has happened, where an operand is
-    /// not there in the form it has to be in, a transfer reads what is to be written, or there is
-    /// no room. Answers where the operands are, one for each need.
+    /// Grants a task its working set at once, on a node where earlier tasks may still write its
+    /// operands: the device orders them. Returns the places of the operands, one for each need.
+    /// Returns `None`, without any change, if an operand is not there in the requested format, a
+    /// transfer reads one that is to be written, or there is no room.
     ///
-    /// What a task before it writes is there in the form that task was promised, so a need is taken
-    /// at its word: the driver asks for the form that the task leaves. No new version is there
-    /// before that task has ended, and a lost node takes both.
+    /// The output of an earlier task counts as present in the format that this task was promised,
+    /// so a need is not checked further: the driver requests the format that the earlier task
+    /// leaves. There is no new version before that task has ended, and a lost node drops both.
     pub(crate) fn stage_in_stream_order(
         &mut self,
         ticket: Ticket,
@@ -50,7 +50,7 @@ impl Memory {
         Some(needs.iter().map(place).collect())
     }
 
-    /// Where a held operand is.
+    /// Returns the index of a held operand's replica.
     pub(super) fn held_at(&self, staging: &Staging, nth: usize) -> usize {
         let need = &staging.needs[nth];
         let entry = self.entry(need.datum);
@@ -61,8 +61,8 @@ impl Memory {
         at.expect("held until now")
     }
 
-    /// The replica that a task behind others gets: the one that they write, else the one in the
-    /// form that it asks for.
+    /// Returns the replica for a task that is launched after others: the one that they write, else
+    /// the one in the requested format.
     fn there(&self, node: NodeId, need: &Need) -> Option<usize> {
         let entry = self.entry(need.datum);
         let is_written = |r: &Replica| r.node == node && r.version == entry.version && r.writers > 0;
@@ -86,7 +86,7 @@ impl Memory {
     }
 }
 
-/// True if a task that is launched now can have it, in the order of the device.
+/// Returns true if a task that is launched now can use it, in the order of the device.
 fn is_usable(replica: &Replica, access: Access) -> bool {
     let is_there = replica.stage == Stage::Valid || replica.writers > 0 || access == Access::Write;
     is_there && replica.stage != Stage::Arriving && (!access.writes() || replica.outgoing.is_empty())

@@ -1,4 +1,4 @@
-//! Transfers: from where, by which way, in which form, and what their end brings about.
+//! Transfers: their sources, routes and formats, and the actions at their ends.
 
 use super::{InFlight, Memory};
 use crate::format::Format;
@@ -6,8 +6,7 @@ use crate::memory::table::Stage;
 use crate::memory::{Access, Action, Datum, HOST, NodeId, Reason, Transfer};
 
 impl Memory {
-    /// Transfer `id` has ended. Nothing happens if it was dropped when a node was
-    /// [lost](Memory::lose).
+    /// Ends transfer `id`. Does nothing if it was dropped when a node was [lost](Memory::lose).
     pub(crate) fn arrived(&mut self, id: u64) {
         let Some(InFlight { transfer, version, .. }) = self.in_flight.remove(&id) else { return };
         let Transfer { datum, from, to, source_format, format, .. } = transfer;
@@ -25,7 +24,7 @@ impl Memory {
         self.clean_ahead(from);
     }
 
-    /// A replica has arrived: whoever waits for it is told.
+    /// Marks a replica as arrived, and notifies the tasks that wait for it.
     pub(super) fn fill(&mut self, datum: Datum, node: NodeId, format: Format, version: u32) {
         let entry = self.entry_mut(datum);
         let at = entry.find_version(node, format, version).expect("it was to be filled");
@@ -51,7 +50,7 @@ impl Memory {
         }
     }
 
-    /// Transfer `id` does not read its source any more: it is done, or dropped.
+    /// Releases the source of transfer `id`, which has ended or was dropped.
     pub(super) fn let_go(
         &mut self,
         id: u64,
@@ -74,7 +73,8 @@ impl Memory {
         quiet.into_iter().for_each(|ticket| self.has_one_more(ticket));
         if was_leaving {
             self.nodes[node].leaving -= bytes;
-            // Where it was to be written back to may be gone, while another transfer still read it.
+            // The target of the write-back may be lost, while another transfer still read the
+            // source.
             let entry = self.entry(datum);
             if done && pins == 0 && !entry.is_pinned(node) && !entry.is_sole(at) {
                 self.evict(datum, at, true);
@@ -88,8 +88,8 @@ impl Memory {
         }
     }
 
-    /// Fills the arriving replica on `node` from wherever it is there soonest; by way of the host
-    /// if there is no direct link.
+    /// Fills the arriving replica on `node` from the source with the earliest arrival; by way of
+    /// the host if there is no direct link.
     pub(super) fn fetch(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) {
         if self.comes_with_wide(datum, node, format, reason) {
             return;
@@ -102,15 +102,15 @@ impl Memory {
         });
         let costs = sources.filter_map(|r| {
             let link = self.link(r.node, node)?;
-            // What is there in another form need not travel, however fast the links are.
+            // A replica in another format on the node need not travel, however fast the links are.
             let (travels, converts) = (r.node != node, r.format != format);
             let conversion = if converts { r.bytes } else { 0 };
             let nanos = link.spec.nanos(link.backlog + bytes + conversion / 8);
             Some(((travels, nanos, converts), r.node, r.format))
         });
         match costs.min() {
-            // The host keeps the other form beside the wide one: who asks next has it without a
-            // conversion.
+            // The host keeps the other format in addition to the wide one: the next request needs
+            // no conversion.
             Some((_, HOST, source_format))
                 if node != HOST && source_format != format && self.nodes[HOST].has_spare(bytes) =>
             {
@@ -123,8 +123,8 @@ impl Memory {
         }
     }
 
-    /// True if the version's own form is on its way to the node: the other form is made from it
-    /// there, and nothing more moves.
+    /// Returns true if the version's own format is in flight to the node: the other format is
+    /// converted from it there, and nothing else is transferred.
     fn comes_with_wide(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) -> bool {
         let wide = self.entry(datum).format;
         if format == wide {
@@ -143,8 +143,8 @@ impl Memory {
         true
     }
 
-    /// A task wants the version's own form there as well: if there is room for it, that one
-    /// travels, and alone.
+    /// Fetches the version's own format, which a task also wants there, if there is room for it;
+    /// only that one is transferred.
     fn bring_wide_first(&mut self, datum: Datum, node: NodeId) {
         let entry = self.entry(datum);
         let (format, bytes) = (entry.format, entry.bytes);
@@ -167,13 +167,13 @@ impl Memory {
         if known.is_none() {
             self.fetch(datum, HOST, format, reason);
         } else if reason != Reason::Prefetch {
-            // Several wait for it.
+            // Several transfers wait for it.
             self.hurry(datum, HOST, format, Reason::Fetch);
         }
     }
 
-    /// There is nothing any more that the replica could be filled from: a writer has taken it, or
-    /// it was lost. A task that needs its place only may have it.
+    /// Handles a replica without a source: a writer has taken it, or it was lost. A task that needs
+    /// only the place may have it.
     fn leave_unfilled(&mut self, datum: Datum, node: NodeId, format: Format) {
         let entry = self.entry_mut(datum);
         let at = entry.find(node, format).expect("to be filled");
@@ -224,7 +224,7 @@ impl Memory {
         self.start(from, to);
     }
 
-    /// Begins the next transfer on a link that is free.
+    /// Starts the next transfer on a link that is free.
     fn start(&mut self, from: NodeId, to: NodeId) {
         let in_flight = &self.in_flight;
         let waits = |id: u64| in_flight.get(&id).is_some_and(|moving| !moving.started);
@@ -241,7 +241,7 @@ impl Memory {
             let work = wide + transfer.bytes;
             let here = &mut self.nodes[from];
             if from != to && here.converting >= here.spec.staging {
-                // No room to convert here: the wide form travels.
+                // No room to convert here: the wide format is transferred.
                 self.nodes[to].converting += 1;
                 transfer.converts = Some((to, work));
                 transfer.bytes = wide;
@@ -258,15 +258,16 @@ impl Memory {
         self.actions.push(Action::Begin(transfer));
     }
 
-    /// There is a better reason for this replica now, e.g. a task waits for it: what fills it
-    /// becomes as urgent.
+    /// Raises the priority of the transfer that fills this replica, e.g. because a task waits for
+    /// it.
     pub(super) fn hurry(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) {
         let entry = self.entry(datum);
         let Some(at) = entry.find(node, format) else { return };
         if let Some(id) = entry.replicas[at].incoming {
             return self.make_urgent(id, reason);
         }
-        // It comes by way of the host, or is made from the version's own form once that is here.
+        // It comes by way of the host, or is converted from the version's own format once that is
+        // here.
         for way in [(HOST, format), (node, entry.format)] {
             if way == (node, format) {
                 continue;
@@ -292,8 +293,8 @@ impl Memory {
         self.link_mut(from, to).expect("it is queued there").push(reason, id);
     }
 
-    /// Takes back copies that were only being made ahead of need and have not begun: a writer is
-    /// not to wait for them.
+    /// Cancels copies that were made ahead of need and have not started: a writer must not wait for
+    /// them.
     pub(super) fn cancel_idle(&mut self, datum: Datum, at: usize) {
         let outgoing = self.entry(datum).replicas[at].outgoing.clone();
         for id in outgoing {
@@ -317,7 +318,7 @@ impl Memory {
         }
     }
 
-    /// Copies a sole replica to where its node's are written back to.
+    /// Copies a sole replica to the node for write-backs.
     pub(super) fn write_back(&mut self, datum: Datum, at: usize, reason: Reason) {
         let (format, bytes) = (self.entry(datum).format, self.entry(datum).bytes);
         let node = self.entry(datum).replicas[at].node;

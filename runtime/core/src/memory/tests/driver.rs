@@ -1,46 +1,46 @@
-//! Carries out actions on real values.
+//! Test driver that executes actions on real values.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::*;
 
-/// What a job is.
+/// Kind of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum What {
     /// A task.
     #[default]
     Task,
-    /// A task whose written data turn out to be in the other format.
+    /// A task whose written data turn out to have the other format.
     Turns,
-    /// A task that is abandoned once after so many more steps, then tried again on another node.
+    /// A task that is abandoned once after so many more steps, then retried on another node.
     Retried(usize, NodeId),
     /// A task that is abandoned after so many more steps and never run.
     Skipped(usize),
-    /// The handle of its first operand goes and another one comes, with a value or without.
+    /// The handle of its first operand is replaced by another one, with a value or without.
     Renewed(bool),
     /// Its first operand gets a new value on the host.
     Replaced,
-    /// Its first operand has no value any more.
+    /// Its first operand loses its value.
     Invalidated,
-    /// What a caller does on the host.
+    /// An access of a caller on the host.
     Called,
     /// A task whose body waits for as long as others can go on without it.
     Patient,
 }
 
-/// How much the host holds, and whether there is a disk behind it.
+/// Capacity of the host, and presence of a disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Host {
     pub(super) capacity: Option<u64>,
     pub(super) disk: bool,
 }
 
-/// What happens aside of jobs, after how many steps.
+/// Events besides jobs, with the number of steps before them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asides {
-    /// A node's memory goes.
+    /// A node loses its memory.
     pub(super) loss: Option<(usize, NodeId)>,
-    /// The disk takes nothing more.
+    /// The disk accepts no more write-backs.
     pub(super) shut: Option<usize>,
     /// A datum stays on the host from now on.
     pub(super) kept: Vec<(usize, u32)>,
@@ -50,13 +50,13 @@ pub(super) struct Asides {
     pub(super) pins: Vec<(usize, u32, NodeId, usize)>,
 }
 
-/// A task: on which node, and what it does to which data in which format.
+/// A task: its node, and its access to each datum, with the format.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Job {
     pub(super) node: NodeId,
     pub(super) needs: Vec<(u32, Format, Access)>,
     pub(super) prefetched: bool,
-    /// Its uses are expected from the beginning.
+    /// True if its uses are announced from the beginning.
     pub(super) announced: bool,
     pub(super) what: What,
 }
@@ -66,7 +66,7 @@ impl Job {
         self.announced && !matches!(self.what, What::Renewed(_) | What::Replaced | What::Invalidated)
     }
 
-    /// As it is to be for a job that gives its only operand a value outside of tasks.
+    /// Adjusts a job that gives its only operand a value outside of tasks.
     pub(super) fn settled(mut self) -> Self {
         if self.what == What::Called {
             self.node = HOST;
@@ -79,7 +79,7 @@ impl Job {
     }
 }
 
-/// Carries out actions on real values and checks every promise of [`Memory`].
+/// Executes actions on real values and checks every promise of [`Memory`].
 pub(super) struct Driver {
     pub(super) memory: Memory,
     capacity: u64,
@@ -90,25 +90,25 @@ pub(super) struct Driver {
     pub(super) data: Vec<Datum>,
     /// The value of each replica that a transfer or a task has filled.
     pub(super) values: HashMap<BufferId, u64>,
-    /// What each buffer is for.
+    /// Datum, node and format of each buffer.
     pub(super) places: HashMap<BufferId, (Datum, NodeId, Format)>,
-    /// The node whose memory is gone.
+    /// The node whose memory is lost.
     pub(super) lost: Option<NodeId>,
-    /// Transfers under way and the values they took along.
+    /// Transfers in flight and the values that they carry.
     pub(super) flying: VecDeque<(Transfer, u64)>,
     pub(super) staged: VecDeque<Ticket>,
-    /// Tasks that were asked for and have neither ended nor been abandoned.
+    /// Tasks that were requested and have neither ended nor been abandoned.
     asked: Vec<Ticket>,
-    /// Which datum is pinned to which node until which step.
+    /// Pinned data, each with its node and the last step of the pin.
     pub(super) pinned: Vec<(u32, NodeId, usize)>,
-    /// By how much tasks wrote more than they said.
+    /// Bytes by which tasks wrote more than they stated.
     pub(super) grown: u64,
     pub(super) evictions: u64,
     pub(super) write_backs: u64,
     pub(super) conversions: u64,
     pub(super) abandoned: u64,
     pub(super) disk_writes: u64,
-    /// What stays on the host.
+    /// Data that stay on the host.
     pub(super) kept: Vec<Datum>,
 }
 
@@ -117,7 +117,7 @@ impl Driver {
         Self::with_host(Host::default(), devices, peers, capacity, staging, sizes)
     }
 
-    /// As `new`, with a host that holds so much and perhaps a disk behind it.
+    /// Creates a driver like `new`, with a given capacity of the host and perhaps a disk.
     pub(super) fn with_host(
         host: Host,
         devices: usize,
@@ -171,7 +171,7 @@ impl Driver {
         driver
     }
 
-    /// The current version in this place is now `value`.
+    /// Sets the current version in this place to `value`.
     pub(super) fn put(&mut self, datum: Datum, node: NodeId, format: Format, value: u64) {
         let buffer = self.memory.buffer(datum, node, format).unwrap();
         self.values.insert(buffer, value);
@@ -213,12 +213,12 @@ impl Driver {
         self.obey();
     }
 
-    /// The disk's node, if there is one.
+    /// Returns the disk's node, if there is one.
     pub(super) fn disk(&self) -> Option<NodeId> {
         self.host.disk.then_some(self.devices + 1)
     }
 
-    /// The disk takes nothing more: what was on its way there is lost, and nothing else is.
+    /// Stops write-backs to the disk: the data in flight to it are lost, and nothing else is.
     pub(super) fn shut(&mut self) {
         let Some(disk) = self.disk() else { return };
         self.host.disk = false;
@@ -232,7 +232,7 @@ impl Driver {
         }
     }
 
-    /// The memory of a node goes; transfers that touch it are reported as if they had ended.
+    /// Loses the memory of a node; transfers that touch it are reported as if they had ended.
     pub(super) fn lose(&mut self, node: NodeId) -> Lost {
         self.host.disk &= Some(node) != self.disk();
         self.lost = Some(node);
@@ -267,7 +267,7 @@ impl Driver {
         self.obey();
     }
 
-    /// True if `value` of the datum is in its own format on a node that is left.
+    /// Returns true if `value` of the datum is in its own format on a remaining node.
     pub(super) fn survives(&self, place: usize, value: u64) -> bool {
         let datum = self.data[place];
         let (format, _) = self.memory.current(datum);
@@ -331,7 +331,7 @@ impl Driver {
         }
     }
 
-    /// Lets the transfer at place `which` arrive.
+    /// Completes the transfer at index `which`.
     pub(super) fn arrive(&mut self, which: usize) {
         let (transfer, value) = self.flying.remove(which).unwrap();
         assert_eq!(
@@ -350,7 +350,7 @@ impl Driver {
         }
     }
 
-    /// The value of a datum as it can be had on the host.
+    /// Fetches the value of a datum to the host, if it is available.
     pub(super) fn fetch(&mut self, datum: usize) -> Option<u64> {
         let datum = self.data[datum];
         let (format, bytes) = self.memory.current(datum);

@@ -23,7 +23,7 @@ fn what(devices: usize) -> impl Strategy<Value = What> {
 fn asides(devices: usize, data: u32) -> impl Strategy<Value = Asides> {
     let pin = (1usize..60, 0..data, 0..=devices, 1usize..30);
     (
-        // The node behind the devices is the disk.
+        // The node after the devices is the disk.
         prop::option::of((1usize..60, 1..=devices + 1)),
         prop::option::weighted(0.2, 1usize..60),
         prop::collection::vec((1usize..60, 0..data), 0..2),
@@ -33,8 +33,8 @@ fn asides(devices: usize, data: u32) -> impl Strategy<Value = Asides> {
         .prop_map(|(loss, shut, kept, unused, pins)| Asides { loss, shut, kept, unused, pins })
 }
 
-/// How much more than the largest working set the host holds, if it is limited, and whether there
-/// is a disk behind it.
+/// Generates the host's capacity beyond the largest working set, if it is limited, and tells if
+/// there is a disk.
 fn host() -> impl Strategy<Value = (Option<u64>, bool)> {
     let slack = prop_oneof![Just(0u64), 0u64..200];
     prop_oneof![1 => Just((None, false)), 3 => (slack.prop_map(Some), prop::bool::weighted(0.8))]
@@ -59,8 +59,8 @@ fn jobs(devices: usize, data: usize) -> impl Strategy<Value = Vec<Job>> {
 proptest! {
     #![proptest_config(zellige_test_scale::cases(2000))]
 
-    /// Whatever the order of arrivals: tasks see what the last writer wrote, nodes never hold more
-    /// than they can, nothing is lost, and memory for exactly one working set is enough (starpu#38,
+    /// For any order of arrivals: tasks see the value of the last writer, nodes never exceed their
+    /// capacity, nothing is lost, and memory for exactly one working set is enough (starpu#38,
     /// parsec#742), on the host too.
     #[test]
     fn tasks_see_what_was_written_and_all_of_them_run(
@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// The scenarios above do reach what they are about.
+/// The scenarios above reach the events that they test.
 #[test]
 fn random_scenarios_reach_what_they_are_about() {
     use proptest::strategy::ValueTree;

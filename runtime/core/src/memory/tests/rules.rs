@@ -4,8 +4,8 @@ use super::driver::{Asides, Driver, Host, Job};
 use super::run::run;
 use super::*;
 
-/// A narrow form travels instead of the wide one; without room to convert at the sender the wide
-/// one does.
+/// A narrow format is transferred instead of the wide one; without room to convert at the sender
+/// the wide one is.
 #[test]
 fn the_narrowest_form_travels() {
     for (staging, moved) in [(1, 50), (0, 100)] {
@@ -23,7 +23,7 @@ fn the_narrowest_form_travels() {
     }
 }
 
-/// What the host converts for others it keeps: the next one has it without a conversion.
+/// The host keeps the results of conversions for others: the next request needs no conversion.
 #[test]
 fn the_host_keeps_the_narrow_form() {
     let mut driver = Driver::new(2, false, 1000, 0, &[100]);
@@ -43,8 +43,8 @@ fn the_host_keeps_the_narrow_form() {
     }
 }
 
-/// Where the version's own form is wanted as well, it alone travels, and the narrow one is made of
-/// it.
+/// If the version's own format is wanted as well, only it is transferred, and the narrow one is
+/// converted from it.
 #[test]
 fn the_wide_form_travels_alone_where_both_are_wanted() {
     for certain in [false, true] {
@@ -65,8 +65,8 @@ fn the_wide_form_travels_alone_where_both_are_wanted() {
     }
 }
 
-/// What no queued task wants goes first, then what was used longest ago; a sole copy is written
-/// back.
+/// Replicas that no queued task wants are evicted first, then the least recently used; a sole copy
+/// is written back.
 #[test]
 fn the_victim_is_unwanted_and_old() {
     let mut driver = Driver::new(1, true, 30, 1, &[10, 10, 10, 10]);
@@ -86,7 +86,7 @@ fn the_victim_is_unwanted_and_old() {
     assert!(driver.memory.buffer(Datum(0), 1, WIDE).is_some(), "0 is the oldest, but wanted");
     assert!(driver.memory.buffer(Datum(1), 1, WIDE).is_none());
     assert_eq!((driver.evictions, driver.write_backs), (1, 0), "the host has them all");
-    // The sole copy of what was written here goes back to the host before it is given up.
+    // The sole copy of a value written here goes back to the host before its eviction.
     let job = Job { node: 1, needs: vec![(2, WIDE, Access::Update)], ..Job::default() };
     let needs = driver.needs(&job);
     driver.stage(Ticket(4), 1, &needs);
@@ -106,8 +106,8 @@ fn the_victim_is_unwanted_and_old() {
     assert!(driver.memory.buffer(Datum(2), 1, WIDE).is_none());
 }
 
-/// What a task was writing on a lost device is still what it read, as far as the host has kept
-/// that; what had ended is gone.
+/// Data that a task was writing on a lost device keep their previous value, as far as the host has
+/// it; completed writes are lost.
 #[test]
 fn a_lost_device_takes_only_what_was_nowhere_else() {
     let mut driver = Driver::new(2, true, 100, 1, &[10, 10]);
@@ -130,7 +130,7 @@ fn a_lost_device_takes_only_what_was_nowhere_else() {
     assert!(!driver.memory.fits(1, &needs) && driver.memory.fits(2, &needs));
 }
 
-/// A task with one operand, from its beginning to its end on node 1; it writes 77.
+/// Runs a task with one operand on node 1 from beginning to end; it writes 77.
 fn touch(driver: &mut Driver, ticket: u64, datum: u32, access: Access) {
     let job = Job { node: 1, needs: vec![(datum, WIDE, access)], ..Job::default() };
     let needs = driver.needs(&job);
@@ -142,8 +142,8 @@ fn touch(driver: &mut Driver, ticket: u64, datum: u32, access: Access) {
     driver.finish(Ticket(ticket), &[]);
 }
 
-/// What is never used again goes first, whatever was used longest ago; how often others are used
-/// again says nothing.
+/// Data that are never used again are evicted first, before the least recently used; the number of
+/// further uses does not matter.
 #[test]
 fn what_is_never_used_again_goes_first() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 6]);
@@ -164,7 +164,7 @@ fn what_is_never_used_again_goes_first() {
     assert_eq!(there(&driver), [3, 4, 5], "0 is the oldest of three that are used again");
 }
 
-/// A link whose figures have changed: where a replica is fetched from is decided by the new ones.
+/// After a change of link speeds, sources are chosen by the new speeds.
 #[test]
 fn a_link_can_turn_out_slower() {
     for (slow, from) in [(HOST, 1), (1, HOST)] {
@@ -180,8 +180,8 @@ fn a_link_can_turn_out_slower() {
     }
 }
 
-/// What the program says it will not use goes before what was used longest ago, and has been
-/// written back by then; a task that asks for it takes that back.
+/// Data that the program declares unused are evicted before the least recently used, and have been
+/// written back by then; a task that needs them undoes the declaration.
 #[test]
 fn what_will_not_be_used_goes_first() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
@@ -201,7 +201,7 @@ fn what_will_not_be_used_goes_first() {
     assert!(is_there(&driver, 0) && is_there(&driver, 1) && !is_there(&driver, 2), "1 was used after all");
 }
 
-/// What is on its way to the disk stays on the host once that may hold everything.
+/// Replicas in flight to the disk stay on the host once its limit is lifted.
 #[test]
 fn nothing_leaves_a_host_whose_limit_is_lifted() {
     let host = Host { capacity: Some(20), disk: true };
@@ -214,8 +214,8 @@ fn nothing_leaves_a_host_whose_limit_is_lifted() {
     driver.memory.check();
 }
 
-/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense
-/// from it is ignored.
+/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and invalid
+/// answers are ignored.
 #[test]
 fn pins_hold_and_a_hook_chooses() {
     for (answer, gone) in [(Some(1), 2), (Some(9), 1), (None, 1)] {
@@ -242,7 +242,7 @@ fn pins_hold_and_a_hook_chooses() {
     }
 }
 
-/// The numbers of the data that arrive on the link from `from` to `to`, in order.
+/// Returns the numbers of the data that arrive on the link from `from` to `to`, in order.
 fn arrivals(driver: &mut Driver, from: NodeId, to: NodeId) -> Vec<u32> {
     let mut order = Vec::new();
     while let Some(at) = driver.flying.iter().position(|(t, _)| (t.from, t.to) == (from, to)) {
@@ -252,8 +252,8 @@ fn arrivals(driver: &mut Driver, from: NodeId, to: NodeId) -> Vec<u32> {
     order
 }
 
-/// What a task waits for comes first, then what queued tasks will need, then what the user asked
-/// for, then copies ahead of need. What the user asked for and a queued task needs is the task's.
+/// Data that a task waits for come first, then needs of queued tasks, then requests of the user,
+/// then copies ahead of need. A request of the user that a queued task needs counts as the task's.
 #[test]
 fn urgent_transfers_go_first() {
     let mut driver = Driver::new(1, true, 1000, 1, &[10; 5]);
@@ -281,7 +281,7 @@ fn urgent_transfers_go_first() {
     assert_eq!(arrivals(&mut driver, 1, HOST), [0, 2, 1], "0 was under way");
 }
 
-/// How long operands take to come counts their conversion, which reads one form and writes the
+/// The transfer time of operands includes their conversion, which reads one format and writes the
 /// other.
 #[test]
 fn conversions_take_time_too() {
@@ -290,7 +290,7 @@ fn conversions_take_time_too() {
         driver.needs(&Job { node: 1, needs: vec![(0, format, Access::Read)], ..Job::default() })
     };
     let (wide, narrow) = (need(&driver, WIDE), need(&driver, NARROW));
-    // A byte takes a nanosecond, the first one ten more.
+    // One nanosecond per byte, and ten of latency.
     assert_eq!(driver.memory.transfer_times(&wide)[1], 110);
     assert_eq!(driver.memory.transfer_times(&narrow)[1], (10 + 100 + 50) + (10 + 50));
     driver.stage(Ticket(0), 2, &narrow);
@@ -305,7 +305,7 @@ fn conversions_take_time_too() {
     assert_eq!(driver.memory.transfer_times(&narrow)[1], 0, "nobody has it");
 }
 
-/// What is on a node in another form need not travel.
+/// Data on a node in another format are not transferred.
 #[test]
 fn a_conversion_on_the_spot_is_no_transfer() {
     let mut driver = Driver::new(1, true, 1000, 1, &[100]);
@@ -314,8 +314,7 @@ fn a_conversion_on_the_spot_is_no_transfer() {
     assert_eq!(driver.memory.transfer_times(&needs)[1], 10 + 100 + 50);
 }
 
-/// A task that only looks at what is known of a value neither waits for its bytes nor has them
-/// brought ahead.
+/// An access to the metadata neither waits for the bytes nor prefetches them.
 #[test]
 fn who_looks_brings_nothing() {
     let mut driver = Driver::new(1, true, 1000, 1, &[100]);

@@ -1,9 +1,9 @@
-//! Runs jobs in the order that dependencies demand, and checks what they see.
+//! Runs jobs in an order that respects the dependencies, and checks the values that they see.
 
 use super::driver::{Asides, Driver, Job, What};
 use super::*;
 
-/// How far a job is.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Waiting,
@@ -11,22 +11,21 @@ enum State {
     Done,
 }
 
-/// Jobs under way.
+/// Jobs in flight.
 struct Run<'a> {
     driver: &'a mut Driver,
     jobs: Vec<Job>,
     state: Vec<State>,
-    /// What each datum is, as far as it has a value.
+    /// Value of each datum, if it has one.
     truth: Vec<Option<u64>>,
-    /// Those that were lost and not written since.
+    /// Data that were lost and not written since.
     gone: Vec<bool>,
     /// Tasks whose bodies wait, the innermost last.
     patient: Vec<Ticket>,
 }
 
 impl Run<'_> {
-    /// Half of the tasks are announced: `tell` says so of their uses of these data, or takes it
-    /// back.
+    /// Announces the uses of these data by half of the tasks with `tell`, or withdraws them.
     fn announce(&mut self, places: std::ops::Range<u32>, tell: fn(&mut Memory, Datum, u32)) {
         for (at, job) in self.jobs.iter().enumerate() {
             if !job.is_announced() || self.state[at] == State::Done {
@@ -38,7 +37,7 @@ impl Run<'_> {
         }
     }
 
-    /// The task has ended or never runs.
+    /// Withdraws the uses of a task that has ended or never runs.
     fn unexpect(&mut self, at: usize) {
         self.state[at] = State::Done;
         if self.jobs[at].is_announced() {
@@ -48,8 +47,8 @@ impl Run<'_> {
         }
     }
 
-    /// True if an earlier job has to end first: per datum they run in order of submission, readers
-    /// side by side.
+    /// Returns true if an earlier job has to end first: per datum they run in order of submission,
+    /// readers concurrently.
     fn is_blocked(&self, at: usize) -> bool {
         let clash = |a: &Job, b: &Job| {
             a.needs.iter().any(|a| b.needs.iter().any(|b| a.0 == b.0 && (a.2.writes() || b.2.writes())))
@@ -99,7 +98,7 @@ impl Run<'_> {
         self.truth[datum as usize].is_some() && !self.gone[datum as usize]
     }
 
-    /// A node's memory goes: what is lost is what was nowhere else.
+    /// Loses a node's memory: the lost data are those that existed nowhere else.
     fn lose(&mut self, node: NodeId) {
         let lost = self.driver.lose(node);
         for &Ticket(at) in lost.tickets.iter().chain(&lost.stranded) {
@@ -141,12 +140,12 @@ impl Run<'_> {
         self.driver.unpin(|_, until| until <= now);
     }
 
-    /// A host that has not that many nodes behind it loses none.
+    /// Returns true if there is such a node.
     fn can_be_lost(&self, node: NodeId) -> bool {
         node < self.driver.memory.stats_len()
     }
 
-    /// What is on its way to the disk already is not held back.
+    /// Keeps a datum on the host, unless it is already in flight to the disk.
     fn keep(&mut self, datum: Datum) {
         let on_its_way = |(t, _): &(Transfer, u64)| t.datum == datum && Some(t.to) == self.driver.disk();
         if self.driver.flying.iter().any(on_its_way) || self.driver.memory.transfers() > 0 {
@@ -156,7 +155,7 @@ impl Run<'_> {
         self.driver.memory.keep(datum);
     }
 
-    /// Whether a task that is complete goes on now, or its body waits until nothing else can.
+    /// Decides if a complete task goes on now, or its body waits until nothing else can run.
     fn waits(&mut self, ticket: Ticket) -> bool {
         let job = &mut self.jobs[ticket.0 as usize];
         if job.what != What::Patient || job.node != HOST {
@@ -169,7 +168,7 @@ impl Run<'_> {
         true
     }
 
-    /// Lets the last body that waits go on: nobody on the host could have gone on without it.
+    /// Resumes the last waiting body: no task on the host could have run without it.
     fn end_wait(&mut self) {
         let ticket = self.patient.pop().expect("seen before");
         let stuck = |(at, job): (usize, &Job)| {
@@ -185,14 +184,14 @@ impl Run<'_> {
         self.end(ticket);
     }
 
-    /// True if the earlier version was worthless already: a task that writes it without reading had
-    /// been asked for.
+    /// Returns true if the earlier version was worthless already: a task that writes it without
+    /// reading had been requested.
     fn is_blank(&self, place: usize) -> bool {
         let writes = |job: &Job| job.needs.iter().any(|n| n.0 as usize == place && n.2 == Access::Write);
         (0..self.jobs.len()).any(|at| self.state[at] == State::Waiting && writes(&self.jobs[at]))
     }
 
-    /// The job never runs: nobody may read what it was to write.
+    /// Skips the job: nobody may read the data that it was to write.
     fn skip(&mut self, at: usize) {
         for need in self.jobs[at].needs.iter().filter(|need| need.2.writes()) {
             self.truth[need.0 as usize] = None;
@@ -200,7 +199,7 @@ impl Run<'_> {
         self.unexpect(at);
     }
 
-    /// Abandons what is due to be.
+    /// Abandons the tasks that are due for it.
     fn abandon_due(&mut self) {
         for at in 0..self.jobs.len() {
             if self.state[at] != State::Asked {
@@ -223,7 +222,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a task that is staged: checks what it sees, writes, ends.
+    /// Runs a staged task: checks the values that it sees, writes, ends.
     fn end(&mut self, ticket: Ticket) {
         let at = ticket.0 as usize;
         let job = self.jobs[at].clone();
@@ -252,7 +251,7 @@ impl Run<'_> {
         self.driver.finish(ticket, &actual);
     }
 
-    /// All is over: memory is as full as it may be, and every value can still be had.
+    /// Checks the end state: memory is within its limits, and every value is available.
     fn check(&mut self) {
         self.driver.unpin(|_, _| true);
         self.driver.arrive_all();
@@ -280,7 +279,7 @@ impl Run<'_> {
     }
 }
 
-/// Runs the jobs in order of submission per datum (readers side by side), several staged at a time.
+/// Runs the jobs in order of submission per datum (readers concurrently), several staged at a time.
 pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], asides: &Asides) {
     let truth = (0..driver.sizes.len() as u64).map(Some).collect();
     let gone = vec![false; driver.sizes.len()];
@@ -309,7 +308,7 @@ pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], asides: &A
         } else if !run.patient.is_empty() {
             run.end_wait();
         } else if !driver.pinned.is_empty() {
-            // What is pinned may be too much for a working set.
+            // Pinned data may leave too little for a working set.
             driver.unpin(|_, _| true);
         } else {
             let waits = |s: &State| *s == State::Asked;

@@ -1,10 +1,10 @@
-//! Tasks that are launched behind others, on a device with room for three.
+//! Tasks that are launched in stream order after others, on a device with room for three.
 
 use super::driver::{Driver, Job};
 use super::*;
 
-/// Three data of 10 bytes, those named on node 1, and a task that updates the first of them there
-/// and has not ended.
+/// Creates three data of 10 bytes, some of them on node 1 (`there`), and a task that updates the
+/// first of them there and has not ended.
 fn with_writer(there: &[u32]) -> Driver {
     let mut driver = Driver::new(1, true, 30, 1, &[10, 10, 10]);
     let needs: Vec<_> = there.iter().map(|&datum| (datum, WIDE, Access::Read)).collect();
@@ -32,7 +32,7 @@ fn what_follows_a_writer_has_what_the_writer_leaves() {
     let wide = need(&driver, 0, WIDE, Access::Read);
     assert_eq!(driver.memory.stage_in_stream_order(Ticket(1), 1, &[narrow, beside]).unwrap()[0], place);
     assert_eq!(driver.memory.stage_in_stream_order(Ticket(2), 1, &[wide]).unwrap()[..], [place]);
-    // Others that need its memory wait, also once the first has ended.
+    // Other tasks that need its memory wait, also once the first has ended.
     let all: Vec<Need> = (1..3).map(|datum| need(&driver, datum, WIDE, Access::Read)).collect();
     driver.finish(Ticket(0), &[(Datum(0), NARROW, 5)]);
     assert_eq!(driver.memory.current(Datum(0)), (NARROW, 5));
@@ -60,7 +60,7 @@ fn nobody_reads_elsewhere_what_others_are_to_write_behind() {
     let update = need(&driver, 0, WIDE, Access::Update);
     driver.memory.stage_in_stream_order(Ticket(1), 1, &[update]).unwrap();
     driver.finish(Ticket(0), &[]);
-    // The only copy of the version is being written over: the host has to wait for the next one.
+    // The only copy of the version is being overwritten: the host has to wait for the next one.
     assert!(driver.memory.buffer(Datum(0), HOST, WIDE).is_none());
     driver.memory.prefetch(HOST, &[update], Reason::TaskPrefetch);
     assert_eq!(driver.memory.transfers(), 0);
@@ -94,7 +94,7 @@ fn what_is_not_there_is_waited_for() {
         assert_eq!(driver.memory.stage_in_stream_order(Ticket(1), 1, &[there, refused]), None, "{refused:?}");
         assert!(!driver.memory.holds(Ticket(1)));
     }
-    // On its way, and then there.
+    // In flight, and then present.
     driver.memory.prefetch(1, &[absent], Reason::TaskPrefetch);
     assert_eq!(driver.memory.stage_in_stream_order(Ticket(1), 1, &[absent]), None);
     driver.obey();

@@ -1,12 +1,13 @@
-//! One worker's queue, and how long it will be busy.
+//! One worker's queue, and its expected load.
 //!
-//! The load has two parts. What has not begun counts with its length, which is noted when it is
-//! pushed and taken off when it begins: estimates may change meanwhile, the sum is that of the
-//! tasks. What runs (one task on a core, several where tasks wait inside one another or a device
-//! overlaps them) counts from the moment of the last event, so that a task that takes longer than
-//! expected is corrected when it ends.
+//! The load has two parts. Tasks that have not begun count with their length, which is stored when
+//! they are pushed and subtracted when they begin: estimates may change in between, but the sum
+//! stays consistent. Running tasks (one on a core, several if tasks wait inside one another or a
+//! device overlaps them) count from the time of the last event, so that a task that takes longer
+//! than expected is corrected when it ends.
 //!
-//! Two locks: pushing threads share the first with the worker, the second is the worker's own.
+//! There are two locks: pushing threads share the first with the worker, the second is the worker's
+//! own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,17 +18,17 @@ use smallvec::SmallVec;
 
 use crate::sched::{ReadyTask, SchedView};
 
-/// How many queued tasks a pop looks at for the one with the fewest missing bytes.
+/// Number of queued tasks that a pop searches for the one with the fewest missing bytes.
 pub(super) const WINDOW: usize = 64;
 
-/// What a task counts with.
+/// Contribution of a task to the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
     /// Expected time (ns), at least 1.
     pub(super) length: u64,
-    /// No model knows it.
+    /// True if no model knows it.
     pub(super) guess: bool,
-    /// It was sent to a kind of device so that a model learns of it.
+    /// True if it was sent to a kind of device so that a model learns from it.
     pub(super) explores: bool,
 }
 
@@ -35,28 +36,29 @@ pub(super) struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) load: Load,
-    /// From its begin to its end (ns), if it began; its share of that where it ran beside others.
+    /// Time from its begin to its end (ns), if it began; its share of that if it ran concurrently
+    /// with others.
     pub(super) time: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    /// Sum of the lengths of what has not begun (ns).
+    /// Sum of the lengths of the tasks that have not begun (ns).
     waiting: AtomicU64,
-    /// When what runs will have ended (ns); written under the lock of `hand`.
+    /// Expected end of the running tasks (ns); written under the lock of `hand`.
     free_at: AtomicU64,
-    /// Tasks queued; written under the lock of `queue`.
+    /// Number of queued tasks; written under the lock of `queue`.
     len: AtomicUsize,
     queue: Mutex<Queue>,
     hand: Mutex<Hand>,
 }
 
-/// Tasks by priority (where the queue goes by it; else all have the same), then by age. No list is
+/// Tasks by priority (if the queue uses it; otherwise all have the same), then by age. No list is
 /// empty.
 #[derive(Debug, Default)]
 struct Queue {
     lists: BTreeMap<Reverse<i32>, VecDeque<(ReadyTask, Load)>>,
-    /// Room of a list that became empty.
+    /// A recycled empty list.
     spare: VecDeque<(ReadyTask, Load)>,
 }
 
@@ -67,24 +69,24 @@ impl Queue {
     }
 }
 
-/// What the worker has popped and not ended.
+/// Tasks that the worker has popped and that have not ended.
 #[derive(Debug, Default)]
 struct Hand {
     tasks: SmallVec<[InHand; 2]>,
     /// Sum of the lengths of those that have begun (ns).
     running: u64,
-    /// How many have begun.
+    /// Number of tasks that have begun.
     begun: u64,
-    /// What one that began long ago has had of the worker's time by the moment of the last event,
-    /// those that have begun sharing it evenly (ns).
+    /// Worker time received, up to the last event, by a task that began long ago; the tasks that
+    /// have begun share it evenly (ns).
     served: u64,
-    /// The last event (ns).
+    /// Time of the last event (ns).
     at: u64,
 }
 
 impl Hand {
-    /// Time passes for those that have begun: several that run in one call, or inside one another,
-    /// have their shares of it.
+    /// Advances the time for the tasks that have begun: tasks that run in one call, or inside one
+    /// another, share it.
     fn pass(&mut self, now: u64) {
         if let Some(share) = now.saturating_sub(self.at).checked_div(self.begun) {
             self.served += share;
@@ -97,27 +99,27 @@ impl Hand {
 struct InHand {
     id: u64,
     load: Load,
-    /// What had been served when it began (ns), if it has.
+    /// Value of `served` when it began (ns), if it has.
     since: Option<u64>,
 }
 
 impl Lane {
-    /// When a task pushed now could start (ns): after all that was pushed before.
+    /// Returns the time at which a task pushed now could start (ns): after all tasks pushed before.
     pub(super) fn start(&self, now: u64) -> u64 {
         self.free_at.load(Ordering::Relaxed).max(now).saturating_add(self.waiting.load(Ordering::Relaxed))
     }
 
-    /// Queues a task, by its priority or with all others.
+    /// Queues a task, by its priority or in one common list.
     pub(super) fn push(&self, task: ReadyTask, load: Load, by_priority: bool) {
         let mut queue = self.queue.lock();
         let priority = if by_priority { task.priority() } else { 0 };
         queue.push(task, load, priority);
         self.len.store(self.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        // Before anybody can pop it and take its length off again.
+        // Before anybody can pop it and subtract its length again.
         self.waiting.fetch_add(load.length, Ordering::Relaxed);
     }
 
-    /// Puts tasks whose priority has changed where they belong.
+    /// Moves tasks whose priority has changed to their new lists.
     pub(super) fn sort_again(&self) {
         let mut queue = self.queue.lock();
         let is_sorted = |(key, list): (&Reverse<i32>, &VecDeque<(ReadyTask, Load)>)| {
@@ -137,13 +139,13 @@ impl Lane {
         }
     }
 
-    /// Takes the first task; `by_data` asks for the one with the fewest bytes missing on `worker`
+    /// Removes the first task; `by_data` selects the one with the fewest bytes missing on `worker`
     /// among those of the first one's priority.
     pub(super) fn pop(&self, view: &SchedView<'_>, worker: usize, by_data: bool) -> Option<ReadyTask> {
         self.pop_if(view, worker, by_data, |_| true)
     }
 
-    /// As [`pop`](Lane::pop), if the task that comes next is like `first`.
+    /// Removes a task like [`pop`](Lane::pop), if the next task is like `first`.
     pub(super) fn pop_like(
         &self,
         view: &SchedView<'_>,
@@ -175,7 +177,7 @@ impl Lane {
         Some(task)
     }
 
-    /// Takes a task off the first list, the one that `choose` says.
+    /// Removes the task that `choose` selects from the first list.
     fn take(
         &self,
         choose: impl FnOnce(&VecDeque<(ReadyTask, Load)>) -> Option<usize>,
@@ -191,7 +193,7 @@ impl Lane {
         Some(taken)
     }
 
-    /// A task that was popped begins; it may have waited for its operands.
+    /// Marks a popped task as begun; it may have waited for its operands.
     pub(super) fn began(&self, now: u64, id: u64) {
         let mut hand = self.hand.lock();
         hand.pass(now);
@@ -206,7 +208,7 @@ impl Lane {
         }
     }
 
-    /// A task that was popped has ended.
+    /// Removes a popped task that has ended.
     pub(super) fn ended(&self, now: u64, id: u64) -> Option<Ended> {
         let mut hand = self.hand.lock();
         // From the end: of tasks that wait inside one another, the innermost ends first.
@@ -229,7 +231,7 @@ impl Lane {
     }
 }
 
-/// Which task has the fewest missing bytes; the oldest among equals.
+/// Returns the index of the task with the fewest missing bytes; the oldest among equals.
 fn nearest(view: &SchedView<'_>, worker: usize, list: &VecDeque<(ReadyTask, Load)>) -> usize {
     let mut best = (0, u64::MAX);
     for (at, (task, _)) in list.iter().take(WINDOW).enumerate() {
@@ -244,15 +246,15 @@ fn nearest(view: &SchedView<'_>, worker: usize, list: &VecDeque<(ReadyTask, Load
     best.0
 }
 
-/// What the invariants are about, for tests.
+/// Quantities of the invariants, for tests.
 #[cfg(test)]
 impl Lane {
-    /// Waiting, free at.
+    /// Returns `waiting` and `free_at`.
     pub(super) fn load(&self) -> (u64, u64) {
         (self.waiting.load(Ordering::Relaxed), self.free_at.load(Ordering::Relaxed))
     }
 
-    /// Tasks queued, tasks in hand.
+    /// Returns the numbers of queued and of popped tasks.
     pub(super) fn counts(&self) -> (usize, usize) {
         let queued = self.queue.lock().lists.values().map(VecDeque::len).sum();
         assert_eq!(queued, self.len.load(Ordering::Relaxed));

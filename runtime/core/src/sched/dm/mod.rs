@@ -1,11 +1,10 @@
 //! The policies dm, dmda, dmdar and dmdas: a ready task goes to the worker on which it is expected
-//! to end first, counting what that worker has to do already and, but for dm, where the operands
-//! are.
+//! to end first, given the load of that worker and, except for dm, the location of the operands.
 //!
 //! The formulas are StarPU's (its handbook calls the family "performance model policies"). For a
-//! task pushed at time `now` and a worker `w` that can run it, with `L_w` the expected lengths of
-//! all that was pushed to `w` and has not begun and `F_w` when the worker will have ended what it
-//! runs:
+//! task pushed at time `now` and a worker `w` that can run it, `L_w` denotes the expected length of
+//! all tasks that were pushed to `w` and have not begun, and `F_w` the expected end of its running
+//! tasks:
 //!
 //! ```text
 //! start(w)   = max(F_w, now) + L_w
@@ -13,30 +12,29 @@
 //! fitness(w) = alpha (end(w) - min end) + beta T_data(w)           the least wins, then the first worker
 //! ```
 //!
-//! `min end` is the same for all workers, so that the search leaves it out. Beta counts the
-//! transfer a second time, on purpose: a bias for locality. It is the way from the nearest source
-//! over idle links, and the conversion where that source has another form; that a form may have to
-//! travel wide because its sender has no room to convert is left out. dm takes `T_data = 0`.
-//! StarPU's third term, gamma times the energy of the task, is left out: nothing measures energy
+//! `min end` is the same for all workers, so that the search omits it. Beta counts the transfer a
+//! second time, on purpose: a bias for locality. The transfer time is that from the nearest source
+//! over idle links, plus the conversion if that source has another format. The case that a format
+//! is transferred wide because its sender has no room to convert is neglected. dm uses `T_data =
+//! 0`. StarPU's third term, gamma times the energy of the task, is omitted: nothing measures energy
 //! here. Times are integer nanoseconds, weights thousandths, so that virtual time is the same on
 //! every machine.
 //!
-//! A queue belongs to its worker: nobody steals. dm and dmda pop in the order of arrival, dmdar the
-//! task with the fewest missing bytes among the first [`lane::WINDOW`] queued, dmdas by priority
-//! and, among equal priorities, as dmdar.
+//! A queue belongs to its worker: there is no stealing. dm and dmda pop in the order of arrival,
+//! dmdar the task with the fewest missing bytes among the first [`lane::WINDOW`] queued, dmdas by
+//! priority and, among equal priorities, like dmdar.
 //!
 //! # Tasks that no model knows
 //!
-//! An estimate that is missing for one kind of device does not make the schedule greedy. Such a
-//! task is expected to take there what it takes on the fastest kind that is known (optimistic, so
-//! that the unknown kind is tried), and what tasks without an estimate took lately if nothing is
-//! known at all. Then
+//! A missing estimate for one kind of device does not make the schedule greedy. The expected time
+//! of such a task there is its time on the fastest known kind (optimistic, so that the unknown kind
+//! is tried), or the recent time of tasks without an estimate if nothing is known at all. Then
 //!
-//! 1. while fewer than [`EXPLORING`] tasks are under way to a kind for the sake of its model, the
+//! 1. while fewer than [`EXPLORING`] tasks are in flight to a kind for the sake of its model, the
 //!    kinds to which the task is unknown get it in turn, on their best worker;
-//! 2. beyond that, it goes by fitness among the kinds that know it: a burst of a thousand new tasks
-//!    costs the slow kind a handful of them, not half;
-//! 3. where none knows it, it goes by fitness with the guesses: loads are even until there is
+//! 2. beyond that, it is placed by fitness among the kinds that know it: a burst of a thousand new
+//!    tasks costs the slow kind a handful of them, not half;
+//! 3. if none knows it, it is placed by fitness with the guesses: loads are even until there is
 //!    something to learn from.
 
 mod lane;
@@ -52,25 +50,25 @@ use self::lane::{Lane, Load};
 use super::kinds::{self, Expected, Kinds, PerKind, nanos};
 use super::{Policy, ReadyTask, SchedView, Wake};
 
-/// Tasks under way to one kind of device so that its model learns: a history is trusted from five
-/// samples on, and puts the first aside.
+/// Maximum number of tasks in flight to one kind of device for its model: a history is trusted
+/// after five samples, and discards the first.
 const EXPLORING: usize = 8;
 
-/// Which of the family.
+/// Member of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavour {
     /// Models only.
     Dm,
     /// Models and data.
     Dmda,
-    /// As dmda; the queued task with the fewest missing bytes comes first.
+    /// Like dmda; the queued task with the fewest missing bytes comes first.
     Dmdar,
-    /// As dmda; by priority, then as dmdar.
+    /// Like dmda; by priority, then like dmdar.
     Dmdas,
 }
 
 impl Flavour {
-    /// The flavour with this name.
+    /// Returns the flavour with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         [Flavour::Dm, Flavour::Dmda, Flavour::Dmdar, Flavour::Dmdas].into_iter().find(|f| f.name() == name)
     }
@@ -85,7 +83,7 @@ impl Flavour {
     }
 }
 
-/// How much an early end and a short transfer weigh, in thousandths.
+/// Weights of an early end and a short transfer, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Weights {
     alpha: u64,
@@ -99,7 +97,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// Reads e.g. `alpha=1,beta=2`: numbers from 0 to 1000.
+    /// Parses e.g. `alpha=1,beta=2`: numbers from 0 to 1000.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut weights = Weights::default();
         for part in text.split(',') {
@@ -116,34 +114,35 @@ impl Weights {
         Ok(weights)
     }
 
-    /// What a worker is judged by: fitness up to a constant.
+    /// Returns the fitness of a worker up to a constant.
     fn score(self, end: u64, transfer: u64) -> u128 {
         u128::from(self.alpha) * u128::from(end) + u128::from(self.beta) * u128::from(transfer)
     }
 }
 
-/// The family; see the module.
+/// A policy of the family; see the module.
 #[derive(Debug)]
 pub(super) struct Dm {
     flavour: Flavour,
     weights: Weights,
     lanes: Vec<CachePadded<Lane>>,
     machine: OnceLock<Machine>,
-    /// Which kind explores next.
+    /// Kind that explores next.
     turn: CachePadded<AtomicUsize>,
-    /// What tasks without an estimate take, about their median lately (ns); 0 until one has ended.
+    /// Recent time of tasks without an estimate, approximately their median (ns); 0 until one has
+    /// ended.
     recent: CachePadded<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct Machine {
     kinds: Kinds,
-    /// Per kind, tasks under way so that a model learns.
+    /// Number of tasks in flight for a model, per kind.
     exploring: Vec<CachePadded<AtomicUsize>>,
 }
 
 impl Dm {
-    /// The policy for `workers` workers.
+    /// Creates the policy for `workers` workers.
     pub(super) fn new(flavour: Flavour, weights: Weights, workers: usize) -> Self {
         Dm {
             flavour,
@@ -167,13 +166,12 @@ impl Dm {
         self.flavour != Flavour::Dm
     }
 
-    /// Whether a worker takes first what misses the fewest bytes.
+    /// Returns true if a worker takes the task with the fewest missing bytes first.
     fn goes_by_data(&self) -> bool {
         matches!(self.flavour, Flavour::Dmdar | Flavour::Dmdas)
     }
 
-    /// The worker that gets the task, and what the task counts with there; `None` if nobody can run
-    /// it.
+    /// Returns the worker for the task, and the task's load there; `None` if nobody can run it.
     fn place(&self, view: &SchedView<'_>, task: &ReadyTask, machine: &Machine) -> Option<(usize, Load)> {
         let expected = machine.kinds.expect(view, task);
         let fastest =
@@ -185,8 +183,8 @@ impl Dm {
                 Expected::Never => None,
                 _ if explored.is_some_and(|explored| explored != kind) => None,
                 Expected::Known(time) => Some(time),
-                // A kind that has enough to learn from leaves the rest to those that know; but
-                // somebody has to take it.
+                // A kind with enough tasks to learn from leaves the rest to the kinds that know
+                // them; but somebody has to take it.
                 Expected::Unknown => (fastest.is_none() || explored.is_some()).then_some(guess),
             })
             .collect();
@@ -199,7 +197,7 @@ impl Dm {
         ))
     }
 
-    /// The kind that is to learn of the task, if there is one.
+    /// Returns the kind that is to learn from the task, if there is one.
     fn explored(&self, machine: &Machine, expected: &[Expected]) -> Option<usize> {
         let able = expected.iter().filter(|&&e| e != Expected::Never).count();
         if able < 2 || !expected.contains(&Expected::Unknown) {
@@ -211,7 +209,7 @@ impl Dm {
         })
     }
 
-    /// The worker of least fitness among the kinds that have a length.
+    /// Returns the worker of least fitness among the kinds that have a length.
     fn best(
         &self,
         view: &SchedView<'_>,
@@ -227,8 +225,8 @@ impl Dm {
             let Some(length) = lengths[group.kind] else { continue };
             let transfer = transfers.as_ref().map_or(0, |times| times[group.node]);
             let there = now.saturating_add(transfer);
-            // Workers of a group differ by their loads alone: the first of those that can start
-            // soonest.
+            // Workers of a group differ by their loads alone: take the first of those that can
+            // start soonest.
             let mut soonest: Option<(u64, usize)> = None;
             for &worker in &group.workers {
                 let start = self.lanes[worker].start(now).max(there);
@@ -249,8 +247,8 @@ impl Dm {
         best.map(|(_, worker)| worker)
     }
 
-    /// Notes what a task took that no model knows: a step of an eighth towards it, so that one
-    /// spike moves little. (Updates that race lose one.)
+    /// Records the time of a task that no model knows: a step of an eighth towards it, so that a
+    /// single outlier has little effect. (Concurrent updates lose one.)
     fn learn(&self, time: u64) {
         let before = self.recent.load(Ordering::Relaxed);
         let step = before / 8 + 1;
@@ -267,7 +265,7 @@ impl Policy for Dm {
     fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
         let machine = self.machine(view);
         let Some((worker, load)) = self.place(view, &task, machine) else {
-            // No device is left that could run it: dropped, it fails with its name.
+            // No remaining device can run it: it is dropped and fails with its name.
             return Wake::Any;
         };
         if load.explores {

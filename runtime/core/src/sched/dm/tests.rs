@@ -12,7 +12,7 @@ fn policy(flavour: Flavour, workers: usize) -> Dm {
     Dm::new(flavour, Weights::default(), workers)
 }
 
-/// Two CPU cores and a GPU, at time 10 000; gemm takes 4000 on a core and 1000 on the GPU.
+/// Creates two CPU cores and a GPU, at time 10 000; gemm takes 4000 on a core and 1000 on the GPU.
 fn machine() -> Mock {
     let mock = Mock::new(&["cpu", "cpu", "gpu"]);
     mock.now.set(10_000);
@@ -21,7 +21,7 @@ fn machine() -> Mock {
     mock
 }
 
-/// Pushes tasks of one codelet, and says which worker each went to.
+/// Pushes tasks of one codelet, and returns the worker of each.
 fn place(mock: &Mock, policy: &Dm, ids: std::ops::Range<u64>, codelet: &'static str) -> Vec<usize> {
     ids.map(|id| match mock.push(policy, id, codelet, 0) {
         Wake::Worker(worker) => worker,
@@ -55,7 +55,7 @@ fn what_runs_counts_from_its_begin_to_its_end() {
     mock.now.set(10_300);
     policy.began(&mock.view(), 2, &first);
     assert_eq!(policy.lanes[2].load(), (2000, 11_300), "it waited for its operands");
-    // It takes 9000 instead of 1000: what is queued is late by as much, and the cores are better
+    // It takes 9000 instead of 1000: the queued tasks are late by as much, and the cores are better
     // now.
     mock.now.set(19_300);
     assert_eq!(policy.lanes[2].start(19_300), 21_300);
@@ -180,11 +180,12 @@ fn a_kind_that_does_not_know_a_task_gets_a_few_and_the_others_the_rest() {
     let rest = workers.split_off(EXPLORING);
     assert_eq!(workers, [2; EXPLORING], "the GPU is to learn");
     assert!(rest.chunks(2).all(|pair| pair == [0, 1]), "a burst does not go there on a guess");
-    // What is known goes by the formula meanwhile: the GPU has been given 8 times what a core
-    // takes.
+    // Known tasks are placed by the formula meanwhile: the GPU has been given 8 times the length on
+    // a core.
     assert_eq!(policy.lanes[2].load().0, 8 * 4000);
     assert_eq!(place(&mock, &policy, 100..101, "gemm"), [2]);
-    // As the first of them ends the next one follows, and with the model it goes by the formula.
+    // When the first of them ends the next one follows, and with the model it is placed by the
+    // formula.
     mock.run(&policy, 2, 1000);
     assert_eq!(place(&mock, &policy, 101..103, "trsm"), [2, 0]);
     mock.takes("trsm", "gpu", 1000);
@@ -202,8 +203,8 @@ fn what_nobody_knows_goes_round_the_kinds_and_then_by_load() {
     assert_eq!([count(0), count(1), count(2)], [34, 33, 33]);
 }
 
-/// On a machine of one kind there is nothing to explore, and the last tasks tell what the next may
-/// take.
+/// On a machine of one kind there is nothing to explore, and the times of the last tasks predict
+/// the next.
 #[test]
 fn without_models_loads_are_even() {
     let mock = Mock::new(&["cpu", "cpu"]);
@@ -257,7 +258,7 @@ enum Step {
     Pop {
         worker: usize,
     },
-    /// Takes what comes next to run it together with something in hand.
+    /// Takes the next tasks for a batch with one that is already popped.
     Like {
         nth: usize,
         most: usize,
@@ -299,15 +300,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the loads have to be, kept beside the policy.
+/// Expected loads, computed independently of the policy.
 struct Books<'p> {
     mock: Mock,
     policy: &'p Dm,
-    /// Worker and length of what is queued.
+    /// Worker and length of each queued task.
     queued: HashMap<u64, (usize, u64)>,
-    /// What is in hand.
+    /// Popped tasks.
     hand: Vec<InHand>,
-    /// When something last began or ended on a worker.
+    /// Time of the last begin or end on each worker.
     changed: [u64; 3],
 }
 
@@ -415,8 +416,8 @@ impl Books<'_> {
 }
 
 proptest! {
-    /// The loads are those of what is queued and in hand after every step, whatever estimates
-    /// change, and nothing at the end.
+    /// After every step the loads are those of the queued and popped tasks, whatever estimates
+    /// change, and zero at the end.
     #[test]
     fn loads_add_up(flavour in 0..4usize, steps in prop::collection::vec(step(), 0..120)) {
         let policy = policy(FLAVOURS[flavour], 3);
@@ -447,7 +448,7 @@ proptest! {
         }
     }
 
-    /// The search leaves workers out that cannot win; it must find what a search of all finds.
+    /// The search skips workers that cannot win; it must find the same worker as a full search.
     #[test]
     fn the_least_fitness_wins(
         weights in (0..3u64, 0..3u64),

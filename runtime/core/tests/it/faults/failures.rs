@@ -1,4 +1,4 @@
-//! Tasks that fail, panic or are cancelled: what they leave, and what goes on.
+//! Tasks that fail, panic or are cancelled: their effects, and the continuation of the runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ fn a_body_that_writes_nothing_fails() {
     assert!(error.to_string().contains("left x without a value"), "{error}");
 }
 
-/// A value whose destructor panics, with another of its kind, so many times.
+/// A value whose destructor panics with another such value, a given number of times.
 struct Bomb(usize);
 
 impl Drop for Bomb {

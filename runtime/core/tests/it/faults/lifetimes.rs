@@ -1,4 +1,4 @@
-//! Who may wait, hold and drop what, where, and in which order.
+//! Lifetimes: waiting, holding and dropping in any place and order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -92,7 +92,7 @@ fn whatever_came_last_a_dropped_handle_frees_its_data() {
             last(&rt, &x);
             rt.wait_all().unwrap();
             drop((x, rt));
-            // A reduction that nobody asked for also leaves its partial result.
+            // A reduction whose result is not requested also leaves its partial result.
             assert!(drops.load(Ordering::SeqCst) >= 1, "use {n} leaks");
         }
     });

@@ -1,4 +1,4 @@
-//! Wrong use is refused, by name, where it happens.
+//! Wrong use is refused with a specific error at its origin.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Wrong use and failures: each is an error that names the thing, and the runtime stays usable.
+//! Wrong use and failures: each is an error that names the object, and the runtime stays usable.
 
 mod failures;
 mod lifetimes;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use zellige_runtime::*;
 
-/// Runs `test` in a thread of its own: a hang fails instead of blocking everything.
+/// Runs `test` in a thread of its own: a hang fails instead of blocking the other tests.
 fn within_seconds(seconds: u64, test: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -30,7 +30,7 @@ fn rt() -> Runtime {
     Runtime::builder().workers(2).build().unwrap()
 }
 
-/// A value that counts how many of it were dropped, and cannot be converted without a panic.
+/// A value that counts its drops, and panics on conversion.
 struct Counted(u64, Arc<AtomicUsize>);
 
 impl Drop for Counted {

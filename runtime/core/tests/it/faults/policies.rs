@@ -9,7 +9,7 @@ use zellige_runtime::*;
 
 use super::within_seconds;
 
-/// Hands out every second task and drops the others.
+/// Returns every second task and drops the others.
 struct Careless(Mutex<(Vec<ReadyTask>, usize)>);
 
 impl Policy for Careless {
@@ -98,7 +98,7 @@ fn a_policy_that_panics_when_it_is_given_a_task_is_an_error() {
     });
 }
 
-/// A runtime of one worker, and what its watchdog says.
+/// Returns a runtime of one worker, and the reports of its watchdog.
 fn watched() -> (Runtime, mpsc::Receiver<String>) {
     let (said, heard) = mpsc::channel();
     let builder = Runtime::builder().workers(1).watchdog(Some(Duration::from_millis(200)));

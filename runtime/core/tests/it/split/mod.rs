@@ -1,4 +1,4 @@
-//! Handles taken apart and put together again.
+//! Splitting and joining of handles.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a list of one region is one")]
 
@@ -11,7 +11,7 @@ use zellige_runtime::{Runtime, RuntimeBuilder};
 
 type Ints = Vec<u64>;
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns a builder of a runtime that aborts with a message if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
     Runtime::builder().workers(cpus).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
         eprintln!("stalled: {text}");

@@ -28,13 +28,13 @@ fn elements<R: Region>(region: &R, of: &[u64]) -> Ints {
     region.runs().flatten().map(|element| of[element]).collect()
 }
 
-/// Disjoint ranges of `length` elements, some left out.
+/// Returns disjoint ranges of `length` elements, some left out.
 fn some_ranges(random: &mut Random, length: usize) -> Vec<Range<usize>> {
     let pieces = split_evenly(length, 1 + random.below(4));
     pieces.into_iter().filter(|_| random.below(5) > 0).collect()
 }
 
-/// Disjoint blocks of a matrix, some left out.
+/// Returns disjoint blocks of a matrix, some left out.
 fn some_blocks(random: &mut Random, (rows, cols): (usize, usize)) -> Vec<Block> {
     let tile = (1 + random.below(rows.max(1)), 1 + random.below(cols.max(1)));
     let tiles = Block::tiles((rows, cols), rows, tile).unwrap();
@@ -42,17 +42,17 @@ fn some_blocks(random: &mut Random, (rows, cols): (usize, usize)) -> Vec<Block> 
     tiles.into_iter().filter(|_| random.below(keep) == 0).collect()
 }
 
-/// A random program, submitted to `target` and at the same time carried out on `plain`.
+/// A random program, submitted to `target` and executed on `plain` as well.
 struct Program<'s, S> {
     target: &'s S,
     random: Random,
-    /// Everything that views showed, as a handle and as a number.
+    /// Checksum of all views, as a handle and as a number.
     seen: &'s Handle<u64>,
     plain_seen: &'s mut u64,
 }
 
 impl<S: Submit> Program<'_, S> {
-    /// Some steps on one handle, whose value is a matrix of this shape.
+    /// Runs some steps on one handle, whose value is a matrix of this shape.
     fn run(
         &mut self,
         handle: &Handle<Ints>,
@@ -92,7 +92,7 @@ impl<S: Submit> Program<'_, S> {
         Ok(())
     }
 
-    /// Two tasks that commute with each other, and with nothing else in the program.
+    /// Submits two tasks that commute with each other, and with nothing else in the program.
     fn add(&mut self, handle: &Handle<Ints>, plain: &mut [u64], c: u64) -> Result<(), Error> {
         for c in [c, c + 7] {
             let body = move |values: &mut [u64]| values.iter_mut().for_each(|v| *v = v.wrapping_add(c));
@@ -102,7 +102,7 @@ impl<S: Submit> Program<'_, S> {
         Ok(())
     }
 
-    /// Views that overlap, looked at after their parent has changed.
+    /// Reads overlapping views after their parent has changed.
     fn look(
         &mut self,
         handle: &Handle<Ints>,
@@ -155,13 +155,13 @@ impl<S: Submit> Program<'_, S> {
     }
 }
 
-/// Memory for the whole vector, one more of its size, and a number: not for everything at once.
+/// Host memory for the whole vector, one more of its size, and a number: not for all data at once.
 const TIGHT: u64 = 2 * SIZE as u64 * 8 + 16;
 const ROWS: usize = 8;
 const SIZE: usize = ROWS * 6;
 
-/// Every policy on mixes of up to two CPU workers and two devices: each on some of the eight, and
-/// each mix on some policies; at full size all on all.
+/// Returns every policy on mixes of up to two CPU workers and two devices: each policy on some of
+/// the eight mixes, and each mix with some policies; at full size all combinations.
 fn mixes() -> impl Iterator<Item = (String, Runtime)> {
     let all = POLICIES.into_iter().flat_map(|(policy, _)| (1..9).map(move |mix| (policy, mix)));
     all.step_by(every(3)).map(|(policy, mix)| {
@@ -198,7 +198,7 @@ fn random_programs_replay_on_every_mix() {
         let mut plain: Ints = (0..SIZE as u64).collect();
         let mut plain_seen = 0;
         let (values, seen) = (rt.register(plain.clone()), rt.register(0u64));
-        // Recording it a second time carries it out on the plain values a second time.
+        // A second recording executes the program on the plain values a second time.
         let mut record = || {
             Graph::record(|g: &Recorder| {
                 let random = Random(n as u64);

@@ -1,4 +1,4 @@
-//! Who may name which handle when, and what happens to values where that is refused or fails.
+//! Access rights of handles and their parts, and the values after refusals and failures.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,13 +139,13 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     let text = rt.split(&empty, [0..1]).map(drop).unwrap_err().to_string();
     assert!(text.contains("register_sized"), "{text}");
 
-    // A value that no task writes: nothing is left split behind.
+    // A value that no task writes: no handle stays split.
     let later = rt.register_sized::<Ints>(Meta { bytes: 16, ..Meta::default() });
     assert!(matches!(rt.split(&later, [0..1]).map(drop), Err(Error::Unwritten { .. })));
     rt.task("now").operands((write(&later),)).cpu(|(mut v,)| v.put(vec![3; 2])).submit().unwrap();
     rt.split(&later, [0..1]).unwrap().join().unwrap();
     assert_eq!(rt.take(later).unwrap(), [3, 3]);
-    // A value that turns out shorter than it was registered.
+    // A value that turns out shorter than its registered length.
     rt.task("short").operands((write(&v),)).cpu(|(mut v,)| v.put(vec![1; 4])).submit().unwrap();
     let parts = rt.split(&v, split_evenly(6, 2)).unwrap();
     assert_eq!(*rt.read(&parts.handles()[0]).unwrap(), [1; 3]);
@@ -219,7 +219,8 @@ fn graphs_on_parts_replay_while_they_are_out() {
     assert_eq!(*rt.read(&v).unwrap(), [1, 8, 1, 15, 1, 1]);
     assert!(matches!(rt.replay(&Bindings::recorded(&graph)), Err(Error::Gone { .. })));
 
-    // A graph that splits by itself, on other data: longer ones do, shorter ones fail by name.
+    // A graph that contains a split, on other data: longer data work, shorter ones fail with a
+    // specific error.
     let graph = Graph::record(|g: &Recorder| {
         let parts = g.split(&v, [0..3, 3..6])?;
         let part = parts.handles()[1].clone();
@@ -293,7 +294,7 @@ fn a_borrowed_matrix_is_split_inside_its_scope() {
     .unwrap();
     assert_eq!(matrix, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, -6.0, -7.0, 8.0, -9.0, -10.0, 11.0]);
 
-    // Parts that outlive the scope have nowhere to come back to.
+    // Parts that outlive the scope cannot be joined.
     let mut parts = None;
     let before = matrix.clone();
     rt.scope(|s| {

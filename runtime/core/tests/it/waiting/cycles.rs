@@ -1,4 +1,4 @@
-//! Cycles of waits are found and named.
+//! Detection of cycles of waits, with the names of their steps.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use zellige_runtime::*;
 
 use super::{rt, within_seconds};
 
-/// What a body's wait came to.
+/// Results of the bodies' waits.
 type Outcome = Arc<Mutex<Vec<Result<(), Error>>>>;
 
 fn is_deadlock(result: &Result<(), Error>, words: &[&str]) {
@@ -64,7 +64,7 @@ fn also_through_a_second_handle() {
     });
 }
 
-/// Two bodies, each holding what a task reads for which the other one waits.
+/// Two bodies, each holding the operand of a task for which the other one waits.
 #[test]
 fn crossed_waits_end_one_of_the_two() {
     within_seconds(60, || {
@@ -127,7 +127,7 @@ fn a_wait_inside_a_replay_for_what_comes_after_it_is_told() {
     });
 }
 
-/// No edge orders commuting tasks: the cycle closes when one of them finds the handle taken.
+/// No edge orders commuting tasks: the cycle closes when one of them finds the handle busy.
 #[test]
 fn a_wait_for_a_task_that_commutes_with_the_waiter_is_told() {
     within_seconds(60, || {
@@ -170,7 +170,7 @@ fn a_group_with_a_successor_of_the_waiter_is_told() {
     });
 }
 
-/// Nothing is wrong with these waits, however long they take.
+/// These waits are correct, however long they take.
 #[test]
 fn waits_that_end_are_no_cycles() {
     within_seconds(60, || {

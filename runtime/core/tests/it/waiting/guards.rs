@@ -24,8 +24,8 @@ fn who_holds_a_guard_submits_beyond_the_window() {
     });
 }
 
-/// Another thread's tasks wait for the guard and fill the window; its holder's next task has
-/// nothing to do with them.
+/// Another thread's tasks wait for the guard and fill the window; the next task of the guard's
+/// holder does not depend on them.
 #[test]
 fn a_window_filled_by_others_does_not_hold_the_holder_of_the_guard() {
     within_seconds(60, || {

@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use zellige_runtime::Runtime;
 
-/// Runs `test`; a hang ends the process.
+/// Runs `test`; a hang aborts the process.
 pub fn within_seconds(limit: u64, test: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         test();
-        // Nobody waits any more only if the process is ending.
+        // The receiver is gone only if the process is ending.
         let _ = done.send(());
     });
     if wait.recv_timeout(Duration::from_secs(limit)) == Err(mpsc::RecvTimeoutError::Timeout) {
-        // Not eprintln: the test harness would keep the message, and end with it.
+        // Not eprintln: the test harness would capture the message, and lose it.
         let _ = writeln!(std::io::stderr(), "not done after {limit} s: a hang");
         std::process::abort();
     }
@@ -30,7 +30,7 @@ pub fn within_seconds(limit: u64, test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// A runtime with so many workers.
+/// Returns a runtime with this number of workers.
 pub fn rt(workers: usize) -> Arc<Runtime> {
     Arc::new(Runtime::builder().workers(workers).build().unwrap())
 }

@@ -7,10 +7,10 @@ use zellige_runtime::*;
 
 use super::within_seconds;
 
-/// Policies that look at priorities.
+/// Policies that use priorities.
 const BY_PRIORITY: [&str; 5] = ["prio", "lws", "dmdas", "heteroprio", "random"];
 
-/// How a body waits for the tasks that it has submitted.
+/// Method by which a body waits for the tasks that it has submitted.
 #[derive(Clone, Copy, Debug)]
 enum Wait {
     Taken,
@@ -54,7 +54,8 @@ fn wait(rt: &Weak<Runtime>, how: Wait, priority: i32) -> Result<(), Error> {
     }
 }
 
-/// How many of the tasks of priority 5 end before a body of priority 10 that waits for a child.
+/// Returns the number of tasks of priority 5 that end before a body of priority 10 that waits for a
+/// child.
 fn overtaken(policy: &str, how: Wait, child: i32) -> usize {
     let rt = Arc::new(Runtime::builder().workers(1).policy(policy).build().unwrap());
     let (gate, done) = (rt.register(0u8), Arc::new(AtomicUsize::new(0)));
@@ -94,7 +95,7 @@ fn a_child_inherits_the_priority_of_the_body_that_waits_for_it() {
     });
 }
 
-/// Once nobody waits, a child has its own priority again.
+/// A child has its own priority again once nobody waits for it.
 #[test]
 fn a_child_that_nobody_waits_for_keeps_its_priority() {
     within_seconds(60, || {

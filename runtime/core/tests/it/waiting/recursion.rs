@@ -56,8 +56,7 @@ fn every_policy_ends_a_recursion() {
     });
 }
 
-/// One task in another, each with 64 KiB of its own on the stack, two thousand deep: 128 MiB of
-/// stack.
+/// Nested tasks, each with 64 KiB of its own on the stack, two thousand deep: 128 MiB of stack.
 #[test]
 fn deep_recursion_with_large_frames_uses_further_stacks() {
     fn dive(rt: &Weak<Runtime>, depth: usize) -> Result<usize, Error> {
@@ -90,7 +89,7 @@ fn deep_recursion_with_large_frames_uses_further_stacks() {
     });
 }
 
-/// A body waits for what another one, which is queued behind it on the one worker, will submit: it
+/// A body waits for a task that another body, queued after it on the only worker, will submit: it
 /// must not be buried on a stack.
 #[test]
 fn a_body_that_waits_is_never_under_a_stranger() {
@@ -99,7 +98,7 @@ fn a_body_that_waits_is_never_under_a_stranger() {
         let (x, y) = (rt.register(0u32), rt.register(0u32));
         let order = Arc::new(AtomicUsize::new(0));
         let (done_first, weak, other) = (Arc::clone(&order), Arc::downgrade(&rt), y.clone());
-        // Waits for a task of nobody's, which comes after a stranger that waits for the first.
+        // Waits for an independent task, which comes after another body that waits for the first.
         let hold = rt.write(&y).unwrap();
         let first = rt
             .task("first")
@@ -126,7 +125,7 @@ fn a_body_that_waits_is_never_under_a_stranger() {
             })
             .submit()
             .unwrap();
-        // Both bodies are in their waits by then, or about to be.
+        // Both bodies are waiting by then, or about to.
         while !began.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
@@ -237,7 +236,7 @@ fn more_bodies_than_there_are_spare_threads_are_told_so() {
 
 #[test]
 fn what_a_policy_drops_while_its_one_worker_waits_is_lost() {
-    /// Drops what is called so.
+    /// Drops the tasks with a given name.
     #[derive(Default)]
     struct Drops(Eager);
     impl Policy for Drops {

@@ -79,7 +79,7 @@ fn a_scope_ends_well_where_another_wait_can_end_instead() {
                 // Holds the slice, and waits for the body that has lent it.
                 let waits = move |(x, z): (SliceMut<'_, u32>, &mut u32)| {
                     *z = 2;
-                    // Where it runs on the other's stack, it waits for itself.
+                    // If it runs on the other's stack, it waits for itself.
                     let error = weak.upgrade().unwrap().read(&y).map(drop);
                     let refused = matches!(error, Err(Error::Deadlock { .. } | Error::SelfWait { .. }));
                     x.data[0] = if refused { 9 } else { 8 };
