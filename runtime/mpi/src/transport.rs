@@ -59,8 +59,8 @@ pub trait Transport: Send + 'static {
         None
     }
 
-    /// Ends the use of this transport, which is not called again. Waits until all messages have left
-    /// and the other ranks have ended theirs too, but no longer than `at_most`. Messages that arrive
-    /// meanwhile are dropped. Does nothing if messages outlive their sender.
+    /// Ends the use of this transport, which is not called again. Waits until all messages have
+    /// left and the other ranks have ended theirs too, but no longer than `at_most`. Messages that
+    /// arrive meanwhile are dropped. Does nothing if messages outlive their sender.
     fn close(&mut self, _at_most: Option<Duration>) {}
 }
