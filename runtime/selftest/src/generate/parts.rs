@@ -48,8 +48,7 @@ impl Generator {
         self.push(Step::Split(parts));
     }
 
-    /// Draws regions of a vector, one of which is occasionally out of bounds; those of views may
-    /// overlap.
+    /// Draws regions of a vector, sometimes with a gap; those of views may overlap.
     fn regions(&mut self, handle: usize, may_overlap: bool) -> Vec<Range<usize>> {
         let registered = self.data[handle].len;
         let now = self.oracle.length(handle).unwrap_or(registered);
