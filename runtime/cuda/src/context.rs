@@ -1,4 +1,4 @@
-//! What a body for a GPU may ask of it.
+//! The interface of a GPU to the bodies that run on it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use zellige_runtime::{TaskContext, TaskError};
 use super::error::gpu_error;
 use super::memory::GpuStream;
 
-/// The stream of a GPU on which a body or a conversion puts its operations, and what comes with it:
-/// a [`DeviceContext`] that knows its driver.
+/// The stream of a GPU for the operations of a body or a conversion, with its context: a
+/// [`DeviceContext`] that knows its driver.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuContext<'a> {
     cx: &'a DeviceContext<'a>,
@@ -24,18 +24,18 @@ pub struct GpuContext<'a> {
 /// Working space in a GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuScratch {
-    /// Where it is.
+    /// Its address.
     pub at: Address,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Gives a body its GPU.
+/// Gives a body access to its GPU.
 pub trait GpuTask {
-    /// The stream of the GPU on which the body runs.
+    /// Returns the stream of the GPU on which the body runs.
     ///
     /// # Panics
-    /// Anywhere but in a function for [`CUDA`](super::CUDA).
+    /// Outside of a function for [`CUDA`](super::CUDA).
     fn gpu(&self) -> GpuContext<'_>;
 }
 
@@ -54,7 +54,7 @@ impl<'a> Deref for GpuContext<'a> {
 }
 
 impl<'a> GpuContext<'a> {
-    /// The GPU of a context.
+    /// Returns the GPU of a context.
     ///
     /// # Panics
     /// If the context is that of another device.
@@ -63,51 +63,51 @@ impl<'a> GpuContext<'a> {
         GpuContext { cx, stream }
     }
 
-    /// The driver.
+    /// Returns the driver.
     pub fn driver(&self) -> &'a Arc<dyn Driver> {
         &self.stream.memory.driver
     }
 
-    /// The stream. What a body puts there runs in order; the body's operands may be used by it, and
-    /// by nothing else.
+    /// Returns the stream. The operations of a body on it run in order. They may use the body's
+    /// operands, and no other values.
     pub fn stream(&self) -> Stream {
         self.stream.stream
     }
 
-    /// The GPU's number.
+    /// Returns the GPU's number.
     pub fn gpu(&self) -> u32 {
         self.stream.memory.gpu
     }
 
-    /// As [`DeviceContext::scratch`].
+    /// Allocates working space; see [`DeviceContext::scratch`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`DeviceContext::scratch`].
     pub fn scratch(&self, bytes: u64) -> Result<GpuScratch, GpuError> {
         let scratch = self.cx.scratch(bytes).map_err(|error| self.error(error))?;
         Ok(GpuScratch { at: Address(scratch.at), bytes })
     }
 
-    /// As [`DeviceContext::value`].
+    /// Allocates a new value; see [`DeviceContext::value`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`DeviceContext::value`].
     pub fn value<D: Portable>(&self, header: D::Header) -> Result<NewValue<D>, GpuError> {
         self.cx.value(header).map_err(|error| self.error(error))
     }
 
-    /// An error of a call of the context's or of a view's, as one of the driver's.
+    /// Converts an error of a call of the context or of a view to one of the driver.
     pub fn error(&self, error: StreamError) -> GpuError {
         gpu_error(self.gpu(), error)
     }
 
-    /// As [`DeviceContext::read_back`].
+    /// Reads bytes back to the host; see [`DeviceContext::read_back`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`DeviceContext::read_back`].
     ///
     /// # Safety
-    /// As there.
+    /// The conditions of [`DeviceContext::read_back`].
     pub unsafe fn read_back(
         &self,
         at: Address,
@@ -118,16 +118,15 @@ impl<'a> GpuContext<'a> {
         unsafe { self.cx.read_back(at.0, bytes, then) }.map_err(|error| self.error(error))
     }
 
-    /// Another form of an operand that the body reads, `of` which a part lies there; e.g. its
-    /// numbers laid out as a product wants them. What a body `make`s there, by operations on its
-    /// stream, lies beside the value from then on, and other bodies that ask for the same form
-    /// (`what`, a number of the caller's choice, and always as many bytes) are given it, until the
-    /// value is written or gone, or others need the room: one byte for 32 that values may take.
-    /// `None`: there is no room, or a replay is recorded; then the body makes it in [working
-    /// space](GpuContext::scratch).
+    /// Returns a cached operand layout: another form of an operand that the body reads, e.g. its
+    /// numbers in the layout that a product needs. `of` is the address of a part of the operand.
+    /// `make` fills the new memory by operations on the body's stream, and the form is cached with
+    /// the value. Other bodies that request the same form (`what`, a number of the caller's choice,
+    /// and always the same size) get it, until the value is written or freed, or the memory is
+    /// needed. The cache has one byte for 32 bytes of values.
     ///
-    /// # Errors
-    /// The driver's, and what `make` returns.
+    /// The result is `None` if there is no room, or a replay is being recorded. Then the body makes
+    /// the form in [working space](GpuContext::scratch).
     pub fn cached_operand(
         &self,
         of: Address,

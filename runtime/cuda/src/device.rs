@@ -1,4 +1,4 @@
-//! A GPU as its worker drives it.
+//! A GPU as seen by its worker.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,37 +20,38 @@ use super::landing::Landing;
 use super::mark::GpuMark;
 use super::memory::{GpuMemory, GpuStream};
 
-/// A GPU at work. Each stream has two threads: one puts operations on it as they come, the other
-/// waits for their ends.
+/// A GPU in use. Each stream has two threads: one submits operations to it as they arrive, the
+/// other waits for their ends.
 pub(super) struct GpuDevice {
     memory: Arc<GpuMemory>,
-    /// Streams for bodies; where there is an urgent one it is the last.
+    /// Streams for bodies; if there is an urgent one it is the last.
     computes: Vec<Load>,
     has_urgent: bool,
-    /// Where the search for the least loaded begins, so that streams without load take turns.
+    /// Start of the search for the least loaded stream, so that idle streams take turns.
     turn: AtomicUsize,
     depth: LaunchDepth,
     lanes: Mutex<HashMap<(StreamId, usize), Lane>>,
     start: Start,
 }
 
-/// What is under way on a stream for bodies.
+/// Operations in progress on a stream for bodies.
 #[derive(Default)]
 struct Load {
     operations: Arc<AtomicUsize>,
-    /// The highest priority of what was put there last.
+    /// The highest priority of the last operations submitted to it.
     priority: AtomicI32,
 }
 
-/// How threads of streams are to be.
+/// Settings of the threads of streams.
 #[derive(Clone)]
 struct Start {
-    /// How long a thread asks for an end before it sleeps until then.
+    /// Polling time of a thread for an end before it sleeps until then.
     spins: Duration,
-    /// Of what they compute: conversions on the host, ends of bodies.
+    /// Treatment of subnormal numbers in their computations: conversions on the host, ends of
+    /// bodies.
     mode: Subnormals,
-    /// The CPUs of whoever built the runtime. A thread inherits those of the thread that starts it,
-    /// and that may be a worker with one CPU for itself.
+    /// The CPUs of the thread that built the runtime. A thread inherits those of the thread that
+    /// starts it, and that may be a worker bound to one CPU.
     cpus: Option<CpuSet>,
 }
 
@@ -61,7 +62,7 @@ struct Lane {
     waiter: JoinHandle<()>,
 }
 
-/// An operation, and that it counts on its stream.
+/// An operation, and its count in the load of its stream.
 type Launch = (Op, Option<UnderWay>);
 
 /// One of the operations of a [`Load`], until this is dropped.
@@ -73,13 +74,13 @@ impl Drop for UnderWay {
     }
 }
 
-/// An operation that is under way.
+/// An operation in progress.
 struct Flying {
     load: Option<UnderWay>,
-    /// The stream is there until the last operation has ended.
+    /// Keeps the stream alive until its last operation has ended.
     stream: Arc<GpuStream>,
     mark: Arc<GpuMark>,
-    /// What was before it on other streams, which may wait for them until it has ended.
+    /// Marks of its predecessors on other streams, which may wait for them until it has ended.
     after: Vec<Arc<dyn Mark>>,
     began: Instant,
     kept: Vec<Box<dyn Any + Send>>,
@@ -88,7 +89,8 @@ struct Flying {
 }
 
 impl GpuDevice {
-    /// With so many streams for bodies, one of them for urgent ones where that is said.
+    /// Creates the device with `streams` streams for bodies; the last one is for urgent ones if
+    /// `has_urgent`.
     pub(super) fn new(
         memory: Arc<GpuMemory>,
         streams: usize,
@@ -103,8 +105,8 @@ impl GpuDevice {
         GpuDevice { memory, computes, has_urgent, turn, depth, lanes, start }
     }
 
-    /// The stream for a body that comes after nothing on other streams: the least loaded, or the
-    /// urgent one where its priority is above that of all that is under way.
+    /// Chooses the stream for a body without predecessors on other streams: the least loaded one,
+    /// or the urgent one if its priority is above that of all operations in progress.
     fn choose(&self, priority: i32) -> usize {
         let plain = self.computes.len() - usize::from(self.has_urgent);
         let is_above = |load: &Load| {
@@ -132,8 +134,8 @@ impl Device for GpuDevice {
 
     fn enqueue(&self, stream: StreamId, op: Op) {
         let nth = match stream {
-            // What comes after others is put on the stream of the last of them, so that it holds
-            // nobody up.
+            // An operation with predecessors is put on the stream of the last of them, so that it
+            // delays no other.
             StreamId::Compute => match op.after.last() {
                 Some(mark) => of_gpu(mark).lane,
                 None => self.choose(op.priority),
@@ -153,7 +155,7 @@ impl Device for GpuDevice {
         let mut lanes = self.lanes.lock();
         let lane =
             lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory, nth, urgent, &self.start));
-        // Only a thread that is gone refuses, and threads end when their sender does.
+        // Sending fails only if the thread has ended, and threads end when their sender does.
         let _ = lane.ops.send((op, load));
     }
 
@@ -189,7 +191,7 @@ impl Device for GpuDevice {
     }
 }
 
-/// A mark that one of this device's operations was told of.
+/// Returns a mark of this device's operations as a [`GpuMark`].
 fn of_gpu(mark: &Arc<dyn Mark>) -> &GpuMark {
     mark.downcast().expect("operations come after those of their own device")
 }
@@ -233,7 +235,7 @@ fn launch_all(
     ops: impl Iterator<Item = Launch>,
     flying: &Sender<Flying>,
 ) {
-    // What is made here travels: values that come to the host, and conversions there.
+    // Values made here are transferred: those that come to the host, and conversions there.
     let _serving = memory.pinned.serve();
     let mut stream: Option<Arc<GpuStream>> = None;
     for (Op { run, after, launched: tell, done, .. }, load) in ops {
@@ -260,7 +262,7 @@ fn launch_all(
                 let _ = flying.send(Flying { load, stream, mark, after, began, kept, landing, done });
             }
             Err(error) => {
-                // What was queued before the error may still use what is kept.
+                // Operations queued before the error may still use the kept objects.
                 if let Some(stream) = &stream {
                     let _ = stream.driver().synchronize(stream.stream);
                     drop((stream.take_kept(), stream.take_landing()));
@@ -272,9 +274,9 @@ fn launch_all(
     }
 }
 
-/// Waits for the ends of what is on one stream, and tells of them.
+/// Waits for the ends of the operations on one stream, and reports them.
 fn wait_for_ends(memory: &Arc<GpuMemory>, spins: Duration, flying: impl Iterator<Item = Flying>) {
-    // What is done at the end makes values too, e.g. sums of reductions.
+    // The work at the end makes values too, e.g. sums of reductions.
     let _serving = memory.pinned.serve();
     let mut last: Option<Instant> = None;
     let mut used = None;
@@ -287,8 +289,8 @@ fn wait_for_ends(memory: &Arc<GpuMemory>, spins: Duration, flying: impl Iterator
         drop(kept);
         let end = Instant::now();
         mark.ends(end);
-        // An operation begins when the one before on the stream has ended, and those that it comes
-        // after.
+        // An operation begins when its predecessor on the stream and those on other streams have
+        // ended.
         let before = after.iter().filter_map(|mark| mark.ended()).chain(last);
         let start = before.fold(began, Instant::max).min(end);
         last = Some(end);

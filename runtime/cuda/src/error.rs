@@ -1,4 +1,4 @@
-//! Errors of the driver, as streams of the runtime have them, and back.
+//! Conversions between errors of the driver and errors of the runtime's streams.
 
 use zellige_gpu::GpuError;
 use zellige_runtime::device::StreamError;

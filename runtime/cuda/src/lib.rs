@@ -2,9 +2,9 @@
 //!
 //! A codelet names its function for GPUs in
 //! [`Codelet::on_devices`](zellige_runtime::Codelet::on_devices), with [`CUDA`] as the
-//! architecture; the function finds its stream by [`GpuTask::gpu`]. All goes through
-//! [`zellige_gpu::Driver`], so that everything here runs without a GPU on
-//! [`zellige_gpu::mock::Mock`]. `README.md` says what is ordered by what.
+//! architecture; the function gets its stream from [`GpuTask::gpu`]. All calls go through
+//! [`zellige_gpu::Driver`], so everything here runs without a GPU on [`zellige_gpu::mock::Mock`].
+//! `README.md` describes the order of operations.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The ends of operations on streams, as other streams and the host wait for them.
+//! Marks at the ends of operations on streams, for which other streams and the host wait.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,13 +9,13 @@ use zellige_runtime::device::Mark;
 
 use super::memory::{GpuMemory, GpuStream};
 
-/// An event at the end of an operation. Whoever lets another stream wait for it keeps it until that
-/// has gone on.
+/// An event at the end of an operation. An operation on another stream that waits for it keeps it
+/// until that operation has ended.
 pub(super) struct GpuMark {
     memory: Arc<GpuMemory>,
     event: Event,
     stream: Stream,
-    /// Which of the device's streams for bodies, if it is one.
+    /// Number among the device's streams for bodies, if its stream is one of these.
     pub(super) lane: usize,
     ended: OnceLock<Instant>,
 }
@@ -27,10 +27,10 @@ impl fmt::Debug for GpuMark {
 }
 
 impl GpuMark {
-    /// One at the end of what is on the stream now.
+    /// Creates a mark at the present end of the stream.
     ///
     /// # Errors
-    /// The driver's.
+    /// Errors of the driver.
     pub(super) fn at_end_of(stream: &GpuStream, lane: usize) -> Result<Arc<Self>, GpuError> {
         let memory = Arc::clone(&stream.memory);
         let event = memory.event()?;
@@ -39,11 +39,10 @@ impl GpuMark {
         Ok(Arc::new(mark))
     }
 
-    /// What is put on the stream from now on comes after the operation. On its own stream it does
-    /// anyway.
+    /// Makes later operations on `stream` wait for this one. On its own stream they do anyway.
     ///
     /// # Errors
-    /// The driver's.
+    /// Errors of the driver.
     pub(super) fn precede(&self, stream: &GpuStream) -> Result<(), GpuError> {
         if self.stream == stream.stream || zellige_runtime::internal::mutant(11) {
             return Ok(());
@@ -51,10 +50,10 @@ impl GpuMark {
         stream.driver().wait_event(stream.stream, self.event)
     }
 
-    /// Lets the calling thread wait for the end: it asks for a while, and sleeps then.
+    /// Makes the calling thread wait for the end: it polls for a while, and sleeps then.
     ///
     /// # Errors
-    /// The driver's.
+    /// Errors of the driver.
     pub(super) fn wait(&self, spins: Duration) -> Result<(), GpuError> {
         let driver = &self.memory.driver;
         if !spins.is_zero() {
@@ -69,9 +68,9 @@ impl GpuMark {
         driver.wait(self.event)
     }
 
-    /// The operation has ended.
+    /// Notes that the operation has ended.
     pub(super) fn ends(&self, at: Instant) {
-        // The one thread that waits says so.
+        // Only the one thread that waits calls this.
         let _ = self.ended.set(at);
     }
 }

@@ -24,19 +24,18 @@ pub(super) struct GpuMemory {
     name: String,
     pub(super) driver: Arc<dyn Driver>,
     pub(super) gpu: u32,
-    /// Host memory for what goes to and from it.
+    /// Page-locked host memory for transfers to and from it.
     pub(super) pinned: Arc<HostPool>,
-    /// What is given back goes through here. Whoever gives it back has seen the end of what used
+    /// The stream on which memory is freed. The caller has seen the end of all operations that used
     /// it.
     frees: Mutex<zellige_gpu::Stream>,
-    /// What bodies have made of values and others may find.
+    /// Operand layouts made by bodies, which others may reuse.
     pub(super) operand_cache: OperandCache,
-    /// Events that nobody waits for any more: each operation needs one.
+    /// Unused events, kept for reuse: each operation needs one.
     events: Mutex<Vec<Event>>,
 }
 
-/// What lies beside values takes one byte at most for so many that values may take: it is part of
-/// the working space.
+/// Bytes of values per byte of the operand cache, which is part of the working space.
 const OPERAND_CACHE_SHARE: u64 = 32;
 
 impl fmt::Debug for GpuMemory {
@@ -46,8 +45,10 @@ impl fmt::Debug for GpuMemory {
 }
 
 impl GpuMemory {
+    /// Allocates the stream that frees memory, and the cache.
+    ///
     /// # Errors
-    /// The driver's.
+    /// Errors of the driver.
     pub(super) fn new(name: &str, gpu: &Gpu, pinned: Arc<HostPool>) -> Result<Arc<Self>, GpuError> {
         let operand_cache = OperandCache::new(gpu.bytes() / OPERAND_CACHE_SHARE);
         let (driver, gpu) = (Arc::clone(gpu.driver()), gpu.number());
@@ -56,23 +57,23 @@ impl GpuMemory {
         Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, operand_cache, events }))
     }
 
-    /// An event, to be recorded before anybody looks at it.
+    /// Returns an event, to be recorded before any use.
     pub(super) fn event(&self) -> Result<Event, GpuError> {
         let spare = self.events.lock().pop();
         spare.map_or_else(|| self.driver.create_event(self.gpu, false), Ok)
     }
 
-    /// Takes an event back that no stream waits for.
+    /// Takes back an event that no stream waits for.
     pub(super) fn give_event(&self, event: Event) {
         self.events.lock().push(event);
     }
 
-    /// As the rest of the runtime speaks of it.
+    /// Converts an error to the runtime's type.
     pub(super) fn failure(&self, error: &GpuError) -> DeviceError {
         DeviceError { device: self.name.clone(), reason: error.to_string() }
     }
 
-    /// Memory for any stream, from now on: the calling thread waits for it.
+    /// Allocates memory for any stream from now on: the calling thread waits for it.
     fn allocate_now(&self, bytes: u64) -> Result<Address, GpuError> {
         let stream = self.frees.lock();
         let at = self.driver.allocate(*stream, bytes)?;
@@ -82,8 +83,8 @@ impl GpuMemory {
 
     pub(super) fn free(&self, at: Address) {
         let stream = self.frees.lock();
-        // SAFETY: only a buffer that is dropped comes here, once. What used it has ended as the
-        // host saw, or is on a GPU that is lost.
+        // SAFETY: only a buffer that is dropped is freed here, once. The host has seen the end of
+        // the operations that used it, or they are on a GPU that is lost.
         if let Err(error) = unsafe { self.driver.free(*stream, at) } {
             tracing::debug!("giving memory back: {error}");
         }
@@ -139,19 +140,19 @@ impl DeviceMemory for GpuMemory {
     }
 }
 
-/// A stream, as what runs on it sees it.
+/// A stream, as seen by the operations that run on it.
 pub(super) struct GpuStream {
     pub(super) memory: Arc<GpuMemory>,
-    /// The same.
+    /// The memory again, with its type erased.
     erased: Arc<dyn DeviceMemory>,
     pub(super) stream: zellige_gpu::Stream,
-    /// What the operations that are queued use, until they have ended.
+    /// Objects that the queued operations use, until they have ended.
     kept: Mutex<Vec<Box<dyn Any + Send>>>,
-    /// What they bring to the host by way of other memory.
+    /// Copies to the host through a staging buffer that have not been finished.
     landing: Mutex<Vec<Landing>>,
-    /// What a body was told when the GPU had failed.
+    /// The message that a body got when the GPU had failed.
     loss: Mutex<Option<String>>,
-    /// What is put on it is recorded: memory then has to come from elsewhere.
+    /// True while operations on it are recorded: memory then has to come from elsewhere.
     pub(super) records: AtomicBool,
 }
 
@@ -162,8 +163,10 @@ impl fmt::Debug for GpuStream {
 }
 
 impl GpuStream {
+    /// Creates a stream; `urgent`: with the highest priority.
+    ///
     /// # Errors
-    /// The driver's.
+    /// Errors of the driver.
     pub(super) fn new(memory: &Arc<GpuMemory>, urgent: bool) -> Result<Self, GpuError> {
         let stream = memory.driver.create_stream(memory.gpu, urgent)?;
         let (kept, landing, loss, records) = Default::default();
@@ -175,7 +178,8 @@ impl GpuStream {
         &*self.memory.driver
     }
 
-    /// Memory for what follows on this stream, and for everybody once that has ended.
+    /// Allocates memory for the following operations on this stream, and for all others once these
+    /// have ended.
     fn allocate_here(&self, bytes: u64) -> Result<Address, GpuError> {
         if self.records.load(Ordering::Relaxed) {
             return self.memory.allocate_now(bytes);
@@ -188,7 +192,8 @@ impl GpuStream {
         }
     }
 
-    /// Memory of another device of the driver's, for what follows on this stream.
+    /// Allocates memory of another device of the driver, for the following operations on this
+    /// stream.
     fn allocate_there(&self, memory: &GpuMemory, bytes: u64) -> Result<Address, GpuError> {
         let ready = Ready::new(memory)?;
         let (at, recorded) = {
@@ -204,7 +209,7 @@ impl GpuStream {
         Ok(at)
     }
 
-    /// Bytes go on to their place once what has been queued so far has ended.
+    /// Copies bytes on to their destination once the operations queued so far have ended.
     pub(super) fn land_later(&self, landing: Landing) {
         self.landing.lock().push(landing);
     }
@@ -237,7 +242,7 @@ impl Stream for GpuStream {
     }
 
     unsafe fn fetch(&self, to: &mut [u8], from: Place<'_>) -> Result<(), StreamError> {
-        // Where no memory can be locked, it goes the slow way.
+        // If no memory can be locked, a slow copy is used.
         let Some(block) = self.memory.pinned.stage(to.len()) else {
             // SAFETY: the caller's promise.
             return unsafe { self.copy(Place::Host(to.as_mut_ptr()), from, to.len() as u64) };
@@ -246,7 +251,7 @@ impl Stream for GpuStream {
         // SAFETY: the source is the caller's promise, and nobody else has the block; it stays with
         // the stream until the copy has ended.
         unsafe { self.copy(there, from, to.len() as u64)? };
-        // SAFETY: nobody looks at `to` before the operation has ended, and the stream lets go of it
+        // SAFETY: nobody reads `to` before the operation has ended, and the stream releases it
         // before that (`Flying::landing`, `synchronize`).
         self.land_later(unsafe { Landing::new(block, to) });
         Ok(())

@@ -1,5 +1,5 @@
-//! Forms of operands that bodies make for themselves and that others find again: they lie beside
-//! the values for as long as there is room.
+//! Cache of operand layouts that bodies make and that other bodies reuse: they are kept with the
+//! values while there is room.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,9 +13,9 @@ use zellige_runtime::device::Stream as _;
 
 use super::memory::{GpuMemory, GpuStream};
 
-/// What lies beside the values of one device.
+/// The cached operand layouts of one device.
 pub(super) struct OperandCache {
-    /// Bytes that it may take.
+    /// Capacity in bytes.
     limit: u64,
     state: Mutex<State>,
     /// Counts uses.
@@ -25,15 +25,15 @@ pub(super) struct OperandCache {
 #[derive(Default)]
 struct State {
     used: u64,
-    /// By the address of a part of the value, and what it is of it.
+    /// Layouts by the address of a part of the value and the number of the layout.
     forms: BTreeMap<(Address, u32), Arc<Form>>,
 }
 
-/// One of them. Whoever uses it on a stream keeps it until that has ended.
+/// One layout. An operation that uses it on a stream keeps it until the operation has ended.
 struct Form {
     at: Address,
     bytes: u64,
-    /// At the end of what makes it.
+    /// Event at the end of the operations that make it.
     made: Event,
     last_used: AtomicU64,
     memory: Weak<GpuMemory>,
@@ -41,7 +41,7 @@ struct Form {
 
 impl Drop for Form {
     fn drop(&mut self) {
-        // Where the device is gone it has taken care of what it had.
+        // A lost device has freed its resources itself.
         if let Some(memory) = self.memory.upgrade() {
             memory.driver.destroy_event(self.made);
             memory.free(self.at);
@@ -54,7 +54,7 @@ impl OperandCache {
         OperandCache { limit, state: Mutex::default(), clock: AtomicU64::new(0) }
     }
 
-    /// The value with a part there is written, or gone.
+    /// Drops the layouts of a value, by the address of a part, when it is written or freed.
     pub(super) fn forget(&self, at: Address) {
         let gone = {
             let mut state = self.state.lock();
@@ -64,14 +64,14 @@ impl OperandCache {
         drop(gone);
     }
 
-    /// Gives up all that nobody uses; true if that was anything.
+    /// Drops all unused layouts; true if there were any.
     pub(super) fn give_up(&self) -> bool {
         let gone = self.state.lock().make_room(self.limit, self.limit);
         !gone.is_empty()
     }
 
-    /// Gives up what nobody uses, the longest unused first, where that makes room for so many bytes
-    /// more; true if there is room then.
+    /// Drops unused layouts, the least recently used first, if that makes room for this many more
+    /// bytes; true if there is room then.
     fn has_room(&self, bytes: u64) -> bool {
         let (gone, has_room) = {
             let mut state = self.state.lock();
@@ -82,7 +82,7 @@ impl OperandCache {
         has_room
     }
 
-    /// Ends with the device: whatever is left is handed out as memory and event.
+    /// Closes the cache with the device: the remaining layouts are returned as memory and event.
     pub(super) fn close(&mut self) -> Vec<(Address, Event)> {
         let forms = std::mem::take(&mut self.state.get_mut().forms);
         forms.into_values().map(|form| (form.at, form.made)).collect()
@@ -97,8 +97,8 @@ impl OperandCache {
     fn add(&self, key: (Address, u32), form: &Arc<Form>) {
         form.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         let mut state = self.state.lock();
-        // Another stream may have made the same meanwhile: its own stays, and this one goes with
-        // its user.
+        // Another stream may have made the same layout meanwhile: its own stays, and this one is
+        // dropped by its user.
         if let Entry::Vacant(place) = state.forms.entry(key) {
             place.insert(Arc::clone(form));
             state.used += form.bytes;
@@ -111,8 +111,8 @@ impl State {
         self.used.saturating_add(bytes) <= limit
     }
 
-    /// Takes out what nobody uses, the longest unused first, until so many bytes fit or nothing is
-    /// left to be taken.
+    /// Takes out unused layouts, the least recently used first, until this many bytes fit or none
+    /// is left.
     fn make_room(&mut self, bytes: u64, limit: u64) -> Vec<Arc<Form>> {
         if self.fits(bytes, limit) {
             return Vec::new();
@@ -138,19 +138,19 @@ impl State {
 }
 
 impl GpuStream {
-    /// Form `what` of the value with a part at `of`, to be read by what follows on the stream: one
-    /// that is there, or a new one that `make` fills by operations on this stream. `None` where
-    /// there is no room for it, and while the stream records.
+    /// Returns layout `what` of the value with a part at `of`, to be read by the following
+    /// operations on the stream: a cached one, or a new one that `make` fills by operations on this
+    /// stream. `None` if there is no room for it, and while the stream records.
     ///
     /// # Errors
-    /// The driver's, and what `make` returns.
+    /// Errors of the driver, and those of `make`.
     pub(super) fn cached_operand(
         &self,
         (of, what): (Address, u32),
         bytes: u64,
         make: impl FnOnce(Address) -> Result<(), GpuError>,
     ) -> Result<Option<Address>, GpuError> {
-        // What is recorded is launched again when the form may be gone, or that of another value.
+        // A recording is launched again when the layout may be dropped, or belong to another value.
         if self.records.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -175,7 +175,7 @@ impl GpuStream {
         };
         let memory = Arc::downgrade(&self.memory);
         let form = Arc::new(Form { at, bytes, made, last_used: AtomicU64::new(0), memory });
-        // Kept in any case: what has been queued may use it.
+        // Kept in any case: queued operations may use it.
         self.keep(Box::new(Arc::clone(&form)));
         make(at)?;
         self.driver().record(form.made, self.stream)?;

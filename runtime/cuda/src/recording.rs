@@ -1,4 +1,5 @@
-//! What bodies put on a stream, recorded instead of run, and then launched any number of times.
+//! Recording of the operations that bodies put on a stream, which are then launched any number of
+//! times.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +12,7 @@ use zellige_runtime::device::{Recording, Stream};
 
 use super::memory::{GpuMemory, GpuStream};
 
-/// A graph of a GPU's, and what its operations use besides operands.
+/// A graph of the GPU driver, and the memory that its operations use besides operands.
 pub(super) struct GpuRecording {
     memory: Arc<GpuMemory>,
     graph: Graph,
@@ -33,16 +34,16 @@ impl Recording for GpuRecording {
 
 impl Drop for GpuRecording {
     fn drop(&mut self) {
-        // Whoever launches it keeps it until the launch has ended.
+        // A launch keeps the recording until it has ended.
         self.memory.driver.destroy_graph(self.graph);
     }
 }
 
 impl GpuStream {
-    /// Records what `body` puts on the stream; nothing of it runs.
+    /// Records the operations that `body` puts on the stream; none of them runs.
     ///
     /// # Errors
-    /// The driver's: what cannot be recorded.
+    /// Errors of the driver: the operations cannot be recorded.
     pub(super) fn record(&self, body: &mut dyn FnMut()) -> Result<GpuRecording, GpuError> {
         let others = self.take_kept();
         let recorded = self.capture(body);
@@ -60,13 +61,13 @@ impl GpuStream {
         self.driver().end_capture(self.stream)
     }
 
-    /// Launches it. The stream keeps it.
+    /// Launches the recording. The stream keeps it.
     ///
     /// # Errors
-    /// The driver's.
+    /// Errors of the driver.
     ///
     /// # Safety
-    /// As of [`Stream::play`].
+    /// The conditions of [`Stream::play`].
     pub(super) unsafe fn launch(&self, recording: &GpuRecording) -> Result<(), GpuError> {
         // SAFETY: operands are the caller's promise; everything else is kept by the recording, and
         // that by the stream.

@@ -11,21 +11,21 @@ use zellige_runtime::device::{Device, DeviceSpec, HostAllocator, LaunchDepth, Op
 use super::device::GpuDevice;
 use super::memory::GpuMemory;
 
-/// CPUs from which on threads of streams ask before they sleep: a stream has one such thread, and
-/// workers have theirs.
+/// Number of CPUs from which on threads of streams poll before they sleep: a stream has one such
+/// thread, and workers have theirs.
 const SPINNING_CPUS: usize = 8;
-/// How long they ask then: about what it takes to be woken.
+/// Their polling time: about the time of a wake-up.
 const SPINS: Duration = Duration::from_micros(50);
 /// Bytes for values from which on [`Gpu::DEPTH`] is the default.
 const DEEP_FROM: u64 = 4 << 30;
 
-/// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which,
-/// and how much of its memory the runtime may use.
+/// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): its
+/// number, and the part of its memory that the runtime may use.
 ///
-/// One GPU may be described several times, each time with a part of its memory: they are devices of
-/// their own, with transfers between them. Values and the [workspaces of
-/// streams](Driver::stream_workspace) of all of them have to fit the GPU's memory together, or the
-/// runtime is not built.
+/// One GPU may be described several times, each time with a part of its memory: these are separate
+/// devices, with transfers between them. Values and the [workspaces of
+/// streams](Driver::stream_workspace) of all of them have to fit into the GPU's memory together, or
+/// the runtime is not built.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     driver: Arc<dyn Driver>,
@@ -36,23 +36,24 @@ pub struct Gpu {
     depth: Option<LaunchDepth>,
     spins: Option<Duration>,
     page_lock_from: usize,
-    /// What [`bytes`](Gpu::bytes) has found where nothing was said.
+    /// Default of [`bytes`](Gpu::bytes), computed once.
     found: OnceLock<u64>,
 }
 
 impl Gpu {
-    /// Streams for bodies where nothing is said. With these and [`DEPTH`](Gpu::DEPTH) factorisation
+    /// Default number of streams for bodies. With these and [`DEPTH`](Gpu::DEPTH), factorisation
     /// and solve of a reconstructor took a sixth less time on an H200 than with 2 streams and half
     /// the depth, and as long as with more.
     pub const STREAMS: usize = 3;
-    /// How many tasks it is given before it needs them, where nothing is said and values have 4 GiB
-    /// or more. With less it is half of that, [`LaunchDepth::default`]: what is given ahead holds
-    /// its operands, and working space has to be found beside them.
+    /// Default number of tasks given to the GPU ahead of their execution, if values have 4 GiB or
+    /// more. With less memory it is half of that, [`LaunchDepth::default`]: tasks given ahead hold
+    /// their operands, and working space has to fit as well.
     pub const DEPTH: LaunchDepth = LaunchDepth { ahead: 4, launched: 4, ordered: 8 };
 
-    /// GPU `number` of the driver, and all of its memory that is free once the libraries that are
-    /// there have what they keep, but for what its streams' workspaces take and a twentieth of all,
-    /// which is left for working space of bodies and for what libraries load later.
+    /// Describes GPU `number` of the driver, with all of its memory that is free after the
+    /// installed libraries have been loaded. The workspaces of its streams are subtracted, and a
+    /// twentieth of all memory, which is left for working space of bodies and for libraries loaded
+    /// later.
     pub fn new(driver: Arc<dyn Driver>, number: u32) -> Self {
         Gpu {
             driver,
@@ -67,16 +68,17 @@ impl Gpu {
         }
     }
 
-    /// Bytes of its memory for the values of handles. On top come the
+    /// Sets the bytes of its memory for the values of handles. Not included are the
     /// [workspaces](Driver::stream_workspace) of its streams, at most 32 MiB each, working space of
-    /// bodies, and what CUDA and its libraries keep.
+    /// bodies, and the memory that CUDA and its libraries keep.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
     }
 
-    /// Streams on which bodies run side by side (default [`STREAMS`](Gpu::STREAMS), at least 1).
+    /// Sets the number of streams on which bodies run concurrently (default
+    /// [`STREAMS`](Gpu::STREAMS), at least 1).
     #[must_use]
     pub fn streams(mut self, streams: usize) -> Self {
         self.streams = streams.max(1);
@@ -84,9 +86,9 @@ impl Gpu {
         self
     }
 
-    /// One more stream, of the highest priority that the GPU has, for bodies of tasks whose
-    /// [priority](zellige_runtime::CodeletBuilder::priority) is above that of all that is under
-    /// way.
+    /// Adds a stream of the highest priority that the GPU supports, for bodies of tasks whose
+    /// [priority](zellige_runtime::CodeletBuilder::priority) is above that of all tasks in
+    /// progress.
     #[must_use]
     pub fn urgent_stream(mut self, urgent: bool) -> Self {
         self.urgent = urgent;
@@ -94,15 +96,16 @@ impl Gpu {
         self
     }
 
-    /// How many tasks it is given before it needs them (default: see [`DEPTH`](Gpu::DEPTH)).
+    /// Sets the number of tasks given to it ahead of their execution (default: see
+    /// [`DEPTH`](Gpu::DEPTH)).
     #[must_use]
     pub fn depth(mut self, depth: LaunchDepth) -> Self {
         self.depth = Some(depth);
         self
     }
 
-    /// How long a thread of a stream asks whether an operation has ended before it sleeps until
-    /// then (default: 50 us where this process has 8 CPUs or more, else not at all). Who sleeps
+    /// Sets the time for which a thread of a stream polls for the end of an operation before it
+    /// sleeps (default: 50 us if this process has 8 CPUs or more, otherwise 0). A sleeping thread
     /// learns of the end some microseconds later.
     #[must_use]
     pub fn spins(mut self, time: Duration) -> Self {
@@ -110,7 +113,7 @@ impl Gpu {
         self
     }
 
-    /// How many tasks it will be given.
+    /// Returns the number of tasks given to it ahead of their execution.
     pub fn launch_depth(&self) -> LaunchDepth {
         self.depth
             .unwrap_or_else(|| if self.bytes() >= DEEP_FROM { Gpu::DEPTH } else { LaunchDepth::default() })
@@ -121,47 +124,48 @@ impl Gpu {
         self.spins.unwrap_or_else(|| if cpus() >= SPINNING_CPUS { SPINS } else { Duration::ZERO })
     }
 
-    /// [`Buffer`](zellige_runtime::Buffer)s of at least so many bytes lie in page-locked memory
-    /// (default 64 KiB); `usize::MAX` for none. Of GPUs of one driver the first one's counts. At
-    /// most half of the machine's memory is locked, and at most 1 GiB lies unused.
+    /// Sets the size from which on [`Buffer`](zellige_runtime::Buffer)s lie in page-locked memory
+    /// (default 64 KiB); `usize::MAX` for none. For several GPUs of one driver the setting of the
+    /// first one counts. At most half of the machine's memory is locked, and at most 1 GiB of
+    /// unused memory is kept.
     #[must_use]
     pub fn page_lock_from(mut self, bytes: usize) -> Self {
         self.page_lock_from = bytes;
         self
     }
 
-    /// Its driver.
+    /// Returns its driver.
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.driver
     }
 
-    /// Its number there.
+    /// Returns its number in the driver.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The name under which performance models know it and its like, e.g. `cuda:NVIDIA H200`: times
-    /// of one kind of GPU say nothing of another's.
+    /// Returns its kind in performance models, e.g. `cuda:NVIDIA H200`: times of one kind of GPU
+    /// are not valid for another.
     pub fn model_kind(&self) -> String {
         let info = self.driver.gpus().get(self.number as usize);
         info.map_or_else(|| "cuda".into(), |gpu| format!("cuda:{}", gpu.name))
     }
 
-    /// The name under which performance models know its links: it alone, since others of its kind
-    /// are elsewhere on the bus.
+    /// Returns its name in performance models of links: it is unique to this GPU, since others of
+    /// its kind have another position on the bus.
     pub fn link_end(&self) -> String {
         let info = self.driver.gpus().get(self.number as usize);
         let uuid = info.map_or("not there", |gpu| &gpu.uuid);
         format!("{} {uuid}", self.model_kind())
     }
 
-    /// Bytes of its memory for the values of handles: as was said, else nearly all of it.
+    /// Returns the bytes of its memory for the values of handles: as set, or nearly all of it.
     pub fn bytes(&self) -> u64 {
         self.memory.unwrap_or_else(|| *self.found.get_or_init(|| self.find()))
     }
 
     fn find(&self) -> u64 {
-        // A GPU that does not work says so when it is opened.
+        // A GPU that does not work reports that when it is opened.
         if let Err(error) = self.driver.load_libraries(self.number) {
             tracing::debug!("libraries of GPU {}: {error}", self.number);
         }
@@ -170,28 +174,28 @@ impl Gpu {
         free.saturating_sub(all / 20).saturating_sub(self.workspaces())
     }
 
-    /// Bytes of the GPU's memory; `None` if there is no such GPU.
+    /// Returns the bytes of the GPU's memory; `None` if there is no such GPU.
     fn all_memory(&self) -> Option<u64> {
         self.driver.gpus().get(self.number as usize).map(|gpu| gpu.memory)
     }
 
-    /// Streams for bodies, the urgent one among them.
+    /// Returns the number of streams for bodies, including the urgent one.
     fn computes(&self) -> usize {
         self.streams + usize::from(self.urgent)
     }
 
-    /// Bytes that the workspaces of its streams take.
+    /// Returns the bytes of the workspaces of its streams.
     fn workspaces(&self) -> u64 {
         self.driver.stream_workspace(self.number).saturating_mul(self.computes() as u64)
     }
 
-    /// What it asks for.
+    /// Describes its memory request.
     fn in_words(&self) -> String {
         let each = self.driver.stream_workspace(self.number);
         format!("({} for values + {} streams of {each})", self.bytes(), self.computes())
     }
 
-    /// True for descriptions of one GPU.
+    /// True for descriptions of the same GPU.
     fn shares_with(&self, other: &Gpu) -> bool {
         Arc::ptr_eq(&self.driver, &other.driver) && self.number == other.number
     }
@@ -225,7 +229,8 @@ impl DeviceSpec for Gpu {
         Gpu::model_kind(self)
     }
 
-    /// It alone, since others of its kind are elsewhere on the bus: the same in every run.
+    /// Unique to this GPU, since others of its kind have another position on the bus: constant over
+    /// runs.
     fn link_end(&self, _number: usize) -> String {
         Gpu::link_end(self)
     }
@@ -236,7 +241,7 @@ impl DeviceSpec for Gpu {
 
     /// Refuses descriptions that together do not fit the memory of their GPU.
     fn check(&self, all: &[Arc<dyn DeviceSpec>]) -> Result<(), String> {
-        // One that is not there is told of by who opens it.
+        // A missing GPU is reported when it is opened.
         let Some(memory) = self.all_memory() else { return Ok(()) };
         let gpus = all.iter().filter_map(|spec| spec.downcast::<Gpu>());
         let sharers: Vec<&Gpu> = gpus.filter(|other| self.shares_with(other)).collect();

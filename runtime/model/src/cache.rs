@@ -1,8 +1,8 @@
 //! The models of one machine in a file.
 //!
-//! A file says for which devices and which build of the kernels it was measured. One that was
-//! measured for others is not trusted; one that is not understood is an error with its path.
-//! Neither is ever half-written: a file appears under its name when it is complete.
+//! A file names the devices and the build of the kernels of its measurements. A file that was
+//! measured for others is not trusted; one that cannot be parsed is an error with its path. No file
+//! is ever half-written: it appears under its name when it is complete.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,57 +16,57 @@ use super::history::RING;
 use super::table::Footprint;
 use super::{Identity, LinkModel, Models};
 
-/// Layout of the file; others are stale.
+/// Version of the file format; files of other versions are stale.
 const FORMAT: u32 = 2;
-/// Larger files are not read [B].
+/// Maximum size of a file that is read [bytes].
 const LARGEST: u64 = 64 << 20;
-/// Samples of a footprint that are stored: as good an estimate as all of them, and new ones soon
-/// outvote them.
+/// Number of stored samples of a footprint: they give as good an estimate as all of them, and new
+/// ones soon outvote them.
 const STORED: usize = 15;
 
-/// What a file of models held.
+/// Contents of a file of models.
 #[derive(Debug)]
 pub enum Loaded {
     /// Models of these devices and this build.
     Fresh(Models),
-    /// It was measured for others: calibrate again.
+    /// The file was measured for others: calibrate again.
     Stale {
-        /// What differs.
+        /// Description of the difference.
         why: String,
     },
     /// There is no file.
     Absent,
 }
 
-/// A file of models that cannot be read, understood or written.
+/// Error for a file of models that cannot be read, parsed or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
     /// Neither variable names a folder.
     #[error("there is no folder for caches: set XDG_CACHE_HOME or HOME to an absolute path")]
     NoFolder,
-    /// The system refused something.
+    /// A system call failed.
     #[error("{}: cannot {what} the performance models: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         cause: io::Error,
     },
-    /// It is no file of models.
+    /// The file is no file of models.
     #[error("{}: this is no file of performance models ({why}): remove it and calibrate again", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where it stops making sense.
+        /// The first error in its contents.
         why: String,
     },
 }
 
-/// Where the models of this host are kept: `zellige/models-<host>.json` in `$XDG_CACHE_HOME`, or in
-/// `~/.cache`.
+/// Returns the path of the models of this host: `zellige/models-<host>.json` in `$XDG_CACHE_HOME`,
+/// or in `~/.cache`.
 ///
 /// # Errors
 /// [`CacheError::NoFolder`].
@@ -75,7 +75,7 @@ pub fn default_path() -> Result<PathBuf, CacheError> {
     path_in(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"), &host)
 }
 
-/// As the XDG base directory specification says: relative paths are not valid.
+/// Applies the XDG base directory specification: relative paths are not valid.
 fn path_in(xdg: Option<OsString>, home: Option<OsString>, host: &str) -> Result<PathBuf, CacheError> {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let caches = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".cache")));
@@ -84,7 +84,7 @@ fn path_in(xdg: Option<OsString>, home: Option<OsString>, host: &str) -> Result<
     Ok(caches.ok_or(CacheError::NoFolder)?.join("zellige").join(format!("models-{host}.json")))
 }
 
-/// Enough of a file to know whether the rest can be understood.
+/// The part of a file that determines whether the rest can be parsed.
 #[derive(Deserialize)]
 struct Head {
     format: u32,
@@ -124,8 +124,8 @@ struct SavedLink {
 }
 
 impl Models {
-    /// Reads the models that were saved in `path`, if they are those of `identity`. Devices that
-    /// only one of the two knows do not matter: a GPU that is not there today keeps its models.
+    /// Reads the models saved in `path`, if they are those of `identity`. Devices that only one of
+    /// the two has do not matter: an absent GPU keeps its models.
     ///
     /// # Errors
     /// [`CacheError::Io`], [`CacheError::Corrupt`].
@@ -141,7 +141,7 @@ impl Models {
         parse(&bytes, identity).map_err(|why| CacheError::Corrupt { path: path.into(), why })
     }
 
-    /// Writes the models to `path`, and creates its folder. The file is complete or not there.
+    /// Writes the models to `path`, and creates its folder. The file is complete or absent.
     ///
     /// # Errors
     /// [`CacheError::Io`].
@@ -156,7 +156,7 @@ impl Models {
         Ok(())
     }
 
-    /// What is known of these kinds of devices, and of links with an end that is called so.
+    /// Returns the models of the selected kinds of devices, and of links with a selected end.
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Models {
         let (mut models, mut links) = self.saved();
         models.retain(|model| keep(&model.kind));
@@ -230,8 +230,8 @@ impl Models {
     }
 }
 
-/// One for each fifteenth of the sorted times, from its middle: the middle of all is among them,
-/// and their mean is that of all.
+/// Selects the middle of each fifteenth of the sorted times: the median is among them, and their
+/// mean is that of all.
 fn thinned(sorted: &[u64]) -> Vec<u64> {
     if sorted.len() <= STORED {
         return sorted.to_vec();
@@ -239,7 +239,7 @@ fn thinned(sorted: &[u64]) -> Vec<u64> {
     (0..STORED).map(|i| sorted[(2 * i + 1) * sorted.len() / (2 * STORED)]).collect()
 }
 
-/// The models in a file's bytes, or what is wrong with them.
+/// Parses the models in a file's bytes, or returns the error.
 fn parse(bytes: &[u8], identity: &Identity) -> Result<Loaded, String> {
     if bytes.len() as u64 > LARGEST {
         return Err(format!("it is larger than {LARGEST} bytes"));

@@ -1,4 +1,4 @@
-//! All sizes of one implementation of a codelet with one label: what a regression is made from.
+//! All sizes of one implementation of a codelet with one label: the data of a regression.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,8 +15,8 @@ pub(super) struct Family {
     regressions: PerKind<Regression>,
 }
 
-/// The regression on one kind of device. It is computed when somebody asks, and again once there
-/// are so many more samples that looking at every size costs next to nothing for each.
+/// The regression on one kind of device. It is computed on request, and again once there are so
+/// many more samples that the cost of reading every size is negligible per sample.
 #[derive(Debug, Default)]
 struct Regression {
     samples: AtomicU64,
@@ -25,11 +25,11 @@ struct Regression {
 
 #[derive(Debug, Default)]
 struct Fitted {
-    /// Over flops and bytes, from samples whose bytes were counted.
+    /// Fit over flops and bytes, from samples with counted bytes.
     by_both: Option<Fit>,
-    /// Over flops, from all.
+    /// Fit over flops, from all samples.
     by_flops: Option<Fit>,
-    /// Samples from which on it is computed again.
+    /// Number of samples at which it is computed again.
     due: u64,
 }
 
@@ -42,7 +42,7 @@ impl Family {
         self.regressions.get_or_insert(kind).samples.fetch_add(samples as u64, Ordering::Relaxed);
     }
 
-    /// Expected time (ns), and the number of samples behind it. `bytes` 0: unknown.
+    /// Returns the expected time (ns), and the number of its samples. `bytes` 0: unknown.
     pub(super) fn estimate(&self, table: &Table, kind: KindId, flops: f64, bytes: u64) -> Option<(f64, u64)> {
         let regression = self.regressions.get(kind)?;
         let samples = regression.samples.load(Ordering::Relaxed);

@@ -1,21 +1,22 @@
-//! `time = base + per_flop flops + per_byte bytes`, with coefficients that are never negative.
+//! The model `time = base + per_flop flops + per_byte bytes`, with coefficients that are never
+//! negative.
 //!
-//! Least squares of the *relative* errors: times span five orders of magnitude from a tile of 32 to
-//! one of 2048, and a scheduling policy compares ratios. With three unknowns the non-negative
-//! minimum is found by trying which of them are 0 (Lawson & Hanson, Solving Least Squares Problems,
-//! ch. 23: the minimum solves the normal equations of its support).
+//! It minimises the squares of the *relative* errors: times span five orders of magnitude from a
+//! tile of 32 to one of 2048, and a scheduling policy compares ratios. With three unknowns the
+//! non-negative minimum is found by trying every set of zero coefficients (Lawson & Hanson, Solving
+//! Least Squares Problems, ch. 23: the minimum solves the normal equations of its support).
 
-/// One size that was measured.
+/// A measured size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     pub(super) flops: f64,
     pub(super) bytes: f64,
-    /// (ns)
+    /// Time (ns).
     pub(super) time: f64,
     pub(super) weight: f64,
 }
 
-/// Coefficients in ns.
+/// The coefficients in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fit {
     base: f64,
@@ -23,18 +24,19 @@ pub(super) struct Fit {
     per_byte: f64,
 }
 
-/// Unknowns that the data allow.
+/// Unknowns that the data determine.
 #[derive(Clone, Copy)]
 struct Columns {
     flops: bool,
     bytes: bool,
 }
 
-/// Pivots below this share of the largest are zero: the columns are the same.
+/// Pivots below this share of the largest are zero: the columns are linearly dependent.
 const SINGULAR: f64 = 1e-9;
 
 impl Fit {
-    /// The best fit; `None` unless there are two sizes. Flops and bytes together need three.
+    /// Returns the best fit; `None` unless there are two sizes. Flops and bytes together need
+    /// three.
     pub(super) fn of(points: &[Point]) -> Option<Fit> {
         let columns = columns(points)?;
         let largest = |of: fn(&Point) -> f64| points.iter().map(of).fold(0.0, f64::max);
@@ -59,7 +61,7 @@ impl Fit {
         Some(Fit { base: x[0], per_flop: unscaled(1), per_byte: unscaled(2) })
     }
 
-    /// Time (ns), never negative.
+    /// Returns the time (ns), never negative.
     pub(super) fn time(&self, flops: f64, bytes: f64) -> f64 {
         self.base + self.per_flop * flops + self.per_byte * bytes
     }
@@ -106,7 +108,8 @@ impl Normal {
         normal
     }
 
-    /// The solution with the wanted unknowns, the others 0; `None` where they cannot be told apart.
+    /// Returns the solution with the wanted unknowns, the others 0; `None` if these are linearly
+    /// dependent.
     fn solve(&self, wanted: [bool; 3]) -> Option<[f64; 3]> {
         let at: Vec<usize> = (0..3).filter(|&i| wanted[i]).collect();
         let n = at.len();
@@ -143,7 +146,7 @@ impl Normal {
         x.iter().all(|x| x.is_finite()).then_some(x)
     }
 
-    /// Weighted sum of the squared relative errors.
+    /// Returns the weighted sum of the squared relative errors.
     fn error(&self, x: [f64; 3]) -> f64 {
         let quadratic: f64 = (0..3).map(|i| x[i] * (0..3).map(|j| self.gram[i][j] * x[j]).sum::<f64>()).sum();
         let linear: f64 = (0..3).map(|i| x[i] * self.right[i]).sum();
@@ -200,7 +203,7 @@ mod tests {
         assert!(close(fit.time(8e6, 8e3), 4010.0), "{fit:?}");
     }
 
-    /// Larger tiles that run faster than the line through them would pull the base below 0.
+    /// Larger tiles that run faster than the line through the others would make the base negative.
     #[test]
     fn the_smallest_time_is_not_negative() {
         let points = [point(1e3, 0.0, 10.0), point(2e3, 0.0, 30.0), point(4e3, 0.0, 90.0)];

@@ -1,10 +1,10 @@
 //! Times of one footprint on one kind of device.
 //!
-//! The first sample is put aside (cold caches, first touch of pages, a kernel that is still being
-//! loaded). Of the others the last are kept, at most [`RING`] and of many every [`STRIDE`]th. What
-//! the task will take is the mean of those that are within [`WITHIN`] of their median: a schedule
-//! is made of sums, and times are skewed (medians are about 5 % below means), while single spikes,
-//! whatever their size, do not move it.
+//! The first sample is set aside (cold caches, first touch of pages, a kernel that is still being
+//! loaded). Of the others the last are kept, at most [`RING`], and of many every [`STRIDE`]th. The
+//! expected time of the task is the mean of those within a factor of [`WITHIN`] of their median. A
+//! schedule consists of sums, and times are skewed (medians are about 5 % below means), while
+//! single spikes, whatever their size, do not change this mean.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,22 +13,23 @@ use parking_lot::Mutex;
 
 use super::fit::Point;
 
-/// Samples that are kept.
+/// Maximum number of samples that are kept.
 pub(super) const RING: usize = 64;
-/// Once there are as many, so many new ones go by for one that takes the place of the oldest: an
-/// algorithm's last tasks are not its average ones. A factorisation ends on what is left of its
-/// matrix, which lies in cache.
+/// Once the ring is full, one of this many new samples replaces the oldest one: an algorithm's last
+/// tasks are not its average ones. A factorisation ends on the rest of its matrix, which lies in
+/// cache.
 const STRIDE: u64 = 8;
-/// Samples from which on a history is trusted.
+/// Number of samples from which on a history is trusted.
 pub(super) const ENOUGH: u32 = 5;
-/// Times that are further from the median, as a factor, are no times of the task.
+/// Times further from the median, as a factor, are outliers.
 const WITHIN: u64 = 2;
 /// Share of the samples that the spread ignores at either end.
 const TRIM: f64 = 0.1;
-/// Weight in a regression of a size of which only the first sample is there, in samples.
+/// Weight in a regression of a size with only a first sample, in samples.
 const FIRST_ONLY: f64 = 0.25;
 
-/// How often the estimate of `len` samples is computed anew: once for a quarter of new ones.
+/// Returns the interval, in samples, at which the estimate of `len` samples is recomputed: after a
+/// quarter of new ones.
 fn patience(len: usize) -> u32 {
     (len as u32 / 4).max(1)
 }
@@ -46,7 +47,7 @@ const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const TIME_MAX: u64 = u64::MAX >> COUNT_BITS;
 
 impl Cell {
-    /// Adds times (ns) of tasks with so many flops and bytes.
+    /// Adds times (ns) of tasks with these flops and bytes.
     pub(super) fn add(&self, flops: f64, bytes: u64, times: &[u64]) {
         let mut history = self.history.lock();
         (history.flops, history.bytes) = (flops, bytes);
@@ -58,7 +59,7 @@ impl Cell {
         }
     }
 
-    /// Puts back what was saved.
+    /// Restores saved data.
     pub(super) fn restore(&self, flops: f64, bytes: u64, count: u64, times: &[u64]) {
         let mut history = self.history.lock();
         let kept = &times[..times.len().min(RING)];
@@ -75,31 +76,31 @@ impl Cell {
         self.published.store(packed, Ordering::Relaxed);
     }
 
-    /// Expected time (ns) and number of samples behind it.
+    /// Returns the expected time (ns) and the number of its samples.
     pub(super) fn expected(&self) -> (u64, u32) {
         let packed = self.published.load(Ordering::Relaxed);
         (packed >> COUNT_BITS, (packed & COUNT_MAX) as u32)
     }
 
-    /// Samples seen, the one put aside included.
+    /// Returns the number of samples seen, including the one set aside.
     pub(super) fn seen(&self) -> u64 {
         let history = self.history.lock();
         history.count + u64::from(history.first.is_some())
     }
 
-    /// For a regression over sizes; `None` before the first sample.
+    /// Returns the point for a regression over sizes; `None` before the first sample.
     pub(super) fn point(&self) -> Option<Point> {
         let (expected, samples) = self.expected();
         let history = self.history.lock();
         let (time, weight) = match samples {
-            // A size that is met once is better than none, e.g. the panels of a sparse matrix.
+            // A size that occurs once is better than none, e.g. the panels of a sparse matrix.
             0 => (history.first?, FIRST_ONLY),
             _ => (expected, history.ring.len() as f64),
         };
         Some(Point { flops: history.flops, bytes: history.bytes as f64, time: time as f64, weight })
     }
 
-    /// All that is known.
+    /// Returns all data.
     pub(super) fn summary(&self) -> Summary {
         let history = self.history.lock();
         let mut sorted = history.ring.clone();
@@ -115,7 +116,7 @@ impl Cell {
     }
 }
 
-/// What a [`Cell`] holds; times in ns.
+/// Contents of a [`Cell`]; times in ns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {
     pub(super) flops: f64,
@@ -134,7 +135,7 @@ struct History {
     bytes: u64,
     first: Option<u64>,
     ring: Vec<u64>,
-    /// Where the next sample goes once the ring is full.
+    /// Position of the next sample once the ring is full.
     at: usize,
     count: u64,
     /// Samples since the estimate was computed.
@@ -160,7 +161,7 @@ impl History {
     }
 }
 
-/// The middle of the times, or the mean of the two in the middle.
+/// Returns the median of the times, or the mean of the two middle ones.
 fn median(times: &[u64]) -> Option<u64> {
     let mut copy = [0; RING];
     let copy = &mut copy[..times.len()];
@@ -177,7 +178,7 @@ fn median(times: &[u64]) -> Option<u64> {
     }
 }
 
-/// The mean of the times that are within a factor of the median.
+/// Returns the mean of the times within a factor of the median.
 fn expected(times: &[u64]) -> Option<u64> {
     let median = median(times)?;
     let range = median / WITHIN..=median.saturating_mul(WITHIN);
@@ -185,13 +186,13 @@ fn expected(times: &[u64]) -> Option<u64> {
         .iter()
         .filter(|time| range.contains(time))
         .fold((0, 0), |(sum, count), &time| (sum + u128::from(time), count + 1u128));
-    // Half of the times may be far below the other half, and nothing near the middle of the two in
-    // the middle.
+    // Half of the times may be far below the other half, and none near the mean of the two middle
+    // ones.
     Some((sum + count / 2).checked_div(count).map_or(median, |mean| mean as u64))
 }
 
-/// Standard deviation about the median of what is left when a tenth of the sorted times is cut off
-/// at either end.
+/// Returns the standard deviation about the median, without a tenth of the sorted times at either
+/// end.
 fn spread(sorted: &[u64]) -> Duration {
     let Some(median) = median(sorted) else {
         return Duration::ZERO;
@@ -249,8 +250,8 @@ mod tests {
         assert_eq!(cell.summary().sorted.len(), RING);
     }
 
-    /// Each factorisation ends with 60 products whose tiles lie in cache: they count as what they
-    /// are among 560.
+    /// Each factorisation ends with 60 products whose tiles lie in cache: they count by their share
+    /// among 560.
     #[test]
     fn how_an_algorithm_ends_is_not_what_it_is() {
         let factorisation = [[3_000; 500].as_slice(), &[2_000; 60]].concat();
@@ -259,7 +260,7 @@ mod tests {
     }
 
     /// Kernels share caches and memory: most are fast, some take half as long again, and a schedule
-    /// has to hold all of them.
+    /// contains all of them.
     #[test]
     fn skewed_times_add_up() {
         let times: Vec<u64> = (0..64).map(|i| if i % 4 == 3 { 1_500 } else { 1_000 }).collect();

@@ -1,9 +1,9 @@
-//! On which machine, and with which kernels, times were measured.
+//! The machine and the kernels for which times were measured.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What a file of models is valid for.
+/// The devices and the build for which a file of models is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The device behind each kind, e.g. `cpu` and the processor's name.
@@ -13,20 +13,20 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// This machine's processor as `cpu`, and a build of the kernels. Add what other devices there
-    /// are.
+    /// Describes this machine's processor as `cpu`, and a build of the kernels. Other devices are
+    /// added by the caller.
     pub fn of_host(build: impl Into<String>) -> Identity {
         let cpu = processor().unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH));
         Identity { devices: [("cpu".to_string(), cpu)].into(), build: build.into() }
     }
 }
 
-/// The processor's own name, where the system tells it.
+/// Returns the processor's own name, if the system provides it.
 pub fn processor() -> Option<String> {
     name_in(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
-/// The processor's name in the text of `/proc/cpuinfo`: in words, or on Arm by number.
+/// Returns the processor's name in the text of `/proc/cpuinfo`: in words, or on Arm by number.
 fn name_in(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         let line = cpuinfo.lines().find(|line| line.starts_with(name))?;

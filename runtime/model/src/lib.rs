@@ -1,12 +1,13 @@
-//! Performance models: how long a codelet will take on a kind of device, and a transfer on a link.
+//! Performance models: the expected time of a codelet on a kind of device, and of a transfer on a
+//! link.
 //!
-//! A task is known by its *footprint*: codelet, implementation, label (the precision) and shape.
-//! For each footprint and kind of device the last times are kept (64, once there are more every
-//! eighth of them); the mean of those near their median is the estimate once there are five
+//! A task is identified by its *footprint*: codelet, implementation, label (the precision) and
+//! shape. For each footprint and kind of device the last times are kept (64, once there are more
+//! every eighth of them). The mean of those near their median is the estimate once there are five
 //! ([`Source::History`]). Before that, and for sizes that never ran, a regression over the other
-//! sizes of the codelet and label answers ([`Source::Regression`]). What the user says
-//! ([`TaskInfo::cost`]) comes between the two. `docs/explanation/models.md` says what is measured,
-//! stored and trusted.
+//! sizes of the codelet and label is used ([`Source::Regression`]). The user's estimate
+//! ([`TaskInfo::cost`]) comes between the two. `docs/explanation/models.md` describes the
+//! measurements, the storage and the trust rules.
 //!
 //! ```
 //! use std::time::Duration;
@@ -54,7 +55,7 @@ pub use sampler::Sampler;
 
 use table::{Footprint, Table};
 
-/// What is known of a task when it is submitted: for models, policies and traces.
+/// Description of a task at submission: for models, policies and traces.
 ///
 /// ```
 /// use zellige_model::TaskInfo;
@@ -69,25 +70,25 @@ pub struct TaskInfo {
     pub flops: f64,
     /// The user's own estimate of the body's time on one core, if there is one.
     pub cost: Option<Duration>,
-    /// Where it stands in the algorithm, e.g. tile (i, j, k).
+    /// Position in the algorithm, e.g. tile (i, j, k).
     pub coords: Option<[u32; 3]>,
-    /// A short word for traces, e.g. the precision. With codelet and shape it is what a performance
-    /// model knows a task by.
+    /// Short label for traces, e.g. the precision. Together with codelet and shape it identifies a
+    /// task in a performance model.
     pub label: &'static str,
-    /// Size of the task, e.g. (m, n, k) of a tile product; zeros where nothing is said.
+    /// Size of the task, e.g. (m, n, k) of a tile product; zeros if unspecified.
     pub shape: [u32; 3],
 }
 
 impl TaskInfo {
-    /// True if performance models do not tell the two apart, as tasks of one codelet and
+    /// True if performance models do not distinguish the two, as tasks of one codelet and
     /// implementation.
     pub fn has_same_footprint(&self, other: &TaskInfo) -> bool {
         Footprint::new("", "", self) == Footprint::new("", "", other)
     }
 }
 
-/// The name under which models keep what a worker spends on a task besides its body; the first
-/// number of the shape is how many workers there were, as when everything else was measured.
+/// Name under which models keep a worker's overhead per task; the first number of the shape is the
+/// number of workers at the time of all measurements.
 pub const OVERHEAD: &str = "overhead";
 
 /// A footprint's number, valid for the [`Models`] that gave it.
@@ -95,12 +96,11 @@ pub const OVERHEAD: &str = "overhead";
 pub struct ModelId(u32);
 
 impl ModelId {
-    /// Of footprints that the table had no room for: nothing is ever known of them.
+    /// Number of footprints that the table had no room for: nothing is ever known of them.
     const NONE: ModelId = ModelId(u32::MAX);
 }
 
-/// The number of one footprint, kept beside what has it: who asks again does not look the names up
-/// again.
+/// The number of one footprint, stored with its owner: later queries need no lookup by name.
 #[derive(Debug, Default)]
 pub struct CachedId(AtomicU64);
 
@@ -108,14 +108,14 @@ pub struct CachedId(AtomicU64);
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindId(u32);
 
-/// What an [`Estimate`] rests on.
+/// Origin of an [`Estimate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The user's own formula, [`TaskInfo::cost`].
     User,
-    /// Times of this very footprint.
+    /// Times of the same footprint.
     History,
     /// Times of other sizes.
     Regression,
@@ -124,44 +124,44 @@ pub enum Source {
 /// The expected time of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// From the start to the end of the body; never 0.
+    /// Time from the start to the end of the body; never 0.
     pub time: Duration,
-    /// Samples behind it: of the footprint, of all sizes for a regression, 0 for the user's
+    /// Number of its samples: of the footprint, of all sizes for a regression, 0 for the user's
     /// formula.
     pub samples: u32,
-    /// Where it comes from.
+    /// Origin of the estimate.
     pub source: Source,
 }
 
-/// One line of what is known: a footprint on a kind of device.
+/// One row of the models: a footprint on a kind of device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The codelet's name.
     pub codelet: String,
-    /// The implementation; empty where the codelet has one.
+    /// The implementation; empty if the codelet has only one.
     pub implementation: String,
     /// The kind of device.
     pub kind: String,
     /// The label, e.g. the precision.
     pub label: String,
-    /// (m, n, k); zeros where the codelet gives none.
+    /// (m, n, k); zeros if the codelet gives none.
     pub shape: [u32; 3],
     /// Floating-point operations of the last sample.
     pub flops: f64,
     /// Bytes of its operands; 0 if unknown.
     pub bytes: u64,
-    /// Samples so far, the first (which does not count) left out.
+    /// Samples so far, excluding the first, which does not count.
     pub samples: u64,
-    /// Median of the samples that are kept; `None` if there are none.
+    /// Median of the kept samples; `None` if there are none.
     pub median: Option<Duration>,
     /// Standard deviation about the median without the lowest and the highest tenth of the samples.
     pub spread: Duration,
-    /// What an estimate is made from, and its time; `None` while nothing can be said.
+    /// The estimate with its origin; `None` while there is none.
     pub estimate: Option<Estimate>,
 }
 
 impl Row {
-    /// Rate of the expected time [Gflop/s]; `None` without flops or estimate.
+    /// Returns the rate of the expected time [Gflop/s]; `None` without flops or estimate.
     pub fn gflops(&self) -> Option<f64> {
         let time = self.estimate?.time.as_secs_f64();
         (self.flops > 0.0).then(|| self.flops / time * 1e-9)
@@ -169,9 +169,9 @@ impl Row {
 }
 
 /// The performance models of a machine. Share them in an `Arc`: any number of threads may record
-/// and ask at once.
+/// and query at once.
 pub struct Models {
-    /// Tells the models of one process apart.
+    /// Distinguishes the models of one process.
     number: u32,
     table: Table,
     kinds: RwLock<Vec<String>>,
@@ -191,15 +191,15 @@ impl fmt::Debug for Models {
 }
 
 impl Models {
-    /// Models that know nothing.
+    /// Creates empty models.
     pub fn new() -> Models {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Models { number, table: Table::new(), kinds: RwLock::default(), links: RwLock::default() }
     }
 
-    /// The number of a kind of device, e.g. `cpu` or `h200`. Devices of one kind share their
-    /// models.
+    /// Returns the number of a kind of device, e.g. `cpu` or `h200`. Devices of one kind share
+    /// their models.
     pub fn kind(&self, name: &str) -> KindId {
         let find = |kinds: &[String]| kinds.iter().position(|kind| kind == name);
         if let Some(at) = find(&self.kinds.read()) {
@@ -213,24 +213,24 @@ impl Models {
         KindId(at as u32)
     }
 
-    /// The number of a task's footprint: codelet, label and shape. Tasks without a shape are told
-    /// apart by their flops, in classes 7 % wide. Ask once per task and keep it: this looks the
-    /// names up, the rest goes by number.
+    /// Returns the number of a task's footprint: codelet, label and shape. Tasks without a shape
+    /// are distinguished by their flops, in classes 7 % wide. Query once per task and keep the
+    /// number: only this call looks up names.
     ///
-    /// There is room for 65 536 footprints; nothing is ever known of those beyond.
+    /// There is room for 65 536 footprints; nothing is ever known of further ones.
     pub fn id(&self, codelet: &str, info: &TaskInfo) -> ModelId {
         self.id_of(codelet, info, "")
     }
 
-    /// As [`id`](Models::id), for tasks that run one of several implementations: each has
-    /// footprints of its own.
+    /// Returns the footprint's number, as [`id`](Models::id) does, for tasks that run one of
+    /// several implementations: each has footprints of its own.
     pub fn id_of(&self, codelet: &str, info: &TaskInfo, implementation: &str) -> ModelId {
         let footprint = Footprint::new(codelet, implementation, info);
         self.table.number(footprint).map_or(ModelId::NONE, ModelId)
     }
 
-    /// As [`id`](Models::id) of what always has the same footprint: it is looked up the first time
-    /// that these models are asked.
+    /// Returns the footprint's number, as [`id`](Models::id) does, for tasks that always have the
+    /// same footprint: it is looked up at the first query of these models.
     pub fn cached_id(&self, cached: &CachedId, codelet: &str, info: &TaskInfo) -> ModelId {
         let known = cached.0.load(Ordering::Relaxed);
         if (known >> 32) as u32 == self.number {
@@ -241,8 +241,8 @@ impl Models {
         id
     }
 
-    /// Records that a task took `time` on a device of kind `kind`, its operands being there.
-    /// `bytes`: of its operands; 0 where they are not counted.
+    /// Records that a task took `time` on a device of kind `kind` with its operands in place.
+    /// `bytes`: of its operands; 0 if they are not counted.
     ///
     /// Costs some tens of nanoseconds; for tasks of microseconds a [`Sampler`] per worker is
     /// cheaper.
@@ -258,19 +258,20 @@ impl Models {
         entry.family.count(kind, times.len());
     }
 
-    /// The expected time of a task on a device of kind `kind`, its operands being there; `None`
-    /// while nothing is known.
+    /// Returns the expected time of a task on a device of kind `kind` with its operands in place;
+    /// `None` while nothing is known.
     ///
-    /// The first that there is of: the footprint's own times (5 at least), the user's `info.cost`,
-    /// a regression over the other sizes of codelet and label. So a wrong guess of the user's lasts
-    /// for six tasks, and a model never overrules the user by extrapolation. Leave `info.cost` out
-    /// for devices that it was not meant for. `bytes` 0: unknown, the regression is over flops
-    /// alone.
+    /// The first available source is used: the footprint's own times (5 at least), the user's
+    /// `info.cost`, a regression over the other sizes of codelet and label. So a wrong guess of the
+    /// user's lasts for six tasks, and a model never overrules the user by extrapolation. Omit
+    /// `info.cost` for devices that it was not meant for. `bytes` 0: unknown, the regression is
+    /// over flops alone.
     pub fn estimate(&self, id: ModelId, kind: KindId, info: &TaskInfo, bytes: u64) -> Option<Estimate> {
         self.estimate_with(id, kind, info, || bytes)
     }
 
-    /// As [`estimate`](Models::estimate); the bytes are asked for where a regression needs them.
+    /// Returns the expected time, as [`estimate`](Models::estimate) does; the bytes are requested
+    /// only for a regression.
     pub fn estimate_with(
         &self,
         id: ModelId,
@@ -294,7 +295,7 @@ impl Models {
         })
     }
 
-    /// The estimate from the footprint's own times; `None` while there are too few.
+    /// Returns the estimate from the footprint's own times; `None` while there are too few.
     pub fn known(&self, id: ModelId, kind: KindId) -> Option<Estimate> {
         let (expected, samples) = self.table.get(id.0)?.cells.get(kind)?.expected();
         let time = not_zero(Duration::from_nanos(expected));
@@ -306,8 +307,9 @@ impl Models {
         self.known(id, kind).is_some()
     }
 
-    /// How many more tasks have to run on this kind of device until the footprint is calibrated; 0
-    /// if it is, and for footprints that the table had no room for. For policies that explore.
+    /// Returns the number of tasks that still have to run on this kind of device until the
+    /// footprint is calibrated; 0 if it is, and for footprints that the table had no room for. For
+    /// policies that explore.
     pub fn needs_exploration(&self, id: ModelId, kind: KindId) -> u32 {
         let Some(entry) = self.table.get(id.0) else {
             return 0;
@@ -315,7 +317,7 @@ impl Models {
         if self.is_calibrated(id, kind) {
             return 0;
         }
-        // And one for the first, which does not count.
+        // Plus one for the first, which does not count.
         let wanted = u64::from(history::ENOUGH) + 1;
         let seen = entry.cells.get(kind).map_or(0, |cell| cell.seen());
         wanted.saturating_sub(seen) as u32
@@ -326,17 +328,17 @@ impl Models {
         self.links.write().insert((from.into(), to.into()), link);
     }
 
-    /// The model of the link between two memory nodes, if there is one.
+    /// Returns the model of the link between two memory nodes, if there is one.
     pub fn link(&self, from: &str, to: &str) -> Option<LinkModel> {
         self.links.read().get(&(from.to_string(), to.to_string())).copied()
     }
 
-    /// All links: from, to, model.
+    /// Returns all links: from, to, model.
     pub fn links(&self) -> Vec<(String, String, LinkModel)> {
         self.links.read().iter().map(|((from, to), &link)| (from.clone(), to.clone(), link)).collect()
     }
 
-    /// All that has been recorded, by codelet, kind, label, implementation and shape.
+    /// Returns all records, by codelet, kind, label, implementation and shape.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for entry in self.table.entries() {
@@ -375,12 +377,12 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A task takes some time: policies divide by it.
+/// Returns a positive time: policies divide by it.
 fn not_zero(time: Duration) -> Duration {
     time.max(Duration::from_nanos(1))
 }
 
-/// A number of operations as whole number: what is none, or negative, counts as 0.
+/// Rounds a number of operations to a whole number; invalid or negative ones count as 0.
 fn count(flops: f64) -> f64 {
     if flops.is_finite() { flops.max(0.0).round() } else { 0.0 }
 }

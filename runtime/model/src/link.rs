@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Slowest and fastest link that is believed (B/s).
+/// Plausible bandwidths of a link (B/s).
 const BANDWIDTH: std::ops::RangeInclusive<f64> = 1e6..=1e13;
-/// Longest latency that is believed (s).
+/// Largest plausible latency (s).
 const LATENCY: f64 = 1.0;
-/// Sizes that a fit looks at, at most.
+/// Maximum number of sizes in a fit.
 const SIZES: usize = 256;
-/// Sizes that differ by this factor show latency and bandwidth apart.
+/// Minimum ratio of sizes that separates latency and bandwidth.
 const SPREAD: f64 = 8.0;
-/// Two links whose figures differ by less than this share are the same link.
+/// Relative difference below which the figures of two links are equal.
 const SAME: f64 = 0.01;
 
 /// The model of one direction of a link between two memory nodes.
@@ -21,30 +21,30 @@ pub struct LinkModel {
     latency: f64,
 }
 
-/// Why figures of a link are not believed.
+/// The reason why figures of a link are implausible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// A line needs two points.
+    /// There are too few sizes: a line needs two points.
     #[error("transfers of {sizes} size(s) were measured: bandwidth and latency need 2 sizes at least")]
     TooFewSizes {
-        /// Distinct sizes.
+        /// Number of distinct sizes.
         sizes: usize,
     },
-    /// No link is like that.
+    /// The bandwidth is implausible.
     #[error(
         "a bandwidth of {got:e} B/s is not believable (1 MB/s to 10 TB/s): measure again, with larger transfers"
     )]
     Bandwidth {
-        /// In B/s.
+        /// The bandwidth in B/s.
         got: f64,
     },
-    /// No link is like that.
+    /// The latency is implausible.
     #[error(
         "a latency of {got:e} s is not believable (0 to 1 s): measure again, while nothing else uses the link"
     )]
     Latency {
-        /// In s.
+        /// The latency in s.
         got: f64,
     },
     /// The transfer did not leave the host (starpu-runtime/starpu#33).
@@ -53,15 +53,15 @@ pub enum LinkError {
          which memory the device's buffers lie in"
     )]
     LikeHostCopy {
-        /// In B/s.
+        /// The bandwidth in B/s.
         bandwidth: f64,
-        /// In s.
+        /// The latency in s.
         latency: f64,
     },
 }
 
 impl LinkModel {
-    /// A link of so many B/s and seconds.
+    /// Creates a link of this bandwidth (B/s) and latency (s).
     ///
     /// # Errors
     /// [`LinkError::Bandwidth`] outside of 1 MB/s to 10 TB/s, [`LinkError::Latency`] if it is
@@ -76,15 +76,15 @@ impl LinkModel {
         Ok(LinkModel { bandwidth, latency })
     }
 
-    /// The line through measured transfers (bytes, time). Several transfers of each of four or more
-    /// sizes, spread over orders of magnitude, give a model that single disturbed transfers do not
-    /// move.
+    /// Fits a line through measured transfers (bytes, time). Several transfers of each of four or
+    /// more sizes, spread over orders of magnitude, give a model that is insensitive to single
+    /// disturbed transfers.
     ///
-    /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes
-    /// between all pairs of the larger half of the sizes (Theil and Sen's estimator), where it is
-    /// what counts; latency is what the smallest size takes beyond it, and 0 if that is less than
-    /// nothing. Where times do not grow with sizes, as within a GPU, the bandwidth is at least what
-    /// the largest size shows, and that is taken.
+    /// Times of equal sizes are replaced by their median. The bandwidth is the median of the slopes
+    /// between all pairs of the larger half of the sizes (Theil and Sen's estimator), which it
+    /// dominates. The latency is the remaining time of the smallest size, or 0 if that is negative.
+    /// If times do not grow with sizes, as within a GPU, the largest size gives a lower bound of
+    /// the bandwidth, which is used.
     ///
     /// # Errors
     /// [`LinkError::TooFewSizes`], and those of [`LinkModel::new`].
@@ -108,12 +108,11 @@ impl LinkModel {
         LinkModel::new(1.0 / slope, (time - bytes * slope).max(0.0))
     }
 
-    /// The link as transfers show it that happened anyway (bytes, time). Where their sizes are much
-    /// the same, which is no line, the latency stays and the bandwidth is what their median says
-    /// beyond it.
+    /// Updates the link from regular transfers (bytes, time). If their sizes are nearly equal,
+    /// which gives no line, the latency stays and their median time beyond it gives the bandwidth.
     ///
     /// # Errors
-    /// As [`LinkModel::from_samples`].
+    /// Those of [`LinkModel::from_samples`].
     pub fn learnt(self, samples: &[(u64, Duration)]) -> Result<LinkModel, LinkError> {
         let sizes = medians(samples);
         let (Some(&(least, _)), Some(&(most, _))) = (sizes.first(), sizes.last()) else {
@@ -142,27 +141,27 @@ impl LinkModel {
         Ok(self)
     }
 
-    /// Bandwidth (B/s).
+    /// Returns the bandwidth (B/s).
     #[inline]
     pub fn bandwidth(&self) -> f64 {
         self.bandwidth
     }
 
-    /// Latency (s).
+    /// Returns the latency (s).
     #[inline]
     pub fn latency(&self) -> f64 {
         self.latency
     }
 
-    /// Expected time of a transfer over the idle link.
+    /// Returns the expected time of a transfer over the idle link.
     #[inline]
     pub fn time(&self, bytes: u64) -> Duration {
         Duration::from_secs_f64(self.latency + bytes as f64 / self.bandwidth)
     }
 }
 
-/// The sizes [B], smallest first, with the median of their times (s); evenly thinned if there are
-/// very many.
+/// Returns the sizes [bytes], smallest first, with the median of their times (s); evenly thinned if
+/// there are very many.
 fn medians(samples: &[(u64, Duration)]) -> Vec<(f64, f64)> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for &(bytes, time) in samples {
@@ -229,7 +228,7 @@ mod tests {
         assert!(is_the_link(wrong.learnt(&transfers()).unwrap()), "of all sizes");
         let alike: Vec<_> = transfers().into_iter().filter(|&(bytes, _)| bytes >> 22 == 1).collect();
         assert!(is_the_link(wrong.learnt(&alike).unwrap()), "of one size: {alike:?}");
-        // No time is left beyond a latency that is too long.
+        // A latency that is too long leaves no time for the bytes.
         let long = LinkModel::new(1e9, 0.1).unwrap();
         assert!(long.learnt(&alike).unwrap().bandwidth() < 25e9);
         assert_eq!(wrong.learnt(&[]), Err(LinkError::TooFewSizes { sizes: 0 }));
@@ -243,7 +242,7 @@ mod tests {
             LinkModel::from_samples(&[(8, us(1)), (8, us(2))]),
             Err(LinkError::TooFewSizes { sizes: 1 })
         );
-        // In no time; slower than a modem.
+        // A time of zero; a link slower than a modem.
         let bandwidth =
             |samples: &[_]| matches!(LinkModel::from_samples(samples), Err(LinkError::Bandwidth { .. }));
         assert!(bandwidth(&[(1 << 10, us(1)), (1 << 20, us(0))]));

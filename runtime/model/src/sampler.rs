@@ -1,4 +1,4 @@
-//! What one worker measured, gathered before it is added to the shared models.
+//! Measurements of one worker, collected before they are added to the shared models.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use super::{KindId, ModelId, Models, nanoseconds};
 
-/// Footprints that a sampler gathers at once; two that fall on one slot take turns.
+/// Number of footprints that a sampler collects at once; two in one slot take turns.
 const SLOTS: usize = 64;
-/// Times gathered for one footprint.
+/// Maximum number of times collected for one footprint.
 const BATCH: usize = 32;
 
-/// Records the tasks of one worker: a few nanoseconds per task, and no line of memory that workers
-/// share.
+/// Records the tasks of one worker: a few nanoseconds per task, and no cache line shared between
+/// workers.
 ///
 /// The first times of a footprint are passed on at once, so that it is calibrated soon; later ones
 /// in batches of up to 32. [`flush`](Sampler::flush) passes on the rest: call it when the worker
-/// runs out of work. Dropping it does too.
+/// runs out of work. Dropping the sampler does so too.
 pub struct Sampler {
     models: Arc<Models>,
     kind: KindId,
@@ -28,7 +28,7 @@ struct Slot {
     id: ModelId,
     flops: f64,
     bytes: u64,
-    /// Times that wait, and how many may.
+    /// Collected times, and their maximum number.
     waiting: usize,
     limit: usize,
     times: [u64; BATCH],
@@ -47,12 +47,13 @@ impl fmt::Debug for Sampler {
 }
 
 impl Sampler {
-    /// For a worker that drives a device of this kind.
+    /// Creates a sampler for a worker that drives a device of this kind.
     pub fn new(models: Arc<Models>, kind: KindId) -> Sampler {
         Sampler { models, kind, slots: Box::new([const { Slot::new(ModelId::NONE) }; SLOTS]) }
     }
 
-    /// As [`Models::record`]. Flops and bytes of a batch are those of its last task.
+    /// Records a task; see [`Models::record`]. Flops and bytes of a batch are those of its last
+    /// task.
     #[inline]
     pub fn record(&mut self, id: ModelId, flops: f64, bytes: u64, time: Duration) {
         let slot = &mut self.slots[id.0 as usize % SLOTS];
@@ -68,7 +69,7 @@ impl Sampler {
         }
     }
 
-    /// Passes on all that waits.
+    /// Passes on all collected times.
     pub fn flush(&mut self) {
         for slot in self.slots.iter_mut() {
             pass_on(&self.models, self.kind, slot);
@@ -82,7 +83,7 @@ fn pass_on(models: &Models, kind: KindId, slot: &mut Slot) {
     }
     models.add(slot.id, kind, slot.flops, slot.bytes, &slot.times[..slot.waiting]);
     slot.waiting = 0;
-    // Six single ones would calibrate; several workers share them.
+    // Six single times would calibrate the footprint; several workers share them.
     let settled = models.is_calibrated(slot.id, kind);
     slot.limit = if settled { (slot.limit * 2).min(BATCH) } else { 1 };
 }

@@ -1,8 +1,9 @@
-//! Names become small numbers: an insert-only hash table that readers walk without a lock.
+//! Mapping of names to small numbers: an insert-only hash table that readers traverse without a
+//! lock.
 //!
 //! Everything is a [`OnceLock`] that is set once: a bucket holds the number of its first entry, an
-//! entry the number of the next one in its bucket. A reader loads; a writer that loses the race for
-//! a link goes on with the winner's entry.
+//! entry the number of the next one in its bucket. A reader only loads; a writer that loses the
+//! race for a link goes on with the winner's entry.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,20 +18,20 @@ use super::{KindId, ModelId, TaskInfo};
 const BUCKETS: usize = 1024;
 const CHUNK: usize = 256;
 const CHUNKS: usize = 256;
-/// Footprints that a table takes.
+/// Capacity of a table in footprints.
 pub(super) const CAPACITY: u32 = (CHUNK * CHUNKS) as u32;
-/// In a link: the table was full when somebody wanted to add an entry here.
+/// Value of a link: the table was full when a thread wanted to add an entry here.
 const FULL: u32 = u32::MAX;
 
-/// What a model knows a task by, apart from the kind of device.
+/// The key of a task in a model, apart from the kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Footprint<'a> {
     pub(super) codelet: &'a str,
-    /// Empty where the codelet has one.
+    /// Empty if the codelet has only one.
     pub(super) implementation: &'a str,
     pub(super) label: &'a str,
     pub(super) shape: [u32; 3],
-    /// Class of the flop count, where there is no shape; see [`work_class`].
+    /// Class of the flop count, if there is no shape; see [`work_class`].
     pub(super) class: u16,
 }
 
@@ -50,7 +51,7 @@ impl<'a> Footprint<'a> {
         Footprint { codelet, implementation, label, shape, class }
     }
 
-    /// FNV-1a over bytes and words: the strings are a few letters.
+    /// Computes FNV-1a over bytes and words: the strings are a few letters.
     fn hash(&self) -> u64 {
         const PRIME: u64 = 0x0000_0100_0000_01B3;
         let step = |hash: u64, x: u64| (hash ^ x).wrapping_mul(PRIME);
@@ -62,8 +63,8 @@ impl<'a> Footprint<'a> {
     }
 }
 
-/// Sixteen classes for each power of two: counts in one class differ by less than 7 %. 0 for no
-/// work and for what is no count.
+/// Returns one of sixteen classes for each power of two: counts in one class differ by less than 7
+/// %. 0 for no work and for an invalid count.
 fn work_class(flops: f64) -> u16 {
     if flops.is_finite() && flops >= 1.0 { (flops.to_bits() >> 48) as u16 } else { 0 }
 }
@@ -114,7 +115,7 @@ impl<T: Default> PerKind<T> {
     }
 }
 
-/// A footprint and what is known of it, per kind of device.
+/// A footprint and its data, per kind of device.
 #[derive(Debug)]
 pub(super) struct Entry {
     number: u32,
@@ -144,7 +145,7 @@ impl Entry {
     }
 }
 
-/// Entries that are made as they are needed.
+/// Entries that are created on demand.
 type Chunk = Box<[OnceLock<Entry>]>;
 type Families = BTreeMap<[Box<str>; 3], Arc<Family>>;
 
@@ -154,7 +155,7 @@ pub(super) struct Table {
     buckets: Box<[OnceLock<u32>]>,
     chunks: Box<[OnceLock<Chunk>]>,
     len: AtomicU32,
-    /// By codelet, implementation and label.
+    /// Data by codelet, implementation and label.
     families: Mutex<Families>,
 }
 
@@ -177,7 +178,7 @@ impl Table {
         self.chunks.get(number / CHUNK)?.get()?[number % CHUNK].get()
     }
 
-    /// The footprint's number; `None` if it is new and the table is full.
+    /// Returns the footprint's number; `None` if it is new and the table is full.
     pub(super) fn number(&self, footprint: Footprint<'_>) -> Option<u32> {
         let mut link = &self.buckets[footprint.hash() as usize % BUCKETS];
         loop {
@@ -246,7 +247,7 @@ mod tests {
         let numbers: Vec<Vec<u32>> = thread::scope(|scope| {
             let intern = |t: u32| {
                 start.wait();
-                // Each begins elsewhere, so that each footprint is a race.
+                // Each thread begins elsewhere, so each footprint is a race.
                 (0..3000).map(|i| (i + t * 17) % 3000).map(|m| (m, table.number(footprint("a", m)))).collect()
             };
             let threads: Vec<_> = (0..4).map(|t| scope.spawn(move || intern(t))).collect();

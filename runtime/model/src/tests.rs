@@ -40,7 +40,7 @@ fn a_footprint_is_calibrated_after_six_runs() {
     run(&models, cpu, 100, 1);
     assert_eq!(micros(models.estimate(id, cpu, &tile(100), 0)), Some((100, Source::History)));
     assert_eq!(models.needs_exploration(id, cpu), 0);
-    // Another kind of device knows nothing of it, another label neither.
+    // Another kind of device has no data of it, and neither has another label.
     let gpu = models.kind("h200");
     assert!(!models.is_calibrated(id, gpu));
     let half = TaskInfo { label: "hp1", ..tile(100) };
@@ -103,7 +103,7 @@ fn sizes_that_never_repeat_are_estimated() {
     assert!((found.time.as_nanos() as f64 / 5_000_500.0 - 1.0).abs() < 0.01, "{found:?}");
 }
 
-/// A law in flops and bytes, asked by one who knows the bytes and by one who does not.
+/// A law in flops and bytes, queried with known and with unknown bytes.
 #[test]
 fn unknown_bytes_are_not_no_bytes() {
     let models = Models::new();
@@ -121,7 +121,7 @@ fn unknown_bytes_are_not_no_bytes() {
     };
     assert!((share(bytes) - 1.0).abs() < 1e-3, "{}", share(bytes));
     assert!((share(0) - 1.0).abs() < 0.25 && (share(0) - 1.0).abs() > 1e-3, "{}", share(0));
-    // One who does not count bytes does not spoil it for others.
+    // Samples without a byte count do not spoil it for others.
     models.record(
         models.id("gemm", &tile(48)),
         cpu,
@@ -155,7 +155,7 @@ fn odd_numbers_do_no_harm() {
     assert!(models.rows().iter().all(|row| row.flops.is_finite()));
     models.record(ModelId::NONE, cpu, 1.0, 0, Duration::from_nanos(1));
     assert_eq!(models.needs_exploration(ModelId::NONE, cpu), 0);
-    // Ids of other models: no answer, no panic.
+    // Ids of other models: no estimate, no panic.
     let other = Models::new();
     other.record(models.id("x", &tile(1)), KindId(9), 1.0, 0, Duration::from_nanos(1));
     assert_eq!(other.rows().len(), 0);
@@ -171,7 +171,8 @@ fn no_sample_of_any_thread_is_lost() {
                 let cpu = models.kind("cpu");
                 let mut sampler = Sampler::new(Arc::clone(models), cpu);
                 for i in 0..10_000u32 {
-                    // More footprints than a sampler has slots, and some by the direct way.
+                    // There are more footprints than a sampler has slots, and some are recorded
+                    // directly.
                     let id = models.id("gemm", &tile(1 + i % 100));
                     let time = Duration::from_nanos(1000 + u64::from(i % 3));
                     match t {

@@ -1,13 +1,13 @@
-//! What messages over MPI cost: `mpirun -n 2 messages`. A value goes to and fro between two ranks,
-//! as tasks; then both ranks wait for five seconds, and say how much of a core their process took
-//! (Linux).
+//! Measures the cost of messages over MPI: `mpirun -n 2 messages`. A value goes back and forth
+//! between two ranks, as tasks; then both ranks wait for five seconds, and print the CPU share of
+//! their process (Linux).
 
 use std::time::{Duration, Instant};
 
 use zellige_mpi::{Cluster, Mpi};
 use zellige_runtime::{Error, Runtime, Submit, read, update};
 
-/// Seconds for each way, of so many.
+/// Returns the time per direction in seconds, for `ways` transfers of a value of this size.
 fn to_and_fro(cluster: &Cluster, numbers: usize, ways: usize) -> Result<f64, Error> {
     let balls = [0, 1].map(|rank| cluster.register_on(rank, || vec![1.0f64; numbers]));
     let [a, b] = balls;
@@ -26,7 +26,7 @@ fn to_and_fro(cluster: &Cluster, numbers: usize, ways: usize) -> Result<f64, Err
 /// CPU seconds of this process, in hundredths.
 fn cpu() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // What comes after the name, which may have spaces.
+    // The fields after the name, which may contain spaces.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
     Some(ticks / 100.0)

@@ -1,6 +1,6 @@
-//! What a task costs the ranks that do not run it, and those that do: two ranks submit the same
-//! tasks, all of which run on the second. Processor time of the submitting threads (Linux), which
-//! says the same on a loaded machine.
+//! Measures the cost of a task on the ranks that do not run it, and on those that do: two ranks
+//! submit the same tasks, all of which run on the second. The measure is the processor time of the
+//! submitting threads (Linux), which is independent of the machine's load.
 
 use zellige_mpi::{Cluster, run_local};
 use zellige_runtime::{Error, Submit, read, update};

@@ -1,21 +1,21 @@
-//! Memory of messages that are done with, for the next ones: fresh memory costs a page fault for
-//! each of its pages, which took more than the copies into it and out of it.
+//! Recycled memory of messages: fresh memory costs a page fault for each of its pages, which took
+//! more time than the copies into it and out of it.
 
 use parking_lot::Mutex;
 
-/// Smaller messages are not kept.
+/// Minimum size of a message whose memory is kept.
 const LEAST: usize = 1 << 12;
-/// So many bytes are kept at most.
+/// Maximum number of bytes that are kept.
 const MOST: usize = 1 << 26;
 
-/// Those of all ranks in this process.
+/// Recycled buffers of all ranks in this process.
 pub(crate) static BUFFERS: Buffers = Buffers(Mutex::new(Vec::new()));
 
-/// Vectors, with what they held.
+/// Recycled vectors with their old contents.
 pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
-    /// A vector of `len` bytes, with any content.
+    /// Returns a vector of `len` bytes, with any content.
     #[cfg(any(feature = "mpi", test))]
     pub(crate) fn of_length(&self, len: usize) -> Vec<u8> {
         let mut bytes = self.kept(len);
@@ -23,7 +23,7 @@ impl Buffers {
         bytes
     }
 
-    /// An empty vector with room for `capacity` bytes.
+    /// Returns an empty vector with room for `capacity` bytes.
     pub(crate) fn with_capacity(&self, capacity: usize) -> Vec<u8> {
         let mut bytes = self.kept(capacity);
         bytes.clear();
@@ -40,7 +40,8 @@ impl Buffers {
         }
     }
 
-    /// The smallest that is large enough, if it is not much too large; else an empty one.
+    /// Returns the smallest vector that is large enough, if it is not much too large; otherwise an
+    /// empty one.
     fn kept(&self, len: usize) -> Vec<u8> {
         let mut all = self.0.lock();
         let fits = |bytes: &Vec<u8>| (len..=2 * len).contains(&bytes.capacity());

@@ -1,4 +1,4 @@
-//! One rank of several that run one program.
+//! A rank of a program that runs on several ranks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::remote::WHOLE;
 use crate::transport::Transport;
 use crate::wire::{Key, Message};
 
-/// One rank of several that run one program: a [`Runtime`] and its communicator. See the
+/// A rank of a program that runs on several ranks: a [`Runtime`] and its communicator. See the
 /// [crate](crate).
 ///
 /// It is used by one thread at a time, which makes the same calls in the same order as those of the
@@ -35,13 +35,15 @@ pub struct Cluster {
     runtime: Runtime,
 }
 
-/// So long a rank that something is needed from may say nothing, not even that it is there.
+/// Default time without any message, not even a heartbeat, after which a needed rank is considered
+/// lost.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Cluster {
-    /// A rank that runs its tasks in `runtime` and reaches the others through `transport`. Not a
-    /// [`single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded) one, which waits for
-    /// nobody.
+    /// Creates a rank that runs its tasks in `runtime` and reaches the others through `transport`.
+    /// The runtime must not be
+    /// [`single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded), since such a runtime
+    /// never waits for other threads.
     ///
     /// # Errors
     /// [`Error::Os`] if no thread can be started.
@@ -49,12 +51,12 @@ impl Cluster {
         Cluster::with_timeout(runtime, transport, TIMEOUT)
     }
 
-    /// The same; `timeout`: so long a rank that something is needed from may say nothing before it
-    /// is taken for lost (10 s with [`new`](Cluster::new)). A rank says that it is there four times
-    /// in that time, and once a second at least, whatever its tasks do.
+    /// Creates a rank with a given `timeout`: a needed rank that sends nothing for this time is
+    /// considered lost (10 s with [`new`](Cluster::new)). A rank sends a heartbeat four times in
+    /// that time, and at least once a second, whatever its tasks do.
     ///
     /// # Errors
-    /// As [`new`](Cluster::new).
+    /// Those of [`new`](Cluster::new).
     pub fn with_timeout(
         runtime: Runtime,
         transport: impl Transport,
@@ -73,30 +75,29 @@ impl Cluster {
         Ok(Cluster { progress, thread: Some(thread), state: Arc::default(), elsewhere, runtime })
     }
 
-    /// This rank's number, from 0.
+    /// Returns this rank's number, from 0.
     pub fn rank(&self) -> usize {
         self.progress.rank
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.progress.ranks
     }
 
-    /// The runtime of this rank, for what concerns it alone: workers, models, traces, the
+    /// Returns the runtime of this rank, for purely local purposes: workers, models, traces, the
     /// [failures](Runtime::failures) of its tasks. Tasks on handles of the cluster are submitted to
     /// the cluster.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// The values that this rank has sent and received so far.
+    /// Returns the statistics of the values that this rank has sent and received so far.
     pub fn traffic(&self) -> Traffic {
         self.progress.traffic()
     }
 
-    /// Gives a value that `rank` has a handle on all ranks. `make` is called there and nowhere
-    /// else.
+    /// Registers a value of `rank` with a handle on all ranks. `make` is called on that rank only.
     ///
     /// # Errors
     /// [`Error::Config`] for a rank that does not exist.
@@ -104,18 +105,19 @@ impl Cluster {
         self.check_rank(rank)?;
         let here = rank == self.rank();
         let handle = if here { self.runtime.register(make()) } else { self.runtime.register_empty() };
-        // Its format is known where the value is, and the others have to agree on what is sent.
+        // Only the rank with the value knows its format, and the others have to agree on the form
+        // that is sent.
         self.knows(&handle, Some(rank), true, WHOLE);
         Ok(handle)
     }
 
     /// Makes `rank` the owner of a datum that was registered without a value and that no task has
-    /// written yet: the tasks that write it run there. Without this its owner is the rank that runs
-    /// the first task that writes it, as the [rule](crate#where-tasks-run) says.
+    /// written yet: the tasks that write it run there. By default its owner is the rank that runs
+    /// the first task that writes it, by the [rule](crate#where-tasks-run).
     ///
     /// # Errors
     /// [`Error::Config`] for a rank that does not exist, and for a datum that has a value or was
-    /// written before; [`Error::Foreign`] for one of somebody else's.
+    /// written before; [`Error::Foreign`] for a datum of another cluster.
     pub fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error> {
         self.check_rank(rank)?;
         let mut state = self.state.lock();
@@ -131,29 +133,29 @@ impl Cluster {
         Ok(())
     }
 
-    /// The rank that owns a datum; `None` where that is not decided yet.
+    /// Returns the rank that owns a datum; `None` if that is not decided yet.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for one that was not registered here.
+    /// [`Error::Foreign`] for a datum that was not registered here.
     pub fn owner_of<D: Data>(&self, handle: &Handle<D>) -> Result<Option<usize>, Error> {
         Ok(self.state.lock().find(handle)?.owner)
     }
 
-    /// True if tasks that write the datum run on this rank: what only they need, other ranks need
-    /// not make.
+    /// True if tasks that write the datum run on this rank: other ranks need not create inputs that
+    /// only these tasks use.
     ///
     /// # Errors
-    /// As [`owner_of`](Cluster::owner_of).
+    /// Those of [`owner_of`](Cluster::owner_of).
     pub fn runs_here<D: Data>(&self, handle: &Handle<D>) -> Result<bool, Error> {
         Ok(self.owner_of(handle)? == Some(self.rank()))
     }
 
-    /// Waits until all tasks that were submitted so far, on all ranks, are complete, failed ones
-    /// included. Collective.
+    /// Waits until all tasks submitted so far, on all ranks, are complete, including failed ones.
+    /// Collective.
     ///
     /// # Errors
     /// The same on all ranks: [`Error::Failed`] with the first failure of a rank, that with the
-    /// lowest number if several have some; its cause is as the task left it on that rank, and a
+    /// lowest number if several have some. Its cause is the original one on that rank, and a
     /// [`RemoteError`](crate::RemoteError) on the others. [`Error::Cluster`] if the ranks cannot go
     /// on together.
     pub fn wait_all(&self) -> Result<(), Error> {
@@ -176,8 +178,8 @@ impl Cluster {
         }
     }
 
-    /// What the runtimes of all ranks have recorded ([`RuntimeBuilder::trace`]), as one trace on
-    /// rank 0 ([`Trace::merged`]); `None` on the others, and where a rank recorded nothing. The
+    /// Returns the records of the runtimes of all ranks ([`RuntimeBuilder::trace`]), as one trace
+    /// on rank 0 ([`Trace::merged`]); `None` on the others, and if a rank recorded nothing. The
     /// ranks' clocks are compared by messages, to some tens of microseconds. Waits for all tasks.
     /// Collective.
     ///
@@ -232,7 +234,7 @@ impl Cluster {
     }
 
     /// Brings a value to all ranks, waits for it, and takes it out: each rank has the value, and
-    /// the handle is of no more use. Collective.
+    /// the handle is no longer usable. Collective.
     ///
     /// # Errors
     /// Those of [`Runtime::take`], the same kind on all ranks; [`Error::Cluster`].
@@ -241,9 +243,9 @@ impl Cluster {
         self.runtime.take(handle)
     }
 
-    /// Gives a value of this rank's own a handle. It never travels: other ranks have other values
-    /// for theirs, and a task uses that of the rank where it runs, which its other operands decide.
-    /// Parts of a matrix that only their owner's tasks read are such.
+    /// Registers a private value of this rank. It is never sent: other ranks register their own
+    /// values, and a task uses that of the rank on which it runs, which its other operands
+    /// determine. An example are parts of a matrix that only their owner's tasks read.
     pub fn register_local<D: Data>(&self, value: D) -> Handle<D> {
         let handle = self.runtime.register(value);
         self.keep_local(number_of(&handle));
@@ -255,9 +257,9 @@ impl Cluster {
         self.progress.journal.lock().record("register_local", NO_COORDS, None, 0);
     }
 
-    /// Gives a value that all ranks have a copy of a handle: the same value on each. A task that
-    /// writes nothing but such copies runs on every rank and has to compute the same there. Reading
-    /// it asks no other rank.
+    /// Registers a value of which every rank has a copy: the value is the same on each. A task that
+    /// writes only such copies runs on every rank and has to compute the same result there. Reading
+    /// it sends no message.
     ///
     /// ```
     /// use zellige_mpi::{Cluster, run_local};
@@ -287,7 +289,7 @@ impl Cluster {
         self.progress.journal.lock().record("register_replicated", NO_COORDS, None, 0);
     }
 
-    /// The value of rank 0, on all ranks: for decisions that depend on time. Collective.
+    /// Returns the value of rank 0, on all ranks: for decisions that depend on time. Collective.
     ///
     /// # Errors
     /// [`Error::Cluster`] if the ranks cannot go on together.
@@ -298,9 +300,9 @@ impl Cluster {
         Ok(value)
     }
 
-    /// Writes down the tasks that `build` submits to the recorder, without running them. All ranks
-    /// make the same recording; each keeps its own tasks, and what it sends and receives for them.
-    /// Tasks of other ranks cost nothing in a replay.
+    /// Records the tasks that `build` submits to the recorder, without running them. All ranks make
+    /// the same recording. Each keeps its own tasks, and the messages that it sends and receives
+    /// for them. Tasks of other ranks cost nothing in a replay.
     ///
     /// ```
     /// use zellige_mpi::{Cluster, run_local};
@@ -322,7 +324,7 @@ impl Cluster {
     /// ```
     ///
     /// # Errors
-    /// Whatever `build` returns; those of a submission.
+    /// Any error that `build` returns; those of a submission.
     pub fn record<E: From<Error>>(
         &self,
         build: impl FnOnce(&Recorder) -> Result<(), E>,
@@ -333,11 +335,11 @@ impl Cluster {
         Ok(placing.finish(&recorder))
     }
 
-    /// Runs a recording, as if its tasks were submitted here. All ranks replay the same one. Waits
-    /// for nothing.
+    /// Runs a recording, as if its tasks were submitted here. All ranks replay the same one. Does
+    /// not wait.
     ///
     /// # Errors
-    /// As a submission.
+    /// Those of a submission.
     pub fn replay(&self, recording: &Recording) -> Result<(), Error> {
         self.progress.check()?;
         self.progress.journal.lock().record("replay", NO_COORDS, None, recording.number);
@@ -351,7 +353,7 @@ impl Cluster {
 
     fn replay_steps(&self, recording: &Recording) -> Result<(), Error> {
         let state = &mut *self.state.lock();
-        // A datum whose handles are gone is named by no task of this rank.
+        // No task of this rank names a datum whose handles are gone.
         for (handle, forms) in &recording.before {
             let Some(datum) = state.data.get_mut(handle) else { continue };
             for &(to, format) in forms {
@@ -375,10 +377,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends the use of a handle on all ranks. Collective, and waits for nothing.
+    /// Ends the use of a handle on all ranks. Collective; does not wait.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for one that was not registered here.
+    /// [`Error::Foreign`] for a handle that was not registered here.
     pub fn release<D: Data>(&self, handle: Handle<D>) -> Result<(), Error> {
         let tag = self.state.lock().find(&handle)?.tag;
         self.progress.journal.lock().record("release", NO_COORDS, Some(tag), 0);
@@ -386,9 +388,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// Cancels, on all ranks, what has been submitted and has not started; what these tasks would
-    /// have written is poisoned on every rank that needs it. One rank calls it; how far the others
-    /// have come is not said.
+    /// Cancels, on all ranks, the submitted tasks that have not started. Their outputs are poisoned
+    /// on every rank that needs them. One rank calls it; the progress of the others at that moment
+    /// is unspecified.
     pub fn cancel_all(&self) {
         self.progress.post_to_others(&Message::Cancel);
         self.runtime.cancel_all();
@@ -400,7 +402,7 @@ impl Cluster {
         if rank < ranks { Ok(()) } else { Err(Error::Config(message())) }
     }
 
-    /// A handle is a datum of the cluster from now on.
+    /// Makes a handle a datum of the cluster.
     fn knows<D: Data>(&self, handle: &Handle<D>, owner: Option<usize>, written: bool, usual: Format) {
         let datum = Datum::new(Box::new(WeakHandle::new(handle)), owner, written, usual);
         let tag = self.state.lock().add(number_of(handle), datum);
@@ -413,7 +415,7 @@ impl Cluster {
         );
     }
 
-    /// A collective call begins; its number.
+    /// Begins a collective call and returns its number.
     fn begins(&self, what: &'static str, tag: Option<u64>) -> u64 {
         self.progress.journal.lock().record(what, NO_COORDS, tag, 0);
         self.progress.compare();
@@ -422,7 +424,7 @@ impl Cluster {
         state.calls
     }
 
-    /// Has a value brought to these ranks.
+    /// Brings a value to these ranks.
     fn brings<D: Data>(
         &self,
         what: &'static str,
@@ -450,7 +452,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Tasks have written a datum so many times, the last of them on `rank`.
+    /// Notes `times` writes of a datum by tasks, the last of them on `rank`.
     fn is_written(&self, datum: &mut Datum, rank: usize, times: u64) -> Result<(), Error> {
         let has_replica = || form_of(&datum.replicas, self.rank()).is_some();
         let had_it = datum.written && (datum.location == self.rank() || has_replica());
@@ -489,7 +491,8 @@ impl Submit for Cluster {
         // From here on all ranks do the same, or none can go on.
         self.progress.journal.lock().record(name, coords, place.first, place.hash);
         let submit = || {
-            // Who does not run the task and has nothing that it reads only notes what it writes.
+            // A rank that does not run the task and holds none of its inputs only notes its
+            // outputs.
             if place.is_source || rank == self.rank() || relays(self.ranks()) {
                 place.ranks(self.ranks()).try_for_each(|to| state.bring_all(self, &accesses, to))?;
             }
@@ -516,7 +519,8 @@ impl Submit for Cluster {
         self.runtime.announce_step(tasks);
     }
 
-    /// Rank 0's value counts, the others' are dropped: see [`register_on`](Cluster::register_on).
+    /// Registers a value of which only rank 0's counts, and the others' are dropped: see
+    /// [`register_on`](Cluster::register_on).
     fn register<D: Data>(&self, value: D) -> Handle<D> {
         let handle =
             if self.rank() == 0 { self.runtime.register(value) } else { self.runtime.register_empty() };
@@ -550,7 +554,7 @@ impl Drop for Cluster {
             self.progress.aborts(ClusterError::Aborted { rank: self.rank(), why });
             self.runtime.cancel_all();
         }
-        // Failures have been left where they can be asked for.
+        // Failures remain available in the runtime.
         let _ = self.runtime.wait_all();
         let (steps, _) = self.progress.journal.lock().state();
         self.progress.post_to_others(&Message::Leave { steps });

@@ -1,4 +1,4 @@
-//! What every rank knows of the data of its cluster, and what follows from it for a task.
+//! The knowledge of every rank about the data of its cluster, and its consequences for a task.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -17,23 +17,23 @@ use crate::wire::Key;
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) data: HashMap<u64, Datum, BuildHasherDefault<Multiply>>,
-    /// Handles of values of which each rank has its own.
+    /// Handles of values that are private to each rank.
     pub(crate) local: HashSet<u64, BuildHasherDefault<Multiply>>,
-    /// Those of them whose values are the same on all ranks.
+    /// Handles among them whose values are equal on all ranks.
     pub(crate) replicated: HashSet<u64, BuildHasherDefault<Multiply>>,
     next_tag: u64,
-    /// With so many data those that nobody can name any more are looked for.
+    /// Number of data at which unreachable ones are searched for.
     sweep_at: usize,
-    /// Collective calls so far.
+    /// Number of collective calls so far.
     pub(crate) calls: u64,
-    /// Recordings so far.
+    /// Number of recordings so far.
     pub(crate) recordings: u64,
-    /// Of the task that is being submitted.
+    /// Accesses of the task that is being submitted.
     pub(crate) accesses: Vec<Named>,
 }
 
-/// What every rank knows of a datum; and what only those know that have its newest version, or a
-/// replica.
+/// The information of every rank about a datum. Some of it is known only on ranks that have its
+/// newest version, or a replica.
 pub(crate) struct Datum {
     pub(crate) remote: Box<dyn Remote>,
     pub(crate) tag: u64,
@@ -42,56 +42,56 @@ pub(crate) struct Datum {
     /// The rank that has the newest version, if there is one.
     pub(crate) location: usize,
     pub(crate) version: u64,
-    /// It has a version.
+    /// True if it has a version.
     pub(crate) written: bool,
-    /// Its values can leave their process.
+    /// True if its values can leave their process.
     pub(crate) travels: bool,
-    /// In which a value of it was registered or is expected: asked for in this, it is sent as it
-    /// is.
+    /// Format of its registered or expected value: a request for this format gets the value
+    /// unchanged.
     pub(crate) usual: Format,
-    /// Ranks that have the newest version, or will have, besides its location, in the order in
-    /// which they were sent it, and in which form. Where no [`relays`] are needed, those that this
-    /// rank has sent it to, or this rank.
+    /// Ranks that have the newest version, or will have, besides its location, in the order of the
+    /// sends, and the form of each. If no [`relays`] are needed, only the ranks to which this rank
+    /// has sent it, or this rank.
     pub(crate) replicas: Replicas,
 }
 
 /// Ranks, and the form that each has.
 pub(crate) type Replicas = Vec<(usize, Format)>;
 
-/// So many ranks a rank sends a form of a version to.
+/// Number of ranks to which a rank sends a form of a version.
 const FAN_OUT: usize = 4;
 
-/// True where there are so many ranks that some get values from others than their location: then
-/// all keep account of who has what.
+/// True if there are so many ranks that some get values from others than their location: then all
+/// ranks track the replicas.
 pub(crate) fn relays(ranks: usize) -> bool {
     ranks > FAN_OUT + 1
 }
 
-/// Who sends a form to the next rank: the location of the version, and then those that have got it,
-/// in their order.
+/// Returns the sender of a form to the next rank: the location of the version, and then the ranks
+/// that have got it, in their order.
 pub(crate) fn sender(replicas: &[(usize, Format)], form: Format, location: usize) -> usize {
     let mut same = replicas.iter().filter(|(_, other)| *other == form).map(|&(rank, _)| rank);
     let before = same.clone().count();
     (before / FAN_OUT).checked_sub(1).and_then(|place| same.nth(place)).unwrap_or(location)
 }
 
-/// Where a task runs, and what follows.
+/// Placement of a task, with its consequences.
 pub(crate) struct Place {
     pub(crate) rank: usize,
-    /// It runs on all ranks, each of which writes its copies.
+    /// True if it runs on all ranks, each of which writes its copies.
     pub(crate) everywhere: bool,
-    /// Of what it does, beyond its name: the same on all ranks.
+    /// Hash of its properties beyond its name: the same on all ranks.
     pub(crate) hash: u64,
     /// The tag of the first datum that it names.
     pub(crate) first: Option<u64>,
-    /// Something that it reads is on this rank.
+    /// True if one of its inputs is on this rank.
     pub(crate) is_source: bool,
-    /// Something that it reads cannot leave its process.
+    /// True if one of its inputs cannot leave its process.
     pub(crate) stays: bool,
 }
 
 impl Place {
-    /// The ranks that run it, of so many.
+    /// Returns the ranks that run it, among `ranks` ranks.
     pub(crate) fn ranks(&self, ranks: usize) -> Range<usize> {
         if self.everywhere { 0..ranks } else { self.rank..self.rank + 1 }
     }
@@ -115,7 +115,7 @@ impl Hasher for Multiply {
     }
 }
 
-/// So many data are not looked through for those that are gone.
+/// Below this number of data, unreachable ones are not searched for.
 const FEW: usize = 1024;
 
 impl State {
@@ -135,11 +135,11 @@ impl State {
         self.data.get_mut(&number_of(handle)).ok_or_else(|| not_here(handle.name()))
     }
 
-    /// Where a task runs, seen from rank `me`, and its accesses. `will_be_written`: whether a datum
-    /// that has no value yet will have one.
+    /// Returns the placement of a task, as seen from rank `me`, and its accesses.
+    /// `will_be_written`: true if a datum without a value will have one.
     ///
     /// # Errors
-    /// [`Error::Config`] for one that would have to run on all ranks and on one; those of
+    /// [`Error::Config`] for a task that would have to run on all ranks and on one; those of
     /// [`outline`].
     pub(crate) fn place<B: Body + ?Sized>(
         &self,
@@ -178,7 +178,7 @@ impl State {
         Ok(Place { rank, everywhere, hash, first, is_source, stays })
     }
 
-    /// Refuses a task that reads what cannot come to its rank, or its `ranks`.
+    /// Refuses a task with an input that cannot come to its rank, or to all `ranks`.
     pub(crate) fn check_travels(&self, place: &Place, ranks: usize, accesses: &[Named]) -> Result<(), Error> {
         for access in accesses.iter().filter(|access| place.stays && access.mode.reads()) {
             let Some(datum) = self.data.get(&access.handle) else { continue };
@@ -187,7 +187,7 @@ impl State {
         Ok(())
     }
 
-    /// Has all that a task reads brought to the rank where it runs.
+    /// Brings all inputs of a task to the rank that runs it.
     pub(crate) fn bring_all(
         &mut self,
         mover: &impl Mover,
@@ -202,17 +202,17 @@ impl State {
     }
 }
 
-/// Who sends and receives what is decided here.
+/// Executes the transfers that are decided here.
 pub(crate) trait Mover {
-    /// False if it has no part in what goes from the location of a version to a rank, and need not
-    /// know of it.
+    /// False if it takes no part in a transfer from the location of a version to a rank, and need
+    /// not know of it.
     fn concerns(&self, location: usize, to: usize) -> bool;
-    /// A form of a version goes from one rank to another.
+    /// Moves a form of a version from one rank to another.
     fn moves(&self, datum: &Datum, key: Key, way: (usize, usize)) -> Result<(), Error>;
 }
 
 impl Datum {
-    /// One that no task has named, which the caller gives its tag.
+    /// Creates a datum that no task has named; the caller gives it its tag.
     pub(crate) fn new(remote: Box<dyn Remote>, owner: Option<usize>, written: bool, usual: Format) -> Self {
         Datum {
             travels: remote.travels(),
@@ -227,15 +227,14 @@ impl Datum {
         }
     }
 
-    /// Sees to it that `to` gets the newest version, in a form that does for who wants it in
-    /// `format`.
+    /// Ensures that `to` gets the newest version, in a form that serves a reader of `format`.
     pub(crate) fn bring(&mut self, mover: &impl Mover, format: Format, to: usize) -> Result<(), Error> {
         let location = self.location;
         if location == to || !mover.concerns(location, to) {
             return Ok(());
         }
         let Some(form) = self.form_for(form_of(&self.replicas, to), format) else { return Ok(()) };
-        // Forms that are not known yet are for who has the value as it is to make.
+        // Forms that are not known yet come from a rank with the unchanged value.
         let from = if form == LATE { location } else { sender(&self.replicas, form, location) };
         self.replicas.retain(|(rank, _)| *rank != to);
         self.replicas.push((to, form));
@@ -243,7 +242,7 @@ impl Datum {
         mover.moves(self, key, (from, to))
     }
 
-    /// Tasks have written it so many times, the last of them on `rank`.
+    /// Notes `times` writes by tasks, the last of them on `rank`.
     pub(crate) fn is_written(&mut self, rank: usize, times: u64) {
         self.version += times;
         (self.written, self.location) = (true, rank);
@@ -262,11 +261,11 @@ impl Datum {
         )))
     }
 
-    /// The form in which a rank gets a version that it `has` in one already, for a task that wants
-    /// it in `format`; `None`: what it has will do.
+    /// Returns the form in which a rank gets a version that it `has` in one form already, for a
+    /// task that reads `format`; `None`: its present form serves.
     pub(crate) fn form_for(&self, has: Option<Format>, format: Format) -> Option<Format> {
         let format = match format {
-            // Values that have one format are sent as they are.
+            // Values with a single format are sent unchanged.
             LATE if self.usual == WHOLE => WHOLE,
             format if format == self.usual => WHOLE,
             format => format,
@@ -274,21 +273,21 @@ impl Datum {
         match has {
             None => Some(format),
             Some(has) if has == WHOLE || has == format => None,
-            // What is read now can be requested as well.
+            // A value that is read now can be requested as well.
             Some(LATE) if format != WHOLE => None,
             Some(_) if format == LATE => Some(LATE),
-            // A narrow form has lost what others are made of.
+            // A narrow form has lost the information that other forms need.
             Some(_) => Some(WHOLE),
         }
     }
 }
 
-/// The form that a rank has, among those of all.
+/// Returns the form that a rank has, among those of all.
 pub(crate) fn form_of(forms: &[(usize, Format)], rank: usize) -> Option<Format> {
     forms.iter().find(|(other, _)| *other == rank).map(|&(_, form)| form)
 }
 
-/// The form that a task which reads asks for.
+/// Returns the form that a reading task requests.
 pub(crate) fn format_of(access: &Named) -> Format {
     if access.mode == Mode::Read { access.format.unwrap_or(LATE) } else { WHOLE }
 }

@@ -1,9 +1,9 @@
-//! Which rank owns what.
+//! Ownership of data by ranks.
 
-/// Gives every element of a grid, or of a row, a rank: a function of its place, the same on every
-/// rank. Any `Fn(usize, usize) -> usize` is one.
+/// Maps every element of a grid, or of a row, to a rank: a function of its position, the same on
+/// every rank. Any `Fn(usize, usize) -> usize` is one.
 pub trait Distribution {
-    /// The rank that owns the element in this row and column.
+    /// Returns the rank that owns the element in this row and column.
     fn owner(&self, row: usize, column: usize) -> usize;
 }
 
@@ -13,9 +13,9 @@ impl<F: Fn(usize, usize) -> usize> Distribution for F {
     }
 }
 
-/// Two-dimensional block cyclic: blocks of `block x block` elements are dealt out to a grid of
-/// `rows x columns` ranks, row after row. With one row or one column of ranks, and one row of
-/// elements, this is the one-dimensional cyclic distribution.
+/// Two-dimensional block-cyclic distribution: blocks of `block x block` elements are distributed
+/// over a grid of `rows x columns` ranks, row after row. With one row or one column of ranks, and
+/// one row of elements, this is the one-dimensional cyclic distribution.
 ///
 /// ```
 /// use zellige_mpi::{BlockCyclic, Distribution};
@@ -33,12 +33,13 @@ pub struct BlockCyclic {
 }
 
 impl BlockCyclic {
-    /// On a grid of `rows x columns` ranks, each at least 1.
+    /// Creates the distribution on a grid of `rows x columns` ranks, each at least 1.
     pub fn new(rows: usize, columns: usize) -> Self {
         BlockCyclic { rows: rows.max(1), columns: columns.max(1), block: 1 }
     }
 
-    /// On the grid of so many ranks that is closest to a square, with no more rows than columns.
+    /// Creates the distribution on the grid of `ranks` ranks that is closest to a square, with no
+    /// more rows than columns.
     pub fn of(ranks: usize) -> Self {
         let ranks = ranks.max(1);
         let divides = |rows: &usize| rows * rows <= ranks && ranks.is_multiple_of(*rows);
@@ -46,12 +47,12 @@ impl BlockCyclic {
         BlockCyclic::new(rows, ranks / rows)
     }
 
-    /// Rows and columns of the grid of ranks.
+    /// Returns the rows and columns of the grid of ranks.
     pub fn grid(&self) -> (usize, usize) {
         (self.rows, self.columns)
     }
 
-    /// In blocks of `edge x edge` elements, at least 1.
+    /// Sets the block size to `edge x edge` elements, at least 1.
     #[must_use]
     pub fn blocks(self, edge: usize) -> Self {
         BlockCyclic { block: edge.max(1), ..self }
@@ -64,8 +65,9 @@ impl Distribution for BlockCyclic {
     }
 }
 
-/// One-dimensional, in one block of consecutive elements per rank, the first ones larger by one
-/// where the number of elements is no multiple of the number of ranks. The column does not matter.
+/// One-dimensional distribution with one block of consecutive elements per rank. The first blocks
+/// are larger by one if the number of elements is no multiple of the number of ranks. The column
+/// does not matter.
 ///
 /// ```
 /// use zellige_mpi::{Contiguous, Distribution};
@@ -80,7 +82,7 @@ pub struct Contiguous {
 }
 
 impl Contiguous {
-    /// So many elements on so many ranks, at least 1.
+    /// Distributes `elements` elements over `ranks` ranks, at least 1.
     pub fn new(elements: usize, ranks: usize) -> Self {
         Contiguous { elements, ranks: ranks.max(1) }
     }

@@ -1,47 +1,47 @@
-//! What goes wrong between ranks.
+//! Errors between ranks.
 
 use std::time::Duration;
 
-/// Why the ranks of a run cannot go on together. Calls of a [`Cluster`](crate::Cluster) return it
-/// in [`Error::Cluster`](zellige_runtime::Error::Cluster), and tasks whose operands do not arrive
-/// fail with it.
+/// The reason why the ranks of a run cannot go on together. Calls of a [`Cluster`](crate::Cluster)
+/// return it in [`Error::Cluster`](zellige_runtime::Error::Cluster), and tasks whose operands do
+/// not arrive fail with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// Two ranks submitted different things.
+    /// Two ranks submitted different steps.
     #[error(
         "ranks {} and {} differ from step {step} on: {} on rank {}, {} on rank {}; every rank has to make the same \
          calls in the same order", here.0, there.0, here.1, here.0, there.1, there.0
     )]
     Different {
-        /// The first step that differs; registrations, tasks and collective calls are counted,
-        /// from 0.
+        /// The first step that differs; registrations, tasks and collective calls are counted, from
+        /// 0.
         step: u64,
-        /// This rank, and what it did.
+        /// This rank, and its step.
         here: (usize, String),
-        /// The other one.
+        /// The other rank, and its step.
         there: (usize, String),
     },
-    /// A rank that something is needed from has ended.
+    /// A needed rank has ended.
     #[error("rank {rank} has ended, after {steps} steps, and {what} needs it")]
     Left {
         /// The rank.
         rank: usize,
-        /// How many steps it had made.
+        /// Number of steps that it had made.
         steps: u64,
-        /// What needs it.
+        /// The task or call that needs it.
         what: String,
     },
-    /// A rank that something is needed from does not send anything, not even that it is there.
+    /// A needed rank sends nothing, not even a heartbeat.
     #[error(
         "nothing has come from rank {rank} for {time:?}, and {what} needs it: has its process been killed?"
     )]
     Silent {
         /// The rank.
         rank: usize,
-        /// For how long, at least.
+        /// Minimum duration of the silence.
         time: Duration,
-        /// What needs it.
+        /// The task or call that needs it.
         what: String,
     },
     /// Another rank could not go on.
@@ -49,13 +49,13 @@ pub enum ClusterError {
     Aborted {
         /// The rank.
         rank: usize,
-        /// What it said.
+        /// Its error message.
         why: String,
     },
-    /// Messages cannot be moved any more.
+    /// Messages cannot be transferred any more.
     #[error("messages between ranks cannot be moved: {why}")]
     Transport {
-        /// What the transport said.
+        /// Error message of the transport.
         why: String,
     },
 }
@@ -66,6 +66,6 @@ pub enum ClusterError {
 pub struct RemoteError {
     /// The rank on which the task failed.
     pub rank: usize,
-    /// What it said.
+    /// Its error message.
     pub message: String,
 }

@@ -1,19 +1,19 @@
-//! What a rank has submitted, so that ranks that submit different things can say where they began
-//! to differ.
+//! The steps that a rank has submitted. Ranks that submit different steps compare them to find the
+//! first difference.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// So many of the last steps are kept.
+/// Number of the last steps that are kept.
 const KEPT: usize = 1 << 14;
 
-/// For what has no coordinates.
+/// Coordinates of a step without any.
 pub(crate) const NO_COORDS: [u32; 3] = [u32::MAX; 3];
 
 /// The steps of a rank: registrations, tasks and collective calls.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// The number of the first that is kept.
+    /// Number of the first step that is kept.
     first: u64,
     steps: VecDeque<Step>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Journal {
 /// One step.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// Of this step and all before it.
+    /// Hash of this step and all before it.
     pub(crate) hash: u64,
     what: Cow<'static, str>,
     coords: [u32; 3],
@@ -29,12 +29,12 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// One of another rank.
+    /// Creates a step of another rank.
     pub(crate) fn told(hash: u64, what: String) -> Self {
         Step { hash, what: what.into(), coords: [u32::MAX; 3], on: None }
     }
 
-    /// In words.
+    /// Describes the step in words.
     pub(crate) fn describe(&self) -> String {
         let coords: Vec<String> =
             self.coords.iter().filter(|&&c| c != u32::MAX).map(u32::to_string).collect();
@@ -57,12 +57,12 @@ pub(crate) fn mix_text(hash: u64, text: &str) -> u64 {
 }
 
 impl Journal {
-    /// Of another rank, from step `first` on.
+    /// Creates the journal of another rank, from step `first` on.
     pub(crate) fn of(first: u64, steps: Vec<Step>) -> Self {
         Journal { first, steps: steps.into() }
     }
 
-    /// Adds a step. `hash`: of what it does, beyond its name.
+    /// Adds a step. `hash`: of its properties beyond its name.
     pub(crate) fn record(&mut self, what: &'static str, coords: [u32; 3], on: Option<u64>, hash: u64) {
         let before = self.steps.back().map_or(0, |step| step.hash);
         let coordinates = coords.iter().fold(mix_text(before, what), |hash, &c| mix(hash, c.into()));
@@ -82,7 +82,7 @@ impl Journal {
         self.steps.iter()
     }
 
-    /// How many steps there were, and their hash.
+    /// Returns the number of steps, and their hash.
     pub(crate) fn state(&self) -> (u64, u64) {
         (self.first + self.steps.len() as u64, self.steps.back().map_or(0, |step| step.hash))
     }
@@ -91,14 +91,14 @@ impl Journal {
         self.steps.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// True if the first `steps` steps of another rank, whose hash this is, were others; false as
-    /// well where that is not known: this rank has not come so far, or has forgotten.
+    /// True if the first `steps` steps of another rank, with this hash, differ from this rank's.
+    /// False as well if that is unknown: this rank has not come so far, or has dropped them.
     pub(crate) fn contradicts(&self, steps: u64, hash: u64) -> bool {
         let own = steps.checked_sub(1).and_then(|last| self.step(last));
         own.is_some_and(|own| own.hash != hash)
     }
 
-    /// The first step that both have made and that differs, in the words of both.
+    /// Returns the first step that both have made and that differs, in the words of both.
     pub(crate) fn first_difference(&self, other: &Journal) -> Option<(u64, String, String)> {
         let from = self.first.max(other.first);
         let pairs = (from..).map_while(|number| Some((number, self.step(number)?, other.step(number)?)));
@@ -123,7 +123,7 @@ mod tests {
         let (same, other) = (journal(u64::MAX), journal(5000));
         assert!(!same.contradicts(5000, other.step(4999).unwrap().hash));
         assert!(same.contradicts(5001, other.step(5000).unwrap().hash));
-        // What has not come yet, and what is forgotten.
+        // Steps that have not come yet, and dropped ones.
         assert!(!same.contradicts(KEPT as u64 + 101, 0) && !same.contradicts(100, 0));
         assert_eq!(same.first_difference(&journal(u64::MAX)), None);
         let (step, here, there) = same.first_difference(&other).unwrap();

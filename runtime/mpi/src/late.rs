@@ -1,5 +1,5 @@
-//! Versions of which tasks choose the form when they run: the rank that has one announces its meta,
-//! others request forms of it.
+//! Versions whose form is selected by tasks when they run: the rank with the version announces its
+//! meta, and others request forms of it.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use crate::progress::Progress;
 use crate::remote::{URGENT, WHOLE, arrived, no_encoding, submit_after, unpacked};
 use crate::wire::{Key, Message, begin_value};
 
-/// The format that means any that a task may choose when it runs: forms are requested then.
+/// The format that stands for any format that a task may select when it runs: forms are requested
+/// then.
 pub(crate) const LATE: Format = Format(u16::MAX);
 
-/// Announces a version to another rank as soon as it is there, and keeps it until that needs no
-/// more forms of it.
+/// Announces a version to another rank as soon as it is complete, and keeps it until that rank
+/// needs no more forms of it.
 pub(crate) fn offer<D: Data>(
     rt: &Runtime,
     progress: &Arc<Progress>,
@@ -41,7 +42,7 @@ pub(crate) fn offer<D: Data>(
     offer.begins()
 }
 
-/// Submits the task that says that a version is elsewhere, after its announcement.
+/// Submits the task that marks a version as remote, after its announcement.
 pub(crate) fn follow<D: Data>(
     rt: &Runtime,
     progress: &Arc<Progress>,
@@ -70,7 +71,7 @@ pub(crate) fn follow<D: Data>(
     submit_after(task, after)
 }
 
-/// Requests the whole value as soon as it is announced; what it is then received as.
+/// Requests the whole value as soon as it is announced. Returns the key under which it is received.
 pub(crate) fn request_at_once(progress: &Arc<Progress>, handle: String, key: Key, from: usize) -> Key {
     let (whole, asks) = (Key { format: WHOLE, requested: true, ..key }, Arc::clone(progress));
     let then = move |announced| match announced {
@@ -81,8 +82,8 @@ pub(crate) fn request_at_once(progress: &Arc<Progress>, handle: String, key: Key
     whole
 }
 
-/// A version that comes from another rank, or is announced there. Dropped, no more forms of it are
-/// needed.
+/// A version that comes from another rank, or is announced there. Dropping it reports that no more
+/// forms of it are needed.
 pub(crate) struct Version {
     pub(crate) progress: Arc<Progress>,
     pub(crate) key: Key,
@@ -103,7 +104,7 @@ impl Version {
     }
 }
 
-/// Submits the task that unpacks a form which was requested.
+/// Submits the task that unpacks a requested form.
 fn receives<D: Data>(
     progress: &Arc<Progress>,
     (key, from): (Key, usize),
@@ -119,7 +120,7 @@ fn receives<D: Data>(
         arrival.complete(Ok(value));
         Ok::<(), Error>(())
     });
-    // A runtime that has ended has nobody who waits for it.
+    // A runtime that has ended has no waiting tasks.
     let _ = receive.priority(URGENT).coords([key.tag as u32, key.version as u32, from as u32]).submit();
 }
 
@@ -137,7 +138,7 @@ pub(crate) trait Offered: Send + Sync {
     fn send(self: Arc<Self>, progress: &Arc<Progress>, key: Key, to: usize);
 }
 
-/// What a rank gets that has requested a form. Dropped without one, it hears that there is none.
+/// A reply to a rank that has requested a form. Dropped without one, it reports that there is none.
 struct Reply {
     progress: Arc<Progress>,
     key: Key,
@@ -166,7 +167,8 @@ impl Drop for Reply {
     }
 }
 
-/// Submits the task that replies to a request with what `pack` makes, of so many bytes or fewer.
+/// Submits the task that replies to a request with the result of `pack`, of at most this many
+/// bytes.
 fn reply(
     reply: Reply,
     bytes: usize,
@@ -184,7 +186,7 @@ fn reply(
         reply.sends(message, *moved);
         Ok::<(), String>(())
     });
-    // A runtime that has ended sends nothing: the reply says so.
+    // A runtime that has ended sends nothing: dropping the reply reports that.
     let _ = send.priority(URGENT).coords([key.tag as u32, key.version as u32, to as u32]).submit();
 }
 
@@ -195,8 +197,7 @@ impl<D: Data> Offered for Offer<D> {
     }
 }
 
-/// A copy of a value, packed: where a memory manager has values, nobody can read one without
-/// waiting.
+/// A copy of a value, packed: a value that a memory manager holds cannot be read without waiting.
 struct Copied<D> {
     packed: Vec<u8>,
     bytes: usize,

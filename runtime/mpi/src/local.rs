@@ -10,8 +10,8 @@ use zellige_runtime::{Error, Runtime};
 use crate::cluster::Cluster;
 use crate::transport::{Sender, Transport, TransportError, Waker};
 
-/// A rank among threads of one process, whose messages are handed over without a copy: for tests,
-/// and to try out what is to run on several machines.
+/// A rank among threads of one process, whose messages are passed without a copy: for tests, and
+/// for trying out programs that are to run on several machines.
 #[derive(Debug)]
 pub struct Local {
     rank: usize,
@@ -38,7 +38,7 @@ impl Mailbox {
 }
 
 impl Local {
-    /// So many ranks, in their order.
+    /// Creates `count` ranks, in their order.
     pub fn ranks(count: usize) -> Vec<Local> {
         let mailboxes: Arc<[Mailbox]> = (0..count).map(|_| Mailbox::default()).collect();
         (0..count).map(|rank| Local { rank, mailboxes: Arc::clone(&mailboxes) }).collect()
@@ -89,18 +89,18 @@ impl Transport for Local {
     }
 }
 
-/// Runs `program` on `ranks` threads, each with a runtime of `workers` workers; what each of them
-/// returned. A panic of one goes on here.
+/// Runs `program` on `ranks` threads, each with a runtime of `workers` workers; returns the
+/// results. A panic of one thread is propagated.
 ///
 /// # Errors
-/// Those of making the runtimes.
+/// Those of building the runtimes.
 pub fn run_local<R: Send>(
     ranks: usize,
     workers: usize,
     program: impl Fn(&Cluster) -> R + Sync,
 ) -> Result<Vec<R>, Error> {
     let clusters = Local::ranks(ranks).into_iter().map(|local| {
-        // The cores are not this rank's alone.
+        // Other ranks share the cores.
         let runtime = Runtime::builder().workers(workers).bind(false).build()?;
         Cluster::new(runtime, local)
     });

@@ -13,11 +13,11 @@ use crate::wire::Key;
 
 /// Ranks whose tasks are recorded and not run, for simulations.
 ///
-/// Where tasks run, and what is sent when and in which format, is decided by the code that decides
-/// it for a [`Cluster`](crate::Cluster) ([rules](crate#where-tasks-run)). The program is run once
-/// for all ranks. Each value that goes from rank to rank is a task `send` in the graph of the one
-/// and a task `receive` in that of the other, with coordinates `[message, 0, other rank]`; messages
-/// are numbered from 0.
+/// The same code as for a [`Cluster`](crate::Cluster) decides on the ranks that run tasks, and on
+/// the time and format of messages ([rules](crate#where-tasks-run)). The program is run once for
+/// all ranks. Each value that goes from rank to rank is a task `send` in the graph of the one and a
+/// task `receive` in that of the other, with coordinates `[message, 0, other rank]`; messages are
+/// numbered from 0.
 ///
 /// ```
 /// use zellige_mpi::PlannedRanks;
@@ -35,11 +35,11 @@ use crate::wire::Key;
 pub struct PlannedRanks {
     recorders: Vec<Recorder>,
     state: RefCell<State>,
-    /// Messages so far.
+    /// Number of messages so far.
     messages: Cell<u32>,
 }
 
-/// Which tasks a recorder gets is decided before.
+/// Accepts every task: the tasks of a recorder are selected before.
 struct Here;
 
 impl Placement for Here {
@@ -49,10 +49,11 @@ impl Placement for Here {
 }
 
 impl PlannedRanks {
-    /// The graph of each of so many ranks (at least one), of the tasks that `build` submits.
+    /// Records the tasks that `build` submits. Returns the graph of each of `ranks` ranks (at least
+    /// one).
     ///
     /// # Errors
-    /// Whatever `build` returns.
+    /// Any error that `build` returns.
     pub fn record<E>(
         ranks: usize,
         build: impl FnOnce(&PlannedRanks) -> Result<(), E>,
@@ -67,18 +68,18 @@ impl PlannedRanks {
         graphs.collect()
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.recorders.len()
     }
 
     /// Makes `rank` the owner of a datum that no task has written yet. A
-    /// [planned](Submit::register_planned) value is on that rank from the beginning, without this
-    /// on rank 0.
+    /// [planned](Submit::register_planned) value is on that rank from the beginning; by default it
+    /// is on rank 0.
     ///
     /// # Errors
     /// [`Error::Config`] for a rank that does not exist, and for a datum that a task has written;
-    /// [`Error::Foreign`] for one of somebody else's.
+    /// [`Error::Foreign`] for a datum of other ranks.
     pub fn set_owner<D: Data>(&self, handle: &Handle<D>, rank: usize) -> Result<(), Error> {
         if rank >= self.ranks() {
             let there = self.ranks();
@@ -94,8 +95,8 @@ impl PlannedRanks {
         Ok(())
     }
 
-    /// A handle is a datum of the ranks from now on. None has a value for the recorders: the rank
-    /// whose first task reads or updates it has one from the beginning.
+    /// Makes a handle a datum of the ranks. It has no value for the recorders: the rank whose first
+    /// task reads or updates it has one from the beginning.
     fn knows<D: Data>(&self, handle: Handle<D>, written: bool, usual: Format) -> Handle<D> {
         let datum = Datum::new(Box::new(WeakHandle::new(&handle)), None, written, usual);
         self.state.borrow_mut().add(number_of(&handle), datum);
@@ -123,7 +124,7 @@ impl Submit for PlannedRanks {
         let mut accesses = std::mem::take(&mut state.accesses);
         let (name, _, body) = spec.parts();
         let place = state.place(0, (name, body), &mut accesses, |_| false)?;
-        // Nobody chooses: what is requested late counts as the value as it is.
+        // No selection takes place here: a deferred request counts as one for the unchanged value.
         for access in &mut accesses {
             access.format.get_or_insert(WHOLE);
         }

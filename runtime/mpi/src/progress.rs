@@ -1,5 +1,5 @@
-//! The one thread per rank that moves messages, and what it shares with the threads that submit and
-//! run tasks.
+//! The progress thread of a rank, which transfers messages, and its shared state with the threads
+//! that submit and run tasks.
 
 mod clock;
 mod driver;
@@ -22,18 +22,18 @@ use crate::wire::{BEFORE_VALUE, Key, Message, is_same};
 
 pub(crate) use driver::Driver;
 
-/// So many failures are told apart from one another, as many as a runtime keeps.
+/// Number of failures that are distinguished, as many as a runtime keeps.
 const MOST_FAILURES: usize = 1000;
 
-/// What a receiving task finds: the message with the value, or why there is none.
+/// The input of a receiving task: the message with the value, or the failure.
 pub(crate) type Arrival = Result<Vec<u8>, Arc<Failure>>;
-/// Where it finds that.
+/// The place in which the receiving task finds it.
 pub(crate) type Inbox = Arc<Mutex<Option<Arrival>>>;
-/// What is done with what arrives, by the thread that brings it.
+/// Continuation for an arrival, called by the thread that delivers it.
 type Then = Box<dyn FnOnce(Arrival) + Send>;
 
-/// Values that a rank has sent and received. Their bytes are those of their parts, in the format in
-/// which they travel; headers and what ranks say to one another besides are not counted.
+/// Statistics of the values that a rank has sent and received. Their bytes are those of their
+/// parts, in the format of the message; headers and other messages between ranks are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Values sent.
@@ -53,18 +53,19 @@ struct Expected {
     then: Then,
 }
 
-/// What ranks have said who came to a collective call: how many steps they had made, and their
-/// hash; the failure of its own tasks, if there is one.
+/// The state of the ranks that have entered a collective call: their number of steps with the hash,
+/// and the failure of their own tasks, if there is one.
 type Entered = Vec<Option<((u64, u64), Option<Failure>)>>;
 
 #[derive(Default)]
 struct State {
     expected: HashMap<Key, Expected>,
-    /// Arrived before their receiver was submitted.
+    /// Values that arrived before their receiver was submitted.
     early: HashMap<Key, Arrival>,
-    /// By rank: why nothing comes from it any more, in which what needs it is left out.
+    /// By rank: the reason why nothing comes from it any more; the text leaves out the party that
+    /// needs it.
     gone: Vec<Option<ClusterError>>,
-    /// On rank 0, by the number of the call.
+    /// On rank 0: the ranks that have entered each call, by its number.
     entered: HashMap<u64, Entered>,
     agreed: HashMap<u64, Option<(usize, Failure)>>,
     /// The collective call in which the submitting thread waits.
@@ -74,16 +75,16 @@ struct State {
     time: Option<(u64, u64)>,
     /// Versions of which other ranks may request forms.
     offers: HashMap<(Key, usize), Arc<dyn Offered>>,
-    /// Failures that have come from others or were told to them, each once.
+    /// Failures that came from other ranks or were sent to them, each once.
     failures: Vec<Arc<Failure>>,
     traffic: Traffic,
     ends: bool,
 }
 
-/// What is to be done once the state is not locked any more: it runs code of the engine.
+/// Continuations to call once the state is unlocked: they run code of the engine.
 type Completed = Vec<(Then, Arrival)>;
 
-/// What all threads of one rank share.
+/// State that all threads of one rank share.
 pub(crate) struct Progress {
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
@@ -98,11 +99,11 @@ pub(crate) struct Progress {
     is_broken: AtomicBool,
     pub(crate) journal: Mutex<Journal>,
     canceller: Canceller,
-    /// No worker of this rank runs a task.
+    /// True if no worker of this rank runs a task.
     is_idle: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Where tasks that send and receive what was requested are submitted.
+    /// Submits the tasks that send and receive requested forms.
     pub(crate) tasks: Unbounded,
-    /// Where values that are received lie: fresh memory costs a page fault for each of its pages.
+    /// Memory for received values: fresh memory costs a page fault for each of its pages.
     pub(crate) memory: Option<Arc<HostPool>>,
 }
 
@@ -139,13 +140,13 @@ impl Progress {
         (0..self.ranks).filter(move |&other| other != rank)
     }
 
-    /// Sends a message, to this rank too.
+    /// Sends a message, also to this rank.
     pub(crate) fn post(&self, to: usize, message: Vec<u8>) {
         self.outgoing.lock().push((to, message));
         (self.waker)();
     }
 
-    /// Sends a message that has a value of so many bytes to another rank. It may come before
+    /// Sends a message with a value of this many bytes to another rank. It may arrive before
     /// earlier messages.
     pub(crate) fn post_value(&self, to: usize, message: Vec<u8>, bytes: usize) {
         let mut state = self.state.lock();
@@ -155,7 +156,7 @@ impl Progress {
         self.post_now(to, message);
     }
 
-    /// Sends a message to another rank without the progress thread, if that can be. It may come
+    /// Sends a message to another rank without the progress thread, if possible. It may arrive
     /// before earlier ones.
     pub(crate) fn post_now(&self, to: usize, message: Vec<u8>) {
         let sent = match &self.sender {
@@ -172,7 +173,7 @@ impl Progress {
         self.others().for_each(|to| self.post(to, bytes.clone()));
     }
 
-    /// A task has received a value of so many bytes.
+    /// Counts a value of this many bytes that a task has received.
     pub(crate) fn has_received(&self, bytes: usize) {
         let mut state = self.state.lock();
         state.traffic.received += 1;
@@ -183,7 +184,7 @@ impl Progress {
         self.state.lock().traffic
     }
 
-    /// An error once the ranks cannot go on together.
+    /// Returns an error once the ranks cannot go on together.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if !self.is_broken.load(Ordering::Acquire) {
             return Ok(());
@@ -191,8 +192,8 @@ impl Progress {
         self.state.lock().broken.clone().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// A task is about to receive what this names into `handle`: where it finds it, and what it has
-    /// to come after if it is not there yet.
+    /// Registers a task that will receive the value `key` into `handle`. Returns its inbox, and the
+    /// event that it has to wait for if the value has not arrived.
     pub(crate) fn expect(
         &self,
         key: Key,
@@ -208,8 +209,8 @@ impl Progress {
             return Ok((Arc::new(Mutex::new(Some(Err(not_received(handle(), error))))), None));
         }
         drop(state);
-        // Linking a node of the engine may run code of others: not under the lock. What arrives
-        // meanwhile is looked at again.
+        // Linking a node of the engine may run other code: not under the lock. An arrival meanwhile
+        // is checked again.
         let event = event()?;
         let (inbox, task) = (Inbox::default(), event.task().clone());
         let mut state = self.state.lock();
@@ -232,8 +233,8 @@ impl Progress {
         Ok((inbox, None))
     }
 
-    /// Comes to a collective call with this number, and waits until all ranks have; `failure`: of
-    /// this rank's own tasks. The failure of a rank, if there was one.
+    /// Enters the collective call with this number, and waits until all ranks have; `failure`: of
+    /// this rank's own tasks. Returns the failure of a rank, if there was one.
     pub(crate) fn agree(
         &self,
         call: u64,
@@ -256,13 +257,13 @@ impl Progress {
         }
     }
 
-    /// That the rank is there, and what its steps so far were.
+    /// Returns a heartbeat with the state of the steps so far.
     fn beat(&self) -> Message {
         let (steps, hash) = self.journal.lock().state();
         Message::Beat { steps, hash }
     }
 
-    /// The ranks cannot go on together: whoever waits for something from another hears of it.
+    /// Notes that the ranks cannot go on together: all that wait for another rank get the error.
     pub(crate) fn breaks(&self, error: ClusterError) {
         let mut state = self.state.lock();
         if state.broken.is_some() {
@@ -279,7 +280,7 @@ impl Progress {
         completed.into_iter().for_each(|(then, arrival)| then(arrival));
     }
 
-    /// The same, and the other ranks are told.
+    /// Notes that the ranks cannot go on together, and notifies the other ranks.
     pub(crate) fn aborts(&self, error: ClusterError) {
         if !self.is_broken.load(Ordering::Acquire) {
             self.post_to_others(&Message::Abort(error.to_string()));
@@ -287,19 +288,19 @@ impl Progress {
         }
     }
 
-    /// Has rank 0 compare the steps so far.
+    /// Makes rank 0 compare the steps so far.
     pub(crate) fn compare(&self) {
         self.post(0, self.beat().encode(self.rank));
     }
 
-    /// A worker has found nothing to do: now is the time to look for messages.
+    /// Wakes the progress thread if this rank only waits: a worker has found nothing to do.
     fn looks_now(&self) {
         if self.only_waits() {
             (self.waker)();
         }
     }
 
-    /// Nothing goes on at this rank until a message comes.
+    /// True if nothing happens on this rank until a message arrives.
     fn only_waits(&self) -> bool {
         let state = self.state.lock();
         let waits = !state.expected.is_empty() || state.waits_in.is_some();
@@ -307,16 +308,16 @@ impl Progress {
         waits && (self.is_idle)()
     }
 
-    /// Ends the progress thread, once what was posted has been sent.
+    /// Ends the progress thread, once all posted messages have been sent.
     pub(crate) fn end(&self) {
         self.state.lock().ends = true;
         (self.waker)();
     }
 
-    /// Nothing comes from a rank any more.
+    /// Notes that nothing comes from a rank any more.
     fn is_gone(&self, rank: usize, error: ClusterError) {
         let mut state = self.state.lock();
-        // Who has left still sends what is requested.
+        // A rank that has left still sends requested forms.
         let is_left = |error: &ClusterError| matches!(error, ClusterError::Left { .. });
         if state.gone[rank].as_ref().is_some_and(|before| !is_left(before) || is_left(&error)) {
             return;
@@ -355,7 +356,8 @@ impl Progress {
         }
     }
 
-    /// `then` gets what this names as soon as it has arrived, or why it will not.
+    /// Calls `then` with the value `key` as soon as it has arrived, or with the reason why it will
+    /// not.
     pub(crate) fn listens(&self, key: Key, from: usize, handle: String, then: Then) {
         let mut state = self.state.lock();
         let arrival = match state.early.remove(&key) {
@@ -371,7 +373,7 @@ impl Progress {
         }
     }
 
-    /// Another rank may request forms of a version.
+    /// Offers a version: another rank may request forms of it.
     pub(crate) fn offers(&self, key: Key, to: usize, offer: Arc<dyn Offered>) {
         let mut state = self.state.lock();
         let is_gone = state.broken.is_some() || state.gone[to].is_some();
@@ -380,7 +382,7 @@ impl Progress {
         }
     }
 
-    /// It will not.
+    /// Withdraws an offer.
     pub(crate) fn withdraws(&self, key: Key, to: usize) {
         let mut state = self.state.lock();
         let offer = state.offers.remove(&(key, to));
@@ -389,21 +391,22 @@ impl Progress {
         drop(offer);
     }
 
-    /// This rank needs no more forms of the version that `key` names, which another has announced.
+    /// Reports that this rank needs no more forms of the version that `key` names, which another
+    /// rank has announced.
     pub(crate) fn has_requested_all(&self, key: Key, from: usize) {
         let version = Key { format: LATE, requested: false, ..key };
         self.post(from, Message::Done(version).encode(self.rank));
     }
 
-    /// A rank requests a form.
+    /// Processes the request of a rank for a form.
     fn is_requested(self: &Arc<Self>, key: Key, from: usize) {
         let version = Key { format: LATE, requested: false, ..key };
         let offer = self.state.lock().offers.get(&(version, from)).cloned();
-        // None only where this rank cannot go on, which the other hears.
+        // Absent only if this rank cannot go on, and the other is notified of that.
         offer.into_iter().for_each(|offer| offer.send(self, key, from));
     }
 
-    /// Waits until other ranks have requested what they need.
+    /// Waits until other ranks have requested all forms that they need.
     pub(crate) fn waits_for_requests(&self) {
         let mut state = self.state.lock();
         while !state.offers.is_empty() {
@@ -411,8 +414,8 @@ impl Progress {
         }
     }
 
-    /// One failure for all that come from the same, so that it is reported once; this rank's own
-    /// where it comes back.
+    /// Returns one failure for all that have the same origin, so that it is reported once. A
+    /// failure of this rank that comes back is replaced by the original.
     fn shared(&self, failure: Failure) -> Arc<Failure> {
         let mut state = self.state.lock();
         if let Some(known) = state.failures.iter().find(|known| is_same(known, &failure, self.rank)) {
@@ -423,7 +426,7 @@ impl Progress {
         failure
     }
 
-    /// Tells another rank that a value that it needs is not there.
+    /// Notifies another rank that a value that it needs does not exist.
     pub(crate) fn post_failure(&self, to: usize, key: Key, failure: Arc<Failure>) {
         let message = Message::Poisoned(key, (*failure).clone()).encode(self.rank);
         let mut state = self.state.lock();
@@ -441,12 +444,12 @@ impl Progress {
         self.look_at_calls();
     }
 
-    /// True if two ranks have come to one call by different steps.
+    /// True if two ranks have entered one call after different steps.
     fn calls_differ(&self) -> bool {
         self.state.lock().entered.values().any(|entered| !is_uniform(entered))
     }
 
-    /// On rank 0: whether all have come to a call, or one never will.
+    /// Checks, on rank 0, whether all ranks have entered a call, or one never will.
     fn look_at_calls(&self) {
         let mut state = self.state.lock();
         let complete = |entered: &Entered| entered.iter().all(Option::is_some) && is_uniform(entered);
@@ -472,7 +475,7 @@ impl Progress {
         }
     }
 
-    /// Why a rank has to be heard of: what needs it.
+    /// Returns the task or call that needs a message from a rank.
     fn need_of(&self, state: &State, rank: usize) -> Option<String> {
         if let Some(expected) = state.expected.values().find(|expected| expected.from == rank) {
             return Some(expected.handle.clone());
@@ -494,8 +497,8 @@ impl State {
         }
     }
 
-    /// Why what this names does not come from a rank, if that is so: who has left still sends what
-    /// is requested.
+    /// Returns the reason why the value `key` does not come from a rank, if that is so. A rank that
+    /// has left still sends requested forms.
     fn why_not(&self, key: Key, from: usize, handle: &str) -> Option<ClusterError> {
         let has_left = matches!(self.gone[from], Some(ClusterError::Left { .. }));
         if key.requested && has_left && self.broken.is_none() {
@@ -504,7 +507,7 @@ impl State {
         self.nothing_from(from, handle)
     }
 
-    /// Why nothing that `what` needs comes from a rank, if that is so.
+    /// Returns the reason why nothing that `what` needs comes from a rank, if that is so.
     fn nothing_from(&self, rank: usize, what: &str) -> Option<ClusterError> {
         let needed = |error: &ClusterError| match error.clone() {
             ClusterError::Left { rank, steps, .. } => ClusterError::Left { rank, steps, what: what.into() },
@@ -516,7 +519,7 @@ impl State {
 }
 
 impl Expected {
-    /// It will not arrive.
+    /// Ends the expectation with an error.
     fn fails(self, error: &ClusterError) -> (Then, Arrival) {
         (self.then, Err(not_received(self.handle, error.clone())))
     }
@@ -543,7 +546,7 @@ impl From<ClusterError> for Error {
     }
 }
 
-/// The value in a message.
+/// Returns the value in a message.
 pub(crate) fn value_of(message: &[u8]) -> &[u8] {
     message.get(BEFORE_VALUE..).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Graphs that all ranks record, and of which each replays its part.
+//! Graphs that all ranks record; each rank replays its part.
 //!
 //! The part of a rank is a list of steps in the order of the recording: graphs of its own tasks,
-//! and between them what it sends and receives. A task that runs elsewhere leaves nothing but a
-//! count of the versions of what it writes.
+//! and the sends and receives between them. A task that runs elsewhere leaves only a count of the
+//! versions that it writes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,36 +15,35 @@ use zellige_runtime::{Bindings, Error, Format, Mode, Recorder, TaskRef};
 use crate::data::{Datum, Replicas, State, form_of, format_of, relays};
 use crate::progress::Progress;
 
-/// A graph that was recorded by [`Cluster::record`](crate::Cluster::record): what of it concerns
-/// this rank.
+/// This rank's part of a graph recorded by [`Cluster::record`](crate::Cluster::record).
 pub struct Recording {
-    /// Recordings of the cluster before it.
+    /// Number of recordings of the cluster before it.
     pub(crate) number: u64,
-    /// What its tasks read before they write it: the ranks that do, and in which form that does for
-    /// all of them.
+    /// Data that its tasks read before they write them: the reading ranks, and a form that serves
+    /// all readers of each.
     pub(crate) before: Vec<(u64, Replicas)>,
     pub(crate) steps: Vec<Step>,
 }
 
 /// A step of a replay.
 pub(crate) enum Step {
-    /// So many tasks of this rank.
+    /// A number of tasks of this rank.
     Run(Bindings, usize),
-    /// The newest version of the datum goes to a rank: to this one, from this one, or, where values
-    /// go through others, from any.
+    /// A transfer of the newest version of the datum to a rank: to this one, from this one, or, if
+    /// values are relayed, between any two.
     Bring { handle: u64, format: Format, to: usize },
-    /// Tasks have written the datum so many times, the last of them on this rank.
+    /// A number of writes of the datum by tasks, the last of them on this rank.
     Written { handle: u64, rank: usize, times: u64 },
 }
 
-/// A recording that is being made.
+/// A recording in progress.
 #[derive(Default)]
 struct Draft {
     before: BTreeMap<u64, Replicas>,
     written: BTreeMap<u64, Version>,
-    /// What other ranks' tasks have written that this one may have a replica of. Who has offered it
-    /// writes it only when the replica is freed: so it is freed before the next step that may wait
-    /// for anything.
+    /// Data written by other ranks of which this rank may have a replica. The rank that offered a
+    /// version overwrites it only when the replica is freed. So it is freed before the next step
+    /// that may wait for anything.
     to_free: Vec<u64>,
     steps: Vec<Step>,
 }
@@ -52,11 +51,11 @@ struct Draft {
 /// The newest version of a datum that the graph has written.
 #[derive(Default)]
 struct Version {
-    /// Where it is.
+    /// The rank that has it.
     rank: usize,
-    /// Writes that no step says yet.
+    /// Number of writes that no step contains yet.
     times: u64,
-    /// Where it has been brought.
+    /// The ranks to which it has been brought.
     brought: Replicas,
 }
 
@@ -76,7 +75,7 @@ impl Placing {
         Placing { draft: Arc::default(), state, progress, elsewhere: elsewhere.clone() }
     }
 
-    /// What has been recorded.
+    /// Ends the recording and returns it.
     pub(crate) fn finish(self, recorder: &Recorder) -> Recording {
         let mut draft = std::mem::take(&mut *self.draft.lock());
         draft.run(recorder);
@@ -121,7 +120,7 @@ impl Placement for Placing {
 }
 
 impl Draft {
-    /// A task on rank `to` reads a datum in `format`.
+    /// Notes that a task on rank `to` reads a datum in `format`.
     fn is_read(
         &mut self,
         recorder: &Recorder,
@@ -130,7 +129,7 @@ impl Draft {
         (to, format): (usize, Format),
     ) -> Result<(), Error> {
         let Some(mut version) = self.written.remove(&handle) else {
-            // Where it is when a replay begins is known then.
+            // Its location is known when a replay begins.
             datum.check_travels(datum.location, to)?;
             let forms = self.before.entry(handle).or_default();
             if let Some(form) = datum.form_for(form_of(forms, to), format) {
@@ -145,11 +144,11 @@ impl Draft {
             version.brought.retain(|(rank, _)| *rank != to);
             version.brought.push((to, format));
             if me == to || me == version.rank || relays(ranks) {
-                // What is recorded has its place before this: a task that writes the version, and
+                // The recorded tasks come before this transfer: a task that writes the version, and
                 // one that reads a replica of an earlier one, which is about to be freed.
                 let is_named = |mode: Mode| mode.writes() || version.times > 0;
-                // What is received comes in its turn, so that no rank waits for room that only
-                // messages behind it make.
+                // Receives come in their order, so that no rank waits for room that only later
+                // messages make.
                 let has_place = recorded_mode(recorder, handle).is_some_and(is_named);
                 if me == to || has_place || !self.to_free.is_empty() {
                     self.run(recorder);
@@ -162,7 +161,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A task on `rank` writes a datum, as `me` records it.
+    /// Notes that a task on `rank` writes a datum, as `me` records it.
     fn is_written(&mut self, recorder: &Recorder, handle: u64, (me, rank): (usize, usize)) {
         let mut version = self.written.remove(&handle).unwrap_or_default();
         if rank != me && version.times == 0 {
@@ -181,11 +180,11 @@ impl Draft {
         self.written.insert(handle, version);
     }
 
-    /// What has been recorded since the last step runs, and then what is to be freed is.
+    /// Appends a step with the tasks recorded since the last step, and then the frees.
     fn run(&mut self, recorder: &Recorder) {
         self.steps.extend(cut(recorder).map(|graph| Step::Run(Bindings::recorded(&graph), graph.len())));
         for handle in std::mem::take(&mut self.to_free) {
-            // One that is missing is being counted.
+            // A missing one is being counted.
             if let Some(mut version) = self.written.remove(&handle) {
                 self.count(handle, &mut version);
                 self.written.insert(handle, version);
@@ -193,7 +192,7 @@ impl Draft {
         }
     }
 
-    /// The writes of a datum since the last step that says them.
+    /// Appends the writes of a datum since the last step that contains them.
     fn count(&mut self, handle: u64, version: &mut Version) {
         let times = std::mem::take(&mut version.times);
         if times > 0 {
@@ -203,7 +202,8 @@ impl Draft {
 }
 
 impl Recording {
-    /// How many tasks this rank runs, and how many values it sends or receives in the graph.
+    /// Returns the number of tasks that this rank runs, and the number of values that it sends or
+    /// receives in the graph.
     pub fn counts(&self) -> (usize, usize) {
         let of = |step: &Step| match step {
             Step::Run(_, tasks) => (*tasks, 0),

@@ -1,4 +1,4 @@
-//! What is done with a datum whose type is forgotten: the tasks that send and receive it.
+//! Operations on a datum whose type has been erased: the tasks that send and receive it.
 
 use std::sync::Arc;
 
@@ -17,27 +17,28 @@ use crate::late::{self, Version};
 use crate::progress::{Inbox, Progress, value_of};
 use crate::wire::{Key, begin_value};
 
-/// A datum of the cluster. Its handle is there while a task names it; this does not keep it.
+/// A datum of the cluster. Its handle exists while a task names it; this value does not keep it
+/// alive.
 pub(crate) trait Remote: Send {
-    /// False once nobody can name it any more.
+    /// False once its handles are gone.
     fn is_alive(&self) -> bool;
     fn name(&self) -> String;
     /// True if its values can leave their process.
     fn travels(&self) -> bool;
-    /// Submits the task that sends what `key` names to another rank.
+    /// Submits the task that sends the value `key` to another rank.
     fn send(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error>;
     /// Submits the task that receives it.
     fn receive(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error>;
-    /// Another rank may request forms of what `key` names as soon as it is there, until it needs no
-    /// more.
+    /// Offers the value `key` to another rank, which may request forms of it as soon as it is
+    /// complete, until it needs no more.
     fn offer(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, to: usize) -> Result<(), Error>;
-    /// Submits the task that receives the meta of what is offered so. Forms are requested by the
-    /// tasks that read them.
+    /// Submits the task that receives the meta of such an offer. The tasks that read forms request
+    /// them.
     fn follow(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error>;
-    /// Submits that its value here is forgotten.
+    /// Submits the deletion of its value on this rank.
     fn forget(&self, rt: &Runtime) -> Result<(), Error>;
     /// Records, on two ranks, the tasks that send it in a form and receive it, as message `number`.
-    /// `left`: the format in which it is stored then.
+    /// `left`: its stored format after that.
     fn plan(
         &self,
         way: [(usize, &Recorder); 2],
@@ -47,7 +48,7 @@ pub(crate) trait Remote: Send {
     ) -> Result<(), Error>;
 }
 
-/// Before everything else: others wait for it.
+/// Priority above all others: other tasks wait for it.
 pub(crate) const URGENT: i32 = i32::MAX;
 
 impl<D: Data> Remote for WeakHandle<D> {
@@ -83,7 +84,7 @@ impl<D: Data> Remote for WeakHandle<D> {
         let progress = Arc::clone(progress);
         when_done(rt, &send, move |failure| match (failure, packed.lock().take()) {
             (None, Some((message, bytes))) => progress.post_value(to, message, bytes),
-            // The rank that needs the value hears of that, too.
+            // The rank that needs the value is notified of the failure, too.
             (Some(failure), _) => progress.post_failure(to, key, failure),
             (None, None) => unreachable!("a send that has not failed has packed its value"),
         })
@@ -112,7 +113,7 @@ impl<D: Data> Remote for WeakHandle<D> {
 
     fn follow(&self, rt: &Runtime, progress: &Arc<Progress>, key: Key, from: usize) -> Result<(), Error> {
         if has_memory_nodes(rt) {
-            // The memory manager has values that are here, and makes their forms itself.
+            // The memory manager holds received values, and makes their forms itself.
             let whole = late::request_at_once(progress, self.handle()?.name(), key, from);
             return self.receive(rt, progress, whole, from);
         }
@@ -150,7 +151,7 @@ pub(crate) fn submit_after<B: Body + 'static>(
     }
 }
 
-/// What has arrived.
+/// Takes the message that has arrived.
 pub(crate) fn arrived(inbox: &Inbox, name: &str) -> Result<Vec<u8>, Error> {
     match inbox.lock().take() {
         Some(arrival) => arrival.map_err(Error::Failed),
@@ -158,7 +159,7 @@ pub(crate) fn arrived(inbox: &Inbox, name: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The value in a message, which is counted.
+/// Unpacks the value of a message, and counts it.
 pub(crate) fn unpacked<D: Data>(progress: &Progress, message: Vec<u8>, name: &str) -> Result<D, Error> {
     let served = progress.memory.as_ref().map(HostPool::serve);
     let value: Option<D> = D::portability().and_then(|travel| travel.unpack(value_of(&message)));
@@ -169,7 +170,7 @@ pub(crate) fn unpacked<D: Data>(progress: &Progress, message: Vec<u8>, name: &st
     Ok(value)
 }
 
-/// What every submission finds: who names a handle has it.
+/// Access to the handle at a submission: the party that names it keeps it alive.
 trait Kept<D: Data> {
     fn handle(&self) -> Result<Handle<D>, Error>;
 }
@@ -184,5 +185,5 @@ pub(crate) fn no_encoding(name: &str) -> String {
     format!("{name} does not leave its process: its data type has no wire encoding (Portable::encode_header)")
 }
 
-/// The format that means the value as it is.
+/// The format that stands for the unchanged value.
 pub(crate) const WHOLE: Format = Format::NATIVE;

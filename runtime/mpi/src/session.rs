@@ -1,4 +1,4 @@
-//! A cluster as what programs are written against that run in one process, too.
+//! [`Session`] for a cluster: programs written against this trait also run in one process.
 
 use zellige_runtime::data::ReadGuard;
 use zellige_runtime::{Data, Error, Handle, Recorder, Runtime, Session};

@@ -8,56 +8,56 @@ use crate::buffers::BUFFERS;
 use crate::error::RemoteError;
 use crate::journal::{Journal, Step};
 
-/// Which form of which version of which datum.
+/// Identifies a form of a version of a datum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) tag: u64,
     pub(crate) version: u64,
-    /// `NATIVE`: the value as it is.
+    /// Format; `NATIVE`: the unchanged value.
     pub(crate) format: Format,
-    /// It has been requested by who needs it, not sent by itself.
+    /// True if its reader has requested it; otherwise it is sent by itself.
     pub(crate) requested: bool,
 }
 
-/// Bytes of a message that has a value, before the value.
+/// Number of bytes before the value in a message with a value.
 pub(crate) const BEFORE_VALUE: usize = 1 + 8 + 8 + 2 + 1;
 
-/// Bytes of a value's header, most often fewer.
+/// Expected bytes of a value's header, most often fewer.
 const HEADER: usize = 64;
 
 pub(crate) enum Message {
     /// A value, which begins at [`BEFORE_VALUE`].
     Value(Key),
-    /// There is none, because a task failed.
+    /// The value does not exist, because a task failed.
     Poisoned(Key, Failure),
-    /// The rank is there, has made so many steps, and this is their hash.
+    /// Heartbeat: the rank is alive, has made this number of steps, and this is their hash.
     Beat { steps: u64, hash: u64 },
-    /// Its last steps: somebody has seen a difference.
+    /// Its last steps: some rank has seen a difference.
     Journal(Journal),
-    /// It has come to a collective call with this number, having made so many steps, of which this
-    /// is the hash, and its own tasks have left this failure.
+    /// The rank has entered the collective call with this number, after this number of steps with
+    /// this hash. `failure` is that of its own tasks.
     Entered { call: u64, steps: u64, hash: u64, failure: Option<Failure> },
-    /// All have come to that call; the failure of a rank.
+    /// All ranks have entered that call; the failure of a rank.
     Agreed(u64, Option<(usize, Failure)>),
-    /// Whatever has not started is cancelled.
+    /// All tasks that have not started are cancelled.
     Cancel,
-    /// The rank ends, after so many steps.
+    /// The rank ends, after this number of steps.
     Leave { steps: u64 },
     /// The rank cannot go on.
     Abort(String),
-    /// What is the time in your trace?
+    /// Question for the present time in the receiver's trace.
     AskTime { number: u64 },
-    /// It is this (ns), in answer to the question of this number.
+    /// The time (ns), in answer to the question of this number.
     Time { number: u64, now: u64 },
-    /// The version is there, and this is its meta: forms of it can be requested.
+    /// The version is complete, and this is its meta: forms of it can be requested.
     Announced(Key, Meta),
-    /// The rank needs this form.
+    /// The rank requests this form.
     Request(Key),
-    /// It needs no more forms of the version that was announced so.
+    /// The rank needs no more forms of the version announced with this key.
     Done(Key),
 }
 
-/// The beginning of a message with a value of so many bytes.
+/// Returns the beginning of a message with a value of this many bytes.
 pub(crate) fn begin_value(key: Key, bytes: usize) -> Vec<u8> {
     let mut out = BUFFERS.with_capacity(BEFORE_VALUE + HEADER + bytes);
     out.push(0);
@@ -66,7 +66,7 @@ pub(crate) fn begin_value(key: Key, bytes: usize) -> Vec<u8> {
 }
 
 impl Message {
-    /// `rank`: the one that sends it.
+    /// Encodes the message; `rank`: the sender.
     pub(crate) fn encode(&self, rank: usize) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -139,7 +139,7 @@ impl Message {
         out
     }
 
-    /// `None` for bytes that are no message.
+    /// Decodes a message; `None` for bytes that are no message.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Message> {
         let (&kind, rest) = bytes.split_first()?;
         let mut from = Reader(rest);
@@ -194,7 +194,7 @@ fn put_key(out: &mut Vec<u8>, key: Key) {
     out.push(key.requested.into());
 }
 
-/// True if one is the other, as it is told by `rank`.
+/// True if one is the other, as reported by `rank`.
 pub(crate) fn is_same(one: &Failure, other: &Failure, rank: usize) -> bool {
     let bytes = |failure| {
         let mut out = Vec::new();
@@ -204,7 +204,7 @@ pub(crate) fn is_same(one: &Failure, other: &Failure, rank: usize) -> bool {
     bytes(one) == bytes(other)
 }
 
-/// A failure of `rank`, or one that came to it from another.
+/// Writes a failure of `rank`, or one that came to it from another.
 fn put_failure(out: &mut Vec<u8>, failure: &Failure, rank: usize) {
     let remote: Option<&RemoteError> = failure.downcast_ref();
     put(out, remote.map_or(rank, |remote| remote.rank) as u64);
@@ -262,7 +262,7 @@ impl Reader<'_> {
         Some(Failure { task, operands, cause })
     }
 
-    /// What is left, if something is.
+    /// Reads the rest, if there is one.
     fn rest<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         if self.0.is_empty() { Some(None) } else { read(self).map(Some) }
     }
@@ -302,7 +302,7 @@ mod tests {
             let bytes = message.encode(1);
             let again = Message::decode(&bytes).expect("it was encoded").encode(1);
             assert_eq!(again, bytes);
-            // Cut short it is another message or none.
+            // A truncated message is another message or none.
             (0..bytes.len()).for_each(|length| drop(Message::decode(&bytes[..length])));
             for at in 0..bytes.len() {
                 let mut wrong = bytes.clone();

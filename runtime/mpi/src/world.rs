@@ -6,8 +6,8 @@
 //! | sends of values | whichever thread has made one, behind the transport's lock |
 //! | everything else | the progress thread of the cluster that has the transport, behind that lock |
 //!
-//! There is one transport at a time, and [`Mpi`] calls nothing while there is one: so no two calls
-//! overlap, which is what `MPI_THREAD_SERIALIZED` asks for.
+//! There is one transport at a time, and [`Mpi`] makes no calls while there is one. So no two calls
+//! overlap, as `MPI_THREAD_SERIALIZED` requires.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -27,38 +27,38 @@ use parking_lot::{Condvar, Mutex};
 use crate::buffers::BUFFERS;
 use crate::transport::{Sender, Transport, TransportError, Waker};
 
-/// Bytes of one MPI message at most: MPI counts with 31 bits, and a longer message goes in parts.
+/// Maximum bytes of one MPI message: MPI counts with 31 bits, and a longer message is sent in
+/// parts.
 const MOST: usize = 1 << 26;
 
-/// Tags say what an MPI message is: a message or the last part of one; a part that others follow;
-/// the last of its sender's.
+/// Tags of MPI messages: a message or the last part of one; a part that others follow; the last
+/// message of its sender.
 const WHOLE: i32 = 0;
 const PART: i32 = 1;
 const END: i32 = 2;
 
-/// How long a progress thread sleeps between looking for messages: this share of the time since
-/// something last moved, within these bounds. MPI has no call that waits for a message or for
-/// another thread, and one that spins would take a core from a worker.
+/// Sleep time of a progress thread between polls: this share of the time since the last progress,
+/// within these bounds. MPI has no call that waits for a message or for another thread, and one
+/// that spins would take a core from a worker.
 const PAUSE_SHARE: u32 = 16;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// For so long after something last moved a rank of which all workers wait looks for messages
-/// without pauses.
+/// Time after the last progress for which a rank polls without pauses if all its workers wait.
 const EAGER: Duration = Duration::from_millis(2);
 
-/// Whether there is a transport; whether one has ended without the others, so that messages may
-/// still be in transit.
+/// State of the transport: none; one in use; or one that has ended without the others, so that
+/// messages may still be in transit.
 const FREE: u8 = 0;
 const IN_USE: u8 = 1;
 const UNFINISHED: u8 = 2;
 
-/// MPI, initialised: the ranks are the processes that `mpirun` has started, or this one alone where
-/// it has not.
+/// MPI, initialised. The ranks are the processes that `mpirun` has started, or this one alone
+/// without it.
 ///
-/// Dropping it finalises MPI, which waits for the other ranks; not so if the ranks could not end
-/// together, because one of them is silent. A process that ends without finalising makes `mpirun`
-/// end the others.
+/// Dropping it finalises MPI, which waits for the other ranks. It does not if the ranks could not
+/// end together, because one of them is silent. A process that ends without finalising makes
+/// `mpirun` end the others.
 pub struct Mpi {
     universe: Option<Universe>,
     rank: usize,
@@ -90,21 +90,21 @@ impl Mpi {
         Ok(Mpi { universe: Some(universe), rank, ranks, state, not_send: PhantomData })
     }
 
-    /// This process' rank, from 0.
+    /// Returns this process' rank, from 0.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// A transport for one cluster, on a communicator of its own. Collective; another one can be
-    /// had once the cluster has been dropped.
+    /// Creates a transport for one cluster, on a communicator of its own. Collective. Another one
+    /// can be created once the cluster has been dropped.
     ///
     /// # Errors
-    /// There is one in use, or ranks could not end the last one together.
+    /// A transport is in use, or ranks could not end the last one together.
     pub fn transport(&self) -> Result<MpiTransport, TransportError> {
         let taken = self.state.compare_exchange(FREE, IN_USE, Ordering::AcqRel, Ordering::Acquire);
         let (Ok(_), Some(universe)) = (taken, &self.universe) else {
@@ -143,11 +143,11 @@ impl std::fmt::Debug for Mpi {
     }
 }
 
-/// One rank of an MPI program. Messages are sent and received without blocking. Between looks for
-/// them the progress thread sleeps for a sixteenth of the time since something last moved, 20 µs
-/// to 1 ms; what is to be sent wakes it at once. A rank of which all workers wait for messages looks
-/// without pauses for 2 ms. So a message is seen late by that share of the time since the one
-/// before, and an idle rank looks a thousand times a second.
+/// Transport of one rank of an MPI program. Messages are sent and received without blocking.
+/// Between polls the progress thread sleeps for a sixteenth of the time since the last progress, 20
+/// µs to 1 ms; a message to send wakes it at once. A rank of which all workers wait for messages
+/// polls without pauses for 2 ms. So the delay of a message is at most that share of the time since
+/// the one before, and an idle rank polls a thousand times a second.
 pub struct MpiTransport {
     rank: usize,
     ranks: usize,
@@ -156,15 +156,15 @@ pub struct MpiTransport {
     state: Arc<AtomicU8>,
 }
 
-/// What MPI is called with: whoever has it locked is the only one that calls MPI.
+/// The state for MPI calls: only the thread that has it locked calls MPI.
 struct Link {
-    /// Gone once the transport is closed.
+    /// Absent once the transport is closed.
     communicator: Option<SimpleCommunicator>,
     sending: Vec<Transfer>,
-    /// By rank.
+    /// The peers by rank.
     peers: Vec<Peer>,
     ready: VecDeque<(usize, Vec<u8>)>,
-    /// When something last moved.
+    /// Time of the last progress.
     moved: Instant,
 }
 
@@ -173,7 +173,7 @@ struct Link {
 // at a time (see `Mpi::transport`).
 unsafe impl Send for Link {}
 
-/// What comes from one rank.
+/// Messages in transit from one rank.
 #[derive(Default)]
 struct Peer {
     /// MPI messages that have been matched, in their order, with their tags.
@@ -184,7 +184,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// The next message that is complete.
+    /// Returns the next message that is complete.
     fn next(&mut self) -> Option<Vec<u8>> {
         while self.arriving.front_mut().is_some_and(|(_, transfer)| transfer.is_complete()) {
             let (tag, transfer) = self.arriving.pop_front()?;
@@ -209,8 +209,8 @@ struct Bell {
     condition: Condvar,
 }
 
-/// Bytes that MPI reads or writes until its request is complete. Dropped before, they are never
-/// freed.
+/// A buffer that MPI reads or writes until its request is complete. If it is dropped before, it is
+/// never freed.
 struct Transfer {
     request: Option<Request<'static, [u8], StaticScope>>,
     bytes: Vec<u8>,
@@ -222,9 +222,9 @@ impl Transfer {
         start: impl FnOnce(&'static mut [u8]) -> Request<'static, [u8], StaticScope>,
     ) -> Self {
         let (pointer, length) = (bytes.as_mut_ptr(), bytes.len());
-        // SAFETY: the vector's elements stay where they are, and nothing else looks at them, until
-        // the request that `start` makes of them is complete: only `into_bytes` gives the vector
-        // away, and only then; `drop` leaks it before.
+        // SAFETY: the vector's elements stay at their address, and nothing else reads them, until
+        // the request that `start` makes for them is complete. Only `into_bytes` moves the vector
+        // out, and only then; `drop` leaks it before.
         let elements = unsafe { std::slice::from_raw_parts_mut(pointer, length) };
         Transfer { request: Some(start(elements)), bytes }
     }
@@ -239,7 +239,7 @@ impl Transfer {
         }
     }
 
-    /// Of a complete one.
+    /// Returns the bytes of a completed transfer.
     fn into_bytes(mut self) -> Vec<u8> {
         assert!(self.request.is_none(), "a transfer that is not complete");
         mem::take(&mut self.bytes)
@@ -264,7 +264,7 @@ impl Link {
         self.moved = Instant::now();
     }
 
-    /// Moves what can be moved.
+    /// Advances all transfers.
     fn advance(&mut self) {
         let Some(communicator) = &self.communicator else { return };
         let before = (self.sending.len(), self.ready.len());
@@ -292,8 +292,8 @@ impl Link {
 }
 
 impl MpiTransport {
-    /// Sleeps until it is time to look again, so long after something last moved, or the bell
-    /// rings.
+    /// Sleeps until the next poll, which depends on the time since the last progress, or until the
+    /// bell rings.
     fn pause(&self, moved: Duration, at_most: Duration) {
         let pause = (moved / PAUSE_SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let mut rung = self.bell.rung.lock();
@@ -342,7 +342,7 @@ impl Transport for MpiTransport {
             if is_ready || mem::take(&mut *self.bell.rung.lock()) || left.is_zero() {
                 return;
             }
-            // The core that the workers of this rank leave idle.
+            // Spins on the core that the workers of this rank leave idle.
             if moved < EAGER && is_idle() {
                 thread::yield_now();
             } else {
@@ -366,7 +366,7 @@ impl Transport for MpiTransport {
                 link.begin(to, message, WHOLE);
                 Ok(())
             }
-            // The progress thread is moving others, or this one is to go in parts.
+            // The progress thread is sending other messages, or this one is to be sent in parts.
             _ => Err(message),
         }))
     }
@@ -402,7 +402,7 @@ impl Drop for MpiTransport {
     fn drop(&mut self) {
         let communicator = self.link.lock().communicator.take();
         let closed = communicator.is_none();
-        // Freed with messages in transit it would be waited for.
+        // MPI would wait for the messages in transit if it was freed.
         mem::forget(communicator);
         self.state.store(if closed { FREE } else { UNFINISHED }, Ordering::Release);
     }

@@ -1,6 +1,6 @@
 //! The programs that ranks of one process run, and random graphs, on the ranks that mpirun has
-//! started; `make mpi` runs it on two and on four. With the argument `killed` the last rank is,
-//! while the others wait for it.
+//! started; `make mpi` runs it on two and on four. With the argument `killed` the last rank is
+//! killed while the others wait for it.
 
 mod programs;
 
@@ -21,7 +21,7 @@ fn total(cluster: &Cluster, own: u64) -> u64 {
     parts.into_iter().map(|part| cluster.take(part).unwrap()).sum()
 }
 
-/// Graphs of which nobody hears if all is well; how many bytes moved.
+/// Runs random graphs, which print nothing if all is well; returns the number of bytes moved.
 fn random_graphs(mpi: &Mpi) -> u64 {
     let mut moved = 0;
     for seed in 0..amount(500) as u64 {
@@ -39,7 +39,7 @@ fn random_graphs(mpi: &Mpi) -> u64 {
     moved
 }
 
-/// The last rank ends without a word, and mpirun ends the others, who wait for it.
+/// The last rank ends without a message, and mpirun ends the others, which wait for it.
 fn killed(mpi: &Mpi) {
     let cluster = cluster(mpi, 1);
     let x = cluster.register_on(0, || 1u64).unwrap();

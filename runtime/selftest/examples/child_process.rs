@@ -1,10 +1,10 @@
-//! A device of one's own: a child process with memory of its own that knows a few kernels, under
-//! the self-test.
+//! A custom device: a child process with memory of its own that has a few kernels, under the
+//! self-test.
 //!
-//! The parent reaches the child's memory through a pipe only. Four traits make it a device of the
-//! runtime: `ChildSpec` describes it, `Child` runs operations in order, one thread for each stream,
-//! `Memory` gives bytes back, and `Calls` allocates and copies. Everything is done when a call
-//! returns, so that nothing has to be kept or waited for.
+//! The parent reaches the child's memory only through a pipe. Four traits make it a device of the
+//! runtime: `ChildSpec` describes it, `Child` runs operations in order, with one thread for each
+//! stream, `Memory` frees bytes, and `Calls` allocates and copies. Every call is complete when it
+//! returns, so nothing has to be kept or waited for.
 //!
 //! ```sh
 //! cargo run --release -p zellige-selftest --example child_process -- 200
@@ -36,7 +36,7 @@ use zellige_selftest::{Accelerator, Fuzz, run_on_host};
 
 static ARCH: LazyLock<Arch> = LazyLock::new(|| Arch::named("child"));
 
-/// What tells the program that it is the child.
+/// The argument that marks the program as the child.
 const CHILD: &str = "--child";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-// The child: requests are a byte that says what, then numbers of eight bytes, then bytes.
+// The child: a request consists of a byte for its kind, then numbers of eight bytes, then bytes.
 
 const ALLOCATE: u8 = 0;
 const FREE: u8 = 1;
@@ -79,7 +79,7 @@ fn serve(requests: &mut impl Read, answers: &mut impl Write) -> io::Result<()> {
         match what[0] {
             ALLOCATE => {
                 let bytes = number(requests)?;
-                // What nobody has written is garbage.
+                // Unwritten memory holds garbage.
                 memory.insert(next, vec![0xa5; bytes as usize]);
                 answers.write_all(&next.to_le_bytes())?;
                 next += bytes.next_multiple_of(256);
@@ -108,7 +108,8 @@ fn serve(requests: &mut impl Read, answers: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// Runs a kernel: the bytes of its name, then its arguments, each a kind and one or two numbers.
+/// Runs a kernel: the request has the bytes of its name, then its arguments, each a kind and one or
+/// two numbers.
 fn run(requests: &mut impl Read, memory: &mut BTreeMap<u64, Vec<u8>>) -> io::Result<()> {
     let mut name = vec![0; number(requests)? as usize];
     requests.read_exact(&mut name)?;
@@ -116,7 +117,7 @@ fn run(requests: &mut impl Read, memory: &mut BTreeMap<u64, Vec<u8>>) -> io::Res
         .map(|_| Ok([number(requests)?, number(requests)?, number(requests)?]))
         .collect::<io::Result<_>>()?;
     // Arrays are taken out of the memory while the kernel has them: no two of its arguments are one
-    // array. Empty ones lie nowhere.
+    // array. Empty ones have no address.
     let mut take = |at, bytes| if bytes == 0 { Some(Vec::new()) } else { memory.remove(at) };
     let mut arrays: Vec<(u64, Vec<u8>)> = args
         .iter()
@@ -228,7 +229,7 @@ impl Memory {
         call().inspect_err(|_| self.is_lost.store(true, Ordering::Release))
     }
 
-    /// Ends the child, as a fault of the device would.
+    /// Ends the child, like a fault of the device.
     fn kill(&self) {
         let _ = self.pipe().child.kill();
         self.is_lost.store(true, Ordering::Release);
@@ -263,7 +264,7 @@ impl DeviceMemory for Memory {
     }
 
     fn free(&self, at: u64) {
-        // Of a child that is gone nothing has to be given back.
+        // A lost child has no memory to free.
         let _ = self.call(FREE, &[at], &[], &mut []);
     }
 
@@ -337,7 +338,7 @@ impl Stream for Calls {
     }
 }
 
-/// Has the child run a kernel.
+/// Makes the child run a kernel.
 fn launch(cx: &DeviceContext<'_>, launch: &Launch) -> Result<(), TaskError> {
     let stream: &Calls = cx.stream().downcast().expect("the function is named for this architecture");
     let numbers = launch.args.iter().map(|arg| match *arg {
@@ -354,7 +355,7 @@ fn launch(cx: &DeviceContext<'_>, launch: &Launch) -> Result<(), TaskError> {
     Ok(stream.call(RUN, &[launch.kernel.len() as u64], &bytes, &mut [])?)
 }
 
-/// The device at work: a thread for each stream, which is started when it is first used.
+/// The device in use: a thread for each stream, started at the first use of the stream.
 struct Child {
     memory: Arc<Memory>,
     fails_at: Option<u64>,
@@ -362,7 +363,7 @@ struct Child {
     streams: Mutex<HashMap<StreamId, Queue>>,
 }
 
-/// Where a stream's operations go in, and the thread that performs them.
+/// The queue of a stream's operations, and the thread that performs them.
 type Queue = (Sender<Op>, JoinHandle<()>);
 
 impl Child {
@@ -387,7 +388,7 @@ fn perform(memory: &Arc<Memory>, op: Op) {
     let calls = Arc::new(Calls::new(memory));
     let stream: Arc<dyn Stream> = Arc::<Calls>::clone(&calls);
     let ran = if memory.is_lost() { Ok(()) } else { (op.run)(Some(&stream)) };
-    // What the operation used is given back by now: nothing of it is under way.
+    // The resources of the operation are freed here: nothing of it is in progress.
     drop(std::mem::take(&mut *calls.kept.lock().unwrap_or_else(PoisonError::into_inner)));
     let ended = ran.and_then(|()| calls.check()).map(|()| Span { start, end: Instant::now() });
     (op.done)(ended);

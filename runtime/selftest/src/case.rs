@@ -1,4 +1,4 @@
-//! What a case is made of: data, steps and a machine, all of them plain descriptions.
+//! The parts of a case: data, steps and a machine, all of them plain descriptions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::accelerator::Accelerator;
 pub(super) enum Kind {
     /// Words in three formats.
     Words,
-    /// The same, which cannot leave the host.
+    /// Words in three formats that cannot leave the host.
     Local,
     /// A plain vector.
     Plain,
 }
 
-/// How a handle begins.
+/// Initial state of a handle.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     pub(super) kind: Kind,
     pub(super) format: Format,
     pub(super) len: usize,
     pub(super) seed: u64,
-    /// Registered without a value.
+    /// True if it is registered without a value.
     pub(super) empty: bool,
 }
 
@@ -60,13 +60,13 @@ impl Access {
         matches!(self, Access::Commute { .. } | Access::Reduce { .. })
     }
 
-    /// True if a deferred selection may look at its metas, and choose its format.
+    /// True if a deferred selection may read its metas, and choose its format.
     pub(super) fn is_chosen_for(&self) -> bool {
         matches!(self, Access::Read { .. } | Access::List { .. } | Access::Update { .. })
     }
 }
 
-/// How a job fails on purpose.
+/// Intentional failure of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Its body returns an error, before it writes or after.
@@ -74,9 +74,9 @@ pub(super) enum Fault {
     After,
     /// Its body panics.
     Panic,
-    /// Its deferred selection does.
+    /// Its deferred selection panics.
     Choice,
-    /// It asks for a format that the data type does not have.
+    /// It requests a format that the data type does not have.
     Format,
 }
 
@@ -86,12 +86,12 @@ pub(super) struct Job {
     pub(super) seed: u64,
     pub(super) accesses: Vec<Access>,
     pub(super) fault: Option<Fault>,
-    /// It chooses formats and a variant late.
+    /// True if it uses deferred selection of formats and a variant.
     pub(super) late: bool,
     pub(super) priority: i32,
-    /// It runs after the one that was submitted before it.
+    /// True if it runs after the previously submitted one.
     pub(super) after: bool,
-    /// The submitting thread waits for it.
+    /// True if the submitting thread waits for it.
     pub(super) waits: bool,
 }
 
@@ -100,8 +100,8 @@ impl Job {
         self.accesses.iter().any(Access::commutes)
     }
 
-    /// The same without what a GPU cannot record: deferred selections, other formats, turns,
-    /// failures.
+    /// Returns the job without features that a GPU cannot record: deferred selections, other
+    /// formats, turns, failures.
     pub(super) fn plain(self) -> Job {
         let plain = |access: Access| match access {
             Access::Read { handle, .. } => Access::Read { handle, format: Format::NATIVE },
@@ -115,7 +115,7 @@ impl Job {
         Job { accesses, fault: None, late: false, ..self }
     }
 
-    /// The handles that it writes.
+    /// Returns the handles that it writes.
     pub(super) fn written(&self) -> impl Iterator<Item = usize> {
         self.accesses.iter().filter(|access| access.writes()).map(|access| access.handles()[0])
     }
@@ -134,34 +134,34 @@ impl Parts {
         self.first..self.first + self.regions.len()
     }
 
-    /// Each handle with its region.
+    /// Returns each handle with its region.
     pub(super) fn each(&self) -> impl Iterator<Item = (usize, &Range<usize>)> {
         self.handles().zip(&self.regions)
     }
 }
 
-/// What the memory manager is told beforehand.
+/// A hint for the memory manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hint {
     Prefetch,
     WontUse,
-    /// Brought to a node and kept there for a moment: for longer a task might wait for its memory
-    /// in vain.
+    /// Brings the value to a node and keeps it there for a moment only: otherwise a task might wait
+    /// for its memory in vain.
     Pin,
 }
 
-/// What the submitting thread does next.
+/// The next action of the submitting thread.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Submit(Arc<Job>),
-    /// Records these, and replays them twice or more often; all but the first time with another
-    /// handle in place of one.
+    /// Records these, and replays them at least twice. From the second replay on, another handle
+    /// replaces one of them.
     Replay {
         jobs: Vec<Arc<Job>>,
         times: usize,
         instead: Option<(usize, usize)>,
     },
-    /// Reads in place; `across` the next submission.
+    /// Reads in place; `across`: the guard is held during the next submission.
     Read {
         handle: usize,
         across: bool,
@@ -177,13 +177,13 @@ pub(super) enum Step {
     Drop {
         handle: usize,
     },
-    /// Takes a plain vector apart.
+    /// Splits a plain vector.
     Split(Parts),
-    /// Shows regions of a plain vector as they are now.
+    /// Makes views of regions of a plain vector in their present state.
     Views(Parts),
-    /// Puts together what was taken apart.
+    /// Joins a split vector.
     Join(Parts),
-    /// A hint for a worker, by its number modulo how many there are.
+    /// A hint for a worker, by its number modulo the number of workers.
     Hint {
         handle: usize,
         worker: usize,
@@ -196,45 +196,45 @@ pub(super) enum Step {
 /// A GPU in the place of an emulated device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GpuOf {
-    /// Which of the driver's; several devices may share one.
+    /// Its number in the driver; several devices may share one.
     pub(super) number: u32,
     pub(super) streams: usize,
     /// The operation at which it fails for good, from 0.
     pub(super) fails_at: Option<u64>,
 }
 
-/// Where it runs.
+/// The machine of a case.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub(super) policy: &'static str,
     pub(super) cpus: usize,
     pub(super) window: usize,
     pub(super) devices: Vec<Emulated>,
-    /// Those of the devices that are GPUs instead, with the memory that the emulated one would have
-    /// had.
+    /// The devices that are GPUs instead, with the same memory as the emulated device.
     pub(super) gpus: Vec<Option<GpuOf>>,
-    /// One of them is a GPU that gets whatever it can run, and replays in one launch where they can
-    /// be.
+    /// True if one of them is a GPU that gets all tasks that it can run, and replays in one launch
+    /// if possible.
     pub(super) as_one: bool,
-    /// From which the order of what is on their streams is drawn.
+    /// Seed of the order of operations on their streams.
     pub(super) gpu_seed: u64,
     pub(super) peers: Option<f64>,
-    /// What the host holds at most (bytes).
+    /// Limit of host memory (bytes).
     pub(super) host: Option<u64>,
-    /// There is a disk behind it.
+    /// True if a disk backs the host.
     pub(super) swap: bool,
     /// The device that fails.
     pub(super) dies: Option<usize>,
-    /// Values are looked at after the runtime has ended, through another one.
+    /// True if values are read after the end of the runtime, through another one.
     pub(super) outlived: bool,
-    /// What GPUs are replaced by.
+    /// Device kind that replaces GPUs.
     pub(super) accelerator: Option<Accelerator>,
-    /// All runs on one thread, in an order that is drawn from this.
+    /// Seed of the order if all runs on one thread.
     pub(super) order: Option<u64>,
 }
 
 impl Machine {
-    /// One thread does everything, and GPUs, which have clocks of their own, are emulated devices.
+    /// Makes one thread do everything. GPUs, which have clocks of their own, become emulated
+    /// devices.
     pub(super) fn runs_on_one_thread(&mut self, seed: u64) {
         self.order = Some(seed);
         self.gpus.fill(None);
@@ -249,12 +249,12 @@ pub(super) struct Case {
     pub(super) data: Vec<Start>,
     pub(super) steps: Vec<Step>,
     pub(super) machine: Machine,
-    /// Tasks that are submitted, those of replays included.
+    /// Number of submitted tasks, including those of replays.
     pub(super) tasks: u64,
 }
 
 impl Case {
-    /// True if a handle is taken apart, or shown in views.
+    /// True if a handle is split, or shown in views.
     pub(super) fn has_parts(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Split(_) | Step::Views(_)))
     }

@@ -1,4 +1,4 @@
-//! What a late-choosing job chooses: by the metas of what it reads, and nothing else.
+//! Deferred selection of a job: it depends only on the metas of its inputs.
 
 use zellige_runtime::codelet::{Apart, MAX_OPERAND_FORMATS};
 use zellige_runtime::{Choice, Format, Meta};
@@ -7,8 +7,8 @@ use super::case::{Access, Job};
 use super::rng::blend;
 use super::words::FORMATS;
 
-/// `metas`: one for each handle, in the order of the accesses. What is only written, or commutes,
-/// is not looked at.
+/// Returns the selection. `metas`: one for each handle, in the order of the accesses. Operands that
+/// are only written, or that commute, are ignored.
 pub(super) fn choose(job: &Job, formats_are_known: impl Fn(&Access) -> bool, metas: &[Meta]) -> Choice {
     let mut seen = job.seed;
     let mut next = metas.iter();
@@ -35,8 +35,8 @@ pub(super) fn choose(job: &Job, formats_are_known: impl Fn(&Access) -> bool, met
     choice
 }
 
-/// The format in which access `at` wants the value of its handle number `element`, if `choice` was
-/// made.
+/// Returns the format in which access `at` requests the value of its handle number `element`, after
+/// the selection `choice`.
 pub(super) fn wanted(access: &Access, at: usize, element: usize, choice: &Choice) -> Format {
     let asked = match access {
         Access::Read { format, .. } | Access::List { format, .. } | Access::Update { format, .. } => *format,

@@ -19,9 +19,9 @@ use super::words::Sample;
 /// See the module.
 pub(super) struct Fuzzed {
     pub(super) job: Arc<Job>,
-    /// Which operands know no formats.
+    /// The operands without formats.
     pub(super) plain: Vec<bool>,
-    /// What else it has a function for.
+    /// Device kind with a further implementation.
     pub(super) accelerator: Option<Accelerator>,
 }
 
@@ -47,7 +47,7 @@ impl Codelet for Fuzzed {
 
     fn batch(&self) -> usize {
         match self.job.fault {
-            // Their bodies would take others with them.
+            // A failing body would take others of its batch with it.
             Some(Fault::Before | Fault::After | Fault::Panic) => 1,
             _ => [1, 2, 7][(self.job.seed % 3) as usize],
         }
@@ -59,7 +59,7 @@ impl Codelet for Fuzzed {
     }
 
     fn needs_ends(&self) -> bool {
-        // Its kernels read numbers where they are; norms only count in choices.
+        // Its kernels read the numbers in place; norms only matter for selections.
         false
     }
 
@@ -113,7 +113,7 @@ impl Fuzzed {
     }
 }
 
-/// What the job reads here, added to `digest`.
+/// Adds the inputs of the job in this view to `digest`.
 fn look<D: Sample>(view: &OneView<'_, D>, digest: u64) -> u64 {
     match view {
         OneView::Ref(view) => blend(digest, D::digest(view)),
@@ -123,7 +123,7 @@ fn look<D: Sample>(view: &OneView<'_, D>, digest: u64) -> u64 {
     }
 }
 
-/// What the job writes here.
+/// Writes the output of the job in this view.
 fn act<D: Sample>(view: OneView<'_, D>, access: &Access, seed: u64) {
     match (view, access) {
         (OneView::Mut(mut view), Access::Update { becomes, .. }) => {

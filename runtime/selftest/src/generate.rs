@@ -1,4 +1,4 @@
-//! A random case from one number.
+//! Generation of a random case from one number.
 
 mod parts;
 
@@ -13,12 +13,12 @@ use super::oracle::Oracle;
 use super::rng::Rng;
 use super::words::{FORMATS, NO_FORMAT};
 
-/// How a case tends, so that cases differ by more than noise.
+/// Parameters of a case, drawn once so that cases differ by more than noise.
 struct Taste {
     cpus: usize,
     /// Percent of jobs that fail on purpose.
     faults: usize,
-    /// Percent of reads and updates that ask for a format.
+    /// Percent of reads and updates that request a format.
     formats: usize,
     /// Percent of handles that stay on the host.
     locals: usize,
@@ -26,11 +26,11 @@ struct Taste {
     plain: usize,
     /// Longest value (words).
     longest: usize,
-    /// Most handles that are in use at a time.
+    /// Maximum number of handles in use at a time.
     handles: usize,
 }
 
-/// What a handle is to others.
+/// Relation of a handle to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Own,
@@ -43,26 +43,26 @@ struct Generator {
     taste: Taste,
     oracle: Oracle,
     data: Vec<Start>,
-    /// One for each of them.
+    /// Role of each handle.
     roles: Vec<Role>,
     steps: Vec<Step>,
-    /// Handles that are in use, and not taken apart.
+    /// Handles in use that are not split.
     live: Vec<usize>,
-    /// What has been taken apart, parts of parts behind those.
+    /// Split handles; parts that are split themselves come later.
     out: Vec<Parts>,
     tasks: usize,
     /// See [`Machine::as_one`].
     as_one: bool,
-    /// There are parts, views and hints.
+    /// True if there are parts, views and hints.
     parts: bool,
 }
 
-/// One case in so many is made for replays that are one launch on a GPU.
+/// One case in this many is made for replays as one launch on a GPU.
 const AS_ONE: u64 = 8;
 
-/// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted.
-/// It is for real GPUs of these numbers, or for as many as it likes of those that are not there;
-/// only which devices are GPUs differs between the two.
+/// Generates the case of `seed`, with a device that fails in some cases if `deaths` are requested.
+/// It is for real GPUs of these numbers, or for any number of mock GPUs. The two differ only in the
+/// choice of the devices that are GPUs.
 pub(super) fn case(seed: u64, deaths: bool, real: Option<&[u32]>) -> Case {
     let mut rng = Rng::new(seed);
     let mut taste = Taste {
@@ -77,7 +77,7 @@ pub(super) fn case(seed: u64, deaths: bool, real: Option<&[u32]>) -> Case {
     let (oracle, data, steps, live) = (Oracle::new(), vec![], vec![], vec![]);
     let as_one = seed % AS_ONE == AS_ONE - 1;
     if as_one && (seed / AS_ONE).is_multiple_of(2) {
-        // Of other types norms are read back, which cannot be recorded.
+        // For other types norms are read back, which cannot be recorded.
         taste.plain = 100;
     }
     let (roles, out, parts) = (vec![], vec![], parts::are_there(seed));
@@ -124,7 +124,7 @@ impl Generator {
         self.roles[handle] == Role::View
     }
 
-    /// Seldom none, mostly few, sometimes many.
+    /// Draws a length: rarely zero, mostly small, sometimes large.
     fn length(&mut self) -> usize {
         let longest = self.taste.longest;
         match self.rng.below(32) {
@@ -209,8 +209,8 @@ impl Generator {
         self.push(Step::Replay { jobs, times, instead });
     }
 
-    /// A handle of those that a recording names, and another to be put in its place. No parts and
-    /// views: parts have no names of ours, and views cannot be written.
+    /// Returns a handle of those that a recording names, and another as its replacement. Parts and
+    /// views are excluded: parts have no names of ours, and views cannot be written.
     fn instead(&mut self, used: &[usize]) -> Option<(usize, usize)> {
         let was = self.rng.pick(used);
         let others: Vec<usize> = self
@@ -224,8 +224,8 @@ impl Generator {
         (!others.is_empty() && self.rng.chance(50)).then(|| (was, self.rng.pick(&others)))
     }
 
-    /// A job whose result is certain; in a recording, where the oracle has not been there yet, only
-    /// one that is so wherever it runs.
+    /// Generates a job with a certain result. In a recording, which the oracle has not executed
+    /// yet, the result has to be certain at any position.
     fn job(&mut self, submitted: bool) -> Job {
         loop {
             let mut job = self.random_job();
@@ -242,7 +242,8 @@ impl Generator {
         }
     }
 
-    /// Writes what is poisoned instead of reading it: otherwise little would be left in the end.
+    /// Makes the job write poisoned handles instead of reading them: otherwise few values would be
+    /// left in the end.
     fn heal(&mut self, job: &mut Job) {
         for at in 0..job.accesses.len() {
             let handle = job.accesses[at].handles()[0];
@@ -261,7 +262,7 @@ impl Generator {
             let handle = self.rng.pick(&self.live);
             let taken = |access: &Access| access.handles().contains(&handle);
             let again = accesses.iter().any(taken);
-            // Naming a handle twice is allowed where both read.
+            // A job may name a handle twice if both accesses read.
             let written = accesses.iter().any(|access| taken(access) && access.writes());
             if written || (again && !self.rng.chance(10)) {
                 continue;
@@ -286,7 +287,7 @@ impl Generator {
         job
     }
 
-    /// Gives the job a way to fail.
+    /// Gives the job an intentional failure.
     fn spoil(&mut self, job: &mut Job) {
         let fault = self.rng.pick(&[Fault::Before, Fault::After, Fault::Panic, Fault::Choice, Fault::Format]);
         job.late |= fault == Fault::Choice;
@@ -305,8 +306,8 @@ impl Generator {
     }
 
     fn access(&mut self, handle: usize, others: &[Access]) -> Access {
-        // Reductions run on the host. One of a value that cannot travel is left out: partial
-        // results are added to it in its place, and what was converted from it before stays.
+        // Reductions run on the host. A reduction of a value that cannot be transferred is left
+        // out: partial results are added to it in place, and earlier conversions of it stay.
         let reduces = self.taste.cpus > 0;
         match self.rng.below(100) {
             _ if !self.oracle.is_written(handle) => self.write(handle),
@@ -319,7 +320,7 @@ impl Generator {
             }
             67..=78 => self.write(handle),
             79..=86 => Access::Commute { handle },
-            // Parts are made without a way to add partial results up.
+            // Parts have no operation that adds partial results.
             87..=91 if reduces && self.roles[handle] == Role::Own => Access::Reduce { handle },
             _ => self.list(handle, others),
         }
@@ -332,7 +333,7 @@ impl Generator {
     fn write(&mut self, handle: usize) -> Access {
         let plain = self.oracle.kind(handle) == Kind::Plain;
         let format = if plain { Format::NATIVE } else { self.rng.pick(&FORMATS) };
-        // A part that comes back with another length leaves what it is put back to without a value.
+        // A part that changes its length leaves the joined vector without a value.
         let keeps = self.roles[handle] == Role::Part && self.rng.chance(90);
         Access::Write { handle, format, len: if keeps { self.data[handle].len } else { self.length() } }
     }
@@ -365,7 +366,7 @@ impl Generator {
         let mut devices = Vec::new();
         for at in 0..count {
             let capacity = match rng.below(20) {
-                // All operands of a replay have to be there at once.
+                // All operands of a replay have to fit at once.
                 0..=15 if self.as_one && at == 0 => everything.max(largest),
                 0..=7 => largest,
                 8..=12 => largest + rng.next() % largest,
@@ -389,7 +390,7 @@ impl Generator {
             devices[victim] = devices[victim].clone().fails_at(operation);
         }
         let (host, swap) = host_of(rng, largest, everything);
-        // Without devices all tasks share what the host holds.
+        // Without devices all tasks share the host's memory.
         if host.is_some() && dies.is_none() && self.taste.cpus > 0 && rng.chance(25) {
             devices.clear();
         }
@@ -400,7 +401,7 @@ impl Generator {
         let as_one = self.as_one && !devices.is_empty() && real.is_none_or(|there| !there.is_empty());
         let gpus = match (as_one, dies) {
             (false, _) => gpus,
-            // No real GPU is made to fail.
+            // Real GPUs are never made to fail.
             (true, Some(0)) if real.is_some() => gpus,
             (true, _) => one_gpu_of(rng, devices.len(), dies.map(|victim| (victim, operation))),
         };
@@ -426,7 +427,7 @@ impl Generator {
     }
 }
 
-/// Which of so many devices are GPUs instead: none, some or all. One that dies has a GPU of its
+/// Selects the devices that are GPUs instead: none, some or all. One that dies has a GPU of its
 /// own; others may share one.
 fn gpus_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<Option<GpuOf>> {
     let share = rng.pick(&[0, 0, 0, 50, 100]);
@@ -446,15 +447,15 @@ fn gpus_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<Opt
     (0..devices).map(&mut gpu).collect()
 }
 
-/// The first of so many devices is a GPU.
+/// Makes the first device a GPU.
 fn one_gpu_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<Option<GpuOf>> {
     let fails_at = dies.filter(|(victim, _)| *victim == 0).map(|(_, operation)| operation);
     let gpu = GpuOf { number: 0, streams: 1 + rng.below(3), fails_at };
     (0..devices).map(|at| (at == 0).then_some(gpu)).collect()
 }
 
-/// Which of so many devices are one of the GPUs that are there: some or all, but one that dies.
-/// Several may be the same.
+/// Selects the devices that are real GPUs: some or all, except one that dies. Several may be on the
+/// same GPU.
 fn real_gpus_of(rng: &mut Rng, devices: usize, dies: Option<usize>, there: &[u32]) -> Vec<Option<GpuOf>> {
     let share = rng.pick(&[50, 100, 100]);
     let mut gpu = |at: usize| {
@@ -465,7 +466,7 @@ fn real_gpus_of(rng: &mut Rng, devices: usize, dies: Option<usize>, there: &[u32
     (0..devices).map(&mut gpu).collect()
 }
 
-/// What the host holds at most, if there is a limit, and whether there is a disk behind it.
+/// Draws the limit of host memory, if there is one, and whether there is a disk.
 fn host_of(rng: &mut Rng, largest: u64, everything: u64) -> (Option<u64>, bool) {
     let capacity = match rng.below(20) {
         0..=3 => largest,

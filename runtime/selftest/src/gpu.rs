@@ -1,7 +1,7 @@
-//! A job's body on a GPU: launches, one after the other, that do what the body does on a CPU.
+//! A job's body on a GPU: a sequence of launches with the effect of the body on a CPU.
 //!
-//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and
-//! working space, and nothing else.
+//! This is the only module of this crate with `unsafe`: a launch names the memory of its task's
+//! operands and working space, and nothing else.
 #![allow(unsafe_code)]
 
 use std::panic::resume_unwind;
@@ -21,10 +21,10 @@ use super::operand::{AnyView, OneView, Typed, each_type};
 use super::rng::blend;
 use super::words::Sample;
 
-/// More than any case asks for: what is let to the runtime is each device's capacity.
+/// Memory of a GPU, more than any case needs: the capacity of each device limits the runtime.
 const MEMORY: u64 = 64 << 20;
 
-/// GPUs that are not there, for those of a machine's devices that are to be some.
+/// Creates mock GPUs for the devices of a machine that are GPUs.
 pub(super) fn mock(machine: &Machine) -> Arc<Mock> {
     let builder = Mock::builder()
         .gpus(machine.gpus.iter().flatten().map(|gpu| gpu.number + 1).max().unwrap_or(0))
@@ -33,7 +33,7 @@ pub(super) fn mock(machine: &Machine) -> Arc<Mock> {
     let mock = kernels::on_host(builder).build();
     for gpu in machine.gpus.iter().flatten() {
         if let Some(operation) = gpu.fails_at {
-            // It is there: the driver was made for it.
+            // The GPU exists: the driver was made for it.
             let _ = mock.inject(gpu.number, GpuFault::Operation(operation + 1));
         }
     }
@@ -50,7 +50,7 @@ fn of_mut<D: Sample>(value: &DeviceMut<'_, D>) -> Array {
     Array { format, len, part: value.part(0) }
 }
 
-/// What a body launches: all that it reads goes into its number before anything is written.
+/// The launches of a body: all inputs go into its digest before anything is written.
 struct Plan {
     digest: Digest,
     looks: Vec<Launch>,
@@ -58,7 +58,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Adds what the job does with a view; gives the value that it writes.
+    /// Adds the operations of the job on a view; returns the value that it writes.
     fn add<'v, D: Sample>(
         &mut self,
         view: OneView<'v, D, OnDevice>,
@@ -150,8 +150,8 @@ pub(super) fn launch(
     }
     let failed = || Err("it fails after it has written, on purpose".into());
     match job.fault {
-        // Half of them when their operations have ended, so that what was launched behind them
-        // finds out.
+        // For half of them when their operations have ended, so that stream-ordered successors
+        // detect it.
         Some(Fault::After) if seed.is_multiple_of(2) => {
             device.at_end(failed);
             Ok(())
@@ -162,7 +162,7 @@ pub(super) fn launch(
     }
 }
 
-/// Lets the norm of what was written be known at the end. Plain vectors have none.
+/// Makes the norm of the output known at the end. Plain vectors have none.
 fn measure<D: Sample>(
     value: &DeviceMut<'_, D>,
     device: &DeviceContext<'_>,

@@ -1,7 +1,6 @@
-//! The kernels that bodies on GPUs are made of: their source, the same on the host, and how they
-//! are launched.
+//! The kernels of bodies on GPUs: their source, their equivalents on the host, and their launches.
 //!
-//! What they compute is said twice: in CUDA C++ (`runtime/selftest/cuda/fuzz.cu`), and by the
+//! The computations exist twice: in CUDA C++ (`runtime/selftest/cuda/fuzz.cu`), and as the
 //! functions of [`Value`], which bodies on CPUs use too. A test compares the two.
 
 use std::sync::Arc;
@@ -32,13 +31,12 @@ const FRESH: &str = "zellige_fuzz_fresh";
 const CONVERT: &str = "zellige_fuzz_convert";
 const NORM: &str = "zellige_fuzz_norm";
 
-/// A value in device memory, as the kernels are told of it. The native format stands for a plain
-/// vector.
+/// A value in device memory, as passed to the kernels. The native format stands for a plain vector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Array {
     pub(super) format: Format,
     pub(super) len: usize,
-    /// Where its words are, and their bytes.
+    /// Address of its words, and their bytes.
     pub(super) part: (Address, u64),
 }
 
@@ -52,39 +50,39 @@ impl Array {
     }
 }
 
-/// The running number of a body, in device memory.
+/// The digest of a body, in device memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digest(pub(super) Address);
 
 impl Digest {
-    /// Bytes of one.
+    /// Bytes of a digest.
     pub(super) const BYTES: u64 = 8;
 
     fn arg(self, number: fn(Address, u64) -> Arg) -> Arg {
         number(self.0, Digest::BYTES)
     }
 
-    /// It begins.
+    /// Returns the launch that initialises it.
     pub(super) fn begin(self, seed: u64) -> Launch {
         launch(BEGIN, [Arg::U64(seed), self.arg(Arg::Write)])
     }
 
-    /// What is read goes into it.
+    /// Returns the launch that adds an input to it.
     pub(super) fn look(self, array: Array) -> Launch {
         launch(LOOK, array.args(Arg::Read).into_iter().chain([self.arg(Arg::Update)]))
     }
 
-    /// Changes a body's operand.
+    /// Returns the launch that changes a body's operand.
     pub(super) fn mix(self, array: Array, operand: usize) -> Launch {
         self.act(MIX, array.args(Arg::Update), operand)
     }
 
-    /// Adds to it.
+    /// Returns the launch that adds to an operand.
     pub(super) fn add(self, array: Array, operand: usize) -> Launch {
         self.act(ADD, array.args(Arg::Update), operand)
     }
 
-    /// Writes it anew.
+    /// Returns the launch that overwrites an operand.
     pub(super) fn fresh(self, array: Array, operand: usize) -> Launch {
         self.act(FRESH, array.args(Arg::Write), operand)
     }
@@ -94,7 +92,7 @@ impl Digest {
     }
 }
 
-/// Writes a value in another format.
+/// Returns the launch that writes a value in another format.
 pub(super) fn convert(from: Array, to: Array) -> Launch {
     launch(CONVERT, from.args(Arg::Read).into_iter().chain([to.format(), Arg::Write(to.part.0, to.part.1)]))
 }
@@ -102,7 +100,7 @@ pub(super) fn convert(from: Array, to: Array) -> Launch {
 /// Bytes of a norm.
 pub(super) const NORM_BYTES: usize = size_of::<f64>();
 
-/// Writes a value's norm.
+/// Returns the launch that writes a value's norm.
 pub(super) fn norm(array: Array, to: Address) -> Launch {
     launch(NORM, array.args(Arg::Read).into_iter().chain([Arg::Write(to, NORM_BYTES as u64)]))
 }
@@ -112,10 +110,10 @@ fn launch(kernel: &'static str, args: impl IntoIterator<Item = Arg>) -> Launch {
     Launch { kernel, grid: [1; 3], block: [1; 3], args }
 }
 
-/// The kernels on a GPU.
+/// Returns the kernels on a GPU.
 ///
 /// # Errors
-/// The driver's.
+/// Errors of the driver.
 pub(super) fn loaded(driver: &Arc<dyn Driver>, gpu: u32) -> Result<Arc<Loaded>, GpuError> {
     Loaded::shared(driver, gpu, &[SOURCE])
 }
@@ -136,13 +134,13 @@ const ON_HOST: [(&str, OnHost); SOURCE.kernels.len()] = [
 /// Runs a kernel of [`SOURCE`] on the host, on arrays in the order of its arguments.
 ///
 /// # Errors
-/// If there is no such kernel, or it takes other arguments.
+/// If there is no such kernel, or its arguments differ.
 pub fn run_on_host(kernel: &str, args: &mut [TwinArg<'_>]) -> Result<(), String> {
     let known = ON_HOST.iter().find(|(name, _)| *name == kernel);
     known.ok_or_else(|| format!("no kernel is called {kernel}"))?.1(args)
 }
 
-/// Gives a driver without GPUs all of them.
+/// Registers all kernels with a driver without GPUs.
 pub(super) fn on_host(builder: MockBuilder) -> MockBuilder {
     ON_HOST
         .into_iter()
@@ -266,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Random bytes that lie where words may.
+    /// Returns random bytes with the alignment of words.
     fn random(rng: &mut Rng, bytes: usize) -> Vec<u64> {
         (0..bytes.div_ceil(8)).map(|_| rng.next()).collect()
     }
@@ -289,8 +287,8 @@ mod tests {
         }
     }
 
-    /// Runs a launch on copies of its arrays by the functions above, then where they lie by the
-    /// twins of the source.
+    /// Runs a launch on copies of its arrays by the functions above, then in place by the twins of
+    /// the source.
     fn both(twins: &Twins, launch: &Launch, arrays: &Arrays) -> [Vec<Vec<u8>>; 2] {
         let mut copies = arrays.bytes();
         let mut next = copies.iter_mut();

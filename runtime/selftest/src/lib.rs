@@ -1,13 +1,14 @@
 //! Random task graphs on random machines of emulated devices, compared bit by bit with a sequential
 //! oracle: the same tasks run one after the other on plain values.
 //!
-//! A case is made from one number and nothing else: handles of three types (words in three formats
-//! that lose information when they are narrowed, the same words that cannot leave the host, plain
-//! vectors, their parts and views), tasks with every access, formats chosen early and late, tasks
-//! that fail on purpose, replays, reads and writes in place, handles that go and come, hints to the
-//! memory manager, and a machine of one to six emulated devices that may be just large enough for
-//! the largest task; some are GPUs of [`zellige_gpu::mock`], real ones ([`Fuzz::gpus`]), or
-//! somebody else's devices ([`Accelerator`]). `zellige selftest` runs them; so does CI.
+//! A case is generated from one number. It contains handles of three types: words in three formats
+//! that lose information when they are narrowed, the same words that cannot leave the host, and
+//! plain vectors with their parts and views. Its tasks have every access mode, with formats chosen
+//! at submission or by deferred selection, and some fail on purpose. There are replays, reads and
+//! writes in place, handles that are released and registered, and hints to the memory manager. The
+//! machine has one to six emulated devices that may be just large enough for the largest task. Some
+//! are GPUs of [`zellige_gpu::mock`], real ones ([`Fuzz::gpus`]), or custom devices
+//! ([`Accelerator`]). `zellige selftest` runs the cases; so does CI.
 //!
 //! ```
 //! use zellige_selftest::Fuzz;
@@ -50,32 +51,32 @@ use zellige_runtime::internal::caught;
 use case::Case;
 use run::Ran;
 
-/// After so many failures no more cases are begun: they rarely say anything new, and a case that
-/// hangs keeps its threads.
+/// Number of failures after which no more cases are started: later ones rarely give new
+/// information, and a case that hangs keeps its threads.
 const ENOUGH: usize = 10;
 
-/// What to run.
+/// Options of a self-test.
 #[derive(Clone, Debug)]
 pub struct Fuzz {
-    /// How many cases.
+    /// Number of cases.
     pub graphs: u64,
-    /// Seed of the first; case i has this plus i, so that one alone is run again by its own seed.
+    /// Seed of the first case; case i has this plus i, so a single case can be repeated with its
+    /// own seed.
     pub seed: u64,
-    /// Cases that run side by side.
+    /// Number of cases that run concurrently.
     pub jobs: usize,
-    /// A case that takes longer counts as one that hangs; it usually takes some milliseconds.
+    /// Time after which a case counts as hanging; it usually takes some milliseconds.
     pub patience: Duration,
-    /// In some cases a device fails for good; not one of `gpus`.
+    /// True if a device fails permanently in some cases; not one of `gpus`.
     pub deaths: bool,
-    /// Each case runs on one thread, in an order that is drawn from its seed
-    /// ([`RuntimeBuilder::single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded)), its
-    /// GPUs as emulated devices; not on `gpus`.
+    /// True if each case runs on one thread, in an order drawn from its seed
+    /// ([`RuntimeBuilder::single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded)),
+    /// with its GPUs as emulated devices; not on `gpus`.
     pub single_threaded: bool,
     /// Real GPUs, which most cases use, each as one device or several with a small part of its
-    /// memory; `None`: two in five cases use some that are not there. With the same seed all else
-    /// is the same.
+    /// memory; `None`: two in five cases use mock GPUs. With the same seed all else is the same.
     pub gpus: Option<Arc<dyn Driver>>,
-    /// The devices that would be mock GPUs are of this kind instead.
+    /// Device kind that replaces the mock GPUs.
     pub accelerator: Option<Accelerator>,
 }
 
@@ -97,8 +98,8 @@ impl Default for Fuzz {
 }
 
 impl Fuzz {
-    /// Runs the cases. `advance` is told after each how many are done, and how it failed if it did;
-    /// it stops the run by answering false.
+    /// Runs the cases. `advance` is called after each with the number of finished cases, and its
+    /// failure if it failed; it stops the run by returning false.
     pub fn run(&self, advance: impl Fn(u64, Option<&FuzzFailure>) -> bool + Sync) -> FuzzReport {
         let begin = Instant::now();
         panics::listen();
@@ -132,7 +133,7 @@ impl Fuzz {
         report
     }
 
-    /// Runs the case of one seed on a thread of its own, which is left alone if it hangs.
+    /// Runs the case of one seed on a thread of its own, which is abandoned if it hangs.
     fn run_one(&self, seed: u64) -> (Arc<Case>, Ran) {
         let there = self.gpus.as_ref().map(|driver| driver.working());
         let mut case = generate::case(seed, self.deaths, there.as_deref());
@@ -149,7 +150,7 @@ impl Fuzz {
             let ran = caught(|| {
                 let expected = oracle::expect(&mine);
                 run::run(&mine, &expected, gpus, patience, move |text| {
-                    // Nobody listens once the case has been given up.
+                    // The receiver is gone once the case has been given up.
                     let _ = stalled.send(text);
                 })
             });

@@ -1,5 +1,5 @@
-//! Operands of which number, types and accesses are known only when a case is made: each is one of
-//! the crate's own.
+//! Operands whose number, types and accesses are known only when a case is generated: each is one
+//! of the crate's own types.
 
 use zellige_runtime::codelet::{DeviceKind, OnDevice, Operand};
 use zellige_runtime::internal::{Accesses, Env, Formats, Metas, Refusal, Wanted, handle as handle_of};
@@ -29,7 +29,7 @@ pub(super) enum One<D: Data> {
     Reduce(Reduce<D>),
 }
 
-/// What is held of it.
+/// The held state of an operand.
 pub(super) enum OneHeld<D: Data> {
     Read(<Read<D> as Operand>::Held),
     List(<ReadList<D> as Operand>::Held),
@@ -39,7 +39,7 @@ pub(super) enum OneHeld<D: Data> {
     Reduce(<Reduce<D> as Operand>::Held),
 }
 
-/// What is held of it on a GPU, where nothing is reduced.
+/// The held state of an operand on a GPU, which runs no reductions.
 pub(super) enum OneOnDevice<D: Data> {
     Read(<Read<D> as Operand>::DeviceHeld),
     List(<ReadList<D> as Operand>::DeviceHeld),
@@ -48,7 +48,7 @@ pub(super) enum OneOnDevice<D: Data> {
     Commute(<Commute<D> as Operand>::DeviceHeld),
 }
 
-/// What a body sees of it.
+/// The view of an operand in a body.
 pub(super) enum OneView<'v, D: Data, K: DeviceKind = Cpu> {
     Ref(K::Ref<'v, D>),
     List(K::List<'v, D>),
@@ -165,7 +165,7 @@ impl<D: Data> OneHeld<D> {
     }
 }
 
-/// An access to any of the types; and what goes with it.
+/// An access to any of the types, or data that belong to one.
 pub(super) enum Typed<W, L, P> {
     Words(W),
     Local(L),
@@ -186,7 +186,7 @@ pub(super) use each_type;
 type AnyOne = Typed<One<Words<true>>, One<Words<false>>, One<Vec<u64>>>;
 type AnyHeld = Typed<OneHeld<Words<true>>, OneHeld<Words<false>>, OneHeld<Vec<u64>>>;
 type AnyOnDevice = Typed<OneOnDevice<Words<true>>, OneOnDevice<Words<false>>, OneOnDevice<Vec<u64>>>;
-/// What a body sees of one operand.
+/// The view of one operand in a body.
 pub(super) type AnyView<'v, K = Cpu> =
     Typed<OneView<'v, Words<true>, K>, OneView<'v, Words<false>, K>, OneView<'v, Vec<u64>, K>>;
 
@@ -216,13 +216,13 @@ impl Bundle {
         Bundle(accesses.iter().map(one).collect())
     }
 
-    /// Which operands are plain vectors, that know no formats.
+    /// Returns, for each operand, whether it is a plain vector, which has no formats.
     pub(super) fn plain(&self) -> Vec<bool> {
         self.0.iter().map(|one| matches!(one, Typed::Plain(_))).collect()
     }
 }
 
-/// Gives all of them back; the first error counts, and those after it are told.
+/// Releases all of them; the first error counts, and the operands after it are released as failed.
 fn release_each<T>(
     held: Vec<T>,
     ok: bool,
@@ -266,7 +266,7 @@ impl Operands for Bundle {
             match acquired {
                 Ok(one) => held.push(one),
                 Err(refusal) => {
-                    // Nothing ran: giving back cannot fail.
+                    // Nothing ran: the release cannot fail.
                     let _ = Bundle::release(held, env, false);
                     return Err(refusal);
                 }

@@ -1,4 +1,4 @@
-//! The same steps, one after the other in the order of submission, on plain values.
+//! The same steps, executed one after the other in the order of submission, on plain values.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use super::choice::{choose, wanted};
 use super::rng::blend;
 use super::value::Value;
 
-/// What a step shows to the submitting thread.
+/// The result of a step for the submitting thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Shown {
     Nothing,
     /// The value; `None`: it is poisoned.
     Value(Option<Value>),
-    /// Whether the job failed.
+    /// True if the job failed.
     Failed(bool),
 }
 
-/// What a case has to come to.
+/// The expected result of a case.
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
-    /// One for each step.
+    /// One result for each step.
     pub(super) shown: Vec<Shown>,
-    /// One for each handle that is left and was written: its value, or poison.
+    /// One entry for each remaining handle that was written: its value, or poison.
     pub(super) left: Vec<Option<Option<Value>>>,
 }
 
-/// How a handle is being accessed.
+/// The group of accesses that is open on a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     Other,
@@ -40,15 +40,15 @@ enum Group {
 /// A handle.
 struct Slot {
     kind: Kind,
-    /// The current version, or the last one that there was before the handle was poisoned.
+    /// The current version, or the last one before the handle was poisoned.
     value: Option<Value>,
     poisoned: bool,
     written: bool,
     gone: bool,
     group: Group,
-    /// Some member of the open group writes other handles too.
+    /// True if some member of the open group writes other handles too.
     shared: bool,
-    /// The most bytes that any version had.
+    /// Maximum size of any version (bytes).
     largest: u64,
 }
 
@@ -64,7 +64,7 @@ impl Oracle {
         Oracle { slots: Vec::new(), largest_set: 0 }
     }
 
-    /// One more handle.
+    /// Adds a handle.
     pub(super) fn add(&mut self, start: &Start) {
         let value = Value::first(start);
         let largest = value.as_ref().map_or(0, |value| value.meta().bytes as u64);
@@ -92,17 +92,17 @@ impl Oracle {
         self.slots[handle].poisoned
     }
 
-    /// The largest working set that has to be somewhere at once (bytes).
+    /// Returns the largest working set that has to fit at once (bytes).
     pub(super) fn largest_set(&self) -> u64 {
         self.largest_set
     }
 
-    /// All handles at their largest (bytes).
+    /// Returns the total of all handles at their largest (bytes).
     pub(super) fn everything(&self) -> u64 {
         self.slots.iter().map(|slot| slot.largest).sum()
     }
 
-    /// True if the job would not do what it is there for.
+    /// True if the job has an intentional failure, or one of its inputs is poisoned.
     pub(super) fn would_fail(&self, job: &Job) -> bool {
         job.fault.is_some() || self.is_stopped(job, &|handle| handle)
     }
@@ -112,9 +112,9 @@ impl Oracle {
         reads.flat_map(|access| access.handles()).any(|&handle| self.slots[at(handle)].poisoned)
     }
 
-    /// True if what comes of the job, and of its neighbours, does not depend on their order. Where
-    /// a member of a commuting group fails, those after it do not run: that shows on what they
-    /// write besides.
+    /// True if the results of the job, and of its neighbours, do not depend on their order. If a
+    /// member of a commuting group fails, those after it do not run: that affects their other
+    /// outputs.
     pub(super) fn is_certain(&self, job: &Job) -> bool {
         let several = job.written().count() > 1;
         let joins_shared = job.accesses.iter().filter(|access| access.commutes()).any(|access| {
@@ -174,7 +174,8 @@ impl Oracle {
         }
     }
 
-    /// A task copies a region out of a handle; it fails where the value does not have it.
+    /// Executes a task that copies a region out of a handle; it fails if the value does not have
+    /// it.
     fn cut(&mut self, from: usize, part: usize, region: &Range<usize>) {
         self.close(from);
         let slot = &self.slots[from];
@@ -185,8 +186,8 @@ impl Oracle {
         self.note_copy(from, part);
     }
 
-    /// A task copies a part back; it fails where the part has another length by now, or the value
-    /// does not have the region.
+    /// Executes a task that copies a part back; it fails if the part has another length by now, or
+    /// the value does not have the region.
     fn put_back(&mut self, parts: &Parts, part: usize, region: &Range<usize>) {
         self.close(part);
         self.close(parts.handle);
@@ -202,13 +203,13 @@ impl Oracle {
         to.poisoned |= !put;
     }
 
-    /// Both are somewhere at once; the task may not run, and is refused for what they are as they
-    /// are stored.
+    /// Notes that both values must fit at once. The task may not run, and is refused for their
+    /// stored sizes.
     fn note_copy(&mut self, one: usize, other: usize) {
         self.largest_set = self.largest_set.max(self.slots[one].largest + self.slots[other].largest);
     }
 
-    /// How many words a plain vector has, if it has a value.
+    /// Returns the number of words of a plain vector, if it has a value.
     pub(super) fn length(&self, handle: usize) -> Option<usize> {
         let slot = &self.slots[handle];
         slot.value.as_ref().filter(|_| !slot.poisoned).map(|value| value.meta().bytes / size_of::<u64>())
@@ -234,7 +235,7 @@ impl Oracle {
         Shown::Value(if slot.poisoned { None } else { slot.value.clone() })
     }
 
-    /// Runs a job on the handles that `at` puts in place of its own; true if it failed.
+    /// Runs a job on the handles that `at` substitutes for its own; true if it failed.
     fn run(&mut self, job: &Job, at: &dyn Fn(usize) -> usize) -> bool {
         self.join_groups(job, at);
         for handle in job.written() {
@@ -314,12 +315,12 @@ impl Oracle {
             for (element, &handle) in access.handles().iter().enumerate() {
                 let format = wanted(access, number, element, choice);
                 let slot = &mut self.slots[at(handle)];
-                // What a failed writer left may have any size that the handle ever had.
+                // The value left by a failed writer may have any size that the handle ever had.
                 let size = match (&slot.value, slot.poisoned) {
                     (Some(value), false) => value.size_as(format),
                     _ => slot.largest,
                 };
-                // It may be converted in place, and then is what a failing body leaves.
+                // It may be converted in place, and a failing body then leaves that form.
                 slot.largest = slot.largest.max(size);
                 bytes += size;
             }
@@ -327,16 +328,16 @@ impl Oracle {
         self.largest_set = self.largest_set.max(bytes);
     }
 
-    /// A task that may choose its formats late, or that will not run, may be refused for what its
-    /// operands are as they are stored.
+    /// Notes the stored sizes: a task with deferred selection, or one that will not run, may be
+    /// refused for the stored size of its operands.
     fn note_stored(&mut self, job: &Job, at: &dyn Fn(usize) -> usize) {
         let stored = |&handle: &usize| self.slots[at(handle)].largest;
         let bytes = job.accesses.iter().flat_map(Access::handles).map(stored).sum();
         self.largest_set = self.largest_set.max(bytes);
     }
 
-    /// What a failing body leaves in its handles: nobody reads it, but whoever writes a handle next
-    /// needs its place.
+    /// Notes the sizes that a failing body leaves in its handles: nobody reads these values, but
+    /// the next writer of a handle needs their memory.
     fn note_remains(&mut self, job: &Job, at: &dyn Fn(usize) -> usize) {
         for access in &job.accesses {
             let slot = &mut self.slots[at(access.handles()[0])];
@@ -351,7 +352,7 @@ impl Oracle {
         }
     }
 
-    /// One number from all that the job reads.
+    /// Returns one number from all inputs of the job.
     fn digest(&self, job: &Job, at: &dyn Fn(usize) -> usize, choice: &Choice) -> u64 {
         let mut digest = blend(job.seed, choice.variant.into());
         for (number, access) in job.accesses.iter().enumerate().filter(|(_, access)| access.is_chosen_for()) {
@@ -380,7 +381,7 @@ fn group_of(access: &Access) -> Group {
     }
 }
 
-/// What the case has to come to.
+/// Returns the expected result of the case.
 pub(super) fn expect(case: &Case) -> Expected {
     let mut oracle = Oracle::new();
     case.data.iter().for_each(|start| oracle.add(start));

@@ -1,6 +1,6 @@
 //! Panics on threads that nobody joins for their result: those of workers and of devices' streams.
 //!
-//! Jobs that panic on purpose do so without a message, and are not heard.
+//! Jobs that panic on purpose do so without a message, and are not recorded.
 
 use std::panic::{set_hook, take_hook};
 use std::sync::{Mutex, Once, PoisonError};
@@ -8,7 +8,7 @@ use std::thread;
 
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Listens from now on; whoever listened before goes on hearing everything.
+/// Records panics from now on; the previous hook still gets all of them.
 pub(super) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -25,12 +25,12 @@ pub(super) fn listen() {
     });
 }
 
-/// How many there have been.
+/// Returns the number of panics so far.
 pub(super) fn count() -> usize {
     HEARD.lock().unwrap_or_else(PoisonError::into_inner).len()
 }
 
-/// Those since there were so many. Of cases that run side by side, each is told of all.
+/// Returns the panics after the first `before`. Each of several concurrent cases gets all of them.
 pub(super) fn since(before: usize) -> Vec<String> {
     HEARD.lock().unwrap_or_else(PoisonError::into_inner)[before..].to_vec()
 }

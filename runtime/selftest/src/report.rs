@@ -1,4 +1,4 @@
-//! What many cases came to.
+//! Results of many cases.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,23 +14,23 @@ use super::run::Ran;
 pub struct FuzzCounts {
     /// Cases that ran.
     pub graphs: u64,
-    /// Tasks in them.
+    /// Number of tasks in them.
     pub tasks: u64,
-    /// Replicas that had to make room for others.
+    /// Replicas that were evicted.
     pub evictions: u64,
-    /// Those of them that were the only copy and were written back first.
+    /// Evicted replicas that were the only copy and were written back first.
     pub write_backs: u64,
     /// Conversions between formats that were made for transfers and replicas.
     pub conversions: u64,
-    /// Replicas that were brought ahead of need and then used.
+    /// Replicas that were prefetched and then used.
     pub prefetch_hits: u64,
     /// Bytes that went from one memory node to another.
     pub bytes_moved: u64,
-    /// Cases in which something was evicted.
+    /// Cases with an eviction.
     pub graphs_with_evictions: u64,
-    /// Cases in which something was converted.
+    /// Cases with a conversion.
     pub graphs_with_conversions: u64,
-    /// Cases in which something was written to a disk.
+    /// Cases with a write to a disk.
     pub graphs_with_disk_writes: u64,
     /// Cases in which a handle was split into parts, or shown in views.
     pub graphs_with_parts: u64,
@@ -38,21 +38,21 @@ pub struct FuzzCounts {
     pub device_deaths: u64,
     /// Cases with devices that are GPUs.
     pub graphs_with_gpus: u64,
-    /// Tasks that a GPU was given behind others, before those had ended.
+    /// Tasks launched on a GPU in stream order, before their predecessors had ended.
     pub launched_in_stream_order: u64,
     /// Replays that were one launch on a GPU.
     pub graphs_launched: u64,
 }
 
-/// A case that did not come to what it should.
+/// A case with an unexpected result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct FuzzFailure {
-    /// It alone is run again with this seed.
+    /// Seed that repeats this case alone.
     pub seed: u64,
     /// Its scheduling policy.
     pub policy: &'static str,
-    /// What differed, a line each.
+    /// The differences from the expected result, one line each.
     pub differences: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for FuzzFailure {
     }
 }
 
-/// What a [`Fuzz`](super::Fuzz) found.
+/// Report of a [`Fuzz`](super::Fuzz).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct FuzzReport {
@@ -72,7 +72,7 @@ pub struct FuzzReport {
     /// Sums over all cases.
     #[serde(flatten)]
     pub counts: FuzzCounts,
-    /// The same by scheduling policy.
+    /// Sums by scheduling policy.
     pub by_policy: BTreeMap<&'static str, FuzzCounts>,
     /// The failures, by seed.
     pub failures: Vec<FuzzFailure>,
@@ -81,17 +81,17 @@ pub struct FuzzReport {
 }
 
 impl FuzzReport {
-    /// Share of the cases in which something was evicted, in 0..=1.
+    /// Returns the share of the cases with an eviction, in 0..=1.
     pub fn eviction_share(&self) -> f64 {
         share(self.counts.graphs_with_evictions, self.counts.graphs)
     }
 
-    /// Share of the cases in which something was converted, in 0..=1.
+    /// Returns the share of the cases with a conversion, in 0..=1.
     pub fn conversion_share(&self) -> f64 {
         share(self.counts.graphs_with_conversions, self.counts.graphs)
     }
 
-    /// Adds a case; its failure, if it is one.
+    /// Adds a case; returns its failure, if it failed.
     pub(super) fn add(&mut self, seed: u64, case: &Case, ran: Ran) -> Option<&FuzzFailure> {
         let one = FuzzCounts::of(case, &ran);
         self.counts.add(&one);

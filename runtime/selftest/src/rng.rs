@@ -1,4 +1,4 @@
-//! The generator that everything random in a case comes from.
+//! The generator of all random numbers in a case.
 
 use zellige_runtime::internal::{STEP, scramble};
 
@@ -15,12 +15,13 @@ impl Rng {
         scramble(self.0)
     }
 
-    /// A number below `end`, which is above 0. The bias of the remainder does not matter here.
+    /// Returns a number below `end`, which is above 0. The bias of the remainder does not matter
+    /// here.
     pub(super) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// A number in `from..=to`.
+    /// Returns a number in `from..=to`.
     pub(super) fn within(&mut self, from: usize, to: usize) -> usize {
         from + self.below(to - from + 1)
     }
@@ -35,7 +36,7 @@ impl Rng {
     }
 }
 
-/// One number from two that differs wherever one of them does.
+/// Combines two numbers into one that differs if one of them does.
 pub(super) fn blend(a: u64, b: u64) -> u64 {
     scramble(a.rotate_left(17).wrapping_mul(STEP) ^ b.wrapping_add(0xd1b5_4a32_d192_ed03))
 }

@@ -1,4 +1,4 @@
-//! A case on a runtime, and what differs from what it has to come to.
+//! A case on a runtime, and its differences from the expected result.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,28 +19,28 @@ use super::oracle::{Expected, Shown};
 use super::value::Value;
 use super::words::Sample;
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Default)]
 pub(super) struct Ran {
-    /// In words, where it differed.
+    /// Descriptions of the differences.
     pub(super) differences: Vec<String>,
-    /// What happened on the nodes, the host first.
+    /// Statistics of the nodes, the host first.
     pub(super) nodes: Vec<NodeUse>,
-    /// A device failed.
+    /// True if a device failed.
     pub(super) died: bool,
-    /// Devices that were GPUs.
+    /// Number of devices that were GPUs.
     pub(super) gpus: usize,
 }
 
 impl Ran {
-    /// It did not come to an end.
+    /// Creates the result of a case that did not end.
     pub(super) fn failed(difference: String) -> Self {
         Ran { differences: vec![difference], ..Ran::default() }
     }
 }
 
-/// Runs the case, on these GPUs instead of some that are not there. `stalled` is told what waits
-/// for what if nothing moves for half of `patience`.
+/// Runs the case, on these GPUs instead of mock ones. `stalled` gets a description of the waits if
+/// nothing moves for half of `patience`.
 pub(super) fn run(
     case: &Case,
     expected: &Expected,
@@ -97,7 +97,7 @@ fn run_on(
     Ran { nodes, died, differences: judge.differences, gpus: 0 }
 }
 
-/// Does all steps; returns the handles that are left.
+/// Executes all steps; returns the remaining handles.
 fn walk(rt: &Runtime, case: &Case, expected: &Expected) -> (Vec<Option<AnyHandle>>, Judge) {
     let mut session = Session {
         rt,
@@ -135,8 +135,8 @@ fn runtime(
                 return builder.device((accelerator.device)(device.capacity(), *fails_at));
             }
             let gpu = Gpu::new(Arc::clone(driver), *number);
-            // Values here are small: most often all of them are to lie in page-locked memory, now
-            // and then none.
+            // Values here are small: in most cases all of them are to lie in page-locked memory, in
+            // the other cases none.
             let least = if machine.gpu_seed.is_multiple_of(4) { usize::MAX } else { 1 };
             builder.device(gpu.memory(device.capacity()).streams(*streams).page_lock_from(least))
         }
@@ -158,19 +158,19 @@ fn runtime(
     }
 }
 
-/// How a failure of the device that dies is to be recognised.
+/// Returns the text that identifies a failure of the device that dies.
 fn excuse(machine: &Machine) -> Option<String> {
     let launches = machine.accelerator.map_or("cuda", |accelerator| accelerator.arch.name());
     let kind = |device: usize| if machine.gpus[device].is_some() { launches } else { "emulated" };
     machine.dies.map(|device| format!("device {} {device} failed", kind(device)))
 }
 
-/// Compares values, and forgives what a dead device explains.
+/// Compares values, and accepts differences that a dead device explains.
 ///
-/// What is demanded of a case in which a device dies: every value that is shown is the right one;
-/// where there is none although there should be, the error names the device. So a device takes away
-/// what was only there and what is made from it, and nothing else goes wrong: no wrong value, no
-/// lost task, no hang, no other error.
+/// The requirements for a case in which a device dies: every value that is shown is correct; if a
+/// value is missing, the error names the device. So the device takes away only the values that it
+/// alone had and those computed from them. There is no wrong value, no lost task, no hang, no other
+/// error.
 struct Judge {
     excuse: Option<String>,
     differences: Vec<String>,
@@ -182,7 +182,7 @@ impl Judge {
     }
 
     fn note(&mut self, what: &str, difference: impl std::fmt::Display) {
-        /// The first say where it began; the rest follows from them.
+        /// The first differences show the cause; the rest follows from them.
         const TOLD: usize = 12;
         match self.differences.len() {
             ..TOLD => self.differences.push(format!("{what}: {difference}")),
@@ -195,7 +195,7 @@ impl Judge {
         result.map_err(|error| self.note(what, error)).ok()
     }
 
-    /// A wait for all tasks; which of them failed is judged by what they leave.
+    /// Checks a wait for all tasks; failed tasks are judged by their outputs.
     fn check_wait(&mut self, what: &str, result: Result<(), Error>) {
         if let Err(error) = result
             && !matches!(error, Error::Failed(_))
@@ -204,7 +204,7 @@ impl Judge {
         }
     }
 
-    /// Whether a task failed.
+    /// Checks whether a task failed.
     fn check_end(&mut self, what: &str, result: Result<(), Error>, fails: bool) {
         match result {
             Ok(()) if fails => self.note(what, "succeeded, although it has to fail"),
@@ -214,7 +214,7 @@ impl Judge {
         }
     }
 
-    /// A value, or the error instead of it; `wanted` is `None` for a poisoned one.
+    /// Checks a value, or the error instead of it; `wanted` is `None` for a poisoned one.
     fn check_value<D: Sample>(&mut self, what: &str, result: Result<&D, &Error>, wanted: Option<&D>) {
         match (result, wanted) {
             (Ok(value), Some(wanted)) if value != wanted => self.note(what, value.difference(wanted)),
@@ -229,19 +229,19 @@ impl Judge {
     }
 }
 
-/// Keeps a guard, whatever it guards.
+/// Keeps a guard of any type.
 trait Held {}
 impl<T> Held for T {}
 
 struct Session<'rt> {
     rt: &'rt Runtime,
     case: &'rt Case,
-    /// Registered when they are first named.
+    /// The handles, registered at their first use.
     handles: Vec<Option<AnyHandle>>,
     last: Option<TaskRef>,
     /// A guard that is held across one submission.
     held: Option<Box<dyn Held + 'rt>>,
-    /// What has been taken apart, by its handle.
+    /// Split vectors, by their handle.
     out: HashMap<usize, Split<'rt, Runtime, Vec<u64>, Range<usize>>>,
     judge: Judge,
 }
@@ -332,7 +332,7 @@ impl<'rt> Session<'rt> {
         job: &Arc<Job>,
         after: Option<&TaskRef>,
     ) -> Result<TaskRef, Error> {
-        // Handles are shown to the closure, which cannot register them itself.
+        // Handles are passed to the closure, which cannot register them itself.
         for &handle in job.accesses.iter().flat_map(|access| access.handles()) {
             self.handle(handle);
         }
@@ -424,7 +424,7 @@ impl<'rt> Session<'rt> {
 }
 
 fn give<D: Sample>(rt: &Runtime, handle: &Handle<D>, worker: usize, hint: Hint) -> Result<(), Error> {
-    // The host and the devices; the disk comes last, where there is one, and is none.
+    // The host and the devices; the disk comes last, if there is one, and does not count.
     let nodes = rt.memory().iter().filter(|node| node.name != "disk").count();
     let node = worker % nodes.max(1);
     match hint {

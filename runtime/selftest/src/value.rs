@@ -43,7 +43,7 @@ impl Value {
         each!(self, value => value.meta())
     }
 
-    /// A region of a plain vector, if it has that.
+    /// Returns a region of a plain vector, if it has that region.
     pub(super) fn part(&self, region: &Range<usize>) -> Option<Self> {
         let Value::Plain(words) = self else { return None };
         words.get(region.clone()).map(|words| Value::Plain(words.to_vec()))
@@ -56,12 +56,12 @@ impl Value {
         place.map(|place| place.copy_from_slice(part)).is_some()
     }
 
-    /// What a region of a plain vector takes (bytes).
+    /// Returns the size of a region of a plain vector (bytes).
     pub(super) fn part_bytes(region: &Range<usize>) -> u64 {
         (region.len() * size_of::<u64>()) as u64
     }
 
-    /// Its words as they lie in memory.
+    /// Returns its words in their memory layout.
     pub(super) fn bytes(&self) -> &[u8] {
         each!(self, value => value.parts().swap_remove(0))
     }
@@ -70,7 +70,7 @@ impl Value {
         each!(self, value => value.parts_mut().swap_remove(0))
     }
 
-    /// What it takes in another format, and the value in it.
+    /// Returns its size in another format, including the value in it.
     pub(super) fn size_as(&self, to: Format) -> u64 {
         fn size<D: Data>(value: &D, to: Format) -> u64 {
             D::size_as(&value.meta(), to).map_or(0, |bytes| bytes as u64)

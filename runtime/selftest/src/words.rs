@@ -1,5 +1,5 @@
-//! What the handles of a case hold: values for which it matters which version was converted, when,
-//! and from what.
+//! Values of the handles of a case. They depend on the converted version, on the time of the
+//! conversion, and on its source.
 
 use zellige_cuda::{CUDA, GpuContext};
 use zellige_runtime::data::{ConversionTable, Element, Portability, Portable};
@@ -12,15 +12,13 @@ pub(super) const FORMATS: [Format; 3] = [Format(1), Format(2), Format(3)];
 const WIDE: Format = FORMATS[0];
 const HALF: Format = FORMATS[1];
 const QUARTER: Format = FORMATS[2];
-/// A format that no type here knows.
+/// A format that no type here has.
 pub(super) const NO_FORMAT: Format = Format(9);
 
-/// Words of which a narrow form keeps only some bits. Where they cannot travel, they stay on the
-/// host.
+/// Words whose narrow forms keep only some bits. If `TRAVELS` is false, they stay on the host.
 ///
-/// Narrowing in one step and in two gives different words, and widening does not bring back what
-/// was lost: a replica made from another version, in another order or from another replica than it
-/// should is found out.
+/// Narrowing in one step and in two gives different words, and widening does not restore lost bits.
+/// So a replica made from a wrong version, in a wrong order or from a wrong replica is detected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words<const TRAVELS: bool>(Form);
 
@@ -107,8 +105,8 @@ impl<const TRAVELS: bool> Data for Words<TRAVELS> {
     fn meta(&self) -> Meta {
         let format = self.format();
         let bytes = width(format).unwrap_or(0) * self.len();
-        // The norm depends on every word, so that a choice by the norm of another version is
-        // another choice.
+        // The norm depends on every word, so a selection by the norm of another version gives
+        // another result.
         Meta { format, norm: (Self::digest(&self) >> 12) as f64, bytes }
     }
 
@@ -172,7 +170,7 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
     fn conversions(table: &mut ConversionTable<Self>) {
         table.add(*CUDA, |value, to, cx| {
             let &(_, len) = value.header();
-            // Some pass through the host.
+            // Some conversions pass through the host.
             if width(to).is_none() || len % 3 == 0 {
                 return Ok(None);
             }
@@ -183,27 +181,27 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
     }
 }
 
-/// What bodies do with values, by their views.
+/// Operations of bodies on values, through their views.
 pub(super) trait Sample: Portable + PartialEq {
-    /// Format and length of a value with this header; the native format for a plain vector.
+    /// Returns format and length of a value with this header; the native format for a plain vector.
     fn shape(header: &Self::Header) -> (Format, usize);
-    /// `len` words that `seed` decides.
+    /// Returns `len` words determined by `seed`.
     fn fresh(format: Format, len: usize, seed: u64) -> Self;
-    /// A number that depends on every bit, the format and the length.
+    /// Returns a number that depends on every bit, the format and the length.
     fn digest(view: &Self::Ref<'_>) -> u64;
-    /// The same of a value that is being written.
+    /// Returns the digest of a value that is being written.
     fn digest_mut(view: &Self::Mut<'_>) -> u64;
-    /// Changes every word; what it was matters.
+    /// Changes every word, depending on its old value.
     fn mix(view: &mut Self::Mut<'_>, seed: u64);
-    /// Adds to every word, modulo what fits: in any order with the same result.
+    /// Adds to every word, modulo its range: the result does not depend on the order.
     fn add(view: &mut Self::Mut<'_>, seed: u64);
-    /// Converts in place, where the type knows formats.
+    /// Converts in place, if the type has formats.
     fn become_format(view: &mut Self::Mut<'_>, format: Format);
-    /// As many zeros.
+    /// Returns a value of the same size with zeros.
     fn zeros(&self) -> Self;
     /// Adds word by word.
     fn plus(&mut self, other: &Self);
-    /// Where two values differ, in words.
+    /// Describes the difference of two values.
     fn difference(&self, wanted: &Self) -> String;
 }
 

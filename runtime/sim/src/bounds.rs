@@ -1,4 +1,4 @@
-//! What no schedule of the simulated tasks can beat.
+//! Lower bounds on the time of any schedule of the simulated tasks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,10 @@ use zellige_runtime::{Error, Graph};
 use super::SimBounds;
 use crate::platform::Platform;
 
-/// How many tasks a class has, and what they take together on each kind of device (ns).
+/// Number of tasks of a class, and their total time on each kind of device (ns).
 type Sum = (u64, Vec<Option<u64>>);
 
-/// Bounds from the tasks as they were run (with the precisions that were chosen) and the platform's
-/// times.
+/// Computes bounds from the executed tasks (with the selected precisions) and the platform's times.
 pub(super) fn bounds<'t>(
     graph: &Graph,
     platform: &Platform,
@@ -26,13 +25,14 @@ pub(super) fn bounds<'t>(
         let kind = &platform.kinds[kind];
         kind.fastest(task.name, several, task.label, shape, task.flops, task.bytes).map(|(nanos, _)| nanos)
     };
-    // Mean times: tasks of one class differ where tiles do.
+    // Mean times: tasks of one class differ if their tiles do.
     let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
     let mut fastest = vec![0f64; graph.len()];
     for task in tasks.clone() {
         let mut times: Vec<Option<u64>> = kinds.iter().map(|(kind, _)| time(kind, task)).collect();
         if times.iter().all(Option::is_none) {
-            // The runtime's own, which the platform says nothing of: partial results are added.
+            // A task of the runtime itself, which adds partial results: the platform has no time
+            // for it.
             times.fill(Some(task.end_ns - task.start_ns));
         }
         fastest[task.id as usize] = times.iter().flatten().min().map_or(0.0, |&ns| ns as f64);
@@ -65,7 +65,7 @@ pub(super) fn bounds<'t>(
     Ok(SimBounds { area, critical_path, mixed: bounds.mixed(&chain)?.max(area).max(critical_path) })
 }
 
-/// The device kinds of a platform and how many devices each has.
+/// Returns the device kinds of a platform and the number of devices of each.
 fn kinds(platform: &Platform) -> Vec<(&str, usize)> {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for device in &platform.devices {

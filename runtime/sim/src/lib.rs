@@ -1,5 +1,5 @@
-//! Platform files, and virtual time: a recorded graph on the machine that a platform describes,
-//! through the engine, the scheduling policies and the memory manager that run it for real. No
+//! Platform files, and virtual time: a recorded graph runs on the machine that a platform
+//! describes, through the engine, the scheduling policies and the memory manager of real runs. No
 //! kernel runs, and no value is needed.
 //!
 //! ```
@@ -20,19 +20,23 @@
 //! ```
 //!
 //! A simulation is a [replay](zellige_runtime::Runtime::replay) on the engine that runs tasks for
-//! real, with these differences: one thread does what workers would do; devices are simulated, so
-//! that an operation ends when the platform says and does nothing; handles are placeholders, which
-//! know format, size and norm of a value that does not exist. Whatever else the engine does is
-//! simulated because the engine does it: commuting tasks exclude each other, partial results are
-//! added on the host, tasks are run in one call, a host of limited size has a disk, tasks run where
-//! they [may](zellige_runtime::Codelet::can_execute). Where the host learns of an end some time
-//! after it ([`platform::Rates::end_us`]), tasks are launched behind others that have not ended.
+//! real, with these differences:
 //!
-//! Several machines that a network joins are simulated by [`RankSimulation`], with a graph for
-//! each.
+//! - One thread does the work of all workers.
+//! - Devices are simulated: an operation does nothing, and ends at the time that the platform
+//!   gives.
+//! - Handles are placeholders with the format, size and norm of a value that does not exist.
 //!
-//! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats
-//! itself.
+//! All else is the work of the engine itself: commuting tasks exclude each other, partial results
+//! are added on the host, tasks run in one call, a host of limited size has a disk, tasks run on
+//! the devices that [can execute](zellige_runtime::Codelet::can_execute) them. If the host learns
+//! of an end with a delay ([`platform::Rates::end_us`]), tasks are launched in stream order, before
+//! their predecessors have ended.
+//!
+//! [`RankSimulation`] simulates several machines connected by a network, with a graph for each.
+//!
+//! Time is counted in integer nanoseconds and ties are broken by number, so a simulation is
+//! reproducible.
 
 mod bounds;
 mod machine;
@@ -64,13 +68,13 @@ pub struct Simulation<'a> {
     norms: Norms,
 }
 
-/// Who schedules.
+/// The scheduling policy.
 enum PolicyChoice {
     Named(String),
     Own(Box<dyn Policy>),
 }
 
-/// Bytes moved.
+/// Statistics of transfers, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct BytesMoved {
@@ -82,21 +86,23 @@ pub struct BytesMoved {
     pub p2p: u64,
 }
 
-/// Lower bounds of the makespan, transfers left out.
+/// Lower bounds of the makespan, without transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimBounds {
     /// The area bound.
     pub area: Duration,
     /// The critical path, each task on its fastest device.
     pub critical_path: Duration,
-    /// The area bound where the tasks of the critical path also run one after the other.
+    /// The area bound with the condition that the tasks of the critical path run one after the
+    /// other.
     pub mixed: Duration,
 }
 
-/// What a simulation found.
+/// Result of a simulation.
 #[derive(Clone, Debug)]
 pub struct SimOutcome {
-    /// From the start to the end of the last task, or of the last transfer of what is collected.
+    /// Time from the start to the end of the last task, or of the last transfer of a collected
+    /// value.
     pub makespan: Duration,
     /// Operations of all tasks.
     pub flops: f64,
@@ -104,9 +110,9 @@ pub struct SimOutcome {
     pub bytes_moved: BytesMoved,
     /// Share of devices x makespan in which no task ran.
     pub idle_share: f64,
-    /// Times that no schedule of the same tasks can beat.
+    /// Lower bounds for the same tasks.
     pub bounds: SimBounds,
-    /// What ran, moved and left when, as a runtime would have recorded it.
+    /// Trace of the tasks, transfers and evictions, as a runtime would have recorded it.
     pub trace: Trace,
 }
 
@@ -118,50 +124,51 @@ impl SimOutcome {
 }
 
 impl<'a> Simulation<'a> {
-    /// `graph` on `platform`, with the policy `dmdas`. All values are on the host in the beginning.
+    /// Simulates `graph` on `platform`, with the policy `dmdas`. All values are on the host in the
+    /// beginning.
     pub fn new(graph: &'a Graph, platform: &'a Platform) -> Self {
         let policy = PolicyChoice::Named("dmdas".into());
         Simulation { graph, platform, policy, ahead: 2, collect: Vec::new(), norms: Norms::default() }
     }
 
-    /// The scheduling policy by name.
+    /// Sets the scheduling policy by name.
     #[must_use]
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = PolicyChoice::Named(name.into());
         self
     }
 
-    /// A scheduling policy of one's own.
+    /// Sets a custom scheduling policy.
     #[must_use]
     pub fn policy_with(mut self, policy: Box<dyn Policy>) -> Self {
         self.policy = PolicyChoice::Own(policy);
         self
     }
 
-    /// The norms that values carry while it runs, for codelets that choose late. Without them a
-    /// value keeps the norm that it was registered with.
+    /// Sets the norms of values during the run, for codelets with deferred selection. By default a
+    /// value keeps its registered norm.
     #[must_use]
     pub fn norms(mut self, norms: Norms) -> Self {
         self.norms = norms;
         self
     }
 
-    /// For how many tasks beyond the running one a device gathers operands (default 2); with 0 it
-    /// takes a task when it is free, as workers on the host do.
+    /// Sets the number of tasks beyond the running one for which a device gathers operands (default
+    /// 2). With 0 it takes a task when it is free, like workers on the host.
     #[must_use]
     pub fn ahead(mut self, tasks: usize) -> Self {
         self.ahead = tasks;
         self
     }
 
-    /// Slots whose final values are brought to the host before the clock stops.
+    /// Sets the slots whose final values are brought to the host before the clock stops.
     #[must_use]
     pub fn collect(mut self, slots: impl IntoIterator<Item = usize>) -> Self {
         self.collect.extend(slots);
         self
     }
 
-    /// Runs it.
+    /// Runs the simulation.
     ///
     /// # Errors
     /// [`Error::Config`] for an unknown policy, and for a task that no device can run or whose

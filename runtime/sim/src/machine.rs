@@ -1,5 +1,4 @@
-//! A platform as the machine of a simulation: memory nodes, links, workers, and what tasks take
-//! there.
+//! A platform as the machine of a simulation: memory nodes, links, workers, and task times.
 
 use zellige_runtime::device::{HOST, LinkSpec};
 use zellige_runtime::internal::{Machine, MachineNode, MachineTask, MachineWorker, Times};
@@ -15,8 +14,8 @@ impl PlatformMachine {
         PlatformMachine(platform.clone(), None)
     }
 
-    /// With its network adapter: two workers on the host behind the devices, one that sends and one
-    /// that receives.
+    /// Creates the machine with its network adapter: two workers on the host after the devices, one
+    /// that sends and one that receives.
     pub(super) fn with_adapter(platform: &Platform) -> Self {
         PlatformMachine(platform.clone(), platform.network)
     }
@@ -41,7 +40,7 @@ impl Machine for PlatformMachine {
         let count = self.0.nodes.len();
         let mut links = vec![vec![None; count]; count];
         for (i, node) in self.0.nodes.iter().enumerate() {
-            // A disk converts nothing, and is not asked to.
+            // A disk makes no conversions, and gets no request for one.
             let gb_s = if node.disk { 1.0 } else { node.convert_gb_s };
             links[i][i] = Some(LinkSpec { bandwidth: gb_s * 1e9, latency_ns: 0 });
         }
@@ -74,7 +73,7 @@ impl Machine for PlatformMachine {
             (Some(_), RECEIVE) => Some(0),
             _ => None,
         };
-        // The adapter sends and receives, and nobody else does.
+        // Only the adapter sends and receives.
         let of_kind = |kind: &KindSpec| {
             let rate = kind.fastest(name, implementations, label, shape, flops, bytes);
             rate.filter(|_| adapter.is_none())

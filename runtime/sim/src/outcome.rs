@@ -1,4 +1,4 @@
-//! What a trace in simulated time says of the whole run.
+//! Evaluation of a trace in simulated time.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ pub(super) fn outcome(graph: &Graph, platform: &Platform, trace: Trace) -> Resul
             (_, HOST) => bytes_moved.d2h += transfer.bytes,
             _ => bytes_moved.p2p += transfer.bytes,
         }
-        // Copies made ahead of need may end after everything that anybody waits for.
+        // Prefetches may end after all transfers that anything waits for.
         if matches!(transfer.reason, TransferReason::Fetch) {
             makespan = makespan.max(transfer.end_ns);
         }
     }
-    // Behind the devices is the network adapter, if there is one.
+    // After the devices comes the network adapter, if there is one.
     let devices = platform.device_count();
     let on_devices = || trace.tasks.iter().filter(|task| (task.worker as usize) < devices);
     let busy: u64 = on_devices().map(|task| task.end_ns - task.start_ns).sum();

@@ -1,8 +1,7 @@
 //! Several machines in virtual time, one rank on each, and the network between them.
 //!
 //! Each rank has an engine and a clock of its own. The rank whose next event is the earliest goes
-//! on (of several the one with the lowest number), so that no rank ever hears of something in its
-//! past.
+//! on (for ties the one with the lowest number), so no rank ever receives an event in its past.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -24,13 +23,13 @@ use crate::{Norms, SimOutcome};
 pub(crate) const SEND: &str = "send";
 pub(crate) const RECEIVE: &str = "receive";
 
-/// The graphs of several ranks, to be run in virtual time on machines that are alike.
+/// The graphs of several ranks, to be run in virtual time on identical machines.
 ///
 /// Each machine has a network adapter. A task `send` of one rank and a task `receive` of another
-/// with the same first coordinate are one message: the third is the other rank. A `send` takes its
-/// operand to the host, and then the adapter for the bytes. The message arrives after the latency
-/// and when the receiver's adapter is done with those that came before; its `receive` takes no time
-/// after that.
+/// with the same first coordinate are one message: the third is the other rank. A `send` brings its
+/// operand to the host, and then occupies the adapter for the bytes. The message arrives after the
+/// latency and when the receiver's adapter is done with the earlier ones; its `receive` takes no
+/// time after that.
 #[derive(Debug)]
 pub struct RankSimulation<'a> {
     graphs: &'a [Graph],
@@ -40,15 +39,15 @@ pub struct RankSimulation<'a> {
     collect: Vec<Vec<usize>>,
 }
 
-/// What a simulation of several ranks found.
+/// Result of a simulation of several ranks.
 #[derive(Clone, Debug)]
 pub struct RanksOutcome {
-    /// From the start to the end of the last task of any rank, or of the last transfer of what is
-    /// collected.
+    /// Time from the start to the end of the last task of any rank, or of the last transfer of a
+    /// collected value.
     pub makespan: Duration,
-    /// Of each rank: its own machine alone, until its own end.
+    /// Result of each rank: its own machine alone, until its own end.
     pub ranks: Vec<SimOutcome>,
-    /// What each rank sent and received.
+    /// Message statistics of each rank.
     pub messages: Vec<Messages>,
 }
 
@@ -67,28 +66,30 @@ pub struct Messages {
 }
 
 impl<'a> RankSimulation<'a> {
-    /// The graph of each rank on a machine like `platform`, with the policy `dmdas`. All values are
-    /// on the host of their rank in the beginning.
+    /// Simulates the graph of each rank on a machine like `platform`, with the policy `dmdas`. All
+    /// values are on the host of their rank in the beginning.
     pub fn new(graphs: &'a [Graph], platform: &'a Platform) -> Self {
         let collect = vec![Vec::new(); graphs.len()];
         RankSimulation { graphs, platform, policy: "dmdas".into(), ahead: 2, collect }
     }
 
-    /// The scheduling policy of each rank, by name.
+    /// Sets the scheduling policy of each rank, by name.
     #[must_use]
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = name.into();
         self
     }
 
-    /// As [`Simulation::ahead`](crate::Simulation::ahead).
+    /// Sets the number of tasks gathered ahead; see
+    /// [`Simulation::ahead`](crate::Simulation::ahead).
     #[must_use]
     pub fn ahead(mut self, tasks: usize) -> Self {
         self.ahead = tasks;
         self
     }
 
-    /// Slots of one rank whose final values are brought to its host before the clock stops.
+    /// Sets the slots of one rank whose final values are brought to its host before the clock
+    /// stops.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -98,11 +99,11 @@ impl<'a> RankSimulation<'a> {
         self
     }
 
-    /// Runs it.
+    /// Runs the simulation.
     ///
     /// # Errors
-    /// As [`Simulation::run`](crate::Simulation::run), and [`Error::Config`] for a platform without
-    /// a network.
+    /// Those of [`Simulation::run`](crate::Simulation::run), and [`Error::Config`] for a platform
+    /// without a network.
     pub fn run(self) -> Result<RanksOutcome, Error> {
         let network = self.platform.network.ok_or_else(|| {
             Error::Config(format!(
@@ -128,7 +129,7 @@ impl<'a> RankSimulation<'a> {
     fn rank(&self, rank: usize) -> Result<Rank, Error> {
         let devices = self.platform.device_count();
         let wire = Arc::new(Mutex::new(Wire::default()));
-        // The adapter's two workers are there for every policy, though none has a task for them.
+        // The adapter's two workers exist for every policy, though none has a task for them.
         let inner = policy_by_name(&self.policy, devices + 2)?;
         let policy = Networked { follows: inner.follows(), inner, out: devices, wire: Arc::clone(&wire) };
         let machine = Arc::new(PlatformMachine::with_adapter(self.platform));
@@ -140,7 +141,7 @@ impl<'a> RankSimulation<'a> {
     }
 }
 
-/// By the tasks of a rank.
+/// Counts the messages of a rank by its tasks.
 fn messages(trace: &Trace) -> Messages {
     let mut messages = Messages::default();
     for task in &trace.tasks {
@@ -154,26 +155,26 @@ fn messages(trace: &Trace) -> Messages {
     messages
 }
 
-/// A rank under way.
+/// A rank in progress.
 struct Rank {
     run: VirtualRun,
     wire: Arc<Mutex<Wire>>,
-    /// When its next operation ends (ns).
+    /// End of its next operation (ns).
     next: Option<u64>,
-    /// When its adapter will have received all messages that were sent here so far (ns).
+    /// Time at which its adapter will have received all messages sent to it so far (ns).
     adapter_free: u64,
 }
 
-/// All ranks, and the messages on their way.
+/// All ranks, and the messages in transit.
 struct Cluster {
     ranks: Vec<Rank>,
     latency: u64,
-    /// When a message is there, at which rank, and which it is.
+    /// Arrival time, receiver and number of each message.
     arrivals: BinaryHeap<Reverse<(u64, usize, u32)>>,
 }
 
 impl Cluster {
-    /// Until nothing is under way anywhere.
+    /// Runs until nothing is in progress on any rank.
     fn run(&mut self) {
         (0..self.ranks.len()).for_each(|rank| self.act(rank, 0));
         loop {
@@ -190,7 +191,7 @@ impl Cluster {
         }
     }
 
-    /// The next message is there.
+    /// Delivers the next message.
     fn arrive(&mut self, now: u64) {
         let Some(Reverse((_, rank, message))) = self.arrivals.pop() else { return };
         self.ranks[rank].run.advance_to(now);
@@ -198,13 +199,14 @@ impl Cluster {
         self.act(rank, now);
     }
 
-    /// A rank does what it can do now; the messages that it begins to send are on their way.
+    /// Makes a rank do all that is possible at this time; the messages that it begins to send are
+    /// in transit then.
     fn act(&mut self, rank: usize, now: u64) {
         self.ranks[rank].next = self.ranks[rank].run.act();
         let begun = std::mem::take(&mut self.ranks[rank].wire.lock().begun);
         for (message, to, takes) in begun {
-            // It takes the adapter here from now on, and that of the receiver from when its first
-            // byte comes and those before it are in.
+            // It occupies the adapter here from now on, and that of the receiver from the arrival
+            // of its first byte and after the earlier messages.
             let receiver = &mut self.ranks[to];
             let arrives = receiver.adapter_free.max(now + self.latency) + takes;
             receiver.adapter_free = arrives;
@@ -216,12 +218,13 @@ impl Cluster {
 /// The messages of a rank, as its policy and the network see them.
 #[derive(Default)]
 struct Wire {
-    /// Tasks that may send, and how long each takes the adapter.
+    /// Tasks that may send, and the time of each on the adapter.
     sends: VecDeque<ReadyTask>,
     takes: HashMap<u32, u64>,
-    /// Messages that have begun to leave: the receiver, and how long they take the adapter.
+    /// Messages that have begun to leave: number, receiver, and time on the adapter.
     begun: Vec<(u32, usize, u64)>,
-    /// Tasks that may receive once their message is there, and messages whose task may not yet.
+    /// Tasks that may receive once their message has arrived, and messages whose task may not run
+    /// yet.
     waiting: HashMap<u32, ReadyTask>,
     early: HashSet<u32>,
     receives: VecDeque<ReadyTask>,
@@ -236,8 +239,8 @@ impl Wire {
     }
 }
 
-/// The policy of a rank: what sends and receives is the adapter's, first come first served, and all
-/// else another policy's.
+/// The policy of a rank: the adapter's workers run sends and receives in order of arrival, and
+/// another policy schedules all other tasks.
 struct Networked {
     inner: Box<dyn Policy>,
     follows: bool,
@@ -246,7 +249,7 @@ struct Networked {
     wire: Arc<Mutex<Wire>>,
 }
 
-/// The message of a task, and the other rank.
+/// Returns the message of a task, and the other rank.
 fn message(task: &ReadyTask) -> (u32, usize) {
     task.info().coords.map_or((u32::MAX, 0), |[message, _, other]| (message, other as usize))
 }

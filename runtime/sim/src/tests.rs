@@ -45,7 +45,7 @@ fn a_chain_pays_one_transfer_and_its_tasks() {
     }
 }
 
-/// As [`machine`] with one GPU, of whose ends the host learns 2 us later.
+/// A [`machine`] with one GPU, for which the host learns of ends 2 us later.
 fn late_machine() -> Platform {
     let mut platform = machine(1, 1.0, false);
     for kind in platform.kinds.values_mut() {
@@ -72,7 +72,7 @@ fn tasks_are_launched_behind_others_where_ends_are_learnt_late() {
         let outcome = run().run().unwrap();
         assert_eq!(outcome.makespan.as_nanos(), 1000 + 9 * 5000 + 2000 + 1000, "{policy}");
         assert_eq!(outcome.trace.tasks.len(), 9);
-        // What a task leaves for its end has to be learnt before the next one writes.
+        // The deferred work of a task has to end before the next one writes.
         let mut norms = Norms::default();
         (0..10).for_each(|version| norms.set(0, version, 1.0));
         let outcome = run().norms(norms).run().unwrap();
@@ -174,7 +174,7 @@ fn a_format_that_a_type_does_not_have_is_an_error() {
     assert!(error.contains("odd") && error.contains("Format(9)"), "{error}");
 }
 
-/// With two workers on a host: five tasks of which the first to be handed out is the longest.
+/// Two workers on a host run five tasks, the first of which is the longest.
 #[test]
 fn who_gathers_nothing_ahead_takes_a_task_when_it_is_free() {
     let host = "name = \"h\"\nnodes = [{ name = \"host\", convert_gb_s = 1.0 }]\n\
@@ -291,8 +291,8 @@ fn a_policy_of_ones_own_decides() {
     assert_eq!(outcome.trace.tasks.iter().map(|task| task.worker).collect::<Vec<_>>(), [2; 4]);
 }
 
-/// One host with workers of these kinds, whose tasks take 5 us and more where they have operations
-/// (1 Tflop/s); `more`: other nodes and links.
+/// A host with workers of these kinds, whose tasks take 5 us plus the time of their operations (1
+/// Tflop/s); `more`: other nodes and links.
 fn host(capacity: &str, kinds: &[(&str, usize)], more: &str) -> Platform {
     let mut text =
         format!("name = \"h\"\n[[nodes]]\nname = \"host\"\nconvert_gb_s = 1.0\n{capacity}\n{more}\n");
@@ -435,8 +435,8 @@ fn tasks_run_on_the_kinds_that_they_name() {
     assert!(error.contains("where it may run"), "{error}");
 }
 
-/// What a rank does in a test of messages: a task of 5 us on a value of 1000 bytes, which takes a
-/// network of 1 GB/s 1 us and arrives 2 us later; or it sends one, or receives one.
+/// Action of a rank in a test of messages: a task of 5 us on a value of 1000 bytes, or a send or
+/// receive of one. Over a network of 1 GB/s the value takes 1 us and arrives 2 us later.
 enum Step {
     Work(usize),
     Send { message: u32, to: u32, of: usize },
@@ -486,12 +486,12 @@ fn a_message_takes_its_bytes_and_the_latency() {
 #[test]
 fn adapters_take_one_message_at_a_time_and_direction() {
     use Step::{Receive, Send, Work};
-    // Two from one rank: the second leaves behind the first.
+    // Two from one rank: the second leaves after the first.
     let both = [Send { message: 0, to: 1, of: 0 }, Send { message: 1, to: 2, of: 1 }];
     let takes = |message: u32, from: u32, of: usize| [Receive { message, from, of }, Work(of)];
     let outcome = ranks(&[&both, &takes(0, 0, 0), &takes(1, 0, 1)]).unwrap();
     assert_eq!([1, 2].map(|rank: usize| nanos(&outcome.ranks[rank])), [3000 + 5000, 4000 + 5000]);
-    // Two to one rank: the second comes in behind the first.
+    // Two to one rank: the second arrives after the first.
     let one = |message| [Send { message, to: 2, of: 0 }];
     let [x, y] = [takes(0, 0, 0), takes(1, 1, 1)];
     let outcome = ranks(&[&one(0), &one(1), &x.into_iter().chain(y).collect::<Vec<_>>()]).unwrap();
@@ -504,7 +504,7 @@ fn adapters_take_one_message_at_a_time_and_direction() {
     };
     let outcome = ranks(&[&each(0, 1), &each(1, 0)]).unwrap();
     assert_eq!(outcome.makespan.as_nanos(), 3000);
-    // One that comes before the value that it replaces has been read.
+    // A message that arrives before the value that it replaces has been read.
     let late = [Work(0), Receive { message: 0, from: 0, of: 0 }, Work(0)];
     let outcome = ranks(&[&[Send { message: 0, to: 1, of: 0 }], &late]).unwrap();
     assert_eq!(outcome.makespan.as_nanos(), 2 * 5000);

@@ -1,4 +1,5 @@
-//! What no schedule can beat, from how long each class of tasks takes on each kind of worker.
+//! Lower bounds on the makespan of any schedule, from the time of each class of tasks on each kind
+//! of worker.
 //!
 //! `t(r, k)` is the time of class `k` on kind `r`, which has `n(r)` workers; `N(k)` tasks of class
 //! `k` are to be run, `x(r, k) >= 0` of them on kind `r`. The area bound is the linear program
@@ -8,20 +9,20 @@
 //!                  sum over k of t(r, k) x(r, k) <= n(r) T   for every kind r.
 //! ```
 //!
-//! (StarPU's and StarVZ's bound without dependencies; Agullo, Beaumont, Eyraud-Dubois and Kumar,
-//! IPDPS 2016.) Their mixed bound adds that the tasks of a chain follow one another, wherever they
-//! run: see [`Bounds::mixed`].
+//! This is StarPU's and StarVZ's bound without dependencies (Agullo, Beaumont, Eyraud-Dubois and
+//! Kumar, IPDPS 2016). Their mixed bound adds that the tasks of a chain run one after another, on
+//! any workers: see [`Bounds::mixed`].
 
 use std::time::Duration;
 
 use super::simplex::Program;
 
-/// Bounds were asked for with numbers that do not fit together.
+/// Error for bounds of inconsistent arguments.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BoundsError(String);
 
-/// Kinds of workers, classes of tasks, and how long each class takes on each kind.
+/// Kinds of workers, classes of tasks, and the time of each class on each kind.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,17 +43,18 @@ pub struct BoundsError(String);
 pub struct Bounds {
     pub(super) kinds: Vec<(String, usize)>,
     pub(super) classes: Vec<(String, u64)>,
-    /// Per kind and class (ns); `None`: cannot run there.
+    /// Times per kind and class (ns); `None`: the class cannot run there.
     pub(super) times: Vec<Vec<Option<f64>>>,
 }
 
 impl Bounds {
-    /// Kinds with their number of workers, classes with their number of tasks, and the time of one
-    /// task per kind (outer) and class (inner); `None` where the class cannot run.
+    /// Creates the bounds of kinds with their number of workers, classes with their number of
+    /// tasks, and the time of one task per kind (outer) and class (inner); `None` if the class
+    /// cannot run there.
     ///
     /// # Errors
     ///
-    /// `times` has another shape, a name is there twice, or a class with tasks can run nowhere.
+    /// `times` has another shape, a name occurs twice, or a class with tasks can run nowhere.
     pub fn new(
         kinds: &[(&str, usize)],
         classes: &[(&str, u64)],
@@ -84,39 +86,40 @@ impl Bounds {
         })
     }
 
-    /// The kinds of workers and how many there are of each.
+    /// Returns the kinds of workers with the number of each.
     pub fn kinds(&self) -> &[(String, usize)] {
         &self.kinds
     }
 
-    /// The classes of tasks and how many there are of each.
+    /// Returns the classes of tasks with the number of each.
     pub fn classes(&self) -> &[(String, u64)] {
         &self.classes
     }
 
-    /// The shortest time of one task of a class on any kind with workers; `None` for an unknown
-    /// class and one that cannot run.
+    /// Returns the shortest time of one task of a class on any kind with workers; `None` for an
+    /// unknown class and one that cannot run.
     pub fn fastest(&self, class: &str) -> Option<Duration> {
         let class = self.classes.iter().position(|known| known.0 == class)?;
         self.runs(class).map(|run| run.1).min_by(f64::total_cmp).map(nanos)
     }
 
-    /// Area bound: no schedule of these tasks on these workers is shorter, whatever the
+    /// Returns the area bound: no schedule of these tasks on these workers is shorter, whatever the
     /// dependencies. For one kind of workers it is the work divided by their number.
     pub fn area(&self) -> Duration {
         self.solve(&[])
     }
 
-    /// Mixed bound: the area bound where the tasks of `chain` (numbers per class) also run one
-    /// after the other, wherever they are placed. Never less than [`area`](Bounds::area).
+    /// Returns the mixed bound: the area bound with the condition that the tasks of `chain`
+    /// (numbers per class) also run one after the other, on any workers. Never less than
+    /// [`area`](Bounds::area).
     ///
     /// For a Cholesky factorisation of `nt` tile columns the chain is `nt` potrf, `nt - 1` trsm,
-    /// `nt - 1` syrk. All potrf are on it: as many as the area program puts on slow workers, so
-    /// many slow ones are on the chain; of the other two, the fastest may be.
+    /// `nt - 1` syrk. It contains all potrf, so the chain contains as many slow ones as the area
+    /// program puts on slow workers. The trsm and syrk on it may be the fastest.
     ///
     /// # Errors
     ///
-    /// A class that is unknown, or has fewer tasks than the chain wants.
+    /// A class is unknown, or has fewer tasks than the chain requires.
     pub fn mixed(&self, chain: &[(&str, u64)]) -> Result<Duration, BoundsError> {
         let mut wanted = vec![0u64; self.classes.len()];
         for &(name, count) in chain {
@@ -135,14 +138,14 @@ impl Bounds {
         Ok(self.solve(&wanted))
     }
 
-    /// Kinds that can run a class, with its time there (ns).
+    /// Returns the kinds that can run a class, with its time there (ns).
     fn runs(&self, class: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let kinds = self.kinds.iter().enumerate().filter(|kind| kind.1.1 > 0);
         kinds.filter_map(move |(kind, _)| Some((kind, self.times[kind][class]?)))
     }
 
     fn solve(&self, chain: &[u64]) -> Duration {
-        // Work on the fastest kinds: the unit of time, so that numbers are near 1.
+        // Total work on the fastest kinds: the unit of time, so that numbers are near 1.
         let least = |class| self.runs(class).map(|run| run.1).min_by(f64::total_cmp).unwrap_or(0.0);
         let unit: f64 =
             (0..self.classes.len()).map(|class| self.classes[class].1 as f64 * least(class)).sum();
@@ -151,13 +154,13 @@ impl Bounds {
         }
         match self.program(chain, unit).least() {
             Some(time) => nanos(time * unit),
-            // Rounding got the better of the simplex: what is left is true, if smaller.
+            // Rounding errors defeated the simplex: this bound is valid, but smaller.
             None => nanos(unit / self.kinds.iter().map(|kind| kind.1 as f64).sum::<f64>()),
         }
     }
 
-    /// Variable 0 is the time in `unit`s, the others are shares: of a class' tasks on a kind, and
-    /// of those on the chain.
+    /// Builds the linear program. Variable 0 is the time in `unit`s; the others are shares of a
+    /// class' tasks on a kind, and of those on the chain.
     fn program(&self, chain: &[u64], unit: f64) -> Program {
         let mut shares: Vec<(usize, usize)> = Vec::new();
         for class in (0..self.classes.len()).filter(|&class| self.classes[class].1 > 0) {
@@ -165,7 +168,7 @@ impl Bounds {
         }
         let on_chain = |class: usize| chain.get(class).copied().unwrap_or(0);
         let count = |class: usize| self.classes[class].1;
-        // Where the whole class is on the chain, its shares there are its shares.
+        // If the whole class is on the chain, its shares there equal its total shares.
         let partly = |class: usize| on_chain(class) > 0 && on_chain(class) < count(class);
         let extra = shares.iter().filter(|share| partly(share.1)).count();
         let mut cost = vec![0.0; 1 + shares.len() + extra];
@@ -212,8 +215,8 @@ fn unique<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Result<(), Bo
     }
 }
 
-/// Whole nanoseconds, rounded down so that a bound stays one; what the sums' rounding took is given
-/// back.
+/// Converts to whole nanoseconds, rounded down so that a bound stays one. A small tolerance
+/// compensates for the rounding of the sums.
 fn nanos(time: f64) -> Duration {
     Duration::from_nanos((time * (1.0 + 1e-13)) as u64)
 }
@@ -314,9 +317,9 @@ mod tests {
         })
     }
 
-    /// The shortest time in which whole tasks can be shared out (without dependencies, in equal
-    /// parts to the workers of a kind), at least as long as the `chain` of them, by trying every
-    /// way.
+    /// The shortest time of a distribution of whole tasks (without dependencies, in equal parts to
+    /// the workers of a kind), at least as long as the `chain` of them, by trying every
+    /// distribution.
     fn whole_tasks(bounds: &Bounds, chain: &[u64]) -> f64 {
         fn place(bounds: &Bounds, chain: &[u64], class: usize, loads: &mut Vec<f64>, path: f64) -> f64 {
             let Some(&(_, tasks)) = bounds.classes.get(class) else {
@@ -381,7 +384,7 @@ mod tests {
             prop_assert!(area <= whole_tasks(&bounds, &[]) * (1.0 + 1e-9));
             prop_assert!(mixed <= whole_tasks(&bounds, &chain) * (1.0 + 1e-9));
             prop_assert!(mixed + 1.0 >= area);
-            // The seed's form of the chain, a part of this one.
+            // A simpler form of the chain, a part of this one.
             let links = bounds.classes.iter().zip(&chain);
             let fastest: f64 = links
                 .map(|(class, &links)| bounds.fastest(&class.0).map_or(0.0, |time| links as f64 * time.as_nanos() as f64))

@@ -1,4 +1,4 @@
-//! Chrome's trace format, which Perfetto and `chrome://tracing` open.
+//! Chrome's trace format, for Perfetto and `chrome://tracing`.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,32 +9,32 @@ use super::summary::Bytes;
 use super::tracks::{Rest, Slice, extent, span};
 use super::{EvictionEvent, TaskEvent, Trace, TransferEvent};
 
-/// The process of the whole run. Those of memory nodes follow.
+/// Process number of the whole run. Those of memory nodes follow.
 const PID: u32 = 1;
 
-/// Readers know threads by their number alone, so it is counted over all processes; 0 is special to
-/// some.
+/// Thread number. Readers identify threads by it alone, so it is counted over all processes. Some
+/// readers treat 0 specially.
 type Tid = usize;
 
 impl Trace {
     /// Writes the run as Chrome trace JSON: a track per worker, a slice per body and per idle
-    /// stretch (category `idle`), a track of the program's phases, the number of ready tasks as a
+    /// period (category `idle`), a track of the program's phases, the number of ready tasks as a
     /// counter. A slice of a body has the codelet's name and its label. An arrow leads to each body
-    /// from that dependency of it which ended last.
+    /// from its dependency that ended last.
     ///
-    /// Every memory node is a process, which holds its workers, the links to it, evictions and a
-    /// counter of the bytes it holds; where everything happens in the host's memory, there is one
-    /// process. Transfers that overlap on a link have tracks of their own.
+    /// Every memory node is a process, which contains its workers, the links to it, evictions and a
+    /// counter of its used bytes. A run that uses the host's memory alone has one process.
+    /// Transfers that overlap on a link have tracks of their own.
     ///
-    /// Times are microseconds since the runtime's start. The order of `args` and the names in it
-    /// are stable. Bodies: `id`, `i`, `j`, `k` (coordinates in use), `label`, `bytes`, `flops`,
+    /// Times are microseconds since the runtime's start. The order of `args` and their names are
+    /// stable. Bodies: `id`, `i`, `j`, `k` (coordinates in use), `label`, `bytes`, `flops`,
     /// `gflops`, `predicted_us` (if there was a prediction), `priority`, `ready`, `failed`.
     /// Transfers: `data`, `format`, `bytes`, `reason`, `converted`. Evictions: `data`, `bytes`,
     /// `written_back`.
     ///
     /// # Errors
     ///
-    /// What `out` answers. The text is written in small pieces: hand in a buffered writer.
+    /// Any error of `out`. The text is written in small pieces: pass a buffered writer.
     pub fn write_chrome(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"zellige\":")?;
         text(out, env!("CARGO_PKG_VERSION"))?;
@@ -98,10 +98,11 @@ impl Trace {
         out.write_all(b"\n]}\n")
     }
 
-    /// Of each task that waited for others, the one that ended last, and the task.
+    /// Returns, for each task that waited for others, the predecessor that ended last, and the
+    /// task.
     fn last_dependencies(&self, places: &HashMap<u64, At>) -> Vec<(At, At)> {
-        // By the number of a group of accesses, then of a task: groups come before the tasks that
-        // wait for them.
+        // The map is keyed by the number of a group of accesses, then of a task: groups come before
+        // the tasks that wait for them.
         let (groups, tasks): (Vec<_>, Vec<_>) =
             self.edges.iter().partition(|edge| !places.contains_key(&edge.1));
         let mut last: HashMap<u64, At> = HashMap::with_capacity(places.len());
@@ -124,7 +125,7 @@ impl Trace {
     }
 }
 
-/// Where a body is drawn.
+/// The position at which a body is drawn.
 #[derive(Clone, Copy)]
 struct At {
     pid: u32,
@@ -133,8 +134,8 @@ struct At {
     end: u64,
 }
 
-/// An arrow from the end of a body to the start of another one. It begins within the first: readers
-/// look for the slice around its moment.
+/// Writes an arrow from the end of a body to the start of another one. It begins within the first:
+/// readers look for the slice around its moment.
 fn arrow(out: &mut impl Write, number: usize, before: At, after: At) -> io::Result<()> {
     let begin = before.start.max(before.end.saturating_sub(1));
     // `bp` binds the end to the slice around it.
@@ -148,7 +149,8 @@ fn arrow(out: &mut impl Write, number: usize, before: At, after: At) -> io::Resu
     Ok(())
 }
 
-/// A value over time, each time that it changes. Of several at one moment the last one counts.
+/// Writes a value over time, each time that it changes. Of several values at one moment the last
+/// one counts.
 fn counter(
     out: &mut impl Write,
     pid: u32,
@@ -168,7 +170,7 @@ fn counter(
     Ok(())
 }
 
-/// The process of the node at a place among all.
+/// Returns the process number of the node at a position among all.
 fn pid_of(place: usize) -> u32 {
     PID + 1 + place as u32
 }
@@ -188,7 +190,7 @@ fn process(out: &mut impl Write, pid: u32, node: &Node) -> io::Result<()> {
     Ok(())
 }
 
-/// A track, and its place among those of its process.
+/// Writes a track, and its position among those of its process.
 fn thread(out: &mut impl Write, (pid, tid): (u32, Tid), order: usize, name: &str) -> io::Result<()> {
     out.write_all(b",\n")?;
     metadata(out, pid, Some(tid), "thread_name", name)?;
@@ -206,7 +208,7 @@ fn metadata(out: &mut impl Write, pid: u32, tid: Option<Tid>, what: &str, name: 
     out.write_all(b"}}")
 }
 
-/// A slice from its beginning to its arguments, which the caller ends.
+/// Writes a slice from its beginning to its arguments, which the caller ends.
 fn slice_head(
     out: &mut impl Write,
     (name, category): (&str, &str),
@@ -347,7 +349,7 @@ mod tests {
         assert!(args.get("k").is_none() && args.get("predicted_us").is_none());
         assert_eq!((args["flops"].as_f64(), args["gflops"].as_f64()), (Some(2000.0), Some(0.1)));
         assert_eq!((&args["label"], &args["priority"]), (&"f32".into(), &(-1).into()));
-        // Three are ready all the time: it is said once.
+        // Three are ready all the time: the counter is written once.
         let counters = phase(&page, "C");
         let [counter] = counters[..] else { panic!("{counters:?}") };
         assert_eq!((counter["ts"].as_f64(), &counter["args"]["ready"]), (Some(15.0), &3.into()));
@@ -416,7 +418,7 @@ mod tests {
             let bodies = slices(&page, "task");
             prop_assert_eq!(bodies.len(), trace.tasks.len());
             prop_assert_eq!(slices(&page, "transfer").len(), trace.transfers.len());
-            // A counter is as the records say at every moment, and is not repeated.
+            // A counter equals the records at every moment, and is not repeated.
             let mut shown: HashMap<(u64, &str), Vec<(u64, u64)>> = HashMap::new();
             for event in phase(&page, "C") {
                 let at = (event["ts"].as_f64().unwrap() * 1000.0).round() as u64;

@@ -1,11 +1,11 @@
-//! The classes of tasks that a trace shows, and how long they take on each kind of worker.
+//! The classes of tasks in a trace, and their times on each kind of worker.
 
 use std::collections::HashMap;
 
 use super::tracks::Track;
 use super::{Bounds, Trace};
 
-/// How long the classes of a trace (codelet and label) take on its kinds of workers.
+/// Times of the classes of a trace (codelet and label) on its kinds of workers.
 pub(super) struct ClassTimes {
     /// Each kind with its number of workers.
     pub kinds: Vec<(String, usize)>,
@@ -19,8 +19,8 @@ pub(super) struct ClassTimes {
 }
 
 impl ClassTimes {
-    /// Means over what ran; where nothing did, what the trace was given. A body that ran inside
-    /// another one is no part of that one's time.
+    /// Computes the mean times of the tasks that ran; for other classes, it takes the times given
+    /// in the trace. The time of a body that ran inside another one is not part of that one's time.
     pub fn new(trace: &Trace, tracks: &[Track]) -> ClassTimes {
         let mut kinds: Vec<(String, usize)> = Vec::new();
         let mut kind_of = Vec::with_capacity(tracks.len());
@@ -63,8 +63,8 @@ impl ClassTimes {
         ClassTimes { kinds, kind_of, classes, class_of, times }
     }
 
-    /// How long a task of the trace takes at least (ns): as long as it took, or its class' time on
-    /// another kind.
+    /// Returns the least time of a task of the trace (ns): its measured time, or its class' time on
+    /// another kind if that is shorter.
     pub fn at_least(&self, task: usize, took: u64, ran_on: usize) -> u64 {
         let class = self.class_of[task];
         let others = self.times.iter().enumerate().filter(|&(kind, _)| kind != ran_on);
@@ -84,13 +84,13 @@ impl ClassTimes {
 }
 
 impl Trace {
-    /// The run's kinds of workers, its classes of tasks (`codelet label`), and the mean time of
-    /// each class on each kind, for bounds that need to know more than a trace does, such as
-    /// [`Bounds::mixed`].
+    /// Returns the run's kinds of workers, its classes of tasks (`codelet label`), and the mean
+    /// time of each class on each kind. They serve for bounds that need more information than a
+    /// trace has, such as [`Bounds::mixed`].
     ///
-    /// A class that never ran on a kind cannot run there, unless [`given`](Trace::given) says how
-    /// long it takes. The bounds are strict where the tasks of a class are alike; a class of unlike
-    /// tasks counts as so many average ones.
+    /// A class that never ran on a kind cannot run there, unless [`given`](Trace::given) has its
+    /// time. The bounds are strict if the tasks of a class are alike; a class of unlike tasks
+    /// counts as the same number of average ones.
     pub fn bounds(&self) -> Bounds {
         ClassTimes::new(self, &self.tracks()).bounds()
     }
@@ -117,7 +117,7 @@ mod tests {
         let given = |time_ns| GivenTime { name: "potrf", label: "f32", kind: "gpu".into(), time_ns };
         trace.given.push(given(1_000));
         assert_eq!(trace.bounds().area(), Duration::from_nanos(24_800));
-        // What ran is believed before what is given.
+        // A measured time has precedence over a given one.
         trace.given.push(GivenTime { kind: "cpu".into(), ..given(1) });
         assert_eq!(trace.bounds().area(), Duration::from_nanos(24_800));
     }

@@ -1,4 +1,4 @@
-//! The run as one page that needs nothing but a browser.
+//! The run as one page that needs only a browser.
 
 mod data;
 mod tables;
@@ -14,13 +14,13 @@ use super::report::Report;
 use super::summary::Short;
 use data::PageData;
 
-/// Bodies that are drawn one by one; above, short neighbours are merged.
+/// Maximum number of bodies that are drawn one by one; beyond it, short neighbours are merged.
 const DRAWN: usize = 50_000;
 
-/// Codelets of the critical path that are named.
+/// Maximum number of codelets of the critical path that are named.
 const NAMED: usize = 6;
 
-/// `@@name@@` stands for what [`part`] writes.
+/// Page template: `@@name@@` is replaced by the text that [`part`] writes.
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPTS: [&str; 4] = [
@@ -32,16 +32,16 @@ const SCRIPTS: [&str; 4] = [
 
 impl Trace {
     /// Writes one self-contained page: numbers, a Gantt chart per worker and per link, curves of
-    /// ready tasks and of the bytes that memory nodes hold, kernel durations, bounds, what moved.
+    /// ready tasks and of the used bytes of memory nodes, kernel durations, bounds, transfers.
     ///
     /// The page loads nothing and sends nothing: it works from a disk, offline. Up to 50 000 bodies
-    /// and transfers are drawn one by one; of a longer run, those that are short at full view are
-    /// merged with their neighbours, and the page says so. Numbers, tables and histograms are
-    /// always over every recorded task.
+    /// and transfers are drawn one by one. In a longer run, those that are short at full view are
+    /// merged with their neighbours, and the page notes that. Numbers, tables and histograms always
+    /// cover every recorded task.
     ///
     /// # Errors
     ///
-    /// What `out` answers. The text is written in small pieces: hand in a buffered writer.
+    /// Any error of `out`. The text is written in small pieces: pass a buffered writer.
     pub fn write_html(&self, title: &str, out: &mut impl Write) -> io::Result<()> {
         let report = self.report();
         let data = PageData::new(self, &report, DRAWN);
@@ -131,7 +131,7 @@ fn card(
     writeln!(out, "<div class=\"card {class}\"><dt>{name}</dt><dd>{value}</dd><small>{note}</small></div>")
 }
 
-/// Three bars on one scale: what the run took, and the two limits.
+/// Draws three bars on one scale: the makespan, and the two bounds.
 fn bounds(out: &mut impl Write, trace: &Trace, report: &Report) -> io::Result<()> {
     let rows = [
         ("makespan", report.makespan, "took"),

@@ -1,11 +1,11 @@
-//! Records of what happened in a run of a task graph, and what is made of them.
+//! Records of a run of a task graph, and their evaluation.
 //!
 //! A [`Trace`] holds the records. The native file has all of them ([`Trace::write_native`],
-//! [`Trace::read_native`]); a Chrome or Perfetto trace ([`Trace::write_chrome`]), one for Paje's
-//! viewers ([`Trace::write_paje`]) and a page of HTML ([`Trace::write_html`]) show them. A
-//! [`Report`] sums it up, with lower [bounds](Bounds) of its makespan.
+//! [`Trace::read_native`]). A Chrome or Perfetto trace ([`Trace::write_chrome`]), a Paje trace
+//! ([`Trace::write_paje`]) and a page of HTML ([`Trace::write_html`]) show them. A [`Report`]
+//! summarises them, with lower [bounds](Bounds) of the makespan.
 //!
-//! The crate knows no runtime: who records, and how, is left to the callers.
+//! The crate does not depend on a runtime: recording is up to the callers.
 
 #![forbid(unsafe_code)]
 
@@ -44,16 +44,16 @@ pub struct TaskEvent {
     pub name: &'static str,
     /// A short word, e.g. the precision; may be empty.
     pub label: &'static str,
-    /// Which of the codelet's implementations ran; empty where there is one.
+    /// Name of the codelet's implementation that ran; empty if there is only one.
     pub implementation: &'static str,
-    /// How many tasks the call ran that ran this one, itself included; 0: it ran alone. The call's
-    /// time is shared out evenly: each task has its part, one after the other.
+    /// Number of tasks of the call that ran this one, itself included; 0: it ran alone. The call's
+    /// time is divided evenly: each task has its part, one after the other.
     pub batch: u32,
-    /// Where it stands in the algorithm; unused coordinates are `u32::MAX`.
+    /// Position in the algorithm, e.g. tile (i, j, k); unused coordinates are `u32::MAX`.
     pub coords: Option<[u32; 3]>,
     /// Its priority.
     pub priority: i32,
-    /// Floating-point operations, as its codelet said.
+    /// Floating-point operations, as declared by its codelet.
     pub flops: f64,
     /// Bytes of its operands.
     pub bytes: u64,
@@ -61,8 +61,7 @@ pub struct TaskEvent {
     pub start_ns: u64,
     /// When the body ended (ns).
     pub end_ns: u64,
-    /// How long the body was expected to take, as a policy that asked when it began was told (ns);
-    /// 0: nothing was known.
+    /// Predicted duration of the body, as requested by a policy when it began (ns); 0: unknown.
     pub predicted_ns: u64,
     /// Ready tasks in the policy when the body ended.
     pub ready: u32,
@@ -70,48 +69,47 @@ pub struct TaskEvent {
     pub failed: bool,
 }
 
-/// Bytes that moved from one memory node to another, or were converted within one.
+/// A transfer of bytes from one memory node to another, or a conversion within one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferEvent {
-    /// The memory node they came from, a place in [`Trace::nodes`].
+    /// The source memory node, a position in [`Trace::nodes`].
     pub from: u32,
-    /// The memory node they went to; the same if they were converted in place.
+    /// The destination memory node; equal to the source for a conversion in place.
     pub to: u32,
-    /// The number of the handle whose replica they are.
+    /// Number of the handle of the replica.
     pub data: u64,
     /// The format that moved, e.g. `f16`; may be empty.
     pub label: &'static str,
-    /// How many bytes moved.
+    /// Number of bytes moved.
     pub bytes: u64,
-    /// When they started to move (ns).
+    /// Start of the transfer (ns).
     pub start_ns: u64,
-    /// When the last one had arrived (ns).
+    /// End of the transfer (ns).
     pub end_ns: u64,
-    /// Why they moved.
+    /// Reason of the transfer.
     pub reason: TransferReason,
-    /// True if the format that moved is not the one that the sender held.
+    /// True if the format that moved differs from the one that the sender held.
     pub converted: bool,
 }
 
-/// Why bytes moved, the most urgent reason first.
+/// Reason of a transfer, the most urgent one first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TransferReason {
-    /// A worker waited for them.
+    /// A worker waited for the bytes.
     #[default]
     Fetch,
-    /// A task that had its worker, but not its turn, was going to read them.
+    /// A task that had its worker, but not its turn, was going to read the bytes.
     TaskPrefetch,
-    /// The user asked for them ahead of any task.
+    /// The user requested the bytes ahead of any task.
     Prefetch,
-    /// They were the only copy of what may have to leave a node later, and the link had nothing
-    /// else to do.
+    /// The bytes were the only copy of a replica that may be evicted later, and the link was idle.
     Idle,
-    /// They were the only copy of what had to leave a node, or a device ended.
+    /// The bytes were the only copy of an evicted replica, or a device ended.
     WriteBack,
 }
 
 impl TransferReason {
-    /// All of them, in order: a reason's place is its number.
+    /// All reasons, in order: the position of a reason is its number.
     pub const ALL: [TransferReason; 5] = [
         TransferReason::Fetch,
         TransferReason::TaskPrefetch,
@@ -132,18 +130,18 @@ impl TransferReason {
     }
 }
 
-/// How full a memory node was, recorded as it changed.
+/// The used bytes of a memory node, recorded at each change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryEvent {
     /// The memory node.
     pub node: u32,
-    /// When (ns).
+    /// Time of the change (ns).
     pub at_ns: u64,
     /// Bytes in use from then on.
     pub used: u64,
 }
 
-/// A replica that had to leave a memory node for another.
+/// An eviction of a replica from a memory node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvictionEvent {
     /// The memory node it left.
@@ -152,13 +150,13 @@ pub struct EvictionEvent {
     pub data: u64,
     /// Bytes that became free.
     pub bytes: u64,
-    /// When (ns).
+    /// Time of the eviction (ns).
     pub at_ns: u64,
     /// True if it was the only copy and was written back first.
     pub written_back: bool,
 }
 
-/// What a worker without a body to run did.
+/// State of a worker without a body to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IdleState {
     /// The operating system had parked it.
@@ -166,12 +164,12 @@ pub enum IdleState {
     Sleeping,
     /// It looked for a task.
     Searching,
-    /// It had a task, whose operands were on their way.
+    /// It had a task whose operands were in transfer.
     WaitingForData,
 }
 
 impl IdleState {
-    /// All of them, in order: a state's place is its number.
+    /// All states, in order: the position of a state is its number.
     pub const ALL: [IdleState; 3] = [IdleState::Sleeping, IdleState::Searching, IdleState::WaitingForData];
 
     /// Its name in traces and summaries.
@@ -189,20 +187,20 @@ impl IdleState {
 pub struct IdleEvent {
     /// The worker.
     pub worker: u32,
-    /// When it began (ns).
+    /// Start of the period (ns).
     pub start_ns: u64,
-    /// When it ended (ns).
+    /// End of the period (ns).
     pub end_ns: u64,
-    /// What the worker did meanwhile.
+    /// State of the worker in that period.
     pub state: IdleState,
 }
 
-/// What the program does from a moment on: until the next such record, or the end.
+/// A phase of the program: it lasts until the next such record, or the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhaseEvent {
     /// Its name, e.g. `fp32: factorisation`.
     pub name: String,
-    /// When it began (ns).
+    /// Start of the phase (ns).
     pub start_ns: u64,
 }
 
@@ -211,10 +209,9 @@ pub struct PhaseEvent {
 pub struct TraceWorker {
     /// Its name, e.g. `worker 0 (cpu 3)`.
     pub name: String,
-    /// What kind of device it drives, e.g. `cpu` or `cuda:NVIDIA H200`: workers of one kind are
-    /// equally fast.
+    /// Kind of its device, e.g. `cpu` or `cuda:NVIDIA H200`: workers of one kind are equally fast.
     pub kind: String,
-    /// The memory node it works on, a place in [`Trace::nodes`].
+    /// Its memory node, a position in [`Trace::nodes`].
     pub node: u32,
 }
 
@@ -223,20 +220,20 @@ pub struct TraceWorker {
 pub struct TraceNode {
     /// Its name, e.g. `host` or `gpu 0`.
     pub name: String,
-    /// Bytes that it holds at most; `None`: as many as there are.
+    /// Capacity in bytes; `None`: unlimited.
     pub capacity: Option<u64>,
-    /// Operands that were there, or on their way, when their task asked for them.
+    /// Operands that were present, or in transfer, when their task requested them.
     pub hits: u64,
-    /// Operands that were not.
+    /// Operands that were neither present nor in transfer.
     pub misses: u64,
-    /// Transfers to it, ahead of need, of replicas that a task then used there.
+    /// Prefetches to it of replicas that a task then used there.
     pub prefetch_used: u64,
-    /// Transfers to it, ahead of need, of replicas that were overwritten, evicted or left over
-    /// before any task used them.
+    /// Prefetches to it of replicas that were overwritten, evicted or left over before any task
+    /// used them.
     pub prefetch_unused: u64,
 }
 
-/// A time that a performance model knows, for a class of tasks that may never have run on a kind of
+/// A time from a performance model, for a class of tasks that may never have run on a kind of
 /// worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenTime {
@@ -246,14 +243,14 @@ pub struct GivenTime {
     pub label: &'static str,
     /// The kind of worker.
     pub kind: String,
-    /// How long one such task takes there (ns).
+    /// Time of one such task there (ns).
     pub time_ns: u64,
 }
 
-/// What a runtime recorded, or a simulation computed.
+/// The records of a run, or of a simulation.
 ///
-/// Records may come in any order. Where everything happens in the host's memory, `nodes`,
-/// `transfers`, `memory` and `evictions` are empty.
+/// Records may come in any order. If the run uses only the host's memory, `nodes`, `transfers`,
+/// `memory` and `evictions` are empty.
 ///
 /// ```
 /// use zellige_trace::{Trace, TraceWorker};
@@ -264,36 +261,36 @@ pub struct GivenTime {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// The workers; a record names one by its place here.
+    /// The workers; a record names one by its position here.
     pub workers: Vec<TraceWorker>,
-    /// The memory nodes; a record names one by its place here.
+    /// The memory nodes; a record names one by its position here.
     pub nodes: Vec<TraceNode>,
     /// The scheduling policy.
     pub policy: String,
-    /// The tasks that ran; a runtime's by start time.
+    /// The tasks that ran; those of a runtime are sorted by start time.
     pub tasks: Vec<TaskEvent>,
-    /// Dependencies by number, satisfied ones included. A number that is no task's is a group of
+    /// Dependencies by number, satisfied ones included. A number that no task has is a group of
     /// concurrent accesses: it takes no time.
     pub edges: Vec<(u64, u64)>,
-    /// What workers did between bodies. What lies before the first or after the last body says
-    /// nothing about the run.
+    /// Idle periods of workers between bodies. Those before the first or after the last body give
+    /// no information about the run.
     pub idle: Vec<IdleEvent>,
-    /// What the program did, as it said.
+    /// Phases announced by the program.
     pub phases: Vec<PhaseEvent>,
-    /// What moved between memory nodes.
+    /// Transfers between memory nodes.
     pub transfers: Vec<TransferEvent>,
-    /// How full the memory nodes were.
+    /// Memory use of the nodes over time.
     pub memory: Vec<MemoryEvent>,
     /// Replicas that were evicted.
     pub evictions: Vec<EvictionEvent>,
-    /// Times of classes on kinds of workers where they need not have run; for bounds.
+    /// Times of classes on kinds of workers, also on those where they never ran; for bounds.
     pub given: Vec<GivenTime>,
-    /// Records that did not fit.
+    /// Number of records that did not fit.
     pub lost: u64,
 }
 
 impl Trace {
-    /// From the first body's start to the last body's end.
+    /// Returns the time from the first body's start to the last body's end.
     pub fn makespan(&self) -> Duration {
         let start = self.tasks.iter().map(|task| task.start_ns).min().unwrap_or(0);
         let end = self.tasks.iter().map(|task| task.end_ns).max().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! One link per pair of memory nodes that bytes moved between, its transfers in lanes: on one lane
-//! they follow one another.
+//! Links: one per pair of memory nodes with transfers. The transfers of a link are distributed to
+//! lanes, and on one lane they follow one another.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -9,7 +9,7 @@ use super::Trace;
 /// A transfer on its link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkSlice {
-    /// Where its record stands in [`Trace::transfers`].
+    /// Position of its record in [`Trace::transfers`].
     pub transfer: usize,
     /// Its lane.
     pub lane: usize,
@@ -19,26 +19,26 @@ pub(super) struct LinkSlice {
     pub end: u64,
 }
 
-/// What moved from one memory node to another.
+/// The transfers from one memory node to another.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    /// The memory node the bytes came from.
+    /// The source memory node.
     pub from: u32,
-    /// The memory node they went to.
+    /// The destination memory node.
     pub to: u32,
     /// Its transfers by start time.
     pub slices: Vec<LinkSlice>,
-    /// How many of them there were at once, at most.
+    /// Maximum number of simultaneous transfers.
     pub lanes: usize,
 }
 
 impl Link {
-    /// True if it is none: conversions within one memory node.
+    /// True if it holds conversions within one memory node.
     pub fn is_within(&self) -> bool {
         self.from == self.to
     }
 
-    /// How long at least one transfer was under way (ns).
+    /// Returns the time with at least one transfer in progress (ns).
     pub fn busy(&self) -> u64 {
         let mut until = 0;
         let mut busy: u64 = 0;
@@ -72,7 +72,7 @@ impl Link {
 }
 
 impl Trace {
-    /// The links that moved something, by the numbers of their nodes.
+    /// Returns the links with transfers, by the numbers of their nodes.
     pub(super) fn links(&self) -> Vec<Link> {
         let mut links: BTreeMap<(u32, u32), Link> = BTreeMap::new();
         for (transfer, event) in self.transfers.iter().enumerate() {
@@ -119,7 +119,7 @@ mod tests {
                     prop_assert!(!on.is_empty());
                     prop_assert!(on.windows(2).all(|pair| pair[0].end <= pair[1].start));
                 }
-                // An instant transfer is there while it starts, a longer one until it ends.
+                // An instant transfer occupies its start, a longer one the time until its end.
                 let at_once = |at: u64| {
                     link.slices.iter().filter(|s| s.start <= at && (at < s.end || s.start == at && s.end == at)).count()
                 };

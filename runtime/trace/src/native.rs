@@ -1,4 +1,4 @@
-//! The native trace file: every record of a [`Trace`], from which the other forms are made.
+//! The native trace file: every record of a [`Trace`], from which the other formats are made.
 //! `docs/how-to/traces.md` describes it.
 
 mod columns;
@@ -16,48 +16,48 @@ use self::columns::{Delta, Edges, Evictions, Given, Idle, Memory, Phases, Tasks,
 use self::frame::{read_section, take_number, take_section, write_section};
 use super::{Trace, TraceNode, TraceWorker};
 
-/// What a native trace file begins with.
+/// The first bytes of a native trace file.
 pub const MAGIC: [u8; 8] = *b"zltrace\n";
 
-/// The version that is written, and read. A change of any section is a new version.
+/// Version of the format that is written and read. A change of any section requires a new version.
 pub const VERSION: u32 = 2;
 
-/// Why a file is no native trace.
+/// Error of reading a native trace.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It begins with something else.
+    /// The file begins with other bytes.
     #[error("not a native trace file: it does not begin with \"zltrace\"; `--trace FILE.zt` writes one")]
     Magic,
-    /// Another version of this program has written it.
+    /// The file was written by another version of this program.
     #[error(
         "a native trace file of version {0}; this program reads version {VERSION}: record the trace anew"
     )]
     Version(u32),
-    /// It ends too early.
+    /// The file ends too early.
     #[error("the trace file ends within section {0}: it was cut off")]
     Truncated(&'static str),
-    /// Another section stands there, or nothing should.
+    /// Another section was found, or a section where none is expected.
     #[error("the trace file has {found} where section {expected} should be")]
     Section {
-        /// What should be there.
+        /// The expected section.
         expected: &'static str,
-        /// What is.
+        /// The section found.
         found: String,
     },
-    /// A section that does not hold what it should.
+    /// A section with invalid contents.
     #[error("section {section} of the trace file: {problem}")]
     Content {
-        /// Which.
+        /// Name of the section.
         section: &'static str,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
 }
 
-/// One section: a name, and a value that serde knows.
+/// Declares the sections, each with a name and a value that serde supports.
 macro_rules! sections {
     ($($field:ident: $type:ty = $name:literal),* $(,)?) => {
-        /// The sections, in the order in which they stand in a file.
+        /// The sections, in the order of the file.
         #[derive(Default)]
         struct Sections { $($field: $type,)* }
 
@@ -105,7 +105,7 @@ struct Worker(String, String, u32);
 #[derive(Serialize, Deserialize)]
 struct Node(String, Option<u64>, u64, u64, u64, u64);
 
-/// The distinct strings, each with its place.
+/// The distinct strings, each with its position.
 #[derive(Default)]
 struct Strings<'t> {
     place: HashMap<&'t str, u32>,
@@ -121,11 +121,11 @@ impl<'t> Strings<'t> {
     }
 }
 
-/// The text for as long as the process lives: records name codelets by what a program has compiled
-/// in. A process that reads traces keeps each distinct name once.
+/// Returns the text with the lifetime of the process: records refer to codelets by names compiled
+/// into a program. A process that reads traces keeps each distinct name once.
 fn kept(text: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    // Whoever panicked has not left it half changed.
+    // A thread that panicked has not left it half changed.
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     names.get(text).copied().unwrap_or_else(|| {
         let text: &'static str = text.to_owned().leak();
@@ -135,11 +135,11 @@ fn kept(text: &str) -> &'static str {
 }
 
 impl Trace {
-    /// Writes every record in the native form, from which [`Trace::read_native`] makes the same
-    /// trace.
+    /// Writes every record in the native format, from which [`Trace::read_native`] restores the
+    /// same trace.
     ///
     /// # Errors
-    /// What `out` answers.
+    /// Any error of `out`.
     pub fn write_native(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
@@ -148,10 +148,10 @@ impl Trace {
         out.write_all(&0u64.to_le_bytes())
     }
 
-    /// Reads what [`Trace::write_native`] has written.
+    /// Reads a file written by [`Trace::write_native`].
     ///
     /// # Errors
-    /// [`ReadError`] for anything else, whatever it is.
+    /// [`ReadError`] for any other contents.
     pub fn read_native(mut bytes: &[u8]) -> Result<Trace, ReadError> {
         let bytes = &mut bytes;
         if take_number(bytes) != Some(MAGIC) {

@@ -1,4 +1,4 @@
-//! What memory nodes held and what links moved.
+//! Reports of memory nodes and links.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,49 +6,49 @@ use std::time::Duration;
 use super::links::Link;
 use super::{Trace, TransferReason};
 
-/// What one memory node held.
+/// Statistics of one memory node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeReport {
     /// Its name.
     pub name: String,
-    /// Bytes that it holds at most, if there is a limit.
+    /// Capacity in bytes, if there is a limit.
     pub capacity: Option<u64>,
-    /// Operands that were there, or on their way, when their task asked for them.
+    /// Operands that were present, or in transfer, when their task requested them.
     pub hits: u64,
-    /// Operands that were not.
+    /// Operands that were neither present nor in transfer.
     pub misses: u64,
-    /// The most bytes it held at any time.
+    /// Maximum number of bytes in use at any time.
     pub peak: u64,
-    /// Replicas that had to leave it.
+    /// Number of replicas evicted from it.
     pub evictions: usize,
-    /// The bytes that this freed.
+    /// Bytes of these replicas.
     pub evicted_bytes: u64,
     /// Evicted replicas that were the only copy and were written back.
     pub written_back: usize,
-    /// Transfers to it ahead of need that a task made use of.
+    /// Prefetches to it that a task made use of.
     pub prefetch_used: u64,
-    /// Transfers to it ahead of need in vain.
+    /// Prefetches to it without a later use.
     pub prefetch_unused: u64,
 }
 
-/// What one link moved, or what was converted within one memory node.
+/// Statistics of one link, or of the conversions within one memory node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkReport {
-    /// The memory node the bytes came from.
+    /// The source memory node.
     pub from: String,
-    /// The memory node they went to.
+    /// The destination memory node.
     pub to: String,
     /// True for conversions within one memory node: nothing moved.
     pub within: bool,
-    /// How many transfers there were.
+    /// Number of transfers.
     pub transfers: usize,
-    /// The bytes they moved.
+    /// Bytes of these transfers.
     pub bytes: u64,
     /// These bytes by reason, in the order of [`TransferReason::ALL`].
     pub by_reason: [u64; TransferReason::ALL.len()],
-    /// Transfers whose format was converted for them.
+    /// Transfers with a conversion of the format.
     pub converted: usize,
-    /// How long at least one of them was under way.
+    /// Time with at least one transfer in progress.
     pub busy: Duration,
 }
 
@@ -59,12 +59,12 @@ pub(super) struct Node {
     pub number: u32,
     /// Its name.
     pub name: String,
-    /// Bytes that it holds at most.
+    /// Capacity in bytes.
     pub capacity: Option<u64>,
 }
 
 impl Trace {
-    /// The memory nodes by number; none where everything happened in the host's memory.
+    /// Returns the memory nodes by number; none if the run uses only the host's memory.
     pub(super) fn memory_nodes(&self) -> Vec<Node> {
         let mut numbers: BTreeSet<u32> = (0u32..).zip(&self.nodes).map(|(number, _)| number).collect();
         numbers.extend(self.transfers.iter().flat_map(|transfer| [transfer.from, transfer.to]));
@@ -81,7 +81,7 @@ impl Trace {
     }
 }
 
-/// One report per memory node, in their order.
+/// Returns one report per memory node, in their order.
 pub(super) fn node_reports(trace: &Trace, nodes: &[Node]) -> Vec<NodeReport> {
     let mut reports: Vec<NodeReport> = nodes
         .iter()
@@ -111,7 +111,7 @@ pub(super) fn node_reports(trace: &Trace, nodes: &[Node]) -> Vec<NodeReport> {
     reports
 }
 
-/// One report per link, in their order.
+/// Returns one report per link, in their order.
 pub(super) fn link_reports(trace: &Trace, nodes: &[Node], links: &[Link]) -> Vec<LinkReport> {
     let report = |link: &Link| {
         let name = |number: u32| nodes[place(nodes, number)].name.clone();
@@ -134,13 +134,13 @@ pub(super) fn link_reports(trace: &Trace, nodes: &[Node], links: &[Link]) -> Vec
     links.iter().map(report).collect()
 }
 
-/// What a link is called.
+/// Returns the name of a link.
 pub(super) fn link_name(nodes: &[Node], link: &Link, arrow: &str) -> String {
     let [from, to] = [link.from, link.to].map(|number| &nodes[place(nodes, number)].name);
     if link.is_within() { format!("{from}, conversions") } else { format!("{from} {arrow} {to}") }
 }
 
-/// Where the node with this number stands among all that the trace mentions.
+/// Returns the position of the node with this number among all that the trace mentions.
 pub(super) fn place(nodes: &[Node], number: u32) -> usize {
     nodes.partition_point(|node| node.number < number)
 }

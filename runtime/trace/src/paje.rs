@@ -1,4 +1,4 @@
-//! The Paje format, which ViTE, PajeNG and StarVZ's readers open.
+//! The Paje format, for ViTE, PajeNG and StarVZ's readers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,8 +8,8 @@ use super::nodes::{Node, link_name, place};
 use super::tracks::{PALETTE, Track, extent};
 use super::{EvictionEvent, IdleState, MemoryEvent, TaskEvent, Trace, TransferEvent, TransferReason};
 
-/// The self-describing part: every event's fields in order. Numbers are those that StarPU's traces
-/// use.
+/// The self-describing part: every event's fields in order. The numbers are those of StarPU's
+/// traces.
 const HEADER: &str = "\
 %EventDef PajeDefineContainerType 1
 % Alias string
@@ -153,11 +153,11 @@ const TYPES: &str = "\
 6 i2 S \"Waiting for data\" \"0.72 0.52 0.85\"
 ";
 
-/// What happens at one time.
+/// An event at one time.
 struct Step<'t> {
     time: u64,
-    /// Of what happens at one time: a worker's rest ends before a body begins, and begins after one
-    /// has ended.
+    /// Order of simultaneous events: a worker's idle period ends before a body begins, and begins
+    /// after one has ended.
     rank: u8,
     what: What<'t>,
 }
@@ -180,22 +180,23 @@ impl Trace {
     /// Writes the run in the Paje format: a program with its workers, memory nodes and links.
     ///
     /// A worker has one state per codelet, and `Sleeping`, `Searching`, `Waiting for data` or
-    /// `Idle` otherwise; the program has its phases as states, and the number of ready tasks; a
-    /// memory node the bytes it holds and its evictions; a link, in as many containers as it had
-    /// transfers at once, one state per reason of a transfer, and each transfer is an arrow between
-    /// its memory nodes, too.
+    /// `Idle` otherwise. The program has its phases as states, and the number of ready tasks. A
+    /// memory node has its used bytes and its evictions. A link has one container per simultaneous
+    /// transfer, and one state per reason of a transfer. Each transfer is also an arrow between its
+    /// memory nodes.
     ///
     /// Times are milliseconds since the runtime's start, to the nanosecond. A body inside another
     /// one is a pushed state. A task's state carries `Size` (bytes of its operands), `Params` (its
     /// label), `JobId`, `Priority`, `GFlop` (operations / 1e9), `X`, `Y`, `Iteration` (its
-    /// coordinates; -1: unused), `Failed` and `Predicted` (milliseconds; 0: nothing was known),
-    /// `Implementation` (`-`: there is one) and `Batch` (tasks in its call; 0: alone). A transfer's
-    /// carries `Size`, `Params` (its format), `Data` (the handle's number) and `Converted`. The
-    /// format has no way to write a double quote or a line end: they become `'` and a blank.
+    /// coordinates; -1: unused), `Failed` and `Predicted` (milliseconds; 0: unknown),
+    /// `Implementation` (`-`: there is only one) and `Batch` (tasks in its call; 0: alone). A
+    /// transfer's state carries `Size`, `Params` (its format), `Data` (the handle's number) and
+    /// `Converted`. The format cannot represent a double quote or a line end: they become `'` and a
+    /// blank.
     ///
     /// # Errors
     ///
-    /// What `out` answers. The text is written in small pieces: hand in a buffered writer.
+    /// Any error of `out`. The text is written in small pieces: pass a buffered writer.
     pub fn write_paje(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(HEADER.as_bytes())?;
         out.write_all(TYPES.as_bytes())?;
@@ -215,7 +216,7 @@ impl Trace {
         }
         let (start, end) = extent(self);
         let (tracks, nodes) = (self.tracks(), self.memory_nodes());
-        // Readers warn about comments, so what has no event of its own is in the name.
+        // Readers warn about comments, so data without an event of its own are in the name.
         let lost = if self.lost > 0 { format!(", {} records lost", self.lost) } else { String::new() };
         let name = format!("zellige {}{lost}", self.policy);
         writeln!(out, "7 {} program P 0 {}", Millis(start), Quoted(name.trim_end()))?;
@@ -251,7 +252,8 @@ impl Trace {
         writeln!(out, "8 {} P program", Millis(end))
     }
 
-    /// Per track in the order in which bodies open and close, and the rests between them.
+    /// Returns the steps per track in the order in which bodies open and close, and the idle
+    /// periods between them.
     fn worker_steps(&self, tracks: &[Track], window: (u64, u64)) -> Vec<Step<'_>> {
         let mut steps = Vec::with_capacity(2 * (self.tasks.len() + self.transfers.len() + self.idle.len()));
         for (track, rests) in tracks.iter().zip(self.rests(tracks, window)) {
@@ -275,7 +277,7 @@ impl Trace {
         steps
     }
 
-    /// Adds the transfers, lane by lane, and answers the lanes' names.
+    /// Adds the transfers, lane by lane, and returns the lanes' names.
     fn link_steps<'t>(&'t self, nodes: &[Node], steps: &mut Vec<Step<'t>>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for link in self.links() {
@@ -361,7 +363,7 @@ fn push_state(
     )
 }
 
-/// A colour of the palette as Paje has it.
+/// A colour of the palette in Paje's syntax.
 struct Colour(usize);
 
 impl fmt::Display for Colour {
@@ -371,7 +373,7 @@ impl fmt::Display for Colour {
     }
 }
 
-/// A string as Paje has it: in quotes, on one line, never empty.
+/// A string in Paje's syntax: in quotes, on one line, never empty.
 struct Quoted<'t>(&'t str);
 
 impl fmt::Display for Quoted<'_> {
@@ -383,7 +385,7 @@ impl fmt::Display for Quoted<'_> {
         for character in self.0.chars() {
             let shown = match character {
                 '"' => '\'',
-                // Also the line ends that are no control characters.
+                // Also the line ends that are not control characters.
                 c if c.is_control() || c == '\u{2028}' || c == '\u{2029}' => ' ',
                 c => c,
             };

@@ -11,14 +11,14 @@ use super::Trace;
 pub(super) struct Path {
     /// Its tasks' times (ns).
     pub length: u128,
-    /// Their numbers, from first to last.
+    /// Numbers of its tasks, from first to last.
     pub tasks: Vec<u64>,
     /// Dependencies that were left out.
     pub cyclic_edges: usize,
 }
 
-/// The longest path, `times` being those of the tasks (ns); of tasks with one number the longest
-/// counts. Components come in an order that follows the edges, so one pass over them is enough; an
+/// Returns the longest path, with `times` of the tasks (ns); of tasks with one number the longest
+/// counts. Components come in an order that follows the edges, so one pass over them is enough. An
 /// edge inside a component is part of a cycle and is left out.
 pub(super) fn critical_path(trace: &Trace, times: &[u64]) -> Path {
     let mut graph: DiGraph<(), ()> = DiGraph::with_capacity(trace.tasks.len(), trace.edges.len());

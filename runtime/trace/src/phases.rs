@@ -1,21 +1,21 @@
-//! Phases as stretches of time.
+//! Phases as periods of time.
 
 use super::tracks::extent;
 use super::{PhaseEvent, Trace};
 
-/// A phase of the run, never of no length.
+/// A phase of the run, never of length zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Phase<'t> {
     /// Its name.
     pub name: &'t str,
-    /// When it began, but not before the first record (ns).
+    /// Start of the phase, but not before the first record (ns).
     pub start: u64,
-    /// When the next one began, or the last record ended (ns).
+    /// Start of the next phase, or end of the last record (ns).
     pub end: u64,
 }
 
 impl Trace {
-    /// The phases by start time, as far as there are records of tasks or data in them.
+    /// Returns the phases by start time, limited to the period with records of tasks or data.
     pub(super) fn phase_spans(&self) -> Vec<Phase<'_>> {
         let (first, last) = extent(self);
         let mut phases: Vec<&PhaseEvent> = self.phases.iter().collect();

@@ -1,19 +1,19 @@
-//! The traces of several processes as one.
+//! Merging of the traces of several processes.
 
 use std::collections::HashMap;
 
 use crate::{Trace, TraceNode, TransferEvent};
 
-/// Numbers of tasks and data of different ranks stay apart: no rank has so many.
+/// Offset in bits between the numbers of tasks and data of different ranks: no rank has that many.
 const OF_RANK: u32 = 48;
 
 impl Trace {
-    /// The traces of ranks, in their order, as one: for each when its zero was on a common clock
-    /// (ns).
+    /// Merges the traces of ranks, given in their order with the time of each trace's zero on a
+    /// common clock (ns).
     ///
     /// Workers and memory nodes are named by their rank. A task `send` of one rank and the task
-    /// `receive` of another whose coordinates say the same value are a transfer between their
-    /// hosts, and the one depends on the other. Phases are those of the first rank.
+    /// `receive` of another for the same value, according to their coordinates, become a transfer
+    /// between their hosts and a dependency. Phases are those of the first rank.
     pub fn merged(ranks: Vec<(Trace, i64)>) -> Trace {
         let earliest = ranks.iter().map(|(_, zero)| *zero).min().unwrap_or(0);
         let mut all = Trace::default();
@@ -76,7 +76,7 @@ impl Trace {
         self.lost += trace.lost;
     }
 
-    /// A value that was sent was received: `[datum, version, other rank]`.
+    /// Connects each received value with its send: `[datum, version, other rank]`.
     fn join_messages(&mut self, hosts: &[u32], tasks_of: &[std::ops::Range<usize>]) {
         let mut sent = HashMap::new();
         for (rank, tasks) in tasks_of.iter().enumerate() {
@@ -106,10 +106,10 @@ impl Trace {
     }
 }
 
-/// How the records of a rank are changed.
+/// The change of the records of a rank.
 struct Moved {
     rank: u64,
-    /// Nanoseconds that its times become later.
+    /// Nanoseconds added to its times.
     by: u64,
 }
 

@@ -1,5 +1,5 @@
-//! How far a run was from the best schedule, what its codelets cost, where its workers' time went,
-//! and what moved.
+//! Report of a run: its distance from the best schedule, the cost of its codelets, the use of its
+//! workers' time, and its transfers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::path::critical_path;
 use super::tracks::{Track, nanos, span};
 use super::{IdleState, Trace};
 
-/// What the runs of one codelet took.
+/// Statistics of the runs of one codelet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodeletReport {
     /// Its name.
     pub name: &'static str,
-    /// How often it ran.
+    /// Number of runs.
     pub count: usize,
     /// The sum of its bodies' durations.
     pub total: Duration,
@@ -29,19 +29,19 @@ pub struct CodeletReport {
     pub max: Duration,
     /// The standard deviation over all its runs (division by `count`).
     pub stdev: Duration,
-    /// The sum of its floating-point operations, as the codelet said.
+    /// The sum of its floating-point operations, as declared by the codelet.
     pub flops: f64,
     /// Runs whose time was predicted.
     pub predicted: usize,
-    /// What these runs took.
+    /// Measured time of these runs.
     pub predicted_took: Duration,
-    /// What they were expected to take.
+    /// Predicted time of these runs.
     pub predicted_total: Duration,
 }
 
 impl CodeletReport {
-    /// Rate while its bodies ran, on one worker in Gflop/s; 0 if it said no operations or took no
-    /// time.
+    /// Returns its rate per worker while its bodies ran in Gflop/s; 0 if it declared no operations
+    /// or took no time.
     pub fn gflops(&self) -> f64 {
         rate(self.flops, self.total)
     }
@@ -51,45 +51,45 @@ impl CodeletReport {
         (self.predicted > 0).then(|| self.predicted_took.as_secs_f64() / self.predicted_total.as_secs_f64())
     }
 
-    /// True if it took at least 4 times as long as expected, over at least 8 runs: one possible
+    /// True if it took at least 4 times as long as predicted, over at least 8 runs: one possible
     /// reason is subnormal numbers.
     pub fn is_below_model(&self) -> bool {
         self.predicted >= ENOUGH && self.measured_over_predicted().is_some_and(|ratio| ratio >= FAR)
     }
 }
 
-/// A kernel is far below its model if it takes so many times as long as expected: more than noise
-/// and caches explain.
+/// Factor over the predicted time from which a kernel is far below its model: more than noise and
+/// caches explain.
 const FAR: f64 = 4.0;
 
-/// Fewer predicted runs than this say nothing.
+/// Minimum number of predicted runs for a meaningful ratio.
 const ENOUGH: usize = 8;
 
-/// What the workers of one kind did.
+/// Statistics of the workers of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindReport {
     /// The kind of device, e.g. `cpu`.
     pub kind: String,
-    /// How many workers it has.
+    /// Number of its workers.
     pub workers: usize,
     /// Tasks that they ran.
     pub tasks: usize,
     /// Time that they spent in bodies.
     pub busy: Duration,
     /// Time between the first body's start and the last one's end that they spent otherwise, in the
-    /// order of [`IdleState::ALL`]. What no record accounts for is in neither: see
+    /// order of [`IdleState::ALL`]. Time without a record is in neither: see
     /// [`Report::idle_split`].
     pub idle: [Duration; IdleState::ALL.len()],
 }
 
-/// What a [`Trace`] says about a run.
+/// Summary of a [`Trace`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Tasks that ran.
     pub tasks: usize,
     /// Tasks among them that failed.
     pub failed: usize,
-    /// Records that did not fit: what follows knows nothing of them.
+    /// Records that did not fit: the other fields do not include them.
     pub lost: u64,
     /// From the first body's start to the last body's end.
     pub makespan: Duration,
@@ -102,47 +102,48 @@ pub struct Report {
     /// ([`Trace::bounds`]). For workers of one kind it is `busy` divided by their number: no
     /// schedule of the same bodies on as many workers is shorter.
     pub area_bound: Duration,
-    /// Critical-path bound: the longest path over the dependencies, each task taking as long as it
-    /// took, or as its class takes on another kind of worker if that is shorter. No number of
-    /// workers makes the run shorter.
+    /// Critical-path bound: the longest path over the dependencies. Each task counts with its
+    /// measured time, or the time of its class on another kind of worker if that is shorter. No
+    /// number of workers makes the run shorter.
     pub critical_path_bound: Duration,
     /// The tasks on that path, from first to last.
     pub critical_path: Vec<u64>,
-    /// Dependencies that are part of a cycle: they were left out of the critical path. Always 0 for
-    /// a trace that a runtime recorded.
+    /// Dependencies that are part of a cycle, which the critical path excludes. Always 0 for a
+    /// trace that a runtime recorded.
     pub cyclic_edges: usize,
-    /// For each worker the share of the makespan, 0 to 1, that it was in no body.
+    /// For each worker the share of the makespan, 0 to 1, outside of bodies.
     pub idle: Vec<f64>,
-    /// Per kind of worker what its workers did, in the order of the workers.
+    /// Statistics per kind of worker, in the order of the workers.
     pub kinds: Vec<KindReport>,
     /// The program's phases, each with its length.
     pub phases: Vec<(String, Duration)>,
     /// Per codelet, the one with the most time first.
     pub codelets: Vec<CodeletReport>,
-    /// Per memory node; empty where everything happened in the host's memory.
+    /// Per memory node; empty if the run used only the host's memory.
     pub nodes: Vec<NodeReport>,
-    /// Per link that moved something.
+    /// Per link with transfers.
     pub links: Vec<LinkReport>,
 }
 
 impl Report {
-    /// Kernels' share: time in bodies / (workers x makespan), 0 to 1; 0 if nothing ran.
+    /// Returns the kernels' share: time in bodies / (workers x makespan), 0 to 1; 0 if nothing ran.
     pub fn kernels_share(&self) -> f64 {
         (ratio(self.busy, self.makespan) / self.idle.len().max(1) as f64).min(1.0)
     }
 
-    /// The larger bound.
+    /// Returns the larger bound.
     pub fn bound(&self) -> Duration {
         self.area_bound.max(self.critical_path_bound)
     }
 
-    /// Makespan / the larger bound: 1 is a schedule that cannot be improved; 0 if nothing ran.
+    /// Returns makespan / the larger bound: 1 is a schedule that cannot be improved; 0 if nothing
+    /// ran.
     pub fn over_bound(&self) -> f64 {
         ratio(self.makespan, self.bound())
     }
 
-    /// The shares of a kind's worker time, 0 to 1, in the order of [`IdleState::ALL`], and last
-    /// what no record accounts for: the runtime's own work, or records that were lost.
+    /// Returns the shares of a kind's worker time, 0 to 1, in the order of [`IdleState::ALL`]. The
+    /// last entry is the time without a record: the runtime's own work, or lost records.
     pub fn idle_split(&self, kind: &KindReport) -> [f64; IdleState::ALL.len() + 1] {
         let share = |time: Duration| ratio(time, self.makespan) / kind.workers.max(1) as f64;
         let known = kind.idle.map(share);
@@ -150,19 +151,20 @@ impl Report {
         std::array::from_fn(|place| known.get(place).copied().unwrap_or(rest.clamp(0.0, 1.0)))
     }
 
-    /// The larger bound / makespan: 1 is a schedule that cannot be improved; 0 if nothing ran.
+    /// Returns the larger bound / makespan: 1 is a schedule that cannot be improved; 0 if nothing
+    /// ran.
     pub fn efficiency(&self) -> f64 {
         ratio(self.bound(), self.makespan)
     }
 
-    /// Rate of the whole run in Gflop/s; 0 if it took no time.
+    /// Returns the rate of the whole run in Gflop/s; 0 if it took no time.
     pub fn gflops(&self) -> f64 {
         rate(self.flops, self.makespan)
     }
 }
 
 impl Trace {
-    /// Codelet statistics, bounds and idle shares of the run.
+    /// Computes codelet statistics, bounds and idle shares of the run.
     pub fn report(&self) -> Report {
         let (start, end) = span(self);
         let makespan = end - start;
@@ -198,7 +200,7 @@ impl Trace {
     }
 }
 
-/// Per task the least it takes on any kind (ns).
+/// Returns the least time of each task on any kind (ns).
 fn least_times(trace: &Trace, tracks: &[Track], times: &ClassTimes) -> Vec<u64> {
     let mut least = vec![0; trace.tasks.len()];
     for (track, &kind) in tracks.iter().zip(&times.kind_of) {

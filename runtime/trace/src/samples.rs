@@ -1,5 +1,5 @@
-//! Traces for tests: one whose numbers are known by hand, and arbitrary ones, malformed records
-//! included.
+//! Traces for tests: one whose numbers are known by hand, and arbitrary ones with malformed
+//! records.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use super::{
     TraceWorker, TransferEvent, TransferReason,
 };
 
-/// Names that end elements, strings, lines or placeholders where they are written without care.
+/// Names that end elements, strings, lines or placeholders if they are written without escapes.
 pub(super) const ODD: [&str; 10] = [
     "gemm",
     "potrf",
@@ -64,8 +64,8 @@ pub(super) fn phase(name: &str, start: u64) -> PhaseEvent {
     PhaseEvent { name: name.into(), start_ns: 1000 * start }
 }
 
-/// Two workers from 5 to 55 µs: 1, then 2 beside 3, then 4. Number 100 is the group that 4 waits
-/// for.
+/// Two workers from 5 to 55 µs: 1, then 2 concurrently with 3, then 4. Number 100 is the group
+/// that 4 waits for.
 ///
 /// Work 10 + 20 + 30 + 10 = 70 µs, area bound 35 µs; critical path 1, 3, 4: 50 µs, the makespan.
 pub(super) fn diamond() -> Trace {
@@ -121,12 +121,12 @@ pub(super) fn gpu() -> Trace {
     trace
 }
 
-/// A number of something: small, or one that no table could be as long as.
+/// A number: small, or larger than the length of any table.
 fn number() -> impl Strategy<Value = u32> {
     (0u32..5).prop_map(|number| if number == 4 { u32::MAX } else { number })
 }
 
-/// Start and end (ns), sometimes the wrong way round.
+/// Start and end (ns), sometimes in the wrong order.
 fn times() -> impl Strategy<Value = (u64, u64)> {
     let times = (0u64..5000, prop_oneof![Just(0u64), 0u64..900], prop::bool::weighted(0.03));
     times.prop_map(|(start, took, backwards)| {
@@ -220,9 +220,9 @@ fn given() -> impl Strategy<Value = GivenTime> {
         .prop_map(|(name, label, kind, time_ns)| GivenTime { name, label, kind: kind.into(), time_ns })
 }
 
-/// Any records: bodies that overlap, end before they start, share numbers; dependencies in cycles
-/// and of nobody; transfers between nodes that nobody named, rest while a body runs. A third of the
-/// traces is of the host alone.
+/// Arbitrary records: bodies that overlap, end before they start, share numbers; dependencies in
+/// cycles and of unknown tasks; transfers between unnamed nodes; idle periods while a body runs. A
+/// third of the traces uses the host alone.
 pub(super) fn traces() -> impl Strategy<Value = Trace> {
     let edges = vec((0u64..70, 0u64..70), 0..80);
     let run =
@@ -251,7 +251,7 @@ pub(super) fn traces() -> impl Strategy<Value = Trace> {
     )
 }
 
-/// The same traces with workers of one kind, that of workers which nobody named.
+/// The same traces with workers of one kind, that of unnamed workers.
 pub(super) fn one_kind(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = Trace> {
     traces.prop_map(|mut trace| {
         trace.workers.iter_mut().for_each(|worker| worker.kind.clear());

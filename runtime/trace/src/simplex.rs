@@ -1,18 +1,19 @@
 //! A dense simplex in two phases, for the small linear programs of [`bounds`](super::bounds).
 //!
-//! After Dantzig, Linear Programming and Extensions (1963); the pivots follow Bland's rule (Math.
-//! Oper. Res. 2, 1977): the first column that helps enters, of the rows that tie the one with the
-//! first column leaves. So it ends on degenerate programs, which ours are: every bottleneck that
+//! It follows Dantzig, Linear Programming and Extensions (1963). The pivots follow Bland's rule
+//! (Math. Oper. Res. 2, 1977): the first improving column enters, and of tied rows the one with the
+//! first column leaves. So it terminates on degenerate programs such as ours: every bottleneck that
 //! two kinds of workers share is a tie.
 
-/// Costs and coefficients below this are rounding. The programs are scaled so that what matters is
-/// near 1.
+/// Costs and coefficients below this are rounding errors. The programs are scaled so that
+/// significant values are near 1.
 const EPS: f64 = 1e-11;
 
-/// More steps than any program of ours takes: a guard against rounding that undoes Bland's promise.
+/// Maximum number of steps, more than any program of ours takes: a guard against rounding errors
+/// that defeat Bland's rule.
 const STEPS: usize = 100_000;
 
-/// Least `cost . x` over `x >= 0` that satisfy every row.
+/// Minimises `cost . x` over `x >= 0` that satisfies every row.
 pub(super) struct Program {
     cost: Vec<f64>,
     rows: Vec<Row>,
@@ -47,8 +48,8 @@ impl Program {
         self.rows.push(Row { factors: dense, limit, equal });
     }
 
-    /// The least cost; `None` if no `x` satisfies the rows, if there is no least one, or if
-    /// rounding keeps it from being found.
+    /// Returns the least cost; `None` if no `x` satisfies the rows, if the cost is unbounded, or if
+    /// rounding errors prevent a result.
     pub fn least(&self) -> Option<f64> {
         let mut tableau = Tableau::new(self);
         let artificial = tableau.real..tableau.columns;
@@ -69,7 +70,7 @@ struct Tableau {
     basis: Vec<usize>,
     /// Columns that may be in a solution: variables, then slacks.
     real: usize,
-    /// With the artificial ones, which only phase one may use.
+    /// The number of columns including the artificial ones, which only phase one may use.
     columns: usize,
 }
 
@@ -102,10 +103,9 @@ impl Tableau {
         tableau
     }
 
-    /// Steps to the least cost over the columns it may use and answers it.
+    /// Pivots to the least cost over the allowed columns and returns it.
     fn minimise(&mut self, cost: impl Fn(usize) -> f64) -> Option<f64> {
-        // What a unit of each column costs beside what it replaces; last, minus the cost of the
-        // basis.
+        // The reduced costs of the columns; the last entry is minus the cost of the basis.
         let mut reduced: Vec<f64> = (0..self.columns).map(&cost).collect();
         reduced.push(0.0);
         for (row, &basic) in self.rows.iter().zip(&self.basis) {
@@ -124,7 +124,7 @@ impl Tableau {
         None
     }
 
-    /// The row that limits `column` most, the one of the first basic column where several do;
+    /// Returns the row that limits `column` most, the one of the first basic column for a tie;
     /// `None` if none does.
     fn leaves(&self, column: usize) -> Option<usize> {
         let limited = self.rows.iter().enumerate().filter(|(_, row)| row[column] > EPS);
@@ -147,8 +147,8 @@ impl Tableau {
         self.basis[row] = column;
     }
 
-    /// After phase one: what is still solved for an artificial column is 0. It is solved for
-    /// another one, or says nothing new.
+    /// Removes artificial columns from the basis after phase one: their values are 0. The row is
+    /// solved for another column, or is redundant.
     fn drop_artificial(&mut self) {
         for row in (0..self.rows.len()).rev() {
             if self.basis[row] < self.real {
@@ -216,8 +216,8 @@ pub(super) mod tests {
         best
     }
 
-    /// The one solution of `matrix`, whose last column is the right side; `None` if there is none,
-    /// or more than one.
+    /// Returns the unique solution of `matrix`, whose last column is the right-hand side; `None` if
+    /// there is none, or more than one.
     fn eliminated(matrix: &mut [Vec<f64>], unknowns: usize) -> Option<Vec<f64>> {
         for at in 0..unknowns {
             let pivot =
@@ -256,7 +256,7 @@ pub(super) mod tests {
         diet.at_most(&[(0, -1.0), (1, -1.0)], -4.0);
         diet.at_most(&[(0, -1.0), (1, -3.0)], -6.0);
         assert!(close(diet.least(), Some(9.0)));
-        // The same row twice leaves an artificial column that says nothing new.
+        // The same row twice leaves an artificial column that is redundant.
         let mut twice = Program::new(vec![1.0, 2.0]);
         twice.equal(&[(0, 1.0), (1, 1.0)], 3.0);
         twice.equal(&[(0, 2.0), (1, 2.0)], 6.0);

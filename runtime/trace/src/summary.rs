@@ -74,7 +74,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A kernel that took far longer than its model expected.
+/// Writes a warning for a kernel that took far longer than its model predicted.
 fn slow(f: &mut fmt::Formatter<'_>, codelet: &CodeletReport) -> fmt::Result {
     let ratio = codelet.measured_over_predicted().unwrap_or_default();
     writeln!(
@@ -86,7 +86,7 @@ fn slow(f: &mut fmt::Formatter<'_>, codelet: &CodeletReport) -> fmt::Result {
     )
 }
 
-/// Where the time of each kind's workers went.
+/// Writes the idle time of each kind's workers by state.
 fn idle(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     for kind in &report.kinds {
         let name = if kind.kind.is_empty() { "worker" } else { &kind.kind };
@@ -101,7 +101,7 @@ fn idle(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-/// What each link moved, then all of them.
+/// Writes the transfers of each link, then their total.
 fn moved(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let reasons = |f: &mut fmt::Formatter<'_>, bytes: &[u64]| {
         let by_reason = TransferReason::ALL.iter().zip(bytes).filter(|part| *part.1 > 0);
@@ -136,7 +136,7 @@ fn moved(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-/// What one memory node held, and what became of what was brought there ahead of need.
+/// Writes the evictions, hits and prefetches of one memory node.
 fn held(f: &mut fmt::Formatter<'_>, node: &NodeReport) -> fmt::Result {
     write!(f, "{}: {}", plain(&node.name), Counted(node.evictions as u64, "eviction"))?;
     if node.evictions > 0 {
@@ -160,7 +160,7 @@ fn held(f: &mut fmt::Formatter<'_>, node: &NodeReport) -> fmt::Result {
     writeln!(f)
 }
 
-/// So many of something.
+/// A count with its noun.
 struct Counted(u64, &'static str);
 
 impl fmt::Display for Counted {
@@ -175,7 +175,7 @@ impl fmt::Display for Counted {
     }
 }
 
-/// A name that does nothing to a terminal.
+/// Returns a name without terminal control characters.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -273,7 +273,8 @@ mod tests {
 
     #[test]
     fn a_kernel_far_below_its_model_is_named_with_a_possible_reason() {
-        // Runs of one codelet, 100 µs each; `predicted` of them were expected to take `expected` µs.
+        // The summary of runs of one codelet, 100 µs each; `predicted` of them have a predicted
+        // time of `expected` µs.
         let text = |predicted: usize, expected: u64| {
             let mut trace = Trace::default();
             for id in 0..40 {
@@ -294,7 +295,7 @@ mod tests {
             "{slow}"
         );
         assert_eq!(said(&slow), 1, "{slow}");
-        // Noise, too few runs, and as expected: nothing is said.
+        // Noise, too few runs, and as expected: no warning.
         for (predicted, expected) in [(20, 50_000), (20, 100_000), (3, 2_500), (0, 0)] {
             let text = text(predicted, expected);
             assert_eq!(said(&text), 0, "{text}");

@@ -1,5 +1,4 @@
-//! One track per worker: which bodies it ran, which of them ran inside another one, and what it did
-//! in between.
+//! Tracks, one per worker: its bodies, the nesting of bodies, and its state in between.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,9 +8,9 @@ use super::{IdleEvent, IdleState, TaskEvent, Trace, TraceWorker};
 /// A body on a track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
-    /// Where its record stands in [`Trace::tasks`].
+    /// Position of its record in [`Trace::tasks`].
     pub task: usize,
-    /// How many bodies of the same worker it ran inside of.
+    /// Number of bodies of the same worker around it.
     pub depth: usize,
     /// When it started (ns).
     pub start: u64,
@@ -19,10 +18,10 @@ pub(super) struct Slice {
     pub end: u64,
 }
 
-/// A stretch of time on a track without a body, never of no length.
+/// A period on a track without a body, never of length zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rest {
-    /// What the worker did.
+    /// State of the worker.
     pub state: IdleState,
     /// When it began (ns).
     pub start: u64,
@@ -30,7 +29,7 @@ pub(super) struct Rest {
     pub end: u64,
 }
 
-/// What one worker ran.
+/// The bodies of one worker.
 #[derive(Clone, Debug)]
 pub(super) struct Track {
     /// The worker's number.
@@ -46,7 +45,7 @@ pub(super) struct Track {
 }
 
 impl Track {
-    /// How long the worker was inside at least one body (ns).
+    /// Returns the time that the worker was inside at least one body (ns).
     ///
     /// A body that waits for others may run them inside itself: time is counted once.
     pub fn busy(&self) -> u64 {
@@ -54,8 +53,8 @@ impl Track {
         outer.fold(0, |sum, slice| sum.saturating_add(slice.end - slice.start))
     }
 
-    /// Per slice how long the worker was in its body and in none inside it (ns); the sum is
-    /// [`busy`](Track::busy).
+    /// Returns, per slice, the time that the worker was in its body and in none inside it (ns); the
+    /// sum is [`busy`](Track::busy).
     pub fn own_times(&self) -> Vec<u64> {
         let mut own: Vec<u64> = self.slices.iter().map(|slice| slice.end - slice.start).collect();
         let mut around: Vec<usize> = Vec::new();
@@ -69,8 +68,8 @@ impl Track {
         own
     }
 
-    /// What is left of `idle`, records of this worker by start time, within the window (ns) and
-    /// outside of bodies. The rests follow one another.
+    /// Returns the parts of `idle`, records of this worker by start time, within the window (ns)
+    /// and outside of bodies. The idle periods follow one another.
     pub fn rests(&self, idle: &[&IdleEvent], window: (u64, u64)) -> Vec<Rest> {
         let mut rests: Vec<Rest> = Vec::new();
         let mut bodies = self.slices.iter().filter(|slice| slice.depth == 0).peekable();
@@ -93,17 +92,17 @@ impl Track {
         rests
     }
 
-    /// How deep bodies are nested: 1 when none is inside another.
+    /// Returns the nesting depth of bodies: 1 if none is inside another.
     pub fn levels(&self) -> usize {
         self.slices.iter().map(|slice| slice.depth + 1).max().unwrap_or(1)
     }
 }
 
 impl Trace {
-    /// The tracks: every named worker, then every other one that a record names.
+    /// Returns the tracks: every named worker, then every other one that a record names.
     ///
     /// One worker does one thing at a time, so its bodies nest or follow one another. A record that
-    /// says otherwise is cut where the body around it ends: readers of traces refuse slices that
+    /// violates this is cut at the end of the body around it: readers of traces refuse slices that
     /// overlap.
     pub(super) fn tracks(&self) -> Vec<Track> {
         let track = |worker: u32, of: TraceWorker| Track {
@@ -131,7 +130,7 @@ impl Trace {
         tracks
     }
 
-    /// What each of the tracks did between bodies, within the window (ns).
+    /// Returns the idle periods of each track, within the window (ns).
     pub(super) fn rests(&self, tracks: &[Track], window: (u64, u64)) -> Vec<Vec<Rest>> {
         let mut idle: Vec<&IdleEvent> = self.idle.iter().collect();
         idle.sort_by_key(|event| (event.worker, event.start_ns, event.end_ns, event.state));
@@ -157,19 +156,19 @@ fn nest(track: &mut Track) {
     }
 }
 
-/// How long a body ran (ns); 0 for a record that ends before it starts.
+/// Returns the duration of a body (ns); 0 for a record that ends before it starts.
 pub(super) fn nanos(event: &TaskEvent) -> u64 {
     event.end_ns.saturating_sub(event.start_ns)
 }
 
-/// The first body's start and the last one's end (ns): the makespan.
+/// Returns the first body's start and the last one's end (ns), which span the makespan.
 pub(super) fn span(trace: &Trace) -> (u64, u64) {
     let start = trace.tasks.iter().map(|task| task.start_ns).min().unwrap_or(0);
     let end = trace.tasks.iter().map(|task| task.end_ns.max(task.start_ns)).max().unwrap_or(0);
     (start, end)
 }
 
-/// The first and the last moment of which a record speaks, but for idle workers (ns).
+/// Returns the first and the last moment of all records except idle ones (ns).
 pub(super) fn extent(trace: &Trace) -> (u64, u64) {
     let tasks = trace.tasks.iter().map(|task| (task.start_ns, task.end_ns));
     let transfers = trace.transfers.iter().map(|transfer| (transfer.start_ns, transfer.end_ns));
@@ -181,8 +180,8 @@ pub(super) fn extent(trace: &Trace) -> (u64, u64) {
     if extent.0 > extent.1 { (0, 0) } else { extent }
 }
 
-/// Colours for codelets that people with any colour vision tell apart (Okabe and Ito's, then Tol's
-/// muted ones), as RGB.
+/// Colours for codelets, distinguishable with any colour vision (Okabe and Ito's, then Tol's muted
+/// ones), as RGB.
 pub(super) const PALETTE: [[u8; 3]; 16] = [
     [0, 114, 178],
     [230, 159, 0],
@@ -253,7 +252,7 @@ mod tests {
 
         #[test]
         fn no_time_that_a_worker_rested_is_left_out(trace in traces()) {
-            // Moment by moment: idle is what a record covers and no body does.
+            // Checked at every moment: idle time is covered by a record and by no body.
             let window = extent(&trace);
             let tracks = trace.tracks();
             for (track, rests) in tracks.iter().zip(trace.rests(&tracks, window)) {

@@ -1,4 +1,4 @@
-//! The end of a task, whoever ran it: its successors are counted down, waiting threads are woken.
+//! The end of a task: its successors are counted down, and waiting threads are woken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +14,14 @@ use crate::error::{Cause, Failure, caught};
 use crate::operand::Accesses;
 use crate::task::{Group, Role, Successor, Task};
 
-/// Tasks that became ready and that a policy is to get.
+/// Ready tasks that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
 
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
 pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
     // SAFETY: a task that still has predecessors is kept alive by the reference that `link` gave
-    // up, and nobody else sees the count reach zero: that reference is taken over once. Who does
-    // not see it has no reference to the task, only its address.
+    // up, and only one thread sees the count reach zero: it takes over that reference. Other
+    // threads have no reference to the task, only its address.
     unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
 }
 
@@ -29,14 +29,14 @@ pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
 static LOST: Mutex<Vec<(Work, Cause)>> = Mutex::new(Vec::new());
 static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes in work that will not run; its runtime completes it as failed as soon as one of its
-/// threads looks.
+/// Accepts work that will not run; its runtime completes it as failed as soon as one of its threads
+/// collects it.
 pub(crate) fn discard(work: Work, cause: Cause) {
     LOST.lock().push((work, cause));
     LOST_COUNT.fetch_add(1, Ordering::Release);
 }
 
-/// Forgets what a runtime's policy dropped: the runtime is gone.
+/// Forgets the work that a runtime's policy dropped: the runtime has ended.
 pub(super) fn forget_lost_of(runtime: u32) {
     let gone: Vec<(Work, Cause)> =
         LOST.lock().extract_if(.., |(work, _)| work.runtime() == runtime).collect();
@@ -49,8 +49,9 @@ pub(super) fn is_any_lost() -> bool {
 }
 
 impl Shared {
-    /// Completes `task`, which has run or was discarded. Whatever becomes ready is left in `ready`,
-    /// or begins if no policy is to get it. `worker`: the calling thread acts as this one.
+    /// Completes `task`, which has run or was discarded. Tasks that become ready are left in
+    /// `ready`, or begin if no policy is to get them. `worker`: the worker as which the calling
+    /// thread acts.
     pub(super) fn complete(self: &Arc<Self>, task: &Arc<Task>, worker: Option<usize>, ready: &mut Ready) {
         self.forget(task);
         let failure = task.ticket.cause();
@@ -60,7 +61,7 @@ impl Shared {
         if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role == Role::Work) {
             transfers.has_used(task, self.home_of(&task.header));
         }
-        // Dropping the body drops user values: a panic there must not take the worker along.
+        // Dropping the body drops user values: a panic there must not end the worker.
         if let Err(message) = caught(|| task.body.clear()) {
             tracing::error!(task = task.header.title(), message, "dropping a task's body panicked");
         }
@@ -71,8 +72,8 @@ impl Shared {
             tally.remove(failure.as_ref(), self);
         }
         match worker {
-            // Who is behind a gate is no task and is not counted, so that whoever holds a guard can
-            // still wait for all tasks and fill the window.
+            // A gate stands for no task and is not counted, so that a thread with a guard can still
+            // wait for all tasks and fill the window.
             _ if task.role == Role::Gate => {}
             Some(worker) => {
                 // Only this worker writes it.
@@ -83,8 +84,8 @@ impl Shared {
         }
     }
 
-    /// One of the nodes that `successor` waits for has completed. `ready` gets tasks for a policy;
-    /// whatever else was waited for begins.
+    /// Notes that one of the predecessors of `successor` has completed. `ready` gets tasks for a
+    /// policy; other nodes that become ready begin.
     pub(super) fn release(
         self: &Arc<Self>,
         successor: Successor,
@@ -99,7 +100,7 @@ impl Shared {
                     _ => self.start(next, worker),
                 }
             }
-            // SAFETY: a slot waits for one node, which says so once.
+            // SAFETY: a slot waits for one node, which calls this once.
             Successor::Slot(slot) => unsafe { ReplaySlot::take_over(slot, ready) },
         }
     }
@@ -107,9 +108,9 @@ impl Shared {
     /// Completes a group that was found empty while it was closed.
     pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
         let mut ready = Ready::new();
-        // Partial results are added here, on whatever thread this is.
+        // Partial results are added here, on any thread.
         let mode = self.subnormals(None).enter();
-        // SAFETY: everybody has left; `finish_later` is told once.
+        // SAFETY: all members have left; `finish_later` is called once.
         unsafe {
             Group::complete(group, |successor| self.release(successor, None, |task| ready.push(task)));
         }
@@ -117,8 +118,8 @@ impl Shared {
         ready.into_iter().for_each(|task| self.push_ready(task, None));
     }
 
-    /// Completes a task on a thread that does not act as a worker: a gate, a replay, or what will
-    /// not run.
+    /// Completes a task on a thread that does not act as a worker: a gate, a replay, or a task that
+    /// will not run.
     pub(crate) fn end_outside<J: Job>(self: &Arc<Self>, job: J, failure: Option<Arc<Failure>>) {
         let mut ready = Ready::new();
         // As above: it may be the last of a group.
@@ -128,13 +129,13 @@ impl Shared {
         ready.into_iter().for_each(|task| self.push_ready(task, None));
     }
 
-    /// Ends a task that did not run with the failure that is to be passed on.
+    /// Ends a task that did not run with the failure to pass on.
     pub(crate) fn end_failed<J: Job>(self: &Arc<Self>, job: J, failure: Arc<Failure>) {
         job.poison(&failure);
         self.end_outside(job, Some(failure));
     }
 
-    /// Ends the turn of whoever was behind a gate.
+    /// Ends the turn of the thread behind a gate.
     pub(crate) fn close_gate(self: &Arc<Self>, gate: &Arc<Task>) {
         self.end_outside(Arc::clone(gate), None);
         // The gate holds its handle: the handle's chain must not hold it.
@@ -143,8 +144,8 @@ impl Shared {
         accesses.iter().for_each(|access| access.base.chain.lock().forget(|last| last.is_task(gate)));
     }
 
-    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if
-    /// there was nothing.
+    /// Completes the tasks that a policy dropped instead of handing them out, and those that no
+    /// worker can run. False if there were none.
     pub(super) fn collect_lost(self: &Arc<Self>) -> bool {
         if !is_any_lost() {
             return false;
@@ -162,7 +163,7 @@ impl Shared {
             let mut passed_on = None;
             if let Some(transfers) = &self.transfers {
                 if matches!(cause, Cause::Lost) && transfers.is_plan_stale(&work) {
-                    // The device that it was meant for failed while its policy looked.
+                    // The device that it was meant for failed while its policy examined it.
                     self.push_ready(ReadyTask::new(work), None);
                     continue;
                 }

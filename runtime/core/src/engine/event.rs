@@ -10,9 +10,9 @@ use crate::error::{Error, Failure};
 use crate::operand::Accesses;
 use crate::task::{Body, Env, Options, Ran, Role, Task, TaskCell, TaskRef};
 
-/// Something that happens outside of tasks. Tasks come after it as
-/// [`after`](crate::CodeletBuilder::after) its [`task`](Event::task) says; it has happened once
-/// this is dropped, by whatever thread. Nobody waits or polls for it.
+/// An event outside of tasks. Tasks that name its [`task`](Event::task) in
+/// [`after`](crate::CodeletBuilder::after) run after it. The event occurs when this value is
+/// dropped, on any thread. No thread waits or polls for it.
 pub struct Event {
     shared: Arc<Shared>,
     task: Arc<Task>,
@@ -25,7 +25,7 @@ impl Event {
         Ok(Event { shared: Arc::clone(shared), task })
     }
 
-    /// What comes after it names this.
+    /// Returns the task that later tasks name as their predecessor.
     pub fn task(&self) -> &TaskRef {
         &self.task.ticket
     }
@@ -34,13 +34,13 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         self.shared.close_gate(&self.task);
-        // What has become ready comes alone: no more gathers meanwhile.
+        // A task that becomes ready here comes alone: workers stop letting work gather.
         self.shared.sleep.rouse_all();
     }
 }
 
-/// Calls `then` with the failure of `task`, if it has one, as soon as it has ended, however it
-/// ended: on the thread that ends it, which should not be kept.
+/// Calls `then` with the failure of `task`, if it has one, as soon as the task has ended, with
+/// whatever result. The call runs on the thread that ends the task, so it must be short.
 pub(crate) fn when_done(
     shared: &Arc<Shared>,
     task: &TaskRef,
@@ -51,7 +51,7 @@ pub(crate) fn when_done(
     shared.link(gate(shared, "when done", call), std::slice::from_ref(task), Retired::Refused)
 }
 
-/// A gate behind which no thread is.
+/// Creates a gate that no thread waits to open.
 pub(crate) fn gate<B: Body + 'static>(shared: &Arc<Shared>, name: &'static str, body: B) -> Arc<Task> {
     let (header, _) = Options::named(name).into_header(shared.next_ids(1), shared.id, None);
     TaskCell::make(header, Role::Gate, body)

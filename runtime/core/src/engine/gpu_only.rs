@@ -1,12 +1,12 @@
-//! What GPUs can run, and other workers leave to them.
+//! Tasks that GPUs can run and that other workers leave to them.
 
 use super::{Job, Shared};
 use crate::engine::ReadyTask;
 use crate::engine::transfer::TransferDriver;
 
 impl Shared {
-    /// Notes of a task that has been planned whether some GPU can run it. Policies ask about every
-    /// worker, and more than once: the answer has to be quick.
+    /// Records whether some GPU can run a task that has been planned. Policies ask this for every
+    /// worker, and more than once, so the answer has to be quick.
     pub(super) fn note_for_gpus(&self, transfers: &TransferDriver, task: &ReadyTask) {
         if self.gpu_only && has_function(task) && self.a_gpu_could_run(transfers, task) {
             transfers.note_gpu_only(task.work());
@@ -28,8 +28,8 @@ impl Shared {
         gpus.any(|gpu| self.could_run(task, gpu))
     }
 
-    /// True if there is one GPU, which has not failed, and no other worker takes from it what it
-    /// can run.
+    /// True if there is exactly one GPU, which has not failed, and no other worker takes the tasks
+    /// that it can run.
     pub(crate) fn has_one_gpu_for_all(&self) -> bool {
         let Some(transfers) = &self.transfers else { return false };
         let workers = self.workers.len();

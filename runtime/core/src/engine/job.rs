@@ -1,4 +1,4 @@
-//! What there is to run: a submitted task, or one of a graph that is replayed.
+//! Units of execution: a submitted task, or a task of a replayed graph.
 
 use std::sync::Arc;
 
@@ -15,30 +15,29 @@ use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Header, Member, Placement, Role, Successor, Task, resolved};
 
-/// A task as the engine sees it. What differs between submitted and replayed tasks is where their
-/// parts and their successors are.
+/// A task as the engine sees it. Submitted and replayed tasks differ in the location of their parts
+/// and successors.
 pub(crate) trait Job: Sized {
     fn header(&self) -> &Header;
     /// The task's number; a replay's differs from its recording's.
     fn id(&self) -> u64;
-    /// Its priority, or the one that it has inherited where this is higher.
+    /// Its priority, or its inherited priority if that is higher.
     fn priority(&self) -> i32;
     fn body(&self) -> &dyn Body;
     /// The handles that stand in for those of the body.
     fn bound(&self) -> Option<Bound<'_>>;
     /// True if an operand may be poisoned.
     fn is_strict(&self) -> bool;
-    /// The task that whoever waits for this one waits for: of a replay, the one that stands for the
-    /// whole.
+    /// The task that represents this one for waiting threads: for a replay, the task of the whole.
     fn stands_for(&self) -> &Arc<Task>;
-    /// How many predecessors have not completed.
+    /// Number of predecessors that have not completed.
     fn pending(&self) -> u32;
     fn stage(&self) -> &StageCell;
-    /// What is planned of it; only where there is a transfer driver.
+    /// Its plan; only used with a transfer driver.
     fn planned(&self) -> &PlanCell;
-    /// Completes the task, which has run or never will: whatever it writes has been poisoned if it
-    /// failed. What becomes ready is left in `ready`. `worker`: the calling thread acts as this
-    /// one.
+    /// Completes the task, which has run or never will; if it failed, its outputs are poisoned
+    /// already. Tasks that become ready are left in `ready`. `worker`: the worker as which the
+    /// calling thread acts.
     fn end(
         self,
         shared: &Arc<Shared>,
@@ -68,7 +67,7 @@ pub(crate) trait Job: Sized {
         show(&handles)
     }
 
-    /// The failure that its cancellation is, if it was cancelled.
+    /// Returns the failure of a cancelled task.
     #[inline]
     fn cancelled(&self, shared: &Shared) -> Option<Arc<Failure>> {
         let task = self.stands_for();
@@ -76,7 +75,7 @@ pub(crate) trait Job: Sized {
         cancelled.then(|| task.describe(Cause::Cancelled))
     }
 
-    /// The failure that `cause` is, with the task's name and operands.
+    /// Returns the failure for `cause`, with the task's name and operands.
     fn describe(&self, cause: Cause) -> Arc<Failure> {
         let operands = self.with_handles(|handles| handles.iter().map(|(h, _)| h.base().name()).collect());
         Arc::new(Failure { task: self.header().title(), operands, cause })
@@ -90,7 +89,7 @@ pub(crate) trait Job: Sized {
         })
     }
 
-    /// It has written anew what it was to: earlier failures there are forgotten.
+    /// Clears earlier failures of the handles that it has written anew.
     fn clear_poison(&self) {
         self.with_handles(|handles| {
             let anew = handles.iter().filter(|(_, mode)| *mode == Mode::Write);
@@ -98,28 +97,28 @@ pub(crate) trait Job: Sized {
         });
     }
 
-    /// Poisons whatever it writes.
+    /// Poisons all its outputs.
     fn poison(&self, failure: &Arc<Failure>) {
         self.body().poison(self.bound(), failure);
     }
 
-    /// As one of several that are run in one call.
+    /// Returns the task as one of several that run in one call.
     fn member<'m>(&'m self, placement: Option<&'m Placement>) -> Member<'m> {
         let strict = self.is_strict_at(placement);
         let (header, body, bound) = (self.header(), self.body(), self.bound());
         Member { header, id: self.id(), body, bound, placement, strict }
     }
 
-    /// True if its operands have to be checked for poison where they are placed so. Behind others
-    /// that have not ended, that is done at its end; elsewhere a device may fail at any moment,
-    /// which poisons what only it had.
+    /// True if its operands have to be checked for poison under this placement. For a
+    /// stream-ordered launch that is done at its end. On other devices a failure at any moment may
+    /// poison data that only they held.
     #[inline]
     fn is_strict_at(&self, placement: Option<&Placement>) -> bool {
         placement.map_or_else(|| self.is_strict(), |placement| !placement.stream_ordered)
     }
 }
 
-/// A submitted task or one of a replay, where it does not matter which.
+/// A submitted task or a task of a replay.
 pub(crate) enum Work {
     /// A submitted task.
     Task(Arc<Task>),
@@ -136,8 +135,8 @@ impl Work {
         }
     }
 
-    /// The tasks that wait for this one, which has been launched and does not complete meanwhile:
-    /// all of them, or those that were there when `as_of` was answered.
+    /// Returns the tasks that wait for this one, which has been launched and does not complete
+    /// meanwhile: all of them, or those present when `as_of` was returned.
     pub(crate) fn successors(&self, as_of: Option<Notified>) -> (SmallVec<[Work; 8]>, Notified) {
         match self {
             Work::Task(task) => {
@@ -152,11 +151,11 @@ impl Work {
     }
 }
 
-/// How many of those that wait for a task have been told that it was launched.
+/// The extent of the launch notifications to the successors of a task.
 pub(crate) enum Notified {
-    /// Those that were submitted by then.
+    /// The successors submitted by then.
     UpTo(UpTo<Successor>),
-    /// All there are in a replay.
+    /// All successors in a replay.
     All,
 }
 

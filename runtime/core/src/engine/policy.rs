@@ -1,4 +1,4 @@
-//! A scheduling policy, as its driver uses it, and what it sees of its driver.
+//! Scheduling policies: the interface that their driver uses, and their view of the driver.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use zellige_model::TaskInfo;
 use super::ReadyTask;
 use crate::topology::CoreInfo;
 
-/// Who may be woken for a task that was pushed.
+/// The workers that may be woken for a task that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Any worker could pop it: the runtime chooses one, and none other is told.
+    /// Any worker could pop it: the runtime chooses one and notifies no other.
     Any,
-    /// Only this worker will.
+    /// Only this worker will pop it.
     Worker(usize),
 }
 
@@ -61,20 +61,22 @@ pub trait Policy: Send + Sync + 'static {
     /// The next task for `worker`, if there is one.
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask>;
 
-    /// The worker that will run a task of this codelet, if that is certain when it is submitted.
-    /// What it reads can then come to that worker in the form that serves all tasks there. Asked
-    /// twice for each task that is submitted or replayed; the answers have to agree.
+    /// Returns the worker that will run a task of this codelet, if that is certain at submission.
+    /// The operands that the task reads can then be brought to that worker in the format that
+    /// serves all tasks there. Called twice for each task that is submitted or replayed; the
+    /// answers have to agree.
     fn home(&self, view: &SchedView<'_>, codelet: &str, info: &TaskInfo) -> Option<usize> {
         let _ = (view, codelet, info);
         None
     }
 
-    /// Further tasks for `worker`, at most `most`, to be run in one call together with `first`,
-    /// which it has just popped: what [`pop`](Policy::pop) would give it next, as long as that is
-    /// [like](ReadyTask::is_like) `first`. Asked only where the codelet takes [several tasks at
-    /// once](crate::Codelet::batch). Each counts as popped. Without this, tasks run one by one.
+    /// Pops further tasks for `worker`, at most `most`, to run in one call together with `first`,
+    /// which it has just popped. They are the tasks that [`pop`](Policy::pop) would return next,
+    /// while these are [like](ReadyTask::is_like) `first`. Called only if the codelet accepts
+    /// [several tasks at once](crate::Codelet::batch). Each returned task counts as popped. By
+    /// default tasks run one by one.
     ///
-    /// Where other workers look for the same tasks, leave them their share.
+    /// If other workers compete for the same tasks, leave them their share.
     fn pop_like(
         &self,
         view: &SchedView<'_>,
@@ -86,18 +88,18 @@ pub trait Policy: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// As [`push`](Policy::push) of `task`, which a task of `worker` has just released, and then
-    /// [`pop`](Policy::pop) for that worker, where this is quicker than both; the task is given
-    /// back where it is not. Asked only for tasks that every worker can run. Without this, tasks
-    /// are pushed and popped.
+    /// Combines [`push`](Policy::push) of `task`, which a task of `worker` has just released, with
+    /// [`pop`](Policy::pop) for that worker, if this is quicker than both; otherwise it returns the
+    /// task. Called only for tasks that every worker can run. By default tasks are pushed and
+    /// popped.
     fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
         let _ = (view, worker);
         Err(task)
     }
 
-    /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits
-    /// runs what it has submitted itself, on its own stack. It counts as popped. Without this, a
-    /// spare thread runs such tasks.
+    /// Pops the newest task for `worker` that satisfies `mine`, if it can be found quickly: a
+    /// waiting body runs the tasks that it submitted on its own stack. It counts as popped. By
+    /// default a spare thread runs such tasks.
     fn pop_newest(
         &self,
         view: &SchedView<'_>,
@@ -108,12 +110,13 @@ pub trait Policy: Send + Sync + 'static {
         None
     }
 
-    /// Sorts what is queued by [priority](ReadyTask::priority) again: a body began to wait for
-    /// tasks of lower priority than its own, which they have inherited. A policy that does not look
-    /// at priorities ignores this.
+    /// Sorts the queues by [priority](ReadyTask::priority) again: a body began to wait for tasks of
+    /// lower priority than its own, and they have inherited its priority. A policy that ignores
+    /// priorities ignores this.
     fn sort_again(&self) {}
 
-    /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
+    /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be called; queried
+    /// once.
     fn follows(&self) -> bool {
         false
     }
@@ -124,7 +127,7 @@ pub trait Policy: Send + Sync + 'static {
         let _ = (view, worker, task);
     }
 
-    /// `worker` has ended the task with this number, whatever became of it; a task that found an
+    /// `worker` has ended the task with this number, with whatever result. A task that found an
     /// operand busy is pushed again.
     fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
         let _ = (view, worker, id);
@@ -152,7 +155,7 @@ pub(crate) trait World {
     fn prefetch(&self, task: &ReadyTask, worker: usize);
 }
 
-/// What a policy sees of the machine and of the run.
+/// The view that a policy has of the machine and of the run.
 pub struct SchedView<'a> {
     world: &'a dyn World,
 }
@@ -162,7 +165,7 @@ impl<'a> SchedView<'a> {
         SchedView { world }
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.world.workers()
     }
@@ -177,19 +180,19 @@ impl<'a> SchedView<'a> {
         self.world.neighbours(worker).iter().copied().filter(move |&other| other != worker)
     }
 
-    /// What kind of device a worker drives, e.g. `cpu` or `gpu`.
+    /// Returns the kind of device that a worker drives, e.g. `cpu` or `gpu`.
     pub fn kind(&self, worker: usize) -> &'a str {
         self.world.kind(worker)
     }
 
-    /// What performance models call it, e.g. `cpu` or `gpu:NAME`: workers of one such kind are
-    /// equally fast.
+    /// Returns the device kind in performance models, e.g. `cpu` or `gpu:NAME`. Workers of one such
+    /// kind are equally fast.
     pub fn model_kind(&self, worker: usize) -> &'a str {
         self.world.model_kind(worker)
     }
 
-    /// The memory node where a worker's operands have to be, as
-    /// [`Runtime::memory`](crate::Runtime::memory) lists them: 0 is the host's. A task that is not
+    /// Returns the memory node that must hold a worker's operands, as an index into
+    /// [`Runtime::memory`](crate::Runtime::memory): 0 is the host's. A task that is not
     /// [restricted](ReadyTask::is_restricted) can run on all workers of one node and one
     /// [kind](Self::model_kind), or on none.
     pub fn node(&self, worker: usize) -> usize {
@@ -202,13 +205,14 @@ impl<'a> SchedView<'a> {
     }
 
     /// True if the task has an implementation for the worker's device, and its operands fit there.
-    /// Once devices have failed without which nobody can run the task, true for their workers: they
-    /// end it with an error.
+    /// If failed devices leave the task without any usable worker, it is true for their workers,
+    /// which end the task with an error.
     pub fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
         self.world.can_run(task, worker)
     }
 
-    /// The task's expected time on a worker, its operands being there; `None` if nothing is known.
+    /// Returns the task's expected time on a worker with its operands in place; `None` if nothing
+    /// is known.
     pub fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
         self.world.estimate(task, worker)
     }
@@ -218,18 +222,18 @@ impl<'a> SchedView<'a> {
         self.world.missing_bytes(task, worker)
     }
 
-    /// How long it would take to bring the task's operands to each memory node over idle links
-    /// (ns), by the [nodes'](Self::node) numbers.
+    /// Returns the time to bring the task's operands to each memory node over idle links (ns), by
+    /// the [nodes'](Self::node) numbers.
     pub fn transfer_times(&self, task: &ReadyTask) -> PerNode<u64> {
         self.world.transfer_times(task)
     }
 
-    /// Says that `worker` will run the task: its operands may be brought in ahead of it.
+    /// Announces that `worker` will run the task: its operands may be prefetched.
     pub fn prefetch(&self, task: &ReadyTask, worker: usize) {
         self.world.prefetch(task, worker);
     }
 
-    /// Time since the run started, as its driver measures it.
+    /// Returns the time since the run started, as its driver measures it.
     pub fn now(&self) -> Duration {
         self.world.now()
     }

@@ -9,8 +9,8 @@ use zellige_model::TaskInfo;
 use super::{Job, Work};
 use crate::error::Cause;
 
-/// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out;
-/// dropping it instead is a bug of the policy, which the runtime reports as [`Cause::Lost`].
+/// A task whose predecessors are complete. A policy holds it, examines it, and hands it out.
+/// Dropping it instead is a bug of the policy, which the runtime reports as [`Cause::Lost`].
 pub struct ReadyTask(ManuallyDrop<Work>);
 
 impl ReadyTask {
@@ -25,7 +25,7 @@ impl ReadyTask {
     }
 
     /// True if not every worker may run it: a policy then has to
-    /// [ask](crate::sched::SchedView::can_run), even where all are alike.
+    /// [ask](crate::sched::SchedView::can_run), even if all workers are alike.
     pub fn is_restricted(&self) -> bool {
         match &*self.0 {
             // Its header is cold memory.
@@ -38,25 +38,25 @@ impl ReadyTask {
         &self.0
     }
 
-    /// Its priority; a higher one comes first. A task that a body has submitted has at least that
-    /// body's priority while the body waits, so the answer may
+    /// Returns its priority; a higher one comes first. A task that a body has submitted has at
+    /// least that body's priority while the body waits, so the result may
     /// [change](crate::sched::Policy::sort_again).
     pub fn priority(&self) -> i32 {
         self.0.priority()
     }
 
-    /// The codelet's name.
+    /// Returns the codelet's name.
     pub fn codelet(&self) -> &'static str {
         self.0.header().name
     }
 
-    /// Cost, coordinates and label.
+    /// Returns cost, coordinates and label.
     pub fn info(&self) -> &TaskInfo {
         &self.0.header().info
     }
 
-    /// The most tasks that one call of its codelet takes, on a device or elsewhere; 0 or 1: it runs
-    /// alone.
+    /// Returns the maximum number of tasks in one call of its codelet, on a device or on a CPU; 0
+    /// or 1: it runs alone.
     pub(crate) fn batch(&self, on_device: bool) -> usize {
         let batch = match &*self.0 {
             Work::Task(task) => task.header.implementations.together(on_device),
@@ -65,8 +65,8 @@ impl ReadyTask {
         batch as usize
     }
 
-    /// True if the two can be run in one call: their codelet is the same and takes
-    /// [several](crate::Codelet::batch), and so are label and shape.
+    /// True if the two can run in one call: they have the same codelet, which accepts
+    /// [several](crate::Codelet::batch), and the same label and shape.
     pub fn is_like(&self, other: &ReadyTask) -> bool {
         let (ours, theirs) = (self.0.header(), other.0.header());
         self.batch(true) > 1
@@ -81,7 +81,7 @@ impl ReadyTask {
         self.0.runtime()
     }
 
-    /// The task's number.
+    /// Returns the task's number.
     pub fn id(&self) -> u64 {
         self.0.id()
     }
@@ -93,7 +93,7 @@ fn is_same_type(a: Option<&dyn Any>, b: Option<&dyn Any>) -> bool {
 
 #[cfg(test)]
 impl ReadyTask {
-    /// A task that belongs to no runtime and does nothing, with any number of its like.
+    /// Creates a task that belongs to no runtime and does nothing.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
         use zellige_model::CachedId;
 

@@ -1,4 +1,5 @@
-//! Running a task, alone or with others in one call of their codelet: the same for every driver.
+//! Execution of a task, alone or with others in one call of their codelet: the same for every
+//! driver.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::error::Failure;
 use crate::task::{Busy, Ended, Env, Header, Launched, Member, Notes, Placement, Ran, Site, WorkerLocal};
 
 impl Shared {
-    /// Runs a task whose operands are in their handles, to its end or until it is parked; what
-    /// becomes ready is left in `ready`.
+    /// Runs a task with its operands in their handles, to its end or until it is parked; tasks that
+    /// become ready are left in `ready`.
     pub(super) fn run_job<J: Job>(
         self: &Arc<Self>,
         mut job: J,
@@ -43,9 +44,8 @@ impl Shared {
         }
     }
 
-    /// Runs the body of a task once, unless the task was cancelled; `then` looks at what came of
-    /// it. Whatever the task writes is poisoned if it failed, unless others before it have not
-    /// ended.
+    /// Runs the body of a task once, unless the task was cancelled; `then` examines the result. If
+    /// the task failed, its outputs are poisoned, unless its predecessors have not ended.
     #[inline]
     fn attempt<J: Job, R>(
         self: &Arc<Self>,
@@ -96,8 +96,8 @@ impl Shared {
         })
     }
 
-    /// Takes tasks from the policy that can be run in one call with `first`, which `worker` has
-    /// popped: what is ready now.
+    /// Takes tasks from the policy that can run in one call with `first`, which `worker` has
+    /// popped. Only tasks that are ready now are taken.
     pub(crate) fn pop_like(self: &Arc<Self>, worker: usize, first: &ReadyTask) -> Vec<ReadyTask> {
         let on_device = self.transfers.as_ref().is_some_and(|transfers| transfers.launches(worker));
         let most = match first.batch(on_device) {
@@ -105,8 +105,8 @@ impl Shared {
             batch => batch - 1,
         };
         let mut taken = self.policy.pop_like(&SchedView::new(&**self), worker, first, most);
-        // Mixed up by a policy that serves several runtimes: dropped, they are reported to their
-        // own as lost.
+        // Mixed up by a policy that serves several runtimes: the dropped tasks are reported to
+        // their own as lost.
         taken.retain(|task| task.runtime() == self.id);
         taken.iter().for_each(|task| self.takes(task));
         let mut like = Vec::with_capacity(taken.len());
@@ -114,7 +114,7 @@ impl Shared {
             if like.len() < most && task.is_like(first) && task.batch(on_device) > 1 {
                 like.push(task);
             } else {
-                // Not what was asked for: the policy gets it back.
+                // Not a task that can join the call: the policy gets it back.
                 self.passes(worker, &task);
                 self.push_ready(task, None);
             }
@@ -122,7 +122,7 @@ impl Shared {
         like
     }
 
-    /// Runs tasks that are alike in one call, and ends them; what becomes ready is left in `ready`.
+    /// Runs similar tasks in one call, and ends them; tasks that become ready are left in `ready`.
     pub(super) fn run_batch(
         self: &Arc<Self>,
         tasks: Vec<ReadyTask>,
@@ -140,14 +140,14 @@ impl Shared {
             match ran {
                 Ran::Done => work.end(self, None, Some(worker), ready),
                 Ran::Failed(failure) => work.end(self, Some(failure), Some(worker), ready),
-                // Free again by now: it comes back through the policy all the same.
+                // The resource is free again by now: the task still returns through the policy.
                 Ran::Busy(busy) => ready.extend(park(busy, work).err().map(ReadyTask::new)),
             }
         }
     }
 
-    /// Runs those that were not cancelled in one call, on operands in their handles or where they
-    /// have been placed; the result of each, and whether its body began.
+    /// Runs the tasks that were not cancelled in one call, on operands in their handles or at their
+    /// placement. Returns the result of each, and whether its body began.
     fn attempt_all(
         self: &Arc<Self>,
         tasks: &[(&Work, Option<&Placement>)],
@@ -158,8 +158,8 @@ impl Shared {
         self.all_but_cancelled(tasks, worker, local, run, |failure| (Ran::Failed(failure), false))
     }
 
-    /// Runs those that were not cancelled in one call on operands that have been placed, or has
-    /// them put their operations on a device's stream: what became of each so far.
+    /// Runs the tasks that were not cancelled in one call on placed operands, or makes them put
+    /// their operations on a device's stream. Returns the result of each so far.
     pub(crate) fn attempt_all_placed(
         self: &Arc<Self>,
         tasks: &[(&Work, Option<&Placement>)],
@@ -177,7 +177,8 @@ impl Shared {
         self.all_but_cancelled(tasks, worker, local, run, not_run)
     }
 
-    /// Calls `run` for those that were not cancelled, if there are any; the result of each.
+    /// Calls `run` for the tasks that were not cancelled, if there are any; returns the result of
+    /// each.
     fn all_but_cancelled<R>(
         self: &Arc<Self>,
         tasks: &[(&Work, Option<&Placement>)],
@@ -210,7 +211,8 @@ impl Shared {
         tasks.iter().zip(cancelled).map(result).collect()
     }
 
-    /// `worker` begins to run the task; returns what it ran before, whose body waits.
+    /// Notes that `worker` begins to run the task; returns the task that it ran before, whose body
+    /// waits.
     pub(crate) fn runs(&self, worker: usize, task: &ReadyTask) -> u64 {
         let slot = &self.workers[worker];
         // Only this worker writes it: no exchange, which would wait for all stores before it.
@@ -223,13 +225,14 @@ impl Shared {
         outer
     }
 
-    /// `worker` has ended the task with this number, and goes on with `outer`.
+    /// Notes that `worker` has ended the task with this number, and goes on with `outer`.
     pub(crate) fn rests(&self, worker: usize, id: u64, outer: u64) {
         self.workers[worker].running.set_id(outer);
         self.ends(worker, id);
     }
 
-    /// `worker` begins to run these, of which there is one at least; returns what it ran before.
+    /// Notes that `worker` begins to run these tasks, at least one; returns the task that it ran
+    /// before.
     pub(crate) fn run_all<'t>(&self, worker: usize, tasks: impl Iterator<Item = &'t ReadyTask>) -> u64 {
         let mut outer = None;
         for task in tasks {
@@ -241,7 +244,7 @@ impl Shared {
         outer.unwrap_or_default()
     }
 
-    /// `worker` has ended the tasks with these numbers, and goes on with `outer`.
+    /// Notes that `worker` has ended the tasks with these numbers, and goes on with `outer`.
     pub(crate) fn rest_all(&self, worker: usize, ids: impl IntoIterator<Item = u64>, outer: u64) {
         ids.into_iter().for_each(|id| self.rests(worker, id, outer));
     }
@@ -254,7 +257,7 @@ impl Shared {
         }
     }
 
-    /// The same, of a task of which there is no more than these notes.
+    /// Writes a task into the trace from these notes alone.
     pub(crate) fn record_notes(
         &self,
         (header, id): (&Header, u64),
@@ -286,15 +289,15 @@ impl Shared {
     }
 }
 
-/// Parks a task that has run nothing with the resource that it needs; it is given back if that is
-/// free again by now.
+/// Parks a task that has run nothing with the resource that it needs; returns it if that is free
+/// again by now.
 fn park<J: Job>(busy: Busy, job: J) -> Result<(), J> {
     job.enters(Stage::Parked);
     let parked = busy.handle.park(busy.resource, ReadyTask::new(job.into_work()));
     parked.map_err(|back| J::from_work(back.into_work()))
 }
 
-/// The failure of a body that ran on operands which had been placed.
+/// Returns the failure of a body that ran on placed operands.
 fn has_failed(ran: Ran) -> Option<Arc<Failure>> {
     match ran {
         Ran::Done => None,

@@ -1,4 +1,4 @@
-//! What all threads of one runtime share.
+//! State that all threads of one runtime share.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -33,7 +33,7 @@ pub(crate) fn is_alive(runtime: u32) -> bool {
     ALIVE.lock().contains(&runtime)
 }
 
-/// Failures that are kept until somebody asks for them, at most.
+/// Maximum number of failures that are kept for a later query.
 const MOST_FAILURES: usize = 1000;
 
 /// One worker, as others see it.
@@ -44,15 +44,15 @@ pub(crate) struct WorkerSlot {
     pub(crate) kind: String,
     pub(crate) model_name: String,
     pub(crate) model_kind: KindId,
-    /// What it can do, if it is a GPU.
+    /// Compute capability, if it is a GPU.
     pub(crate) capability: Option<(u32, u32)>,
     /// The other workers, nearest first.
     pub(crate) neighbours: Arc<[usize]>,
     /// Tasks it has completed; only it writes.
     pub(crate) done: CachePadded<AtomicU64>,
-    /// What it runs.
+    /// The task that it runs.
     pub(crate) running: CachePadded<Running>,
-    /// Which thread acts as the worker.
+    /// The thread that acts as the worker.
     pub(super) slot: CachePadded<Slot>,
 }
 
@@ -73,7 +73,7 @@ impl WorkerSlot {
     }
 }
 
-/// What the builder decides.
+/// The parts of a runtime that its builder determines.
 pub(crate) struct Parts {
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) workers: Vec<WorkerSlot>,
@@ -85,7 +85,7 @@ pub(crate) struct Parts {
     pub(crate) device_graphs: DeviceGraphs,
     pub(crate) subnormals: Option<Subnormals>,
     pub(crate) watched: bool,
-    /// So many workers, the first ones, stay on their cores.
+    /// Number of workers, counted from the first, that stay on their cores.
     pub(crate) bound: usize,
     /// There are more workers than cores.
     pub(crate) oversubscribed: bool,
@@ -96,10 +96,10 @@ pub(crate) struct Parts {
 
 /// The state of one runtime.
 pub(crate) struct Shared {
-    /// Tells the tasks of several runtimes in one process apart.
+    /// Number of the runtime: it distinguishes the tasks of several runtimes in one process.
     pub(crate) id: u32,
     pub(super) policy: Box<dyn Policy>,
-    /// The policy wants to be told when tasks begin and end.
+    /// True if the policy is notified when tasks begin and end.
     follows: bool,
     pub(crate) workers: Vec<WorkerSlot>,
     pub(crate) sleep: Sleep,
@@ -107,15 +107,15 @@ pub(crate) struct Shared {
     pub(crate) when_idle: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(crate) window: Window,
     pub(crate) recorder: Option<TraceRecorder>,
-    /// What is known of how long tasks take.
+    /// Performance models of the run times of tasks.
     pub(crate) models: Option<Arc<Models>>,
-    /// Where the data are, if there are devices with memory of their own.
+    /// Transfer driver, if there are devices with memory of their own.
     pub(crate) transfers: Option<TransferDriver>,
-    /// What a GPU can run, no other worker gets.
+    /// True if tasks that a GPU can run are left to GPUs.
     pub(super) gpu_only: bool,
     /// Whether replays go to a GPU in one launch.
     pub(crate) device_graphs: DeviceGraphs,
-    /// What all bodies do with subnormal numbers; `None`: what each codelet says.
+    /// Treatment of subnormal numbers in all bodies; `None`: each codelet decides.
     subnormals: Option<Subnormals>,
     pub(super) live: Option<LiveTasks>,
     clock: Arc<Clock>,
@@ -124,13 +124,13 @@ pub(crate) struct Shared {
     next_id: CachePadded<AtomicU64>,
     /// Tasks accepted.
     pub(super) submitted: CachePadded<AtomicU64>,
-    /// Once so many tasks have been submitted, the window is looked at again.
+    /// Number of submitted tasks at which the window is checked again.
     pub(super) unchecked_until: CachePadded<AtomicU64>,
     /// Tasks completed by threads that are not workers.
     done_outside: CachePadded<AtomicU64>,
     cancelled_below: AtomicU64,
     stopping: AtomicBool,
-    /// Set when a worker died: what killed it.
+    /// Set when a worker died: the message of its panic.
     broken: OnceLock<String>,
     /// Worker threads that have not ended.
     alive: AtomicUsize,
@@ -140,10 +140,10 @@ pub(crate) struct Shared {
     pub(super) waiting_for_room: AtomicU32,
     /// Threads that wait.
     pub(super) blocked: BlockedThreads,
-    /// Spare threads that have been started, and what joins them.
+    /// Spare threads that have been started, and their join handles.
     pub(super) spares: AtomicUsize,
     pub(super) spare_threads: Mutex<Vec<JoinHandle<()>>>,
-    /// So many workers, the first ones, stay on their cores.
+    /// Number of workers, counted from the first, that stay on their cores.
     pub(super) bound: usize,
     pub(super) oversubscribed: bool,
     /// The process that started the workers.
@@ -151,12 +151,12 @@ pub(crate) struct Shared {
     failures: Mutex<Failures>,
 }
 
-/// What has failed, cancellations apart.
+/// Failures of tasks, except cancellations.
 #[derive(Default)]
 struct Failures {
-    /// Since somebody asked for them.
+    /// Failures since the last query.
     list: Vec<Arc<Failure>>,
-    /// The first since somebody waited for all tasks.
+    /// The first failure since the last wait for all tasks.
     first: Option<Arc<Failure>>,
 }
 
@@ -210,7 +210,7 @@ impl Shared {
         self.clock.elapsed()
     }
 
-    /// Simulated time passes until this moment (ns).
+    /// Advances simulated time to this moment (ns).
     pub(crate) fn advance_to(&self, nanos: u64) {
         self.clock.advance_to(nanos);
     }
@@ -220,13 +220,13 @@ impl Shared {
         self.clock.started()
     }
 
-    /// What a body does with subnormal numbers whose codelet says this.
+    /// Returns the treatment of subnormal numbers in a body whose codelet requests `of_codelet`.
     #[inline]
     pub(crate) fn subnormals(&self, of_codelet: Option<Subnormals>) -> Subnormals {
         self.subnormals.or(of_codelet).unwrap_or_default()
     }
 
-    /// The calling thread is going to run bodies until it ends: each thread that does so calls this
+    /// Prepares the calling thread to run bodies until it ends. Each thread that does so calls this
     /// first.
     pub(super) fn enter_worker_thread(&self) {
         self.subnormals(None).set();
@@ -236,7 +236,7 @@ impl Shared {
         self.recorder.is_some()
     }
 
-    /// `count` fresh numbers; the first is returned.
+    /// Reserves `count` fresh numbers and returns the first.
     pub(crate) fn next_ids(&self, count: u64) -> u64 {
         self.next_id.fetch_add(count, Ordering::Relaxed)
     }
@@ -247,8 +247,8 @@ impl Shared {
             + self.done_outside.load(Ordering::Acquire)
     }
 
-    /// Tasks accepted and not complete. Never too small while the caller's own submissions are in
-    /// flight.
+    /// Returns the number of tasks accepted and not complete. It is never too small while the
+    /// caller's own submissions are in flight.
     pub(crate) fn in_flight(&self) -> u64 {
         let done = self.done();
         self.submitted.load(Ordering::Acquire).saturating_sub(done)
@@ -258,7 +258,7 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Lets the workers end once they find no work.
+    /// Makes the workers end once they find no work.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.sleep.notify_all();
@@ -269,7 +269,7 @@ impl Shared {
         self.alive.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A worker thread ends, killed by a panic outside of any body if `killed` says by what.
+    /// Notes that a worker thread ends; `killed` is the message of a panic outside of any body.
     pub(super) fn worker_ends(&self, killed: Option<String>) {
         if let Some(message) = killed {
             self.breaks(message);
@@ -278,7 +278,7 @@ impl Shared {
         self.wake_all_blocked();
     }
 
-    /// Something panicked outside of any body: what is queued may never run.
+    /// Notes a panic outside of any body: queued tasks may never run.
     pub(crate) fn breaks(&self, message: String) {
         tracing::error!("the runtime is broken: {message}");
         // The first is the cause.
@@ -287,8 +287,8 @@ impl Shared {
         self.wake_all_blocked();
     }
 
-    /// All tasks are complete and all workers have ended: other runtimes may have this one's
-    /// handles.
+    /// Notes that all tasks are complete and all workers have ended: other runtimes may use this
+    /// one's handles.
     pub(crate) fn end(&self) {
         ALIVE.lock().remove(&self.id);
     }
@@ -298,7 +298,7 @@ impl Shared {
         self.alive.load(Ordering::Acquire) == 0
     }
 
-    /// An error once a worker has died: what is still queued will never run.
+    /// Returns an error once a worker has died: queued tasks will never run.
     pub(crate) fn check_broken(&self) -> Result<(), Error> {
         match self.broken.get() {
             Some(cause) => Err(Error::Broken { cause: cause.clone() }),
@@ -311,14 +311,15 @@ impl Shared {
         id < self.cancelled_below.load(Ordering::Relaxed)
     }
 
-    /// Cancels whatever has been submitted so far and has not started.
+    /// Cancels all tasks that have been submitted and have not started.
     pub(crate) fn cancel_all(&self) {
         self.cancelled_below.fetch_max(self.next_id.load(Ordering::Relaxed), Ordering::Relaxed);
-        // Bodies that wait are told.
+        // Waiting bodies are notified.
         self.wake_all_blocked();
     }
 
-    /// An error in a process that was forked from the one that started the workers: it has none.
+    /// Returns an error in a process that was forked from the one that started the workers: it has
+    /// none.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         if self.process.is_this() {
             return Ok(());
@@ -326,7 +327,7 @@ impl Shared {
         Err(Error::Forked { started: self.process.id(), process: std::process::id() })
     }
 
-    /// Notes the failure of a task, once for all those to which it spreads.
+    /// Notes the failure of a task, once for all tasks to which it spreads.
     pub(crate) fn note_failure(&self, failure: &Arc<Failure>) {
         if matches!(failure.cause, Cause::Cancelled) {
             return;
@@ -341,12 +342,12 @@ impl Shared {
         }
     }
 
-    /// What has been noted since the last call.
+    /// Returns the failures since the last call.
     pub(crate) fn take_failures(&self) -> Vec<Arc<Failure>> {
         std::mem::take(&mut self.failures.lock().list)
     }
 
-    /// The first that has been noted since the last call.
+    /// Returns the first failure since the last call.
     pub(crate) fn take_first_failure(&self) -> Option<Arc<Failure>> {
         self.failures.lock().first.take()
     }
@@ -367,7 +368,7 @@ impl Shared {
             self.sleep.notify_any();
         }
         if self.transfers.is_some() {
-            // What the policy wants to have prefetched.
+            // Executes the prefetches that the policy requested.
             self.drain();
         }
         pushed.unwrap_or_else(|message| {
@@ -376,8 +377,8 @@ impl Shared {
         })
     }
 
-    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to
-    /// fail, and for one that was launched behind those that have ended now.
+    /// Prepares a task for its policy. `None` for a task that nobody can run, which is about to
+    /// fail, and for one that was launched in stream order after tasks that have ended now.
     fn prepared(self: &Arc<Self>, task: ReadyTask) -> Option<ReadyTask> {
         let task = self.unless_launched(task)?;
         match self.prepare(&task) {
@@ -389,12 +390,11 @@ impl Shared {
         }
     }
 
-    /// Plans a task for devices with memory of their own, and sees to it that one of them can run
-    /// it.
+    /// Plans a task for devices with memory of their own, and ensures that one of them can run it.
     fn prepare(&self, task: &ReadyTask) -> Result<(), Cause> {
         if let Some(transfers) = &self.transfers {
             match transfers.plan(task) {
-                // Without its operands' values there is no plan, but a failure to pass on.
+                // Without values of its operands there is no plan, but a failure to pass on.
                 Err(_) if task.work().poisoned().is_some() => return Ok(()),
                 planned => planned.map_err(Cause::words)?,
             }
@@ -407,21 +407,21 @@ impl Shared {
         Err(self.transfers.as_ref().map_or_else(none, |transfers| transfers.nowhere(task)))
     }
 
-    /// True if the worker may run the task, its operands can be there, and no GPU is to run it
-    /// instead.
+    /// True if the worker may run the task, its operands fit there, and the task is not left to a
+    /// GPU.
     fn has_place_for(&self, task: &ReadyTask, worker: usize) -> bool {
         !self.is_gpu_only(task, worker) && self.could_run(task, worker)
     }
 
-    /// The same, whoever else could.
+    /// True if the worker may run the task and its operands fit there, also for tasks left to GPUs.
     pub(super) fn could_run(&self, task: &ReadyTask, worker: usize) -> bool {
         let work = task.work();
         self.admits(work.header(), work.body(), worker)
             && self.transfers.as_ref().is_none_or(|transfers| transfers.fits(work, worker))
     }
 
-    /// True if a task may run on the worker's device, by what was said of it and what its codelet
-    /// can.
+    /// True if a task may run on the worker's device, by its placement and by the implementations
+    /// of its codelet.
     pub(crate) fn admits(&self, header: &Header, body: &dyn Body, worker: usize) -> bool {
         let only = header.only.as_ref();
         let arch = self.transfers.as_ref().and_then(|transfers| transfers.arch(worker));
@@ -432,8 +432,8 @@ impl Shared {
         (0..self.workers.len()).any(|worker| self.has_place_for(task, worker))
     }
 
-    /// True for a worker whose device has failed and a task that nobody can run since then: it is
-    /// queued, and somebody has to take it out of the queue, to end it.
+    /// True for a worker whose device has failed and a task that nobody can run since then. The
+    /// task is queued, and such a worker takes it out of the queue to end it.
     fn ends_unrun(&self, task: &ReadyTask, worker: usize) -> bool {
         let failed = self.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(worker).is_some());
         failed && !self.somebody_can_run(task)
@@ -446,7 +446,7 @@ impl Shared {
         DeviceInfo { worker, kind, memory, capability: *capability }
     }
 
-    /// Hands a ready task to the policy and sees to it that somebody looks.
+    /// Hands a ready task to the policy and wakes a worker for it.
     pub(crate) fn push_ready(self: &Arc<Self>, task: ReadyTask, from: Option<usize>) {
         match self.enqueue(task, from) {
             Wake::Any => self.sleep.notify_any(),
@@ -465,15 +465,15 @@ impl Shared {
     pub(crate) fn pop(&self, worker: usize) -> Option<ReadyTask> {
         let task = self.policy.pop(&SchedView::new(self), worker)?;
         if task.runtime() != self.id {
-            // A policy that serves two runtimes mixed them up; dropped, it is reported to its own
-            // as lost.
+            // A policy that serves two runtimes mixed them up. The dropped task is reported to its
+            // own runtime as lost.
             return None;
         }
         self.takes(&task);
         Some(task)
     }
 
-    /// A task has been handed out by the policy.
+    /// Notes that the policy has handed out a task.
     pub(super) fn takes(&self, task: &ReadyTask) {
         task.work().enters(Stage::Taken);
         if let Some(recorder) = &self.recorder {
@@ -481,34 +481,36 @@ impl Shared {
         }
     }
 
-    /// `worker` begins a task: the policy is told if it cares.
+    /// Notes that `worker` begins a task, and notifies the policy if it follows tasks.
     pub(crate) fn begins(&self, worker: usize, task: &ReadyTask) {
         if self.follows {
             self.policy.began(&SchedView::new(self), worker, task);
         }
     }
 
-    /// `worker` has ended the task with this number.
+    /// Notes that `worker` has ended the task with this number.
     pub(crate) fn ends(&self, worker: usize, id: u64) {
         if self.follows {
             self.policy.ended(&SchedView::new(self), worker, id);
         }
     }
 
-    /// `worker` does not run the task that it has popped: the policy counts what it handed out.
+    /// Notes that `worker` does not run the task that it has popped: the policy counts the tasks
+    /// that it handed out.
     pub(crate) fn passes(&self, worker: usize, task: &ReadyTask) {
         self.begins(worker, task);
         self.ends(worker, task.id());
     }
 
-    /// A task was completed by a thread that is no worker.
+    /// Counts a task that was completed by a thread that is no worker.
     pub(crate) fn count_outside(&self) {
         self.done_outside.fetch_add(1, Ordering::AcqRel);
         self.wake_if_window_has_room();
         self.wake_if_all_done();
     }
 
-    /// Called by a worker that finds no work, and by whoever completes a task elsewhere.
+    /// Wakes the threads that wait for all tasks, if all are done. Called by a worker that finds no
+    /// work, and by a thread that completes a task elsewhere.
     pub(super) fn wake_if_all_done(&self) {
         fence(Ordering::SeqCst);
         if self.waiting_for_all.load(Ordering::SeqCst) > 0 && self.in_flight() == 0 {

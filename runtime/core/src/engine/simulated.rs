@@ -1,5 +1,5 @@
-//! One thread in the place of all workers: it does what they would do, and goes from the end of one
-//! operation to the next.
+//! One thread in place of all workers: it does their work, and goes from the end of one operation
+//! to the next.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::task::WorkerLocal;
 
 impl Shared {
-    /// Does all that can be done at this moment, worker after worker: each first gathers as much as
-    /// it may, then begins what has come.
+    /// Does all that is possible at this moment, worker after worker: each first gathers as many
+    /// tasks as it may, then begins those with all operands.
     pub(crate) fn act(self: &Arc<Self>, transfers: &TransferDriver) {
         let mut local = WorkerLocal::default();
         loop {
@@ -34,8 +34,8 @@ impl Shared {
         }
     }
 
-    /// Lets some worker do something, or the next operation end, as `events` draws; false if
-    /// nothing can be done and nothing is under way.
+    /// Makes a worker drawn by `events` act, or ends the next operation; false if nothing can be
+    /// done and nothing is in progress.
     fn act_by_chance(self: &Arc<Self>, events: &Events) -> bool {
         if self.collect_lost() {
             return true;
@@ -48,7 +48,7 @@ impl Shared {
         (0..workers).any(|at| self.act_as((first + at) % workers)) || events.pass()
     }
 
-    /// Does one thing that a worker would do; false if there is nothing.
+    /// Does one step of a worker; false if there is nothing to do.
     fn act_as(self: &Arc<Self>, worker: usize) -> bool {
         let transfers = self.transfers.as_ref();
         if let Some(transfers) = transfers.filter(|transfers| transfers.failure_of(worker).is_some()) {
@@ -63,14 +63,14 @@ impl Shared {
         let Some(next) = next else {
             return transfers.is_some_and(|transfers| self.gather_more(transfers, worker));
         };
-        // A body that waited would keep the workers from what it waits for.
+        // A body that waited would keep the workers from the tasks that it waits for.
         let _cannot_wait = on_device(self);
         let mut local = WorkerLocal::new(self, self.workers[worker].model_kind);
         self.execute(next, worker, &mut local, None);
         true
     }
 
-    /// The calling thread does what workers would do until `done`.
+    /// Makes the calling thread do the work of all workers until `done`.
     pub(super) fn act_for(
         self: &Arc<Self>,
         events: &Events,

@@ -1,10 +1,10 @@
-//! The stages of a task's life, and which may follow which. The table is that of `README.md`, which
-//! a test compares.
+//! The stages of a task's life, and the transitions between them. The table is that of `README.md`,
+//! and a test compares the two.
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How far a task is. How many of its predecessors have not completed is counted apart: see
+/// Stage of a task. The number of its incomplete predecessors is counted separately: see
 /// `README.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -34,7 +34,7 @@ pub(crate) enum Stage {
 #[cfg(any(test, debug_assertions))]
 use Stage::{Ended, Exclusive, Launched, Parked, Queued, Running, Staged, Staging, Taken, Waiting};
 
-/// Every transition that there is.
+/// All transitions.
 #[cfg(any(test, debug_assertions))]
 pub(crate) const TRANSITIONS: &[(Stage, Stage)] = &[
     (Waiting, Queued),
@@ -113,8 +113,8 @@ mod tests {
         assert_eq!(written, coded);
     }
 
-    /// From each stage but the last a task can go on, and every stage can be reached and left for
-    /// the end.
+    /// From each stage but the last a task can go on. Every stage can be reached, and can be left
+    /// for the end.
     #[test]
     fn every_stage_leads_to_the_end() {
         let reach = |from: Stage| {

@@ -1,4 +1,4 @@
-//! From a described task to one in the dependency graph.
+//! Submission: from a described task to a node of the dependency graph.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -15,12 +15,12 @@ use crate::operand::{Accesses, Declared, Mode};
 use crate::sync::MutexGuard;
 use crate::task::{Body, Chain, Group, Predecessor, Role, Spec, Successor, Tally, Task, TaskCell, TaskRef};
 
-/// Whether a task may name handles that were taken or released.
+/// Controls whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retired {
-    /// Nobody submits tasks on them any more.
+    /// Such tasks are refused.
     Refused,
-    /// Except who waits for the tasks that there still are.
+    /// Allowed for a caller that waits for the remaining tasks of the handle.
     Allowed,
 }
 
@@ -94,7 +94,7 @@ struct Linking<'s, N> {
 }
 
 type LockedChains<'a> = SmallVec<[MutexGuard<'a, Chain>; 4]>;
-/// Groups that were left by everybody at the moment of closing: to be completed once no chain is
+/// Groups that had no members left when they were closed. They are completed once no chain is
 /// locked.
 pub(crate) type Finished = Vec<Arc<Group>>;
 
@@ -132,8 +132,8 @@ impl<N: Linked> Links for Linking<'_, N> {
     }
 
     fn open(&mut self, mode: Mode) -> Arc<Group> {
-        // Weak: the handle's chain holds the group. While a member or a submitter is there the
-        // handle is; once it is gone nobody can ask for the sum.
+        // Weak: the handle's chain holds the group. While a member or a submitter exists the handle
+        // does; once it is gone nobody can request the sum.
         let combine = |handle: Weak<dyn AnyHandle>| -> AtEnd {
             Box::new(move || {
                 if let Some(handle) = handle.upgrade() {
@@ -158,7 +158,7 @@ impl<N: Linked> Links for Linking<'_, N> {
     }
 }
 
-/// So many accesses are sorted one by one: tasks with more are rare.
+/// Up to this number of accesses are sorted by insertion: tasks with more are rare.
 const FEW: usize = 8;
 
 /// Puts the accesses in the order of their handles' ids, in which chains are locked.
@@ -192,7 +192,7 @@ fn is_alias(task: &str, a: &Declared<'_>, b: &Declared<'_>) -> Result<bool, Erro
     Ok(same)
 }
 
-/// Refuses an access that cannot have a value, or that the handle's rights forbids. The chain's
+/// Refuses an access that cannot have a value, or that the handle's rights forbid. The chain's
 /// `written` and `rights` are passed in.
 #[inline]
 pub(crate) fn check_access(
@@ -226,22 +226,22 @@ fn check_closely(
 }
 
 impl Shared {
-    /// An algorithm is about to submit a step of so many tasks.
+    /// Announces that an algorithm is about to submit a step of `tasks` tasks.
     pub(crate) fn announce_step(&self, tasks: usize) {
         self.window.widen(tasks, self.submitted.load(Ordering::Relaxed));
     }
 
-    /// What counts the tasks of the calling body, if it is called in one.
+    /// Returns the tally that counts the tasks of the calling body, if it is called in one.
     pub(crate) fn tally_of_body(&self) -> Option<Arc<Tally>> {
         current::tally(self)
     }
 
-    /// Accepts a task; of the calling body's, if it is called in one.
+    /// Accepts a task and counts it among those of the calling body, if it is called in one.
     pub(crate) fn submit<B: Body + 'static>(self: &Arc<Self>, spec: Spec<B>) -> Result<TaskRef, Error> {
         self.submit_in(spec, current::tally(self))
     }
 
-    /// The same, for a task that `tally` counts.
+    /// Accepts a task that `tally` counts.
     pub(crate) fn submit_in<B: Body + 'static>(
         self: &Arc<Self>,
         spec: Spec<B>,
@@ -251,7 +251,7 @@ impl Shared {
         self.take_in(spec, tally)
     }
 
-    /// The same, for a task that nobody may wait to submit.
+    /// Accepts a task whose submission must not wait.
     pub(crate) fn submit_now<B: Body + 'static>(self: &Arc<Self>, spec: Spec<B>) -> Result<TaskRef, Error> {
         self.take_in(spec, None)
     }
@@ -266,7 +266,7 @@ impl Shared {
         self.accept(TaskCell::make(header, Role::Work, body), &after)
     }
 
-    /// Takes in a task whose type is forgotten.
+    /// Accepts a task whose type has been erased.
     #[inline(never)]
     fn accept(self: &Arc<Self>, task: Arc<Task>, after: &[TaskRef]) -> Result<TaskRef, Error> {
         self.check_place(&task)?;
@@ -296,8 +296,8 @@ impl Shared {
         }))
     }
 
-    /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it; whoever
-    /// has submitted it counts it.
+    /// Puts `task` into the chains of its handles and starts it if it has no pending predecessors.
+    /// The submitter counts it.
     pub(crate) fn link(
         self: &Arc<Self>,
         task: Arc<Task>,
@@ -327,7 +327,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The same until the task is the runtime's.
+    /// Links the task up to the point at which it belongs to the runtime.
     fn link_to_chains(
         self: &Arc<Self>,
         task: &Arc<Task>,
@@ -357,10 +357,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the slots of a replay into the chains of their handles, all or none. `accesses` has the
-    /// slots by the numbers of their handles, `order` their places. `free` gets those that nothing
-    /// holds back, while chains are locked. The groups that were closed here are for
-    /// [`accept_replay`](Self::accept_replay).
+    /// Puts the slots of a replay into the chains of their handles, all or none. `accesses` holds
+    /// the slots by the numbers of their handles, `order` their positions. `free` gets the slots
+    /// without pending predecessors while chains are locked. The groups that were closed here are
+    /// for [`accept_replay`](Self::accept_replay).
     pub(crate) fn link_slots(
         &self,
         slots: &Arc<[ReplaySlot]>,
@@ -385,8 +385,8 @@ impl Shared {
         Ok(finished)
     }
 
-    /// A replay, which has been linked, is about to begin. `finished`: as
-    /// [`link_slots`](Self::link_slots) says.
+    /// Accepts a replay, which has been linked and is about to begin. `finished`: the groups that
+    /// [`link_slots`](Self::link_slots) returned.
     pub(crate) fn accept_replay(self: &Arc<Self>, gate: &Arc<Task>, finished: &Finished) {
         self.remember(gate);
         self.submitted.fetch_add(1, Ordering::AcqRel);
@@ -398,8 +398,8 @@ impl Shared {
         }
     }
 
-    /// Locks the chains of all handles that are accessed, each once, and checks every access. The
-    /// accesses are in the order of handles.
+    /// Locks the chains of all accessed handles, each once, and checks every access. The accesses
+    /// are in the order of handles.
     #[inline(always)]
     fn lock_chains<'a>(
         &self,
@@ -446,8 +446,8 @@ impl Shared {
             locked.dedup();
             let mut declared = Accesses::new();
             task.body.declare(&mut declared);
-            // What was registered holds until it is written; of an empty handle its first writer is
-            // taken at its word.
+            // The registered size is valid until the handle is written. For an empty handle the
+            // size that its first writer declares is accepted.
             let sized = |at: usize| {
                 let Declared { base, handle, .. } = &declared[at];
                 let chain = locked.binary_search(&base.id).expect("all chains are locked");
@@ -471,7 +471,7 @@ impl Shared {
         Ok(())
     }
 
-    /// All predecessors of `task` have completed.
+    /// Starts `task`, whose predecessors have all completed.
     pub(crate) fn start(self: &Arc<Self>, task: Arc<Task>, from: Option<usize>) {
         match task.role {
             Role::Work => self.push_ready(ReadyTask::new(Work::Task(task)), from),

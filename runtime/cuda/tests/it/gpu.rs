@@ -1,4 +1,4 @@
-//! GPUs of a driver that checks how it is used.
+//! GPUs of a driver that checks its use.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ impl Fill {
     }
 }
 
-/// Nothing is left behind, and nothing was in disorder.
+/// Checks that nothing is leaked, and that the order was correct.
 fn check(mock: &Mock) {
     assert_eq!(mock.violations(), [] as [String; 0]);
     assert_eq!(mock.leaks(), [] as [String; 0]);
@@ -189,7 +189,7 @@ fn tasks_without_a_gpu_implementation_stay_on_the_host() {
     check(&mock);
 }
 
-/// A GPU that fails at any operation: right values, or an error that names it.
+/// A GPU that fails at any operation: the values are right, or an error names it.
 #[test]
 fn a_gpu_that_fails_loses_nothing_that_is_elsewhere() {
     for operation in 1..40 {
@@ -217,8 +217,7 @@ fn a_gpu_that_fails_loses_nothing_that_is_elsewhere() {
     }
 }
 
-/// A body that fails after it has put something on the stream, and one whose end says that it
-/// failed.
+/// A body that fails after it has put something on the stream, and one whose deferred work fails.
 #[test]
 fn errors_of_bodies_name_the_task() {
     struct Late;
@@ -343,7 +342,7 @@ fn links_to_gpus_are_measured() {
     assert_eq!(rt.take(y).unwrap(), [2.0], "emulated devices run the CPU's implementation");
 }
 
-/// Calls a routine of a library, which leaves its operand as it is.
+/// Calls a routine of a library, which does not change its operand.
 struct Routine;
 
 impl Codelet for Routine {

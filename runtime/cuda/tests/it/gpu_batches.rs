@@ -7,13 +7,13 @@ use zellige_gpu::mock::{Fault, Mock};
 use zellige_runtime::codelet::{DeviceBatch, DeviceMember, DeviceTable, OnDevice};
 use zellige_runtime::*;
 
-/// What becomes of one task.
+/// Outcome of one task.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Fine,
     /// Its result is an error.
     Fails,
-    /// What it left for the end is one.
+    /// Its deferred work is an error.
     FailsAtTheEnd,
     Panics,
     /// The batch has no result for it, nor for those behind it.
@@ -74,7 +74,8 @@ impl Clear {
     }
 }
 
-/// Submits tasks that become ready together; how many each call had, and the error of each task.
+/// Submits tasks that become ready together. Returns the number of tasks of each call, and the
+/// error of each task.
 fn run(rt: &Runtime, ways: &[Way]) -> (Vec<usize>, Vec<Option<String>>) {
     let calls = Arc::<Mutex<Vec<usize>>>::default();
     let gate = rt.register(1.0f64);
@@ -96,8 +97,8 @@ fn run(rt: &Runtime, ways: &[Way]) -> (Vec<usize>, Vec<Option<String>>) {
     (calls, ends)
 }
 
-/// The same until it comes out like this: a worker that is quick takes tasks one by one as they
-/// become ready.
+/// Repeats `run` until the result satisfies the condition: a quick worker takes tasks one by one as
+/// they become ready.
 fn run_until(
     rt: &Runtime,
     ways: &[Way],
@@ -128,7 +129,7 @@ fn tasks_that_are_ready_together_are_launched_together() {
         let (mock, rt, calls) = attempts
             .find(|(.., calls)| calls.iter().any(|&tasks| tasks > 2))
             .expect("one of many runs is so");
-        // Traces say how many ran together; each has its part of the time.
+        // Traces contain the number of tasks that ran together; each has its part of the time.
         let trace = rt.take_trace().unwrap();
         let of_largest =
             trace.tasks.iter().filter(|task| task.batch as usize == *calls.iter().max().unwrap());
@@ -188,7 +189,7 @@ fn a_gpu_that_is_lost_takes_no_task_with_it() {
         mock.inject(1, Fault::Operation(operation)).unwrap();
         let rt = with(&mock, 2).build().unwrap();
         let (_, ends) = run(&rt, &[Way::Fine; 20]);
-        // A value that only the lost GPU had is lost by name.
+        // The error for a value that only the lost GPU had names that GPU.
         assert!(ends.iter().flatten().all(|error| error.contains("GPU 1")), "{ends:?}");
         drop(rt);
         assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));

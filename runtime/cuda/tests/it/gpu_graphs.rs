@@ -37,7 +37,7 @@ fn counts(rt: &Runtime) -> (u64, u64) {
     (nodes.iter().map(|n| n.graphs_recorded).sum(), nodes.iter().map(|n| n.graphs_launched).sum())
 }
 
-/// A graph of three tasks, its operands, and where they are.
+/// A graph of three tasks, with its runtime, operands and mock GPU.
 struct Averages {
     mock: Arc<Mock>,
     rt: Runtime,
@@ -45,12 +45,12 @@ struct Averages {
     t: Value,
     y: Value,
     graph: Graph,
-    /// What `y` is.
+    /// Expected value of `y`.
     wanted: f64,
 }
 
 impl Averages {
-    /// `x = 1`, `y = 0`, with so many bytes on the GPU.
+    /// Creates `x = 1`, `y = 0`, with this many bytes on the GPU.
     fn new(mock: Arc<Mock>, bytes: u64, when: DeviceGraphs) -> Self {
         let rt = on(&mock, bytes, when);
         let [x, t, y] = [rt.register(vec![1.0]).named("x"), rt.register_empty(), rt.register(vec![0.0])];
@@ -64,7 +64,7 @@ impl Averages {
         self.rt.replay(&Bindings::recorded(&self.graph)).unwrap()
     }
 
-    /// Ends all; the GPU was used as it should be.
+    /// Ends all; checks that the GPU was used correctly.
     fn end(self) {
         let Averages { mock, rt, x, t, y, graph, .. } = self;
         drop((x, t, y, graph));
@@ -227,8 +227,8 @@ impl Anew {
 fn what_cannot_be_recorded_goes_task_by_task() {
     let mock = at_once(|builder| builder);
     goes_task_by_task(&mock, on(&mock, 1 << 20, DeviceGraphs::Always));
-    // With so little memory no page-locked block is kept for later: what a recording has used is
-    // unlocked where it is dropped.
+    // With so little memory no page-locked block is kept for later: memory that a recording has
+    // used is unlocked when it is dropped.
     let mock = at_once(|builder| builder);
     let little = builder(&mock, 1 << 20, DeviceGraphs::Always).host_memory(1 << 12);
     goes_task_by_task(&mock, little.build().unwrap());
@@ -254,7 +254,7 @@ fn goes_task_by_task(mock: &Arc<Mock>, rt: Runtime) {
         assert_eq!(rt.read(&y).unwrap()[0], 14.0);
     }
     assert_eq!(counts(&rt), (0, 0));
-    // Twelve is what the next one ends with: a failure is told as ever.
+    // Twelve is the result of the next replay: its failure is reported as usual.
     let fails = record(&|g| g.submit(step(End::FailsOn(12.0)), (read(&x), update(&y))).map(drop));
     for start in [0.0, 1.0, 10.0] {
         rt.submit(Set(start), (write(&y),)).unwrap();
@@ -299,8 +299,8 @@ fn operands_that_were_given_up_are_found_again() {
     averages.end();
 }
 
-/// The GPU fails at any of its operations: what is left runs on the CPU worker, or the error names
-/// the GPU.
+/// The GPU fails at any of its operations: the remaining tasks run on the CPU worker, or the error
+/// names the GPU.
 #[test]
 fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
     for operation in 1..40 {
@@ -321,8 +321,8 @@ fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
     }
 }
 
-/// Random graphs on random operands, some of which the caller changes in between: what task by task
-/// gives.
+/// Random graphs on random operands, some of which the caller changes in between: the results equal
+/// those of task-by-task runs.
 #[test]
 fn random_replays_come_to_what_they_should() {
     const VALUES: usize = 5;

@@ -1,4 +1,4 @@
-//! Forms of operands that lie beside them on a GPU.
+//! Cached operand layouts on a GPU.
 
 use crate::steps;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn counting(gpus: u32, seed: u64) -> (Arc<Mock>, Arc<AtomicUsize>) {
     (mock, made)
 }
 
-/// `y = y + 2 x`, by way of `2 x` beside `x`.
+/// `y = y + 2 x`, by way of a cached `2 x`.
 struct AddTwice {
     /// Bytes of the form.
     bytes: u64,
@@ -99,7 +99,7 @@ fn a_form_is_made_once_for_each_version_of_a_value() {
             for y in &sums {
                 rt.submit(AddTwice { bytes: 64 }, (read(&x), update(y))).unwrap();
             }
-            // It is written: what was made of it is worth nothing.
+            // It is written: its cached layout becomes invalid.
             match round {
                 0 => rt.submit(Set(5.0), (write(&x),)).unwrap(),
                 _ => rt.submit(Step::by(0.0), (read(&five), update(&x))).unwrap(),
@@ -142,8 +142,8 @@ fn forms_leave_room_and_find_none() {
     }
 }
 
-/// What is recorded is launched again when a form may be gone: it makes its own, and what it writes
-/// has none.
+/// A recording is launched again when a layout may be dropped: it makes its own, and the value that
+/// it writes has none.
 #[test]
 fn recorded_replays_make_their_own() {
     let (mock, _) = counting(1, 5);

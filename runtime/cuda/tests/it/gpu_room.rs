@@ -1,4 +1,4 @@
-//! Bodies on GPUs that find no working space at once.
+//! Bodies on GPUs that do not find working space at once.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
 
 const KIB: usize = 1 << 10;
 
-/// Takes a vector to working space of so many bytes, clears it, and brings it back: a body that is
-/// run twice, or that gets its space only after it has cleared the vector, leaves zeros.
+/// Copies a vector to working space of this many bytes, clears it, and copies it back: a body that
+/// runs twice, or that gets its space only after it has cleared the vector, leaves zeros.
 struct Through(usize);
 
 impl Codelet for Through {
@@ -44,7 +44,7 @@ impl Through {
             gpu.driver().copy(gpu.stream(), half, y, bytes)?;
             let Place::Gpu(_, at) = y else { unreachable!() };
             gpu.driver().zero(gpu.stream(), at, bytes)?;
-            // The rest of it is asked for in the middle.
+            // The rest of it is requested in the middle.
             gpu.scratch((self.0 as u64).saturating_sub(bytes))?;
             gpu.driver().copy(gpu.stream(), y, half, bytes)?;
         }
@@ -61,7 +61,7 @@ fn on(driver: &Arc<Mock>, memory: usize) -> Runtime {
     Runtime::builder().workers(0).device(gpu).policy("eager").build().unwrap()
 }
 
-/// Vectors of so many bytes, each of other numbers.
+/// Creates vectors of this many bytes, each with other numbers.
 fn vectors(rt: &Runtime, count: usize, bytes: usize) -> Vec<Handle<Vec<f64>>> {
     (0..count).map(|i| rt.register(vec![1.0 + i as f64; bytes / 8])).collect()
 }
@@ -92,7 +92,7 @@ fn values_that_nobody_uses_make_room_for_working_space() {
     let mock = mock(|builder| builder.memory(128 * KIB as u64));
     let rt = on(&mock, 128 * KIB);
     let vectors = vectors(&rt, 16, 8 * KIB);
-    // All of them are there and leave nothing.
+    // All of them are present and leave no room.
     vectors.iter().for_each(|vector| rt.prefetch(vector, 1).unwrap());
     for vector in vectors.iter().cycle().take(48) {
         rt.submit(Through(40 * KIB), (update(vector),)).unwrap();

@@ -1,4 +1,5 @@
-//! Tasks that are launched behind others on one GPU, before the host knows that those have ended.
+//! Stream-ordered tasks on one GPU, launched before the host knows that their predecessors have
+//! ended.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -22,7 +23,7 @@ fn behind(rt: &Runtime) -> u64 {
     rt.memory().iter().map(|node| node.launched_in_stream_order).sum()
 }
 
-/// The first of many, long enough for all others to have been submitted.
+/// Duration of the first of many tasks, long enough for all others to be submitted.
 const PACE: Duration = Duration::from_millis(20);
 
 #[test]
@@ -65,8 +66,8 @@ fn what_comes_after_several_streams_waits_for_all_of_them() {
     }
 }
 
-/// One that turns out to have failed takes those that were launched behind it along, and nothing
-/// else; what is written anew is right.
+/// A task that turns out to have failed discards those that were launched after it, and nothing
+/// else; a value that is written anew is right.
 #[test]
 fn a_failure_reaches_what_was_launched_behind_it() {
     let mock = mock(PACE, |builder| builder);
@@ -91,7 +92,7 @@ fn a_failure_reaches_what_was_launched_behind_it() {
     assert!(behind(&rt) >= 3, "{}", behind(&rt));
     assert!(rt.read(&y).is_err() && rt.read(&z).is_err());
     assert_eq!(rt.read(&x).unwrap()[0], 1.0);
-    // Overwritten behind a failure: the failure is forgotten, whichever of the two is told first.
+    // Overwritten after a failure: the failure is forgotten, in either order of the notifications.
     rt.submit(Set(1.0), (write(&y),)).unwrap();
     let before = behind(&rt);
     let guard = rt.write(&x).unwrap();
@@ -121,7 +122,7 @@ fn what_counts_on_ends_waits_for_them() {
     check(&mock);
 }
 
-/// Nothing that they go by is still to be read back.
+/// No metadata that they depend on are still to be read back.
 #[test]
 fn late_choices_are_made_ahead_where_all_is_known() {
     let mock = mock(PACE, |builder| builder);
@@ -137,9 +138,9 @@ fn late_choices_are_made_ahead_where_all_is_known() {
     check(&mock);
 }
 
-/// In each round a task waits for one that has something for its end and for a longer chain: it
-/// follows the chain once that end has come, unless the chain has ended meanwhile, which is up to
-/// the machine.
+/// In each round a task waits for one with deferred work and for a longer chain: it follows the
+/// chain once that work has ended, unless the chain has ended meanwhile, which depends on the
+/// machine.
 #[test]
 fn what_had_to_wait_for_one_follows_the_others_afterwards() {
     const MOST_ROUNDS: u64 = 100;
@@ -148,7 +149,7 @@ fn what_had_to_wait_for_one_follows_the_others_afterwards() {
     let rt = Runtime::builder().workers(0).policy("eager").device(gpu).build().unwrap();
     let (one, value, sum) = (rt.register(vec![1.0]), rt.register(vec![0.0]), rt.register(vec![0.0]));
     let mut rounds = 0;
-    // Three of a round; two at most where nobody is asked again.
+    // Three of a round; two at most if nobody is asked again.
     let mut of_round = 0;
     while of_round < 3 {
         assert!(rounds < MOST_ROUNDS, "{}", behind(&rt));
@@ -206,8 +207,8 @@ fn what_is_cancelled_behind_others_ends_as_cancelled() {
     check(&mock);
 }
 
-/// Random chains that meet, on real and logical GPUs, some of which fail: right values, or an error
-/// that names the GPU; and an end.
+/// Random chains that meet, on real and logical GPUs, some of which fail: the values are right, or
+/// an error names the GPU; and the run ends.
 #[test]
 fn random_chains_come_to_what_they_should() {
     let (done, ended) = channel();
@@ -233,7 +234,7 @@ fn run_random(seed: u64) {
     }
     let rt = on(&mock, [&[0, 1][..], &[1, 0, 1], &[0, 0, 1]][next(3)]);
     let values: Vec<_> = (0..VALUES).map(|i| rt.register(vec![i as f64])).collect();
-    // `None`: poisoned by an end that failed.
+    // `None`: poisoned by deferred work that failed.
     let mut wanted: Vec<Option<f64>> = (0..VALUES).map(|i| Some(i as f64)).collect();
     for _ in 0..120 {
         let (x, y) = (next(VALUES), next(VALUES));

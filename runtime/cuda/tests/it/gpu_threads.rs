@@ -38,7 +38,7 @@ impl Zero {
     }
 }
 
-/// The CPUs of all threads of this process whose names begin so.
+/// Returns the CPUs of all threads of this process whose names have this prefix.
 fn cpus_of_threads(prefix: &str) -> Vec<String> {
     let mut found = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
@@ -52,9 +52,8 @@ fn cpus_of_threads(prefix: &str) -> Vec<String> {
     found
 }
 
-/// A stream begins with the first operation on it, which may be put there by a thread with one CPU
-/// for itself: a bound worker, or the caller. Its threads may run wherever the runtime's builder
-/// could.
+/// A stream begins with the first operation on it, which may come from a thread bound to one CPU: a
+/// worker, or the caller. Its threads may run on all CPUs of the runtime's builder.
 #[test]
 fn threads_of_streams_are_not_bound_to_the_cpu_of_who_starts_them() {
     let mask = sched_getaffinity(None).unwrap();
@@ -82,8 +81,8 @@ fn threads_of_streams_are_not_bound_to_the_cpu_of_who_starts_them() {
     assert!(threads.iter().all(|list| *list != bound && *list == threads[0]), "{threads:?} {list:?}");
 }
 
-/// Unless a GPU's memory is said, values may take what is free once its libraries have what they
-/// keep, but for a twentieth.
+/// Unless a GPU's memory is set, values may use the memory that is free after its libraries are
+/// loaded, except a twentieth.
 #[test]
 fn what_libraries_keep_is_not_given_to_values() {
     const MEMORY: u64 = 1 << 20;
@@ -96,7 +95,7 @@ fn what_libraries_keep_is_not_given_to_values() {
     assert_eq!(bytes(MEMORY), 0);
 }
 
-/// However many streams there are and however deep they are filled, all that is submitted ends.
+/// For any number of streams and any depth, all submitted tasks end.
 #[test]
 fn streams_and_depths_change_no_value() {
     for (streams, urgent, depth) in [(1, false, 1), (4, false, 4), (4, true, 2), (1, true, 8)] {

@@ -1,4 +1,4 @@
-//! Who runs what where there are GPUs, and what profilers see of it.
+//! Placement of tasks on machines with GPUs, and the ranges that profilers see.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use zellige_runtime::{
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
 
-/// What the body of [`Clear`] does on a GPU besides its work.
+/// Action of the body of [`Clear`] on a GPU besides its work.
 #[derive(Clone, Copy)]
 enum Way {
     Plain,
@@ -28,7 +28,7 @@ enum Way {
 struct Clear {
     way: Way,
     info: TaskInfo,
-    /// What it is called once its operands are ready.
+    /// Label from the deferred selection.
     late: Option<&'static str>,
 }
 
@@ -142,7 +142,7 @@ fn with_cpus(driver: &Arc<Mock>, memory: u64) -> RuntimeBuilder {
     Runtime::builder().workers(2).device(gpu(0)).device(gpu(1)).trace(true)
 }
 
-/// How many tasks of this name ran on each kind of device: CPU cores, GPUs.
+/// Returns the number of tasks of this name that ran on each kind of device: CPU cores, GPUs.
 fn ran(trace: &Trace, name: &str) -> [usize; 2] {
     ["cpu", "cuda"].map(|kind| {
         let on_kind = |worker: u32| trace.workers[worker as usize].kind.starts_with(kind);
@@ -212,7 +212,8 @@ fn what_gpus_leave_when_they_fail_runs_on_workers() {
         for value in &values {
             rt.submit(Clear::plain(), (update(value),)).unwrap();
         }
-        // What was only on a GPU is lost with it, by name; everything else is right.
+        // A value that only a GPU had is lost with it, and the error names the GPU; all other
+        // values are right.
         let mut right = 0;
         for value in values {
             match rt.take(value) {
@@ -228,7 +229,7 @@ fn what_gpus_leave_when_they_fail_runs_on_workers() {
     }
 }
 
-/// GPUs of two makes are two kinds for policies and traces, as they are for models.
+/// GPUs of two models are two kinds for policies and traces, as they are for performance models.
 #[test]
 fn a_slow_gpu_is_not_taken_for_a_fast_one() {
     let makes = ["slow", "fast"].map(|name| Arc::new(Mock::builder().name(name).build()));
@@ -256,7 +257,7 @@ fn a_slow_gpu_is_not_taken_for_a_fast_one() {
     assert_eq!(kinds, [("cuda:slow".to_string(), 1), ("cuda:fast".to_string(), 1)]);
 }
 
-/// Of what is launched, the times are taken at its end: those go to what was chosen, too.
+/// Times of launched tasks are taken at their ends: they count for the deferred selection, too.
 #[test]
 fn late_choices_have_models_of_their_own_on_gpus() {
     let (mock, models) = (Arc::new(Mock::builder().build()), Arc::new(Models::new()));

@@ -1,4 +1,4 @@
-//! Host memory that copies from and to GPUs reach at full speed, on a driver that tells which
+//! Host memory that copies from and to GPUs reach at full speed, on a driver that reports which
 //! copies did.
 
 use std::sync::Arc;
@@ -87,7 +87,8 @@ fn bump<D: Portable>(rt: &impl Submit, y: &Handle<D>) {
     rt.submit(Bump(std::marker::PhantomData), (update(y),)).unwrap();
 }
 
-/// A worker, and GPUs with room for so many values each; given up loudly if it hangs.
+/// A worker, and GPUs with room for `values` values each; a test that hangs is aborted with a
+/// message.
 fn builder(mock: &Arc<Mock>, gpus: u32, values: u64) -> RuntimeBuilder {
     let builder = Runtime::builder().workers(1).bind(false).peers(1e9).policy("eager");
     let builder = builder.watchdog(Some(Duration::from_secs(60))).on_stall(|text| {
@@ -149,7 +150,7 @@ fn large_values_of_tasks_travel_page_locked_in_memory_that_is_used_again() {
         assert!(value[1..].iter().all(|&number| number == 4.0));
     }
     assert_eq!(gpu.pageable_copies(LARGE), 0);
-    // All values, those that were on their way, and what tasks read back.
+    // All values, those in transfer, and those that tasks read back.
     assert!((12..40).contains(&gpu.pinned_allocations()), "{}", gpu.pinned_allocations());
     assert_eq!(gpu.leaks().len(), 12, "the values that were taken");
     drop(values);
@@ -230,8 +231,8 @@ fn values_outlive_their_runtime_and_keep_its_driver() {
     assert!(driver.upgrade().is_none());
 }
 
-/// Each GPU fails at any operation: right values, or an error that names it, and all memory goes
-/// back.
+/// Each GPU fails at any operation: the values are right, or an error names the GPU, and all memory
+/// is freed.
 #[test]
 fn lost_gpus_leave_page_locked_memory_usable() {
     for gpus in [1, 2] {
@@ -246,7 +247,7 @@ fn lost_gpus_leave_page_locked_memory_usable() {
             let values: Vec<_> = (0..5).map(|_| made(&rt, || Buffer::<f64>::zeroed(LEN))).collect();
             mock.inject(gpus - 1, fault).unwrap();
             for y in values.iter().cycle().take(15) {
-                // Where no GPU is left, nobody can run it.
+                // If no GPU is left, no worker can run it.
                 let _ = rt.submit(Bump(std::marker::PhantomData), (update(y),));
             }
             let name = format!("device cuda {} failed", gpus - 1);
@@ -262,7 +263,7 @@ fn lost_gpus_leave_page_locked_memory_usable() {
     }
 }
 
-/// Threads make, move, take and drop values side by side, and drop some when the runtime is gone.
+/// Threads make, move, take and drop values concurrently, and drop some when the runtime is gone.
 #[test]
 fn many_threads_share_a_pool() {
     const THREADS: usize = 4;

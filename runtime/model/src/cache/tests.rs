@@ -115,7 +115,7 @@ fn models_of_other_devices_or_builds_are_not_trusted() {
     let device =
         stale(&Identity { devices: [("cpu".to_string(), "Slow 1".to_string())].into(), ..identity() });
     assert!(device.contains("Fast 9000") && device.contains("Slow 1"), "{device}");
-    // A device that is new says nothing about the others, nor does one that is away.
+    // A new device gives no information about the others, nor does an absent one.
     let mut more = identity();
     more.devices.insert("h200".into(), "H200".into());
     fresh(Models::load(&path, &more).unwrap());
@@ -172,7 +172,7 @@ fn the_path_follows_the_specification() {
     assert!(matches!(path(os(""), os("")), Err(CacheError::NoFolder)));
 }
 
-/// Whatever is accepted can be used.
+/// Any accepted file can be used.
 fn use_all(models: &Models) {
     for row in models.rows() {
         assert!(row.estimate.is_none_or(|estimate| estimate.time > Duration::ZERO));
@@ -195,7 +195,7 @@ proptest! {
         prop_assert!(parse(&bytes, &identity()).is_err());
     }
 
-    /// Some bytes of a good file replaced, removed or repeated.
+    /// Some bytes of a valid file are replaced, removed or repeated.
     #[test]
     fn damaged_files_are_refused_or_usable(
         edits in prop::collection::vec((any::<Index>(), 0usize..6, prop_oneof![any::<u8>(), Just(b'9'), Just(b'e'), Just(b'-')], 0u8..3), 1..6),

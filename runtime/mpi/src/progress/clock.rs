@@ -7,12 +7,12 @@ use zellige_runtime::Error;
 use super::Progress;
 use crate::wire::Message;
 
-/// So often a rank asks for the first one's time.
+/// Number of queries of the first rank's time.
 const QUESTIONS: u64 = 32;
 
 impl Progress {
-    /// When this rank's trace began, in the trace of the first rank (ns): by the quickest of
-    /// several questions, half of whose time the answer took.
+    /// Returns the start of this rank's trace in the time of the first rank's trace (ns), from the
+    /// fastest of several queries. The answer is assumed to take half of the query's time.
     pub(crate) fn began(&self) -> Result<i64, Error> {
         if self.rank == 0 {
             return Ok(0);
@@ -31,7 +31,7 @@ impl Progress {
         Ok(best.map_or(0, |(_, began)| began))
     }
 
-    /// Waits for the answer to a question.
+    /// Waits for the answer to a query.
     fn time_of(&self, number: u64) -> Result<u64, Error> {
         let mut state = self.state.lock();
         // The first rank is needed, as in a collective call.

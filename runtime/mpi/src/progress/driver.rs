@@ -1,4 +1,4 @@
-//! The thread that moves messages.
+//! The thread that transfers messages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,18 +11,18 @@ use crate::journal::Journal;
 use crate::transport::{Transport, TransportError};
 use crate::wire::Message;
 
-/// How long journals of ranks that do not answer are waited for.
+/// Timeout for the journals of ranks that do not answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// What only the progress thread knows.
+/// State that is private to the progress thread.
 pub(crate) struct Driver<T> {
     progress: Arc<Progress>,
     transport: T,
-    /// When something last came from each rank.
+    /// Time of the last message from each rank.
     heard: Vec<Instant>,
-    /// Steps of others, and their hash, to which this rank has not come.
+    /// Numbers of steps of other ranks, and their hash, that this rank has not reached.
     ahead: Vec<Option<(u64, u64)>>,
-    /// The journals of others, once a difference was seen, and when no more are waited for.
+    /// The journals of other ranks, once a difference was seen, and the end of the wait for more.
     journals: Option<(Vec<Option<Journal>>, Instant)>,
 }
 
@@ -33,7 +33,7 @@ impl<T: Transport> Driver<T> {
         Driver { progress, transport, heard, ahead: vec![None; ranks], journals: None }
     }
 
-    /// Moves messages until the rank ends.
+    /// Transfers messages until the rank ends.
     pub(crate) fn run(mut self) {
         let progress = Arc::clone(&self.progress);
         let why = match caught(|| self.drive()) {
@@ -153,7 +153,7 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Shows this rank's steps to the others, once.
+    /// Sends this rank's steps to the others, once.
     fn show_journal(&mut self) {
         if self.journals.is_some() {
             return;
@@ -172,7 +172,7 @@ impl<T: Transport> Driver<T> {
         self.journals = Some((none, Instant::now() + ANSWER));
     }
 
-    /// Whether all have shown their steps, and where they began to differ.
+    /// Checks whether all ranks have sent their steps, and finds the first difference.
     fn look_at_journals(&mut self, now: Instant) {
         let Some((journals, until)) = &self.journals else { return };
         let answered = self.progress.others().all(|rank| journals[rank].is_some());
@@ -184,7 +184,7 @@ impl<T: Transport> Driver<T> {
             journals.iter().enumerate().filter_map(|(rank, journal)| Some((rank, journal.as_ref()?)));
         let differences = others.filter_map(|(rank, journal)| Some((rank, own.first_difference(journal)?)));
         let Some((rank, (step, here, there))) = differences.min_by_key(|(_, (step, ..))| *step) else {
-            // The difference is between others, who say so.
+            // The difference is between other ranks, which report it.
             return;
         };
         drop(own);

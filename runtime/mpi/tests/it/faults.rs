@@ -1,4 +1,4 @@
-//! What only ranks that are threads can be made to do.
+//! Faults that can only be produced with ranks that are threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,10 @@ use zellige_runtime::{Error, Runtime};
 
 use crate::programs::faults::chain;
 
-/// Longer than any of these takes.
+/// Timeout: longer than any of these tests takes.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Runs a program on a thread for each transport; what each has returned. A hang is a failed test.
+/// Runs a program on a thread for each transport and returns the results. A hang fails the test.
 fn run<T: Transport, R: Send + 'static>(
     transports: impl IntoIterator<Item = T>,
     timeout: Duration,
@@ -45,7 +45,7 @@ fn a_program_that_panics_is_named() {
     assert!(ends.unwrap_err().downcast_ref::<String>().is_some_and(|message| message.contains("on purpose")));
 }
 
-/// A transport that sends as it is told to.
+/// A transport whose sends follow a given function.
 struct Sending<F>(Local, F);
 
 impl<F: FnMut(&mut Local, usize, Vec<u8>) -> Result<(), TransportError> + Send + 'static> Transport

@@ -1,4 +1,4 @@
-//! Ranks that are threads of one process, against what one process computes.
+//! Ranks that are threads of one process, compared with the results of one process.
 
 mod basics;
 mod faults;

@@ -8,7 +8,7 @@ use crate::programs::graphs::{Case, run};
 use crate::programs::late::a_rank_that_has_ended_sends_what_is_requested;
 use crate::programs::moves::bytes_of;
 
-/// Ranks whose runtimes are built so.
+/// Runs a program on ranks whose runtimes are built with these options.
 fn run_ranks(
     ranks: usize,
     builder: impl Fn() -> RuntimeBuilder + Sync,
@@ -25,7 +25,7 @@ fn run_ranks(
     })
 }
 
-/// Ranks whose runtimes have a device with memory of its own.
+/// Runs a program on ranks whose runtimes have a device with memory of its own.
 fn run_on_devices(ranks: usize, program: impl Fn(&Cluster) -> Traffic + Sync) -> Vec<Traffic> {
     run_ranks(ranks, || Runtime::builder().workers(1).device(Emulated::new(1 << 16)), program)
 }

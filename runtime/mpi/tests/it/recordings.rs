@@ -1,9 +1,10 @@
-//! Graphs that several ranks record, and traces of them all.
+//! Graphs that several ranks record, and their merged traces.
 
 use zellige_mpi::{Cluster, Local, run_local};
 use zellige_runtime::{Error, Handle, Runtime, Submit, read, update};
 
-/// A row of numbers, each on a rank of its own, and a step in which each gets its left neighbour.
+/// Creates a row of numbers, each on a rank of its own, and a step in which each gets its left
+/// neighbour.
 fn row(cluster: &Cluster) -> Vec<Handle<Vec<u64>>> {
     let number = |rank| cluster.register_on(rank, || vec![rank as u64 + 1; 10]).unwrap();
     (0..cluster.ranks()).map(number).collect()
@@ -30,7 +31,7 @@ fn a_rank_keeps_its_tasks_and_its_messages() {
     let mut wanted: Vec<u64> = (1..=3).collect();
     (0..5).for_each(|_| (0..3).for_each(|i| wanted[i] += wanted[(i + 2) % 3]));
     let found = run_local(3, 1, program).unwrap();
-    // Its own task, what comes from the left and what goes to the right; the first has what came
+    // Its own task, the value from the left and the one to the right; the first also has the value
     // before the graph from its left.
     let counts: Vec<_> = found.iter().map(|(counts, ..)| *counts).collect();
     assert_eq!(counts, [(1, 1), (1, 2), (1, 1)]);
@@ -156,7 +157,7 @@ fn traces_of_all_ranks_are_one() {
     assert_eq!((trace.workers.len(), named("add")), (3, 9));
     assert!(named("send") > 0 && named("send") == named("receive"));
     assert_eq!((trace.transfers.len(), trace.nodes.len()), (named("send"), 3));
-    // The threads have one clock, so that what is known of the others' may be checked.
+    // The threads have one clock, so the estimates of the other clocks can be checked.
     let late = trace.tasks.iter().filter(|task| task.name == "receive").filter(|receive| {
         let sends = trace.edges.iter().filter(|(_, to)| *to == receive.id).map(|(from, _)| *from);
         let ends =

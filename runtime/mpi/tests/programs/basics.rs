@@ -67,7 +67,7 @@ pub fn replicas_are_kept_until_the_next_write(cluster: &Cluster) {
             cluster.task("next").operands((update(&x),)).cpu(next).submit()?;
         }
         cluster.wait_all()?;
-        // Replicas of what was there before are gone.
+        // Replicas of the previous version are gone.
         let left = cluster.runtime().read(&x).map(|x| x[0]);
         assert!(if rank == 0 { matches!(left, Ok(4)) } else { matches!(left, Err(Error::Gone { .. })) });
         Ok(())
@@ -110,8 +110,8 @@ pub fn commuting_tasks_and_reductions_run_on_the_owner(cluster: &Cluster) {
     assert_eq!(program().unwrap(), (28, 28));
 }
 
-/// A task that writes data of several owners runs on the first one's; the newest version is where
-/// it was written.
+/// A task that writes data of several owners runs on the rank of the first; the newest version
+/// stays on the rank of the writer.
 pub fn versions_move_with_their_writers(cluster: &Cluster) {
     let program = || -> Result<(u64, u64), Error> {
         let (a, b) = (cluster.register_on(0, || 1u64)?, cluster.register_on(last(cluster), || 10u64)?);
@@ -137,7 +137,7 @@ pub fn versions_move_with_their_writers(cluster: &Cluster) {
     assert_eq!(program().unwrap(), (a, b));
 }
 
-/// Parts are registered, read and written like anything else.
+/// Parts are registered, read and written like any other data.
 pub fn vectors_are_split_and_joined(cluster: &Cluster) {
     let program = || -> Result<(Vec<f64>, Vec<f64>), Error> {
         let v = cluster.register_sized::<Vec<f64>>(zellige_runtime::Meta { bytes: 80, ..Default::default() });
@@ -180,7 +180,7 @@ pub fn wrong_calls_are_refused_everywhere(cluster: &Cluster) {
         assert!(error.to_string().contains("has a value"), "{error}");
         let error = cluster.set_owner(&empty, 7).unwrap_err();
         assert!(error.to_string().contains("no rank 7"), "{error}");
-        // A type that is more than bytes stays where it is.
+        // A value of a type that is more than bytes is not transferred.
         let stays = cluster.register(vec![(1u8, 2u32)]);
         assert!(cluster.ranks() == 1 || matches!(cluster.read(&stays), Err(Error::Config(_))));
         submit(&x)?;
@@ -192,8 +192,8 @@ pub fn wrong_calls_are_refused_everywhere(cluster: &Cluster) {
     program().unwrap();
 }
 
-/// A value of more bytes than a transport may move at once, and short ones behind it that may not
-/// pass it.
+/// A value of more bytes than a transport may move at once, and short ones after it that must not
+/// overtake it.
 pub fn long_values_arrive_whole(cluster: &Cluster) {
     let values = |length: usize| (0..length as u64).map(move |i| i * i + length as u64);
     let program = || -> Result<(), Error> {

@@ -39,7 +39,7 @@ fn check_failure(failure: &Failure, cluster: &Cluster) {
 
 pub fn a_failure_reaches_every_rank_that_needs_the_result(cluster: &Cluster) {
     let data = chain(cluster, 1).unwrap();
-    // All that comes after has no value, on whatever rank.
+    // All later values are missing, on every rank.
     let Err(Error::Failed(failure)) = cluster.wait_all() else { panic!("a task has failed") };
     check_failure(&failure, cluster);
     for datum in &data {
@@ -48,7 +48,7 @@ pub fn a_failure_reaches_every_rank_that_needs_the_result(cluster: &Cluster) {
     }
     // It was reported once.
     cluster.wait_all().unwrap();
-    // What is written whole has a value again, everywhere.
+    // A datum that is overwritten has a value again, on all ranks.
     for datum in &data {
         let anew = |(mut slot,): (Slot<'_, u64>,)| slot.put(7);
         cluster.task("anew").operands((write(datum),)).cpu(anew).submit().unwrap();
@@ -87,7 +87,7 @@ pub fn cancellation_is_everybodys(cluster: &Cluster) {
         cluster.cancel_all();
     }
     drop(held);
-    // What was cancelled is no failure, and nobody waits for it.
+    // A cancelled task is no failure, and nobody waits for it.
     cluster.wait_all().unwrap();
     let Err(Error::Poisoned { failure, .. }) = cluster.read(&data[0]).map(drop) else { panic!("cancelled") };
     assert!(matches!(failure.cause, Cause::Cancelled), "{failure}");
@@ -121,7 +121,7 @@ pub fn a_task_that_only_one_rank_submits_is_found(cluster: &Cluster) {
     assert!(error.contains("extra (datum 0)") && error.contains("wait_all"), "{error}");
 }
 
-/// Well before anybody takes it for lost.
+/// Called well before the rank would be considered lost.
 pub fn a_rank_that_ends_is_named(cluster: &Cluster) {
     let ends = cluster.ranks() - 1;
     if cluster.rank() == ends {

@@ -1,4 +1,4 @@
-//! Random graphs against the same tasks one after the other on plain values.
+//! Random graphs, compared with a sequential execution of the same tasks on plain values.
 
 use std::sync::Arc;
 
@@ -121,14 +121,14 @@ impl Rng {
     }
 }
 
-/// How a datum begins.
+/// Initial state of a datum.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// With a value on a rank, modulo how many there are.
+    /// A value on a rank, modulo the number of ranks.
     Value(usize, Words),
-    /// With a copy of a value on every rank.
+    /// A copy of a value on every rank.
     Replicated(Words),
-    /// With an expected format, on a rank or where it is first written.
+    /// An expected format, on a rank or on the rank of the first write.
     Expected(Option<usize>),
     Empty(Option<usize>),
 }
@@ -147,12 +147,12 @@ pub struct Job {
     writes: Vec<(usize, Format, usize)>,
     pub commutes: Vec<usize>,
     fails: bool,
-    /// Chooses the formats of what it reads when it runs.
+    /// True if it selects the formats of its inputs when it runs.
     pub late: bool,
 }
 
 impl Job {
-    /// The data that it reads, and the format in which it wants them.
+    /// Returns the data that it reads, with the requested formats.
     pub fn seen(&self) -> impl Iterator<Item = (usize, Format)> {
         let whole = |&datum: &usize| (datum, Format::NATIVE);
         self.reads
@@ -162,7 +162,7 @@ impl Job {
             .chain(self.commutes.iter().map(whole))
     }
 
-    /// The data that it writes, in the order of its operands.
+    /// Returns the data that it writes, in the order of its operands.
     pub fn written(&self) -> impl Iterator<Item = usize> {
         let writes = self.writes.iter().map(|&(datum, ..)| datum);
         self.updates.iter().copied().chain(writes).chain(self.commutes.iter().copied())
@@ -172,17 +172,18 @@ impl Job {
         seen.fold(self.seed, |hash, value| scramble(hash ^ value))
     }
 
-    /// The formats that it chooses, by the metas of what it reads: one for most, another for some.
+    /// Returns the formats that it selects, by the metas of its inputs: one for most, another for
+    /// some.
     fn choice(&self, metas: impl Iterator<Item = Meta>) -> (Format, Apart) {
         let hash = self.hash(metas.map(|meta| meta.bytes as u64 ^ u64::from(meta.format.0) << 32));
         let format = |hash: u64| [Format::NATIVE, WIDE, NARROW][(hash % 3) as usize];
-        // Those apart are so in every list: what is updated keeps its format.
+        // The exceptions are the same in every list: an updated operand keeps its format.
         let reads_alone = self.updates.is_empty() && self.commutes.is_empty();
         let elements = if reads_alone { (hash >> 8) as u32 & 0xff } else { 0 };
         (format(hash), Apart { elements, format: format(hash >> 16) })
     }
 
-    /// The data that it reads, in the formats that they are read in; `None`: one of them is
+    /// Returns the data that it reads, in the formats of the reads; `None`: one of them is
     /// poisoned.
     pub fn formats(&self, now: &[Content]) -> Option<Vec<(usize, Format)>> {
         let values: Option<Vec<&Words>> = self.reads.iter().map(|&(datum, _)| now[datum].value()).collect();
@@ -195,7 +196,8 @@ impl Job {
         Some(self.reads.iter().enumerate().map(|(i, &(datum, _))| (datum, at(i))).collect())
     }
 
-    /// The same; `None`: something that it reads or changes is poisoned.
+    /// Returns the data that it reads with the selected formats; `None`: something that it reads or
+    /// changes is poisoned.
     pub fn chosen(&self, now: &[Content]) -> Option<Vec<(usize, Format)>> {
         let has_all = self.seen().all(|(datum, _)| now[datum].value().is_some());
         has_all.then(|| self.formats(now)).flatten()
@@ -220,8 +222,8 @@ pub struct Case {
     seed: u64,
     pub starts: Vec<Start>,
     pub steps: Vec<Step>,
-    /// Steps that are a graph and its replays: the first of them, how many the graph has, and how
-    /// often it runs.
+    /// Steps that form a graph and its replays: the first step, the number of steps, and the number
+    /// of runs.
     pub graphs: Vec<(usize, usize, usize)>,
     pub contents: Vec<Vec<Content>>,
 }
@@ -297,8 +299,8 @@ fn job(rng: &mut Rng, starts: &[Start], has_value: &mut [bool]) -> Job {
             _ => job.writes.push((datum, format(rng), 1 + rng.below(9))),
         }
     }
-    // In any order among others that commute, one that fails may come before one that does not:
-    // nothing else may hang on that.
+    // Commuting tasks have any order, so one that fails may come before one that does not: nothing
+    // else may depend on that.
     if !job.commutes.is_empty() {
         job.commutes.truncate(1);
         (job.updates, job.writes) = (Vec::new(), Vec::new());
@@ -311,7 +313,7 @@ fn job(rng: &mut Rng, starts: &[Start], has_value: &mut [bool]) -> Job {
     job
 }
 
-/// What a datum holds: nothing yet, nothing because a task failed, or a value.
+/// Contents of a datum: none yet, none because a task failed, or a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     Unwritten,
@@ -328,7 +330,7 @@ impl Content {
     }
 }
 
-/// The contents after each step.
+/// Returns the contents after each step.
 pub fn oracle(starts: &[Start], steps: &[Step]) -> Vec<Vec<Content>> {
     let begin = |start: &Start| match start {
         Start::Value(_, words) | Start::Replicated(words) => Content::Value(words.clone()),
@@ -404,7 +406,7 @@ impl Job {
     }
 }
 
-/// A job that chooses formats when it runs.
+/// A job that selects formats when it runs.
 struct Late(Arc<Job>);
 
 impl Codelet for Late {
@@ -428,7 +430,7 @@ impl Codelet for Late {
     }
 }
 
-/// Records some steps, and runs them so often.
+/// Records some steps, and runs them this many times.
 fn replay(cluster: &Cluster, handles: &[Handle<Words>], jobs: &[Step], times: usize) -> Result<(), Error> {
     let graph = cluster.record(|recorder| {
         jobs.iter().try_for_each(|step| match step {
@@ -449,8 +451,8 @@ fn check(what: &str, seen: Result<&Words, &Error>, wanted: &Content) {
     }
 }
 
-/// Runs a graph and checks what is read on the way and in the end; what this rank has sent and
-/// received.
+/// Runs a graph and checks the values read on the way and at the end. Returns the traffic of this
+/// rank.
 pub fn run(cluster: &Cluster, case: &Case) -> Traffic {
     let (seed, contents, ranks) = (case.seed, &case.contents, cluster.ranks());
     let handles: Vec<Handle<Words>> = case

@@ -1,4 +1,4 @@
-//! Tasks that choose formats when they run.
+//! Tasks that select formats when they run.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::graphs::{NARROW, WIDE, Words};
 
 const LENGTH: u32 = 10;
 
-/// Adds up words: short ones if there are `LENGTH`, else long ones.
+/// Adds up words: short ones if there are `LENGTH`, otherwise long ones.
 struct Sum;
 
 impl Codelet for Sum {
@@ -55,18 +55,18 @@ pub fn tasks_that_choose_late_are_sent_what_they_choose(cluster: &Cluster) {
     let (x, last) = (words(cluster), cluster.ranks() - 1);
     let sums = [0; 3].map(|start| cluster.register_on(last, || start).unwrap());
     let bytes = cluster.register_on(last, || 0usize).unwrap();
-    // Who looks at the meta alone is sent no value.
+    // A task that only reads the meta is sent no value.
     let look = |(metas, bytes): (&[Meta], &mut usize)| *bytes = metas[0].bytes;
     cluster.task("look").operands((metas([&x]), update(&bytes))).cpu(look).submit().unwrap();
     cluster.submit(Sum, (read(&x), update(&sums[0]))).unwrap();
-    // The next version is written once the last rank has what it needs of this one.
+    // The next version is written once the last rank has the forms that it needs of this one.
     fill(cluster, &x, LENGTH + 1);
     cluster.submit(Sum, (read(&x), update(&sums[1]))).unwrap();
     cluster.wait_all().unwrap();
     let (sent, elsewhere) = (cluster.traffic(), cluster.rank() == 0 && last > 0);
     let wanted = if elsewhere { (2, 2 * LENGTH + 4 * (LENGTH + 1)) } else { (0, 0) };
     assert_eq!((sent.sent, sent.sent_bytes), (wanted.0, wanted.1.into()));
-    // What is written by another rank is requested from there.
+    // A version written by another rank is requested from there.
     let more =
         |(x, from): (&mut Words, &u64)| *x = Words::new(WIDE, x.words().map(|word| word + *from as u32));
     cluster.task("more").operands((update(&x), read(&sums[0]))).cpu(more).submit().unwrap();
@@ -80,7 +80,8 @@ pub fn tasks_that_choose_late_are_sent_what_they_choose(cluster: &Cluster) {
     assert_eq!(cluster.take(bytes).unwrap(), 4 * LENGTH as usize);
 }
 
-/// A rank frees what another is about to write before it waits for that, in a recording too.
+/// A rank frees the replica that another is about to overwrite before it waits for that, in a
+/// recording too.
 pub fn recorded_writers_get_back_what_they_have_offered(cluster: &Cluster) {
     let (x, last) = (words(cluster), cluster.ranks() - 1);
     let [sum, other] = [last, 0].map(|rank| cluster.register_on(rank, || 0u64).unwrap());
@@ -89,8 +90,8 @@ pub fn recorded_writers_get_back_what_they_have_offered(cluster: &Cluster) {
         fill(graph, &x, LENGTH + 1);
         let count = |(x, count): (&Words, &mut u64)| *count = x.words().count() as u64;
         graph.task("count").operands((read(&x), update(&other))).cpu(count).submit()?;
-        // The last rank overwrites what it had a form of, and needs what comes from the first for
-        // that.
+        // The last rank overwrites a version of which it had a form, and needs data from the first
+        // for that.
         let end = |(count, sum, mut x): (&u64, &mut u64, Slot<'_, Words>)| {
             *sum += count;
             x.put(Words::new(WIDE, [7]));
@@ -103,8 +104,7 @@ pub fn recorded_writers_get_back_what_they_have_offered(cluster: &Cluster) {
     assert_eq!(cluster.take(sum).unwrap(), small + u64::from(LENGTH) + 1);
 }
 
-/// The first rank has nothing to do any more, and another, which comes later, needs a form of what
-/// it has.
+/// The first rank has no tasks left, and another, which comes later, needs a form of its version.
 pub fn a_rank_that_has_ended_sends_what_is_requested(cluster: &Cluster) {
     let last = cluster.ranks() - 1;
     if cluster.rank() == last {
@@ -120,7 +120,7 @@ pub fn a_rank_that_has_ended_sends_what_is_requested(cluster: &Cluster) {
     }
 }
 
-/// The value that it was to choose a form of has none.
+/// The value whose form it was to select does not exist.
 pub fn a_failure_reaches_tasks_that_choose_late(cluster: &Cluster) {
     let (x, last) = (words(cluster), cluster.ranks() - 1);
     cluster.task("bad").operands((update(&x),)).cpu(|_| Err("on purpose")).submit().unwrap();
@@ -129,7 +129,7 @@ pub fn a_failure_reaches_tasks_that_choose_late(cluster: &Cluster) {
     cluster.wait_all().unwrap_err();
     let error = cluster.read(&sum).map(drop).unwrap_err().to_string();
     assert!(error.contains("bad") && error.contains("on purpose"), "{error}");
-    // What is written anew has a value again.
+    // An overwritten datum has a value again.
     fill(cluster, &x, LENGTH);
     let next = cluster.register_on(last, || 0u64).unwrap();
     cluster.submit(Sum, (read(&x), update(&next))).unwrap();

@@ -1,5 +1,4 @@
-//! Programs of several ranks that check themselves, whatever carries their messages. Each is run by
-//! every rank.
+//! Programs of several ranks that check themselves, on any transport. Every rank runs each of them.
 
 pub mod basics;
 pub mod faults;
@@ -9,7 +8,7 @@ pub mod moves;
 
 use zellige_mpi::Cluster;
 
-/// A program, with the fewest ranks that it needs. Some end in a cluster that cannot go on: each
+/// A program, with its minimum number of ranks. Some end with a cluster that cannot go on: each
 /// gets one of its own.
 pub type Program = (&'static str, usize, fn(&Cluster));
 

@@ -1,4 +1,4 @@
-//! The bytes that random graphs move, by the owners of their data alone.
+//! The bytes that random graphs transfer, computed from the owners of their data alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::{Range, RangeInclusive};
@@ -7,16 +7,16 @@ use zellige_runtime::Format;
 
 use super::graphs::{Case, Content, Job, Start, Step, WIDE, Words, oracle};
 
-/// What a rank has been sent of one version of a datum that is elsewhere, and what it may request.
+/// Forms of one version of a remote datum that a rank has been sent, and those that it may request.
 #[derive(Default)]
 struct Moved {
     /// Sent without a request.
     sent: HashSet<Format>,
-    /// It knows the meta, and requests forms.
+    /// True if it knows the meta, and requests forms.
     late: bool,
-    /// Tasks request these.
+    /// Formats that tasks request.
     requested: HashSet<Format>,
-    /// Tasks that fail may have requested these.
+    /// Formats that tasks which fail may have requested.
     perhaps: HashSet<Format>,
 }
 
@@ -25,8 +25,8 @@ impl Moved {
         if fails { &mut self.perhaps } else { &mut self.requested }
     }
 
-    /// The fewest and the most bytes that are requested: from the whole value narrow forms are
-    /// made, if it comes first.
+    /// Returns the fewest and the most bytes that are requested: narrow forms are made from the
+    /// whole value, if it comes first.
     fn bytes_requested(&self, words: &Words) -> (u64, u64) {
         let bytes = |format: &Format| words.as_format(*format).bytes.len() as u64;
         let requested: u64 = self.requested.iter().map(bytes).sum();
@@ -41,11 +41,11 @@ impl Moved {
     }
 }
 
-/// The forms that have moved between so many ranks.
+/// The forms transferred between the ranks.
 struct Moves<'c> {
     case: &'c Case,
     ranks: usize,
-    /// Their runtimes have memory nodes: they request the whole of what is announced.
+    /// True if their runtimes have memory nodes: they request the whole of each announced value.
     on_devices: bool,
     usual: Vec<Format>,
     owner: Vec<Option<usize>>,
@@ -56,9 +56,8 @@ struct Moves<'c> {
 }
 
 impl Moves<'_> {
-    /// A rank needs the newest version of a datum, in a format or (`None`) in those that a task
-    /// chooses; `picks`: these, if it does. `fails`: the task that needs it may fail before it is
-    /// read.
+    /// Notes that a rank needs the newest version of a datum, in a format or (`None`) in those that
+    /// a task selects, which are `picks`. `fails`: the task may fail before the value is read.
     fn need(
         &mut self,
         datum: usize,
@@ -75,7 +74,7 @@ impl Moves<'_> {
         let key = (datum, self.version[datum], rank);
         let (moved, _) = self.moved.entry(key).or_insert_with(|| (Moved::default(), now[datum].clone()));
         let of_form = |form| now[datum].value().map_or(0, |words| words.as_format(form).bytes.len() as u64);
-        // The format in which it is stored is the whole.
+        // The stored format is the whole value.
         let stored = now[datum].value().map(|words| words.format);
         let form = |format| if Some(format) == stored { Format::NATIVE } else { format };
         if moved.sent.contains(&Format::NATIVE) || wanted.is_some_and(|wanted| moved.sent.contains(&wanted)) {
@@ -105,9 +104,9 @@ impl Moves<'_> {
     }
 }
 
-/// The fewest and the most bytes of values that move between so many ranks: each version that a
-/// rank needs and that lies elsewhere moves once in each form; nothing narrow once the whole has
-/// moved. Where tasks choose formats when they run, their order decides which comes first.
+/// Returns the fewest and the most bytes of values transferred between `ranks` ranks. Each version
+/// that a rank needs and that lies elsewhere moves once in each form; nothing narrow once the whole
+/// has moved. If tasks select formats when they run, their order decides the first one.
 pub fn bytes_of(case: &Case, ranks: usize, on_devices: bool) -> RangeInclusive<u64> {
     let contents = &case.contents;
     let place = |start: &Start| match start {
@@ -151,7 +150,8 @@ pub fn bytes_of(case: &Case, ranks: usize, on_devices: bool) -> RangeInclusive<u
 }
 
 impl Moves<'_> {
-    /// The form that is sent to a task which wants this; `None`: what it requests.
+    /// Returns the form that is sent to a task with this request; `None`: the form that it
+    /// requests.
     fn form(&self, datum: usize, wanted: Option<Format>) -> Option<Format> {
         match wanted {
             None if self.usual[datum] == Format::NATIVE => Some(Format::NATIVE),
@@ -171,7 +171,7 @@ impl Moves<'_> {
         if everywhere { 0..self.ranks } else { rank..rank + 1 }
     }
 
-    /// A replay begins: what its tasks read that they have not written is brought, once for all of
+    /// Begins a replay: inputs of its tasks that they have not written are brought, once for all of
     /// them.
     fn begin_replay(&mut self, jobs: &[Step], now: &[Content]) {
         let (mut owner, mut written) = (self.owner.clone(), HashSet::new());
@@ -200,7 +200,7 @@ impl Moves<'_> {
                 written.insert(datum);
             }
         }
-        // What is announced already its tasks request in their turn, if they do not fail before.
+        // Announced values are requested by their tasks in turn, if they do not fail before.
         for ((datum, rank), form) in needs {
             self.need(datum, form, rank, now, &[], true);
         }

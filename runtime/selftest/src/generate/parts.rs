@@ -1,4 +1,4 @@
-//! Vectors taken apart, shown in views and put together.
+//! Vectors that are split, shown in views and joined.
 
 use std::ops::Range;
 
@@ -7,20 +7,19 @@ use zellige_runtime::Format;
 use super::{Generator, Role};
 use crate::case::{Kind, Parts, Start, Step};
 
-/// Cases that are without parts, views and hints by their seed modulo 8: those of seeds that have
-/// once found something.
+/// Residues modulo 8 of seeds without parts, views and hints: those of seeds that have once found
+/// an error.
 const WITHOUT_PARTS: [u64; 2] = [0, 3];
 
-/// Whether the case of this seed has them.
+/// True if the case of this seed has them.
 pub(super) fn are_there(seed: u64) -> bool {
     !WITHOUT_PARTS.contains(&(seed % 8))
 }
 
 impl Generator {
-    /// Takes a plain vector apart, or shows some of it in views. Its copies are made by tasks for
-    /// CPUs.
+    /// Splits a plain vector, or makes views of parts of it. Its copies are made by tasks for CPUs.
     pub(super) fn add_parts(&mut self) {
-        // What was registered empty has no length to be checked against.
+        // A handle that was registered empty has no length for a check.
         let has_length = |&handle: &usize| match self.roles[handle] {
             Role::Own => !self.data[handle].empty,
             Role::Part => true,
@@ -49,8 +48,7 @@ impl Generator {
         self.push(Step::Split(parts));
     }
 
-    /// Some regions of a vector, of which now and then one is not there any more; those of views
-    /// may overlap.
+    /// Draws regions of a vector, sometimes with a gap; those of views may overlap.
     fn regions(&mut self, handle: usize, may_overlap: bool) -> Vec<Range<usize>> {
         let registered = self.data[handle].len;
         let now = self.oracle.length(handle).unwrap_or(registered);
@@ -68,14 +66,14 @@ impl Generator {
         cuts.sort_unstable();
         let mut regions: Vec<Range<usize>> = cuts.windows(2).map(|cut| cut[0]..cut[1]).collect();
         if count > 1 && self.rng.chance(30) {
-            // Nobody has these.
+            // Elements of no region.
             let at = self.rng.below(count);
             regions.remove(at);
         }
         regions
     }
 
-    /// Puts together one of those of which no part is taken apart.
+    /// Joins one of the split vectors without split parts.
     pub(super) fn join_one(&mut self) {
         let whole = |parts: &Parts| parts.handles().all(|part| self.live.contains(&part));
         let able: Vec<usize> = (0..self.out.len()).filter(|&at| whole(&self.out[at])).collect();
@@ -83,7 +81,7 @@ impl Generator {
         self.join(at);
     }
 
-    /// Looks at those that are left: they cannot be taken.
+    /// Reads the remaining views: they cannot be taken.
     pub(super) fn end_views(&mut self) {
         let views: Vec<usize> = self.live.iter().copied().filter(|&handle| self.is_view(handle)).collect();
         for handle in views {

@@ -1,5 +1,5 @@
-//! Random graphs on random machines: a quick, seeded set. `zellige selftest` runs as many as are
-//! asked for.
+//! Random graphs on random machines: a quick, seeded set. `zellige selftest` runs any number of
+//! them.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn dying_devices_take_only_what_was_nowhere_else() {
     assert!(report.counts.device_deaths > 3, "{report:?}");
 }
 
-/// The same cases in orders that threads rarely take, and that a seed repeats.
+/// The same cases in orders that threads rarely take, and that a seed reproduces.
 #[test]
 fn on_one_thread_any_order_comes_to_the_same() {
     for deaths in [false, true] {
@@ -54,8 +54,8 @@ fn on_one_thread_any_order_comes_to_the_same() {
     }
 }
 
-/// Tasks that ask for narrow forms and for an operand whose size is not known yet were counted as
-/// they are stored, and refused.
+/// Tasks that requested narrow forms and an operand of unknown size were counted with their stored
+/// sizes, and refused.
 #[test]
 fn what_is_not_known_does_not_widen_the_rest() {
     for seed in [5_005_232, 5_031_267, 5_093_475] {
@@ -63,8 +63,8 @@ fn what_is_not_known_does_not_widen_the_rest() {
     }
 }
 
-/// Two GPUs from outside, whose kernels are the CUDA source compiled for the host: as on real ones,
-/// many cases on one driver, and bodies that know nothing of those on CPUs.
+/// Two custom GPUs, whose kernels are the CUDA source compiled for the host. As on real ones, many
+/// cases share one driver, and bodies are independent of those on CPUs.
 #[test]
 fn gpus_from_outside_come_to_the_same() {
     let Some(mock) = mock([&SOURCE]) else { return };
@@ -78,7 +78,7 @@ fn gpus_from_outside_come_to_the_same() {
     assert_eq!(driver.leaks(), Vec::<String>::new());
 }
 
-/// A kernel that does something else is seen.
+/// A kernel with a wrong result is detected.
 #[test]
 fn gpus_from_outside_are_judged() {
     let wrong = SOURCE.text.replace("+ blend(seed, i)", "+ blend(seed, i) + 1");

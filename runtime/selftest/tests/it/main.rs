@@ -1,4 +1,4 @@
-//! The tests of this crate that need a public interface only, in one binary: it is linked once.
+//! The tests of this crate that need only a public interface, in one binary: it is linked once.
 
 mod cuda_compile;
 mod fuzz;

@@ -1,4 +1,4 @@
-//! This machine, as its performance models know it.
+//! A platform of this machine from its performance models.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use zellige_runtime::device;
 const HOST: &str = "host";
 const CPU: &str = "cpu";
 
-/// A kind of device whose times are those of performance models: history or regression, and the
-/// runtime's overhead.
+/// A kind of device with times from performance models: history or regression, and the runtime's
+/// overhead.
 #[derive(Clone, Debug)]
 pub struct Measured {
     models: Arc<Models>,
@@ -24,7 +24,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// With an implementation; empty: the only one.
+    /// Returns the time for an implementation; empty: the only one.
     pub(super) fn nanos(
         &self,
         codelet: &str,
@@ -46,16 +46,16 @@ impl Measured {
         rates.filter_map(Row::gflops).fold(0.0, f64::max) / 1e3
     }
 
-    /// What is known of this kind but for the runtime's overhead.
+    /// Returns all models of this kind except the runtime's overhead.
     fn rows(&self) -> Vec<Row> {
         let mut rows = self.models.rows();
         rows.retain(|row| self.models.kind(&row.kind) == self.kind && row.codelet != OVERHEAD);
         rows
     }
 
-    /// What was measured, as rates: the peak of a precision is the best rate that any codelet
-    /// reached in it, and an efficiency the part of it that a codelet reached at a size. Sizes that
-    /// nobody has measured are left to be interpolated.
+    /// Converts the measurements to rates: the peak of a precision is the best rate that any
+    /// codelet reached in it, and an efficiency is the fraction of it that a codelet reached at a
+    /// size. Sizes without measurements are interpolated.
     pub(super) fn rates(&self) -> Rates {
         let sizes = by_size(self.rows());
         let mut rates = Rates { overhead_us: short(self.overhead_ns as f64 / 1e3), ..Rates::default() };
@@ -78,7 +78,7 @@ impl Measured {
     }
 }
 
-/// What tasks of one codelet, precision and size took.
+/// Measurements of tasks of one codelet, precision and size.
 #[derive(Default)]
 struct Seen {
     count: f64,
@@ -86,9 +86,9 @@ struct Seen {
     seconds: f64,
 }
 
-/// Times of each codelet and label by size, the bits of a positive number, which are in its order.
-/// Of several implementations the fastest counts; shapes of one size are taken together, as often
-/// as they ran.
+/// Returns the times of each codelet and label by size, stored as the bits of a positive number,
+/// which sort in its order. Of several implementations the fastest counts; shapes of one size are
+/// combined, weighted by their numbers of runs.
 fn by_size(rows: Vec<Row>) -> BTreeMap<(String, String, u64), Seen> {
     let mut fastest: BTreeMap<(String, String, [u32; 3], u64), Row> = BTreeMap::new();
     for row in rows.into_iter().filter(is_history) {
@@ -125,33 +125,34 @@ fn key(codelet: &str, label: &str) -> String {
     if label.is_empty() { codelet.into() } else { format!("{codelet}.{label}") }
 }
 
-/// Five digits of it: a measurement has no more.
+/// Rounds to five digits: a measurement has no more.
 fn short(x: f64) -> f64 {
     format!("{x:.4e}").parse().unwrap_or(x)
 }
 
 impl Platform {
-    /// This machine: `workers` CPU workers on the host's memory, which is unlimited. How long tasks
-    /// take is what `models` have learnt; a conversion between formats takes the time that they
-    /// know of the link from the host to itself.
+    /// Creates a platform of this machine: `workers` CPU workers on the host's memory, which is
+    /// unlimited. Task times come from `models`; a conversion between formats takes the modelled
+    /// time of the link from the host to itself.
     ///
     /// # Errors
-    /// [`Error::Config`] unless the models were measured with as many workers (see [`OVERHEAD`]):
-    /// workers share caches, memory and clock, so that their times are those of their number.
+    /// [`Error::Config`] unless the models were measured with the same number of workers (see
+    /// [`OVERHEAD`]): workers share caches, memory and clock, so times are valid for their number
+    /// only.
     pub fn host(models: Arc<Models>, workers: usize) -> Result<Platform, Error> {
         Platform::measured(models, workers, &[])
     }
 
-    /// The machine of a runtime with these devices, which come first and are called as there (`gpu
-    /// 0`), and `workers` CPU workers. Tasks take what `models` have learnt on each kind of device.
-    /// Links are those of which the models know both directions, or that a device declares; in a
-    /// platform both directions are equally fast, which is as fast as the slower one. A conversion
-    /// takes what the models know of the link from a node to itself, or, of a device's node, what
-    /// it takes on the host.
+    /// Creates a platform of a runtime with these devices, which come first and have the same names
+    /// as there (`gpu 0`), and `workers` CPU workers. Task times come from `models` for each kind
+    /// of device. Links are those that the models know in both directions, or that a device
+    /// declares. In a platform both directions are equally fast, so the slower one counts. A
+    /// conversion takes the modelled time of the link from a node to itself or, for a device's node
+    /// without one, the time on the host.
     ///
     /// # Errors
-    /// [`Error::Config`] where nothing was measured of a kind of device, of a device's link to the
-    /// host, or of conversions on the host; and as [`host`](Platform::host) where there are
+    /// [`Error::Config`] if there is no measurement for a kind of device, for a device's link to
+    /// the host, or for conversions on the host; and those of [`host`](Platform::host) if there are
     /// workers.
     pub fn measured(
         models: Arc<Models>,
@@ -179,7 +180,7 @@ impl Platform {
         Ok(platform)
     }
 
-    /// A device with its node, its link to the host, and its kind.
+    /// Adds a device with its node, its link to the host, and its kind.
     fn add(
         &mut self,
         models: &Arc<Models>,
@@ -237,7 +238,7 @@ fn host_node(models: &Models, workers: usize) -> Result<NodeSpec, Error> {
     })
 }
 
-/// What a runtime calls the node of its device.
+/// Returns the name of a device's node in a runtime.
 fn node_name(number: usize, device: &dyn device::DeviceSpec) -> String {
     format!("{} {number}", device.kind())
 }
@@ -246,8 +247,8 @@ fn gb_s(link: LinkModel) -> f64 {
     short(link.bandwidth() / 1e9)
 }
 
-/// Links between devices of which the models know both directions. Two devices on one GPU have one
-/// end in common, and none.
+/// Returns the links between devices that the models know in both directions. Two devices on one
+/// GPU have the same link end, and no link.
 fn peers(models: &Models, devices: &[Arc<dyn device::DeviceSpec>]) -> Vec<LinkSpec> {
     let of = |number: usize| (devices[number].link_end(number), node_name(number, &*devices[number]));
     let pairs = (0..devices.len()).flat_map(|to| (0..to).map(move |from| (from, to)));
@@ -258,7 +259,7 @@ fn peers(models: &Models, devices: &[Arc<dyn device::DeviceSpec>]) -> Vec<LinkSp
     links.collect()
 }
 
-/// A link that the models know in both directions.
+/// Returns a link that the models know in both directions.
 fn link(models: &Models, [from, to]: [&str; 2], names: [&str; 2]) -> Option<LinkSpec> {
     let ways = [models.link(from, to)?, models.link(to, from)?];
     Some(LinkSpec {
@@ -268,7 +269,7 @@ fn link(models: &Models, [from, to]: [&str; 2], names: [&str; 2]) -> Option<Link
     })
 }
 
-/// What a device declares of its link, between these two nodes.
+/// Returns the declared link of a device, between these two nodes.
 fn between(link: device::LinkSpec, from: &str, to: &str) -> LinkSpec {
     LinkSpec {
         between: [from.into(), to.into()],
@@ -285,7 +286,7 @@ mod tests {
     use zellige_runtime::Emulated;
     use zellige_runtime::model::LinkModel;
 
-    /// Products of 100 in 20 us, an overhead of 2 us for two workers.
+    /// Models with products of 100 in 20 us, and an overhead of 2 us for two workers.
     fn calibrated() -> Arc<Models> {
         let models = Arc::new(Models::new());
         let cpu = models.kind(CPU);
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(fastest(&[]), None);
     }
 
-    /// Two devices of one kind: what a file says of them is what was measured, to five digits.
+    /// Two devices of one kind: their platform file contains the measurements, to five digits.
     #[test]
     fn a_written_machine_is_the_measured_one() {
         let models = calibrated();
@@ -373,7 +374,7 @@ mod tests {
         near(nanos("gemm", "fp32", [200; 3], 16e6), 70e3);
         near(nanos("potrf", "fp32", [200, 0, 0], 8e6 / 3.0), 90e3);
         near(nanos("convert", "fp16", [200, 200, 0], 0.0), 7e3);
-        // Half way between two sizes half way between their rates.
+        // Halfway between two sizes, the rate is halfway between their rates.
         near(nanos("gemm", "hp1", [150; 3], 6.75e6), 6.75e6 / 0.5e12 * 1e9);
         assert_eq!(kind.nanos("trsm", "fp32", [200, 200, 0], 8e6, 0), None);
         near(written.kinds["cpu"].nanos("gemm", "fp32", [100; 3], 2e6, 0).unwrap(), 22e3);

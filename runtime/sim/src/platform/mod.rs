@@ -1,9 +1,9 @@
-//! Machines written down: memory nodes, devices, links, and how fast each kind of device runs each
-//! codelet.
+//! Descriptions of machines: memory nodes, devices, links, and the speed of each codelet on each
+//! kind of device.
 //!
-//! A platform is what the [simulator](crate::Simulation) runs graphs on. Some are shipped
-//! ([`Platform::shipped`]); one is the machine that was measured ([`Platform::measured`]), also as
-//! a file ([`Platform::to_toml`]); others are read from TOML:
+//! A platform is the machine on which the [simulator](crate::Simulation) runs graphs. Some are
+//! shipped ([`Platform::shipped`]); others are measured ([`Platform::measured`]), also as a file
+//! ([`Platform::to_toml`]), or read from TOML:
 //!
 //! ```
 //! use zellige_sim::platform::Platform;
@@ -52,14 +52,14 @@ use zellige_runtime::Error;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is, and where its numbers come from.
+    /// Description of the machine, and the source of its numbers.
     #[serde(default)]
     pub description: String,
     /// Memory nodes; the first is the host.
     pub nodes: Vec<NodeSpec>,
-    /// What executes.
+    /// Devices that execute tasks.
     pub devices: Vec<DeviceSpec>,
     /// Links between nodes, each usable in both directions at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,18 +77,18 @@ pub struct Platform {
 pub struct NodeSpec {
     /// Its name.
     pub name: String,
-    /// Its size (GB = 1e9 bytes); without it, whatever is asked.
+    /// Its size (GB = 1e9 bytes); unlimited without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_gb: Option<f64>,
-    /// Bytes read and written per second by a conversion between formats (GB/s). A disk converts
-    /// nothing.
+    /// Throughput of conversions between formats, bytes read and written (GB/s). A disk makes no
+    /// conversions.
     #[serde(default)]
     pub convert_gb_s: f64,
-    /// Conversions that can be under way at a time in memory that is not part of the capacity.
+    /// Number of simultaneous conversions in memory that is not part of the capacity.
     #[serde(default = "two")]
     pub staging: u32,
-    /// It is the disk behind a host of limited size: without a capacity, and linked with the host
-    /// alone.
+    /// True for the disk behind a host of limited size: it has no capacity, and is linked with the
+    /// host alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disk: bool,
 }
@@ -98,7 +98,7 @@ fn two() -> u32 {
 }
 
 impl NodeSpec {
-    /// Its size (bytes); `None` for whatever is asked.
+    /// Returns its size (bytes); `None`: unlimited.
     pub fn capacity(&self) -> Option<u64> {
         self.capacity_gb.map(|gb| (gb * 1e9) as u64)
     }
@@ -112,7 +112,7 @@ pub struct DeviceSpec {
     pub kind: String,
     /// The node whose memory it works in.
     pub node: String,
-    /// How many there are.
+    /// Number of such devices.
     #[serde(default = "one")]
     pub count: usize,
 }
@@ -145,19 +145,19 @@ pub struct NetworkSpec {
 }
 
 impl NetworkSpec {
-    /// How long so many bytes take an adapter (ns).
+    /// Returns the time that an adapter needs for this many bytes (ns).
     pub fn nanos(&self, bytes: u64) -> u64 {
         (bytes as f64 / self.gb_s).round() as u64
     }
 }
 
-/// How long tasks take on a kind of device.
+/// Task times on a kind of device.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(from = "Rates", into = "Rates")]
 pub enum KindSpec {
-    /// As peaks and efficiencies that somebody wrote down say.
+    /// Times from given peaks and efficiencies.
     Rated(Rates),
-    /// As performance models have learnt from tasks that ran.
+    /// Times from performance models of tasks that ran.
     Measured(Measured),
 }
 
@@ -167,7 +167,7 @@ impl From<Rates> for KindSpec {
     }
 }
 
-/// What models have learnt, as rates.
+/// Converts model times to rates.
 impl From<KindSpec> for Rates {
     fn from(kind: KindSpec) -> Self {
         match kind {
@@ -178,7 +178,7 @@ impl From<KindSpec> for Rates {
 }
 
 impl KindSpec {
-    /// How long a task takes (ns); `None` if this kind cannot run it, or nothing is known of it.
+    /// Returns the time of a task (ns); `None` if this kind cannot run it, or its time is unknown.
     pub fn nanos(
         &self,
         codelet: &str,
@@ -193,9 +193,9 @@ impl KindSpec {
         }
     }
 
-    /// As [`nanos`](KindSpec::nanos), for a codelet with several implementations: the least time of
-    /// those that are known, and whose it is. Rates that somebody wrote down are those of the
-    /// codelet, whichever implementation reaches them.
+    /// Returns the least time of the implementations with known times, and that implementation; see
+    /// [`nanos`](KindSpec::nanos). Given rates are those of the codelet, whichever implementation
+    /// reaches them.
     pub(crate) fn fastest(
         &self,
         codelet: &str,
@@ -215,7 +215,7 @@ impl KindSpec {
         times.min_by_key(|(nanos, _)| *nanos)
     }
 
-    /// What a call takes that runs nothing (ns); 0 where it is in the times of tasks.
+    /// Returns the time of a call that runs nothing (ns); 0 if the times of tasks include it.
     pub(crate) fn launch_nanos(&self) -> u64 {
         match self {
             KindSpec::Rated(rates) => (rates.overhead_us * 1e3).round() as u64,
@@ -223,7 +223,7 @@ impl KindSpec {
         }
     }
 
-    /// Time until the host learns of the end of a call (ns).
+    /// Returns the delay until the host learns of the end of a call (ns).
     pub(crate) fn end_nanos(&self) -> u64 {
         match self {
             KindSpec::Rated(rates) => (rates.end_us * 1e3).round() as u64,
@@ -231,8 +231,8 @@ impl KindSpec {
         }
     }
 
-    /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured.
-    /// 0: none is known.
+    /// Returns the peak rate in one precision (Tflop/s): as given, or the best measured one; 0 if
+    /// unknown.
     pub fn peak_tflops(&self, label: &str) -> f64 {
         match self {
             KindSpec::Rated(rates) => rates.peak_tflops.get(label).copied().unwrap_or(0.0),
@@ -245,7 +245,7 @@ impl Platform {
     /// Reads a platform from TOML and checks it.
     ///
     /// # Errors
-    /// [`Error::Config`] with the line or the name of what is wrong.
+    /// [`Error::Config`] with the line or the name of the error.
     pub fn parse(text: &str) -> Result<Platform, Error> {
         let platform: Platform =
             toml::from_str(text).map_err(|e| Error::Config(format!("the platform cannot be read: {e}")))?;
@@ -253,21 +253,21 @@ impl Platform {
         Ok(platform)
     }
 
-    /// The platform as a file that [`parse`](Platform::parse) reads. What models have learnt
-    /// becomes rates: peaks, and the fractions of them that each codelet reached in each precision
-    /// at the sizes that were measured.
+    /// Returns the platform as a file that [`parse`](Platform::parse) reads. Model times become
+    /// rates: peaks, and the fractions of them that each codelet reached in each precision at the
+    /// measured sizes.
     ///
     /// # Errors
-    /// [`Error::Config`] for what TOML cannot hold.
+    /// [`Error::Config`] for data that TOML cannot represent.
     pub fn to_toml(&self) -> Result<String, Error> {
         toml::to_string(self)
             .map_err(|e| Error::Config(format!("platform {:?} cannot be written: {e}", self.name)))
     }
 
-    /// A shipped platform by its name.
+    /// Returns a shipped platform by its name.
     ///
     /// # Errors
-    /// [`Error::Config`] with the names that there are.
+    /// [`Error::Config`] with the valid names.
     pub fn shipped(name: &str) -> Result<Platform, Error> {
         match shipped::ALL.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => Platform::parse(text),
@@ -281,19 +281,19 @@ impl Platform {
         }
     }
 
-    /// The names of the shipped platforms.
+    /// Returns the names of the shipped platforms.
     pub fn names() -> impl Iterator<Item = &'static str> {
         shipped::ALL.iter().map(|(name, _)| *name)
     }
 
-    /// The same machine with its first `count` devices; their nodes stay.
+    /// Returns this machine with only its first `count` devices; their nodes stay.
     #[must_use]
     pub fn with_devices(mut self, count: usize) -> Self {
         self.devices.truncate(count);
         self
     }
 
-    /// The same machine with `gb` of memory on every device node that has a capacity.
+    /// Returns this machine with `gb` of memory on every device node that has a capacity.
     #[must_use]
     pub fn with_capacity(mut self, gb: f64) -> Self {
         for node in self.nodes.iter_mut().skip(1).filter(|node| node.capacity_gb.is_some()) {
@@ -302,12 +302,12 @@ impl Platform {
         self
     }
 
-    /// How many devices it has.
+    /// Returns the number of its devices.
     pub fn device_count(&self) -> usize {
         self.devices.iter().map(|device| device.count).sum()
     }
 
-    /// Peak rate of all devices in one precision (Tflop/s).
+    /// Returns the peak rate of all devices in one precision (Tflop/s).
     pub fn peak_tflops(&self, label: &str) -> f64 {
         let peak = |device: &DeviceSpec| self.kinds[&device.kind].peak_tflops(label);
         self.devices.iter().map(|device| device.count as f64 * peak(device)).sum()

@@ -4,31 +4,31 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How fast a kind of device is.
+/// Speed of a kind of device.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
-    /// Bytes of operands per second that its memory delivers (GB/s): no task takes less than that.
-    /// Without it memory takes no time, as where the efficiencies are measured ones and memory is
-    /// in them.
+    /// Memory bandwidth for operands (GB/s): a task takes at least the time that its operands need.
+    /// Without it memory takes no time, e.g. if the efficiencies are measured ones and include
+    /// memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_gb_s: Option<f64>,
     /// Time to start a task (us).
     #[serde(default)]
     pub overhead_us: f64,
-    /// Time until the host learns that a task has ended (us). Where it is above 0, tasks are
-    /// launched behind others on the same device before those have ended, as on GPUs.
+    /// Delay until the host learns that a task has ended (us). If it is above 0, tasks are launched
+    /// in stream order on a device, before their predecessors have ended, as on GPUs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub end_us: f64,
     /// Peak rate per precision, which is the task's label (Tflop/s).
     pub peak_tflops: BTreeMap<String, f64>,
-    /// Fraction of the peak that is reached, as points (size, fraction) between which it is linear;
-    /// size is the geometric mean of the task's dimensions. By `codelet.label`, `codelet`,
-    /// `*.label` or `*`, the first that is there. A codelet without points, or a label without a
-    /// peak, cannot run on this kind.
+    /// Fraction of the peak that is reached, as points (size, fraction) with linear interpolation;
+    /// the size is the geometric mean of the task's dimensions. The keys are `codelet.label`,
+    /// `codelet`, `*.label` or `*`; the first that exists counts. A codelet without points, or a
+    /// label without a peak, cannot run on this kind.
     pub efficiency: BTreeMap<String, Vec<(f64, f64)>>,
-    /// How long tasks take that count no operations (us), as points (size, time); by
-    /// `codelet.label` or `codelet`. Those without points take what memory takes.
+    /// Times of tasks without an operation count (us), as points (size, time), by `codelet.label`
+    /// or `codelet`. Tasks without points take the time of their memory accesses.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub time_us: BTreeMap<String, Vec<(f64, f64)>>,
 }
@@ -39,8 +39,9 @@ fn is_zero(time: &f64) -> bool {
 }
 
 impl Rates {
-    /// How long a task takes (ns): the longer of its operations at the rate that its size reaches
-    /// and its operands' way through memory, plus the overhead; `None` if this kind cannot run it.
+    /// Returns the time of a task (ns): the time of its operations at the rate for its size, or of
+    /// its operands' memory accesses if that is longer, plus the overhead; `None` if this kind
+    /// cannot run it.
     pub fn nanos(&self, codelet: &str, label: &str, shape: [u32; 3], flops: f64, bytes: u64) -> Option<u64> {
         let size = size(shape, flops);
         let timed = if flops > 0.0 { None } else { of_codelet(&self.time_us, codelet, label) };
@@ -58,14 +59,14 @@ impl Rates {
         Some(((compute.max(memory) + self.overhead_us * 1e-6) * 1e9).round() as u64)
     }
 
-    /// The efficiency that counts, the most particular first. Simulations ask for every task:
-    /// nothing is allocated here.
+    /// Returns the efficiency points that apply, the most specific first. Simulations call this for
+    /// every task: nothing is allocated here.
     fn points(&self, codelet: &str, label: &str) -> Option<&[(f64, f64)]> {
         of_codelet(&self.efficiency, codelet, label).or_else(|| of_codelet(&self.efficiency, "*", label))
     }
 }
 
-/// The points of `codelet.label`, else of `codelet`.
+/// Returns the points of `codelet.label`, or else of `codelet`.
 fn of_codelet<'p>(
     points: &'p BTreeMap<String, Vec<(f64, f64)>>,
     codelet: &str,
@@ -76,8 +77,8 @@ fn of_codelet<'p>(
     labelled.or_else(|| points.get(codelet)).map(Vec::as_slice)
 }
 
-/// The geometric mean of the dimensions that are given; without any, of a cube with so many
-/// operations.
+/// Returns the geometric mean of the given dimensions; without any, the order of a cubic product
+/// with this many operations.
 pub(super) fn size(shape: [u32; 3], flops: f64) -> f64 {
     let given: Vec<f64> = shape.iter().filter(|&&d| d > 0).map(|&d| f64::from(d)).collect();
     if given.is_empty() {
@@ -86,7 +87,7 @@ pub(super) fn size(shape: [u32; 3], flops: f64) -> f64 {
     given.iter().product::<f64>().powf(1.0 / given.len() as f64)
 }
 
-/// Linear between points, constant beyond them.
+/// Interpolates linearly between points; constant beyond them.
 fn between(points: &[(f64, f64)], x: f64) -> f64 {
     let after = points.partition_point(|&(at, _)| at < x);
     match (after.checked_sub(1).map(|i| points[i]), points.get(after)) {

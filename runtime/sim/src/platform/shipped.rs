@@ -1,4 +1,4 @@
-//! The platforms that come with the library.
+//! The platforms shipped with the library.
 
 /// Name and text of each.
 pub(super) const ALL: [(&str, &str); 6] = [

@@ -1,5 +1,5 @@
-//! What the page's scripts draw: tasks and transfers, merged where there are too many, and curves
-//! of bounded length.
+//! The data that the page's scripts draw: tasks and transfers, merged if there are too many, and
+//! curves of bounded length.
 
 use std::collections::HashMap;
 
@@ -11,29 +11,29 @@ use crate::report::{CodeletReport, Report};
 use crate::tracks::{PALETTE, Slice, Track, extent, nanos, span};
 use crate::{IdleState, TaskEvent, Trace, TransferEvent};
 
-/// Points of a curve at most, each with a smallest and a largest value.
+/// Maximum number of points of a curve, each with a smallest and a largest value.
 const CURVE_POINTS: u64 = 6_000;
-/// Codelets with a histogram, those with the most time.
+/// Maximum number of codelets with a histogram, those with the most time.
 const HISTOGRAMS: usize = 24;
 /// Bars of a histogram.
 const BARS: usize = 48;
 /// Longest critical path that is drawn as a line; a longer one is only marked on its tasks.
 const PATH_LINE: usize = 20_000;
-/// JavaScript's numbers are exact up to here.
+/// Largest integer that JavaScript's numbers represent exactly.
 const EXACT: u64 = 1 << 53;
 
-/// Times are nanoseconds since the first record.
+/// The page's data. Times are nanoseconds since the first record.
 #[derive(Serialize)]
 pub(super) struct PageData {
     extent: u64,
     /// The workers, then the links.
     tracks: Vec<Row>,
-    /// How many of them are workers.
+    /// Number of workers among them.
     workers: usize,
     palette: [[u8; 3]; PALETTE.len()],
     /// The codelets, then the reasons of transfers.
     codelets: Vec<&'static str>,
-    /// How many of them are codelets.
+    /// Number of codelets among them.
     ran: usize,
     labels: Vec<&'static str>,
     /// Pairs of codelet (or reason) and label (or format).
@@ -56,19 +56,19 @@ struct Row {
     name: String,
     levels: usize,
     idle: f64,
-    /// Of a worker the shares of its time at rest, in the order of [`IdleState::ALL`].
+    /// Shares of a worker's idle time, in the order of [`IdleState::ALL`].
     rests: [f64; IdleState::ALL.len()],
 }
 
-/// Worker row, level, start, duration, kind, number, coordinates, priority, flops, bytes, ready, 1:
-/// failed + 2: on the critical path, predicted duration, implementation, size of the batch. A
-/// tuple, because names in 50 000 records would be most of the page.
+/// A task: worker row, level, start, duration, kind, number, coordinates, priority, flops, bytes,
+/// ready, 1: failed + 2: on the critical path, predicted duration, implementation, size of the
+/// batch. A tuple, because names in 50 000 records would be most of the page.
 type Item =
     (usize, usize, u64, u64, usize, Number, Coords, i32, f64, Number, u32, u8, Number, &'static str, u32);
 
 type Coords = Option<[Option<u32>; 3]>;
 
-/// Link row, lane, start, duration, kind, number of the handle, bytes, 1: converted.
+/// A transfer: link row, lane, start, duration, kind, number of the handle, bytes, 1: converted.
 type Move = (usize, usize, u64, u64, usize, Number, Number, u8);
 
 /// A number that JavaScript reads without rounding.
@@ -94,7 +94,7 @@ struct Block {
     end: u64,
     /// Kind, number of tasks or transfers, their time.
     parts: Vec<(usize, u32, u64)>,
-    /// How many are on the critical path.
+    /// Number of them on the critical path.
     critical: u32,
     failed: u32,
 }
@@ -117,7 +117,7 @@ struct Histogram {
     bars: Vec<u32>,
 }
 
-/// What one row shows, by start.
+/// The contents of one row, by start.
 struct Line {
     levels: usize,
     pieces: Vec<Piece>,
@@ -134,7 +134,7 @@ struct Piece {
 
 #[derive(Clone, Copy)]
 enum What {
-    /// The place of its record.
+    /// Position of its record.
     Task(usize),
     Transfer(usize),
 }
@@ -162,7 +162,7 @@ impl Line {
 }
 
 impl PageData {
-    /// At most `limit` tasks, transfers and blocks (but one block per level of each row).
+    /// Prepares at most `limit` tasks, transfers and blocks (but one block per level of each row).
     pub fn new(trace: &Trace, report: &Report, limit: usize) -> PageData {
         let (begin, end) = extent(trace);
         let (tracks, nodes, links) = (trace.tracks(), trace.memory_nodes(), trace.links());
@@ -237,13 +237,13 @@ impl PageData {
         self.blocks.len()
     }
 
-    /// What is shorter than this is merged (ns).
+    /// Duration below which a shape is merged (ns).
     pub fn bin(&self) -> u64 {
         self.bin
     }
 }
 
-/// What is drawn, as it comes together.
+/// The shapes drawn so far.
 struct Shapes<'t> {
     trace: &'t Trace,
     begin: u64,
@@ -371,8 +371,8 @@ fn item(
     )
 }
 
-/// The width below which shapes are merged (ns): 0 where all can be drawn, otherwise the first of a
-/// doubling series that keeps within the limit.
+/// Returns the width below which shapes are merged (ns): 0 if all can be drawn, otherwise the first
+/// of a doubling series that stays within the limit.
 fn bin_width(lines: &[Line], begin: u64, extent: u64, limit: usize) -> u64 {
     let pieces: usize = lines.iter().map(|line| line.pieces.len()).sum();
     if pieces <= limit {
@@ -407,8 +407,8 @@ fn shapes(line: &Line, begin: u64, width: u64) -> usize {
     shapes
 }
 
-/// Codelets by falling time, then reasons and labels as they come, and the pairs of them that
-/// occur.
+/// Codelets by decreasing time, then reasons and labels in order of appearance, and the pairs of
+/// them that occur.
 struct Kinds {
     codelets: Vec<&'static str>,
     ran: usize,
@@ -430,7 +430,8 @@ impl Kinds {
         self.pair(codelet, label)
     }
 
-    /// A reason has a place of its own, also beside a codelet of the same name.
+    /// Returns the kind of a transfer. A reason has a position of its own, even if a codelet has
+    /// the same name.
     fn of_transfer(&mut self, transfer: &TransferEvent) -> usize {
         let name = transfer.reason.name();
         let reason = self.codelets[self.ran..].iter().position(|&known| known == name).unwrap_or_else(|| {
@@ -496,7 +497,7 @@ fn histogram(trace: &Trace, codelet: &CodeletReport) -> Histogram {
     times.sort_unstable();
     let (low, high) = (times.first().copied().unwrap_or(0), times.last().copied().unwrap_or(0));
     let mut bars = vec![0; BARS];
-    // A body of no measurable time has no logarithm: it counts as one nanosecond.
+    // A body without measurable time has no logarithm: it counts as one nanosecond.
     let log = |time: u64| (time.max(1) as f64).ln();
     let width = (log(high) - log(low)) / BARS as f64;
     for &time in &times {

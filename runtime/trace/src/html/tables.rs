@@ -7,7 +7,7 @@ use crate::TransferReason;
 use crate::report::Report;
 use crate::summary::{Bytes, Short};
 
-/// One row per codelet.
+/// Writes one row per codelet.
 pub(super) fn codelets(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let all: f64 = report.codelets.iter().map(|codelet| codelet.total.as_secs_f64()).sum();
     for (place, codelet) in report.codelets.iter().enumerate() {
@@ -39,7 +39,7 @@ pub(super) fn codelets(out: &mut impl Write, report: &Report) -> io::Result<()> 
     Ok(())
 }
 
-/// A panel with a row per link and one per memory node; nothing where everything happened in the
+/// Writes a panel with a row per link and one per memory node; nothing if the run used only the
 /// host's memory.
 pub(super) fn moved(out: &mut impl Write, report: &Report) -> io::Result<()> {
     if report.nodes.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn moved(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "</tbody></table></div></section>")
 }
 
-/// A panel up to its table's last heading; `title` and `columns` are this module's own text.
+/// Writes a panel up to its table's last heading; `title` and `columns` are this module's own text.
 fn head(out: &mut impl Write, title: &str, columns: &[&str]) -> io::Result<()> {
     write!(out, "<section class=\"panel\">\n<h2>{title}</h2>\n<div class=\"scroll\"><table>\n<thead><tr>")?;
     columns.iter().try_for_each(|name| write!(out, "<th scope=\"col\">{name}</th>"))

@@ -1,4 +1,4 @@
-//! The page holds what was recorded, and nothing that a name says can act in it.
+//! The page contains the records, and no name in them can inject code.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,17 +18,17 @@ fn embedded(page: &str) -> Value {
     serde_json::from_str(after.split_once("</script>").unwrap().0).unwrap()
 }
 
-/// Tasks and their time, as the page's shapes add up to.
+/// Returns the number of tasks and their time, summed over the page's shapes.
 fn drawn(data: &Value) -> (u64, u64) {
     summed(data, "items", |row| row < data["workers"].as_u64().unwrap())
 }
 
-/// Transfers and their time.
+/// Returns the number of transfers and their time.
 fn moved(data: &Value) -> (u64, u64) {
     summed(data, "moves", |row| row >= data["workers"].as_u64().unwrap())
 }
 
-/// Number and time of single shapes, and of the parts of the blocks on some rows.
+/// Returns number and time of single shapes, and of the parts of the blocks on some rows.
 fn summed(data: &Value, single: &str, rows: impl Fn(u64) -> bool) -> (u64, u64) {
     let single = data[single].as_array().unwrap();
     let blocks =
@@ -79,7 +79,7 @@ fn a_gpus_page_has_its_links_its_memory_and_its_predictions() {
     assert_eq!(used["points"], json!([[0, 64, 64], [3000, 96, 96], [45_000, 32, 32]]));
     assert_eq!(data["tracks"][1]["rests"], json!([0.2, 0.0, 0.2]));
     assert_eq!((data["curves"].as_array().unwrap().len(), data["ran"].as_u64()), (2, Some(2)));
-    // A run on the host alone says nothing of memory nodes.
+    // A run on the host alone has no section on memory nodes.
     assert!(!super::tests::page(&diamond(), "t").contains("Memory nodes"));
 }
 
@@ -89,7 +89,7 @@ fn the_page_asks_for_nothing_from_outside() {
     for way in ["src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "import("] {
         assert!(!page.contains(way), "{way}");
     }
-    // The name of a vocabulary, which nobody loads.
+    // The name of a vocabulary, which is never loaded.
     assert!(!page.replace("http://www.w3.org/2000/svg", "").contains("://"));
     assert!(page.contains("default-src 'none'"));
 }

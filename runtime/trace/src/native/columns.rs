@@ -15,7 +15,7 @@ macro_rules! columns {
         pub(super) struct $name { $(pub(super) $field: Vec<$type>,)* }
 
         impl $name {
-            /// How many rows there are, if all columns have as many.
+            /// Returns the number of rows, if all columns have the same length.
             fn rows(&self, section: &'static str) -> Result<usize, ReadError> {
                 let lengths = [$(self.$field.len(),)*];
                 match lengths.iter().all(|&length| length == lengths[0]) {
@@ -27,7 +27,8 @@ macro_rules! columns {
     };
 }
 
-// Times, and the numbers of tasks, are differences to the row before: small numbers take few bytes.
+// Times and the numbers of tasks are stored as differences to the previous row: small numbers take
+// few bytes.
 columns!(Tasks {
     worker: u32,
     id: i64,
@@ -63,7 +64,7 @@ columns!(Memory { node: u32, at_ns: i64, used: u64 });
 columns!(Evictions { node: u32, data: u64, bytes: u64, at_ns: i64, written_back: bool });
 columns!(Given { name: u32, label: u32, kind: u32, time_ns: u64 });
 
-/// Numbers as differences to the one before.
+/// Numbers as differences to the previous one.
 #[derive(Default)]
 pub(super) struct Delta(pub(super) u64);
 

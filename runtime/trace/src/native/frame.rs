@@ -1,4 +1,4 @@
-//! A section in a file: its name, its length, and a value that serde knows.
+//! A section in a file: its name, its length, and a value that serde supports.
 
 use std::io::{self, Write};
 
@@ -26,7 +26,7 @@ pub(super) fn take_number<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> 
     take(bytes, N as u64)?.try_into().ok()
 }
 
-/// The content of the section that has to come next.
+/// Returns the content of the section that has to come next.
 pub(super) fn take_section<'b>(bytes: &mut &'b [u8], section: &'static str) -> Result<&'b [u8], ReadError> {
     let cut = ReadError::Truncated(section.trim_end());
     let Some(name) = take_number::<4>(bytes) else { return Err(cut) };

@@ -39,7 +39,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        // Whatever it says, it does not panic, and neither does what is made of it.
+        // Arbitrary bytes cause no panic, and neither does the evaluation of the result.
         if let Ok(trace) = Trace::read_native(&bytes) {
             trace.write_native(&mut std::io::sink()).unwrap();
         }

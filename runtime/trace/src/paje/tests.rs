@@ -1,4 +1,4 @@
-//! Every line fits the header, and what happens is there.
+//! Every line fits the header, and every event is present.
 
 use std::collections::{HashMap, HashSet};
 
@@ -139,8 +139,8 @@ proptest! {
                     prop_assert!(known.contains(&fields[3]) && known.contains(&fields[4]), "{}", line);
                     let depth = depth.entry(fields[3].clone()).or_default();
                     *depth += 1;
-                    // Rests and transfers stand alone; bodies may be inside one another, never
-                    // inside a rest.
+                    // Idle periods and transfers stand alone; bodies may be inside one another,
+                    // never inside an idle period.
                     prop_assert!(fields[0] == "20" || *depth == 1, "{}", line);
                     if fields[0] == "11" {
                         resting.insert(fields[3].clone());

@@ -1,4 +1,4 @@
-//! Looking at a recorded graph before running it.
+//! Analysis of a recorded graph before it runs.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use zellige_model::TaskInfo;
 
 use super::Graph;
 
-/// One task of a recorded graph.
+/// A task of a recorded graph.
 ///
 /// ```
 /// use zellige_runtime::{GraphNode, Runtime, Submit, update};
@@ -40,9 +40,9 @@ impl Graph {
         GraphNode { name: header.name, priority: header.priority, info: header.info }
     }
 
-    /// The tasks and their dependencies, as petgraph has them; node `i` is the `i`-th task. Where
-    /// many tasks wait for a group of many others, e.g. 10 000 that commute for 10 000 that read,
-    /// there is an edge for every pair, which the graph itself does without.
+    /// Returns the tasks and their dependencies as a petgraph; node `i` is the `i`-th task. If many
+    /// tasks wait for a group of many others, e.g. 10 000 that commute for 10 000 that read, there
+    /// is an edge for every pair. The graph itself stores fewer.
     pub fn to_petgraph(&self) -> DiGraph<GraphNode, ()> {
         let mut graph = DiGraph::with_capacity(self.len(), self.0.nodes.edges().count());
         for task in 0..self.len() {
@@ -56,8 +56,8 @@ impl Graph {
         graph
     }
 
-    /// For each node the weight of the longest path that ends with it, by the `weight` of tasks;
-    /// groups weigh nothing.
+    /// Returns, for each node, the weight of the longest path that ends with it, by the `weight` of
+    /// tasks; groups have weight 0.
     fn longest_paths(&self, weight: impl Fn(usize) -> f64) -> Vec<f64> {
         let nodes = &self.0.nodes;
         let mut pending = nodes.predecessors.clone();
@@ -79,7 +79,7 @@ impl Graph {
         end
     }
 
-    /// The tasks of one longest path by `weight`, from first to last.
+    /// Returns the tasks of one longest path by `weight`, from first to last.
     pub(crate) fn longest_path(&self, weight: impl Fn(usize) -> f64) -> Vec<usize> {
         let nodes = &self.0.nodes;
         let ends = self.longest_paths(&weight);
@@ -105,13 +105,13 @@ impl Graph {
         path
     }
 
-    /// Tasks on the longest path.
+    /// Returns the number of tasks on the longest path.
     pub fn depth(&self) -> usize {
         self.longest_paths(|_| 1.0).into_iter().fold(0.0, f64::max) as usize
     }
 
-    /// The largest number of tasks at the same distance from the start: a lower bound of the
-    /// graph's parallelism.
+    /// Returns the largest number of tasks at the same distance from the start: a lower bound of
+    /// the graph's parallelism.
     pub fn width(&self) -> usize {
         let mut levels = vec![0usize; self.depth() + 1];
         for level in self.longest_paths(|_| 1.0).into_iter().take(self.len()) {
@@ -120,15 +120,15 @@ impl Graph {
         levels.into_iter().max().unwrap_or(0)
     }
 
-    /// The time of the longest path, with `cost` for each task: no schedule on any number of
-    /// workers is shorter.
+    /// Returns the time of the longest path, with `cost` for each task: no schedule on any number
+    /// of workers is shorter.
     pub fn critical_path(&self, cost: impl Fn(&GraphNode) -> Duration) -> Duration {
         let longest = self.longest_paths(|task| cost(&self.node(task)).as_secs_f64());
         Duration::from_secs_f64(longest.into_iter().fold(0.0, f64::max))
     }
 
-    /// The graph in Graphviz' language, one box per task. Where many tasks wait for many, their
-    /// edges meet in a point.
+    /// Returns the graph in Graphviz' language, one box per task. If many tasks wait for many,
+    /// their edges meet in a point.
     pub fn to_dot(&self) -> String {
         let mut dot = String::from("digraph tasks {\n  node [shape=box, style=rounded];\n");
         for (i, header) in self.0.headers.iter().enumerate() {

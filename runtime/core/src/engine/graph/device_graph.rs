@@ -1,5 +1,5 @@
-//! A replay as one launch on a device: what its tasks put on a stream is recorded, and launched
-//! again for as long as their operands are what and where they were.
+//! A replay as one launch on a device: the operations of its tasks are recorded from a stream, and
+//! launched again while the operands keep their addresses and headers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,16 +20,20 @@ use crate::memory::BufferId;
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Placement, Ran};
 
-/// Whether replays of recorded graphs are put on a device in one launch, e.g. as a graph of its
-/// driver, instead of task by task.
+/// Controls whether replays of recorded graphs are submitted to a device in one launch, e.g. as a
+/// graph of its driver, instead of task by task.
 ///
-/// That can be where a runtime has one device and no other worker takes the graph's tasks from it
-/// (none is there, or [`gpu_only`](crate::RuntimeBuilder::gpu_only)), every task has a function for
-/// devices and reads, writes or updates its operands as they are stored, none chooses late, reads
-/// something back or gives a value other memory, and there is room for all operands at once. The
-/// first replay goes task by task in any case. What was recorded is launched again while the
-/// operands lie where they did, with the same headers; else it is recorded anew. Results are the
-/// same bits.
+/// A single launch is possible if all of these hold:
+/// - The runtime has one device, and no other worker takes the graph's tasks from it: there is
+///   none, or [`gpu_only`](crate::RuntimeBuilder::gpu_only) is set.
+/// - Every task has a function for devices and reads, writes or updates its operands as they are
+///   stored.
+/// - No task uses deferred selection, reads a result back or moves a value to other memory.
+/// - The device has room for all operands at once.
+///
+/// The first replay always runs task by task. A recording is launched again while the operands keep
+/// their addresses and headers; otherwise the graph is recorded anew. Results are bitwise
+/// identical.
 ///
 /// ```
 /// use zellige_runtime::{DeviceGraphs, Runtime};
@@ -40,30 +44,30 @@ use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, 
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceGraphs {
-    /// Both ways are tried, a few replays each, and the faster one is kept.
+    /// Measures both methods over a few replays each and keeps the faster one.
     #[default]
     Measured,
-    /// Wherever it can be.
+    /// A single launch whenever it is possible.
     Always,
     /// Task by task.
     Never,
 }
 
-/// How a replay goes.
+/// The execution method of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     TaskByTask,
     DeviceGraph,
 }
 
-/// Replays of each way whose times are compared.
+/// Number of replays of each method whose times are compared.
 const TRIED: usize = 5;
 
-/// What was recorded is kept for so many different sets of operands, e.g. for the two of an
-/// iteration that swaps old and new.
+/// Number of operand sets whose recordings are kept, e.g. two for an iteration that swaps old and
+/// new.
 const KEPT: usize = 4;
 
-/// What a graph needs to be launched as one.
+/// The data that launching a graph as one operation needs.
 pub(super) struct DeviceGraph {
     header: Header,
     /// All of them, in order.
@@ -73,13 +77,13 @@ pub(super) struct DeviceGraph {
 
 #[derive(Default)]
 struct State {
-    /// Of which the rest is.
+    /// The runtime that the other fields refer to.
     runtime: Option<u32>,
-    /// Something cannot be recorded.
+    /// True if some task cannot be recorded.
     refused: bool,
     task_by_task: SmallVec<[Duration; TRIED]>,
     device_graph: SmallVec<[Duration; TRIED]>,
-    /// The last one used is the last.
+    /// The recordings, least recently used first.
     recorded: Vec<Arc<Recorded>>,
 }
 
@@ -136,7 +140,7 @@ impl DeviceGraph {
         shared.device_graphs != DeviceGraphs::Never && shared.has_one_gpu_for_all()
     }
 
-    /// How the next replay is to go, if it matters to this runtime.
+    /// Returns the method of the next replay, if this runtime may choose one.
     pub(super) fn way(&self, shared: &Shared) -> Option<Way> {
         if !Self::matters_to(shared) {
             return None;
@@ -159,7 +163,7 @@ impl DeviceGraph {
         Some(way)
     }
 
-    /// A replay of this runtime took so long.
+    /// Notes the time of a replay by this runtime.
     pub(super) fn took(&self, runtime: u32, way: Way, time: Duration) {
         let mut state = self.state.lock();
         if state.runtime != Some(runtime) {
@@ -174,7 +178,7 @@ impl DeviceGraph {
         }
     }
 
-    /// What was recorded for operands like these.
+    /// Returns the recording made for operands like these.
     fn find(&self, stream: &dyn Stream, operands: &[Operand<'_>]) -> Option<Arc<Recorded>> {
         let mut state = self.state.lock();
         let at = state.recorded.iter().position(|known| {
@@ -238,9 +242,10 @@ impl Operand<'_> {
 }
 
 impl Recalled {
-    /// True if what was recorded does the same to this operand.
+    /// True if the recording has the same effect on this operand.
     fn is_again(&self, now: &Operand<'_>) -> bool {
-        // What is written anew may have held anything: it is put where the recording has put it.
+        // An operand that is written anew may have held anything: the recording determines its
+        // address.
         let anew = now.mode == Mode::Write;
         let then = if anew { &self.after } else { &self.before };
         let Some((then, value)) = then.as_ref().zip(now.value.as_ref()) else { return false };
@@ -250,7 +255,7 @@ impl Recalled {
         then.parts == value.parts && (anew || is_same(now.handle, &then.known, &value.known))
     }
 
-    /// Tells the host what the launch makes of this operand's header.
+    /// Reports to the host how the launch changes this operand's header.
     fn leave(&self, operand: &Operand<'_>) {
         if let (true, Some(after)) = (operand.mode.writes(), &self.after) {
             operand.handle.learn_on_device(operand.place, after.known.clone());
@@ -275,7 +280,7 @@ fn is_same(handle: &dyn AnyHandle, one: &Known, other: &Known) -> bool {
 #[error("it goes task by task")]
 struct TaskByTask;
 
-/// True for what is no failure, but asks for the tasks one by one.
+/// True if this is not a failure but a request to run the tasks one by one.
 pub(super) fn is_task_by_task(failure: &Failure) -> bool {
     matches!(&failure.cause, Cause::Error(error) if error.is::<TaskByTask>())
 }
@@ -308,7 +313,7 @@ impl Body for GraphData {
 }
 
 impl GraphData {
-    /// Launches what was recorded for these operands, or records it first; `None` if it cannot be
+    /// Launches the recording for these operands, or makes it first; `None` if they cannot be
     /// recorded.
     fn launch<'e>(
         &'e self,
@@ -378,8 +383,8 @@ impl GraphData {
         Some(recorded)
     }
 
-    /// Has a task put its operations on the stream, which records them. True if that went well, and
-    /// nothing is to be done at their end.
+    /// Makes a task submit its operations to the stream, which records them. True if that succeeded
+    /// and the task needs no work at its end.
     fn leaves_nothing(&self, task: usize, env: &mut Env<'_>) -> bool {
         let (handles, placed) = env.bound_and_placed();
         let bound = self.bound(task, handles);

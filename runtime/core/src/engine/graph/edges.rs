@@ -1,4 +1,4 @@
-//! The dependencies of a graph that is being recorded, and what a replay walks.
+//! The dependencies of a graph that is being recorded, and the arrays that a replay traverses.
 
 use std::ops::Range;
 
@@ -109,7 +109,7 @@ impl Edges {
 /// successors, all of which are tasks: no group is a source, a sink or next to another.
 pub(super) struct Nodes {
     tasks: usize,
-    /// How many predecessors each node has.
+    /// Number of predecessors of each node.
     pub(super) predecessors: Vec<u32>,
     successors: Vec<u32>,
     successor_ends: Vec<u32>,
@@ -128,7 +128,7 @@ impl Nodes {
         self.tasks
     }
 
-    /// The places of the groups.
+    /// The positions of the groups.
     pub(super) fn groups(&self) -> Range<usize> {
         self.tasks..self.len()
     }
@@ -138,7 +138,8 @@ impl Nodes {
         &self.successors[range(&self.successor_ends, node)]
     }
 
-    /// The tasks that wait for a task: those that a group stands for are listed one by one.
+    /// Returns the tasks that wait for a task. Those that wait through a group are listed one by
+    /// one.
     pub(super) fn tasks_after(&self, task: usize) -> impl Iterator<Item = u32> {
         self.successors_of(task).iter().flat_map(|&next| {
             let is_group = next as usize >= self.tasks;

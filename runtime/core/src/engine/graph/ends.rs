@@ -1,11 +1,10 @@
-//! Where a graph meets what comes before and after a replay: the first and the last tasks on each
-//! slot.
+//! The boundary of a graph in a replay: the first and the last tasks on each slot.
 
 use super::edges::{Nodes, range};
 use crate::operand::Mode;
 
-/// Slots with more first or last tasks are waited for, or given back, as a whole: else each task
-/// would count down for them.
+/// Slots with more first or last tasks than this are acquired, or released, as a whole: otherwise
+/// each task would decrement a counter for them.
 const FEW: usize = 64;
 
 /// The first and the last tasks on one slot: one that has it alone, or all of a group.
@@ -59,18 +58,19 @@ impl Lists {
 pub(super) struct Ends {
     heads: Lists,
     finals: Lists,
-    /// For each task the nodes that wait for it, then the slots of which it is one of the last, by
-    /// the places of their counters.
+    /// For each task the nodes that wait for it, then the slots on which it is one of the last, as
+    /// positions of their counters.
     after: Lists,
-    /// What each node waits for: its predecessors and the slots of which it is one of the first, or
-    /// the begin of the replay. Then for each slot how many last tasks there are.
+    /// The number of events that each node waits for: its predecessors and the slots on which it is
+    /// one of the first, or the start of the replay. After the nodes follows the number of last
+    /// tasks of each slot.
     pub(super) pending: Vec<u32>,
     /// Nodes without predecessors.
     pub(super) sources: Vec<u32>,
     /// Slots that are waited for as a whole.
     pub(super) waited_for: usize,
-    /// Tasks that nothing waits for, and slots that are given back one by one: once all of these
-    /// are, the replay has ended.
+    /// Tasks without waiting nodes, and slots that are released one by one. When all of these are
+    /// done, the replay has ended.
     pub(super) sinks: usize,
 }
 
@@ -103,17 +103,18 @@ impl Ends {
         Ends { heads, finals, after, pending, sources, waited_for, sinks }
     }
 
-    /// The first tasks on a slot; none where it is waited for as a whole.
+    /// The first tasks on a slot; none if the replay acquires it as a whole.
     pub(super) fn heads(&self, slot: usize) -> &[u32] {
         self.heads.get(slot)
     }
 
-    /// The last tasks on a slot; none where it is given back at the end.
+    /// The last tasks on a slot; none if it is released at the end.
     pub(super) fn finals(&self, slot: usize) -> &[u32] {
         self.finals.get(slot)
     }
 
-    /// The counters of what waits for a task: nodes, then slots, which come behind the nodes.
+    /// The counters that a task decrements: those of nodes, then those of slots, which come after
+    /// the nodes.
     pub(super) fn after(&self, task: usize) -> &[u32] {
         self.after.get(task)
     }

@@ -1,5 +1,5 @@
-//! Recorded graphs: written down once, inspected, and replayed any number of times with no
-//! dependency analysis.
+//! Recorded graphs: recorded once, inspected, and replayed any number of times without dependency
+//! analysis.
 
 mod analysis;
 mod device_graph;

@@ -1,4 +1,4 @@
-//! Writing a graph down.
+//! Recording of a graph.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -21,10 +21,10 @@ use crate::numbered::Numbered;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Spec, TaskRef};
 
-/// Accepts tasks as the runtime does, and writes them down instead of running them.
+/// Accepts tasks like a runtime, and records them instead of running them.
 ///
-/// Handles used while recording become the graph's *slots*: a replay runs on them, or on others
-/// bound in their place.
+/// Handles used while recording become the graph's *slots*: a replay runs on them, or on other
+/// handles bound in their place.
 ///
 /// ```
 /// use zellige_runtime::{Error, Handle, Recorder, Runtime, Submit, update};
@@ -47,20 +47,20 @@ pub struct Recorder {
 
 /// Decides which tasks of a graph that several processes record are recorded by this one.
 pub trait Placement: Send {
-    /// A task is being recorded. `None`: it is recorded here; otherwise what stands for one that
-    /// runs elsewhere. What has been recorded before can be cut off
+    /// Decides about a task that is being recorded. `None`: it is recorded here; otherwise the
+    /// result stands for a task that runs elsewhere. The tasks recorded before can be cut off
     /// ([`cut`](crate::internal::ranks::cut)).
     ///
     /// # Errors
-    /// Whatever keeps the task from being recorded.
+    /// Any error that keeps the task from being recorded.
     fn place(&self, recorder: &Recorder, task: &Described<'_>) -> Result<Option<TaskRef>, Error>;
 }
 
 /// A task that has been described and not submitted.
 pub struct Described<'t> {
-    /// What kind of task it is.
+    /// Name of its codelet.
     pub name: &'static str,
-    /// `u32::MAX` where there are none.
+    /// Coordinates of the task; `u32::MAX` if there are none.
     pub coords: [u32; 3],
     /// Its accesses.
     pub body: &'t dyn Body,
@@ -75,8 +75,8 @@ struct State {
     slots: Vec<Slot>,
     slot_of: Numbered<u64, u32>,
     chains: Vec<Chain>,
-    /// Of handles that were split, joined or made views while recording: the same in every replay,
-    /// and no business of the runtime's.
+    /// Rights of handles that were split, joined or viewed while recording: the same in every
+    /// replay, and independent of the runtime's state.
     rights: Numbered<u64, AccessRights>,
     /// Slots of each task's accesses, one list after the other.
     operand_slots: Vec<u32>,
@@ -86,13 +86,13 @@ struct State {
 /// A handle of the graph.
 pub(super) struct Slot {
     pub(super) handle: Arc<dyn AnyHandle>,
-    /// How the graph as a whole accesses it.
+    /// The access mode of the graph as a whole.
     pub(super) mode: Mode,
-    /// How many operands of its tasks it is.
+    /// Number of task operands that refer to it.
     pub(super) uses: u32,
 }
 
-/// The accesses to one slot so far: tasks and groups are places in the recording.
+/// The accesses to one slot so far; tasks and groups are positions in the recording.
 #[derive(Default)]
 struct Chain {
     order: Order<u32, u32>,
@@ -135,7 +135,7 @@ impl Links for Access<'_> {
     }
 }
 
-/// Adds the partial results of a reduction at its place in the graph.
+/// Adds the partial results of a reduction at its position in the graph.
 struct Combine(Arc<dyn AnyHandle>);
 
 impl Body for Combine {
@@ -186,8 +186,8 @@ impl State {
         slot
     }
 
-    /// Who may name a handle at this point of the recording. That the runtime has it split now says
-    /// nothing of the replays.
+    /// Returns the access rights to a handle at this point of the recording. The runtime's present
+    /// splits say nothing about the replays.
     fn rights(&self, handle: u64, now: AccessRights) -> AccessRights {
         let recorded = self.rights.get(&handle).copied();
         let lasting = if now == AccessRights::Split { AccessRights::Open } else { now };
@@ -219,8 +219,8 @@ impl State {
         chain.ends.access(task, mode);
     }
 
-    /// No access to the slot joins `group` any more: partial results of its members are added by a
-    /// task.
+    /// Closes `group`, so that no further access to the slot joins it. A task adds the partial
+    /// results of its members.
     fn close(&mut self, group: u32, slot: u32) {
         if !self.edges.reduces(group) {
             return;
@@ -273,7 +273,7 @@ impl Recorder {
         Recorder { state: RefCell::default(), placement: None }
     }
 
-    /// One that records what `placement` says.
+    /// Creates a recorder that records the tasks that `placement` selects.
     pub(crate) fn placed(placement: Box<dyn Placement>) -> Self {
         Recorder { state: RefCell::default(), placement: Some(placement) }
     }
@@ -282,14 +282,14 @@ impl Recorder {
         self.state.into_inner().finish()
     }
 
-    /// How the tasks since the last [cut](Self::cut) access a handle, if they do.
+    /// Returns how the tasks since the last [cut](Self::cut) access a handle, if they do.
     pub(crate) fn mode_of(&self, handle: u64) -> Option<Mode> {
         let state = self.state.borrow();
         state.slot_of.get(&handle).map(|&slot| state.slots[slot as usize].mode)
     }
 
-    /// The tasks since the last cut as a graph of their own, if there are any. What is recorded
-    /// from here on is another one.
+    /// Returns the tasks since the last cut as a graph of their own, if there are any. Later tasks
+    /// are recorded into another graph.
     pub(crate) fn cut(&self) -> Option<Graph> {
         let mut state = self.state.borrow_mut();
         if state.bodies.is_empty() {
@@ -301,7 +301,7 @@ impl Recorder {
 }
 
 impl Recorder {
-    /// Writes a task down.
+    /// Records a task.
     pub(crate) fn record<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
         if let Some(placement) = &self.placement {
             let (name, coords, body) = spec.parts();
@@ -312,7 +312,7 @@ impl Recorder {
         self.record_body(Box::new(spec.body), spec.options)
     }
 
-    /// The same, once its type is forgotten.
+    /// Records a task whose type has been erased.
     fn record_body(&self, body: Box<dyn Body>, options: Options) -> Result<TaskRef, Error> {
         let name = options.name;
         let (header, after) = options.into_header(recorded_id(), u32::MAX, None);
@@ -329,11 +329,11 @@ impl Recorder {
                 (chain.written, chain.rights)
             };
             let recorded = state.slot_of.get(&access.base.id).map(|&s| state.chains[s as usize].written);
-            // Who places tasks knows what other processes have written.
+            // A placement knows what other processes have written.
             let written = recorded.unwrap_or(written) || self.placement.is_some();
             check_access(name, access, written, state.rights(access.base.id, now))?;
         }
-        // What runs elsewhere counts as done.
+        // A task that runs elsewhere counts as done.
         let after: SmallVec<[TaskRef; 2]> =
             after.into_iter().filter(|earlier| self.placement.is_none() || !earlier.is_done()).collect();
         for earlier in &after {
@@ -351,7 +351,7 @@ impl Recorder {
                 (state.slot(access.handle, access.mode, written), access.mode)
             })
             .collect();
-        // What a later task names in `after`: it stands for the recorded one and never runs.
+        // Later tasks name this ticket in `after`: it stands for the recorded task and never runs.
         let ticket = TaskRef::new(&header);
         drop(accesses);
         let index = state.add(header, body, slots.iter().map(|(slot, _)| *slot));
@@ -411,8 +411,8 @@ impl fmt::Debug for Recorder {
 #[derive(Clone)]
 pub struct Graph(pub(super) Arc<GraphData>);
 
-/// Flat arrays: what a replay walks. What every task needs is kept small and apart from what only
-/// traces need.
+/// The flat arrays that a replay traverses. The data that every task needs are small and separate
+/// from those that only traces need.
 pub(super) struct GraphData {
     pub(super) headers: Vec<Header>,
     /// Some task may not run everywhere.
@@ -426,14 +426,15 @@ pub(super) struct GraphData {
     pub(super) slots: Vec<Slot>,
     pub(super) operand_slots: Vec<u32>,
     pub(super) operand_ends: Vec<u32>,
-    /// Counters of finished replays, to be used again.
+    /// Counters of finished replays, kept for reuse.
     pub(super) spare: Mutex<Vec<Box<[AtomicU32]>>>,
-    /// How replays are put on a device in one launch; `None` if they cannot be.
+    /// The state for replays in one device launch; `None` if they are impossible.
     pub(super) device_graph: Option<DeviceGraph>,
 }
 
 impl GraphData {
-    /// The counters of a replay; `as_one`: nothing is taken over or given back before all is.
+    /// Returns the counters of a replay. `as_one`: all slots are acquired before the first task and
+    /// released after the last.
     pub(super) fn counters(&self, as_one: bool) -> Box<[AtomicU32]> {
         let spare = self.spare.lock().pop();
         let mut counters =
@@ -443,14 +444,14 @@ impl GraphData {
             *counter.get_mut() = count;
         }
         if as_one {
-            // As they have without slots.
+            // The same counts as without slots.
             self.ends.sources.iter().for_each(|&source| *counters[source as usize].get_mut() = 1);
         }
         counters
     }
 
-    /// The handles that a replay binds to the accesses of a task; behind the last one, of all tasks
-    /// as one.
+    /// Returns the handles that a replay binds to the accesses of a task. The index after the last
+    /// task stands for all tasks as one.
     pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
         let slots = if task < self.operand_ends.len() {
             &self.operand_slots[range(&self.operand_ends, task)]
@@ -460,12 +461,12 @@ impl GraphData {
         Bound { handles, slots }
     }
 
-    /// The header of a task; behind the last one, of all tasks as one.
+    /// Returns the header of a task; the index after the last one stands for all tasks as one.
     pub(super) fn header_of(&self, task: usize) -> &Header {
         self.headers.get(task).unwrap_or_else(|| self.whole().header())
     }
 
-    /// Likewise its body.
+    /// Returns the body of a task; the index after the last one stands for all tasks as one.
     pub(super) fn body_of(&self, task: usize) -> &dyn Body {
         self.bodies.get(task).map_or(self, |body| &**body)
     }
@@ -476,7 +477,7 @@ impl GraphData {
     }
 }
 
-/// What a simulation reads.
+/// Accessors for a simulation.
 impl Graph {
     pub(crate) fn header(&self, task: usize) -> &Header {
         &self.0.headers[task]
@@ -486,8 +487,8 @@ impl Graph {
         &*self.0.bodies[task]
     }
 
-    /// What messages call the task at this place, if there is one; behind the last one, all tasks
-    /// as one.
+    /// Returns the title of the task at this position for messages, if there is one. The index
+    /// after the last task stands for all tasks as one.
     pub(crate) fn title_of(&self, task: u64) -> Option<String> {
         let task = usize::try_from(task).ok().filter(|&task| task <= self.len())?;
         let is_there = task < self.len() || self.0.device_graph.is_some();
@@ -503,8 +504,8 @@ impl Graph {
         &self.0.operand_slots[range(&self.0.operand_ends, task)]
     }
 
-    /// The dependencies as a trace has them: tasks are numbered from `first`. Groups have numbers
-    /// that are no task's, above those of [`Graph::numbers`] tasks.
+    /// The dependencies as a trace stores them: tasks are numbered from `first`. Groups have
+    /// numbers that no task has, above those of [`Graph::numbers`] tasks.
     pub(crate) fn trace_edges(&self, first: u64) -> impl Iterator<Item = (u64, u64)> {
         // One number is left for all tasks as one.
         let number = move |node: u32| first + u64::from(node) + u64::from(node as usize >= self.len());
@@ -517,14 +518,14 @@ impl Graph {
         inside.chain(slots)
     }
 
-    /// How many numbers a replay needs in traces: of its tasks, of all as one, of groups, and two
-    /// of each slot.
+    /// Returns how many numbers a replay needs in traces: one per task, one for all tasks as one,
+    /// one per group, and two per slot.
     pub(crate) fn numbers(&self) -> u64 {
         self.slot_numbers(0, self.slot_count()).0
     }
 
-    /// The numbers that edges in a trace name where a replay takes a slot over and where it gives
-    /// it back.
+    /// Returns the numbers that edges of a trace use for the acquisition and the release of a slot
+    /// by a replay.
     pub(crate) fn slot_numbers(&self, first: u64, slot: usize) -> (u64, u64) {
         let entry = first + (self.0.nodes.len() + 1 + 2 * slot) as u64;
         (entry, entry + 1)
@@ -534,7 +535,7 @@ impl Graph {
         self.0.slots.len()
     }
 
-    /// The handle that was recorded, and whether it has a value before the graph runs.
+    /// Returns the recorded handle, and whether it has a value before the graph runs.
     pub(crate) fn slot(&self, slot: usize) -> (&Arc<dyn AnyHandle>, bool) {
         let Slot { handle, mode, .. } = &self.0.slots[slot];
         (handle, handle.began_written() || *mode != Mode::Write)
@@ -542,27 +543,27 @@ impl Graph {
 }
 
 impl Graph {
-    /// Writes down the tasks that `build` submits to the recorder. No runtime is needed for that.
+    /// Records the tasks that `build` submits to the recorder. No runtime is needed for that.
     ///
     /// # Errors
-    /// Whatever `build` returns.
+    /// Any error that `build` returns.
     pub fn record<E>(build: impl FnOnce(&Recorder) -> Result<(), E>) -> Result<Graph, E> {
         let recorder = Recorder::new();
         build(&recorder)?;
         Ok(recorder.finish())
     }
 
-    /// How many tasks it has.
+    /// Returns the number of tasks.
     pub fn len(&self) -> usize {
         self.0.bodies.len()
     }
 
-    /// True if it has none.
+    /// True if the graph has no tasks.
     pub fn is_empty(&self) -> bool {
         self.0.bodies.is_empty()
     }
 
-    /// The names of its slots: the handles that were used while recording.
+    /// Returns the names of its slots: the handles that were used while recording.
     pub fn slots(&self) -> Vec<String> {
         self.0.slots.iter().map(|slot| slot.handle.base().name()).collect()
     }

@@ -1,4 +1,4 @@
-//! Running a recorded graph again, with counters instead of dependency analysis.
+//! Replays of a recorded graph, with counters instead of dependency analysis.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use crate::task::{
     Body, Bound, Env, Header, Options, Payload, Ran, Role, Successor, Task, TaskCell, TaskRef,
 };
 
-/// Which handles a replay runs on: one for each slot of the graph.
+/// The handles that a replay runs on: one for each slot of the graph.
 ///
 /// ```
 /// use zellige_runtime::{Bindings, Runtime, Submit, update};
@@ -41,18 +41,18 @@ pub struct Bindings {
     handles: Arc<[Arc<dyn AnyHandle>]>,
     /// The slots by the numbers of their handles, in which chains are locked.
     order: Arc<[u32]>,
-    /// Some of them may be others than those that were recorded.
+    /// True if some of them may differ from the recorded ones.
     differ: bool,
 }
 
 impl Bindings {
-    /// The handles that were recorded.
+    /// The recorded handles.
     pub fn recorded(graph: &Graph) -> Self {
         let handles = graph.0.slots.iter().map(|slot| Arc::clone(&slot.handle)).collect();
         Bindings::new(graph, handles, false)
     }
 
-    /// Any handles, one for each slot: of types with which no body is run.
+    /// One placeholder for each slot: handles of types with which no body runs.
     pub(crate) fn placeholders(graph: &Graph, handles: Vec<Arc<dyn AnyHandle>>) -> Self {
         Bindings::new(graph, handles, true)
     }
@@ -97,9 +97,9 @@ impl std::fmt::Debug for Bindings {
     }
 }
 
-/// Submits a replay. Its tasks start when their own operands are ready: each slot is a node of the
-/// dependency engine, with one access, from which tasks hear that they may use it, and which tells
-/// those that come after the replay.
+/// Submits a replay. Its tasks start when their own operands are ready. Each slot is a node of the
+/// dependency engine with one access: it notifies the tasks of the graph when they may use the
+/// handle, and the later tasks when the replay has released it.
 pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef, Error> {
     let Bindings { graph, handles, order, differ } = bindings;
     let data = &graph.0;
@@ -133,8 +133,8 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
     let gate = TaskCell::make(header, Role::Replay, Whole(Payload::new(Arc::clone(&run))));
     assert!(run.gate.set(Arc::clone(&gate)).is_ok(), "set once");
     let accesses: Accesses<'_> = order.iter().map(|&at| run.access(at as usize)).collect();
-    // No task begins before the sources do, and these wait for what is below: nothing becomes ready
-    // here.
+    // No task begins before the sources do, and these wait for the slots below: nothing becomes
+    // ready here.
     let free = |slot| Run::takes_over(Run::address(&run), slot, |_| unreachable!("the run has not begun"));
     let finished = match shared.link_slots(&run.slots, &order, &accesses, free) {
         Ok(finished) => finished,
@@ -171,8 +171,8 @@ impl Body for Whole {
         }
     }
 
-    /// A search for cycles takes a replay as a whole: of a slot that has been completed it knows no
-    /// more.
+    /// A search for cycles treats a replay as a whole: a completed slot gives no further
+    /// information.
     fn each_after(&self, each: &mut dyn FnMut(Successor)) {
         let Some(run) = self.0.get() else { return };
         let is_linked = run.is_linked.load(Ordering::Acquire);
@@ -196,37 +196,37 @@ pub(super) struct Run {
     pending: Box<[AtomicU32]>,
     /// The stage of each task, and of all of them as one.
     stages: Box<[StageCell]>,
-    /// Likewise their plans, where there is a transfer driver.
+    /// The plan of each task, and of all of them as one, if there is a transfer driver.
     plans: Box<[PlanCell]>,
     /// Number of the first task in traces.
     first_id: u64,
-    /// Slots that are waited for as a whole and not taken over yet, and its submitter.
+    /// Slots that are acquired as a whole and not acquired yet, plus one for the submitter.
     before: AtomicUsize,
-    /// What has to complete until the replay has ended.
+    /// Number of tasks and slots that must complete before the replay ends.
     remaining: AtomicUsize,
-    /// Something failed, now or before: every access is checked for poison.
+    /// True if something failed, now or earlier: every access is checked for poison.
     strict: AtomicBool,
     failure: OnceLock<Arc<Failure>>,
     /// The task that stands for the replay.
     gate: OnceLock<Arc<Task>>,
     slots: Arc<[ReplaySlot]>,
-    /// Its slots are in the chains of their handles.
+    /// True once its slots are in the chains of their handles.
     is_linked: AtomicBool,
-    /// It may be put on a device in one launch: all slots are taken over before its first task and
-    /// given back after its last.
+    /// True if it may be launched on a device as one operation: all slots are acquired before its
+    /// first task and released after its last.
     as_one: bool,
-    /// When it began and how it goes, where it could be put on a device in one launch.
+    /// Start time and execution method, if a device launch is possible.
     began: Mutex<Option<(Instant, Way)>>,
 }
 
-/// A task of a replay that has not completed, or all of them as one. There is one of each that is
-/// ready: completing the task takes it.
+/// A task of a replay that has not completed, or all of them as one. Each ready task has one such
+/// value, and completing the task consumes it.
 ///
-/// The run stays alive until all of its tasks have completed, so the pointer is valid for as long
-/// as there is this, and what is borrowed of the run is borrowed of this.
+/// The run stays alive until all of its tasks have completed, so the pointer is valid while this
+/// value exists. References into the run are borrowed from this value.
 pub(crate) struct ReplayTask {
     run: NonNull<Run>,
-    /// Its place in the graph's arrays; behind the last for all of them.
+    /// Position in the graph's arrays; the index after the last stands for all tasks.
     index: u32,
 }
 
@@ -244,13 +244,13 @@ impl Run {
         self.gate.get().expect("set when it was submitted")
     }
 
-    /// How the graph as a whole accesses the handle of a slot.
+    /// Returns how the graph as a whole accesses the handle of a slot.
     fn access(&self, slot: usize) -> Declared<'_> {
         (&self.handles[slot], self.graph.0.slots[slot].mode).into()
     }
 
-    /// All that came before has used the slot. The run, which waits for this, may have ended when
-    /// this returns. `ready` gets tasks that become ready.
+    /// Acquires a slot, when all earlier tasks have used it. The run, which waits for this, may
+    /// have ended when this returns. `ready` gets tasks that become ready.
     pub(super) fn takes_over(this: NonNull<Run>, slot: usize, ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this.
         let (run, heads) = unsafe { (this.as_ref(), this.as_ref().graph.0.ends.heads(slot)) };
@@ -263,8 +263,8 @@ impl Run {
         Run::may_begin(this, heads, ready);
     }
 
-    /// One thing less that the whole replay waits for; it begins if that was the last. The run may
-    /// have ended when this returns.
+    /// Decrements the number of events that the whole replay waits for; the replay begins at zero.
+    /// The run may have ended when this returns.
     fn comes_nearer(this: NonNull<Run>, mut ready: impl FnMut(ReadyTask)) {
         // SAFETY: it waits for this; what is borrowed of the run is the counter alone, while it
         // changes.
@@ -289,8 +289,8 @@ impl Run {
         Run::may_begin(this, data.ends.sources.as_slice(), ready);
     }
 
-    /// One thing less that each of these tasks waits for, which is none of its predecessors. The
-    /// run may have ended when this returns.
+    /// Decrements, for each of these tasks, the number of events that it waits for; this event is
+    /// none of its predecessors. The run may have ended when this returns.
     fn may_begin(this: NonNull<Run>, tasks: *const [u32], mut ready: impl FnMut(ReadyTask)) {
         for at in 0..tasks.len() {
             // SAFETY: the run goes on until the task has completed, which has not been counted
@@ -302,7 +302,7 @@ impl Run {
         }
     }
 
-    /// A slot is given back to what comes after the replay.
+    /// Releases a slot to the tasks after the replay.
     fn gives_back(&self, slot: usize, worker: Option<usize>, ready: &mut Ready) {
         let slot = &self.slots[slot];
         self.shared.while_nobody_searches(|| slot.leaves());
@@ -311,7 +311,7 @@ impl Run {
         unsafe { slot.complete(release) };
     }
 
-    /// The way it went, and how long that took, if somebody wants to know.
+    /// Records the execution method and its time, if they are requested.
     fn record_time(&self) {
         let Some(device_graph) = &self.graph.0.device_graph else { return };
         if let Some((began, way)) = self.began.lock().take().filter(|_| self.failure.get().is_none()) {
@@ -324,7 +324,7 @@ impl Run {
         self.graph.trace_edges(self.first_id).for_each(|(from, to)| recorder.edge(from, to));
     }
 
-    /// The task, or all as one, uses nothing any more.
+    /// Notes that the task, or all tasks as one, no longer uses its operands.
     fn has_used(&self, index: usize) {
         let Some(transfers) = &self.shared.transfers else { return };
         let home = |header: &Header| self.shared.home_of(header);
@@ -334,7 +334,7 @@ impl Run {
         transfers.has_replayed(&self.graph, &self.handles, index, home(self.graph.header(index)));
     }
 
-    /// Notes a failure; what the task writes has been poisoned.
+    /// Notes a failure; the outputs of the task are poisoned already.
     fn fail(&self, failure: Arc<Failure>) {
         self.strict.store(true, Ordering::Release);
         // The first failure is the one to report.
@@ -363,7 +363,7 @@ impl ReplayTask {
         self.at() == self.of_run().graph.len()
     }
 
-    /// All tasks of the run as one, if this is the way for them and a GPU has room for their
+    /// Returns all tasks of the run as one, if `way` selects that and a GPU has room for their
     /// operands.
     fn device_graph(&self, way: Way) -> Option<ReadyTask> {
         let run = self.of_run();
@@ -374,12 +374,12 @@ impl ReplayTask {
         if fits {
             return Some(task);
         }
-        // Not to be taken for lost.
+        // Consumed here, so that the task is not reported as lost.
         drop(task.into_work());
         None
     }
 
-    /// The tasks that wait for none go first; they are left in `ready`.
+    /// Starts the tasks without predecessors; they are left in `ready`.
     fn go_task_by_task(&self, ready: &mut Ready) {
         for &index in &self.of_run().graph.0.ends.sources {
             ready.push(ReadyTask::new(Work::Replay(self.another(index))));
@@ -401,8 +401,8 @@ impl ReplayTask {
         self.of_run().shared.id
     }
 
-    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not
-    /// those that wait for a group of which it is a member.
+    /// Returns the tasks that wait for this one, which has not completed. Like groups of submitted
+    /// tasks, this excludes those that wait for a group that contains it.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
         let nodes = &self.of_run().graph.0.nodes;
         let successors = if self.is_all() { &[] } else { nodes.successors_of(self.at()) };
@@ -410,10 +410,10 @@ impl ReplayTask {
         tasks.map(|&index| self.another(index))
     }
 
-    /// Counts down the tasks that wait for a group, of which this task was the last member.
+    /// Counts down the tasks that wait for a group, after its last member has completed.
     ///
     /// # Safety
-    /// Nobody else does so. The run may end before this returns.
+    /// Only one caller may do so. The run may end before this returns.
     #[cold]
     unsafe fn complete_group(&self, group: usize, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
@@ -443,7 +443,7 @@ impl ReplayTask {
         let after: *const [u32] =
             if as_one { data.nodes.successors_of(self.at()) } else { data.ends.after(self.at()) };
         // From here on another thread may end the run and free it as soon as the last count has
-        // changed: no reference into it lives that long, but for those to counters while they
+        // changed. No reference into it lives that long, except those to counters while they
         // change.
         for at in 0..after.len() {
             // SAFETY: the run goes on until all that waits for this task has completed or has been
@@ -474,10 +474,10 @@ impl ReplayTask {
     }
 }
 
-/// One thing less that has to complete until the replay has ended.
+/// Decrements the number of parts that must complete before the replay ends.
 ///
 /// # Safety
-/// The caller counts it down once; it uses the run no more.
+/// The caller counts down once and does not use the run afterwards.
 unsafe fn end_one(run: *const Run) {
     // SAFETY: by the caller's promise; if it was the last, nobody else follows a pointer into the
     // run, and this takes over the reference that `submit` gave to the run itself.
@@ -507,8 +507,7 @@ impl Job for ReplayTask {
 
     fn bound(&self) -> Option<Bound<'_>> {
         let run = self.of_run();
-        // A body has the handles that were recorded itself: to look them up is work that each task
-        // would have.
+        // A body has its recorded handles itself: looking them up would cost time in each task.
         (run.differ || self.is_all()).then(|| run.graph.0.bound(self.at(), &run.handles))
     }
 
@@ -560,8 +559,8 @@ impl Job for ReplayTask {
     }
 }
 
-/// Counts down the node or slot at place `at` of a list: answers its counter, and how many it
-/// waited for until then.
+/// Counts down the node or slot at position `at` of a list. Returns its counter, and the number of
+/// events that it waited for before.
 ///
 /// # Safety
 /// The run goes on until the node has been counted down. It may end before this returns.
@@ -580,7 +579,7 @@ fn finish(run: Arc<Run>) {
     let shared = Arc::clone(&run.shared);
     shared.replay_ends(run.first_id);
     let mut ready = Ready::new();
-    // What comes after may add partial results here.
+    // Later tasks may add partial results here.
     let mode = shared.subnormals(None).enter();
     for slot in (0..run.slots.len()).filter(|&slot| run.as_one || run.graph.0.ends.finals(slot).is_empty()) {
         run.gives_back(slot, None, &mut ready);

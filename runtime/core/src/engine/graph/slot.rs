@@ -1,5 +1,5 @@
-//! The slots of a replay as nodes of the dependency engine: much lighter ones than tasks, since a
-//! replay may have more slots than tasks.
+//! The slots of a replay as nodes of the dependency engine: much lighter than tasks, since a replay
+//! may have more slots than tasks.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -12,12 +12,12 @@ use crate::deps::{Edge, Member, Successors};
 use crate::engine::ReadyTask;
 use crate::task::{Successor, Task};
 
-/// One of a replay's slots, with its access in the chain of its handle. From what comes before it
-/// the replay's tasks hear that they may use the handle; the last of them on the slot completes it.
-/// They lie together, one allocation for each replay, which the chains of their handles share.
+/// A slot of a replay, with its access in the chain of its handle. Its predecessor notifies the
+/// replay's tasks that they may use the handle; the last of them on the slot completes it. The
+/// slots of a replay are one allocation, which the chains of their handles share.
 pub(crate) struct ReplaySlot {
     successors: Successors<Successor>,
-    /// To this slot, from the one node that it may wait for.
+    /// Edge to this slot, from the one node that it may wait for.
     edge: UnsafeCell<MaybeUninit<Edge<Successor>>>,
     group: UnsafeCell<Option<Member<Successor>>>,
     /// Alive until the slot has been completed.
@@ -25,23 +25,23 @@ pub(crate) struct ReplaySlot {
     /// The number of edges to it in a trace; edges from it have the next one.
     entry: u64,
     at: u32,
-    /// It is about to complete. Set while the list of blocked threads is locked, so that a search
-    /// for cycles sees slots that stay.
+    /// True if it is about to complete. Set while the list of blocked threads is locked, so that a
+    /// search for cycles sees slots that stay.
     leaves: AtomicBool,
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<ReplaySlot>() <= 64, "a replay has one for each of its slots");
 
-// SAFETY: `edge` and `group` are touched by the submitter until the run has begun, and afterwards
-// only by whoever completes the slot, which the run's counters order after it (AcqRel); who
-// searches for cycles looks at `group` in between, once `Run::is_linked` says so. Run is Sync.
+// SAFETY: `edge` and `group` are accessed by the submitter until the run has begun, and afterwards
+// only by the thread that completes the slot, which the run's counters order after it (AcqRel). A
+// search for cycles reads `group` in between, once `Run::is_linked` is set. Run is Sync.
 unsafe impl Sync for ReplaySlot {}
-// SAFETY: `run` is the address of what is Sync; the rest may go to any thread.
+// SAFETY: `run` is the address of a value that is Sync; the rest may go to any thread.
 unsafe impl Send for ReplaySlot {}
 
 impl ReplaySlot {
-    /// The slot at this place of a run.
+    /// Creates the slot at this position of a run.
     pub(super) fn new(run: NonNull<Run>, at: usize, entry: u64) -> Self {
         ReplaySlot {
             successors: Successors::new(),
@@ -88,10 +88,10 @@ impl ReplaySlot {
         unsafe { *self.group.get() = Some(group) };
     }
 
-    /// The one node that it waits for has completed.
+    /// Processes the completion of the one node that it waits for.
     ///
     /// # Safety
-    /// Nobody else says so. The slot may be gone when this returns.
+    /// Only one caller may do so. The slot may be freed when this returns.
     pub(crate) unsafe fn take_over(this: *const ReplaySlot, ready: impl FnMut(ReadyTask)) {
         // SAFETY: by the caller's promise the run waits for this.
         unsafe {
@@ -100,7 +100,7 @@ impl ReplaySlot {
         }
     }
 
-    /// It is about to be completed.
+    /// Marks it as about to be completed.
     pub(super) fn leaves(&self) {
         self.leaves.store(true, Ordering::Relaxed);
     }
@@ -110,15 +110,15 @@ impl ReplaySlot {
     /// # Safety
     /// The run has begun, and nobody else calls this.
     pub(super) unsafe fn complete(&self, mut each: impl FnMut(Successor)) {
-        // SAFETY: the submitter is done, and so is who searched for cycles, since the slot said
-        // that it leaves.
+        // SAFETY: the submitter is done, and so is any search for cycles, since the slot is marked
+        // as leaving.
         if let Some(group) = unsafe { &mut *self.group.get() }.take() {
             group.leave(&mut each);
         }
         self.successors.close(each);
     }
 
-    /// The task that stands for its replay.
+    /// Returns the task that stands for its replay.
     ///
     /// # Safety
     /// The slot has not been completed, and is not meanwhile.
@@ -127,7 +127,7 @@ impl ReplaySlot {
         unsafe { (*this).run.as_ref() }.gate()
     }
 
-    /// Shows what comes after it, unless it is about to be completed.
+    /// Shows its successors, unless it is about to be completed.
     ///
     /// # Safety
     /// The caller searches for cycles, so that no slot starts to leave. `is_linked`: the submitter

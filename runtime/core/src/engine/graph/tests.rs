@@ -61,8 +61,8 @@ fn closure(tasks: usize, nodes: usize, edges: impl Iterator<Item = (usize, usize
     reach
 }
 
-/// What the accesses say: two to one handle keep their order, unless both read, both commute or
-/// both reduce.
+/// The order that the accesses demand: two accesses to one handle keep their order, unless both
+/// read, both commute or both reduce.
 fn expected(program: &Program) -> Order {
     let conflict = |a: &(usize, Mode), b: &(usize, Mode)| {
         let alone = |mode: Mode| matches!(mode, Mode::Write | Mode::Update);
@@ -82,7 +82,7 @@ fn registered(rt: &Runtime) -> Vec<Handle<f64>> {
     (0..HANDLES).map(handle).collect()
 }
 
-/// The places of the tasks that `program` submitted: between them are those that add partial
+/// The positions of the tasks that `program` submitted: between them are tasks that add partial
 /// results.
 fn places(graph: &Graph) -> Vec<usize> {
     (0..graph.len()).filter(|&task| graph.header(task).name == "task").collect()
@@ -258,7 +258,7 @@ fn many_readers_and_many_commuters_meet_in_one_node() {
     }
     let trace = rt.take_trace().unwrap();
     assert_eq!((trace.tasks.len(), trace.lost), (6 * MANY, 0));
-    // And some between the replays and what looked at the value.
+    // Some edges lead from the replays to the final reads of the value.
     assert!((6 * MANY..6 * MANY + 20).contains(&trace.edges.len()), "{}", trace.edges.len());
     let path = trace.report().critical_path;
     assert!((2..=6).contains(&path.len()), "one of each, groups take no place: {path:?}");

@@ -1,4 +1,4 @@
-//! The threads that are blocked in a wait: how they are woken, and how a cycle of waits is found.
+//! Blocked threads: wake-up, and detection of a cycle of waits.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ use crate::operand::{Accesses, Mode};
 use crate::sync::{AtomicU32, Ordering, Parker, fence};
 use crate::task::{Role, Successor, Tally, Task, TaskRef};
 
-/// What a thread waits for.
+/// The event that a thread waits for.
 #[derive(Clone)]
 pub(crate) enum Target {
     /// The end of a task.
@@ -27,9 +27,9 @@ pub(crate) enum Target {
     AllTasks,
     /// Room in the window.
     Window,
-    /// That no body has a view of the borrowed slice with this handle.
+    /// The end of all views that bodies have of the borrowed slice with this handle.
     Lent(u64),
-    /// Something that no task stands for, in words.
+    /// An event that no task stands for, in words.
     Other(&'static str),
 }
 
@@ -59,7 +59,7 @@ impl Target {
         self.task().is_some_and(|target| target.is(task))
     }
 
-    /// In words.
+    /// Describes the event in words.
     pub(in crate::engine) fn describe(&self) -> String {
         match self {
             Target::Task(task) => task.title(),
@@ -73,18 +73,18 @@ impl Target {
     }
 }
 
-/// True if both are the same task: addresses alone are compared, since two tables of functions may
-/// stand for one type.
+/// True if both are the same task. Only addresses are compared, since two vtables may stand for one
+/// type.
 fn is_same(a: *const Task, b: *const Task) -> bool {
     std::ptr::addr_eq(a, b)
 }
 
-/// How a thread waits.
+/// The manner of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Usual,
-    /// Borrowed memory is given back afterwards: the wait is not cancelled, and in a cycle with
-    /// others one of theirs is ended.
+    /// For borrowed memory that is given back afterwards: the wait is not cancelled, and a cycle
+    /// ends another thread's wait if possible.
     Firm,
 }
 
@@ -95,7 +95,7 @@ fn accesses(task: &Task, handle: u64) -> bool {
     accesses.iter().any(|access| access.base.id == handle)
 }
 
-/// A task's name; of a gate, what the thread behind it does with which handle.
+/// Returns a task's name; for a gate, the action of the thread behind it and the handle.
 pub(in crate::engine) fn title(task: &Task) -> String {
     match task.role {
         Role::Gate => format!("{} of {}", task.header.name, task.body.operand_names().join(", ")),
@@ -114,16 +114,16 @@ pub(crate) struct Blocked {
     /// The worker as which it runs a body, and whether it still acts as that worker.
     worker: Option<usize>,
     acts: AtomicBool,
-    /// It may act as its worker again.
+    /// True once it may act as its worker again.
     granted: AtomicBool,
     parker: Parker,
-    /// The steps of the cycle of waits in which it is.
+    /// The steps of the cycle of waits that contains it.
     deadlock: OnceLock<Vec<String>>,
     thread: String,
 }
 
 impl Blocked {
-    /// The calling thread.
+    /// Creates an entry for the calling thread.
     fn new(shared: &Shared, target: Target, manner: Manner) -> Self {
         Blocked {
             target,
@@ -144,18 +144,18 @@ impl Blocked {
         !self.stack.is_empty() || !self.guards.is_empty()
     }
 
-    /// What cannot complete before the thread goes on.
+    /// Returns the tasks and gates that cannot complete before the thread goes on.
     fn holds(&self) -> impl Iterator<Item = &Arc<Task>> {
         self.stack.iter().chain(&self.guards)
     }
 
-    /// True if its wait is about to end without what it waits for.
+    /// True if its wait is about to end before the awaited event.
     fn gives_up(&self, shared: &Shared) -> bool {
         let cancelled = || self.stack.last().is_some_and(|task| shared.is_cancelled(task.header.id));
         self.deadlock.get().is_some() || (self.manner == Manner::Usual && cancelled())
     }
 
-    /// In words, for errors.
+    /// Returns its name for error messages.
     fn name(&self) -> String {
         match (self.stack.last(), self.guards.last()) {
             (Some(task), _) => format!("the body of {}", title(task)),
@@ -166,7 +166,7 @@ impl Blocked {
         }
     }
 
-    /// What the watchdog says of it.
+    /// Describes the thread for the watchdog.
     fn describe(&self) -> String {
         let titles = |tasks: &mut dyn Iterator<Item = &Arc<Task>>| {
             tasks.map(|task| title(task)).collect::<Vec<_>>().join(" > ")
@@ -193,17 +193,17 @@ impl Blocked {
         self.parker.park();
     }
 
-    /// Another thread acts as its worker from now on, or not after all.
+    /// Notes whether another thread acts as its worker from now on.
     pub(super) fn hands_over(&self, away: bool) {
         self.acts.store(!away, Ordering::SeqCst);
     }
 
-    /// Its wait is not given up.
+    /// True if its wait is never given up.
     pub(super) fn is_firm(&self) -> bool {
         self.manner == Manner::Firm
     }
 
-    /// It acts as its worker again.
+    /// True if it acts as its worker again.
     pub(super) fn is_granted(&self) -> bool {
         self.granted.load(Ordering::Acquire)
     }
@@ -213,7 +213,7 @@ impl Blocked {
         self.parker.unpark();
     }
 
-    /// The error of a wait that would never end.
+    /// Returns the error of a wait that would never end.
     pub(in crate::engine) fn check(&self) -> Result<(), Error> {
         match self.deadlock.get() {
             None => Ok(()),
@@ -222,9 +222,9 @@ impl Blocked {
     }
 }
 
-/// How many threads are blocked. Who is about to be is counted before it looks once more whether it
-/// has to be, and who makes something come true looks at the count afterwards: one of the two sees
-/// the other.
+/// Number of blocked threads. A thread that is about to block is counted before it checks its
+/// condition once more, and a thread that makes the condition true reads the count afterwards. So
+/// one of the two sees the other.
 struct Count(AtomicU32);
 
 impl Count {
@@ -265,17 +265,17 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// What a search for a cycle found.
+/// Result of a search for a cycle.
 pub(super) struct Cycle {
     /// One sentence for each step.
     steps: Vec<String>,
-    /// Another blocked thread in it.
+    /// Another blocked thread of the cycle.
     other: Option<Arc<Blocked>>,
 }
 
 impl Shared {
-    /// Enters the calling thread among those that are blocked. Whoever makes come true what it
-    /// waits for afterwards wakes it, so it looks once more before it parks.
+    /// Enters the calling thread among those that are blocked. A thread that makes its condition
+    /// true afterwards wakes it, so it checks once more before it parks.
     pub(super) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
         let blocked = Arc::new(Blocked::new(self, target, manner));
         let mut list = self.blocked.list.lock();
@@ -301,32 +301,32 @@ impl Shared {
         woken.iter().for_each(|blocked| blocked.wake(self));
     }
 
-    /// `task` has completed, or the gate that it is has opened.
+    /// Wakes the threads that wait for `task`, which has completed or is a gate that has opened.
     pub(in crate::engine) fn wake_waiters_of(&self, task: &TaskRef) {
         self.wake_blocked(|blocked| blocked.target.is_task(task));
     }
 
-    /// All tasks that `tally` counts have completed.
+    /// Wakes the threads that wait for all tasks of `tally`, which have completed.
     pub(crate) fn wake_waiters_of_group(&self, tally: &Arc<Tally>) {
         self.wake_blocked(
             |blocked| matches!(&blocked.target, Target::Tally(target) if Arc::ptr_eq(target, tally)),
         );
     }
 
-    /// Something that is neither the end of a task nor of a group may have come true.
+    /// Wakes the threads that wait for anything else than the end of a task or of a group.
     pub(crate) fn wake_other_waiters(&self) {
         self.wake_blocked(|blocked| {
             blocked.target.task().is_none() && !matches!(blocked.target, Target::Tally(_))
         });
     }
 
-    /// Whatever they wait for may never come.
+    /// Wakes all blocked threads, whose events may never occur.
     pub(in crate::engine) fn wake_all_blocked(&self) {
         self.wake_blocked(|_| true);
     }
 
-    /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come
-    /// before it goes on.
+    /// Returns the cycle of waits that the calling thread closes, if it does: the awaited event
+    /// cannot occur before the thread goes on.
     pub(super) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
         if !blocked.is_waited_for() || blocked.gives_up(self) {
             return None;
@@ -335,7 +335,7 @@ impl Shared {
         Walk::new(self, &list).find(blocked)
     }
 
-    /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called
+    /// Looks for a cycle among all blocked threads, and ends the wait of one thread in it. Called
     /// when all workers have gone to sleep: a commuting task that found its handle taken closes a
     /// cycle without a wait.
     pub(super) fn resolve_deadlock(&self) {
@@ -355,14 +355,14 @@ impl Shared {
         }
     }
 
-    /// What each blocked thread waits for, in words.
+    /// Describes the wait of each blocked thread.
     pub(super) fn describe_blocked(&self) -> Vec<String> {
         self.blocked.list.lock().iter().map(|blocked| blocked.describe()).collect()
     }
 }
 
 impl Cycle {
-    /// The thread whose wait is to end, where it was `blocked` that closed the cycle.
+    /// Returns the thread whose wait is to end, if `blocked` closed the cycle.
     fn victim(&self, blocked: &Arc<Blocked>) -> Arc<Blocked> {
         let other = self
             .other
@@ -371,7 +371,8 @@ impl Cycle {
         Arc::clone(other.unwrap_or(blocked))
     }
 
-    /// Ends the wait of one thread in it: an error if that is the calling one, which is `blocked`.
+    /// Ends the wait of one thread in the cycle: an error if that is the calling one, which is
+    /// `blocked`.
     pub(super) fn resolve(self, blocked: &Arc<Blocked>, shared: &Shared) -> Result<(), Error> {
         let victim = self.victim(blocked);
         // Set once: another search may have chosen the same one.
@@ -383,24 +384,24 @@ impl Cycle {
     }
 }
 
-/// How a walk came to a task.
+/// The step by which a search reached a task.
 #[derive(Clone, Copy)]
 enum Via<'l> {
-    /// It is held by the thread whose wait is looked at.
+    /// The thread whose wait is examined holds it.
     Start,
     /// It runs after this one.
     After(*const Task),
     /// It commutes with this one, whose turn it is.
     Turn(*const Task),
-    /// This thread, which holds it, waits for that task.
+    /// This thread holds it and waits for that task.
     Wait(&'l Arc<Blocked>, *const Task),
 }
 
-/// A search through all that cannot complete before a blocked thread goes on.
+/// A search through all tasks that cannot complete before a blocked thread goes on.
 ///
-/// Every task that it meets is incomplete and stays so while the list of blocked threads is locked:
-/// it is either held by one of those threads, which leave the list before they go on, or comes
-/// after such a task.
+/// Every task that it meets is incomplete and stays so while the list of blocked threads is locked.
+/// The task is either held by one of those threads, which leave the list before they go on, or
+/// comes after such a task.
 struct Walk<'l> {
     shared: &'l Shared,
     list: &'l [Arc<Blocked>],
@@ -458,7 +459,7 @@ impl<'l> Walk<'l> {
         }
     }
 
-    /// What has been parked because the body of `task`, which is blocked, has its turn.
+    /// Visits the tasks that are parked while the body of `task`, which is blocked, has its turn.
     fn meet_parked(&mut self, at: *const Task, task: &Task) {
         let mut accesses = Accesses::new();
         task.body.declare(&mut accesses);
@@ -467,7 +468,7 @@ impl<'l> Walk<'l> {
         }
     }
 
-    /// The steps from the blocked thread to what it waits for, which is `last`.
+    /// Returns the steps from the blocked thread to the task that it waits for, which is `last`.
     fn path(&self, blocked: &Blocked, last: *const Task) -> Cycle {
         // SAFETY: see the type.
         let name = |task: *const Task| title(unsafe { &*task });
@@ -504,7 +505,7 @@ mod models {
     use crate::engine::threads::sleep::Sleep;
     use crate::sync::Mutex;
 
-    /// Who is about to be blocked sees that what it waits for has come, or is woken.
+    /// A thread that is about to block sees that its event has occurred, or is woken.
     #[test]
     fn a_blocked_thread_sees_it_or_is_woken() {
         loom::model(|| {
@@ -528,8 +529,8 @@ mod models {
         });
     }
 
-    /// A body that wants its worker's slot back is seen by the thread that acts as the worker, also
-    /// if that falls asleep.
+    /// A body that wants its worker's slot back is seen by the thread that acts as the worker, even
+    /// if that thread falls asleep.
     #[test]
     fn a_slot_that_is_wanted_is_given_back() {
         loom::model(|| {

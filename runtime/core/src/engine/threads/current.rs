@@ -1,4 +1,4 @@
-//! Which worker the calling thread is, what it runs, and which guards it holds.
+//! State of the calling thread: its worker, the tasks that it runs, and the guards that it holds.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -12,20 +12,21 @@ use crate::task::{Tally, Task, TaskRef};
 
 /// One body on the thread's stack.
 struct Frame {
-    /// Its task; of a replay, the one that stands for the whole: whoever waits for that one waits
-    /// for the waiter.
+    /// Its task; for a replay, the task of the whole. A thread that waits for it waits for this
+    /// thread.
     task: *const Arc<Task>,
     /// Its priority when it began.
     priority: i32,
-    /// Counts the tasks that the body has submitted, if it has.
+    /// Counter of the tasks that the body has submitted, if any.
     tally: Option<Arc<Tally>>,
 }
 
 thread_local! {
-    /// The runtime whose body this thread runs that cannot wait, and in words, what it would do.
+    /// The runtime whose body on this thread must not wait, and a description of the forbidden
+    /// action.
     static IN_HASTE: Cell<Option<(u32, &'static str)>> = const { Cell::new(None) };
     static WORKER: Cell<Option<(u32, usize)>> = const { Cell::new(None) };
-    /// Where the stack of a worker's thread begins.
+    /// Address at which the stack of a worker's thread begins.
     static STACK_BEGIN: Cell<usize> = const { Cell::new(usize::MAX) };
     /// The bodies that this thread runs, innermost last.
     static RUNNING: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
@@ -45,29 +46,31 @@ pub(in crate::engine) fn set(shared: &Shared, index: usize) {
     STACK_BEGIN.set(stack_address());
 }
 
-/// How much of its stack a worker's thread uses [bytes].
+/// Returns the stack use of a worker's thread [bytes].
 pub(super) fn stack_used() -> usize {
     // Stacks grow downwards on every machine that Rust runs on.
     STACK_BEGIN.get().saturating_sub(stack_address())
 }
 
-/// Notes that the calling thread runs bodies for a device, until the guard is dropped: what they
-/// wait for may need the device.
+/// Marks the calling thread as running bodies for a device, until the guard is dropped: a wait in
+/// them may need the device itself.
 pub(crate) fn on_device(shared: &Shared) -> InHaste {
     InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body on a device"))))
 }
 
-/// The same for the body of several tasks at once: what it waits for may come after one of them.
+/// Marks the calling thread as running a body for several tasks at once, until the guard is
+/// dropped: an awaited event may come after one of them.
 pub(in crate::engine) fn in_batch(shared: &Shared) -> InHaste {
     InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body that runs several tasks"))))
 }
 
-/// In words, what the calling thread would do that runs a body of `shared` which cannot wait.
+/// Describes the forbidden action of the calling thread, if it runs a body of `shared` that must
+/// not wait.
 pub(super) fn cannot_wait(shared: &Shared) -> Option<&'static str> {
     IN_HASTE.get().filter(|(id, _)| *id == shared.id).map(|(_, what)| what)
 }
 
-/// See [`on_device`] and [`in_batch`]. Holds what was noted before.
+/// Guard of [`on_device`] and [`in_batch`]. It holds the previous mark.
 pub(crate) struct InHaste(Option<(u32, &'static str)>);
 
 impl Drop for InHaste {
@@ -82,7 +85,7 @@ pub(in crate::engine) fn worker_of(shared: &Shared) -> Option<usize> {
 }
 
 /// Notes that this thread runs a body of this priority, until the guard is dropped. `task`: the
-/// body's, or the one that stands for the whole replay.
+/// task of the body, or the one that stands for the whole replay.
 pub(crate) fn enter(task: &Arc<Task>, priority: i32) -> Entered<'_> {
     let frame = Frame { task: std::ptr::from_ref(task), priority, tally: None };
     RUNNING.with_borrow_mut(|running| running.push(frame));
@@ -102,8 +105,7 @@ fn any_running(which: impl Fn(&Task) -> bool) -> bool {
     any
 }
 
-/// The tasks of `shared` that this thread runs, outermost first, those once that stand there
-/// several times.
+/// Returns the tasks of `shared` that this thread runs, outermost first, each once.
 pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
     let mut stack: SmallVec<[Arc<Task>; 2]> = SmallVec::new();
     each_running(|task| {
@@ -114,8 +116,7 @@ pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
     stack
 }
 
-/// Calls `with` with what counts the tasks that the innermost body submits, if the thread runs one
-/// of `shared`.
+/// Calls `with` on the tally of the innermost body, if the thread runs a body of `shared`.
 fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         let frame = running.last_mut()?;
@@ -125,14 +126,14 @@ fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> 
     })
 }
 
-/// What counts the tasks that the innermost body of this thread submits; `None` outside of any
-/// body.
+/// Returns the tally of the tasks that the innermost body of this thread submits; `None` outside of
+/// any body.
 pub(in crate::engine) fn tally(shared: &Shared) -> Option<Arc<Tally>> {
     with_tally(shared, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
 }
 
-/// The priority of the innermost body of this thread, or the one that it has inherited where this
-/// is higher.
+/// Returns the priority of the innermost body of this thread, or its inherited priority if that is
+/// higher.
 pub(super) fn priority(shared: &Shared) -> Option<i32> {
     RUNNING.with_borrow(|running| {
         let frame = running.last()?;
@@ -143,7 +144,7 @@ pub(super) fn priority(shared: &Shared) -> Option<i32> {
     })
 }
 
-/// The same, if the body has submitted any.
+/// Returns the tally of the innermost body, if the body has submitted any task.
 pub(super) fn tally_so_far(shared: &Shared) -> Option<Arc<Tally>> {
     with_tally(shared, |tally| tally.clone()).flatten()
 }
@@ -181,13 +182,14 @@ pub(crate) fn holds_guard(gate: &Arc<Task>) {
     GUARDS.with_borrow_mut(|guards| guards.push(Arc::clone(gate)));
 }
 
-/// The guard behind this gate is dropped, by the thread that made it: guards do not travel.
+/// Notes that the guard of this gate is dropped, by the thread that made it: guards do not move
+/// between threads.
 pub(crate) fn drops_guard(gate: &Arc<Task>) {
     // A guard in a thread-local variable may outlive this one.
     let _ = GUARDS.try_with(|guards| guards.borrow_mut().retain(|other| !Arc::ptr_eq(other, gate)));
 }
 
-/// The gates of this runtime behind which the calling thread holds guards.
+/// Returns the gates of this runtime whose guards the calling thread holds.
 pub(super) fn guards(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
     GUARDS.with_borrow(|guards| {
         guards.iter().filter(|gate| gate.header.runtime == shared.id).cloned().collect()

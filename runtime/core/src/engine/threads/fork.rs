@@ -1,14 +1,14 @@
-//! Whether this process was forked: a child has the memory of its parent and none of the parent's
-//! other threads.
+//! Detection of a fork: a child has the memory of its parent and none of the parent's other
+//! threads.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often this process or one that it descends from was forked after it had started workers.
+/// Number of forks, in this process and its ancestors, since workers were started.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Has forks counted from now on. In a child, locks that other threads of the parent held stay
-/// locked, so that it has to learn what it is before it takes one; and asking the system at each
-/// submission would cost too much.
+/// Counts forks from now on. In a child, locks that other threads of the parent held stay locked,
+/// so it has to detect the fork before it takes one. A system call at each submission would cost
+/// too much.
 #[cfg(unix)]
 fn count_forks() {
     unsafe extern "C" {
@@ -42,7 +42,7 @@ pub(in crate::engine) struct Process {
 }
 
 impl Process {
-    /// The calling one.
+    /// Returns the calling process.
     pub(in crate::engine) fn this() -> Self {
         count_forks();
         Process { forks: FORKS.load(Ordering::Relaxed), id: std::process::id() }

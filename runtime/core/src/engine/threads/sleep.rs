@@ -1,10 +1,10 @@
-//! How workers fall asleep and are woken; the protocol is argued in `README.md`.
+//! Sleep and wake-up of workers; `README.md` argues for the protocol.
 
 use std::time::Duration;
 
 use crate::sync::{AtomicU32, Mutex, Ordering, Parker, fence};
 
-/// How long a worker naps that has met nothing but short tasks.
+/// Duration of a nap of a worker that has met only short tasks.
 const NAP: Duration = Duration::from_micros(50);
 
 const SEARCHING: u32 = 1 << 16;
@@ -18,13 +18,13 @@ fn sleeping(counts: u32) -> u32 {
     counts & 0xffff
 }
 
-/// Who searches for work and who sleeps.
+/// Counts of the workers that search for work and that sleep.
 pub(crate) struct Sleep {
     /// Workers that search (upper half) and that sleep (lower half).
     counts: AtomicU32,
     /// The workers that sleep.
     sleepers: Mutex<Vec<usize>>,
-    /// How many workers nap, and which; they count as searching.
+    /// Number of workers that nap, followed by their list; they count as searching.
     napping: AtomicU32,
     nappers: Mutex<Vec<usize>>,
     parkers: Vec<Parker>,
@@ -41,7 +41,7 @@ impl Sleep {
         }
     }
 
-    /// Called after work that any worker may take has become visible.
+    /// Wakes a worker after work that any worker may take has become visible.
     pub(crate) fn notify_any(&self) {
         fence(Ordering::SeqCst);
         let counts = self.counts.load(Ordering::SeqCst);
@@ -50,7 +50,7 @@ impl Sleep {
         }
     }
 
-    /// Called after work that only `worker` can take has become visible.
+    /// Wakes `worker` after work that only it can take has become visible.
     pub(crate) fn notify(&self, worker: usize) {
         fence(Ordering::SeqCst);
         if sleeping(self.counts.load(Ordering::SeqCst)) > 0 {
@@ -60,13 +60,13 @@ impl Sleep {
         }
     }
 
-    /// How many workers have nothing to run; an estimate.
+    /// Returns an estimate of the number of workers without a task.
     pub(crate) fn idle(&self) -> usize {
         let counts = self.counts.load(Ordering::Relaxed);
         (searching(counts) + sleeping(counts)) as usize
     }
 
-    /// How many workers sleep; an estimate.
+    /// Returns an estimate of the number of sleeping workers.
     pub(crate) fn asleep(&self) -> usize {
         sleeping(self.counts.load(Ordering::Relaxed)) as usize
     }
@@ -95,7 +95,7 @@ impl Sleep {
         }
     }
 
-    /// Ends every nap: somebody is going to wait for what the workers do.
+    /// Ends every nap: a thread is about to wait for the workers' results.
     pub(crate) fn rouse_all(&self) {
         while self.rouse() {}
     }
@@ -112,7 +112,8 @@ impl Sleep {
         roused.is_some()
     }
 
-    /// `worker`, which searches and goes on searching afterwards, lets work gather for a moment.
+    /// Makes `worker` pause for a moment so that work accumulates; it searches before and
+    /// afterwards.
     pub(crate) fn nap(&self, worker: usize) {
         self.nappers.lock().push(worker);
         self.napping.fetch_add(1, Ordering::SeqCst);
@@ -123,8 +124,8 @@ impl Sleep {
         };
         self.napping.fetch_sub(1, Ordering::SeqCst);
         if !listed && !roused {
-            // Whoever took this worker off the list unparks it: the token must not end a later
-            // sleep.
+            // The thread that took this worker off the list unparks it: the token must not end a
+            // later sleep.
             self.parkers[worker].park();
         }
     }
@@ -134,8 +135,8 @@ impl Sleep {
         self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
     }
 
-    /// The search found work. Pushes that saw a searcher woke nobody, so the last searcher passes
-    /// the alarm on.
+    /// Ends a search that found work. Pushes that saw a searcher woke nobody, so the last searcher
+    /// wakes another worker.
     pub(crate) fn end_search(&self) {
         let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
         if searching(before) == 1 && sleeping(before) > 0 {
@@ -143,7 +144,7 @@ impl Sleep {
         }
     }
 
-    /// The search found nothing: `worker` announces that it will sleep. It must look for work once
+    /// Announces that `worker`, whose search found nothing, will sleep. It must look for work once
     /// more and then call either `stay_awake` or `sleep`.
     pub(crate) fn announce(&self, worker: usize) {
         let mut sleepers = self.sleepers.lock();
@@ -153,18 +154,18 @@ impl Sleep {
         fence(Ordering::SeqCst);
     }
 
-    /// The last look found work after all.
+    /// Ends the announced sleep, since the last look found work.
     pub(crate) fn stay_awake(&self, worker: usize) {
         let mut sleepers = self.sleepers.lock();
         if let Some(at) = sleepers.iter().position(|&w| w == worker) {
             sleepers.swap_remove(at);
             self.counts.fetch_sub(SLEEPING, Ordering::SeqCst);
             drop(sleepers);
-            // Pushes that saw this worker search woke nobody, and it found but one task: pass the
-            // alarm on.
+            // Pushes that saw this worker search woke nobody, and it found only one task: wake
+            // another one.
             self.notify_any();
         } else {
-            // Somebody woke this worker meanwhile and counted it as searching.
+            // Another thread woke this worker meanwhile and counted it as searching.
             drop(sleepers);
             self.parkers[worker].park();
             self.end_search();
@@ -220,8 +221,7 @@ mod models {
         });
     }
 
-    /// A nap and whoever ends it leave no token stream_ordered: the sleep that follows is ended by
-    /// the push alone.
+    /// A nap and its end leave no token behind: the sleep that follows is ended by the push alone.
     #[test]
     fn a_nap_leaves_no_token() {
         loom::model(|| {

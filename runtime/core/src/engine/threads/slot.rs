@@ -1,6 +1,6 @@
 //! Worker slots: at any moment one thread acts as a worker. A body that waits hands its worker's
-//! slot to a spare thread, so that nothing else ever runs on its stack, and gets it back once what
-//! it waits for has come.
+//! slot to a spare thread, so that no unrelated task runs on its stack. It gets the slot back after
+//! the awaited event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ use crate::engine::{Shared, WorkerSlot};
 use crate::error::Error;
 use crate::sync::Parker;
 
-/// Spare threads of a runtime, at most: bodies that wait at the same time, each with a stack of its
-/// own.
+/// Maximum number of spare threads of a runtime. It limits the bodies that wait at the same time,
+/// each with a stack of its own.
 pub(super) const MOST_SPARES: usize = 1024;
 
 /// The slot of one worker.
@@ -29,17 +29,17 @@ pub(crate) struct Slot {
 
 #[derive(Default)]
 struct State {
-    /// Nobody acts as the worker any more: the runtime ends.
+    /// True if no thread acts as the worker any more, because the runtime ends.
     free: bool,
-    /// What bodies wait for has come; the latest, which are the innermost, go first.
+    /// Bodies whose awaited event has occurred. The latest, which are the innermost, go first.
     wanting: Vec<Arc<Blocked>>,
-    /// Threads without anything to do.
+    /// Idle spare threads.
     spares: Vec<Arc<Spare>>,
 }
 
-/// What a spare thread is told.
+/// A command to a spare thread.
 enum Order {
-    /// Act as the worker; this comes first.
+    /// Acts as the worker and runs this task first.
     Act(Option<Next>),
     End,
 }
@@ -75,7 +75,7 @@ impl State {
 }
 
 impl Shared {
-    /// An error if no further spare thread may be started for a body that is about to wait.
+    /// Returns an error if no further spare thread may be started for a body that is about to wait.
     pub(super) fn check_spares(&self, worker: usize) -> Result<(), Error> {
         let waiting = self.spares.load(Ordering::Relaxed);
         if waiting < MOST_SPARES || !self.workers[worker].slot.state.lock().spares.is_empty() {
@@ -84,8 +84,8 @@ impl Shared {
         Err(Error::TooDeep { waiting })
     }
 
-    /// The calling thread, whose body waits, lets another act as `worker` and run `next` first;
-    /// gives that back if no thread can be had.
+    /// Hands the role of `worker` from the calling thread, whose body waits, to another thread,
+    /// which runs `next` first. Returns `next` if no thread is available.
     pub(super) fn hand_over(
         self: &Arc<Self>,
         worker: usize,
@@ -105,7 +105,8 @@ impl Shared {
         }
     }
 
-    /// The same, where a body that has waited wants the slot back; false if none does.
+    /// Hands the role of `worker` to a body that has waited and wants the slot back; false if none
+    /// does.
     pub(super) fn yield_slot(&self, worker: usize, blocked: &Blocked) -> bool {
         let slot = &self.workers[worker].slot;
         let mut state = slot.state.lock();
@@ -121,8 +122,8 @@ impl Shared {
         self.spares.fetch_add(1, Ordering::Relaxed);
         self.worker_begins();
         let shared = Arc::clone(self);
-        // The closure is lost with a thread that cannot be started: what it is to run first is
-        // handed over beside it.
+        // The closure is lost with a thread that cannot be started: its first task is handed over
+        // separately.
         let first = Arc::new(Mutex::new(Some(next)));
         let given = Arc::clone(&first);
         let spawned = super::worker::thread_of(worker, "+").spawn(move || {
@@ -143,7 +144,8 @@ impl Shared {
         }
     }
 
-    /// What the calling thread's body waited for has come: waits until it acts as `worker` again.
+    /// Waits until the calling thread acts as `worker` again, after the event that its body waited
+    /// for.
     pub(super) fn reclaim(&self, worker: usize, blocked: &Arc<Blocked>) {
         let slot = &self.workers[worker].slot;
         {
@@ -154,7 +156,7 @@ impl Shared {
             state.wanting.push(Arc::clone(blocked));
             slot.wanted.fetch_add(1, Ordering::SeqCst);
         }
-        // Whoever acts as the worker may sleep.
+        // The thread that acts as the worker may sleep.
         self.sleep.notify(worker);
         self.sleep.rouse_all();
         while !blocked.is_granted() {
@@ -162,8 +164,8 @@ impl Shared {
         }
     }
 
-    /// The calling thread, which acts as `worker` and runs nothing, lets a body that wants it do
-    /// so, and waits until it is to act again; `None`: it is to end.
+    /// Hands the role of `worker` from the calling thread, which runs nothing, to a body that wants
+    /// it, and waits until the thread is to act again; `None`: it is to end.
     pub(super) fn step_aside(&self, worker: usize) -> Option<Option<Next>> {
         let slot = &self.workers[worker].slot;
         let spare = {
@@ -188,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// The calling thread acts as `worker` no longer, since the runtime stops.
+    /// Ends the calling thread's role as `worker`, since the runtime stops.
     pub(super) fn leave_slot(&self, worker: usize) {
         let slot = &self.workers[worker].slot;
         let mut state = slot.state.lock();

@@ -1,4 +1,4 @@
-//! Waiting: for a task, a group, everything, room, a gate. See `README.md`.
+//! Waiting: for a task, a group, all tasks, room in the window, or a gate. See `README.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -24,11 +24,11 @@ impl Drop for Inherited {
     }
 }
 
-/// What a waiting body that acts as a worker came to.
+/// Result of one search by a waiting body that acts as a worker.
 enum Look {
-    /// What it waits for has come, or never will.
+    /// The awaited event has occurred, or never will.
     Over,
-    /// This is to be run.
+    /// A task to run.
     Found(Next),
     /// Another body wants the worker's slot.
     Wanted,
@@ -47,7 +47,8 @@ impl Shared {
         task.cause().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
     }
 
-    /// Waits until all tasks that `tally` counts are complete; the first failure among them.
+    /// Waits until all tasks that `tally` counts are complete; returns the first failure among
+    /// them.
     pub(crate) fn wait_for_tally(self: &Arc<Self>, tally: &Arc<Tally>) -> Result<(), Error> {
         self.wait_until(&Target::Tally(Arc::clone(tally)), || tally.is_complete())?;
         match tally.failure() {
@@ -72,7 +73,7 @@ impl Shared {
         self.wait_in_manner(&Target::Lent(handle.id), Manner::Firm, lent)
     }
 
-    /// After a worker has died: waits until no body runs any more.
+    /// Waits until no body runs any more, after a worker has died.
     pub(crate) fn wait_for_workers_to_end(&self) {
         if current::worker_of(self).is_some() {
             // It would wait for itself, and borrowed memory must not be given back before.
@@ -116,7 +117,7 @@ impl Shared {
         if self.in_flight() >= self.window.size() as u64 {
             match current::worker_of(self) {
                 Some(worker) => self.make_room(worker),
-                // What fills the window may wait for this thread.
+                // The tasks that fill the window may wait for this thread.
                 None if current::holds_guards(self) => {}
                 None => {
                     self.waiting_for_room.fetch_add(1, Ordering::SeqCst);
@@ -135,15 +136,15 @@ impl Shared {
         Ok(())
     }
 
-    /// A body submits while the window is full: it runs tasks that it has submitted itself, as long
-    /// as there are any, until there is room. It never waits, since what fills the window may come
-    /// after it.
+    /// Makes room for a body that submits while the window is full. It runs tasks that it has
+    /// submitted itself, until there is room or none is left. It never waits, since the tasks that
+    /// fill the window may come after it.
     fn make_room(self: &Arc<Self>, worker: usize) {
         let _paused = self.pause(worker);
         self.run_own(worker, None, || self.in_flight() < self.window.size() as u64);
     }
 
-    /// Waits until `done`, which whoever makes `target` come true lets the thread look at again.
+    /// Waits until `done`. A thread that makes `target` come true wakes this one to check again.
     pub(crate) fn wait_until(
         self: &Arc<Self>,
         target: &Target,
@@ -175,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// An error in a body that cannot wait.
+    /// Returns an error in a body that must not wait.
     pub(crate) fn check_can_wait(&self) -> Result<(), Error> {
         match current::cannot_wait(self) {
             Some(what) => Err(Error::SelfWait { what: what.into() }),
@@ -183,9 +184,9 @@ impl Shared {
         }
     }
 
-    /// While the calling body waits, the tasks that it has submitted and those of the group for
-    /// which it waits have its priority at least. Otherwise it would wait behind tasks of lower
-    /// priority than its own.
+    /// Gives the calling body's priority at least to the tasks that it has submitted and to those
+    /// of the group that it waits for, while it waits. Otherwise it would wait behind tasks of
+    /// lower priority than its own.
     fn inherit(&self, target: &Target) -> Inherited {
         let group = if let Target::Tally(tally) = target { Some(Arc::clone(tally)) } else { None };
         let own = current::tally_so_far(self);
@@ -218,15 +219,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Whoever completes a task looks for threads that wait for it only if it is marked.
+    /// Marks the target: a thread that completes a task looks for waiting threads only if the task
+    /// is marked.
     fn announce(&self, target: &Target) {
         if let Some(task) = target.task() {
             task.mark_waited();
         }
     }
 
-    /// An error if the calling thread closes a cycle of waits, and it is not another one's wait
-    /// that ends for that.
+    /// Returns an error if the calling thread closes a cycle of waits, unless the wait of another
+    /// thread is ended instead.
     fn refuse_cycle(&self, blocked: &Arc<Blocked>) -> Result<(), Error> {
         match self.find_cycle(blocked) {
             None => Ok(()),
@@ -234,7 +236,7 @@ impl Shared {
         }
     }
 
-    /// Waits in a body on `worker`: it runs tasks that the body has submitted, on its own stack. If
+    /// Waits in a body on `worker`. It runs tasks that the body has submitted, on its own stack. If
     /// none is ready it looks for others, which a spare thread runs in its place.
     fn wait_in_body(
         self: &Arc<Self>,
@@ -279,11 +281,11 @@ impl Shared {
         Err(Error::Failed(cancelled().expect("one of the reasons not to wait any longer")))
     }
 
-    /// The waiting body goes on acting as `worker` until it is `over`; false if it has handed the
-    /// slot to another thread.
+    /// Lets the waiting body act as `worker` until it is `over`; false if it has handed the slot to
+    /// another thread.
     ///
     /// # Errors
-    /// [`Error::TooDeep`] if no thread can be had for that.
+    /// [`Error::TooDeep`] if no thread is available for that.
     fn act_until(
         self: &Arc<Self>,
         worker: usize,
@@ -313,14 +315,14 @@ impl Shared {
                         self.push_ready(task, None);
                         return Err(Error::TooDeep { waiting: self.spares.load(Ordering::Relaxed) });
                     }
-                    // Better here than not at all.
+                    // Running it here is better than not at all.
                     Err(next) => self.execute_while_waiting(next, worker, &mut WorkerLocal::default()),
                 },
             }
         }
     }
 
-    /// Looks for work until there is some, and sleeps meanwhile as a worker does.
+    /// Looks for work until there is some, and sleeps meanwhile like a worker.
     fn look_while_waiting(self: &Arc<Self>, worker: usize, over: &impl Fn() -> bool) -> Look {
         let slot = &self.workers[worker].slot;
         let look = || {
@@ -355,8 +357,7 @@ impl Shared {
         }
     }
 
-    /// Called by a worker that has announced its sleep: the last one looks whether those that wait
-    /// will ever go on.
+    /// Resolves a deadlock if this worker, which has announced its sleep, is the last one awake.
     pub(super) fn resolve_if_all_sleep(&self) {
         if self.sleep.asleep() >= self.workers.len() {
             self.resolve_deadlock();
@@ -380,10 +381,10 @@ impl Shared {
         }
     }
 
-    /// A ready task that the calling body has submitted, or for which it waits, if the policy can
-    /// tell and the stack has room.
+    /// Returns a ready task that the calling body has submitted, or waits for, if the policy
+    /// supports that and the stack has room.
     fn pop_own(&self, worker: usize, target: Option<&Target>) -> Option<ReadyTask> {
-        // Where operands have to be brought, no task can be run at once.
+        // With a transfer driver, no task can run at once: its operands have to be brought first.
         if self.transfers.is_some() || current::stack_used() > STACK / 2 {
             return None;
         }
@@ -405,7 +406,7 @@ impl Shared {
         has_stack && is_mine(task, current::tally_so_far(self).as_ref(), target.task().map(TaskRef::id))
     }
 
-    /// The failure that the cancellation of everything is for the calling body.
+    /// Returns the failure of the calling body if everything has been cancelled.
     fn cancelled_body(&self) -> Option<Arc<Failure>> {
         let innermost = current::stack(self).pop()?;
         self.is_cancelled(innermost.header.id).then(|| innermost.describe(Cause::Cancelled))

@@ -1,4 +1,4 @@
-//! Notices when nothing moves, and says what waits for what.
+//! Detects stalls, and reports the waits and their causes.
 
 use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
@@ -16,15 +16,15 @@ use crate::task::{Header, Role, Task, TaskCell, format_coords};
 /// Slots of the table of waiting tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;
 
-/// Tasks named in one message, at most.
+/// Maximum number of tasks named in one message.
 const NAMED: usize = 8;
 
-/// A task whose body is of no interest.
+/// A task whose body is irrelevant.
 type AnyTask = TaskCell<()>;
 
-/// One place of the table: the address of a task that waits, which is even, or one more while the
-/// watchdog looks at the task. A task that is listed has a reference to itself besides those that
-/// are elsewhere.
+/// One position of the table: the address of a waiting task, which is even, or one more while the
+/// watchdog reads the task. A listed task has a reference to itself besides those that are
+/// elsewhere.
 struct Place<T>(AtomicPtr<T>);
 
 impl<T> Place<T> {
@@ -36,27 +36,27 @@ impl<T> Place<T> {
         self.0.load(Ordering::Relaxed).is_null()
     }
 
-    /// Lists a task in a free place; of two that come at the same time one is.
+    /// Lists a task in a free position; of two that arrive at the same time one is listed.
     fn enter(&self, task: *const T) {
         self.0.store(task.cast_mut(), Ordering::Release);
     }
 
-    /// Lists the task no longer, if it is; once this has returned nobody looks at it.
+    /// Removes the task, if it is listed; once this has returned nobody reads it.
     fn leave(&self, task: *const T) {
         let task = task.cast_mut();
-        // Another one is listed where two came at the same time.
+        // The other of two simultaneous tasks may be listed.
         while unpinned(self.0.load(Ordering::Relaxed)) == task {
             let left =
                 self.0.compare_exchange_weak(task, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
             if left.is_ok() {
                 return;
             }
-            // The watchdog looks at the task, which it soon has done.
+            // The watchdog reads the task and will soon be done.
             pause();
         }
     }
 
-    /// Shows the task that is listed, if one is: it stays until this returns.
+    /// Shows the listed task, if there is one: it stays until this returns.
     fn look<R>(&self, show: impl FnOnce(&T) -> R) -> Option<R> {
         let listed = self.0.load(Ordering::Relaxed);
         let task = NonNull::new(listed)?;
@@ -76,13 +76,13 @@ fn unpinned<T>(listed: *mut T) -> *mut T {
     listed.map_addr(|address| address & !1)
 }
 
-/// What a worker runs, for messages. Only the worker writes it.
+/// The task that a worker runs, for messages. Only the worker writes it.
 #[derive(Default)]
 pub(crate) struct Running {
     /// The number of the task, plus one; 0 when it runs none.
     id: AtomicU64,
-    /// Name and coordinates of the submitted task that it has begun last, which are to be read as
-    /// long as the number is the same.
+    /// Name and coordinates of the submitted task that began last. They are valid while the number
+    /// is unchanged.
     name: AtomicPtr<u8>,
     name_len: AtomicU64,
     coords: [AtomicU32; 3],
@@ -99,11 +99,11 @@ impl Running {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// It begins a submitted task.
+    /// Notes that the worker begins a submitted task.
     #[inline]
     pub(in crate::engine) fn begins(&self, header: &Header) {
         self.id.store(0, Ordering::Relaxed);
-        // Whoever sees one of these sees that the number has changed.
+        // A reader that sees one of these sees that the number has changed.
         self.name.store(header.name.as_ptr().cast_mut(), Ordering::Release);
         self.name_len.store(header.name.len() as u64, Ordering::Release);
         for (place, coord) in self.coords.iter().zip(header.info.coords.unwrap_or([u32::MAX; 3])) {
@@ -112,7 +112,8 @@ impl Running {
         self.id.store(header.id + 1, Ordering::Release);
     }
 
-    /// The title of the task with this number, which it runs, unless it is changing.
+    /// Returns the title of the task with this number, which the worker runs, unless it is
+    /// changing.
     fn title(&self, id: u64) -> Option<String> {
         if self.id.load(Ordering::Acquire) != id + 1 {
             return None;
@@ -130,15 +131,15 @@ impl Running {
     }
 }
 
-/// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a
-/// store. Where two tasks fall on one slot the younger one is not listed: this is for messages, not
-/// for correctness.
+/// The waiting tasks, for the watchdog: by number modulo the size, so that entering one is a store.
+/// If two tasks map to one slot, the younger one is not listed: this is for messages, not for
+/// correctness.
 pub(crate) struct LiveTasks {
     slots: Box<[Place<AnyTask>]>,
     /// Gates and whole replays.
     others: Mutex<BTreeMap<u64, Arc<Task>>>,
-    /// Graphs that are being replayed, by the number of the first task: what a worker runs of them
-    /// it notes by its number only, since headers of recorded tasks are cold memory.
+    /// Graphs that are being replayed, by the number of the first task. A worker notes tasks of a
+    /// replay by number only, since headers of recorded tasks are cold memory.
     replays: Mutex<Vec<(u64, Graph)>>,
 }
 
@@ -152,14 +153,14 @@ impl LiveTasks {
         &self.slots[id as usize & (SLOTS - 1)]
     }
 
-    /// What the task with this number is, if it is one of a replay under way.
+    /// Returns the title of the task with this number, if it belongs to a replay in progress.
     fn of_replay(&self, id: u64) -> Option<String> {
         let replays = self.replays.lock();
         replays.iter().find_map(|(first, graph)| graph.title_of(id.checked_sub(*first)?))
     }
 
-    /// Enters a task that has to wait, or a gate or replay, which is being linked: what is ready at
-    /// once is with its policy.
+    /// Enters a task that has to wait, or a gate or replay, which is being linked. A task that is
+    /// ready at once goes to its policy instead.
     #[inline(always)]
     pub(in crate::engine) fn insert(&self, task: &Arc<Task>) {
         match task.role {
@@ -192,16 +193,15 @@ impl LiveTasks {
         }
     }
 
-    /// Gates that are open, behind each of which somebody holds a guard; or gates and replays that
-    /// wait. The oldest first.
+    /// Returns open gates with a guard each, or gates and replays that wait, the oldest first.
     fn others(&self, open: bool) -> BTreeMap<u64, Arc<Task>> {
         let others = self.others.lock();
         let which = others.iter().filter(|(_, task)| task.ticket.is_gate_open() == open);
         which.map(|(&id, task)| (id, Arc::clone(task))).collect()
     }
 
-    /// The oldest tasks that wait but for those with these numbers: title and number, and what each
-    /// waits for.
+    /// Describes the oldest waiting tasks except those with these numbers: title and number, and
+    /// the event that each waits for.
     fn oldest(&self, apart_from: &[u64]) -> Vec<String> {
         let others = self.others(false);
         let listed = self.slots.iter().filter_map(|place| place.look(|task| task.header.id));
@@ -219,7 +219,7 @@ impl LiveTasks {
 }
 
 impl Shared {
-    /// A task has been linked.
+    /// Notes that a task has been linked.
     #[inline(always)]
     pub(in crate::engine) fn remember(&self, task: &Arc<Task>) {
         if let Some(live) = &self.live {
@@ -227,21 +227,21 @@ impl Shared {
         }
     }
 
-    /// A task is about to complete.
+    /// Notes that a task is about to complete.
     pub(in crate::engine) fn forget(&self, task: &Arc<Task>) {
         if let Some(live) = &self.live {
             live.remove(task);
         }
     }
 
-    /// A graph is being replayed; its tasks are numbered from `first`.
+    /// Notes that a graph is being replayed; its tasks are numbered from `first`.
     pub(crate) fn replay_begins(&self, first: u64, graph: &Graph) {
         if let Some(live) = &self.live {
             live.replays.lock().push((first, graph.clone()));
         }
     }
 
-    /// The replay whose tasks are numbered from `first` has ended.
+    /// Notes that the replay whose tasks are numbered from `first` has ended.
     pub(crate) fn replay_ends(&self, first: u64) {
         if let Some(live) = &self.live {
             live.replays.lock().retain(|(number, _)| *number != first);
@@ -300,7 +300,7 @@ fn watch(shared: &Shared, patience: Duration, stop: &(Mutex<bool>, Condvar), rep
     }
 }
 
-/// Says what runs and what waits.
+/// Describes the running and the waiting tasks.
 fn describe(shared: &Shared, stalled: Duration) -> String {
     let live = shared.live.as_ref();
     let running: Vec<u64> = shared.workers.iter().map(|worker| worker.running.id()).collect();
@@ -347,7 +347,7 @@ mod models {
     use super::*;
     use crate::task::Implementations;
 
-    /// What is no longer listed nobody looks at.
+    /// A task that is no longer listed is not read.
     #[test]
     fn a_task_stays_while_it_is_looked_at() {
         loom::model(|| {

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Default number of tasks in flight.
 pub(crate) const DEFAULT_WINDOW: usize = 8192;
 
-/// How many tasks may be in flight; grows with the widest step that an algorithm announces, until
-/// that step has been submitted.
+/// Maximum number of tasks in flight. It grows with the widest step that an algorithm announces,
+/// until that step has been submitted.
 #[derive(Debug)]
 pub(crate) struct Window {
     size: AtomicUsize,
-    /// Without an announcement.
+    /// Size without an announcement.
     usual: usize,
-    /// The announced steps end with this submission.
+    /// Number of submissions at which the announced steps end.
     announced_until: AtomicU64,
 }
 
@@ -26,20 +26,20 @@ impl Window {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// A step of `tasks` tasks is coming, after `submitted` submissions: one and a half of them
-    /// fit, so that the next step's first tasks, which are the urgent ones, are known before this
-    /// step ends.
+    /// Announces a step of `tasks` tasks after `submitted` submissions. One and a half steps fit,
+    /// so that the next step's first tasks, which are the urgent ones, are known before this step
+    /// ends.
     pub(crate) fn widen(&self, tasks: usize, submitted: u64) {
         let tasks = tasks.saturating_add(tasks / 2);
         self.announced_until.fetch_max(submitted.saturating_add(tasks as u64), Ordering::Relaxed);
         self.size.fetch_max(tasks, Ordering::Relaxed);
     }
 
-    /// Takes the usual size again once the announced steps have been submitted.
+    /// Restores the usual size once the announced steps have been submitted.
     pub(crate) fn shrink(&self, submitted: u64) {
         let size = self.size();
         if size > self.usual && submitted > self.announced_until.load(Ordering::Relaxed) {
-            // Fails where a step is announced meanwhile.
+            // Fails if a step is announced meanwhile.
             let _ = self.size.compare_exchange(size, self.usual, Ordering::Relaxed, Ordering::Relaxed);
         }
     }

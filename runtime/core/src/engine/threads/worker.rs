@@ -15,21 +15,22 @@ use crate::engine::{ReadyTask, SchedView, Wake};
 use crate::error::{Error, caught};
 use crate::task::WorkerLocal;
 
-/// Looks for work so often before a worker announces that it will sleep; and where there are more
-/// workers than cores: there whoever looks keeps a core from those that have work.
+/// Number of searches for work before a worker announces that it will sleep. The second value holds
+/// if there are more workers than cores: a searching worker then keeps a core from those that have
+/// work.
 const LOOKS: u32 = 64;
 const LOOKS_OVERSUBSCRIBED: u32 = 4;
 
-/// Tasks shorter than this, on average and with all that surrounds them, are short tasks: they come
-/// faster than it pays to look for each of them.
+/// Tasks shorter than this, on average and with all overhead, are short tasks: they arrive faster
+/// than a search for each of them pays off.
 const SHORT_TASK: Duration = Duration::from_micros(2);
 
-/// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes
-/// memory. A body that waits runs what it has submitted on the same stack while half of it is left,
-/// so that each body has that half at least.
+/// Address space of the stack of a thread that runs bodies [bytes]; only touched pages become
+/// memory. A body that waits runs its submitted tasks on the same stack while half of it is left,
+/// so each body has at least that half.
 pub(super) const STACK: usize = 16 << 20;
 
-/// A thread that acts as worker `index`.
+/// Returns the builder of a thread that acts as worker `index`.
 pub(super) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
     thread::Builder::new().name(format!("zellige-{index}{suffix}")).stack_size(STACK)
 }
@@ -47,14 +48,14 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHand
         .collect()
 }
 
-/// The life of a thread that acts as worker `index`, and runs `first` before it looks for anything
-/// else.
+/// Main function of a thread that acts as worker `index`; it runs `first` before it looks for other
+/// work.
 pub(in crate::engine) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
     shared.enter_worker_thread();
     if index < shared.bound {
         crate::topology::pin_to(shared.workers[index].core.cpu);
     }
-    // What tasks make may travel.
+    // Buffers that tasks make may be transferred.
     let serving = shared.transfers.as_ref().and_then(TransferDriver::serve);
     current::set(shared, index);
     let ended = caught(|| run_all(shared, index, first));
@@ -66,7 +67,7 @@ pub(in crate::engine) fn work(shared: &Arc<Shared>, index: usize, first: Option<
     drop(serving);
 }
 
-/// What a thread that acts as a worker does next.
+/// The next action of a thread that acts as a worker.
 enum Turn {
     Run(Next),
     /// A body that has waited wants to go on.
@@ -74,7 +75,7 @@ enum Turn {
     End,
 }
 
-/// Runs tasks until the runtime stops; true if the thread acts as the worker then.
+/// Runs tasks until the runtime stops; true if the thread still acts as the worker then.
 fn run_all(shared: &Arc<Shared>, index: usize, first: Option<Next>) -> bool {
     let mut local = WorkerLocal::new(shared, shared.workers[index].model_kind);
     let mut pace = Pace::default();
@@ -117,7 +118,7 @@ fn turn(
     }
 }
 
-/// What a worker has done since its last search for work.
+/// The work of a worker since its last search.
 #[derive(Default)]
 struct Pace {
     since: Option<Instant>,
@@ -125,7 +126,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// True if all there was were short tasks.
+    /// True if it consisted only of short tasks.
     fn are_short(&self) -> bool {
         self.since.is_some_and(|since| since.elapsed() < SHORT_TASK * self.tasks)
     }
@@ -151,7 +152,7 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
 }
 
 impl Shared {
-    /// Tells whoever wants to know that all workers search or sleep, if they do.
+    /// Calls the idle callback, if there is one and all workers search or sleep.
     fn tell_idle(&self) {
         if let Some(tell) = self.when_idle.get().filter(|_| self.is_idle()) {
             tell();
@@ -163,7 +164,7 @@ impl Shared {
         self.sleep.idle() >= self.workers.len()
     }
 
-    /// How often a worker looks for work before it announces that it will sleep.
+    /// Returns the number of searches for work before a worker announces that it will sleep.
     pub(in crate::engine) fn looks(&self) -> u32 {
         if self.oversubscribed { LOOKS_OVERSUBSCRIBED } else { LOOKS }
     }
@@ -186,7 +187,7 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn
                 shared.sleep.end_search();
                 return found;
             }
-            // Growing pauses: a burst is noticed at once, and a long lull costs little.
+            // The pauses grow: a burst is noticed at once, and a long lull costs little.
             for _ in 0..round {
                 hint::spin_loop();
             }
@@ -208,8 +209,8 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn
     }
 }
 
-/// Notices a panic outside of any body: the task that it left behind will never complete, also
-/// where the body of an outer task on the same thread catches it.
+/// Detects a panic outside of any body. The task in progress will never complete, even if the body
+/// of an outer task on the same thread catches the panic.
 struct Died<'s>(&'s Shared, bool);
 
 impl Drop for Died<'_> {
@@ -221,7 +222,7 @@ impl Drop for Died<'_> {
 }
 
 impl Shared {
-    /// Runs what comes next on `worker`; what comes after it may be left in `taken`.
+    /// Runs `next` on `worker`; a following task may be left in `taken`.
     pub(in crate::engine) fn execute(
         self: &Arc<Self>,
         next: Next,
@@ -240,7 +241,7 @@ impl Shared {
         }
     }
 
-    /// The same in a body that waits, which may have a mode of its own for subnormal numbers.
+    /// Runs `next` in a body that waits, which may have its own treatment of subnormal numbers.
     pub(super) fn execute_while_waiting(
         self: &Arc<Self>,
         next: Next,
@@ -251,8 +252,8 @@ impl Shared {
         self.execute(next, worker, local, None);
     }
 
-    /// Runs a task, with others like it if its codelet takes several, and passes on what it
-    /// released.
+    /// Runs a task, with others like it if its codelet accepts several, and passes on the released
+    /// tasks.
     fn execute_ready(
         self: &Arc<Self>,
         task: ReadyTask,
@@ -282,16 +283,16 @@ impl Shared {
             ready.extend(local.woken.drain(..));
         }
         self.pass_on(&mut ready, worker, taken);
-        // Asking costs a look at every worker's count; who finds no work asks too.
+        // The check reads every worker's count; a worker that finds no work makes it too.
         let done = self.workers[worker].done.load(Ordering::Relaxed);
         if done.is_multiple_of(16) || self.window.size() < 256 {
             self.wake_if_window_has_room();
         }
     }
 
-    /// Queues what became ready. This worker takes one task of what is queued then, into `taken` if
-    /// it is given, so that for one nobody has to be woken; who is woken for several wakes others
-    /// in turn.
+    /// Queues the tasks that became ready. This worker takes one of the queued tasks into `taken`,
+    /// if it is given, so that one task alone wakes nobody. A worker woken for several tasks wakes
+    /// others in turn.
     pub(super) fn pass_on(
         self: &Arc<Self>,
         ready: &mut Ready,
@@ -321,8 +322,8 @@ impl Shared {
         }
     }
 
-    /// Hands a task over to the policy and takes the next one for this worker in one go, where the
-    /// policy does that.
+    /// Hands a task to the policy and takes the next one for this worker in one step, if the policy
+    /// supports that.
     fn exchange(self: &Arc<Self>, task: ReadyTask, worker: usize) -> Result<Option<ReadyTask>, ReadyTask> {
         if self.transfers.is_some() || task.is_restricted() {
             return Err(task);
@@ -344,8 +345,7 @@ impl Shared {
         Ok(Some(next))
     }
 
-    /// Writes what a worker without work does from now on into the trace; `None`: it has work
-    /// again.
+    /// Records in the trace the state of a worker without work; `None`: it has work again.
     fn record_idle(&self, worker: usize, state: Option<IdleState>) {
         if let Some(recorder) = &self.recorder {
             let waits = || self.transfers.as_ref().is_some_and(|transfers| transfers.waits_for_data(worker));

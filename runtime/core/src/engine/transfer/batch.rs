@@ -1,4 +1,4 @@
-//! Tasks with their operands that are run in one call: launched as one operation, each with its own
+//! Tasks with their operands that run in one call: launched as one operation, each with its own
 //! working set and its own end.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::engine::{Job, Shared, Work};
 use crate::error::{Cause, caught};
 use crate::task::{Ended, Launched, Placement, WorkerLocal};
 
-/// What became of each task of a batch; `None` if its operands are gone with their device.
+/// Result of each task of a batch; `None` if its operands are lost with their device.
 pub(super) type Fates = SmallVec<[Option<Ended>; 1]>;
 
 impl Placed {
@@ -42,7 +42,8 @@ impl Shared {
         transfers.bodies_begin(worker, batch);
         let fates = match &batch[..] {
             [alone] => smallvec![self.run_placed(transfers, alone, local, stream)],
-            // One after the other onto the stream, unless they know better.
+            // They are put on the stream one after the other, unless all their codelets launch
+            // batches.
             several if stream.is_some() && !several.iter().all(Placed::is_batched_on_devices) => {
                 several.iter().map(|placed| self.run_placed(transfers, placed, local, stream)).collect()
             }
@@ -86,8 +87,8 @@ impl Shared {
         batch.iter().zip(&placements).map(fate).collect()
     }
 
-    /// What became of tasks whose operations have ended after they were launched: their times are
-    /// taken, and what they have left for this moment is done.
+    /// Returns the results of launched tasks whose operations have ended: their times are recorded,
+    /// and their deferred work is done.
     pub(super) fn ends_of(self: &Arc<Self>, batch: &PlacedBatch, ran: Fates, span: Span) -> Fates {
         let share = span.end.saturating_duration_since(span.start) / batch.len() as u32;
         let mut start = span.start;
@@ -130,7 +131,7 @@ impl Shared {
         self.record_notes((work.header(), work.id()), &notes, worker, ended.failure.is_some());
     }
 
-    /// What the tasks wrote becomes the new version of their data, one after the other.
+    /// Makes the outputs of the tasks the new versions of their data, one after the other.
     pub(super) fn settle_all(self: &Arc<Self>, transfers: &TransferDriver, batch: PlacedBatch, ended: Fates) {
         let mut ended = ended.into_iter();
         // A batch whose call broke the runtime has no fates: its tasks are sent back.

@@ -1,4 +1,4 @@
-//! A host that holds a given number of bytes only, and the disk behind it.
+//! A host with limited memory, and the disk as its backing store.
 
 #[cfg(test)]
 mod tests;
@@ -12,27 +12,27 @@ use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId, NodeSpec};
 use crate::swap::Swap;
 
-/// How fast a disk is taken to be: only used to choose among sources, and told to policies.
+/// Assumed speed of a disk: used only to choose among sources, and reported to policies.
 pub(super) const LINK: LinkSpec = LinkSpec { bandwidth: 1e9, latency_ns: 100_000 };
 
 /// The disk as a memory node: it converts nothing.
 pub(super) const NODE: NodeSpec = NodeSpec { capacity: None, staging: 0, spill: None };
 
-/// What the host may hold.
+/// Limits of host memory.
 #[derive(Default)]
 pub(crate) struct HostMemory {
-    /// Bytes; `None` for as many as are asked for.
+    /// Capacity in bytes; `None`: unlimited.
     pub(crate) capacity: Option<u64>,
-    /// Where goes what is too much.
+    /// The swap file for values beyond the capacity.
     pub(crate) swap: Option<Swap>,
 }
 
-/// The last memory node.
+/// The disk, which is the last memory node.
 pub(super) struct Disk {
     pub(super) node: NodeId,
     /// `None` in simulated time.
     swap: Option<Arc<Swap>>,
-    /// Why it takes nothing more.
+    /// The error after which it accepts no more data.
     refusal: OnceLock<DeviceError>,
 }
 
@@ -41,28 +41,28 @@ impl Disk {
         Disk { node, swap: swap.map(Arc::new), refusal: OnceLock::new() }
     }
 
-    /// Why it takes nothing more, if that is so.
+    /// Returns the reason why it accepts no more data, if that is so.
     pub(super) fn refusal(&self) -> Option<String> {
         self.refusal.get().map(|error| error.reason.clone())
     }
 }
 
 impl TransferDriver {
-    /// True if the host holds a given number of bytes only.
+    /// True if the host's capacity is limited.
     pub(crate) fn is_limited(&self) -> bool {
         self.nodes[HOST].capacity.is_some()
     }
 
-    /// The swap file, if that is where the node's values are.
+    /// Returns the swap file, if it stores the node's values.
     pub(super) fn swap_of(&self, node: NodeId) -> Option<&Arc<Swap>> {
         self.disk.as_ref().filter(|disk| disk.node == node)?.swap.as_ref()
     }
 
-    /// The disk takes nothing more. Nothing is lost: what was being written is still on the host,
-    /// and stays there.
+    /// Notes that the disk accepts no more data. Nothing is lost: the value that was being written
+    /// is still on the host, and stays there.
     pub(super) fn shut_disk(&self, node: NodeId, error: &DeviceError) {
         if let Some(disk) = &self.disk {
-            // The first refusal says why.
+            // The first error is the cause.
             let _ = disk.refusal.set(error.clone());
         }
         tracing::error!("{error}. Nothing more goes there: host memory may exceed its limit");
@@ -70,14 +70,14 @@ impl TransferDriver {
     }
 }
 
-/// Says that a body waits for other tasks, until this is dropped.
+/// Marks a body as waiting for other tasks, until this is dropped.
 pub(crate) struct Paused<'s> {
     shared: &'s Arc<Shared>,
     tickets: Tickets,
 }
 
 impl Shared {
-    /// The body that `worker` runs begins to wait for other tasks: they must not wait for the
+    /// Notes that the body on `worker` begins to wait for other tasks, which must not wait for the
     /// memory that it holds.
     pub(crate) fn pause(self: &Arc<Self>, worker: usize) -> Option<Paused<'_>> {
         let transfers = self.transfers.as_ref().filter(|transfers| transfers.is_limited())?;
@@ -98,14 +98,14 @@ impl Drop for Paused<'_> {
 }
 
 impl TransferDriver {
-    /// A call of bodies on the host begins, with these working sets.
+    /// Notes that a call of bodies on the host begins, with these working sets.
     pub(super) fn bodies_begin(&self, worker: usize, batch: &[Placed]) {
         if self.is_limited() && self.node_of(worker) == HOST {
             self.lanes[worker].enters(batch.iter().map(|placed| placed.ticket).collect());
         }
     }
 
-    /// It has ended.
+    /// Notes that the innermost call has ended.
     pub(super) fn bodies_end(&self, worker: usize) {
         if self.is_limited() && self.node_of(worker) == HOST {
             self.lanes[worker].leaves();

@@ -1,4 +1,4 @@
-//! Carrying out what the memory manager asks for.
+//! Execution of the memory manager's actions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,7 +14,7 @@ use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
 use crate::memory::{Action, NodeId, Ticket, Transfer};
 
-/// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one
+/// State of a transfer: not begun, in progress, ended, or begun without moving anything because one
 /// of its ends has failed.
 const QUEUED: u8 = 0;
 const MOVES: u8 = 1;
@@ -22,8 +22,8 @@ const ENDED: u8 = 2;
 const NOTHING: u8 = 3;
 
 impl Shared {
-    /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile
-    /// leaves it to that one.
+    /// Executes all queued actions in order. One thread at a time does so; a thread that arrives
+    /// meanwhile leaves its actions to that one.
     pub(crate) fn drain(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
         let mut any = false;
@@ -60,13 +60,13 @@ impl Shared {
         }
     }
 
-    /// Begins a transfer, or first measures its link.
+    /// Begins a transfer, after measuring its link if that is not yet known.
     fn begin(self: &Arc<Self>, transfers: &TransferDriver, transfer: Transfer) {
         let shared = Arc::clone(self);
         self.once_known(transfers, (transfer.from, transfer.to), move || shared.send(transfer));
     }
 
-    /// Hands a transfer to the device that carries it out.
+    /// Hands a transfer to the device that executes it.
     fn send(self: &Arc<Self>, transfer: Transfer) {
         let Some(transfers) = &self.transfers else { return };
         let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
@@ -81,7 +81,8 @@ impl Shared {
             shared.carry(handle.as_deref(), &transfer, &begun, stream)
         };
         let done = move |result: Result<Span, DeviceError>| {
-            // Of what was left alone the manager hears when it is told of the failure.
+            // Transfers that were skipped are reported to the manager with the failure of the
+            // device.
             if at_end.has_moved(&transfer, &ended) || result.is_err() {
                 at_end.arrived(&transfer, data, result);
             }
@@ -109,20 +110,20 @@ impl Shared {
                 node.moving.fetch_add(1, Ordering::SeqCst);
             }
         }
-        // What a failed device was to send or to get is left alone: others may be writing there by
+        // Transfers from or to a failed device are skipped: others may be writing to that memory by
         // now.
         let is_left = ends.iter().all(|node| node.failure.get().is_none());
         if !is_left {
             moves.store(NOTHING, Ordering::SeqCst);
             return Ok(());
         }
-        // A panic here is none of the data type's: it would end the stream's thread, and whoever
-        // waits for it would wait for ever.
+        // A panic here does not come from the data type. It would end the stream's thread, and its
+        // waiters would wait for ever.
         self.unbroken(|| carry(transfers, handle, transfer, stream)).unwrap_or(Ok(()))
     }
 
-    /// The bytes have moved, or will not: whoever waits for that before a failed device's values
-    /// are made anew may go on. False if nothing was moved.
+    /// Notes that the bytes have moved, or will not. Waiters that need this before they rewrite a
+    /// failed device's values may go on. False if nothing was moved.
     fn has_moved(&self, transfer: &Transfer, moves: &AtomicU8) -> bool {
         let was = moves.swap(ENDED, Ordering::SeqCst);
         if matches!(was, MOVES | NOTHING)
@@ -164,9 +165,9 @@ impl Shared {
         self.drain();
     }
 
-    /// A working set is complete: whoever it is for goes on.
+    /// Completes a working set and resumes the task or caller that waits for it.
     fn staged(self: &Arc<Self>, transfers: &TransferDriver, ticket: Ticket) {
-        // A ticket that nobody waits for was given up meanwhile.
+        // A ticket without a waiter was given up meanwhile.
         let waiting = transfers.waiting.lock().remove(&ticket);
         match waiting {
             Some(Waiting::Task(task)) => {
@@ -185,8 +186,8 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by
-    /// the device at the other end.
+    /// Returns the failed end of a transfer: the device that executes it, unless the error came
+    /// from the device at the other end.
     fn failed_end(&self, way: Way, error: DeviceError) -> (NodeId, DeviceError) {
         let mover = mover(way);
         let lost = |node: &&NodeId| self.nodes[**node].memory.as_ref().is_some_and(|memory| memory.is_lost());
@@ -195,8 +196,8 @@ impl TransferDriver {
         (node, DeviceError { device, ..error })
     }
 
-    /// The device that carries a transfer out: the host a conversion there, and what goes to or
-    /// from the disk.
+    /// Returns the device that executes a transfer. The host executes its conversions and the
+    /// transfers to and from the disk.
     fn mover(&self, transfer: &Transfer) -> &Arc<dyn Device> {
         self.nodes[mover((transfer.from, transfer.to))].device.as_ref().unwrap_or(&self.host)
     }
@@ -208,7 +209,7 @@ fn carry(
     transfer: &Transfer,
     stream: Option<&Arc<dyn Stream>>,
 ) -> Result<(), DeviceError> {
-    // A handle that is gone had bytes on their way that nobody waits for.
+    // A handle that no longer exists had transfers that nobody waits for.
     let Some(handle) = handle else { return Ok(()) };
     let format = if crate::mutant::mutant(4) { crate::format::Format::NATIVE } else { transfer.format };
     let onto = match (transfers.swap_of(transfer.to), &transfers.nodes[transfer.to].memory) {
@@ -221,7 +222,7 @@ fn carry(
         Err(CarryError::Stream(error)) => Err(error),
         carried => Ok(carried),
     };
-    // Working space comes on top of what the memory manager counts: it may have to be given back
+    // Working space is not part of the memory manager's accounting: it may have to be released
     // first.
     let again = |_bytes| carrier.is_some_and(|carrier| carrier.stream.synchronize().is_ok());
     let carried = transfers.ask_for_room(carry, again).unwrap_or_else(|error| Err(CarryError::Stream(error)));

@@ -1,5 +1,5 @@
-//! A task's way through the memory manager: its operands are gathered, it runs, what it wrote is
-//! settled.
+//! The path of a task through the memory manager: its operands are gathered, it runs, and its
+//! outputs are settled.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket, bytes_of};
 use crate::operand::Mode;
 use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
 
-/// What a worker does next.
+/// The next work of a worker.
 pub(crate) enum Next {
-    /// A task whose operands are where they always are.
+    /// A task whose operands need no transfer.
     Ready(ReadyTask),
-    /// One whose operands have been brought to the worker's node, or several that are run in one
+    /// A task whose operands have been brought to the worker's node, or several that run in one
     /// call.
     Placed(Box<PlacedBatch>),
 }
@@ -38,30 +38,29 @@ pub(crate) struct Placed {
     pub(super) ticket: Ticket,
     pub(super) choice: Choice,
     pub(super) needs: Needs,
-    /// What it takes here in simulated time (ns), and with which implementation.
+    /// Its simulated time here (ns) and its implementation.
     pub(super) takes: Option<(u64, &'static str)>,
-    /// It is launched before others have ended for which it waits.
+    /// Set if it is launched in stream order, before its predecessors have ended.
     pub(super) stream_ordered: Option<Box<StreamOrdered>>,
 }
 
 /// Tasks that are run in one call, mostly one.
 pub(crate) type PlacedBatch = SmallVec<[Placed; 1]>;
 
-/// Tasks that a device has been given, and what has become of their bodies; empty once their
-/// operation has ended.
+/// Launched tasks and the results of their bodies; empty once their operation has ended.
 pub(super) type LaunchedBatch = Arc<Mutex<Option<(PlacedBatch, Fates)>>>;
 
-/// Why a working set was not asked for.
+/// The reason why a working set was not requested.
 enum Not {
     /// An operand has no value.
     Ever(Arc<Failure>),
-    /// Not on this worker: the task goes back to its policy.
+    /// The task cannot run on this worker and goes back to its policy.
     Here,
 }
 
 impl Shared {
-    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to
-    /// be brought, it asks for them and looks for others meanwhile.
+    /// Returns the next work for `worker`, if there is any at this moment. With a transfer driver,
+    /// it requests operands and looks for other tasks meanwhile.
     pub(crate) fn next(self: &Arc<Self>, worker: usize) -> Option<Next> {
         let Some(transfers) = &self.transfers else { return self.pop(worker).map(Next::Ready) };
         if transfers.failure_of(worker).is_some() {
@@ -78,8 +77,8 @@ impl Shared {
         }
     }
 
-    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any
-    /// and its device takes more.
+    /// Returns tasks with their operands on the worker's node, to run in one call, if there are any
+    /// and its device accepts more.
     pub(crate) fn take_placed(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -88,8 +87,8 @@ impl Shared {
         transfers.lanes[worker].take(transfers.launches(worker)).or_else(|| self.follow(transfers, worker))
     }
 
-    /// Takes one more task from the policy, with those that are run with it, and asks for its
-    /// operands. False if the worker has enough, or there is none.
+    /// Takes one more task from the policy, with those that run in the same call, and requests its
+    /// operands. False if the worker has enough tasks, or there is none.
     pub(crate) fn gather_more(self: &Arc<Self>, transfers: &TransferDriver, worker: usize) -> bool {
         if !transfers.lanes[worker].has_room() {
             return false;
@@ -101,7 +100,7 @@ impl Shared {
         true
     }
 
-    /// Asks for the operands of a task that `worker` has popped.
+    /// Requests the operands of a task that `worker` has popped.
     fn gather(self: &Arc<Self>, transfers: &TransferDriver, task: ReadyTask, worker: usize) {
         let Some((task, turns)) = self.acquire_commuting(task, worker) else { return };
         let plan = match transfers.plan_to_run(&task, turns) {
@@ -123,8 +122,8 @@ impl Shared {
         self.drain();
     }
 
-    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for
-    /// one is parked there.
+    /// Acquires the task's turns among commuting tasks and returns their number. A task that has to
+    /// wait for a turn is parked at that handle.
     fn acquire_commuting(self: &Arc<Self>, mut task: ReadyTask, worker: usize) -> Option<(ReadyTask, usize)> {
         loop {
             let handles = commuting(task.work());
@@ -137,7 +136,7 @@ impl Shared {
             task.work().enters(Stage::Parked);
             match handles[busy].park(Resource::Commute, task) {
                 Ok(()) => return None,
-                // Free again by now.
+                // The handle is free again by now.
                 Err(back) => {
                     back.work().enters(Stage::Taken);
                     task = back;
@@ -156,7 +155,7 @@ impl Shared {
         commuting(work).iter().for_each(|handle| self.release_commuting_on(&**handle));
     }
 
-    /// The task cannot run here, but perhaps elsewhere.
+    /// Returns a task to its policy: it cannot run here, but perhaps elsewhere.
     pub(super) fn send_back(self: &Arc<Self>, transfers: &TransferDriver, task: ReadyTask, worker: usize) {
         transfers.forget(task.work());
         self.release_commuting(task.work());
@@ -164,7 +163,7 @@ impl Shared {
         self.push_ready(task, None);
     }
 
-    /// The task will not run.
+    /// Ends a task that will not run.
     pub(super) fn refuse(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -176,7 +175,7 @@ impl Shared {
         self.end_unrun(transfers, task, worker, failure);
     }
 
-    /// As [`refuse`](Shared::refuse), for a task that has no turns to give back.
+    /// Ends a task that will not run and has no turns to release; see [`refuse`](Shared::refuse).
     pub(super) fn end_unrun(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -189,7 +188,7 @@ impl Shared {
         self.end_failed(task.into_work(), failure);
     }
 
-    /// Runs tasks that have their operands, or gives them to the worker's device.
+    /// Runs tasks that have their operands, or launches them on the worker's device.
     pub(crate) fn execute_placed(
         self: &Arc<Self>,
         batch: PlacedBatch,
@@ -215,7 +214,7 @@ impl Shared {
         }
     }
 
-    /// The tasks as one operation of a device.
+    /// Returns the tasks as one operation of a device.
     fn launch(self: &Arc<Self>, batch: PlacedBatch) -> Op {
         let shared = Arc::clone(self);
         let launched: LaunchedBatch = Arc::new(Mutex::new(Some((batch, Fates::new()))));
@@ -240,7 +239,7 @@ impl Shared {
         self.operation(&launched, Box::new(run))
     }
 
-    /// The operation that `run` puts on a device's stream.
+    /// Returns the operation that `run` puts on a device's stream.
     pub(super) fn operation(self: &Arc<Self>, batch: &LaunchedBatch, run: Run) -> Op {
         let (at_launch, at_end) = (Arc::clone(self), Arc::clone(self));
         let (launching, landing) = (Arc::clone(batch), Arc::clone(batch));
@@ -289,7 +288,7 @@ impl Shared {
         self.sleep.notify(worker);
     }
 
-    /// Runs the body on its operands; `None` if they are gone with their device.
+    /// Runs the body on its operands; `None` if they are lost with their device.
     pub(super) fn run_placed(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -304,7 +303,7 @@ impl Shared {
         let (work, stream_ordered) = (placed.task.work(), placed.stream_ordered.is_some());
         let (choice, bytes) = (placed.choice, bytes_of(&placed.needs));
         let placement = Placement { choice, buffers, bytes, stream: stream.cloned(), stream_ordered };
-        // Its policy has not handed out what follows others, and knows nothing of it.
+        // The policy has not handed out stream-ordered tasks, and does not know of them.
         let outer = (!stream_ordered).then(|| self.runs(placed.worker, &placed.task));
         let mut ended = self.attempt_placed(work, placed.worker, local, &placement);
         if let Some(outer) = outer {
@@ -314,7 +313,7 @@ impl Shared {
         Some(ended)
     }
 
-    /// Its device has failed under the task, or before it.
+    /// Sends back a task whose device failed before its end.
     pub(super) fn run_again(self: &Arc<Self>, transfers: &TransferDriver, placed: Placed) {
         if let Some(followers) = &transfers.followers {
             followers.revoke(placed.task.work(), true);
@@ -329,7 +328,7 @@ impl Shared {
         }
     }
 
-    /// What the task wrote is the new version of its data; its successors may go.
+    /// Makes the outputs of the task the new versions of its data, and releases its successors.
     pub(super) fn settle(self: &Arc<Self>, transfers: &TransferDriver, placed: Placed, ended: Option<Ended>) {
         let worker = placed.worker;
         let Some(ended) = ended.filter(|ended| transfers.end(&placed, ended)) else {
@@ -352,7 +351,7 @@ impl TransferDriver {
     /// Plans a task that has become ready.
     ///
     /// # Errors
-    /// In words, why it cannot be planned.
+    /// The reason why it cannot be planned, in words.
     pub(crate) fn plan(&self, task: &ReadyTask) -> Result<(), String> {
         let failures = self.failures();
         let plan = self.plan_of(task.work())?;
@@ -361,14 +360,14 @@ impl TransferDriver {
         Ok(())
     }
 
-    /// The plan of a task that is about to run: the one made when it became ready, unless others
-    /// have had their turns on its operands since then.
+    /// Returns the plan of a task that is about to run: the one made when it became ready, unless
+    /// others have had their turns on its operands since then.
     fn plan_to_run(&self, task: &ReadyTask, turns: usize) -> Result<Plan, String> {
         let made = if turns == 0 { task.work().planned().ask(|planned| planned.plan.clone()) } else { None };
         made.map_or_else(|| self.plan_of(task.work()), Ok)
     }
 
-    /// What the task needs as its operands are now.
+    /// Plans the task for the present state of its operands.
     fn plan_of(&self, work: &Work) -> Result<Plan, String> {
         work.with_handles(|handles| {
             for (handle, mode) in handles {
@@ -393,7 +392,7 @@ impl TransferDriver {
         Placed { task, worker, ticket, choice, needs, takes, stream_ordered: None }
     }
 
-    /// The task is not queued for the node any more for which its operands were wanted.
+    /// Withdraws the hint that the task will use its operands on the node it was queued for.
     fn unwant(&self, work: &Work) {
         work.planned().ask(|planned| {
             if let Some(node) = planned.wanted.take() {
@@ -402,21 +401,21 @@ impl TransferDriver {
         });
     }
 
-    /// The task has ended, or is to be planned anew.
+    /// Discards the plan of a task that has ended, or will be planned again.
     pub(crate) fn forget(&self, work: &Work) {
         if let Some(Planned { plan, wanted: Some(node), .. }) = work.planned().take() {
             self.with_memory(|memory| memory.unwant(node, &plan.needs));
         }
     }
 
-    /// Asks for a working set, unless it cannot be had.
+    /// Requests a working set, unless that is impossible.
     fn ask_for(&self, shared: &Shared, placed: Placed) -> Result<(), Box<(Placed, Not)>> {
         if let Some(failure) = placed.task.work().cancelled(shared) {
             return Err(Box::new((placed, Not::Ever(failure))));
         }
         let node = self.node_of(placed.worker);
-        // Under the manager's lock: whoever takes a device's data away poisons their handles under
-        // it.
+        // Under the manager's lock: a thread that takes a device's data away poisons their handles
+        // under the same lock.
         self.with_memory(|memory| {
             if let Some(failure) = placed.without_value(memory) {
                 return Err(Box::new((placed, Not::Ever(failure))));
@@ -436,7 +435,7 @@ impl TransferDriver {
         })
     }
 
-    /// Where the operands are; `None` if they are gone with their device.
+    /// Returns the buffers of the operands; `None` if they are lost with their device.
     pub(super) fn buffers(&self, placed: &Placed) -> Option<Buffers> {
         let node = self.node_of(placed.worker);
         self.look(|memory| {
@@ -452,8 +451,8 @@ impl TransferDriver {
         })
     }
 
-    /// Gives the working set back, with new versions of what was written if the body began; false
-    /// if it is gone.
+    /// Releases the working set, with new versions of the outputs if the body began; false if it is
+    /// lost.
     fn end(&self, placed: &Placed, ended: &Ended) -> bool {
         let node = self.node_of(placed.worker);
         self.with_memory(|memory| {
@@ -462,8 +461,8 @@ impl TransferDriver {
             }
             if !ended.began {
                 memory.abandon(placed.ticket);
-                // What neither ran nor failed found its operands gone: the manager is being told of
-                // its device's failure.
+                // A task that neither ran nor failed has lost its operands: the manager is about to
+                // process its device's failure.
                 return ended.failure.is_some() || self.nodes[node].failure.get().is_none();
             }
             let written: SmallVec<[(Datum, Format, u64); 2]> = placed.task.work().with_handles(|handles| {
@@ -491,7 +490,7 @@ impl TransferDriver {
 }
 
 impl Placed {
-    /// What the task adds partial results to stays on the host until they are added.
+    /// Keeps the data that the task reduces into on the host until its partial results are added.
     fn keep_partial(&self, memory: &mut Memory) {
         self.task.work().with_handles(|handles| {
             let reduced = handles.iter().zip(&self.needs).filter(|((_, mode), _)| *mode == Mode::Reduce);
@@ -499,7 +498,8 @@ impl Placed {
         });
     }
 
-    /// The failure that left an operand without a value, or says that it has none.
+    /// Returns the failure that left an operand without a value, or one that reports the missing
+    /// value.
     fn without_value(&self, memory: &Memory) -> Option<Arc<Failure>> {
         self.task.work().with_handles(|handles| {
             handles.iter().zip(&self.needs).filter(|(_, need)| need.access != Access::Write).find_map(
@@ -516,7 +516,7 @@ impl Placed {
     }
 }
 
-/// The handles on which the task has to have its turn.
+/// Returns the handles on which the task needs its turn.
 fn commuting(work: &Work) -> SmallVec<[Arc<dyn AnyHandle>; 2]> {
     work.with_handles(|handles| {
         let commuting = handles.iter().filter(|(_, mode)| *mode == Mode::Commute);

@@ -1,20 +1,20 @@
-//! Work that is queued by many and carried out by one at a time, in order, without anybody waiting.
+//! Work that many threads queue and one at a time executes, in order, without waiting.
 
 use std::collections::VecDeque;
 
 use crate::sync::{AtomicU32, Mutex, Ordering};
 
-/// The queue, and whether somebody is at it.
+/// A queue, and a mark that a thread is executing it.
 ///
-/// Nothing is left stream_ordered: who finds another thread at it leaves after its items are in the
-/// queue, and that thread looks at the queue once more after it has said that it is not at it any
-/// more. The queue's lock orders the two looks.
+/// Nothing is left behind. A thread that finds another one at the queue leaves after its items are
+/// in the queue, and that other thread reads the queue once more after it has cleared its mark. The
+/// queue's lock orders the two reads.
 pub(crate) struct Handoff<T> {
     queue: Mutex<VecDeque<T>>,
     busy: AtomicU32,
 }
 
-/// Says that its owner is not at the queue any more, also if what it carried out panicked.
+/// Clears the mark of the executing thread, also after a panic.
 struct AtIt<'a>(&'a AtomicU32);
 
 impl Drop for AtIt<'_> {
@@ -33,7 +33,7 @@ impl<T> Handoff<T> {
         self.queue.lock().extend(items);
     }
 
-    /// Carries out all that is queued, unless another thread is at it.
+    /// Executes all queued items, unless another thread is doing so.
     pub(crate) fn drain(&self, mut each: impl FnMut(T)) {
         while !self.is_empty() {
             if self.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -46,7 +46,7 @@ impl<T> Handoff<T> {
         }
     }
 
-    /// True if nothing is queued and nobody is at it.
+    /// True if nothing is queued and no thread is executing.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.queue.lock();
         queue.is_empty() && self.busy.load(Ordering::Acquire) == 0
@@ -75,7 +75,7 @@ mod tests {
             if n > 0 {
                 handoff.extend([n - 1]);
             }
-            // Somebody is at it already.
+            // A thread is executing already.
             handoff.drain(|_| panic!("one at a time"));
         });
         assert_eq!(seen, [3, 1, 2, 0, 1, 0]);
@@ -95,8 +95,8 @@ mod models {
 
     use super::*;
 
-    /// Each of two threads queues under a lock of its own order and drains: everything is carried
-    /// out, once, in order.
+    /// Each of two threads queues under a lock of its own order and drains: everything is executed,
+    /// once, in order.
     #[test]
     fn nothing_is_left_behind() {
         loom::model(|| {
@@ -119,8 +119,8 @@ mod models {
         });
     }
 
-    /// Whoever looks while something is carried out is told once it is done: by the same order of
-    /// looks as `wait_for_transfers` has.
+    /// A thread that checks while an item is executed is notified once it is done: by the same
+    /// order of reads as in `wait_for_transfers`.
     #[test]
     fn who_waits_for_idleness_sees_it_or_is_told() {
         loom::model(|| {

@@ -1,4 +1,4 @@
-//! What the memory manager is told beforehand: the uses of data to come.
+//! Hints for the memory manager: future uses of data.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use crate::operand::Accesses;
 use crate::task::{Header, Role, Task};
 
 impl TransferDriver {
-    /// A task has been submitted, and runs on the worker `home` if that is certain: its data will
-    /// be used.
+    /// Announces a submitted task, whose data will be used. It runs on the worker `home` if that is
+    /// certain.
     pub(crate) fn will_use(&self, task: &Task, home: Option<usize>) {
         self.each_datum(task, |memory, datum| memory.expect(datum, 1));
         self.each_wide(task, home, Memory::expect_wide);
-        // New values may have come to the host with it.
+        // The task may have brought new values to the host.
         if self.is_limited() {
             self.with_memory(|memory| memory.tidy());
         }
     }
 
-    /// It has ended, or is a replay that has begun.
+    /// Withdraws the announcement of a task that has ended, or of a replay that has begun.
     pub(crate) fn has_used(&self, task: &Task, home: Option<usize>) {
         self.each_datum(task, |memory, datum| memory.unexpect(datum, 1));
         self.each_wide(task, home, Memory::unexpect_wide);
     }
 
-    /// A replay begins on these handles. `home` says where one of its tasks runs, if that is
-    /// certain.
+    /// Announces a replay on these handles. `home` returns the worker of each of its tasks, if that
+    /// is certain.
     pub(crate) fn will_replay(
         &self,
         graph: &Graph,
@@ -42,7 +42,7 @@ impl TransferDriver {
         }
     }
 
-    /// One of its tasks has ended.
+    /// Withdraws the announcement of one task of a replay, which has ended.
     pub(crate) fn has_replayed(
         &self,
         graph: &Graph,
@@ -57,7 +57,7 @@ impl TransferDriver {
         self.each_wide_of(graph, handles, task, home, Memory::unexpect_wide);
     }
 
-    /// All of them have, as one.
+    /// Withdraws the announcement of all tasks of a replay, which ran as one.
     pub(crate) fn has_replayed_all(
         &self,
         graph: &Graph,
@@ -70,7 +70,7 @@ impl TransferDriver {
         }
     }
 
-    /// Tells how often the tasks of a graph use each of its handles.
+    /// Calls back with the number of uses of each handle by the tasks of a graph.
     fn each_slot(
         &self,
         graph: &Graph,
@@ -112,7 +112,7 @@ impl TransferDriver {
     }
 
     fn each_wide(&self, task: &Task, home: Option<usize>, tell: impl Fn(&mut Memory, Datum, NodeId)) {
-        // A replay says it of its tasks.
+        // A replay announces its tasks itself.
         let home = home.filter(|_| task.role == Role::Work);
         let Some(node) = home.map(|worker| self.node_of(worker)) else { return };
         let mut accesses = Accesses::new();
@@ -142,24 +142,24 @@ impl TransferDriver {
 pub struct Candidate {
     /// The number of its handle, as in traces.
     pub data: u64,
-    /// What giving it up would free.
+    /// Bytes that its eviction would free.
     pub bytes: u64,
-    /// A task that is queued for this node will use it.
+    /// True if a task that is queued for this node will use it.
     pub wanted: bool,
-    /// Some submitted task will use it, here or elsewhere.
+    /// True if some submitted task will use it, here or elsewhere.
     pub has_uses: bool,
-    /// Larger for what was used later.
+    /// Time stamp of the last use: larger for later uses.
     pub last_use: u64,
-    /// It is the only copy: it would have to be written back first.
+    /// True if it is the only copy, which would have to be written back first.
     pub only_copy: bool,
 }
 
-/// What a user chooses victims with: the memory node (in the order of [`Runtime::memory`]) and the
-/// first candidates.
+/// A user's function that chooses victims. Its arguments are the memory node (in the order of
+/// [`Runtime::memory`]) and the first candidates.
 pub(crate) type Chooser = Box<dyn Fn(usize, &[Candidate]) -> Option<usize> + Send>;
 
 impl TransferDriver {
-    /// Lets the user choose who makes room.
+    /// Installs the user's choice of the replicas to evict.
     pub(crate) fn choose_victims_by(&self, choose: Chooser) {
         let data = Arc::clone(&self.data);
         let hook = move |node: usize, candidates: &[memory::Candidate]| {
@@ -179,7 +179,7 @@ impl TransferDriver {
         self.with_memory(|memory| memory.set_victim_hook(Box::new(hook)));
     }
 
-    /// Forgets the value of a handle that no task has.
+    /// Discards the value of a handle that no task uses.
     pub(crate) fn invalidate(&self, handle: &dyn AnyHandle) {
         if let Some(datum) = handle.datum() {
             self.with_memory(|memory| memory.invalidate(datum));

@@ -1,5 +1,5 @@
-//! Values for callers outside of tasks: brought to the host, and home for good when the runtime
-//! ends.
+//! Values for callers outside of tasks: brought to the host on request, and written back when the
+//! runtime ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, fence};
@@ -14,7 +14,7 @@ use crate::memory::{Access, BufferId, Datum, HOST, Memory, NOWHERE, Need, Ticket
 const THERE: u8 = 1;
 const LOST: u8 = 2;
 
-/// Tells a waiting caller what became of the value.
+/// Notifies a waiting caller of the fate of the value.
 #[derive(Default)]
 pub(super) struct Signal(AtomicU8);
 
@@ -32,18 +32,18 @@ impl Signal {
     }
 }
 
-/// A caller's hold on a value in host memory.
+/// A caller's access to a value in host memory.
 pub(crate) struct HostAccess {
     ticket: Ticket,
     writes: bool,
     signal: Arc<Signal>,
     format: Format,
-    /// Where it is, once it is there.
+    /// Buffer of the value, once it is complete.
     pub(crate) buffer: BufferId,
 }
 
 impl Shared {
-    /// Brings the current version to the host, once it is the caller's turn in the handle's chain;
+    /// Brings the current version to the host, once it is the caller's turn in the handle's chain.
     /// `None` if there is no value.
     pub(crate) fn bring(
         self: &Arc<Self>,
@@ -67,7 +67,7 @@ impl Shared {
         Ok(Some(access))
     }
 
-    /// Asks for the current version on the host, without waiting for it; `None` if there is no
+    /// Requests the current version on the host, without waiting for it; `None` if there is no
     /// value.
     pub(crate) fn ask_for_value(
         self: &Arc<Self>,
@@ -93,7 +93,7 @@ impl Shared {
         Some(HostAccess { ticket, writes, signal, format, buffer: NOWHERE })
     }
 
-    /// The caller has done with the value.
+    /// Releases the caller's access to the value.
     pub(crate) fn let_go(self: &Arc<Self>, handle: &dyn AnyHandle, access: &HostAccess) {
         let transfers = self.transfers.as_ref().expect("only a transfers brings values");
         transfers.with_memory(|memory| {
@@ -105,12 +105,12 @@ impl Shared {
         self.drain();
     }
 
-    /// Waits until nothing is on its way between nodes.
+    /// Waits until no transfer between nodes is pending.
     pub(crate) fn wait_for_transfers(self: &Arc<Self>) -> Result<(), Error> {
         let Some(transfers) = &self.transfers else { return Ok(()) };
         transfers.waiting_for_rest.fetch_add(1, Ordering::SeqCst);
-        // Whoever carries out the last action looks for waiters then; this thread is seen, or sees
-        // the rest.
+        // The thread that executes the last action then looks for waiters; this thread is seen, or
+        // sees the changes.
         fence(Ordering::SeqCst);
         self.drain();
         let waited = self.wait_until(&Target::Other("the end of all transfers"), || transfers.is_at_rest());
@@ -118,7 +118,8 @@ impl Shared {
         waited
     }
 
-    /// Called by whoever has carried out what the manager asked for.
+    /// Wakes the threads that wait for the end of all transfers, if nothing moves. Called by a
+    /// thread that has executed actions of the manager.
     pub(super) fn wake_if_at_rest(&self, transfers: &TransferDriver) {
         fence(Ordering::SeqCst);
         if transfers.waiting_for_rest.load(Ordering::SeqCst) > 0 && transfers.is_at_rest() {
@@ -126,8 +127,8 @@ impl Shared {
         }
     }
 
-    /// Brings every value that still has a handle home to it: nothing runs any more, and other
-    /// runtimes may have the handles.
+    /// Writes every value that still has a handle back to it: nothing runs any more, and other
+    /// runtimes may use the handles.
     pub(crate) fn write_back_all(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
         if transfers.is_limited() {
@@ -160,25 +161,25 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// True if nothing moves, and all that the manager asked for is done.
+    /// True if nothing moves, and all actions of the manager have been executed.
     fn is_at_rest(&self) -> bool {
-        // In this order: what the end of a transfer asks for is queued before the manager is let
-        // go.
+        // The order matters: actions requested at the end of a transfer are queued before the
+        // manager's lock is released.
         self.look(Memory::is_at_rest) && self.actions.is_idle()
     }
 
-    /// The caller does not wait for its working set any more.
+    /// Withdraws the caller's request for a working set.
     fn give_up(&self, ticket: Ticket) {
         self.with_memory(|memory| {
             self.waiting.lock().remove(&ticket);
-            // With a lost device it may be gone already.
+            // It may be lost already with its device.
             if memory.holds(ticket) {
                 memory.abandon(ticket);
             }
         });
     }
 
-    /// Where the current version is on the host, if it is there.
+    /// Returns the buffer of the current version on the host, if the host has it.
     fn on_host(&self, handle: &dyn AnyHandle) -> Option<BufferId> {
         let datum = handle.datum()?;
         self.look(|memory| {
@@ -187,13 +188,14 @@ impl TransferDriver {
         })
     }
 
-    /// Adds the partial results of a reduction to the value, once, before anybody looks at it: in a
-    /// new place, since transfers may still read the old one.
+    /// Adds the partial results of a reduction to the value, once, before anybody reads it. The sum
+    /// goes to a new buffer, since transfers may still read the old one.
     pub(super) fn combine(&self, handle: &dyn AnyHandle) {
         let _one = self.combining.lock();
         let _mode = self.mode.enter();
         let datum = handle.datum().expect("managed");
-        // What does not travel cannot be copied: it moves, once no conversion reads it any more.
+        // A value that cannot be transferred cannot be copied: it moves, once no conversion reads
+        // it any more.
         let moves = !handle.is_portable();
         self.wait_for(|| !moves || !handle.has_partials() || self.look(|memory| memory.is_unread(datum)));
         if !handle.has_partials() {

@@ -1,4 +1,4 @@
-//! What a worker has taken and not ended.
+//! The tasks that a worker has taken and not ended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,43 +25,43 @@ impl Drop for LaunchInProgress {
     }
 }
 
-/// The last of the calls that run on this thread.
+/// Returns the last of the calls that run on this thread.
 fn innermost(running: &[(ThreadId, Tickets)]) -> Option<usize> {
     let here = thread::current().id();
     running.iter().rposition(|(thread, _)| *thread == here)
 }
 
-/// One worker's.
+/// The lane of one worker.
 pub(crate) struct Lane {
     pub(super) node: NodeId,
-    /// What runs its bodies; `None`: the worker itself.
+    /// The device that runs its bodies; `None`: the worker itself.
     pub(super) device: Option<Arc<dyn Device>>,
     depth: LaunchDepth,
     state: Mutex<State>,
-    /// For the bodies that run on the device, one for each stream that is at it: a launch that
-    /// takes long on one stream, as cuSOLVER's do, holds nobody up on another.
+    /// Private state of the bodies that run on the device, one for each stream in use: a long
+    /// launch on one stream, as cuSOLVER's are, delays no other stream.
     locals: Mutex<Vec<WorkerLocal>>,
     /// Calls of bodies that are being put on a device's streams, or are there and have not ended.
     in_progress: Arc<AtomicUsize>,
-    /// Working sets of the calls that run, those included whose bodies wait, and the thread of
-    /// each, where the host's memory is limited.
+    /// Working sets of the running calls, including those whose bodies wait, and the thread of
+    /// each, if the host's memory is limited.
     running: Mutex<Vec<(ThreadId, Tickets)>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Working sets asked for and not complete.
+    /// Working sets requested and not complete.
     gathering: usize,
     /// Tasks with all their operands.
     staged: VecDeque<Placed>,
-    /// Bodies that the device has and has not ended.
+    /// Bodies launched on the device that have not ended.
     launched: usize,
-    /// Those among its bodies that were launched behind others, which are not counted above.
+    /// Bodies launched in stream order, which are not counted above.
     stream_ordered: usize,
 }
 
 impl State {
-    /// Among which it counts.
+    /// Returns the counter for this batch.
     fn count(&mut self, batch: &PlacedBatch) -> &mut usize {
         if batch[0].stream_ordered.is_some() { &mut self.stream_ordered } else { &mut self.launched }
     }
@@ -73,7 +73,7 @@ impl Lane {
         Lane { node, device, depth, state, locals, in_progress, running }
     }
 
-    /// What a body on the device has to itself; `new` where all are in use.
+    /// Takes the private state for a body on the device; calls `new` if all are in use.
     pub(super) fn take_local(&self, new: impl FnOnce() -> WorkerLocal) -> WorkerLocal {
         let spare = self.locals.lock().pop();
         spare.unwrap_or_else(new)
@@ -94,14 +94,14 @@ impl Lane {
         }
     }
 
-    /// The working sets of the call that runs on this thread, if any does.
+    /// Returns the working sets of the call that runs on this thread, if any does.
     pub(super) fn innermost(&self) -> Option<Tickets> {
         let running = self.running.lock();
         innermost(&running).map(|at| running[at].1.clone())
     }
 
-    /// The next task with all its operands, and those that can be run in one call with it, unless
-    /// the device has enough.
+    /// Returns the next task with all its operands, and those that can run in one call with it,
+    /// unless the device has enough.
     pub(super) fn take(&self, on_device: bool) -> Option<PlacedBatch> {
         let mut state = self.state.lock();
         if state.launched >= self.depth.launched {
@@ -127,7 +127,7 @@ impl Lane {
         state.gathering + state.staged.len() < self.depth.ahead.max(usize::from(state.launched == 0))
     }
 
-    /// True if it waits for operands and has nothing to run.
+    /// True if it waits for operands and has no task to run.
     pub(super) fn waits(&self) -> bool {
         let state = self.state.lock();
         state.gathering > 0 && state.staged.is_empty() && state.launched + state.stream_ordered == 0
@@ -138,7 +138,7 @@ impl Lane {
         self.state.lock().launched > 0
     }
 
-    /// What it holds, if anything.
+    /// Describes its contents, if there are any.
     pub(super) fn describe(&self) -> Option<String> {
         let state = self.state.lock();
         let State { gathering, staged, launched, stream_ordered } = &*state;
@@ -156,33 +156,33 @@ impl Lane {
         self.state.lock().gathering += 1;
     }
 
-    /// A working set will not be complete.
+    /// Notes that a working set will not be complete.
     pub(super) fn gave_up(&self) {
         self.state.lock().gathering -= 1;
     }
 
-    /// A working set is complete.
+    /// Notes that a working set is complete.
     pub(super) fn gathered(&self, task: Placed) {
         let mut state = self.state.lock();
         state.gathering -= 1;
-        // What was popped first is run first.
+        // Tasks run in the order in which they were popped.
         let after = state.staged.iter().rposition(|other| other.ticket < task.ticket);
         state.staged.insert(after.map_or(0, |at| at + 1), task);
     }
 
-    /// A call of bodies is put on a device's stream; what is answered is dropped once its
-    /// operations have ended.
+    /// Notes that a call of bodies is put on a device's stream. The returned guard is dropped once
+    /// its operations have ended.
     pub(super) fn begins_launch(&self) -> LaunchInProgress {
         self.in_progress.fetch_add(1, Ordering::Relaxed);
         LaunchInProgress(Arc::clone(&self.in_progress))
     }
 
-    /// How many such calls have not ended.
+    /// Returns the number of such calls that have not ended.
     pub(super) fn in_progress(&self) -> usize {
         self.in_progress.load(Ordering::Relaxed)
     }
 
-    /// True if its device may be given another body behind others.
+    /// True if its device may be given another body in stream order.
     pub(super) fn may_follow(&self) -> bool {
         self.state.lock().stream_ordered < self.depth.ordered
     }
@@ -195,7 +195,7 @@ impl Lane {
         *self.state.lock().count(batch) -= 1;
     }
 
-    /// Takes all that has not been launched: the device is gone.
+    /// Takes all tasks that have not been launched: the device is lost.
     pub(super) fn clear(&self) -> VecDeque<Placed> {
         std::mem::take(&mut self.state.lock().staged)
     }

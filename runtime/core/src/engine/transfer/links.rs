@@ -1,5 +1,5 @@
-//! How fast the links between memory nodes are: as their devices declare, as performance models
-//! know, or as they are measured when they are first used.
+//! Speed of the links between memory nodes: declared by their devices, known to performance models,
+//! or measured at their first use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,30 +17,31 @@ use crate::engine::Shared;
 use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId, Transfer};
 
-/// From one node to another.
+/// A direction from one node to another.
 pub(super) type Way = (NodeId, NodeId);
 
-/// Of a link of which nothing is known, or nothing that is believed: slow, so that nothing is moved
+/// Assumed speed of a link without data, or with implausible data: slow, so that nothing is moved
 /// without need.
 const ASSUMED: LinkSpec = LinkSpec { bandwidth: 4e9, latency_ns: 20_000 };
 
-/// How fast a node converts: only used to choose among sources.
+/// Assumed speed of conversions on a node: used only to choose among sources.
 const CONVERTS: LinkSpec = LinkSpec { bandwidth: 20e9, latency_ns: 0 };
 
-/// Smaller transfers say little of a link's bandwidth (bytes).
+/// Smallest transfer that is used to estimate a link's bandwidth (bytes).
 const TELLING: u64 = 16 << 10;
 
-/// After so many transfers a link's figures are looked at again.
+/// Number of transfers after which a link's figures are estimated again.
 const LEARNT_FROM: usize = 32;
 
-/// What has been measured, and what is still to be.
+/// State of the measurements.
 pub(super) struct Links {
     unknown: Mutex<Unknown>,
-    /// The links that no device declares, with what is known of each and the transfers since then.
+    /// The links that no device declares, with the present figures of each and the transfers since
+    /// then.
     learnt: Mutex<Vec<Learnt>>,
     /// Notified when a measurement has ended.
     ended: Condvar,
-    /// Whom to ask first, and to tell.
+    /// The models to query first, and to update.
     models: Option<Arc<Models>>,
 }
 
@@ -52,9 +53,9 @@ struct Learnt {
 
 #[derive(Default)]
 struct Unknown {
-    /// To be measured when they are first used.
+    /// Links to be measured at their first use.
     unused: Vec<Way>,
-    /// Being measured.
+    /// Links being measured.
     under_way: Vec<Way>,
 }
 
@@ -63,9 +64,9 @@ impl Links {
         Links { unknown: Mutex::default(), learnt: Mutex::default(), ended: Condvar::new(), models }
     }
 
-    /// The figures that the memory manager starts with: every device is linked to the host, and to
-    /// every other if they are `peers`; the disk to the host alone. What no device declares and no
-    /// model knows will be measured.
+    /// Returns the figures that the memory manager starts with. Every device is linked to the host,
+    /// and to every other device if they are `peers`; the disk is linked to the host alone. Links
+    /// that no device declares and no model knows will be measured.
     pub(super) fn specs(
         &self,
         nodes: &[Node],
@@ -99,7 +100,8 @@ impl Links {
         all.clone().map(|from| all.clone().map(|to| link(from, to)).collect()).collect()
     }
 
-    /// A transfer has taken so long. What its link is like by now, if that is looked at again.
+    /// Adds the time of a transfer. Returns the new figures of the link, if they are estimated
+    /// again.
     fn learn(&self, way: Way, bytes: u64, time: Duration) -> Option<LinkModel> {
         let mut learnt = self.learnt.lock();
         let link = learnt.iter_mut().find(|link| link.way == way)?;
@@ -107,13 +109,13 @@ impl Links {
         if link.samples.len() < LEARNT_FROM {
             return None;
         }
-        // What is not believed changes nothing.
+        // Implausible figures change nothing.
         let now = link.known.learnt(&link.samples).ok();
         link.samples.clear();
         now
     }
 
-    /// True, once, for a link that is to be measured: whoever asks begins.
+    /// True, once, for a link that is to be measured: the caller begins the measurement.
     fn begins(&self, way: Way) -> bool {
         let mut unknown = self.unknown.lock();
         let Some(at) = unknown.unused.iter().position(|unused| *unused == way) else { return false };
@@ -128,12 +130,12 @@ impl Links {
     }
 }
 
-/// The node whose device carries out what goes this way.
+/// Returns the node whose device executes transfers in this direction.
 pub(super) fn mover((from, to): Way) -> NodeId {
     if from == HOST { to } else { from }
 }
 
-/// See [`ASSUMED`].
+/// Returns the model for [`ASSUMED`].
 fn assumed() -> LinkModel {
     LinkModel::new(ASSUMED.bandwidth, ASSUMED.latency_ns as f64 * 1e-9).expect("a link that can be")
 }
@@ -142,20 +144,20 @@ fn spec(link: LinkModel) -> LinkSpec {
     LinkSpec { bandwidth: link.bandwidth(), latency_ns: (link.latency() * 1e9).round() as u64 }
 }
 
-/// A measurement under way. Each transfer's end puts the next one on the link's stream; nobody
+/// A measurement in progress. Each transfer's end puts the next one on the link's stream; no thread
 /// waits for it.
 struct Measurement {
     shared: Arc<Shared>,
     way: Way,
     ladder: Ladder,
-    /// What goes over the link; with the transfer while it is under way.
+    /// The bytes that are sent over the link; the transfer holds them while it is in progress.
     bytes: Bytes,
-    /// What is to happen once the link is known.
+    /// Continuation that runs once the link is known.
     then: Box<dyn FnOnce() + Send>,
 }
 
 impl Shared {
-    /// Does `then` at once, or after the link has been measured, if this is its first use.
+    /// Calls `then` at once, or after the link has been measured, if this is its first use.
     pub(super) fn once_known(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -169,7 +171,8 @@ impl Shared {
         Measurement { shared: Arc::clone(self), way, ladder, bytes, then: Box::new(then) }.go_on();
     }
 
-    /// Measures every link that has not been used yet, one after the other, and waits for that.
+    /// Measures every link that has not been used yet, one after the other, and waits for the
+    /// results.
     pub(crate) fn measure_links(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
         loop {
@@ -183,7 +186,7 @@ impl Shared {
 }
 
 impl Links {
-    /// Until no measurement is under way.
+    /// Waits until no measurement is in progress.
     fn wait(&self) {
         let mut unknown = self.unknown.lock();
         self.ended.wait_while(&mut unknown, |unknown| !unknown.under_way.is_empty());
@@ -191,7 +194,7 @@ impl Links {
 }
 
 impl Measurement {
-    /// Sends the next size, or ends.
+    /// Sends the next size, or ends the measurement.
     fn go_on(mut self) {
         let Some(bytes) = self.ladder.next() else { return self.end(true) };
         let shared = Arc::clone(&self.shared);
@@ -210,7 +213,7 @@ impl Measurement {
         let back = Arc::clone(&sent);
         let (shared, way) = (Arc::clone(&self.shared), self.way);
         let run = move |stream: Option<&Arc<dyn Stream>>| {
-            // Taken out: no lock is held over a copy.
+            // Taken out first: no lock is held during a copy.
             let taken = sent.lock().take();
             let Some(mut bytes) = taken else { return Ok(()) };
             let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
@@ -227,8 +230,8 @@ impl Measurement {
         Op::new(Some(bytes), Box::new(run), Box::new(done))
     }
 
-    /// The link is known as far as it will be. A device that has failed says so itself to what
-    /// comes next.
+    /// Ends the measurement of the link. A failed device reports its failure to the next operations
+    /// itself.
     fn end(self, alive: bool) {
         let Measurement { shared, way, ladder, then, .. } = self;
         let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
@@ -256,8 +259,8 @@ impl TransferDriver {
         sent.map_err(|error| stream.failure(&error))
     }
 
-    /// A transfer has taken so long: links whose devices do not declare them are learnt from what
-    /// goes over them.
+    /// Adds the time of a transfer: links whose devices do not declare them are estimated from
+    /// their transfers.
     pub(super) fn learn_link(&self, transfer: &Transfer, span: &Span) {
         let telling = transfer.bytes >= TELLING && transfer.converts.is_none();
         let (way, time) = ((transfer.from, transfer.to), span.end.saturating_duration_since(span.start));
@@ -276,7 +279,7 @@ impl TransferDriver {
         }
     }
 
-    /// Tells the memory manager and the models of a link, if it is believed.
+    /// Reports a link to the memory manager and the models, if its figures are plausible.
     fn note_link(&self, way: Way, judged: Result<LinkModel, LinkError>) {
         let (from, to) = (&*self.nodes[way.0].name, &*self.nodes[way.1].name);
         match judged {

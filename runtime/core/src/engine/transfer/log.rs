@@ -1,4 +1,4 @@
-//! The trace of what moved, what left and how full the nodes were.
+//! The trace of transfers, evictions and memory use of the nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::device::Span;
 use crate::memory::{NodeId, Reason, Transfer};
 use crate::trace_recorder::Bounded;
 
-/// Bounded queues; what does not fit is counted.
+/// Bounded queues; records that do not fit are counted.
 pub(crate) struct Log {
     clock: Arc<Clock>,
     transfers: Bounded<TransferEvent>,
@@ -21,8 +21,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Room for `capacity` transfers and evictions, and four times as many changes of how full a
-    /// node is.
+    /// Creates queues for `capacity` transfers and evictions, and four times as many changes of
+    /// memory use.
     pub(crate) fn new(clock: Arc<Clock>, capacity: usize) -> Self {
         let capacity = capacity.max(1);
         Log {
@@ -44,7 +44,7 @@ impl Log {
         }
     }
 
-    /// A transfer of the handle numbered `data` has ended; `label` is its format's name.
+    /// Records a transfer of the handle numbered `data`; `label` is its format's name.
     pub(super) fn moved(&self, transfer: &Transfer, (data, label): (u64, &'static str), span: Span) {
         let event = TransferEvent {
             from: transfer.from as u32,
@@ -71,7 +71,7 @@ impl Log {
         self.count(self.memory.push(event));
     }
 
-    /// Moves what has been recorded into a trace.
+    /// Moves the records into a trace.
     pub(super) fn drain_into(&self, trace: &mut Trace) {
         trace.transfers.extend(self.transfers.drain());
         trace.memory.extend(self.memory.drain());
@@ -93,7 +93,7 @@ impl From<Reason> for TransferReason {
 }
 
 impl super::TransferDriver {
-    /// Adds the nodes and what happened on them to a trace.
+    /// Adds the nodes and their statistics to a trace.
     pub(crate) fn add_to(&self, trace: &mut Trace) {
         let node = |node: super::NodeUse| TraceNode {
             name: node.name,

@@ -1,10 +1,10 @@
-//! The driver of the memory manager: bytes, moved by devices while workers do other things.
+//! The driver of the memory manager: devices move bytes while workers do other things.
 //!
-//! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the
-//! manager asks for, `gather` brings a task's operands to its worker and settles what it wrote,
-//! `host_access` does the same for a caller outside of tasks, `retire` takes a failed device out.
-//! `README.md` says who may do what when. A runtime without devices has no transfer driver and pays
-//! for none.
+//! [`TransferDriver`] is the part that the threads of a runtime share. `drive` executes the
+//! manager's actions. `gather` brings a task's operands to its worker and settles its outputs.
+//! `host_access` does the same for a caller outside of tasks. `retire` removes a failed device.
+//! `README.md` gives the threading rules. A runtime without devices has no transfer driver
+//! and no such costs.
 
 mod batch;
 mod disk;
@@ -66,33 +66,33 @@ use zellige_model::Models;
 /// A datum's handle, and the number that the handle has in traces.
 type Known = (u64, Weak<dyn AnyHandle>);
 
-/// Whose working set a ticket stands for.
+/// The owner of the working set of a ticket.
 enum Waiting {
     Task(Placed),
     Caller(Arc<Signal>),
 }
 
-/// The places of a task's operands, one per access.
+/// The buffers of a task's operands, one per access.
 pub(crate) type Buffers = SmallVec<[BufferId; 4]>;
 
 /// A machine in simulated time.
 pub(crate) struct Simulated<'m> {
-    /// The host first.
+    /// Memory nodes, the host first.
     pub(crate) nodes: Vec<(String, NodeSpec)>,
-    /// As [`Memory::new`] has them.
+    /// Links in the form of [`Memory::new`].
     pub(crate) links: &'m [Vec<Option<LinkSpec>>],
     pub(crate) disk: Option<NodeId>,
-    /// Of each worker the node, how far ahead its device is given tasks, and how long after an end
+    /// For each worker its node, the depth of its launch queue, and the delay after an end until
     /// the host learns of it (ns).
     pub(crate) workers: Vec<(NodeId, LaunchDepth, u64)>,
     pub(crate) events: &'m Arc<Events>,
     pub(crate) timing: Box<dyn Timing>,
 }
 
-/// See the module.
+/// Drives the memory manager for one runtime; see the module.
 pub(crate) struct TransferDriver {
     memory: Mutex<Memory>,
-    /// What the manager asked for and nobody has carried out yet, in order.
+    /// Requested actions of the manager that nobody has executed yet, in order.
     actions: Handoff<Action>,
     /// The handle of each datum.
     data: Arc<Mutex<Vec<Known>>>,
@@ -100,24 +100,24 @@ pub(crate) struct TransferDriver {
     nodes: Vec<Node>,
     /// Conversions on the host, and transfers to and from the disk.
     host: Arc<dyn Device>,
-    /// How long things take, where time is simulated and nothing runs.
+    /// Times of operations, if time is simulated and nothing runs.
     timing: Option<Box<dyn Timing>>,
     /// Operations of simulated devices.
     events: Option<Arc<Events>>,
     disk: Option<Disk>,
     lanes: Vec<Lane>,
     waiting: Mutex<Numbered<Ticket, Waiting>>,
-    /// Threads that wait for what transfers and bodies give back.
+    /// Threads that wait for resources released by transfers and bodies.
     progress: Progress,
-    /// Threads that wait until nothing moves.
+    /// Number of threads that wait until nothing moves.
     waiting_for_rest: AtomicUsize,
-    /// Only where a device orders launches.
+    /// Only present if a device orders launches.
     followers: Option<Followers>,
     /// Held while partial results are added to a value.
     combining: ReentrantMutex<()>,
     tally: Tally,
     links: Links,
-    /// Host memory that is used again, one pool for each allocator of the devices.
+    /// Recycled host memory, one pool for each allocator of the devices.
     pools: Vec<Arc<HostPool>>,
     pub(crate) log: Option<Log>,
     next_ticket: AtomicU64,
@@ -125,10 +125,10 @@ pub(crate) struct TransferDriver {
 }
 
 impl TransferDriver {
-    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if
-    /// there is one; `peers` is the link between any two devices. What links nobody declares,
-    /// `models` are asked for and told. Values are converted and added in `mode`, whichever thread
-    /// does it. With `events` all devices are simulated ones, and bodies run on them.
+    /// Creates the memory of `cpus` workers on the host, of one node for each device, and of the
+    /// disk, if there is one. `peers` is the link between any two devices. For undeclared links,
+    /// `models` are queried and updated. Values are converted and added in `mode`, on any thread.
+    /// With `events` all devices are simulated ones, and bodies run on them.
     #[expect(clippy::too_many_arguments, reason = "what a builder was told, each of another type")]
     pub(crate) fn new(
         cpus: usize,
@@ -190,7 +190,7 @@ impl TransferDriver {
         Ok(TransferDriver { disk, pools, followers, log, mode, events: events.cloned(), ..transfers })
     }
 
-    /// One in simulated time.
+    /// Creates a driver in simulated time.
     pub(crate) fn simulated(machine: Simulated<'_>, log: Log) -> Self {
         let Simulated { nodes, links, disk, workers, events, timing } = machine;
         let simulated = |number: usize, name: &str| SimulatedDevice::new(events, number, name);
@@ -213,7 +213,7 @@ impl TransferDriver {
         TransferDriver { disk, followers, timing: Some(timing), log: Some(log), ..made }
     }
 
-    /// Without what only some have.
+    /// Creates a driver without the optional parts.
     fn of(nodes: Vec<Node>, memory: Memory, lanes: Vec<Lane>, links: Links, host: Arc<dyn Device>) -> Self {
         let tally = nodes.iter().map(|node| (node.name.clone(), node.what.clone(), node.capacity));
         TransferDriver {
@@ -241,7 +241,7 @@ impl TransferDriver {
         }
     }
 
-    /// Tells the state machine something; what it wants done is queued in order, for
+    /// Applies a change to the state machine. The actions that it requests are queued in order, for
     /// [`drain`](crate::engine::Shared::drain).
     pub(crate) fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
         let mut memory = self.memory.lock();
@@ -264,24 +264,24 @@ impl TransferDriver {
         answer
     }
 
-    /// Asks the state machine.
+    /// Queries the state machine.
     fn look<R>(&self, ask: impl FnOnce(&Memory) -> R) -> R {
         ask(&self.memory.lock())
     }
 
-    /// Buffers that the calling thread makes lie in a pool until the guard is dropped, and travel
-    /// to GPUs at full speed: where there are several drivers, to those of the first.
+    /// Makes new buffers of the calling thread come from a pool until the guard is dropped, so that
+    /// they move to GPUs at full speed. With several drivers, this holds for the GPUs of the first.
     pub(crate) fn serve(&self) -> Option<Serving> {
         self.pools.first().map(HostPool::serve)
     }
 
-    /// Gives memory back that nobody uses, now and later.
+    /// Frees unused pool memory, now and later.
     fn close_pools(&self) {
         self.pools.iter().for_each(|pool| pool.close());
     }
 
-    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the
-    /// chain's lock of a handle that no task of another runtime can have.
+    /// Makes the manager responsible for the handle's value, unless it is already. The caller holds
+    /// the chain's lock of a handle that no task of another runtime can have.
     pub(crate) fn adopt(&self, handle: &dyn AnyHandle) {
         if handle.datum().is_some() {
             return;
@@ -311,17 +311,17 @@ impl TransferDriver {
         Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// True if a worker waits for operands and has nothing to run.
+    /// True if a worker waits for operands and has no task to run.
     pub(crate) fn waits_for_data(&self, worker: usize) -> bool {
         self.lanes[worker].waits()
     }
 
-    /// True if a worker's device has been given something to run that has not ended.
+    /// True if a worker's device has been given a task that has not ended.
     pub(crate) fn runs(&self, worker: usize) -> bool {
         self.lanes[worker].runs()
     }
 
-    /// The architecture of a worker's device; `None`: it runs CPU functions.
+    /// Returns the architecture of a worker's device; `None`: it runs CPU functions.
     pub(crate) fn arch(&self, worker: usize) -> Option<Arch> {
         self.nodes[self.node_of(worker)].memory.as_ref().map(|memory| memory.arch())
     }
@@ -331,7 +331,7 @@ impl TransferDriver {
         self.nodes[self.node_of(worker)].memory.is_some()
     }
 
-    /// Bytes of the memory of a worker's device; `None` on the host.
+    /// Returns the memory size of a worker's device in bytes; `None` on the host.
     pub(crate) fn own_memory(&self, worker: usize) -> Option<u64> {
         let node = self.node_of(worker);
         if node == HOST { None } else { self.nodes[node].capacity }
@@ -341,7 +341,7 @@ impl TransferDriver {
         self.lanes[worker].node
     }
 
-    /// How many nodes tasks and callers can have values on: all but the disk.
+    /// Returns the number of nodes on which tasks and callers can have values: all but the disk.
     pub(crate) fn values_nodes(&self) -> usize {
         self.nodes.len() - usize::from(self.disk.is_some())
     }
@@ -350,7 +350,7 @@ impl TransferDriver {
         self.nodes.iter().map(|node| &*node.name)
     }
 
-    /// What happened on each node.
+    /// Returns the statistics of each node.
     pub(crate) fn uses(&self) -> Vec<NodeUse> {
         let mut uses = self.look(|memory| self.tally.with(|node| memory.stats(node)));
         for (counts, node) in uses.iter_mut().zip(&self.nodes) {
@@ -371,13 +371,13 @@ impl TransferDriver {
         self.nodes.iter().filter(|node| node.failure.get().is_some()).count()
     }
 
-    /// True if a device has failed since the task was planned: a policy that had nobody for it may
-    /// have somebody now.
+    /// True if a device has failed since the task was planned: a policy that had no worker for it
+    /// may have one now.
     pub(crate) fn is_plan_stale(&self, work: &Work) -> bool {
         work.planned().ask(|planned| planned.failures < self.failures()).unwrap_or(false)
     }
 
-    /// Counts what a worker's device has done.
+    /// Adds to the statistics of a worker's device.
     pub(crate) fn count(&self, worker: usize, add: impl FnOnce(&mut NodeUse)) {
         self.tally.add(self.node_of(worker), add);
     }
@@ -387,7 +387,7 @@ impl TransferDriver {
         work.planned().ask(|planned| planned.gpu_only = true);
     }
 
-    /// Whether that has been noted; `None` for a task that is not planned, and once a device has
+    /// True if that has been noted; `None` for a task that is not planned, and once a device has
     /// failed since.
     pub(crate) fn is_noted_gpu_only(&self, work: &Work) -> Option<bool> {
         let failures = self.failures();
@@ -395,7 +395,7 @@ impl TransferDriver {
         work.planned().ask(noted).flatten()
     }
 
-    /// Whether a task's operands can be on a worker's node, all at once.
+    /// True if a task's operands fit on a worker's node, all at once.
     pub(crate) fn fits(&self, work: &Work, worker: usize) -> bool {
         let node = self.node_of(worker);
         if self.nodes[node].failure.get().is_some() {
@@ -408,27 +408,27 @@ impl TransferDriver {
         work.planned().ask(fits).unwrap_or(true)
     }
 
-    /// Bytes of a task's operands that are not on a worker's node.
+    /// Returns the bytes of a task's operands that are not on a worker's node.
     pub(crate) fn missing(&self, work: &Work, worker: usize) -> u64 {
         let node = self.node_of(worker);
         let missing = |planned: &mut Planned| self.look(|memory| memory.missing(node, &planned.plan.needs));
         work.planned().ask(missing).unwrap_or(0)
     }
 
-    /// How long bringing its operands to each node would take (ns), the host first.
+    /// Returns the time to bring the task's operands to each node (ns), the host first.
     pub(crate) fn transfer_times(&self, work: &Work) -> SmallVec<[u64; 4]> {
         let times = |planned: &mut Planned| self.look(|memory| memory.transfer_times(&planned.plan.needs));
         work.planned().ask(times).unwrap_or_else(|| smallvec![0; self.nodes.len()])
     }
 
-    /// What the deferred selection of a task that has been planned called it (empty: nothing), and
-    /// the bytes of its operands.
+    /// Returns the label that deferred selection gave a planned task (empty: none), and the bytes
+    /// of its operands.
     pub(crate) fn chosen(&self, work: &Work) -> Option<(&'static str, u64)> {
         work.planned().ask(|Planned { plan, .. }| (plan.choice.label, plan.bytes()))
     }
 
-    /// A worker will run the task: its operands are given up later than others, and brought in as
-    /// far as there is room.
+    /// Announces that a worker will run the task. Its operands are evicted later than others, and
+    /// are prefetched if there is room.
     pub(crate) fn prefetch(&self, work: &Work, worker: usize) {
         let node = self.node_of(worker);
         work.planned().ask(|planned| {
@@ -447,10 +447,10 @@ impl TransferDriver {
         });
     }
 
-    /// What the workers' lanes hold and what waits for operands, in words, for the watchdog: a few
-    /// of them.
+    /// Describes the contents of the workers' lanes and the waits for operands, for the watchdog;
+    /// only a few of them.
     pub(crate) fn describe(&self) -> Vec<String> {
-        /// As many as anybody reads.
+        /// Maximum number of lines: more would not be read.
         const NAMED: usize = 8;
         let mut lines: Vec<String> = Vec::new();
         for (worker, lane) in self.lanes.iter().enumerate() {
@@ -475,7 +475,7 @@ impl TransferDriver {
         lines
     }
 
-    /// Waits until all that devices have been asked for has ended. True if there was anything.
+    /// Waits until all requested operations of devices have ended. True if there were any.
     pub(crate) fn close(&self) -> bool {
         let devices = self.nodes.iter().filter_map(|node| node.device.as_ref());
         let were_open = devices.filter(|device| device.close()).count() > 0;

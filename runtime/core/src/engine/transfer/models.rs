@@ -1,6 +1,6 @@
-//! The replica state machine as threads drive it, under every interleaving: the manager, its lock
-//! and the queue of its actions are those that ship. Places are cells that loom watches, so a copy,
-//! a body or a drop that meets another's write is found, whatever the values.
+//! Loom models of the replica state machine as threads drive it, under every interleaving. The
+//! manager, its lock and the queue of its actions are the real ones. Buffers are cells that loom
+//! watches: any copy, body or drop that races with a write is found, whatever the values.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,7 +23,7 @@ const TASKS: usize = 6;
 
 type Place = Arc<UnsafeCell<u64>>;
 
-/// What threads share: a host and two devices.
+/// State shared by the threads: a host and two devices.
 struct Machine {
     memory: Mutex<Memory>,
     actions: Handoff<Action>,
@@ -34,7 +34,7 @@ struct Machine {
     stream: Stream,
 }
 
-/// The thread that moves bytes, while others run tasks.
+/// A thread that moves bytes, while others run tasks.
 struct Stream {
     /// `None` is its end.
     queue: Mutex<VecDeque<Option<Transfer>>>,
@@ -84,7 +84,7 @@ impl Task {
 }
 
 impl Machine {
-    /// Data of value 0 on the host, and two devices that hold so many of them.
+    /// Creates data of value 0 on the host, and two devices with capacity for `holds` of them.
     fn new(holds: u64, data: usize) -> (Arc<Self>, Vec<Datum>) {
         let host = NodeSpec { capacity: None, staging: 1, spill: None };
         let device = NodeSpec { capacity: Some(holds * SIZE), staging: 1, spill: Some(HOST) };
@@ -104,7 +104,7 @@ impl Machine {
         (Arc::new(machine), data)
     }
 
-    /// As `TransferDriver::with_memory` and `Shared::drain`.
+    /// Does the work of `TransferDriver::with_memory` and `Shared::drain`.
     fn tell(&self, what: impl FnOnce(&mut Memory)) {
         {
             let mut memory = self.memory.lock();
@@ -192,8 +192,8 @@ fn check(holds: u64, data: usize, last: &'static [u64], steps: fn(&Machine, &[Da
     });
 }
 
-/// A value is written on a device that then needs its memory: who reads it on another device
-/// meanwhile gets what was written.
+/// A value is written on a device that then needs its memory: a reader on another device meanwhile
+/// gets the written value.
 #[test]
 fn a_reader_elsewhere_meets_an_eviction() {
     check(1, 2, &[1, 1], |machine, data, thread| {
@@ -207,8 +207,8 @@ fn a_reader_elsewhere_meets_an_eviction() {
     });
 }
 
-/// A value is written back to make room, and somebody writes it where it was: that waits for the
-/// copy, or finds it gone.
+/// A value is written back to make room, and another task writes it in place: that waits for the
+/// copy, or finds the value evicted.
 #[test]
 fn a_writer_comes_back_to_an_eviction() {
     check(1, 2, &[2, 1], |machine, data, thread| {
@@ -222,8 +222,8 @@ fn a_writer_comes_back_to_an_eviction() {
     });
 }
 
-/// Two devices read a value at once, each copy from where it likes; then one writes it, and the
-/// other one's copy is old.
+/// Two devices read a value at once, each from any source; then one writes it, and the other one's
+/// copy becomes invalid.
 #[test]
 fn a_writer_follows_two_readers() {
     check(1, 1, &[1], |machine, data, thread| {

@@ -14,17 +14,17 @@ pub(super) struct Node {
     pub(super) name: String,
     /// Its name in the performance models of links.
     pub(super) link_end: String,
-    /// What its device is, for people.
+    /// Description of its device, for people.
     pub(super) what: Option<String>,
-    /// Bytes that it holds at most; `None`: as many as there are.
+    /// Capacity in bytes; `None`: unlimited.
     pub(super) capacity: Option<u64>,
-    /// What moves bytes to it; `None`: the host, or the disk.
+    /// The device that moves bytes to it; `None`: the host, or the disk.
     pub(super) device: Option<Arc<dyn Device>>,
-    /// Where it is that of a device with an architecture of its own.
+    /// Its memory, if it belongs to a device with an architecture of its own.
     pub(super) memory: Option<Arc<dyn DeviceMemory>>,
     /// Set once the device has failed.
     pub(super) failure: OnceLock<DeviceError>,
-    /// Held until the manager knows of it.
+    /// Held until the manager has processed the failure.
     pub(super) retiring: Mutex<()>,
     /// Copies to and from its memory that are under way.
     pub(super) moving: AtomicUsize,
@@ -38,7 +38,8 @@ impl Node {
         Node { name, link_end, what: None, capacity, device, memory, failure, retiring, moving }
     }
 
-    /// True for two devices that work on host memory, and for two that reach each other.
+    /// True for two devices that work on host memory, and for two devices with direct access to
+    /// each other.
     pub(super) fn is_peer_of(&self, other: &Node) -> bool {
         match (&self.memory, &other.memory) {
             (None, None) => true,
@@ -47,11 +48,11 @@ impl Node {
         }
     }
 
-    /// A node for this device, which is called by its kind and number. With `events` it is a
+    /// Creates a node for this device, named by its kind and number. With `events` it is a
     /// simulated one.
     ///
     /// # Errors
-    /// In words, for a device that cannot be used.
+    /// The reason why a device cannot be used, in words.
     pub(super) fn of(
         number: usize,
         spec: &dyn DeviceSpec,
@@ -74,8 +75,8 @@ impl Node {
     }
 }
 
-/// Host memory that is used again: page-locked for the devices that want it, a pool for each
-/// allocator, or ordinary where none does.
+/// Creates pools of recycled host memory: page-locked for the devices that request it, a pool for
+/// each allocator, or ordinary if none does.
 pub(super) fn pools(devices: &[Arc<dyn DeviceSpec>], limit: Option<u64>) -> Vec<Arc<HostPool>> {
     let mut pools: Vec<Arc<HostPool>> = Vec::new();
     for (allocator, least) in devices.iter().filter_map(|device| device.pinned()) {

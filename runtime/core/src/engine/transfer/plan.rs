@@ -1,5 +1,5 @@
-//! What a ready task needs, in which format and how large, where there are devices with memory of
-//! their own.
+//! The needs of a ready task: formats and sizes of its operands, for runtimes with devices with
+//! memory of their own.
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -14,8 +14,8 @@ use crate::task::{Body, Choice, Header};
 /// A task's working set, one need per access.
 pub(crate) type Needs = SmallVec<[Need; 4]>;
 
-/// What a task takes on each kind of device (ns), and with which implementation; `None`: none of
-/// the kind can run it.
+/// Time of a task on each kind of device (ns) and its implementation; `None`: no device of the kind
+/// can run it.
 pub type Times = SmallVec<[Option<(u64, &'static str)>; 2]>;
 
 /// Precision and working set of a task whose operands are finished.
@@ -23,24 +23,24 @@ pub type Times = SmallVec<[Option<(u64, &'static str)>; 2]>;
 pub(crate) struct Plan {
     pub(crate) choice: Choice,
     pub(crate) needs: Needs,
-    /// It runs where the host's memory is.
+    /// True if it runs in the host's memory.
     pub(crate) on_host: bool,
-    /// In simulated time.
+    /// Its times in simulated time.
     pub(crate) times: Times,
 }
 
-/// What is known of a task between the moment it becomes ready and its end.
+/// The data kept for a task between the moment it becomes ready and its end.
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// The node for which its operands are wanted.
     pub(crate) wanted: Option<NodeId>,
-    /// Devices that had failed by then.
+    /// Number of devices that had failed when the plan was made.
     pub(crate) failures: usize,
-    /// A device can run it.
+    /// True if a device can run it.
     pub(crate) gpu_only: bool,
 }
 
-/// Where that lies in the task. Its lock is taken before the memory manager's.
+/// The storage of the plan in the task. Its lock is taken before the memory manager's.
 #[derive(Default)]
 pub(crate) struct PlanCell(Mutex<Option<Box<Planned>>>);
 
@@ -53,17 +53,17 @@ impl PlanCell {
         self.0.lock().take().map(|planned| *planned)
     }
 
-    /// `None` for a task that has not been planned.
+    /// Calls `ask` on the plan; `None` for a task that has not been planned.
     pub(crate) fn ask<R>(&self, ask: impl FnOnce(&mut Planned) -> R) -> Option<R> {
         self.0.lock().as_mut().map(|planned| ask(planned))
     }
 }
 
 impl Plan {
-    /// Asks the task for its precision and formats; one datum and one meta per access.
+    /// Queries the task for its precision and formats; there is one datum and one meta per access.
     ///
     /// # Errors
-    /// In words, for a choice that panics and for a format that an operand does not have.
+    /// A message for a choice that panics, and for a format that an operand does not have.
     pub(crate) fn of(
         header: &Header,
         body: &dyn Body,
@@ -94,22 +94,22 @@ impl Plan {
         Ok(Plan { choice, needs, on_host: body.is_for_host(), times: Times::new() })
     }
 
-    /// What the task is called in traces and by models.
+    /// Returns the task's label in traces and models.
     pub(crate) fn label(&self, header: &Header) -> &'static str {
         if self.choice.label.is_empty() { header.info.label } else { self.choice.label }
     }
 
-    /// Size of the whole working set.
+    /// Returns the size of the whole working set.
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(&self.needs)
     }
 }
 
-/// The deferred selection for operands with these metas, or an empty one, and the format that each
-/// access then asks for.
+/// Returns the deferred selection for operands with these metas, or an empty one, and the format
+/// that each access then requires.
 ///
 /// # Errors
-/// In words, for a choice that panics.
+/// A message for a choice that panics.
 pub(crate) fn formats_of(body: &dyn Body, metas: &[Meta]) -> Result<(Choice, Formats), String> {
     let mut formats = Formats::new();
     let choice = caught(|| body.plan(metas, &mut formats))
@@ -117,8 +117,8 @@ pub(crate) fn formats_of(body: &dyn Body, metas: &[Meta]) -> Result<(Choice, For
     Ok((choice, formats))
 }
 
-/// The accesses of a task that read a value in the form in which it is stored, as far as that is
-/// certain before the operands are finished.
+/// Returns the accesses of a task that certainly read a value in its stored format, as known before
+/// the operands are finished.
 pub(crate) fn reads_as_stored(body: &dyn Body) -> SmallVec<[usize; 4]> {
     if body.selects() {
         return SmallVec::new();

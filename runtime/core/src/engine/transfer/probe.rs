@@ -1,5 +1,5 @@
-//! How a link is measured: which sizes are sent over it, how often, and whether the result is
-//! believed.
+//! Measurement of a link: the sizes that are sent over it, the repetitions, and the plausibility of
+//! the result.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ const LARGEST: u64 = 16 << 20;
 /// Transfers of each size.
 const ROUNDS: usize = 5;
 
-/// A quarter of the longest transfer that is wanted: after a size that takes as long no larger one
-/// is sent.
+/// A quarter of the longest acceptable transfer: after a size that takes this long no larger one is
+/// sent.
 const ENOUGH: Duration = Duration::from_micros(500);
 
-/// After so long one transfer of each size has to do.
+/// Total time after which one transfer of each size is sufficient.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The transfers of one measurement, from small to large.
@@ -35,7 +35,7 @@ pub(super) struct Ladder {
 }
 
 impl Ladder {
-    /// What is to be sent next; `None` once enough is known.
+    /// Returns the next size to send; `None` once enough is known.
     pub(super) fn next(&mut self) -> Option<u64> {
         if self.bytes == 0 {
             self.bytes = SMALLEST;
@@ -54,22 +54,23 @@ impl Ladder {
         Some(self.bytes)
     }
 
-    /// The largest size there is, or one that takes long enough and much longer than the smallest:
-    /// the difference is the bandwidth.
+    /// True for the largest size, or for one that takes long enough and much longer than the
+    /// smallest: the difference gives the bandwidth.
     fn is_at_its_end(&self) -> bool {
         let time = median(&self.current);
         let grown = !self.smallest.is_empty() && time >= 2 * median(&self.smallest);
         self.bytes >= LARGEST || (grown && (time >= ENOUGH || self.spent >= PATIENCE))
     }
 
-    /// How long that took.
+    /// Adds the time of the last transfer.
     pub(super) fn add(&mut self, time: Duration) {
         self.samples.push((self.bytes, time));
         self.current.push(time);
         self.spent += time;
     }
 
-    /// The link, if it is one that can be: `host_copy` is how fast a copy within the host is.
+    /// Returns the link, if its figures are plausible: `host_copy` is the speed of a copy within
+    /// the host.
     pub(super) fn judge(&self, host_copy: Option<&LinkModel>) -> Result<LinkModel, LinkError> {
         let link = LinkModel::from_samples(&self.samples)?;
         match host_copy {
@@ -85,7 +86,7 @@ fn median(times: &[Duration]) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// Two places of so many bytes whose pages have been touched.
+/// Two buffers of equal size whose pages have been touched.
 pub(super) struct Bytes {
     from: Buffer<u8>,
     to: Buffer<u8>,
@@ -105,7 +106,7 @@ impl Bytes {
         self.from.len() as u64
     }
 
-    /// The bytes that are sent, and where they arrive.
+    /// The source and the destination buffer.
     pub(super) fn both(&mut self) -> (&mut [u8], &mut [u8]) {
         (&mut self.from, &mut self.to)
     }
@@ -116,7 +117,7 @@ impl Bytes {
     }
 }
 
-/// How fast a copy within the host is, measured once; `None` if that cannot be told.
+/// Returns the speed of a copy within the host, measured once; `None` if it cannot be measured.
 pub(super) fn host_copy() -> Option<&'static LinkModel> {
     static HOST_COPY: OnceLock<Option<LinkModel>> = OnceLock::new();
     HOST_COPY.get_or_init(measured_copy).as_ref()
@@ -139,8 +140,8 @@ fn measured_copy() -> Option<LinkModel> {
 mod tests {
     use super::*;
 
-    /// Sends what the ladder wants over a link that takes `time`; how many transfers there were,
-    /// and the longest.
+    /// Sends the sizes of the ladder over a link that takes `time`. Returns the ladder, the number
+    /// of transfers and the longest of them.
     fn climb(time: impl Fn(u64) -> Duration) -> (Ladder, usize, Duration) {
         let (mut ladder, mut longest) = (Ladder::default(), Duration::ZERO);
         while let Some(bytes) = ladder.next() {

@@ -1,5 +1,5 @@
-//! Waiting for what a transfer or a body gives back: memory of a device, a value that is read, a
-//! copy that moves.
+//! Waiting for resources released by a transfer or a body: memory of a device, a value that is
+//! read, a copy that moves.
 
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -9,20 +9,20 @@ use parking_lot::{Condvar, Mutex};
 use super::TransferDriver;
 use crate::device::StreamError;
 
-/// How long one who finds no room in a device's memory waits before asking again although nothing
-/// has ended here: other processes may have given memory back. After so many such waits, ten
-/// seconds in all, there is none.
+/// Intervals between retries of an allocation in a full device memory although nothing has ended
+/// here: other processes may have freed memory. After all of them, ten seconds in total, the
+/// allocation fails.
 const POLLS: [Duration; 10] = {
     let ms = Duration::from_millis;
     [ms(1), ms(3), ms(10), ms(30), ms(100), ms(300), ms(1000), ms(2000), ms(3000), ms(4000)]
 };
 
-/// So many polls are for other users of the device: after them somebody of this runtime has to be
-/// at work whose end may make room.
+/// Number of polls for other users of the device. After them, some work of this runtime whose end
+/// may make room must be in progress.
 const FOR_OTHERS: usize = 4;
 
-/// Notified whenever a transfer or a body has ended, and when something was carried out that the
-/// memory manager asked for.
+/// Notified whenever a transfer or a body has ended, and when an action of the memory manager was
+/// executed.
 #[derive(Default)]
 pub(super) struct Progress {
     waiting: AtomicUsize,
@@ -30,16 +30,16 @@ pub(super) struct Progress {
     changed: Condvar,
 }
 
-/// One that waits: it sees all progress that comes after it was made.
+/// A waiter: it sees all progress after its creation.
 pub(super) struct Waiter<'p> {
     progress: &'p Progress,
     seen: u64,
 }
 
 impl Progress {
-    /// Something has ended. Costs a load where nobody waits.
+    /// Notifies that something has ended. Costs one load if nobody waits.
     pub(super) fn notify(&self) {
-        // The waiter announces itself before it looks at what is changed before this.
+        // The waiter announces itself before it reads the state that was changed before this.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
             *self.count.lock() += 1;
@@ -55,7 +55,7 @@ impl Progress {
 }
 
 impl Waiter<'_> {
-    /// Waits for progress since the last time, or for so long; true if there was some.
+    /// Waits for progress since the last time, or until the timeout; true if there was some.
     pub(super) fn wait(&mut self, at_most: Option<Duration>) -> bool {
         let until = at_most.map(|time| Instant::now() + time);
         let mut count = self.progress.count.lock();
@@ -77,7 +77,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl TransferDriver {
-    /// Waits until something is so that the ends of transfers and bodies bring about.
+    /// Waits until a condition holds that ends of transfers and bodies bring about.
     pub(super) fn wait_for(&self, mut is_so: impl FnMut() -> bool) {
         let mut waiter = self.progress.waiter();
         while !is_so() {
@@ -88,9 +88,9 @@ impl TransferDriver {
         }
     }
 
-    /// Asks for device memory again and again while it has no room: whenever something has ended,
-    /// and now and then for memory of other processes. `make_room` is told of the bytes that are
-    /// missing, and says whether any may come from this runtime.
+    /// Retries an allocation of device memory while there is no room: whenever something has ended,
+    /// and periodically for memory of other processes. `make_room` gets the number of missing
+    /// bytes, and returns whether this runtime may free any.
     pub(super) fn ask_for_room<T>(
         &self,
         mut ask: impl FnMut() -> Result<T, StreamError>,

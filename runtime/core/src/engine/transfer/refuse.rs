@@ -1,4 +1,4 @@
-//! What can never have its operands is refused: when it is submitted, or once its operands are
+//! Refusal of tasks that can never have their operands: at submission, or once their operands are
 //! finished.
 
 use std::collections::BTreeSet;
@@ -15,9 +15,9 @@ use crate::operand::Accesses;
 use crate::task::Task;
 
 impl TransferDriver {
-    /// Refuses a task whose operands can be on no node at once. Only sizes that are known count:
-    /// `sized` says of which accesses they are what the handles were registered with. A deferred
-    /// selection counts with what is stored, its widest answer.
+    /// Refuses a task whose operands fit on no node at once. Only known sizes count: `sized`
+    /// selects the accesses whose handles still have their registered size. A deferred selection
+    /// counts with the stored format, its widest answer.
     ///
     /// # Errors
     /// [`Error::TooLarge`] with the arithmetic.
@@ -28,7 +28,8 @@ impl TransferDriver {
         accesses: &Accesses<'_>,
         sized: impl Fn(usize) -> bool,
     ) -> Result<(), Error> {
-        // A task that only a failed device could have had is let in: its failure names the device.
+        // A task that only a failed device could have run is accepted: its failure names the
+        // device.
         let workers = || 0..self.lanes.len();
         let has_host =
             workers().any(|worker| self.node_of(worker) == HOST && self.nodes[HOST].capacity.is_none());
@@ -54,7 +55,7 @@ impl TransferDriver {
         Err(Error::TooLarge { task, operands, bytes, node, capacity })
     }
 
-    /// What the task will need of what is known; what is not counts nothing.
+    /// Returns the needs of the task as far as they are known; unknown ones count nothing.
     fn known_needs(&self, task: &Task, accesses: &Accesses<'_>, sized: impl Fn(usize) -> bool) -> Vec<Need> {
         let of = |at: usize| accesses[at].handle.registered().filter(|_| sized(at));
         let known: Vec<Option<Meta>> = (0..accesses.len()).map(of).collect();
@@ -75,7 +76,7 @@ impl TransferDriver {
 }
 
 impl TransferDriver {
-    /// Why a planned task can run nowhere, with the arithmetic.
+    /// Returns the reason why a planned task can run nowhere, with the arithmetic.
     pub(crate) fn nowhere(&self, task: &ReadyTask) -> Cause {
         let restricted = if task.is_restricted() { "where it may run, " } else { "" };
         let text = task.work().planned().take().map(|Planned { plan, .. }| {

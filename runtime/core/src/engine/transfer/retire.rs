@@ -1,4 +1,4 @@
-//! A device that has failed: what was on it, and what was meant for it.
+//! Removal of a device that has failed: its data, and the tasks assigned to it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,22 +10,23 @@ use crate::error::DeviceError;
 use crate::error::{Cause, Failure};
 use crate::memory::NodeId;
 
-/// Tasks that a failed device's worker passes on before it looks up.
+/// Number of tasks that a failed device's worker passes on in one step.
 const PASSED_BACK: usize = 1024;
 
-/// What has to be told once the manager's lock is given back.
+/// Notifications to send once the manager's lock is released.
 #[derive(Default)]
 struct Retired {
     /// Tasks that may run elsewhere.
     again: Vec<Placed>,
-    /// Those on other nodes that wait for what is lost.
+    /// Waiters on other nodes that need lost data.
     stranded: Vec<Waiting>,
-    /// The last references may be these: dropped with the lock, they would ask for it.
+    /// Possibly the last references: dropped under the lock, they would try to take it.
     handles: Vec<Arc<dyn AnyHandle>>,
 }
 
 impl Shared {
-    /// Takes a failed device out: what was only there poisons its handle, tasks go elsewhere.
+    /// Removes a failed device: data without another copy poison their handles, and tasks go
+    /// elsewhere.
     pub(super) fn retire(self: &Arc<Self>, transfers: &TransferDriver, node: NodeId, error: DeviceError) {
         let Some(retired) = transfers.retire_node(node, error) else { return };
         for placed in retired.again {
@@ -41,27 +42,27 @@ impl Shared {
                 Waiting::Task(placed) => {
                     let worker = placed.worker;
                     transfers.lanes[worker].gave_up();
-                    // It finds out by itself: its operand is poisoned now.
+                    // The task detects this by itself: its operand is poisoned now.
                     self.send_back(transfers, placed.task, worker);
                     self.sleep.notify(worker);
                 }
             }
         }
         drop(retired.handles);
-        // Transfers from and to the device are forgotten: whoever waits for one to end goes on.
+        // Transfers from and to the device are forgotten: threads that wait for one to end go on.
         transfers.progress.notify();
         self.drain();
         self.sleep.notify_all();
     }
 
-    /// What a failed device's queue still holds, or gets, goes to others. False if there is
-    /// nothing.
+    /// Passes the tasks that a failed device's queue still holds, or gets, to other workers. False
+    /// if there is none.
     pub(crate) fn pass_back(self: &Arc<Self>, transfers: &TransferDriver, worker: usize) -> bool {
         let mut any = false;
         // A task that ran again elsewhere while the manager still has its first working set would
         // be one too many.
         drop(transfers.nodes[transfers.node_of(worker)].retiring.lock());
-        // What was complete just when the device failed.
+        // Working sets that were completed just when the device failed.
         for placed in transfers.lanes[worker].clear() {
             any = true;
             self.send_back(transfers, placed.task, worker);
@@ -77,7 +78,7 @@ impl Shared {
             self.passes(worker, &task);
             self.push_ready(task, None);
         }
-        // It may have been woken for a task that anybody could have taken.
+        // It may have been woken for a task that any worker could have taken.
         for other in (0..self.workers.len()).filter(|&other| transfers.failure_of(other).is_none()) {
             self.sleep.notify(other);
         }
@@ -86,16 +87,16 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// Tells the manager of the failure. `None`, once that has been done, for all but the first who
-    /// come with it.
+    /// Reports the failure to the manager. `None`, once that has been done, for all but the first
+    /// caller.
     fn retire_node(&self, node: NodeId, error: DeviceError) -> Option<Retired> {
         let _one = self.nodes[node].retiring.lock();
         if self.nodes[node].failure.set(error.clone()).is_err() {
             return None;
         }
         tracing::error!("{error}: it is not used any more");
-        // From here on nothing is copied from or to it; what is being copied ends first, since its
-        // place may be filled anew.
+        // From here on nothing is copied from or to it. Copies in progress end first, since their
+        // buffers may be filled anew.
         self.wait_for(|| self.nodes[node].moving.load(Ordering::SeqCst) == 0);
         Some(self.lose(node, &error))
     }

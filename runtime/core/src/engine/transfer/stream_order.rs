@@ -1,5 +1,5 @@
-//! Tasks that are launched behind others on the same device, before the host knows that those have
-//! ended.
+//! Stream-ordered launches: tasks are launched on a device after others, before the host knows that
+//! those have ended.
 
 mod launch;
 
@@ -18,27 +18,26 @@ use crate::device::Span;
 use crate::engine::ReadyTask;
 use crate::engine::{Job, Notified, Work};
 
-/// Marks on streams that a task's operations have to come after.
+/// Marks on streams that must precede a task's operations.
 pub(super) type Marks = Vec<Arc<dyn Mark>>;
 
-/// The tasks that wait for launched ones. Only where a device orders launches.
+/// The tasks that wait for launched ones. Only present if a device orders launches.
 #[derive(Default)]
 pub(crate) struct Followers(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Those that wait, or have been launched behind others, by their numbers.
+    /// Tasks that wait, or have been launched in stream order, by their numbers.
     tasks: HashMap<u64, Follower>,
-    /// Launched tasks of which others have been told: how far.
+    /// Launched tasks whose successors have been notified, and the extent of that.
     notified: HashMap<u64, Notified>,
-    /// Those that may be launched, by the worker of the device, with the highest priority first.
+    /// Tasks that may be launched, by the worker of the device, the highest priority first.
     offers: HashMap<usize, BinaryHeap<(i32, Reverse<u64>)>>,
 }
 
 #[derive(Default)]
 struct Follower {
-    /// Those that it waits for and that have been launched and not completed, each as often as it
-    /// is waited for.
+    /// Its predecessors that have been launched and not completed, once per dependency.
     launched: SmallVec<[Launched; 2]>,
     stage: Stage,
 }
@@ -49,7 +48,7 @@ struct Launched {
     id: u64,
     worker: usize,
     mark: Arc<dyn Mark>,
-    /// It has left something for its end.
+    /// True if it has left work for its end.
     leaves: bool,
 }
 
@@ -57,49 +56,50 @@ struct Launched {
 enum Stage {
     #[default]
     Waits,
-    /// All that it waits for has been launched on one device.
+    /// All its predecessors have been launched on one device.
     Offered(Work),
-    /// It has been launched behind them. `ready`: they have ended; `landed`: its operations have.
+    /// It has been launched in stream order. `ready`: its predecessors have ended; `landed`: its
+    /// operations have.
     Launched { ready: bool, landed: Option<Box<Landed>> },
 }
 
-/// A task that was launched behind others, and what came of its operations.
+/// A task that was launched in stream order, and the result of its operations.
 pub(super) struct Landed {
     pub(super) batch: PlacedBatch,
     pub(super) ran: Fates,
     pub(super) span: Span,
 }
 
-/// What there is to launch.
+/// A task that may be launched.
 pub(super) struct Offer {
     pub(super) task: ReadyTask,
     pub(super) after: Marks,
-    /// One before it has left something for its end.
+    /// True if a predecessor has left work for its end.
     pub(super) after_ends: bool,
 }
 
 impl Follower {
-    /// The worker on whose device all launched ones are.
+    /// Returns the worker whose device has all launched predecessors.
     fn worker(&self) -> Option<usize> {
         let first = self.launched.first()?.worker;
         self.launched.iter().all(|launched| launched.worker == first).then_some(first)
     }
 
-    /// True if there is nothing to be known of it.
+    /// True if there is no information about it.
     fn is_idle(&self) -> bool {
         self.launched.is_empty() && matches!(self.stage, Stage::Waits)
     }
 }
 
 impl State {
-    /// Offers the task to the worker on whose device all are that it waits for, if that is so:
-    /// answers the worker. `ending`: so many of those that it waits for end now, and will be
+    /// Offers the task to the worker whose device has all its predecessors, if there is one, and
+    /// returns that worker. `ending`: the number of its predecessors that end now and will be
     /// counted down.
     fn offer(&mut self, task: Work, ending: u32) -> Option<usize> {
         let follower = self.tasks.get_mut(&task.id())?;
         let worker = follower.worker()?;
-        // Who ends is taken off the launched ones before the task is counted down: there are never
-        // fewer that it waits for.
+        // A task that ends is removed from the launched ones before its successors are counted
+        // down: there are never fewer predecessors than that.
         let all_are_launched = task.pending() == follower.launched.len() as u32 + ending;
         if !all_are_launched || !matches!(follower.stage, Stage::Waits) {
             return None;
@@ -111,9 +111,9 @@ impl State {
 }
 
 impl Followers {
-    /// A task has been launched on `worker`'s device, up to `mark`, and nobody knows its end.
-    /// `leaves`: it has left something for its end. True if some other may be launched behind it
-    /// now.
+    /// Notes that a task has been launched on `worker`'s device, up to `mark`, and that its end is
+    /// unknown. `leaves`: it has left work for its end. True if another task may be launched after
+    /// it now.
     pub(super) fn notify(&self, work: &Work, worker: usize, mark: &Arc<dyn Mark>, leaves: bool) -> bool {
         let launched = Launched { id: work.id(), worker, mark: Arc::clone(mark), leaves };
         let mut state = self.0.lock();
@@ -127,15 +127,17 @@ impl Followers {
         any
     }
 
-    /// The same task is about to be completed, or `again` is to run: nothing is launched behind it
-    /// any more. Where it completes, others may be launched behind what else they wait for, now
-    /// that they know what it made: answers the workers of the devices on which that is.
+    /// Revokes the notification: the task is about to be completed, or `again` is to run. Nothing
+    /// is launched after it any more. If it completes, its successors may be launched after their
+    /// other predecessors, now that its output is known. Returns the workers of the devices of
+    /// these.
     pub(super) fn revoke(&self, work: &Work, again: bool) -> SmallVec<[usize; 2]> {
         let mut state = self.0.lock();
         let mut workers = SmallVec::new();
         let Some(up_to) = state.notified.remove(&work.id()) else { return workers };
         let successors = work.successors(Some(up_to)).0;
-        // One that waits twice is counted down twice, and offered once both are taken off.
+        // A task with two dependencies on it is counted down twice, and offered once both are
+        // removed.
         let mut ending: HashMap<u64, u32> = HashMap::with_capacity(successors.len());
         for next in &successors {
             let Some(follower) = state.tasks.get_mut(&next.id()) else { continue };
@@ -160,8 +162,8 @@ impl Followers {
         workers
     }
 
-    /// All that the task waited for has ended. It is given back if it has not been launched; if its
-    /// own operations have ended already, what came of them is answered.
+    /// Notes that all predecessors of the task have ended. Returns the task if it has not been
+    /// launched; if its own operations have ended already, returns their result.
     pub(super) fn is_ready(&self, task: ReadyTask) -> Result<Option<Landed>, ReadyTask> {
         let mut state = self.0.lock();
         let Some(follower) = state.tasks.get_mut(&task.id()) else { return Err(task) };
@@ -178,12 +180,12 @@ impl Followers {
         if landed.is_some() {
             state.tasks.remove(&task.id());
         }
-        // Whoever has launched it has it, too.
+        // The thread that launched it holds it, too.
         drop(task.into_work());
         Ok(landed.map(|landed| *landed))
     }
 
-    /// The task with the highest priority that may be launched on `worker`'s device.
+    /// Takes the task with the highest priority that may be launched on `worker`'s device.
     pub(super) fn take(&self, worker: usize) -> Option<Offer> {
         let mut state = self.0.lock();
         let State { tasks, offers, .. } = &mut *state;
@@ -207,7 +209,8 @@ impl Followers {
         None
     }
 
-    /// Its operations have ended. Answers what came of them if all that it waited for has, too.
+    /// Notes that the operations of a task have ended. Returns their result if all its predecessors
+    /// have ended, too.
     pub(super) fn lands(&self, landed: Landed) -> Option<Landed> {
         let id = landed.batch[0].task.id();
         let mut state = self.0.lock();
@@ -223,8 +226,8 @@ impl Followers {
         }
     }
 
-    /// The task was not launched after all, or its device has failed. True if it is ready by now;
-    /// else it waits.
+    /// Notes that the task was not launched after all, or that its device has failed. True if it is
+    /// ready by now; otherwise it waits.
     pub(super) fn gives_up(&self, id: u64) -> bool {
         let mut state = self.0.lock();
         let Some(follower) = state.tasks.get_mut(&id) else { return true };

@@ -1,10 +1,10 @@
-//! What moved and what left, counted whether or not a trace is kept.
+//! Counts of transfers and evictions, kept with or without a trace.
 
 use parking_lot::Mutex;
 
 use crate::memory::{NodeId, NodeStats, Transfer};
 
-/// What happened on one memory node since the runtime was built.
+/// Statistics of one memory node since the runtime was built.
 ///
 /// ```
 /// use zellige_runtime::{Emulated, NodeUse, Runtime, Submit, update};
@@ -23,34 +23,34 @@ pub struct NodeUse {
     pub name: String,
     /// The device that works on it, e.g. `GPU 0: NVIDIA H200`; `None`: the host, or the disk.
     pub device: Option<String>,
-    /// How its device failed, if it has: it is not used any more. A disk that only takes nothing
-    /// more is still read.
+    /// Reason of its device's failure, if it has failed: it is not used any more. A disk that only
+    /// accepts no more data is still read.
     pub failure: Option<String>,
-    /// Bytes that it holds at most; `None`: as many as there are.
+    /// Capacity in bytes; `None`: unlimited.
     pub capacity: Option<u64>,
     /// Bytes in use now.
     pub used: u64,
     /// The most bytes that were in use at any time.
     pub peak: u64,
-    /// Operands that were there, or on their way, when their task asked for them.
+    /// Operands that were present, or in transfer, when their task requested them.
     pub hits: u64,
-    /// Operands that were not.
+    /// Operands that were neither present nor in transfer.
     pub misses: u64,
-    /// Replicas that were brought ahead of need and then used.
+    /// Replicas that were prefetched and then used.
     pub prefetch_used: u64,
-    /// Replicas that were brought ahead of need in vain.
+    /// Replicas that were prefetched and never used.
     pub prefetch_unused: u64,
-    /// Replicas that had to make room for others.
+    /// Replicas that were evicted.
     pub evictions: u64,
-    /// Those of them that were the only copy and were written back first.
+    /// Evicted replicas that were the only copy and were written back first.
     pub written_back: u64,
     /// Conversions to another format that it made.
     pub conversions: u64,
-    /// Tasks that its device was given behind others, before those had ended.
+    /// Tasks launched in stream order, before their predecessors had ended.
     pub launched_in_stream_order: u64,
     /// Replays that its device has recorded ([`DeviceGraphs`](crate::DeviceGraphs)).
     pub graphs_recorded: u64,
-    /// Replays that were one launch of what had been recorded, the first one included.
+    /// Replays submitted as one launch of a recording, including the first one.
     pub graphs_launched: u64,
     /// Bytes that came from other nodes.
     pub bytes_in: u64,
@@ -62,13 +62,13 @@ pub struct NodeUse {
 pub(super) struct Tally(Mutex<Vec<NodeUse>>);
 
 impl Tally {
-    /// Nodes of these names, devices and capacities.
+    /// Creates the counts of nodes with these names, devices and capacities.
     pub(super) fn new(nodes: impl Iterator<Item = (String, Option<String>, Option<u64>)>) -> Self {
         let new = |(name, device, capacity)| NodeUse { name, device, capacity, ..NodeUse::default() };
         Tally(Mutex::new(nodes.map(new).collect()))
     }
 
-    /// A transfer has ended.
+    /// Counts a transfer that has ended.
     pub(super) fn moved(&self, transfer: &Transfer) {
         let mut nodes = self.0.lock();
         if transfer.from != transfer.to {
@@ -80,7 +80,7 @@ impl Tally {
         }
     }
 
-    /// Counts what a node has done.
+    /// Adds to the counts of a node.
     pub(super) fn add(&self, node: NodeId, add: impl FnOnce(&mut NodeUse)) {
         add(&mut self.0.lock()[node]);
     }
@@ -92,7 +92,7 @@ impl Tally {
         });
     }
 
-    /// Notes how full the nodes are, and tells of those where that has changed.
+    /// Updates the memory use of the nodes, and reports those whose use has changed.
     pub(super) fn uses(&self, used: impl Fn(NodeId) -> u64, mut changed: impl FnMut(NodeId, u64)) {
         for (node, counts) in self.0.lock().iter_mut().enumerate() {
             let used = used(node);
@@ -103,7 +103,7 @@ impl Tally {
         }
     }
 
-    /// With what the memory manager counts itself.
+    /// Returns the counts together with those of the memory manager.
     pub(super) fn with(&self, stats: impl Fn(NodeId) -> NodeStats) -> Vec<NodeUse> {
         let mut nodes = self.0.lock().clone();
         for (node, counts) in nodes.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Simulated time: what a task or a transfer takes is said and not measured, and nothing runs or
+//! Simulated time: times of tasks and transfers are predicted and not measured, and nothing runs or
 //! moves.
 
 use std::sync::Arc;
@@ -17,34 +17,35 @@ use crate::operand::Pending;
 
 use crate::task::{Ended, Header, Launched, Notes};
 
-/// How long things take in simulated time.
+/// Times of operations in simulated time.
 pub(crate) trait Timing: Send + Sync {
-    /// The kind of device that a worker drives, by its number.
+    /// Returns the number of the kind of device that a worker drives.
     fn kind_of(&self, worker: usize) -> usize;
-    /// What a task takes on each kind, where its precision is `label` and its operands have so many
+    /// Returns the time of a task on each kind, for the precision `label` and operands of this many
     /// bytes. `for_host`: it is one of the runtime's own, which adds partial results.
     fn of_task(&self, header: &Header, label: &'static str, bytes: u64, for_host: bool) -> Times;
-    /// What a call of several tasks on the worker's device spends once and not for each (ns).
+    /// Returns the time that a call of several tasks on the worker's device spends once and not for
+    /// each (ns).
     fn once(&self, worker: usize) -> u64;
-    /// What a transfer takes with its conversion (ns).
+    /// Returns the time of a transfer with its conversion (ns).
     fn of_transfer(&self, transfer: &Transfer) -> u64;
 }
 
 impl TransferDriver {
-    /// What a task takes whose plan is this.
+    /// Returns the times of a task with this plan.
     pub(super) fn times(&self, work: &Work, plan: &Plan) -> Times {
         let (header, for_host) = (work.header(), work.body().is_for_host());
         let timing = self.timing.as_ref();
         timing.map_or(Times::new(), |t| t.of_task(header, plan.label(header), plan.bytes(), for_host))
     }
 
-    /// False for a worker whose device would never end the task, as far as is said.
+    /// False for a worker whose device would never end the task, according to its times.
     pub(super) fn has_time(&self, plan: &Plan, worker: usize) -> bool {
         let timing = self.timing.as_ref();
         timing.is_none_or(|timing| plan.times[timing.kind_of(worker)].is_some())
     }
 
-    /// What a planned task takes on a worker's device (ns), if that is said of tasks here.
+    /// Returns the time of a planned task on a worker's device (ns), if times are simulated.
     pub(crate) fn said_time(&self, work: &Work, worker: usize) -> Option<Option<u64>> {
         let kind = self.timing.as_ref()?.kind_of(worker);
         let said = |planned: &mut Planned| planned.plan.times[kind].map(|(nanos, _)| nanos);
@@ -53,11 +54,11 @@ impl TransferDriver {
 }
 
 impl Shared {
-    /// The tasks as one operation of a device in simulated time: what they write is what they were
-    /// planned to write.
+    /// Returns the tasks as one operation of a device in simulated time: their outputs are the
+    /// planned ones.
     pub(super) fn launch_simulated(self: &Arc<Self>, timing: &dyn Timing, batch: PlacedBatch) -> Op {
         let worker = batch[0].worker;
-        // Its policy has not handed out what follows others, and knows nothing of it.
+        // The policy has not handed out stream-ordered tasks, and does not know of them.
         let known = if batch[0].stream_ordered.is_none() { &batch[..] } else { &[] };
         let ids: SmallVec<[u64; 1]> = known.iter().map(|placed| placed.task.id()).collect();
         self.run_all(worker, known.iter().map(|placed| &placed.task));
@@ -76,7 +77,7 @@ impl Shared {
 }
 
 impl Placed {
-    /// What becomes of the task, one of so many in a call, if all goes as planned.
+    /// Returns the result of the task, one of `of` in a call, if all goes as planned.
     fn as_planned(&self, of: u32) -> Ended {
         let now = Instant::now();
         let (nanos, implementation) = self.takes.unwrap_or_default();

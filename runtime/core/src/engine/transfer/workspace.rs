@@ -1,5 +1,4 @@
-//! Working space for bodies that are launched, which comes on top of what the memory manager
-//! counts.
+//! Working space for launched bodies, which the memory manager does not count.
 
 use std::sync::Arc;
 
@@ -9,9 +8,9 @@ use crate::engine::Shared;
 use crate::memory::NodeId;
 
 impl Shared {
-    /// Asks for working space for a body on a device's worker. Where there is none, others' ends
-    /// are waited for and values that nobody uses are given up. The body stays in the middle of
-    /// what it does: nothing of it is done twice.
+    /// Requests working space for a body on a device's worker. If there is none, it waits for the
+    /// ends of other bodies and evicts unused values. The body is suspended meanwhile: no part of
+    /// it runs twice.
     pub(crate) fn find_room<T>(
         self: &Arc<Self>,
         worker: usize,
@@ -29,18 +28,18 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// Values make room for as many bytes more as are asked for; true if some do.
+    /// Evicts values for this many more bytes; true if some are evicted.
     fn give_up_values(&self, node: NodeId, bytes: u64) -> bool {
         self.with_memory(|memory| memory.give_up(node, bytes))
     }
 
-    /// True if something moves, or bodies run on devices beside the one on `worker` that asks.
+    /// True if something moves, or other bodies than that on `worker` run on devices.
     fn is_at_work(&self, worker: usize) -> bool {
         let others = |(of, lane): (usize, &super::Lane)| lane.in_progress() > usize::from(of == worker);
         self.lanes.iter().enumerate().any(others) || self.look(|memory| memory.transfers() > 0)
     }
 
-    /// The error of a body for which there was no room to the end, with what takes it.
+    /// Returns the error of a body that found no room to the end, with the users of the memory.
     fn without_room(&self, worker: usize, error: StreamError) -> StreamError {
         let StreamError::OutOfMemory { bytes } = error else { return error };
         let at = self.node_of(worker);

@@ -1,4 +1,4 @@
-//! Tasks of one number each on a GPU that checks how it is used.
+//! Tasks on one number each, on a GPU that checks its use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub fn number(bytes: &[u8]) -> f64 {
     f64::from_le_bytes(bytes[..8].try_into().unwrap())
 }
 
-/// `y = a y + x` and `y = a`, for one number, each as long as is said.
+/// Creates a mock GPU with `y = a y + x` and `y = a`, for one number; each operation takes `pace`.
 pub fn mock(pace: Duration, build: impl FnOnce(MockBuilder) -> MockBuilder) -> Arc<Mock> {
     let kernels = Mock::builder()
         .kernel("step", move |_grid, _block, args| match args {
@@ -38,7 +38,7 @@ pub fn mock(pace: Duration, build: impl FnOnce(MockBuilder) -> MockBuilder) -> A
     Arc::new(build(kernels).build())
 }
 
-/// What a step leaves for its end.
+/// Deferred work of a step.
 #[derive(Clone, Copy, PartialEq)]
 pub enum End {
     Nothing,
@@ -144,7 +144,7 @@ impl Set {
     }
 }
 
-/// Numbers below what is asked for, the same ones for the same seed.
+/// Returns a generator of numbers below its argument, the same ones for the same seed.
 pub fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     move |below| {

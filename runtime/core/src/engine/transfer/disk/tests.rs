@@ -10,8 +10,8 @@ use crate::{Error, Handle, Runtime, Submit, read, update};
 /// Bytes of one vector.
 const EACH: u64 = 800;
 
-/// A runtime whose host holds three vectors and whose disk can be broken; it is given up loudly if
-/// it hangs.
+/// Builds a runtime whose host holds three vectors and whose disk can be broken; a test that hangs
+/// is aborted with a message.
 fn runtime() -> (Runtime, Arc<Faults>) {
     let (storage, faults) = Faulty::new();
     let rt = Runtime::builder()
@@ -41,7 +41,7 @@ fn add_around(rt: &Runtime, data: &[Handle<Vec<f64>>]) {
     rt.wait_all().unwrap();
 }
 
-/// What so many rounds of that come to.
+/// Returns the values after this number of rounds of `add_around`.
 fn added(count: usize, rounds: usize) -> Vec<f64> {
     let mut want: Vec<f64> = (0..count).map(|i| i as f64).collect();
     for i in (0..rounds).flat_map(|_| 0..count) {
@@ -72,7 +72,7 @@ fn a_disk_that_cannot_be_read_takes_only_what_was_nowhere_else() {
     let (rt, faults) = runtime();
     let data: Vec<_> = (0..20).map(|i| rt.register(vec![f64::from(i); 100])).collect();
     add_around(&rt, &data);
-    // What is too much leaves the host some time after the last task.
+    // Values beyond the capacity leave the host some time after the last task.
     let end = Instant::now() + Duration::from_secs(20);
     while rt.memory()[0].used > 3 * EACH && Instant::now() < end {
         std::thread::yield_now();

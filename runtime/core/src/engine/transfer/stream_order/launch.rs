@@ -1,4 +1,4 @@
-//! From an offer to a launch, and from the end of operations to the end of the task.
+//! The path from an offer to a launch, and from the end of operations to the end of the task.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::memory::Need;
 use crate::operand::Mode;
 use crate::task::Ended;
 
-/// What a task has that is launched behind others.
+/// Data of a stream-ordered task: its marks and its buffers.
 pub(in crate::engine::transfer) struct StreamOrdered {
     pub(in crate::engine::transfer) after: Marks,
     pub(in crate::engine::transfer) buffers: Buffers,
 }
 
 impl Shared {
-    /// A task to be launched behind those that the worker's device has, if there is one.
+    /// Takes a task to be launched after those that the worker's device has, if there is one.
     pub(in crate::engine::transfer) fn follow(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -57,8 +57,8 @@ impl Shared {
         None
     }
 
-    /// True for a task that may run on the worker's device and does not count on ends that are to
-    /// come.
+    /// True for a task that may run on the worker's device and does not depend on the ends of its
+    /// predecessors.
     fn may_follow(
         &self,
         transfers: &TransferDriver,
@@ -75,8 +75,8 @@ impl Shared {
             && task.work().cancelled(self).is_none()
     }
 
-    /// The task is not launched behind others: it waits for their ends, as any other, unless those
-    /// have come.
+    /// Withdraws a stream-ordered launch: the task waits for the ends of its predecessors, like any
+    /// other, unless they have ended.
     pub(in crate::engine::transfer) fn wait_after_all(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -90,7 +90,8 @@ impl Shared {
         }
     }
 
-    /// The tasks have been put on a stream, up to `mark`: others may be launched behind them.
+    /// Notes that the tasks have been put on a stream, up to `mark`: others may be launched after
+    /// them.
     pub(in crate::engine::transfer) fn notify_successors(
         &self,
         transfers: &TransferDriver,
@@ -114,7 +115,7 @@ impl Shared {
         }
     }
 
-    /// All that a task waited for has ended: it is given back, unless it has been launched already.
+    /// Returns a task whose predecessors have all ended, unless it has been launched already.
     pub(crate) fn unless_launched(self: &Arc<Self>, task: ReadyTask) -> Option<ReadyTask> {
         let Some((transfers, followers)) =
             self.transfers.as_ref().and_then(|transfers| Some((transfers, transfers.followers.as_ref()?)))
@@ -129,7 +130,7 @@ impl Shared {
         None
     }
 
-    /// The operations of a task that was launched behind others have ended.
+    /// Processes the end of the operations of a stream-ordered task.
     pub(in crate::engine::transfer) fn landed_stream_ordered(
         self: &Arc<Self>,
         transfers: &TransferDriver,
@@ -143,15 +144,15 @@ impl Shared {
         }
     }
 
-    /// Ends a task that was launched behind others, which have ended, too. If one of them has
-    /// failed, what it made of that is discarded.
+    /// Ends a stream-ordered task whose predecessors have ended, too. If one of them has failed,
+    /// the result of the task is discarded.
     fn end_stream_ordered(
         self: &Arc<Self>,
         transfers: &TransferDriver,
         Landed { batch, mut ran, span }: Landed,
     ) {
         if batch.iter().any(|placed| transfers.buffers(placed).is_none()) {
-            // Its device has failed since: nothing of it counts.
+            // Its device has failed since: its results do not count.
             return batch.into_iter().for_each(|placed| self.run_again(transfers, placed));
         }
         for (placed, ended) in batch.iter().zip(&mut ran) {
@@ -171,8 +172,8 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// What a task needs as those before it leave its operands when they end; `None` if it has to
-    /// wait for that.
+    /// Plans a task for the state in which its predecessors leave its operands; `None` if it has to
+    /// wait for their ends.
     fn plan_in_stream_order(&self, work: &Work) -> Option<Plan> {
         let late = work.body().selects() && !crate::mutant::mutant(15);
         work.with_handles(|handles| {
@@ -186,8 +187,8 @@ impl TransferDriver {
                     return None;
                 }
                 let ahead = handle.ahead();
-                // What its writer will learn of it decides a deferred selection, and would be
-                // learnt of what this one makes of it.
+                // The metadata that the writer will learn decides a deferred selection, and it
+                // would be learnt from the output of this task instead.
                 if ahead.is_some_and(|ahead| ahead.learns && (mode.writes() || late)) {
                     return None;
                 }
@@ -205,7 +206,7 @@ impl TransferDriver {
 }
 
 impl Placed {
-    /// What the task writes: the place of the access, its handle and its need.
+    /// Returns the outputs of the task: the position of the access, its handle and its need.
     pub(in crate::engine::transfer) fn writes<'p>(
         &'p self,
         handles: &'p [(&dyn AnyHandle, Mode)],
@@ -214,7 +215,7 @@ impl Placed {
         all.filter(|(_, (_, need))| need.access.writes()).map(|(at, ((handle, _), need))| (at, *handle, need))
     }
 
-    /// If its body has put its operations on a stream: what it has left there.
+    /// Records the state of its outputs, if its body has put its operations on a stream.
     pub(in crate::engine::transfer) fn says_what_it_left(&self, buffers: &Buffers, ended: &mut Ended) {
         let Some(launched) = ended.launched.as_ref().filter(|_| ended.failure.is_none()) else { return };
         let left = |(at, handle, _): (usize, &dyn AnyHandle, &Need)| {
@@ -223,12 +224,12 @@ impl Placed {
         ended.wrote = Some(self.task.work().with_handles(|handles| self.writes(handles).map(left).collect()));
     }
 
-    /// What its end has changed is known.
+    /// Records the metadata that its end has changed.
     pub(in crate::engine::transfer) fn learns(&self, transfers: &TransferDriver, wrote: &mut [Ahead]) {
         if !wrote.iter().any(|wrote| wrote.learns) {
             return;
         }
-        // They are gone with their device, or still those of its launch.
+        // The buffers are lost with their device, or still those of its launch.
         let Some(buffers) = transfers.buffers(self) else { return };
         self.task.work().with_handles(|handles| {
             for ((at, handle, _), wrote) in self.writes(handles).zip(wrote).filter(|(_, wrote)| wrote.learns)
@@ -238,7 +239,7 @@ impl Placed {
         });
     }
 
-    /// Its device has failed: what it left there is nobody's.
+    /// Clears the recorded outputs of a task whose device has failed.
     pub(in crate::engine::transfer) fn unlaunched(&self) {
         self.task.work().with_handles(|handles| {
             self.writes(handles).for_each(|(_, handle, _)| handle.unlaunched(self.ticket));
