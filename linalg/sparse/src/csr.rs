@@ -1,17 +1,16 @@
-//! Matrices by rows, in `f64`.
+//! CSR matrices in `f64`.
 
 use std::ops::Range;
 
 use crate::Error;
 
-/// A sparse matrix by rows (CSR): within a row columns rise strictly, and all elements are finite
-/// numbers.
+/// A sparse matrix in CSR: columns increase strictly within a row, and all values are finite.
 ///
-/// Elements that are zero may be stored; see [`without_zeros`](Csr::without_zeros).
+/// Zeros may be stored; see [`without_zeros`](Csr::without_zeros).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Csr {
     columns: usize,
-    /// Where each row begins in the other two, and where the last one ends.
+    /// Start of each row in the other two arrays, and the end of the last one.
     starts: Vec<usize>,
     column: Vec<u32>,
     value: Vec<f64>,
@@ -31,11 +30,11 @@ pub(crate) fn check_size(rows: usize, columns: usize) -> Result<(), Error> {
 }
 
 impl Csr {
-    /// A matrix of these rows: row `i` has the elements `starts[i] .. starts[i + 1]`.
+    /// Creates a matrix from these arrays: row `i` has the nonzeros `starts[i] .. starts[i + 1]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for arrays that do not fit each other, columns that do not rise or are too
-    /// large, elements that are no finite numbers.
+    /// [`Error::Shape`] for arrays that do not fit each other, columns that do not increase or are
+    /// too large, and non-finite values.
     pub fn new(columns: usize, starts: Vec<usize>, column: Vec<u32>, value: Vec<f64>) -> Result<Csr, Error> {
         let rows = starts.len().saturating_sub(1);
         check_size(rows, columns)?;
@@ -68,10 +67,10 @@ impl Csr {
         Ok(matrix)
     }
 
-    /// A matrix of these elements, in any order; those at one place are added, in the order given.
+    /// Creates a matrix of these entries, in any order; duplicates are added in the given order.
     ///
     /// # Errors
-    /// As [`new`](Csr::new), and for an element outside of the matrix.
+    /// Those of [`new`](Csr::new), and [`Error::Shape`] for an entry outside of the matrix.
     pub fn from_triplets(rows: usize, columns: usize, triplets: &[Triplet]) -> Result<Csr, Error> {
         check_size(rows, columns)?;
         if let Some((i, j, _)) = triplets.iter().find(|t| t.0 as usize >= rows || t.1 as usize >= columns) {
@@ -102,16 +101,16 @@ impl Csr {
         self.column.len()
     }
 
-    /// Columns and values of row `i`.
+    /// Returns the columns and values of row `i`.
     ///
     /// # Panics
-    /// Where there is no such row.
+    /// If there is no such row.
     pub fn row(&self, i: usize) -> (&[u32], &[f64]) {
         let range = self.starts[i]..self.starts[i + 1];
         (&self.column[range.clone()], &self.value[range])
     }
 
-    /// Where each row begins and where the last one ends, columns, and values.
+    /// Returns the row starts with the end of the last row, the columns, and the values.
     pub(crate) fn arrays(&self) -> (&[usize], &[u32], &[f64]) {
         (&self.starts, &self.column, &self.value)
     }
@@ -127,7 +126,7 @@ impl Csr {
         u32::try_from(j).ok().and_then(|j| column.binary_search(&j).ok()).map_or(0.0, |at| value[at])
     }
 
-    /// The same matrix without the zeros that were stored.
+    /// Returns the matrix without the stored zeros.
     pub fn without_zeros(self) -> Csr {
         if !self.value.contains(&0.0) {
             return self;
@@ -202,8 +201,8 @@ impl Csr {
         if self.rows() != self.columns {
             return false;
         }
-        // Row after row: what is before its diagonal has to be what each row above has next behind
-        // its own.
+        // Row after row: each nonzero before the diagonal has to equal the next nonzero after the
+        // diagonal of the row above.
         let behind = |i: usize| self.starts[i] + self.row(i).0.partition_point(|&j| j as usize <= i);
         let mut next: Vec<usize> = (0..self.rows()).map(behind).collect();
         for i in 0..self.rows() {
@@ -281,8 +280,8 @@ impl Csr {
         (size_of::<usize>() * starts + size_of::<u32>() * columns + size_of::<f64>() * values) as u64
     }
 
-    /// Bytes of the matrix in this form with row starts of 32 bits: `4 (elements + rows + 1) + 8
-    /// elements` (thesis, section 3.4).
+    /// Returns the bytes of the matrix in CSR with row starts of 32 bits: `4 (elements +
+    /// rows + 1) + 8 elements` (thesis, section 3.4).
     pub fn bytes(&self) -> u64 {
         4 * (self.elements() as u64 + self.rows() as u64 + 1) + 8 * self.elements() as u64
     }
@@ -293,7 +292,8 @@ pub(crate) fn abs_sum(values: &[f64]) -> f64 {
     values.iter().map(|value| value.abs()).sum()
 }
 
-/// Gathers elements by rows: counted first, then put, so that nothing grows.
+/// Builder of a CSR matrix: counts the nonzeros of each row first and then fills them in, so that
+/// no array grows.
 pub(crate) struct Gather {
     /// Elements of each row, then where its next one goes.
     next: Vec<usize>,
@@ -355,7 +355,7 @@ impl Gather {
     }
 }
 
-/// Adds neighbours of one column; gives the rows' new starts, and how many elements are left.
+/// Adds duplicates within a row; returns the new row starts and the number of remaining nonzeros.
 fn add_twins(mut starts: Vec<usize>, column: &mut [u32], value: &mut [f64]) -> (Vec<usize>, usize) {
     let mut kept = 0;
     for i in 0..starts.len() - 1 {

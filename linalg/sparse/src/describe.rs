@@ -1,4 +1,4 @@
-//! What a matrix is like, before anything is done with it.
+//! Statistics of a matrix.
 
 use crate::csr::{Csr, abs_sum};
 
@@ -13,7 +13,7 @@ pub struct Description {
     pub row_nonzeros: (usize, usize),
     /// The largest distance of an element from the diagonal.
     pub bandwidth: usize,
-    /// Whether elements are complex.
+    /// True if values are complex.
     pub complex: bool,
     /// Whether every `a_ij` has an `a_ji`, and whether they are equal.
     pub symmetric: (bool, bool),
@@ -29,7 +29,7 @@ pub struct Description {
     pub decades: Vec<(i32, u64)>,
     /// `max_i sum_j |a_ij|`, and the same of the row where it is least.
     pub norm_inf: (f64, f64),
-    /// Bytes by rows in `f64`.
+    /// Bytes in CSR with `f64` values.
     pub bytes: u64,
 }
 

@@ -30,7 +30,7 @@ pub fn solved(a: &Csr, b: &[f64]) -> Vec<f64> {
     x
 }
 
-/// The condition number: the largest singular value beside the smallest.
+/// Returns the condition number: the largest singular value divided by the smallest.
 pub fn condition(a: &Csr) -> f64 {
     let singular = zellige_faer::singular_values(dense(a).as_ref()).expect("singular values");
     singular[0] / singular[a.rows() - 1]

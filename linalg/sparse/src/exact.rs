@@ -8,7 +8,7 @@ use crate::csr::Csr;
 pub struct Double {
     /// The sum, rounded to `f64`.
     pub high: f64,
-    /// What the rounding has left out.
+    /// Rounding error of the high part.
     pub low: f64,
 }
 
@@ -43,8 +43,7 @@ fn two_product(a: f64, b: f64) -> (f64, f64) {
     (product, a.mul_add(b, -product))
 }
 
-/// How far a computed `y = A x` is from a product of a matrix nearby (thesis, equations 3.3 and
-/// 3.4).
+/// Backward errors of a computed product `y = A x` (thesis, equations 3.3 and 3.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackwardError {
     /// `|y - A x|_inf / (|A|_inf |x|_inf)`.
@@ -116,7 +115,7 @@ impl ExactProduct {
     }
 }
 
-/// An error beside what it is measured by: none is none, whatever that is.
+/// Returns an error divided by its scale; a zero error gives zero for any scale.
 pub fn ratio(error: f64, scale: f64) -> f64 {
     if error == 0.0 { 0.0 } else { error / scale }
 }

@@ -1,4 +1,4 @@
-//! How accurate products are to be.
+//! Accuracy of products.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,11 +1,10 @@
-//! Elements in the precision that their magnitude deserves.
+//! Storage of nonzeros in the precision that their magnitude requires.
 //!
-//! A product `A x` to a relative accuracy `eps` needs no digits of an element beyond `eps` times a
-//! norm: small elements have fewer digits to keep, and the smallest none. [`Adaptation`] says which
-//! element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the thesis
-//! does, [`TiledMatrix`] for fast products (and [`auto`] the way that is fastest; a
-//! [`StoragePolicy`] chooses formats block by block), and [`error_bound`] says what that costs at
-//! most.
+//! A product `A x` to a relative accuracy `eps` needs no digits of a nonzero beyond `eps` times a
+//! norm: small nonzeros need fewer digits, and the smallest none. [`Adaptation`] defines the format
+//! of each nonzero ([`Thresholds`]). [`ThesisMatrix`] stores them in the layout of the thesis,
+//! [`TiledMatrix`] for fast products. [`auto`] selects the fastest layout, and a [`StoragePolicy`]
+//! chooses formats block by block. [`error_bound`] bounds the error of the product.
 //!
 //! After Molina, "Mixed precision for High Performance Computing, application to low energy gamma
 //! radiation measurements" (thesis, 2024), chapters 3 and 4; Graillat, Jézéquel, Mary and Molina,
@@ -34,18 +33,18 @@ use crate::Error;
 use crate::csr::{Csr, abs_sum};
 pub use crate::side_by_side::in_turns;
 
-/// What decides the format of each element.
+/// Rules that decide the format of each nonzero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adaptation<'x> {
     /// The formats there are.
     pub set: FormatSet,
-    /// What magnitudes are compared with.
+    /// Criterion that magnitudes are compared with.
     pub criterion: Criterion<'x>,
     /// The requested accuracy of products.
     pub accuracy: Accuracy,
-    /// How elements are rounded to their formats.
+    /// Rounding of values to their formats.
     pub rounding: Rounding,
-    /// Whether elements that do not matter are left out, or stored in the narrowest format.
+    /// True if negligible nonzeros are dropped instead of stored in the narrowest format.
     pub drops: bool,
     /// Whether magnitudes are compared with the scales of row and column, whichever is smaller:
     /// tiles of a symmetric matrix are symmetric then, to the bit, which methods for symmetric
@@ -59,20 +58,20 @@ impl<'x> Adaptation<'x> {
         Adaptation { set, criterion, accuracy, rounding: Rounding::Nearest, drops: true, symmetric: false }
     }
 
-    /// All elements that are not zero, as they are.
+    /// Stores all nonzeros in `f64`, unchanged.
     pub fn double() -> Self {
         let accuracy = Accuracy::DOUBLE;
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
     }
 
-    /// All elements that are not zero, rounded to `f32`. Rows that are beyond its range have powers
-    /// of two of their own.
+    /// Stores all nonzeros rounded to `f32`. Rows outside its range get their own powers of two as
+    /// scales.
     pub fn single() -> Self {
         let accuracy = Accuracy::SINGLE;
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp32, Criterion::Componentwise, accuracy) }
     }
 
-    /// Refuses what has no meaning together.
+    /// Checks that the options are compatible with each other and with the matrix.
     ///
     /// # Errors
     /// [`Error::Parameter`], or [`Error::Shape`] for a vector of another length.
@@ -115,7 +114,7 @@ impl<'x> Adaptation<'x> {
 /// few bits of exponent reach no other.
 #[derive(Clone, Debug, PartialEq)]
 struct Scaling {
-    /// Of the whole matrix.
+    /// Exponent for the whole matrix.
     exponent: i32,
     /// On top of that, where rows need their own.
     of_rows: Option<Vec<i16>>,
@@ -138,7 +137,7 @@ impl Scaling {
         Scaling { exponent, of_rows: by_rows.then(|| a.iter().map(|row| beside_whole(row) as i16).collect()) }
     }
 
-    /// What row `i` is multiplied by, as a power of two.
+    /// Returns the exponent of the power of two that row `i` is multiplied by.
     fn of_row(&self, i: usize) -> i32 {
         self.exponent + self.of_rows.as_ref().map_or(0, |rows| i32::from(rows[i]))
     }

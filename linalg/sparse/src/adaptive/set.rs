@@ -1,4 +1,4 @@
-//! Which formats an adaptive matrix may use.
+//! Sets of formats that an adaptive matrix may use.
 
 use std::fmt;
 use std::str::FromStr;

@@ -158,7 +158,7 @@ fn every_set_keeps_its_bound_on_real_structures() {
                         }
                     }
                 }
-                // What the criteria are for: x = ones, rows of at most 81 elements.
+                // Accuracy that the criteria promise: x = ones, rows of at most 81 nonzeros.
                 let eps = accuracy(log2).get();
                 let of = |criterion| {
                     let adaptation =

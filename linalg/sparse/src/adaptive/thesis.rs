@@ -1,4 +1,4 @@
-//! The layout of the thesis: a matrix by rows for each bucket.
+//! The layout of the thesis: a CSR matrix for each bucket.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::{Adaptation, FormatSet, Scaling, Thresholds};
 use crate::Error;
 use crate::csr::Csr;
 
-/// Which elements a bucket holds.
+/// Signs of the values in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Of both signs: its codes have one.
+    /// Both signs; the codes contain a sign bit.
     Both,
     /// Positive ones.
     Positive,
@@ -20,7 +20,7 @@ pub enum Sign {
     Negative,
 }
 
-/// The elements of one format, by rows.
+/// The nonzeros of one format, in CSR.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThesisBucket {
     format: PackedFormat,
@@ -34,28 +34,29 @@ pub struct ThesisBucket {
 }
 
 impl ThesisBucket {
-    /// How its elements are stored.
+    /// Returns the storage format of the nonzeros.
     pub fn format(&self) -> PackedFormat {
         self.format
     }
 
-    /// Which elements it holds.
+    /// Returns the signs of the values in the bucket.
     pub fn sign(&self) -> Sign {
         self.sign
     }
 
-    /// How many.
+    /// Returns the number of nonzeros in the bucket.
     pub fn elements(&self) -> u64 {
         self.column.len() as u64
     }
 
-    /// Row starts, columns, codes: `4 (elements + rows + 1) + s elements` (thesis, section 3.4).
+    /// Returns the bytes of row starts, columns and codes: `4 (elements + rows + 1) + s elements`
+    /// (thesis, section 3.4).
     pub fn bytes(&self) -> u64 {
         4 * (self.starts.len() + self.column.len()) as u64 + self.codes.len() as u64
     }
 }
 
-/// A matrix in buckets, each stored by rows (CSR) with its own row starts.
+/// A matrix in buckets, each stored in CSR with its own row starts.
 ///
 /// `y = A x` adds up the buckets of a row from the narrowest to the widest; all arithmetic is in
 /// `f64`.
@@ -69,7 +70,7 @@ pub struct ThesisMatrix {
     /// The scale of each row, of the scaled matrix; one for all under the normwise criterion. Empty
     /// where no format needs one.
     theta: Vec<f64>,
-    /// Those with elements, the most accurate first.
+    /// Buckets with nonzeros, the most accurate first.
     buckets: Vec<ThesisBucket>,
     dropped: u64,
 }
@@ -78,8 +79,8 @@ impl ThesisMatrix {
     /// Stores a matrix. Zeros are dropped.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for 2^32 or more
-    /// elements in a bucket.
+    /// [`Error::Parameter`] for incompatible options, [`Error::Shape`] for 2^32 or more nonzeros in
+    /// a bucket.
     pub fn new(a: &Csr, adaptation: &Adaptation<'_>) -> Result<ThesisMatrix, Error> {
         adaptation.check(a)?;
         let (set, thresholds) = (adaptation.set, Thresholds::new(adaptation));
@@ -111,12 +112,12 @@ impl ThesisMatrix {
         })
     }
 
-    /// The buckets that have elements.
+    /// Returns the buckets that have nonzeros.
     pub fn buckets(&self) -> &[ThesisBucket] {
         &self.buckets
     }
 
-    /// Elements and positive elements of each format of the set.
+    /// Returns, for each format of the set, the number of nonzeros and of positive nonzeros.
     pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
         let of = |(place, &format): (usize, &PackedFormat)| {
             let buckets = self.buckets.iter().filter(|bucket| bucket.place == place);
@@ -132,14 +133,14 @@ impl ThesisMatrix {
         self.dropped
     }
 
-    /// Bytes of the buckets that have elements, and of the powers of two of rows where they have
-    /// their own.
+    /// Returns the bytes of the nonempty buckets, and of the rows' powers of two if rows have their
+    /// own.
     pub fn bytes(&self) -> u64 {
         let of_rows = self.scaling.of_rows.as_ref().map_or(0, |rows| 2 * rows.len() as u64);
         self.buckets.iter().map(ThesisBucket::bytes).sum::<u64>() + of_rows
     }
 
-    /// The same with the row starts of all buckets that the set could have.
+    /// Returns `bytes` plus the row starts of all buckets that the set could have.
     pub fn bytes_with_all_row_starts(&self) -> u64 {
         let formats = self.set.formats().iter();
         let buckets: usize = formats.map(|format| if format.has_sign() { 1 } else { 2 }).sum();
@@ -171,7 +172,7 @@ impl ThesisMatrix {
         }
     }
 
-    /// What one bucket adds to a row.
+    /// Returns the contribution of one bucket to a row.
     fn part(&self, bucket: &ThesisBucket, i: usize, x: &[f64]) -> f64 {
         let range = bucket.starts[i] as usize..bucket.starts[i + 1] as usize;
         if range.is_empty() {
@@ -203,7 +204,7 @@ fn scaled_theta(theta: &[f64], scaling: &Scaling) -> Vec<f64> {
 struct Sorter {
     /// In the set's order; unsigned formats have one for each sign.
     buckets: Vec<ThesisBucket>,
-    /// Where the formats' buckets begin.
+    /// Index of the first bucket of each format.
     first: Vec<usize>,
     dropped: u64,
 }

@@ -1,11 +1,11 @@
-//! Which element goes into which bucket.
+//! Thresholds that assign each nonzero to a bucket.
 
 use zellige_kernels::packed::PackedFormat;
 
 use super::{Adaptation, ldexp, to_one};
 use crate::csr::{Csr, abs_sum};
 
-/// What an element's magnitude is compared with.
+/// Reference that the magnitude of a nonzero is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Criterion<'x> {
     /// `max_i sum_j |a_ij|`: bounds the normwise backward error (thesis, equation 3.23).
@@ -19,7 +19,7 @@ pub enum Criterion<'x> {
 }
 
 impl Criterion<'_> {
-    /// What is compared, of an element in this column.
+    /// Returns the compared magnitude of a nonzero in this column.
     pub(super) fn magnitude(self, column: u32, value: f64) -> f64 {
         match self {
             Criterion::ComponentwiseFor(x) => (value * x[column as usize]).abs(),
@@ -27,7 +27,7 @@ impl Criterion<'_> {
         }
     }
 
-    /// As options and results name it.
+    /// Returns the name in options and results.
     pub const fn name(self) -> &'static str {
         match self {
             Criterion::Normwise => "nw",
@@ -48,7 +48,7 @@ pub struct Thresholds {
     formats: &'static [PackedFormat],
     /// `eps / u_{k+1}`.
     limits: Vec<f64>,
-    /// What is at a limit belongs above it.
+    /// True if a magnitude equal to a limit belongs to the bucket above it.
     closed_below: bool,
     drops: bool,
 }
@@ -59,7 +59,8 @@ impl Thresholds {
         Thresholds::at(adaptation, adaptation.accuracy.get())
     }
 
-    /// The same with limits that are powers of two, at most half as large.
+    /// Returns thresholds whose limits are rounded down to powers of two, so at least half as
+    /// large.
     pub(super) fn of_powers(adaptation: &Adaptation<'_>) -> Thresholds {
         Thresholds::at(adaptation, power_below(adaptation.accuracy.get()))
     }
@@ -81,12 +82,13 @@ impl Thresholds {
             let limit = limit * theta;
             magnitude > limit || self.closed_below && magnitude == limit
         };
-        // What is zero is in no bucket, whatever the scale.
+        // A zero is in no bucket, for any scale.
         let place = if magnitude > 0.0 { self.limits.iter().position(is_above) } else { return None };
         place.or((!self.drops).then_some(self.formats.len() - 1))
     }
 
-    /// What the numbers of a bucket of a scaled format are multiples of: its lower limit.
+    /// Returns the unit that the numbers of a bucket of a scaled format are multiples of: its lower
+    /// limit.
     pub fn unit(&self, bucket: usize, theta: f64) -> f64 {
         if self.formats[bucket].is_scaled() { self.limits[bucket] * theta } else { 1.0 }
     }
@@ -97,7 +99,7 @@ pub(super) fn power_below(number: f64) -> f64 {
     if number == 0.0 { 0.0 } else { ldexp(1.0, -to_one(number) - 1) }
 }
 
-/// What the elements of one row are compared with.
+/// Thresholds of the nonzeros of one row.
 pub(super) struct RowThresholds<'a> {
     thresholds: &'a Thresholds,
     /// Brings the scale into `[1/2, 1)`, so that no limit is subnormal.
@@ -112,12 +114,13 @@ impl<'a> RowThresholds<'a> {
         RowThresholds { thresholds, to_one, theta: ldexp(theta, to_one) }
     }
 
-    /// As [`Thresholds::bucket`].
+    /// Returns the bucket of a magnitude, like [`Thresholds::bucket`].
     pub(super) fn bucket(&self, magnitude: f64) -> Option<usize> {
         self.thresholds.bucket(ldexp(magnitude, self.to_one), self.theta)
     }
 
-    /// As [`Thresholds::unit`], of elements that are stored multiplied by `2^exponent`.
+    /// Returns the unit like [`Thresholds::unit`], for values that are stored multiplied by
+    /// `2^exponent`.
     pub(super) fn unit(&self, bucket: usize, exponent: i32) -> f64 {
         self.thresholds.unit(bucket, ldexp(self.theta, exponent - self.to_one))
     }

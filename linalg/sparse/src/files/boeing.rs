@@ -1,11 +1,10 @@
-//! Harwell-Boeing and Rutherford-Boeing files: a matrix by columns, in lines that Fortran formats
-//! divide.
+//! Harwell-Boeing and Rutherford-Boeing files: a matrix in CSC, in lines of Fortran formats.
 //!
 //! Duff, Grimes and Lewis, "Users' guide for the Harwell-Boeing sparse matrix collection (release
 //! I)", 1992; "The Rutherford-Boeing sparse matrix collection", 1997. Numbers are cut out of a line
-//! by the widths that the fourth line says, so that they may touch each other, and read as Fortran
-//! reads them: exponents with D or without a letter, decimals that the format implies, and its
-//! scale factor.
+//! by the widths in the fourth line, so adjacent numbers need no space between them. They are read
+//! as Fortran reads them: exponents with D or without a letter, decimals that the format implies,
+//! and its scale factor.
 
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -171,7 +170,7 @@ impl Cards<'_> {
         Ok(())
     }
 
-    /// The whole numbers of a line behind so many words.
+    /// Returns the integers of a line after the first `words` words.
     fn sizes(&self, words: usize) -> Result<Vec<usize>, Error> {
         let line = String::from_utf8_lossy(&self.line);
         let sizes = line.split_whitespace().skip(words).map(|word| word.parse().ok());
@@ -206,7 +205,7 @@ impl Cards<'_> {
         Ok(formats)
     }
 
-    /// How many full right-hand sides there are; none where they are stored otherwise.
+    /// Returns the number of full right-hand sides, or `None` if they are stored in another form.
     fn right_sides(&self) -> Result<Option<usize>, Error> {
         let counts = self.sizes(1)?;
         let is_full =

@@ -93,7 +93,7 @@ fn read(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
     }
 }
 
-/// The same error with what might help.
+/// Returns the error with a hint appended to it.
 fn hinted(error: Error, hint: &str) -> Error {
     match error {
         Error::Content { file, line, problem } => {
@@ -134,7 +134,7 @@ fn of_numbers(path: &Path, sides: &[usize], numbers: &Numbers) -> Result<Vectors
 fn check_count(path: &Path, columns: usize) -> Result<(), Error> {
     match columns <= MOST_VECTORS {
         true => Ok(()),
-        // A file without elements may claim any size.
+        // A file without nonzeros may claim any size.
         false => {
             Err(wrong(path, format!("{columns} columns where a file of vectors has {MOST_VECTORS} at most")))
         }
@@ -149,7 +149,7 @@ fn columns_of(path: &Path, Matrix { csr, complex }: Matrix) -> Result<Vectors, E
     Error::if_too_large(what, (8 * columns as u64).saturating_mul(rows as u64))?;
     let mut vectors = vec![vec![0.0; rows]; columns];
     for (i, (column, value)) in csr.iter().enumerate() {
-        // Of each block of a complex matrix the first column.
+        // The first column of each block of a complex matrix.
         let of_vectors = column.iter().zip(value).filter(|&(&j, _)| (j as usize).is_multiple_of(each));
         of_vectors.for_each(|(&j, &value)| vectors[j as usize / each][i] = value);
     }

@@ -1,4 +1,4 @@
-//! Matrices and vectors in files, known by their first bytes and not by their names.
+//! Matrices and vectors in files; the format is detected from the first bytes, not from the name.
 //!
 //! | format | matrices | vectors |
 //! |---|---|---|
@@ -9,9 +9,9 @@
 //! | Harwell-Boeing and Rutherford-Boeing, plain or gzip | assembled ones | their full right-hand sides |
 //! | text: numbers in columns ([`text`](zellige_files::array::text)) | | columns |
 //!
-//! A complex matrix is read as the real one of twice the size, as [`market`] says. Zeros of what is
-//! stored densely (arrays, blocks of bsr, diagonals of dia) are no elements. Elements at one place
-//! are added. What is known and not read is named with a command that converts it.
+//! A complex matrix is read as a real one of twice the size, as described in [`market`]. Zeros in
+//! dense storage (arrays, blocks of bsr, diagonals of dia) are not stored. Duplicates are added.
+//! For a known format that cannot be read, the error names a command that converts it.
 
 mod boeing;
 mod columns;
@@ -36,8 +36,8 @@ pub use columns::{Vectors, read_vectors};
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// More bytes than gzip makes of one.
 const GZIP_FACTOR: u64 = 1100;
-/// How many rows a file without a nonzero may have: more take memory that nothing in the file
-/// answers for.
+/// Maximum number of rows of a file without a nonzero: more rows take memory that no content of the
+/// file justifies.
 const ROWS_OF_NOTHING: usize = 1 << 20;
 /// And how many more for each nonzero.
 const ROWS_PER_NONZERO: usize = 8;
@@ -45,7 +45,7 @@ const ROWS_PER_NONZERO: usize = 8;
 /// A file's matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
-    /// Its elements; of a complex matrix those of the real one of twice the size.
+    /// The matrix in CSR; for a complex matrix the real one of twice the size.
     pub csr: Csr,
     /// Whether it is complex.
     pub complex: bool,
@@ -96,7 +96,7 @@ fn is_member(path: &Path) -> bool {
     !path.exists() && array::is_array(path) && path.ancestors().skip(1).any(Path::is_file)
 }
 
-/// What a file is.
+/// File format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Market,
@@ -116,7 +116,7 @@ pub(crate) struct Source<'a> {
     head: Vec<u8>,
     /// Bytes that it may have.
     pub(crate) length: u64,
-    /// What it is packed with.
+    /// True if the file is packed with gzip.
     is_packed: bool,
 }
 
@@ -214,7 +214,7 @@ fn dense(path: &Path) -> Result<Matrix, Error> {
     })
 }
 
-/// What is not zero of a matrix that lies row after row.
+/// Passes each nonzero of a row-major dense matrix to `element`.
 fn each_dense(numbers: &Numbers, columns: usize, mut element: impl FnMut(usize, usize, f64, f64)) {
     for at in 0..numbers.re.len() {
         let (re, im) = number(numbers, at);
@@ -229,7 +229,7 @@ fn number(numbers: &Numbers, at: usize) -> (f64, f64) {
     (numbers.re[at], numbers.im.as_ref().map_or(0.0, |im| im[at]))
 }
 
-/// What takes row, column, real and imaginary part of an element.
+/// Callback for row, column, real and imaginary part of a nonzero.
 type Element<'e> = dyn FnMut(usize, usize, f64, f64) + 'e;
 
 /// The matrix of what `each` names, three times alike.
@@ -310,7 +310,7 @@ pub(crate) fn spread(
     }
 }
 
-/// What is wrong with so many rows for so many nonzeros; nothing where there are enough.
+/// Returns an error message if there are too many rows for this number of nonzeros.
 pub(crate) fn too_many_rows(rows: usize, elements: usize) -> Option<String> {
     let most = ROWS_OF_NOTHING.saturating_add(elements.saturating_mul(ROWS_PER_NONZERO));
     (rows > most).then(|| format!("{rows} rows for {elements} nonzeros: nearly all rows would be empty"))

@@ -35,7 +35,7 @@ fn is_wide(head: &[u8]) -> Option<bool> {
     CLASSES.contains(&wide).then_some(true)
 }
 
-/// How a value is stored.
+/// Storage format of a scalar.
 #[derive(Debug, Clone, Copy)]
 struct Scalar {
     /// Bytes of a part.
@@ -67,7 +67,7 @@ impl Scalar {
     }
 }
 
-/// Where the parts of an object lie (bytes).
+/// Offsets of the parts of an object (bytes).
 #[derive(Debug)]
 enum Object {
     Matrix(Mat),
@@ -86,7 +86,7 @@ pub(super) struct Petsc {
     is_wide: bool,
     scalar: Scalar,
     matrix: Option<Mat>,
-    /// Where each begins, and how long it is.
+    /// Offset and length of each vector.
     pub(super) vectors: Vec<(usize, usize)>,
 }
 
@@ -136,7 +136,7 @@ fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, S
     let integer = |at: usize| integer(bytes, is_wide, at).ok_or_else(|| cut(at));
     let size =
         |at: usize| integer(at).and_then(|n| usize::try_from(n).map_err(|_| format!("byte {at}: {n}")));
-    // Where so many parts of so many bytes end.
+    // Returns the end of `count` items of `each` bytes.
     let end = |at: usize, count: usize, each: usize| {
         let end = count.checked_mul(each).and_then(|length| at.checked_add(length));
         end.filter(|&end| end <= bytes.len()).ok_or_else(|| cut(at))
@@ -194,7 +194,7 @@ impl Petsc {
     pub(super) fn matrix(self, path: &Path) -> Result<Matrix, Error> {
         let (width, scalar) = (if self.is_wide { 8 } else { 4 }, self.scalar);
         let complex = scalar.parts == 2;
-        // What is outside of every matrix is refused as such.
+        // Indices outside of every matrix are refused as such.
         let index = |at: usize| {
             let index = integer(&self.bytes, self.is_wide, at).and_then(|index| usize::try_from(index).ok());
             index.unwrap_or(usize::MAX)

@@ -69,7 +69,8 @@ impl Cell {
     }
 }
 
-/// Edges that grow from `edge` by `ratio` along `|t|`, for `n` midpoints of `t` in `[from, 1]`.
+/// Returns cell sizes that grow from `edge` by `ratio` along `|t|`, for `n` midpoints of `t` in
+/// `[from, 1]`.
 pub(super) fn graded(n: usize, edge: f64, ratio: f64, from: f64) -> Vec<f64> {
     let t = |k: usize| from + (1.0 - from) * (k as f64 + 0.5) / n as f64;
     (0..n).map(|k| edge * ratio.powf(t(k).abs())).collect()
@@ -118,9 +119,9 @@ impl<const D: usize> Mesh<D> {
         Ok(Mesh { elements, edges, number, unknowns: unknowns as usize })
     }
 
-    /// The matrix whose elements are sums over boxes of `block(cell, a, b)`: rows for the
-    /// components at corner `a`, columns for those at `b`. What `is_coupled` denies for two
-    /// components is not stored.
+    /// Assembles the matrix whose entries are sums over boxes of `block(cell, a, b)`: rows for the
+    /// components at corner `a`, columns for those at `b`. Pairs of components that `is_coupled`
+    /// rejects are not stored.
     pub(super) fn assemble(
         &self,
         is_coupled: impl Fn(usize, usize) -> bool,
@@ -160,7 +161,7 @@ impl<const D: usize> Mesh<D> {
         let at = place(node, nodes);
         let mut blocks: Vec<(usize, [[f64; D]; D])> = Vec::with_capacity(27);
         for a in CORNERS {
-            // The box of which the node is corner a.
+            // The box that has the node as its corner a.
             let Some(cell) = self.cell([0, 1, 2].map(|axis| at[axis].wrapping_sub(a[axis]))) else {
                 continue;
             };
@@ -203,15 +204,15 @@ fn place(node: usize, nodes: [usize; 3]) -> [usize; 3] {
     [node / (nodes[1] * nodes[2]), node / nodes[2] % nodes[1], node % nodes[2]]
 }
 
-/// Slow flow of a fluid whose viscosity varies, at rest at the bottom: velocities and pressures in
-/// trilinear elements, made stable by a Laplacian of pressure times `h_min^2 / (12 viscosity)`.
+/// Slow flow of a fluid of variable viscosity, at rest at the bottom: velocities and pressures in
+/// trilinear elements, stabilised by a Laplacian of pressure times `h_min^2 / (12 viscosity)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stokes {
     /// Elements along each axis.
     pub elements: Elements,
     /// Decades of the viscosity's standard deviation, around 3.5 mPa s.
     pub spread: f64,
-    /// Of the field.
+    /// Seed of the random field.
     pub seed: u64,
 }
 
@@ -221,11 +222,11 @@ impl Default for Stokes {
     }
 }
 
-/// The symmetric indefinite matrix `[[A, -B^T], [-B, -C]]`, three velocities and a pressure at each
-/// node.
+/// Returns the symmetric indefinite matrix `[[A, -B^T], [-B, -C]]` with three velocities and a
+/// pressure at each node.
 ///
 /// # Errors
-/// [`Error::Parameter`] for no elements or too many.
+/// [`Error::Parameter`] for no finite elements or too many.
 pub fn stokes(problem: &Stokes) -> Result<Csr, Error> {
     const PRESSURE: usize = 3;
     let cells = problem.elements.0;

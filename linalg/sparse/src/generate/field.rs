@@ -6,7 +6,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 /// Standard deviations of the smoothing, in cells.
 const SMOOTHING: [f64; 3] = [4.0, 4.0, 2.0];
-/// Where the smoothing ends, in standard deviations.
+/// Cut-off of the smoothing, in standard deviations.
 const REACH: f64 = 4.0;
 
 /// A field of mean 0 and variance 1 on cells, the last axis fastest.

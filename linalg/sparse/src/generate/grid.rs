@@ -13,14 +13,14 @@ const NEIGHBOURS: usize = 7;
 /// Single-phase flow: two-point fluxes between cells of permeability `10^(spread g)`, fixed
 /// pressure at both ends of the first axis.
 ///
-/// The default has 3 179 000 unknowns, 22 120 400 elements and magnitudes over about 14 decades.
+/// The default has 3 179 000 unknowns, 22 120 400 nonzeros and magnitudes over about 14 decades.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     /// Cells along each axis.
     pub cells: [usize; 3],
     /// Decades of the permeability's standard deviation.
     pub spread: f64,
-    /// Of the field.
+    /// Seed of the random field.
     pub seed: u64,
 }
 
@@ -111,7 +111,7 @@ fn volumes(problem: &Flow, stream: impl Fn(usize, usize) -> f64, added: f64) -> 
         }
         put(cell, 0.0); // filled in below
         for axis in (0..3).rev() {
-            // What streams goes on, out of the last cell too.
+            // The stream continues, also out of the last cell.
             diagonal += stream(axis, cell);
             if place[axis] + 1 < [nx, ny, nz][axis] {
                 let other = cell + strides[axis];

@@ -12,14 +12,14 @@ const POISSON: f64 = 0.3;
 /// Linear elasticity of layers, on boxes that grow fourfold from the middle outwards and from the
 /// bottom upwards; the bottom is clamped.
 ///
-/// The default has 324 864 unknowns and 25 225 164 elements.
+/// The default has 324 864 unknowns and 25 225 164 nonzeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Elasticity {
     /// Elements along each axis.
     pub elements: Elements,
     /// Decades of the modulus' standard deviation within a layer.
     pub spread: f64,
-    /// Of the field.
+    /// Seed of the random field.
     pub seed: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct Biot {
     pub spread: (f64, f64),
     /// Length of the step, in seconds: 1e3 and 1e6 are the thesis' first and last.
     pub step: f64,
-    /// Of both fields.
+    /// Seed of both random fields.
     pub seed: u64,
 }
 
@@ -78,10 +78,11 @@ fn stiffness(cell: &Cell, modulus: f64, a: Corner, b: Corner) -> [[f64; 3]; 3] {
     block
 }
 
-/// The symmetric positive definite matrix of [`Elasticity`], three unknowns a node.
+/// Returns the symmetric positive definite matrix of [`Elasticity`], with three unknowns at each
+/// node.
 ///
 /// # Errors
-/// [`Error::Parameter`] for no elements or too many.
+/// [`Error::Parameter`] for no finite elements or too many.
 pub fn elasticity(problem: &Elasticity) -> Result<Csr, Error> {
     let cells = problem.elements.0;
     check_cells(cells, elements_of(3))?;
@@ -90,11 +91,11 @@ pub fn elasticity(problem: &Elasticity) -> Result<Csr, Error> {
     mesh.assemble(|_, _| true, |cell, a, b| stiffness(cell, modulus[cell.number], a, b))
 }
 
-/// The symmetric indefinite matrix `[[K, Q], [Q^T, -(S + step H)]]` of [`Biot`]: all displacements
-/// first, then all pressures.
+/// Returns the symmetric indefinite matrix `[[K, Q], [Q^T, -(S + step H)]]` of [`Biot`]: all
+/// displacements first, then all pressures.
 ///
 /// # Errors
-/// [`Error::Parameter`] for no elements or too many, and for a step that is not positive.
+/// [`Error::Parameter`] for no finite elements or too many, and for a step that is not positive.
 pub fn biot(problem: &Biot) -> Result<Csr, Error> {
     const PRESSURE: usize = 3;
     /// Permeability (m^2) over viscosity (Pa s), and what water and pores store (1/Pa).

@@ -1,5 +1,5 @@
-//! The layout of products: tiles of rows, buckets side by side in each, elements that are numbers
-//! or blocks.
+//! The layout for fast products: tiles of rows with adjacent buckets, whose entries are numbers or
+//! blocks.
 
 mod policy;
 
@@ -20,14 +20,14 @@ use zellige_krylov::Space;
 
 /// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
 ///
-/// With an edge of 1 each element goes to its bucket. With 2, 3 or 4 the matrix is cut into dense
-/// blocks of `edge x edge`; a block goes to the bucket of the most accurate of its elements, is
-/// left out if all of them are, and has one column number. Formats with a scale have no zero to
+/// With a block size of 1 each nonzero goes to its bucket. With 2, 3 or 4 the matrix is cut into
+/// dense blocks of `edge x edge`. A block goes to the bucket of the most accurate of its entries,
+/// is dropped if all of them are, and has one column index. Formats with a scale have no zero to
 /// fill a block with.
 ///
-/// Where a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two:
-/// elements are as accurate as requested, or up to two bits more. Products are the same bits
-/// whatever the panels, machine and number of threads.
+/// If a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two: nonzeros
+/// have the requested accuracy, or up to two bits more. Products are bitwise identical for any
+/// panels, machine and number of threads.
 #[derive(Clone, Debug)]
 pub struct TiledMatrix {
     rows: usize,
@@ -46,19 +46,20 @@ const LEAST_PANEL: usize = 1 << 20;
 const PANELS: usize = 64;
 
 impl TiledMatrix {
-    /// Stores a matrix in blocks of `edge x edge`. Zeros are dropped, but for those in blocks.
+    /// Stores a matrix in blocks of `edge x edge`. Zeros are dropped, except for those in blocks.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for sizes that are
-    /// no multiples of the edge.
+    /// [`Error::Parameter`] for incompatible options, [`Error::Shape`] for sizes that are no
+    /// multiples of the block size.
     pub fn new(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
         Self::store(a, edge, adaptation, &Cut::default())
     }
 
-    /// The same, with a panel for each part of a space; so many threads share the work.
+    /// Stores a matrix with a panel for each part of a space, with this number of threads.
     ///
     /// # Errors
-    /// Those of [`new`](TiledMatrix::new), and [`Error::Shape`] for a matrix with other rows.
+    /// Those of [`new`](TiledMatrix::new), and [`Error::Shape`] for a matrix with another number of
+    /// rows.
     pub fn cut(
         a: &Csr,
         edge: usize,
@@ -71,8 +72,8 @@ impl TiledMatrix {
         Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
     }
 
-    /// The same, with the set of formats that a policy chooses for each part, whatever that of the
-    /// adaptation.
+    /// Stores a matrix like `cut`, with the set of formats that a policy chooses for each part
+    /// instead of the set of the adaptation.
     ///
     /// # Errors
     /// Those of [`cut`](TiledMatrix::cut), for every set that is chosen.
@@ -143,8 +144,8 @@ impl TiledMatrix {
         self.panels
     }
 
-    /// Elements and positive elements of each format that there was, the most accurate first; zeros
-    /// in blocks do not count.
+    /// Returns the numbers of nonzeros and of positive nonzeros of each format in use, the most
+    /// accurate first; zeros in blocks do not count.
     pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
         self.counts.iter().map(|(&format, &(all, positive))| (format, all, positive)).collect()
     }
@@ -167,8 +168,8 @@ impl TiledMatrix {
         self.multiply_many(1, x, y)
     }
 
-    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in
-    /// `x` and in `y`.
+    /// Computes `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row are contiguous
+    /// in `x` and in `y`.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths or another number of them.
@@ -221,12 +222,12 @@ pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Err
     Ok(())
 }
 
-/// Which rows become a panel.
+/// Selection of the rows that become a panel.
 #[derive(Clone, Copy)]
 struct Cut<'s> {
     /// Those of a part, each with its set of formats.
     parts: Option<(&'s Space, &'s [FormatSet])>,
-    /// Of the tiles, the first of so many.
+    /// Sampling stride: the first of every `every` tiles is stored.
     every: usize,
     /// Bytes with which a panel ends.
     enough: usize,
@@ -240,7 +241,7 @@ impl Default for Cut<'_> {
     }
 }
 
-/// What decides which block goes where.
+/// Rules that assign blocks to buckets.
 struct Sorting<'a> {
     a: &'a Csr,
     adaptation: &'a Adaptation<'a>,
@@ -248,13 +249,13 @@ struct Sorting<'a> {
     scaling: Scaling,
     theta: Vec<f64>,
     buckets: Vec<Bucket>,
-    /// Of each format of the set.
+    /// The bucket of each format of the set.
     places: Vec<Place>,
     /// The narrowest format with the exponents of `f64`.
     wide: Option<usize>,
 }
 
-/// Where elements of a format go.
+/// Bucket that the values of a format are stored in.
 #[derive(Clone, Copy)]
 struct Place {
     /// The bucket; of an unsigned format, that of positive numbers, which the other one follows.
@@ -266,7 +267,7 @@ struct Place {
 /// Blocks of `B x B` on their way into panels.
 struct Encoder<'a, const B: usize> {
     sorting: &'a Sorting<'a>,
-    /// Of the tile, bucket by bucket.
+    /// Nonzeros of the tile, bucket by bucket.
     elements: Vec<Elements>,
     counts: Vec<(u64, u64)>,
     dropped: u64,
@@ -308,8 +309,9 @@ impl<'a> Sorting<'a> {
         Sorting { a, adaptation, thresholds, scaling, theta, buckets, places, wide }
     }
 
-    /// Where element `(i, j)` goes by row and column, and its value multiplied by the power of two
-    /// of its row: the same for `(j, i)`, but for that power.
+    /// Returns the bucket of element `(i, j)` by the thresholds of rows `i` and `j`, and its value
+    /// multiplied by the power of two of row `i`. The result for `(j, i)` is equal except for that
+    /// power.
     fn of_both(&self, [i, j]: [usize; 2], value: f64) -> (Option<usize>, f64) {
         let place = |row: usize, column: usize| {
             let magnitude = self.adaptation.criterion.magnitude(column as u32, value);
@@ -323,7 +325,7 @@ impl<'a> Sorting<'a> {
         {
             return (Some(place), ldexp(value, own));
         }
-        // Where the exponents of one of them end.
+        // The exponent of one of the two is below the range of `f32`.
         match self.wide {
             Some(wide) => (Some(wide), ldexp(value, own)),
             None => (Some(place), ldexp(f64::from(least as f32), own - own.min(other))),
@@ -397,8 +399,8 @@ impl<'a, const B: usize> Encoder<'a, B> {
         Ok(panels)
     }
 
-    /// A panel of these rows of blocks, or of the first of them that have enough bytes; the row of
-    /// blocks behind it.
+    /// Returns a panel of these block rows, or of the first of them that have enough bytes, and the
+    /// index of the block row after it.
     fn panel(&mut self, blocks: Range<usize>, cut: &Cut<'_>) -> Result<(Panel, usize), Error> {
         let mut writer = self.writer(blocks.start * B)?;
         let mut first = blocks.start;

@@ -21,7 +21,7 @@ fn accuracy(log2: i32) -> Accuracy {
     Accuracy::new(libm::ldexp(1.0, log2)).unwrap()
 }
 
-/// Whether this edge and this adaptation go together.
+/// Returns true if this block size and this adaptation are compatible.
 fn go_together(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> bool {
     adaptation.check(a).is_ok() && (edge == 1 || !adaptation.set.has_scales())
 }
@@ -65,7 +65,7 @@ fn every_set_keeps_its_bound_on_real_structures() {
     }
 }
 
-/// Single elements go where they go in the thesis' layout, but for scales that are rounded down.
+/// Single nonzeros have the buckets of the thesis' layout, except for scales that are rounded down.
 #[test]
 fn single_elements_have_the_buckets_of_the_thesis() {
     let a = flow(&Flow { cells: [14, 12, 9], ..Flow::default() }).unwrap();
@@ -233,7 +233,7 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is stored, by products with unit vectors.
+/// Returns the stored matrix, from products with unit vectors.
 fn stored(matrix: &TiledMatrix) -> Vec<Vec<f64>> {
     let unit = |j: usize| (0..matrix.columns()).map(|i| f64::from(u8::from(i == j))).collect::<Vec<_>>();
     let mut columns = vec![vec![f64::NAN; matrix.rows()]; matrix.columns()];
@@ -264,7 +264,7 @@ fn rows_with_thresholds_of_their_own_are_not_symmetric() {
     assert!(TiledMatrix::new(&flat, 1, &symmetric).is_err());
 }
 
-/// Rows of any size, beyond the range of `f32` beside others.
+/// Rows of any magnitude, some beyond the range of `f32`.
 #[test]
 fn tiny_rows_survive_in_one_format() {
     for (small, x) in [(2f64.powi(-200), [1.0, -1.0]), (2f64.powi(-1000), [3.0, 1e-3])] {
