@@ -28,16 +28,16 @@ use crate::csr::Csr;
 pub struct Matching {
     /// The row that each column is matched with.
     pub row_of: Vec<u32>,
-    /// What rows are to be multiplied by, powers of two.
+    /// Row scales, powers of two.
     pub rows: Vec<f64>,
-    /// What columns are to be multiplied by, powers of two.
+    /// Column scales, powers of two.
     pub columns: Vec<f64>,
 }
 
 /// No row, or no column.
 const NONE: u32 = u32::MAX;
 
-/// How many rows an error names.
+/// Number of rows that an error names.
 const NAMED: usize = 8;
 
 impl Matching {
@@ -69,14 +69,14 @@ impl Matching {
     }
 }
 
-/// Shortest augmenting paths. The cost of a nonzero is the logarithm of the largest magnitude of
-/// its row beside its own, so that all are at least 0; prices of rows and columns add up to the
-/// cost where a row is matched, and to no more elsewhere.
+/// Search for shortest augmenting paths. The cost of a nonzero is the logarithm of the largest
+/// magnitude of its row divided by its own, so all costs are at least 0. Prices of rows and columns
+/// add up to the cost of a matched nonzero, and to at most the cost elsewhere.
 struct Search<'a> {
     a: &'a Csr,
     /// Costs in the order of the nonzeros; infinite for stored zeros.
     cost: Vec<f64>,
-    /// Where each row's costs begin.
+    /// Start of each row's costs.
     starts: Vec<usize>,
     /// Logarithms of the largest magnitudes.
     largest: Vec<f64>,
@@ -86,8 +86,8 @@ struct Search<'a> {
     column_of: Vec<u32>,
     /// The cost of the nonzero that a row is matched by.
     paid: Vec<f64>,
-    /// Of the search for one path: how far columns are, the rows that they are reached from and the
-    /// cost of that step.
+    /// Distances of the columns in the search for one path; `from` has the rows that they are
+    /// reached from and the cost of that step.
     distance: Vec<f64>,
     from: Vec<(u32, f64)>,
     is_settled: Vec<bool>,

@@ -3,7 +3,8 @@
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What `work` makes of each job, in the order of the jobs; at most so many at a time.
+/// Runs `work` on each job and returns the results in the order of the jobs; at most `threads` jobs
+/// run concurrently.
 pub fn side_by_side<J: Send, R: Send>(
     threads: usize,
     jobs: impl ExactSizeIterator<Item = J> + Send,

@@ -52,7 +52,7 @@ fn diagonal(elements: &[f64]) -> Csr {
     small(elements.len(), &triplets)
 }
 
-/// What is asked of a solver here.
+/// Request to a solver in these tests.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     jacobi: bool,
@@ -136,7 +136,7 @@ fn has_the_same_bits_everywhere(method: &dyn Method, a: &Csr, b: &[f64], ask: As
     same_bits_everywhere(|rt| Ok(solved(rt, method, a, b, ask, &mut ())?.1))
 }
 
-/// What every method does with systems that are no work, or have no answer.
+/// Checks every method on systems that are trivial, or have no answer.
 fn is_honest(method: &dyn Method) -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;
     let ask = Ask { steps: 200, ..PLAIN };

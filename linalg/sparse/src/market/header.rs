@@ -1,6 +1,6 @@
 //! The first line of a file.
 
-/// Which elements a file names.
+/// Storage format of a file: the entries that it lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Those that are not zero, each with its place.
@@ -9,7 +9,7 @@ pub enum Format {
     Array,
 }
 
-/// What elements are.
+/// Type of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// Numbers.
@@ -24,7 +24,7 @@ pub enum Field {
     Complex,
 }
 
-/// What is known of the half of the matrix that a file leaves out.
+/// Symmetry that defines the half of the matrix that a file leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symmetry {
     /// Nothing is left out.
@@ -62,7 +62,7 @@ impl Symmetry {
         }
     }
 
-    /// As files write it.
+    /// Returns the keyword in files.
     pub const fn name(self) -> &'static str {
         match self {
             Symmetry::General => "general",
@@ -83,7 +83,7 @@ pub(super) struct Header {
     pub(super) symmetry: Symmetry,
 }
 
-/// What a first line says, or what is wrong with it.
+/// Parses a first line; the error says why it is invalid.
 pub(super) fn parse(line: &[u8]) -> Result<Header, String> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let text = String::from_utf8_lossy(line).to_ascii_lowercase();

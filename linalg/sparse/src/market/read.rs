@@ -1,5 +1,5 @@
-//! Reading, line by line: memory for the elements as they come, then for the matrix, and nothing
-//! else.
+//! Reader of Matrix Market files, line by line: it needs memory for the entries as they are read,
+//! then for the matrix, and for nothing else.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::files::{Source, spread, too_many_rows};
 const SHORTEST_LINE: u64 = 2;
 /// Lines that are no comments and longer than this hold no matrix.
 const LONGEST_LINE: usize = 4096;
-/// How much of a wrong line an error shows.
+/// Number of characters of an invalid line that an error shows.
 const SHOWN: usize = 60;
 
 /// A file's matrix, and what the file said of it.
@@ -22,15 +22,15 @@ pub struct Market {
     /// The matrix; zeros that the file names are stored. Where the field is complex, the real one
     /// of twice the size.
     pub matrix: Csr,
-    /// Which elements the file names.
+    /// Storage format of the file.
     pub format: Format,
-    /// What they are.
+    /// Type of the values.
     pub field: Field,
-    /// What it leaves out.
+    /// Symmetry of the file.
     pub symmetry: Symmetry,
 }
 
-/// What is said of a complex matrix that cannot be one.
+/// Error message for a complex matrix that has to be real.
 pub(crate) const NOT_REAL: &str = "a complex matrix where a real one is needed: `zellige solve` and `zellige matrix info` take complex ones";
 
 /// Reads a matrix from anything, compressed or not; `name` is what errors call it. A complex one is
@@ -186,7 +186,7 @@ impl Lines<'_> {
         if let Some(problem) = too_many_rows(rows, elements).filter(|_| self.rows.is_none()) {
             return Err(self.error(problem));
         }
-        // As the file names them, then by rows.
+        // Memory for the entries as the file lists them, then in CSR.
         let halves = if symmetry == Symmetry::General { 1 } else { 2 };
         let each = if field == Field::Complex { 24 + 48 * halves } else { 16 + 12 * halves };
         let bytes = (elements as u64).saturating_mul(each).saturating_add(16 * rows as u64);
@@ -214,7 +214,7 @@ impl Lines<'_> {
         self.gathered(&found, sides, symmetry)
     }
 
-    /// Both halves by rows.
+    /// Returns both halves in CSR.
     fn gathered(
         &self,
         found: &Found,
@@ -310,8 +310,8 @@ impl Lines<'_> {
         }
     }
 
-    /// An error of a line whose values stand behind so many places: it names the word that is none,
-    /// and where it stands.
+    /// Returns an error for a line whose values follow `places` indices: it names the invalid word
+    /// and its position.
     fn no_element(&self, places: usize, field: Field, wanted: &str) -> Error {
         let is_number = |word: &&[u8]| number(word, field).is_some();
         let Some(word) = self.words().skip(places).find(|word| !is_number(word)) else {
@@ -343,7 +343,7 @@ impl Lines<'_> {
 struct Found {
     place: Vec<(u32, u32)>,
     value: Vec<f64>,
-    /// Of a complex matrix.
+    /// Imaginary parts of a complex matrix.
     imaginary: Option<Vec<f64>>,
 }
 

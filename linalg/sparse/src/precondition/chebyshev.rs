@@ -13,7 +13,7 @@ use crate::stored::{Stored, best_edge};
 use zellige_krylov::method::{Steps, Workspace, times};
 use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
-/// Where the eigenvalues of `D^-1 A` are taken to lie.
+/// Assumed range of the eigenvalues of `D^-1 A`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Interval {
     least: f64,

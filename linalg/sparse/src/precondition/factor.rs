@@ -28,7 +28,7 @@ pub struct Factors<const B: usize> {
 /// The first factor by which a diagonal is enlarged, and how often it is doubled (Manteuffel 1980).
 const FIRST_SHIFT: f64 = 1e-3;
 const SHIFTS: i32 = 12;
-/// A pivot that is smaller than this beside its diagonal element has lost what it was made of.
+/// A pivot below this multiple of its diagonal entry has lost all its digits to cancellation.
 const LEAST_PIVOT: f64 = 1e-10;
 
 /// Factors a matrix on the pattern of its blocks, each part of a space by itself as far as the
@@ -58,7 +58,7 @@ pub fn factors<const B: usize>(
     Err(Error::unsolvable("preconditioner", problem))
 }
 
-/// What is known of a matrix.
+/// Symmetry class of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Neither of the others.
@@ -66,12 +66,12 @@ pub enum Kind {
     /// Equal to its transpose: half of the elimination is left out, and `U` is the transpose of `L`
     /// to the last bit.
     Symmetric,
-    /// The same with a positive diagonal, whose pivots are to be positive too.
+    /// Symmetric with a positive diagonal; the pivots have to be positive too.
     Positive,
 }
 
 impl Kind {
-    /// Of a matrix.
+    /// Returns the kind of a matrix.
     pub fn of(a: &Csr) -> Kind {
         match a.is_symmetric() {
             false => Kind::General,
@@ -110,13 +110,13 @@ struct System<'a> {
     shift: f64,
 }
 
-/// What later rows need of a part's rows.
+/// Result of the elimination of a part, as far as later rows need it.
 struct Eliminated<const B: usize> {
     factors: Factors<B>,
-    /// Of each row in the order in which they were made: where its blocks in `columns` begin, and
-    /// where those of other parts do.
+    /// For each row in elimination order, the start of its blocks in `columns` and the start of
+    /// those of other parts.
     starts: Vec<[usize; 2]>,
-    /// Of `U`: those of the part in the order of elimination, then the others.
+    /// Columns of `U`: those of the part in elimination order, then the others.
     columns: Vec<u32>,
     values: Vec<Block<B>>,
     pivots: Vec<Block<B>>,
@@ -141,7 +141,8 @@ impl System<'_> {
 }
 
 impl System<'_> {
-    /// Where a part has a row of blocks: its number there, and how many were made before it.
+    /// Returns the index of a block row within its part, and the number of rows of the part that
+    /// are eliminated before it.
     fn place_of<const B: usize>(&self, block: u32, part: usize) -> (usize, usize) {
         let rows = self.space.range(part);
         let row = block as usize - rows.start / B;
@@ -162,11 +163,11 @@ struct Work<'w, const B: usize> {
     /// The part that was looked for last, and its rows of blocks.
     near: (usize, Range<usize>),
     made: Eliminated<B>,
-    /// Of each row that was made, the next block of `U` in a row of the part that has not been
-    /// made.
+    /// For each eliminated row of the part, the next block of `U` in a row that is not eliminated
+    /// yet.
     next: Vec<usize>,
-    /// The same of rows of other parts, by their numbers: where it was, counted from 1, or 0 where
-    /// none has been asked for.
+    /// For each row of other parts, by its number: the position of the last block found, counted
+    /// from 1, or 0 if none has been requested.
     asked: Vec<u32>,
     row: Row<B>,
 }
@@ -271,8 +272,8 @@ impl<'w, const B: usize> Work<'w, B> {
             let element = self.row.values[column as usize];
             (product(&element, &above.factors.inverses[row]), element, first..end)
         } else {
-            // What is needed of `U` is that block and what comes after it in the order of
-            // elimination: what is before has been made.
+            // Only that block of `U` and the blocks after it in elimination order are needed: those
+            // before it are eliminated.
             let (found, rest) = if is_own {
                 self.next[made] += 1;
                 (self.next[made] - 1, self.next[made] - 1..end)
@@ -310,8 +311,8 @@ impl<'w, const B: usize> Work<'w, B> {
         Ok(inverse)
     }
 
-    /// Adds what is behind the diagonal to `U`: the part's own in the order of elimination, then
-    /// the others.
+    /// Adds the blocks after the diagonal to `U`: the part's own in elimination order, then the
+    /// others.
     fn finish(&mut self, own: Range<usize>, others: Range<usize>, inverse: &Block<B>) {
         let first = self.made.columns.len();
         for k in own.clone() {
@@ -340,7 +341,7 @@ impl<'w, const B: usize> Work<'w, B> {
         self.near.0
     }
 
-    /// Where in the row the columns are that come before its diagonal in the order of elimination,
+    /// Returns the positions in the row of the columns before its diagonal in elimination order,
     /// and after it.
     fn order(&self, block: usize) -> Order {
         let columns = &self.row.columns;
@@ -425,8 +426,8 @@ mod tests {
         Ok([lower?, upper?, inverse?])
     }
 
-    /// `L D U` equals `A` where `A` has elements: what defines ILU(0). So `D^-1` times its blocks
-    /// of rows are known from those of `L` and `U`.
+    /// `L D U` equals `A` on the pattern of `A`, which defines ILU(0). So `D^-1` times its block
+    /// rows are known from those of `L` and `U`.
     fn check<const B: usize>(a: &Csr, sweep: impl Fn(&Space) -> Sweep, kind: Kind) -> Result<(), Error> {
         let space = Space::new(a.rows(), 1 << 40);
         assert!(space.parts() >= 3);

@@ -87,9 +87,9 @@ impl Lu {
     /// Factors a matrix.
     ///
     /// # Errors
-    /// [`Error::Memory`] where factors would not fit the memory, by an estimate from the pattern
-    /// (an upper bound but for matrices with very long rows); [`Error::Unsolvable`] for a matrix
-    /// that is singular as far as `f64` can tell.
+    /// [`Error::Memory`] if the factors would not fit the memory, by an estimate from the pattern
+    /// (an upper bound except for matrices with very long rows); [`Error::Unsolvable`] for a matrix
+    /// that is singular to the precision of `f64`.
     pub fn new(space: &Space, a: &Csr) -> Result<Lu, Error> {
         Lu::of(space, a, |a| {
             let made = Made::<f64>::new(a)?;
@@ -97,10 +97,10 @@ impl Lu {
         })
     }
 
-    /// The same in `f32`.
+    /// Factors a matrix in `f32`.
     ///
     /// # Errors
-    /// As [`new`](Lu::new), as far as `f32` can tell; for nonzeros beyond its range, too.
+    /// Those of [`new`](Lu::new), to the precision of `f32`, also for nonzeros beyond its range.
     pub fn single(space: &Space, a: &Csr) -> Result<Lu, Error> {
         Lu::of(space, a, |a| {
             let made = Made::<f32>::new(a)?;
@@ -308,7 +308,7 @@ mod tests {
         Ok(())
     }
 
-    /// What a few long rows would fill is estimated, not refused.
+    /// The fill-in of a few long rows is estimated, not refused.
     #[test]
     fn estimates_are_no_less_than_what_there_is() -> Result<(), Error> {
         for seed in 0..20 {

@@ -13,15 +13,15 @@ pub struct Sweep {
     middle: Option<Middle>,
 }
 
-/// Where the two ends meet: the parts behind are worked on from the last row to the first.
+/// Parts between the two ends; the parts after them are eliminated from the last row to the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Middle {
     parts: Range<usize>,
-    /// The first row behind.
+    /// The first row after the middle.
     end: usize,
 }
 
-/// What is in the middle is worked on by one worker alone: at most this share of all parts.
+/// The middle has at most one in this many parts, because one worker alone eliminates it.
 const MOST_IN_MIDDLE: usize = 3;
 
 impl Sweep {
@@ -30,8 +30,8 @@ impl Sweep {
         Sweep { parts: space.parts(), middle: None }
     }
 
-    /// From both ends, if few parts in the middle are enough for what is before them to have
-    /// nothing to do with what is behind.
+    /// Returns a sweep from both ends, if a few parts in the middle separate the parts before them
+    /// from those after them; otherwise the natural sweep.
     pub fn from_both_ends(space: &Space, a: &Csr) -> Sweep {
         let all = space.parts();
         let is_apart = |middle: &Range<usize>| {
@@ -71,8 +71,8 @@ impl Sweep {
         self.middle.as_ref().is_some_and(|middle| part >= middle.parts.end)
     }
 
-    /// For a part in the middle the first of the unknowns behind, which are all eliminated before
-    /// it.
+    /// Returns, for a part in the middle, the first unknown after the middle; all unknowns from
+    /// there on are eliminated before the part.
     pub fn before_from(&self, part: usize) -> Option<usize> {
         let is_in_middle = |middle: &&Middle| middle.parts.contains(&part);
         self.middle.as_ref().filter(is_in_middle).map(|middle| middle.end)
@@ -110,7 +110,7 @@ mod tests {
         let sweep = Sweep::from_both_ends(&space, &Csr::from_triplets(n, n, &far)?);
         assert_eq!(sweep, Sweep::natural(&space));
         assert_eq!(sweep.order(), [0, 1, 2, 3, 4]);
-        // What reaches further than a part needs more of them in the middle.
+        // Couplings that reach further than a part need more parts in the middle.
         let wide =
             near.iter().copied().chain((9000..n as u32).map(|i| (i, i - 9000, 1.0))).collect::<Vec<_>>();
         let space = Space::new(n, 27 << 18);

@@ -21,8 +21,8 @@ use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::data::{Chunk, Portability, Portable};
 use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskContext, TaskError, Update};
 
-/// The rows of a part, as one value: opaque bytes that nobody converts. Where it travels, the
-/// panel's guide goes with it.
+/// The rows of a part, as one value of opaque bytes that is never converted. When it is
+/// transferred, the panel's index goes with it.
 #[derive(Debug)]
 pub(super) struct Rows {
     parcel: Parcel,
@@ -38,7 +38,7 @@ impl From<Panel> for Rows {
 
 impl Rows {
     fn guide(&self) -> &Guide {
-        // Rows that have arrived have a guide that has arrived with them.
+        // Transferred rows have a transferred index.
         self.guide.get_or_init(|| Guide::of(self.parcel.panel().expect("rows are made of a panel")))
     }
 }
@@ -172,21 +172,22 @@ impl Product {
         for panels in panels.chunks(PARTS) {
             let launch = sell_product(panels, self.count, &x, numbers)?;
             let kernels = load(source_with(SELL_SOURCES, launch.kernel))?;
-            // SAFETY: all memory that the launch names is that of the body's operands, of which
-            // those of `y` are written and its alone, and its working space; `sell_product` names
-            // no more of each than it has.
+            // SAFETY: the launch names only memory of the body's operands and of its workspace. Of
+            // the operands only those of `y` are written, and the body has exclusive access to
+            // them; `sell_product` accesses no more of each than its length.
             unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         }
         Ok(())
     }
 }
 
-/// `y = A x`, and sums `conj(x) . y` of each grain and column. On CPUs only.
+/// Computes `y = A x`, and the sums of `conj(x) . y` of each reduction block and column. Runs on
+/// CPUs only.
 pub(super) struct ProductDot<E> {
     product: Product,
-    /// Where the rows of `y` begin among those of `x` that it is given.
+    /// Offset of the rows of `y` among the rows of `x` that the task reads.
     own: usize,
-    /// Sums of a grain and column, and which of them is made.
+    /// Sums of a reduction block and column, and the index of the one that is computed.
     sums: [usize; 2],
     scalar: PhantomData<E>,
 }

@@ -1,4 +1,4 @@
-//! What is tried, and how it is made.
+//! Candidate methods and preconditioners, and their construction.
 
 use super::copies::has_large_rows;
 use super::scaled::Scales;
@@ -11,7 +11,7 @@ use zellige_krylov::{
     BiCgStab, Cg, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space,
 };
 
-/// What is tried, in this order.
+/// Returns the candidates in the order of the attempts.
 pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, PreconditionerChoice)> {
     use MethodChoice::{BiCgStab, Cg, Gmres, Minres};
     use PreconditionerChoice::{Amg, Auto, Ilu0, Jacobi};
@@ -63,8 +63,8 @@ pub fn wants_matching(a: &Csr, options: &Options) -> bool {
     (0..a.rows()).any(is_zero) || !a.is_symmetric() && (has_large_rows(a) || has_small_diagonal(a))
 }
 
-/// A diagonal element that is smaller than this (`2^-20`) beside the largest of its row, and that
-/// of its column, is as good as none.
+/// Relative threshold (`2^-20`) below which a diagonal entry counts as zero, compared with the
+/// largest entries of its row and of its column.
 const SMALL: f64 = 1.0 / 1_048_576.0;
 
 fn has_small_diagonal(a: &Csr) -> bool {
@@ -124,14 +124,14 @@ pub fn method_of<'o>(
     }
 }
 
-/// Of [`RelaxedGmres`].
+/// Slack of [`RelaxedGmres`].
 const SLACK: f64 = 0.01;
 
-/// The preconditioner of a choice that is not automatic, for a method, and for a matrix of which
-/// this is known: its scales, and that it takes constants to zero.
+/// Creates the preconditioner of a choice that is not automatic, for a method and a matrix with
+/// these scales; `without_constant` says that the matrix takes constants to zero.
 ///
 /// # Errors
-/// Those of making it.
+/// Those of its construction.
 pub fn preconditioner_of(
     choice: PreconditionerChoice,
     method: MethodChoice,
@@ -165,8 +165,8 @@ pub fn preconditioner_of(
         PreconditionerChoice::Lu => Box::new(Lu::new(space, a)?),
         PreconditionerChoice::SingleLu => Box::new(Lu::single(space, a)?),
         PreconditionerChoice::Amg => {
-            // What a matrix takes nearly to zero is not constant any more once its columns have
-            // been scaled.
+            // The near null space of the matrix is not constant any more once its columns have been
+            // scaled.
             let smooth = match scales {
                 None => vec![1.0; a.rows()],
                 Some(scales) => scales.columns.iter().map(|scale| 1.0 / scale).collect(),

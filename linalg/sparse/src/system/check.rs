@@ -1,14 +1,14 @@
-//! What a system has to be.
+//! Checks of a system and its options.
 
 use super::{Inner, MethodChoice, Options};
 use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::{Orthogonalisation, Packed};
 
-/// Refuses options that have no meaning together.
+/// Refuses incompatible options.
 ///
 /// # Errors
-/// [`Error::Parameter`] with the name of the one that goes with no other.
+/// [`Error::Parameter`] with the name of the option that is incompatible.
 pub fn check_options(options: &Options) -> Result<(), Error> {
     use MethodChoice::{Auto, Cg, Fcg, Gmres};
     let refuse = |name, problem: &str| Err(Error::parameter(name, problem));
@@ -40,10 +40,10 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
     }
 }
 
-/// Refuses copies of which methods for symmetric matrices would see one that is not.
+/// Refuses copies that are not symmetric for methods that need a symmetric matrix.
 ///
 /// # Errors
-/// [`Error::Parameter`] with what to take instead.
+/// [`Error::Parameter`] with an alternative.
 pub fn check_symmetry(options: &Options) -> Result<(), Error> {
     if options.inner.keeps_symmetry() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What users choose, as words.
+//! Options of users as words.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use crate::Error;
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
 use crate::precondition::BlockJacobi;
 
-/// Which method.
+/// Choice of the method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MethodChoice {
     /// Several are tried, as the matrix suggests.
@@ -49,7 +49,7 @@ fn number(name: &'static str, text: Option<&str>, otherwise: usize, most: usize)
     }
 }
 
-/// A word, and what is behind its colon.
+/// Splits a word and the text after its colon.
 fn split(text: &str) -> (String, Option<&str>) {
     match text.trim().split_once(':') {
         Some((name, rest)) => (name.to_lowercase(), Some(rest)),
@@ -85,7 +85,7 @@ impl FromStr for MethodChoice {
     }
 }
 
-/// Which preconditioner.
+/// Choice of the preconditioner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PreconditionerChoice {
     /// Several are tried, as the matrix suggests.
@@ -164,7 +164,8 @@ impl fmt::Display for PreconditionerChoice {
     }
 }
 
-/// What an element's magnitude is compared with, as [`Criterion`] without its vector.
+/// Reference that the magnitude of a nonzero is compared with, like [`Criterion`] without its
+/// vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CriterionChoice {
     /// The norm of the matrix.
@@ -200,7 +201,7 @@ impl FromStr for CriterionChoice {
     }
 }
 
-/// What the method multiplies with.
+/// Matrix that the method multiplies with.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Inner {
     /// The matrix itself, in `f64`.
@@ -208,11 +209,11 @@ pub enum Inner {
     Exact,
     /// A copy in `f32`.
     Single,
-    /// A copy whose elements are as accurate as their magnitude deserves.
+    /// A copy whose nonzeros are stored in the precision that their magnitude requires.
     Adaptive {
         /// Its formats.
         set: FormatSet,
-        /// What magnitudes are compared with.
+        /// Criterion that magnitudes are compared with.
         criterion: CriterionChoice,
         /// The accuracy of products.
         accuracy: Accuracy,
@@ -224,14 +225,14 @@ pub enum Inner {
     /// workers there are, by [measured costs](crate::adaptive::CostModel); the matrix itself where
     /// none is faster. Another run may choose another one: answers can differ in their last bits.
     Auto {
-        /// What magnitudes are compared with.
+        /// Criterion that magnitudes are compared with.
         criterion: CriterionChoice,
         /// The accuracy of products.
         accuracy: Accuracy,
     },
 }
 
-/// Layouts of copies, by the edge of their blocks.
+/// Layouts of copies, by their block size.
 const LAYOUTS: [&str; 4] = ["tiled", "bsr2", "bsr3", "bsr4"];
 
 impl Inner {
@@ -243,8 +244,7 @@ impl Inner {
         }
     }
 
-    /// How its elements are chosen; `x` is what they are multiplied with where they are chosen for
-    /// a vector.
+    /// Returns the adaptation of the copy; `x` is the vector for the criterion `ComponentwiseFor`.
     pub fn adaptation<'x>(&self, x: &'x [f64]) -> Adaptation<'x> {
         match *self {
             Inner::Exact => Adaptation::double(),
@@ -257,7 +257,7 @@ impl Inner {
         }
     }
 
-    /// The edge of its blocks where it is said.
+    /// Returns the block size, if one is set.
     pub fn edge(&self) -> Option<usize> {
         match *self {
             Inner::Adaptive { edge, .. } => edge,
@@ -276,7 +276,7 @@ impl Inner {
         }
     }
 
-    /// True where elements are chosen for a vector.
+    /// Returns true if the formats are chosen for a vector.
     pub fn is_for_vector(&self) -> bool {
         use CriterionChoice::ComponentwiseFor;
         matches!(
@@ -348,8 +348,8 @@ impl fmt::Display for Inner {
     }
 }
 
-/// What rows and columns are multiplied by, and where rows are put, before a narrow copy or a
-/// preconditioner is made.
+/// Scaling of rows and columns, and permutation of rows, before a narrow copy or a preconditioner
+/// is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScalingChoice {
     /// Matching where the diagonal has zeros, and for matrices that are not symmetric where it is

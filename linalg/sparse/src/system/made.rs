@@ -62,23 +62,23 @@ struct Candidate {
     made: Mutex<Option<Helper>>,
 }
 
-/// What an attempt is made with: a preconditioner, and criteria.
+/// Preconditioner and stopping criteria of an attempt.
 type MadeWith = (Option<Arc<dyn Operator>>, Vec<Stop>);
 
-/// A right-hand side on its way, in the matrix' order.
+/// A right-hand side that is being solved for, in the matrix' order.
 pub(super) struct Side {
     pub(super) b: Vec<f64>,
     /// The best answer so far.
     pub(super) x: Vec<f64>,
     removed: f64,
     begun: Instant,
-    /// How long products had taken before.
+    /// Time that products had taken before.
     busy: Duration,
     pub(super) tried: Tried,
     /// Time for preconditioners that it made, or waited for.
     made_now: Duration,
     preconditioner_bytes: u64,
-    /// Of preconditioners of attempts before the last.
+    /// Bytes of the preconditioners of attempts before the last.
     failed_bytes: u64,
 }
 
@@ -97,20 +97,20 @@ impl fmt::Debug for System<'_> {
 }
 
 impl<'a> System<'a> {
-    /// Makes what does not depend on right-hand sides, but for preconditioners.
+    /// Prepares everything that does not depend on right-hand sides, except preconditioners.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for options without meaning together; [`Error::Unsolvable`] for a
-    /// matrix that is not square, that has a row of zeros, elements that are infinite or no
-    /// numbers, or no constant in its null space where one is to be taken out, and for one that is
-    /// structurally singular where rows are matched with columns.
+    /// [`Error::Parameter`] for incompatible options; [`Error::Unsolvable`] for a matrix that is
+    /// not square, has a row of zeros or non-finite values, or has no constant in its null space
+    /// although one is to be removed, and for a structurally singular one if rows are matched with
+    /// columns.
     pub fn new(rt: &'a dyn Executor, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
         System::made(rt, a, options, false)
     }
 
-    /// As [`new`](System::new), for a caller who goes on to [solve](System::solve): incomplete
-    /// factors for the first attempt are made while the matrix is stored, where there are workers
-    /// for both.
+    /// Prepares a system like [`new`](System::new), for a caller that [solves](System::solve) next:
+    /// incomplete factors for the first attempt are made while the matrix is stored, if there are
+    /// workers for both.
     ///
     /// # Errors
     /// Those of [`new`](System::new).
@@ -167,7 +167,7 @@ impl<'a> System<'a> {
                     let known = (plan.matrix(&a), plan.scales.as_ref(), options.without_constant);
                     preconditioner_of(preconditioner, method, rt, &plan.space, known)
                 };
-                // Where there are none, the attempt that needs them finds out.
+                // If they do not exist, the attempt that needs them reports it.
                 both(copies, || factors().ok())
             }
             _ => (copies(), None),
@@ -186,18 +186,18 @@ impl<'a> System<'a> {
         Ok(System { rt, a, matched, order, options, plan, copies, candidates, setup: begun.elapsed() })
     }
 
-    /// Solves `A x = b`, from the guess in `x`.
+    /// Solves `A x = b`, from the initial guess in `x`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for elements of them
-    /// that are infinite or no numbers, and what kept every attempt from beginning.
+    /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for non-finite values
+    /// in them, and the error that kept every attempt from beginning.
     pub fn solve(&self, b: &[f64], x: &mut [f64], log: &mut dyn Logger) -> Result<Answer, Error> {
         let mut side = self.side(b, x)?;
         self.attempts(&mut side, 0, log)?;
         self.answer(side, x)
     }
 
-    /// A right-hand side as methods see it.
+    /// Returns a right-hand side in the form that methods see.
     pub(super) fn side(&self, b: &[f64], x: &[f64]) -> Result<Side, Error> {
         self.a.check_vectors(x, b)?;
         check_finite("right-hand side", b)?;
@@ -286,7 +286,7 @@ impl<'a> System<'a> {
         self.options.stop.goal(&progress).unwrap_or(0.0)
     }
 
-    /// What the next attempt is made with: a preconditioner, and criteria.
+    /// Returns the preconditioner and the criteria of the next attempt.
     pub(super) fn prepared(&self, side: &mut Side, k: usize) -> Result<MadeWith, Error> {
         let began = Instant::now();
         let helper = self.helper(&self.candidates[k]);
@@ -319,7 +319,7 @@ impl<'a> System<'a> {
         }
     }
 
-    /// What is known of the answer, which is left in `x`.
+    /// Returns the answer's data and writes the solution to `x`.
     pub(super) fn answer(&self, mut side: Side, x: &mut [f64]) -> Result<Answer, Error> {
         let products = (self.copies.busy() - side.busy) / self.rt.runtime().workers() as u32;
         let is_constant = || !self.options.without_constant && has_constant_null_space(&self.a);
@@ -348,8 +348,8 @@ impl<'a> System<'a> {
         })
     }
 
-    /// What is stored with these vectors, and bytes of the last preconditioner and of those before
-    /// it.
+    /// Returns the bytes that are stored with these vectors; the array has the bytes of the last
+    /// preconditioner and of those before it.
     pub(super) fn bytes(&self, kept: Kept, [preconditioner, failed_preconditioners]: [u64; 2]) -> Bytes {
         let [matrix, inner] = self.copies.bytes();
         let ordered = if matches!(self.a, Cow::Owned(_)) { self.a.memory() } else { 0 };
@@ -370,8 +370,8 @@ impl<'a> System<'a> {
         self.candidates[0].method
     }
 
-    /// What is said of the answer once its mean has been taken out: a matrix need not take
-    /// constants to zero to the last bit.
+    /// Returns the solution's data after its mean is subtracted: a matrix need not take constants
+    /// to zero to the last bit.
     fn without_mean(&self, found: Solution, first: f64, b: &[f64], x: &mut [f64]) -> Solution {
         take_mean_out(x);
         let solution = Solution { true_residual: self.residual(b, x), ..found };
@@ -404,7 +404,7 @@ impl<'a> System<'a> {
         Ok(helper)
     }
 
-    /// What methods are given.
+    /// Returns the input of methods.
     pub(super) fn problem<'s>(&'s self, preconditioner: Option<&'s dyn Operator>) -> Solve<'s> {
         let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), self.copies.reduction);
         Solve { rt: self.rt, exact, inner, preconditioner, reduction }
@@ -437,8 +437,8 @@ pub(super) fn check_vectors(rows: usize, systems: usize) -> Result<(), Error> {
     Error::if_too_large(|| format!("vectors of {rows} numbers for {systems} right-hand side(s)"), bytes)
 }
 
-/// What two works make that are done at the same time; one after the other where there is no memory
-/// for a thread.
+/// Runs two functions concurrently and returns both results; one after the other if there is no
+/// memory for a thread.
 fn both<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
     let other = Mutex::new(Some(other));
     let work = || {
@@ -486,7 +486,7 @@ const STEPS_OF_ONE: usize = 2000;
 const STEPS_WITH_FACTORS: usize = 20;
 /// Rows for which complete factors cost next to nothing.
 const SMALL: usize = 1000;
-/// How many times what rounding leaves is near it.
+/// A residual within this factor of the attainable one is near rounding.
 const NEAR_ROUNDING: f64 = 100.0;
 
 impl Tried {

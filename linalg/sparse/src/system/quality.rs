@@ -1,4 +1,4 @@
-//! How good an answer is.
+//! Error measures of an answer.
 
 use std::ops::Range;
 

@@ -11,12 +11,12 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::stored::Stored;
 
-/// What rows and columns are multiplied by: powers of two, so that no element is rounded.
+/// Row and column scales: powers of two, so that no value is rounded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scales {
-    /// Of each row.
+    /// Scale of each row.
     pub rows: Vec<f64>,
-    /// Of each column.
+    /// Scale of each column.
     pub columns: Vec<f64>,
 }
 
@@ -28,11 +28,11 @@ impl Scales {
         Scales { rows, columns: vec![1.0; a.columns()] }
     }
 
-    /// The same numbers for rows and columns, powers of two with which the largest magnitude of
-    /// every row is about 1 (Ruiz 2001, for symmetric patterns): a symmetric matrix stays
-    /// symmetric.
+    /// Returns equal scales for rows and columns: powers of two that make the largest magnitude of
+    /// every row about 1 (Ruiz 2001, for symmetric patterns). A symmetric matrix stays symmetric.
     pub fn of_both(a: &Csr) -> Scales {
-        // What a positive definite matrix needs is known from its diagonal; others are on the way.
+        // A positive definite matrix gets its scales from its diagonal; other matrices start from
+        // it.
         let of_diagonal = |i| match a.get(i, i) {
             0.0 => 0,
             diagonal => -exponent(diagonal).div_euclid(2),
@@ -115,12 +115,12 @@ pub struct Unscaled {
     /// One by the scales.
     rows: MultiVector,
     columns: MultiVector,
-    /// What is multiplied, scaled.
+    /// Scaled input of a product.
     scaled: Workspace<MultiVector>,
 }
 
 impl Unscaled {
-    /// Of a matrix that was multiplied by these scales, which [can be
+    /// Wraps a matrix that was multiplied by these scales, which [can be
     /// undone](Scales::can_be_undone).
     pub fn new(rt: &dyn Executor, space: &Space, stored: Stored, scales: &Scales) -> Unscaled {
         let inverse = |scales: &[f64]| {
@@ -168,7 +168,7 @@ impl Operator for Unscaled {
 pub struct Scaled<'m> {
     /// The method.
     pub method: &'m dyn Method,
-    /// What its system was multiplied by.
+    /// Scales that its system was multiplied by.
     pub scales: &'m Scales,
 }
 

@@ -8,9 +8,11 @@ use zellige_krylov::Logger;
 
 impl System<'_> {
     /// Solves `A x_k = b_k` for each `k`, from the guesses in `x`, with a logger for each.
-    /// Conjugate gradients take 8, 4 or 2 of them in lock step, and each of their products reads
-    /// the matrix once for all; others run side by side, so that workers are busy also where the
-    /// tasks of one wait for each other. Every answer has the bits that it would have alone.
+    ///
+    /// Conjugate gradients solve for 8, 4 or 2 of them in lock step, and each of their products
+    /// reads the matrix once for the block. Others run concurrently, so that workers are also busy
+    /// while the tasks of one wait for each other. Every answer is bitwise identical to that of a
+    /// single solve.
     ///
     /// # Errors
     /// [`Error::Shape`] unless there are as many guesses and loggers as right-hand sides; otherwise
@@ -46,7 +48,7 @@ impl System<'_> {
         solved.into_iter().flatten().collect()
     }
 
-    /// How many of the right-hand sides that are left go together.
+    /// Returns the size of the next block among the right-hand sides that are left.
     fn at_once(&self, left: usize, workers: usize) -> usize {
         // A panel is one task, whatever it is multiplied with: where there are few of them, workers
         // need several products at a time.

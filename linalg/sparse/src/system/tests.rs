@@ -191,7 +191,8 @@ fn orders_and_null_spaces_are_taken_care_of() -> Result<(), Error> {
     Ok(())
 }
 
-/// Scaling changes what AMG has to keep, which it is told: steps are as few as without.
+/// Scaling changes the near null space of AMG, which receives the scales: it takes as few steps as
+/// without scaling.
 #[test]
 fn amg_bears_scaling() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;

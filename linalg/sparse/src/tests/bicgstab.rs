@@ -36,7 +36,7 @@ fn degree_two_does_what_degree_one_cannot() -> Result<(), Error> {
     let (a, b) = (small(800, &turns), rhs(800));
     let steps = answers(&BiCgStab { l: 2 }, &a, &b, Ask { steps: 300, ..PLAIN })?.steps;
     let rt = Runtime::builder().workers(1).build()?;
-    // As many products.
+    // An equal number of products.
     let ask = Ask { steps: 2 * steps, ..PLAIN };
     let (solution, _) = solved(&rt, &BiCgStab { l: 1 }, &a, &b, ask, &mut ())?;
     assert!(!solution.reason.is_converged(), "{solution:?} for {steps} of degree 2");
@@ -63,7 +63,7 @@ fn skew_symmetric_matrices_are_told() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the polynomial with the least residual has small last coefficients, steps with it lose
+/// If the polynomial with the least residual has small last coefficients, steps with it lose
 /// digits.
 #[test]
 fn nearly_skew_symmetric_matrices_take_fewer_steps() -> Result<(), Error> {

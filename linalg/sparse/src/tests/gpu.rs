@@ -11,13 +11,13 @@ use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
 use crate::generate::{Elasticity, Elements, elasticity};
 
-/// A GPU beside so many CPU workers, which leave to it what it can run; what `compute` finds there,
-/// and nothing is in disorder. `None` without g++.
+/// Runs `compute` with a GPU and this number of CPU workers, which leave all tasks that the GPU can
+/// run to it; returns its result and checks that nothing is in disorder. `None` without g++.
 fn on_gpu<T>(workers: usize, compute: impl FnOnce(&Runtime) -> Result<T, Error>) -> Result<Option<T>, Error> {
     on_gpu_of(Runtime::builder().workers(workers).gpu_only(true), compute)
 }
 
-/// The same, beside what a builder has.
+/// Runs `compute` with a GPU added to a builder.
 fn on_gpu_of<T>(
     builder: RuntimeBuilder,
     compute: impl FnOnce(&Runtime) -> Result<T, Error>,
@@ -25,7 +25,7 @@ fn on_gpu_of<T>(
     on_gpu_with(1 << 28, builder, compute)
 }
 
-/// The same, with so many bytes of memory.
+/// Runs `compute` with a GPU of this memory in bytes added to a builder.
 fn on_gpu_with<T>(
     memory: u64,
     builder: RuntimeBuilder,
@@ -72,7 +72,7 @@ fn products_on_a_gpu_have_the_bits_of_the_cpu() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is solved: by conjugate gradients, alone or with Jacobi, or for several shifts.
+/// Method of a test: conjugate gradients, alone or with Jacobi, other methods, or several shifts.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Cg(Ask),
@@ -137,8 +137,8 @@ fn no_vector_crosses_the_bus_within_a_step() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where a GPU may launch recorded graphs, all steps of conjugate gradients but the first 32 are
-/// such launches: one for 32 steps.
+/// If a GPU may launch recorded graphs, all steps of conjugate gradients but the first 32 are such
+/// launches: one for 32 steps.
 #[test]
 fn steps_of_conjugate_gradients_are_launched_as_graphs() -> Result<(), Error> {
     const STEPS: usize = 100;
@@ -177,9 +177,9 @@ fn with_long_row(a: &Csr) -> Csr {
     Csr::from_triplets(n, n, &[triplets, more].concat()).expect("a matrix")
 }
 
-/// More parts than a launch has arguments for, of one length and of several, multiplied together
-/// and, where memory is short, part by part: products and steps have the bits of the CPU, and sums
-/// of all parts stay on the GPU.
+/// More parts than a launch has arguments for, of one length and of several, multiplied in one
+/// launch or, if memory is short, part by part: products and steps have the bits of the CPU, and
+/// sums of all parts stay on the GPU.
 #[test]
 fn gpu_parts_may_be_more_than_a_launch_takes() -> Result<(), Error> {
     let a = with_long_row(&flow(&Flow { cells: [16, 16, 26], spread: 0.5, ..Flow::default() })?);

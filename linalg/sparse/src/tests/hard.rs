@@ -10,7 +10,7 @@ use crate::krylov::History;
 use crate::system::{Answer, Options, PreconditionerChoice, ScalingChoice, System, solve};
 use crate::{Csr, Error};
 
-/// The same numbers on every machine, from 0 to `below`.
+/// Random numbers from 0 to `below`, equal on every machine.
 struct Random(u64);
 
 impl Random {
@@ -42,7 +42,8 @@ fn shuffled() -> Result<Csr, Error> {
     Ok(matrix(n, &triplets))
 }
 
-/// The same, in its own order, with rows and columns of units that differ by 20 decades.
+/// Returns a transport matrix in its own order, with rows and columns of units that differ by 20
+/// decades.
 fn units() -> Result<Csr, Error> {
     let a =
         transport(&Transport { flow: Flow { cells: [9, 8, 7], ..Flow::default() }, ..Transport::default() })?;

@@ -27,8 +27,8 @@ fn run(
     .collect()
 }
 
-/// Columns that are solved together, some of which are done before others and the last of which has
-/// nothing to do, are as they are alone.
+/// Columns that are solved as a block agree with single solves; some are done before others, and
+/// the last one has nothing to do.
 fn agree(
     rt: &Runtime,
     method: &dyn Method,

@@ -23,8 +23,8 @@ fn rhs(rows: usize, k: usize) -> Vec<f64> {
     (0..rows).map(|i| ((i * (37 + k) % 101) as f64 - 50.0) / 50.0).collect()
 }
 
-/// What is solved: method, preconditioner, products, scaling; right-hand sides at once; steps, and
-/// the bits of answers and of residuals.
+/// Solved case: method, preconditioner, products, scaling; right-hand sides at once; steps, and the
+/// bits of answers and of residuals.
 type Case = (&'static str, [&'static str; 4], usize, usize, u64);
 
 const CASES: &[Case] = &[

@@ -110,7 +110,7 @@ fn archives_of_scipy_are_read_in_every_format() {
     assert_eq!(files::read_real(&place.path()).unwrap().elements(), 3, "zeros of blocks are no elements");
     let diagonals = (&[3, 3][..], &[1.0, 0.0, 9.0, 8.0, 0.0, 3.0, 8.0, 8.0, 2.0][..]);
     assert_eq!(read(archive("dia", &[shape, ("offsets", &[0, 1, 2])], diagonals)), WANTED);
-    // Of one dimension.
+    // A one-dimensional array.
     let path = &place.with(zipped(&[
         ("format", text("coo")),
         ("shape", npy(&[1], &[4i64])),
@@ -205,7 +205,7 @@ fn files_of_petsc_are_read() {
         let file = || Petsc::new(wide, single);
         let sparse = file().sparse(&[1.0, 2.0, 3.0]);
         assert_eq!(read(&place.with(&sparse.bytes)), WANTED);
-        // As ksp examples write them: the matrix, then its right-hand side.
+        // The file format of ksp examples: the matrix, then its right-hand side.
         let both = sparse.integers(&[1_211_214, 2]).numbers(&[5.0, -0.5]);
         let path = place.with(&both.bytes);
         assert_eq!(read(&path), WANTED);

@@ -238,8 +238,8 @@ proptest! {
     }
 }
 
-/// As long as `ZELLIGE_FUZZ_SECONDS` says (600): `cargo test --release -p zellige-sparse --test it
-/// -- market:: --ignored`.
+/// Runs for `ZELLIGE_FUZZ_SECONDS` (600): `cargo test --release -p zellige-sparse --test it --
+/// market:: --ignored`.
 #[test]
 #[ignore = "takes as long as it is given"]
 fn fuzz() {
@@ -261,7 +261,7 @@ fn fuzz() {
 /// Real and imaginary parts by row and column.
 type Dense = Vec<Vec<(f64, f64)>>;
 
-/// What stands for a file's complex matrix, as the blocks of it say.
+/// Returns a file's complex matrix from its blocks.
 fn complex(text: &str) -> Result<(Market, Dense), Error> {
     let market = read(text.as_bytes())?;
     let (rows, columns) = (market.matrix.rows(), market.matrix.columns());

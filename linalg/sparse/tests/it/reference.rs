@@ -20,7 +20,7 @@ fn load(matrix: &Path, reference: &Path, name: &str) -> (Csr, Value) {
     (matrix, reference[name].take())
 }
 
-/// Of the product with ones.
+/// Returns the backward errors of the product with ones.
 fn errors(exact: &ExactProduct, stored: &ThesisMatrix, columns: usize) -> BackwardError {
     let mut y = vec![0.0; exact.rows().len()];
     stored.multiply(&vec![1.0; columns], &mut y).unwrap();

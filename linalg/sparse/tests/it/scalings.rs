@@ -196,7 +196,8 @@ fn system(seed: u64) -> Result<System, Error> {
 
 const TOLERANCE: f64 = 1e-10;
 
-/// What is called converged is, and what elimination in binary128 solves is not given up.
+/// An answer that is reported as converged is correct, and a system that elimination in binary128
+/// solves is not given up.
 #[test]
 fn systems_of_any_size_are_solved_or_refused_by_name() {
     let Some(mut quad) = Quad::start() else { return };

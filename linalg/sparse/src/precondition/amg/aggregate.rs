@@ -1,4 +1,4 @@
-//! Which unknowns become one on the next level.
+//! Aggregation of unknowns for the next level.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::csr::Csr;
 /// A partition of nodes (blocks of rows).
 #[derive(Debug)]
 pub struct Aggregates {
-    /// Of each node.
+    /// The aggregate of each node.
     of: Vec<u32>,
     count: usize,
 }
@@ -16,7 +16,7 @@ pub struct Aggregates {
 const NONE: u32 = u32::MAX;
 
 impl Aggregates {
-    /// How many there are.
+    /// Returns the number of aggregates.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -43,7 +43,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Of a node; they rise.
+    /// Returns the neighbours of a node in increasing order.
     pub fn of(&self, node: usize) -> &[u32] {
         &self.neighbour[self.starts[node]..self.starts[node + 1]]
     }

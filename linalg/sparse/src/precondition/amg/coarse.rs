@@ -9,7 +9,7 @@ use crate::csr::Csr;
 use zellige_krylov::method::{Steps, joined};
 use zellige_krylov::{Executor, MultiVector, Space};
 
-/// Singular values that are smaller than this beside the largest belong to the null space.
+/// Singular values below this multiple of the largest belong to the null space.
 const RANK: f64 = 1e-12;
 /// A pivot (of a matrix with a diagonal of ones) that is no smaller is not only rounding.
 const DEFINITE: f64 = 1e-10;
@@ -24,10 +24,10 @@ pub struct Coarse {
 }
 
 impl Coarse {
-    /// Of a small matrix.
+    /// Prepares the solver of a small matrix.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for one that is not small.
+    /// [`Error::Unsolvable`] for a matrix that is not small.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Coarse, Error> {
         let n = a.rows();
         if n > LARGEST {
@@ -60,7 +60,8 @@ impl Coarse {
         8 * (self.space.len() as u64).pow(2)
     }
 
-    /// Bytes that are kept: the matrix, and the right-hand side and the solution here.
+    /// Returns the bytes that are kept: the matrix, and the right-hand side and the solution of
+    /// this level.
     pub fn memory(&self) -> u64 {
         self.bytes() + self.space.bytes(2)
     }

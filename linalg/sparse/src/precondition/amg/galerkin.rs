@@ -11,7 +11,7 @@ use crate::side_by_side::side_by_side;
 /// Rows of a matrix that is being made.
 #[derive(Default)]
 pub struct Rows {
-    /// Where each ends.
+    /// End of each row.
     ends: Vec<usize>,
     columns: Vec<u32>,
     values: Vec<f64>,
@@ -31,7 +31,7 @@ impl Rows {
         }
     }
 
-    /// Doubles the room, if there is memory for it.
+    /// Doubles the capacity, if there is memory for it.
     #[cold]
     fn grow(&mut self) {
         let more = self.columns.len().max(FEW);

@@ -24,12 +24,13 @@ const SMALL: usize = 400;
 /// A coarser level has at most this share of the rows of the one above, or coarsening stops.
 const SHRINKS: f64 = 0.8;
 const MOST_LEVELS: usize = 20;
-/// Of the polynomial before and after each coarser level, and the range of eigenvalues that it
-/// damps.
+/// Degree of the polynomial smoother before and after each coarser level; `RATIO` defines the range
+/// of eigenvalues that it damps.
 const DEGREE: usize = 2;
 const RATIO: f64 = 4.0;
-/// An off-diagonal element (or block) is strong if it is more than this beside its diagonals; half
-/// of it on each coarser level (Vanek, Mandel and Brezina 1996, equation 20).
+/// Strength threshold: an off-diagonal entry (or block) is strong if it exceeds this relative to
+/// its diagonals; the threshold is halved on each coarser level (Vanek, Mandel and Brezina 1996,
+/// equation 20).
 const STRENGTH: f64 = 0.08;
 
 /// Algebraic multigrid by smoothed aggregation (Vanek, Mandel and Brezina 1996): one V-cycle, with
@@ -55,7 +56,7 @@ struct Level {
     /// From the next level, and to it.
     prolong: Stored,
     restrict: Stored,
-    /// The next level's right-hand side and solution.
+    /// The right-hand side and the solution of the next level.
     next: Workspace<[MultiVector; 2]>,
 }
 
@@ -69,13 +70,13 @@ impl Amg {
         Amg::for_smooth(rt, space, a, block, &vec![1.0; a.rows()])
     }
 
-    /// The same for a matrix that takes `smooth`, of which no number is zero, nearly to zero: for
-    /// one whose columns were divided by these numbers.
+    /// Sets up AMG for a matrix whose product with `smooth` is nearly zero; no number of `smooth`
+    /// is zero. An example is a matrix whose columns were divided by these numbers.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for a matrix that is not square, and for a diagonal element that is
-    /// zero; [`Error::Parameter`] for blocks that do not fill the rows, and for a vector that does
-    /// not fit or has a zero.
+    /// [`Error::Unsolvable`] for a matrix that is not square, and for a zero diagonal entry;
+    /// [`Error::Parameter`] for blocks that do not fill the rows, and for a vector that does not
+    /// fit or has a zero.
     pub fn for_smooth(
         rt: &dyn Executor,
         space: &Space,
@@ -165,7 +166,7 @@ impl Operator for Amg {
             matrices + level.smoother.memory()
         };
         let coarse = if self.levels.is_empty() { self.coarse.bytes() } else { self.coarse.memory() };
-        // The right-hand side and the solution of all levels but the finest.
+        // The right-hand sides and the solutions of all levels except the finest.
         let below = self.levels.iter().skip(1).map(|level| level.space.bytes(2)).sum::<u64>();
         self.levels.iter().map(of_level).sum::<u64>() + below + coarse
     }

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::precondition::chebyshev::largest_eigenvalue;
 
-/// What is left of a diagonal counts as so much of it at least.
+/// Lower bound of a filtered diagonal entry, relative to the original one.
 const LEAST: f64 = 0.25;
 
 /// The prolongation of a level, and the vector of the next one that it takes to this one's.
@@ -23,7 +23,7 @@ pub fn prolongation(
 ) -> Result<(Csr, Vec<f64>), Error> {
     let (tentative, next) = aggregates.tentative(block, smooth)?;
     let filtered = filtered(threads, a, block, graph, smooth)?;
-    // Where hardly anything is strong there is nothing to smooth along.
+    // If hardly any coupling is strong, the bound keeps the divisor away from zero.
     let divisor = |i| filtered.get(i, i).abs().max(LEAST * a.get(i, i).abs());
     let inverse: Vec<f64> = (0..a.rows()).map(|i| 1.0 / divisor(i)).collect();
     let omega = 4.0 / (3.0 * largest_eigenvalue(threads, &filtered, &inverse).max(f64::MIN_POSITIVE));

@@ -34,7 +34,7 @@ const FORMATS: [PackedFormat; 7] = [
 /// Inverts the block of these rows and columns.
 ///
 /// # Errors
-/// [`Error::Unsolvable`] where the inverse has elements that are infinite or no numbers.
+/// [`Error::Unsolvable`] if the inverse has non-finite entries.
 pub fn of_block(a: &Csr, block: Range<usize>) -> Result<Inverse, Error> {
     let n = block.len();
     let mut dense = Mat::<f64>::zeros(n, n);

@@ -16,10 +16,10 @@ use crate::csr::Csr;
 use zellige_krylov::method::Steps;
 use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
-/// `M` is the diagonal blocks of the matrix (block Jacobi).
+/// Block Jacobi preconditioner: `M` consists of the diagonal blocks of the matrix.
 ///
-/// Rows that follow one another with the same pattern stay together, as the unknowns of a node do;
-/// blocks are as many of these as fit. The inverse of a block is stored in the narrowest format
+/// Consecutive rows with the same pattern stay together, like the unknowns of a node; blocks
+/// contain as many of these groups as fit. The inverse of a block is stored in the narrowest format
 /// whose roundoff, times the block's condition number, leaves a digit (Anzt, Dongarra, Flegar,
 /// Higham and Quintana-Ortí, "Adaptive precision in block-Jacobi preconditioning", 2019);
 /// arithmetic is in `f64`.
@@ -66,7 +66,7 @@ impl BlockJacobi {
         Ok(made)
     }
 
-    /// How many blocks are stored in which format.
+    /// Returns the number of blocks in each storage format.
     pub fn counts(&self) -> &BTreeMap<PackedFormat, usize> {
         &self.counts
     }

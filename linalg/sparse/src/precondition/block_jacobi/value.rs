@@ -16,8 +16,8 @@ pub struct Inverses {
     codes: Vec<u8>,
 }
 
-/// What a head holds: rows, format as a place in [`PackedFormat::ALL`], exponent of the power of
-/// two.
+/// Fields of a header: rows, format as an index into [`PackedFormat::ALL`], exponent of the power
+/// of two.
 const ROWS: usize = 0;
 const FORMAT: usize = 1;
 const EXPONENT: usize = 2;

@@ -1,4 +1,4 @@
-//! What has no answer, and options that have no meaning.
+//! Systems without an answer, and options without a meaning.
 
 use super::*;
 
