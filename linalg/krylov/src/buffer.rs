@@ -1,4 +1,4 @@
-//! Search directions that are added to a solution together.
+//! Search directions that are added to a solution as a block.
 
 use crate::error::Error;
 use crate::method::Setting;

@@ -16,8 +16,8 @@ use crate::{Correction, Kept, Method, Setting};
 const RHO: usize = 0;
 const ALPHA: usize = 1;
 const BETA: usize = 2;
-/// What of the direction is taken out after its residual was replaced, beside `z`; what `z` is
-/// multiplied by; 1 if it was replaced.
+/// Coefficient of the projection that is subtracted from the direction after a residual
+/// replacement, relative to `z`; the factor of `z`; 1 if the residual was replaced.
 const PROJECTION: usize = 3;
 const OF_Z: usize = 4;
 const IS_NEW: usize = 5;
@@ -99,7 +99,7 @@ struct Vectors<E: Scalar> {
     /// The residual that a run begins with.
     begun: MultiVector<E>,
     r: MultiVector<E>,
-    /// What it was a step before (flexible, with a preconditioner).
+    /// The residual of the previous step (flexible, with a preconditioner).
     r_old: Option<MultiVector<E>>,
     /// `M^-1 r`; the residual itself without a preconditioner.
     z: MultiVector<E>,
@@ -107,8 +107,7 @@ struct Vectors<E: Scalar> {
     p: Vec<MultiVector<E>>,
     q: MultiVector<E>,
     d: MultiVector<E>,
-    /// What of `d` has been found since the last replacement, where that is not accumulated in
-    /// float64.
+    /// The part of `d` since the last replacement, if it is not accumulated in float64.
     part: Option<MultiVector<E>>,
 }
 
@@ -118,7 +117,7 @@ impl<E: Scalar> Vectors<E> {
         &self.p[k % self.p.len()]
     }
 
-    /// What directions are added to.
+    /// Returns the vector that directions are added to.
     fn solution(&self) -> &MultiVector<E> {
         self.part.as_ref().unwrap_or(&self.d)
     }
@@ -178,7 +177,7 @@ impl Cg {
     }
 }
 
-/// What graphs are recorded from.
+/// Data that graphs are recorded from.
 struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,
@@ -250,7 +249,7 @@ impl<E: Scalar> Step<'_, E> {
         reliable.replace(steps, &v.d, &v.r, RR)
     }
 
-    /// What a run ends with: all that was found is in `d`.
+    /// Records the end of a run, after which `d` has the complete correction.
     fn finish(&self) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         if let Some(buffer) = self.buffer {
@@ -261,8 +260,8 @@ impl<E: Scalar> Step<'_, E> {
         steps.task("cg.finish").add(&v.d, times(1.0, part)).submit()
     }
 
-    /// The second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta p`.
-    /// Where the residual was replaced, `p` is made orthogonal to it before: `p -= (r . p / r . z)
+    /// Records the second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta
+    /// p`. If the residual was replaced, `p` is made orthogonal to it first: `p -= (r . p / r . z)
     /// z` (Clark et al. 2022, section IV).
     fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);

@@ -169,7 +169,7 @@ pub struct Combination<'a, E: Scalar = f64> {
 }
 
 impl<'a, E: Scalar> Combination<'a, E> {
-    /// Of coefficients and operators.
+    /// Creates a combination of coefficients and operators.
     ///
     /// # Errors
     /// [`Error::Shape`] without terms, and unless all have the same domain and range.

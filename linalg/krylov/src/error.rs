@@ -10,7 +10,7 @@ const LITTLE: u64 = 1 << 20;
 /// Bytes that stay free for tasks and tables, whatever is planned.
 const TABLES: u64 = 4 << 20;
 
-/// What went wrong, where, and what to do about it.
+/// Error of the solvers: the problem, its location, and a remedy.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -30,11 +30,11 @@ pub enum Error {
     /// A file does not hold what its format promises.
     #[error("{}{}: {problem}", file.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
     Content {
-        /// The file (`<memory>` for text that came from elsewhere).
+        /// The file (`<memory>` for text from another source).
         file: PathBuf,
-        /// Line, counted from 1; none for what is missing at the end.
+        /// Line, counted from 1; `None` if something is missing at the end.
         line: Option<u64>,
-        /// What is wrong, and what would be right.
+        /// The problem and the expected content.
         problem: String,
     },
     /// A file could not be read or written.
@@ -42,7 +42,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What was to be done with it.
+        /// The operation on the file.
         problem: &'static str,
         /// The operating system's word.
         source: std::io::Error,
@@ -60,18 +60,18 @@ pub enum Error {
     Parameter {
         /// Name of the parameter.
         name: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// The problem and the valid values.
         problem: String,
     },
     /// A system that cannot be solved, or not by this method.
     #[error("{what}: {problem}")]
     Unsolvable {
-        /// The matrix, the preconditioner, the right-hand side.
+        /// The invalid object: the matrix, the preconditioner or the right-hand side.
         what: &'static str,
-        /// What is wrong with it and where, and what would help.
+        /// The problem, its location, and a remedy.
         problem: String,
     },
-    /// What does not fit the memory.
+    /// An allocation does not fit the memory.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
     /// A task failed, or could not be submitted.

@@ -1,4 +1,4 @@
-//! Where vectors are kept and steps run: in one process, or in several.
+//! Executors: storage of vectors and execution of steps in one process, or in several.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::error::Error;
 /// A change of numbers in place.
 pub type Change = Box<dyn Fn(&mut [f64]) + Send + Sync>;
 
-/// What solvers run on, as Ginkgo's executors are: a [`Runtime`], or any other [`Session`]. Every
-/// session is one, so that a `&Runtime` is given wherever a `&dyn Executor` is asked for.
+/// Executor of solvers, like those of Ginkgo: a [`Runtime`], or any other [`Session`]. Every
+/// session is an executor, so a `&Runtime` can be passed wherever a `&dyn Executor` is required.
 ///
-/// On several ranks (`zellige_mpi::Cluster`) all make the same calls: part `i` of every vector is
-/// kept on [rank](crate::Space::rank_of) `i * ranks / parts`, tasks run where what they write is,
-/// and each rank sees the same numbers in the same order. Answers have the same bits for any number
-/// of ranks.
+/// On several ranks (`zellige_mpi::Cluster`) all ranks make the same calls. Part `i` of every
+/// vector is stored on [rank](crate::Space::rank_of) `i * ranks / parts`, tasks run on the rank
+/// that owns their output, and each rank sees the same numbers in the same order. Results are
+/// bitwise identical for any number of ranks.
 ///
 /// ```
 /// use zellige_krylov::{Executor, Space, cg, from_fn};
@@ -38,7 +38,7 @@ pub trait Executor: Sync {
     /// This rank's number, from 0.
     fn rank(&self) -> usize;
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     fn ranks(&self) -> usize;
 
     /// The first rank's value, on all ranks: for decisions that depend on time.
@@ -74,7 +74,7 @@ pub trait Executor: Sync {
     #[doc(hidden)]
     fn change(&self, words: &Handle<Vec<f64>>, change: Change) -> Result<(), Error>;
 
-    /// The same for a part of a vector.
+    /// Changes a part of a vector.
     #[doc(hidden)]
     fn change_part(&self, part: &Handle<Chunk<f64>>, change: Change) -> Result<(), Error>;
 
@@ -82,13 +82,13 @@ pub trait Executor: Sync {
     #[doc(hidden)]
     fn look(&self, words: &Handle<Vec<f64>>, at: &mut dyn FnMut(&[f64])) -> Result<(), Error>;
 
-    /// The same for a part of a vector.
+    /// Reads a part of a vector.
     #[doc(hidden)]
     fn look_at_part(&self, part: &Handle<Chunk<f64>>, at: &mut dyn FnMut(&[f64])) -> Result<(), Error>;
 }
 
 impl dyn Executor + '_ {
-    /// Records a graph of which this rank replays its part.
+    /// Records a graph; this rank replays its part of it.
     ///
     /// # Errors
     /// Those of `build`.
@@ -100,8 +100,8 @@ impl dyn Executor + '_ {
         self.record_with(&mut |recorder| build.take().map_or(Ok(()), |build| build(recorder)))
     }
 
-    /// True where one device works on vectors: all parts together fill it, and one of them does
-    /// not. So many bytes are to fit its memory twice.
+    /// Returns true if a single device works on vectors: all parts together occupy it, and one of
+    /// them does not. This number of bytes has to fit its memory twice.
     #[doc(hidden)]
     pub fn goes_at_once(&self, bytes: u64) -> bool {
         if self.ranks() > 1 {

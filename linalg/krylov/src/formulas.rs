@@ -140,7 +140,7 @@ impl<'f> Value<'f> {
         self.real_of(self.push(Op::AtMost(self.re, other.re)))
     }
 
-    /// Of two real numbers the first where this one is not 0, otherwise the second.
+    /// Selects the first of two real numbers if `self` is not 0, otherwise the second.
     pub fn select(self, [a, b]: [Value<'f>; 2]) -> Value<'f> {
         self.real_of(self.push(Op::Select(self.re, a.re, b.re)))
     }
@@ -217,10 +217,10 @@ impl<'f> Neg for Value<'f> {
 pub(crate) struct Task {
     name: &'static str,
     pub(crate) columns: usize,
-    /// Words of the sums of a grain and column.
+    /// Words of the sums of a reduction block and column.
     pub(crate) width: usize,
     program: Program,
-    /// The same for GPUs, where they can do it.
+    /// The program for GPUs, if they support it.
     pub(crate) of_kernel: Option<EncodedFormulas>,
 }
 

@@ -1,4 +1,4 @@
-//! What a solver tells its observer.
+//! Interface between a solver and its logger.
 
 /// Watches a solver. Every method has a default that does nothing.
 ///
@@ -29,7 +29,7 @@ pub trait Logger {
         let _ = residual;
     }
 
-    /// The true residual `|b - A x|_2` was computed, after so many steps.
+    /// Receives the recomputed residual `|b - A x|_2` after `steps` steps.
     fn true_residual(&mut self, steps: usize, residual: f64) {
         let _ = (steps, residual);
     }
@@ -55,9 +55,9 @@ impl Logger for () {}
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// Of the method's own residual, after each step.
+    /// Norms of the method's own residual, after each step.
     pub steps: Vec<f64>,
-    /// Steps made, and the true residual computed then; the first is that of the initial guess.
+    /// Number of steps and the residual recomputed then; the first is that of the initial guess.
     pub checks: Vec<(usize, f64)>,
 }
 
@@ -73,9 +73,9 @@ impl Logger for History {
 
 /// Tells of residuals that were multiplied by something as what they were.
 pub struct Rescaled<'l> {
-    /// The logger that is told.
+    /// The logger that is notified.
     pub log: &'l mut dyn Logger,
-    /// What they were multiplied by.
+    /// Factor that the norms were multiplied by.
     pub ratio: f64,
 }
 
@@ -98,7 +98,7 @@ impl<'l> Rescaled<'l> {
 
 /// A log that goes on where others ended.
 pub struct Onwards<'l> {
-    /// The logger that is told.
+    /// The logger that is notified.
     pub log: &'l mut dyn Logger,
     /// The steps of those before.
     pub before: usize,

@@ -24,7 +24,7 @@ pub struct LeastSquares<'s, E: Scalar = f64> {
     pub rt: &'s dyn Executor,
     /// The operator.
     pub a: &'s dyn Operator<E>,
-    /// What `x` costs beside the residual (Tikhonov); 0: nothing.
+    /// Weight of `x` relative to the residual (Tikhonov regularisation); 0 for none.
     pub damping: f64,
     /// Relative tolerance: a run ends where `|r| <= tolerance (|b| + |A| |x|)`, the system is
     /// compatible, or where `|A^H r - damping^2 x| <= tolerance |A| |r|`, nothing better is found.
@@ -36,7 +36,7 @@ pub struct LeastSquares<'s, E: Scalar = f64> {
     pub time: Option<Duration>,
 }
 
-/// What a least-squares solver found for a right-hand side; [`least_squares`] has an example.
+/// Result of a least-squares solver for a right-hand side; [`least_squares`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeastSquaresSolution {
     /// Why it stopped.
@@ -108,9 +108,11 @@ const PER_GRAPH: usize = 4;
 
 /// Solves least-squares problems with one operator, from `x = 0`, by LSMR (Fong and Saunders, SIAM
 /// J. Sci. Comput. 33, 2011, 2950): MINRES on the normal equations, by Golub and Kahan's
-/// bidiagonalisation. `|A^H r|` falls in every step. Of several `x` with the same residual it finds
-/// the shortest. Returns the answers and what is known of each; logs are told of the measure that
-/// the tolerance is compared with.
+/// bidiagonalisation.
+///
+/// `|A^H r|` decreases in every step. Of several `x` with the same residual it finds the shortest.
+/// Returns the answers and the data of each; logs receive the measure that the tolerance is
+/// compared with.
 ///
 /// ```
 /// use zellige_krylov::{LeastSquares, Space, from_fn_between, least_squares};
@@ -131,8 +133,8 @@ const PER_GRAPH: usize = 4;
 ///
 /// # Errors
 /// [`Error::Shape`] for right-hand sides of another length and another number of logs;
-/// [`Error::Unsolvable`] for numbers that are not finite; [`Error::Parameter`] for an operator
-/// without an adjoint, a damping or a tolerance without meaning; those of tasks.
+/// [`Error::Unsolvable`] for non-finite numbers; [`Error::Parameter`] for an operator without an
+/// adjoint, and for an invalid damping or tolerance; those of tasks.
 pub fn least_squares<E: Scalar>(
     problem: &LeastSquares<'_, E>,
     b: &[&[E]],

@@ -1,5 +1,5 @@
-//! What methods and operators are written with: the graph of a step, vector tasks, formulas, and
-//! the scalars of a method.
+//! Building blocks of methods and operators: the graph of a step, vector tasks, formulas, and the
+//! scalars of a method.
 
 pub mod grains;
 pub mod rounds;
@@ -25,21 +25,21 @@ use crate::storage::Storage;
 use crate::vector::MultiVector;
 use rounds::{Ended, Limits};
 
-/// What a method is made ready for.
+/// Input that a method is prepared for.
 #[derive(Clone, Copy)]
 pub struct Setting<'r, E: Scalar> {
     /// Runs the tasks.
     pub rt: &'r dyn Executor,
-    /// What it multiplies with.
+    /// The operator of the products.
     pub a: &'r dyn Operator<E>,
     /// The preconditioner, `z = M^-1 r`.
     pub m: Option<&'r dyn Operator<E>>,
-    /// How many columns it solves for at once.
+    /// Number of columns that it solves for at once.
     pub columns: usize,
 }
 
 impl<E: Scalar> Setting<'_, E> {
-    /// Where vectors are cut.
+    /// Returns the partition of the vectors.
     pub fn space(&self) -> &Space {
         self.a.domain()
     }
@@ -73,7 +73,7 @@ impl<E: Scalar> Setting<'_, E> {
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Method<E: Scalar = f64> {
-    /// As options name it.
+    /// Returns the name in options.
     fn name(&self) -> String;
 
     /// True if it solves for several columns at once.
@@ -120,13 +120,13 @@ pub trait Correction<E: Scalar = f64> {
     /// `d`: what the last run has found.
     fn correction(&self) -> &MultiVector<E>;
 
-    /// What its vectors take.
+    /// Returns the memory of its vectors.
     fn kept(&self) -> Kept;
 
     /// Solves, from `d = 0`, until each column that has a limit has met one; a method that restarts
-    /// comes back then. The correction of other columns means nothing.
+    /// returns then. The correction of other columns is undefined.
     ///
     /// # Errors
-    /// What went wrong in a task.
+    /// Errors of tasks.
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error>;
 }

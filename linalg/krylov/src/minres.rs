@@ -60,7 +60,7 @@ const OF_W_OLD: usize = 11;
 const OF_D: usize = 12;
 const OF_R: usize = 13;
 const OF_V: usize = 14;
-/// What the Lanczos vectors are multiplied by.
+/// Factors of the Lanczos vectors.
 const OF_Q: usize = 15;
 const OF_V_NOW: usize = 16;
 const OF_V_OLD: usize = 17;
@@ -137,7 +137,7 @@ fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, setting: Setting<'_, E
     })
 }
 
-/// What a step is recorded from.
+/// Data that a step is recorded from.
 struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,

@@ -22,19 +22,20 @@ use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus};
 use crate::{Cg, Correction, Kept, Setting};
 
-/// Solves `(A + sigma_k I) x_k = b` for every shift, `A + sigma_k I` Hermitian positive definite:
-/// conjugate gradients in the one Krylov space that all of them share (Jegerlehner 1996, section
-/// 2.4; van den Eshof and Sleijpen 2004), whose residuals are multiples of each other. The products
-/// are those of the smallest shift, which needs most steps; a shift that is done is left alone.
+/// Solves `(A + sigma_k I) x_k = b` for every shift; `A + sigma_k I` is Hermitian positive
+/// definite. The method is conjugate gradients in the one Krylov space that all shifts share
+/// (Jegerlehner 1996, section 2.4; van den Eshof and Sleijpen 2004); their residuals are multiples
+/// of each other. The products are those of the smallest shift, which needs most steps; a shift
+/// that has converged is left alone.
 ///
-/// What each `x_k` is then given to [`solve`] with conjugate gradients for its matrix, which
-/// computes its true residual and, where it is not what was requested, goes on from there. Steps
-/// and runs of a solution are those: 0 where the shared space was enough; the steps that were
-/// shared come with the result. Each shift has a logger, and all of them are told of the shared
-/// steps: of the residual of the smallest shift, beside which those of the others are smaller.
-/// There is no preconditioner, since it would have to be the same for all shifts. The shared steps
-/// end at
-/// [`Solve::reduction`]: beyond it the residual of a narrow operator says nothing of the true one.
+/// Each `x_k` is then given to [`solve`] with conjugate gradients for its matrix. That recomputes
+/// its residual and continues if the residual is not as small as requested. Steps and runs of a
+/// solution are those of this second phase: 0 if the shared space was enough. The number of shared
+/// steps comes with the result. Each shift has a logger, and all of them are notified of the shared
+/// steps with the residual of the smallest shift; those of the others are smaller. There is no
+/// preconditioner, since it would have to be the same for all shifts. The shared steps end at
+/// [`Solve::reduction`]: beyond it the residual of a narrow operator is unrelated to the recomputed
+/// one.
 ///
 /// ```
 /// use zellige_krylov::{Solve, Space, Stop, from_fn, solve_shifted};
@@ -49,8 +50,8 @@ use crate::{Cg, Correction, Kept, Setting};
 /// ```
 ///
 /// # Errors
-/// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another
-/// number of loggers.
+/// Those of [`solve`]; [`Error::Parameter`] for no shifts, a non-finite one, or another number of
+/// loggers.
 pub fn solve_shifted<E: Scalar, L: Logger>(
     problem: &Solve<'_, E>,
     shifts: &[f64],
@@ -61,11 +62,12 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
     shifted(problem, shifts, b, &vec![&stop as &dyn StoppingCriterion; shifts.len()], logs, None)
 }
 
-/// As [`solve_shifted`], with reliable updates of the residual of the smallest shift (as in Clark
-/// et al. 2022, section 3.2, whose shared steps end otherwise): the residual of the smallest shift
-/// is replaced by the true one, and all directions are made orthogonal to it. Residuals and
-/// directions may be narrow; solutions are in float64. What follows for each shift has updates as
-/// well.
+/// Solves shifted systems like [`solve_shifted`], with reliable updates of the residual of the
+/// smallest shift (similar to Clark et al. 2022, section 3.2, whose shared steps end otherwise).
+///
+/// The residual of the smallest shift is replaced by the recomputed one, and all directions are
+/// made orthogonal to it. Residuals and directions may be narrow; solutions are in float64. The
+/// second phase of each shift has updates as well.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -82,7 +84,7 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
 /// ```
 ///
 /// # Errors
-/// As [`solve_shifted`]; those of [`Reliable::new`].
+/// Those of [`solve_shifted`] and of [`Reliable::new`].
 pub fn solve_shifted_with<E: Scalar, L: Logger>(
     problem: &Solve<'_, E>,
     shifts: &[f64],
@@ -117,15 +119,15 @@ pub fn solve_shifted_with<E: Scalar, L: Logger>(
 pub struct Refinement<'r, E: Scalar = f64> {
     /// Updates of the shared steps.
     pub shared: &'r Updates<E>,
-    /// What is multiplied with after them.
+    /// Operator of the products after the shared steps.
     pub inner: &'r dyn Operator<E>,
     /// Updates after them.
     pub updates: &'r Updates<E>,
 }
 
-/// As [`solve_shifted_with`], with criteria for each shift, and what follows the shared steps in
-/// formats of its own. A shift is left alone where its residual is within its own goal; the shared
-/// steps end where that of the smallest shift is.
+/// Solves shifted systems like [`solve_shifted_with`], with criteria for each shift, and separate
+/// formats after the shared steps. A shift is left alone once its residual is within its own goal;
+/// the shared steps end when that of the smallest shift is.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -144,7 +146,8 @@ pub struct Refinement<'r, E: Scalar = f64> {
 /// ```
 ///
 /// # Errors
-/// As [`solve_shifted_with`]; [`Error::Parameter`] for another number of criteria than shifts.
+/// Those of [`solve_shifted_with`]; [`Error::Parameter`] for another number of criteria than
+/// shifts.
 pub fn solve_shifts<E: Scalar, L: Logger>(
     problem: &Solve<'_, E>,
     shifts: &[f64],
@@ -176,7 +179,7 @@ fn shifted<E: Scalar, L: Logger>(
     let above: Vec<f64> = shifts.iter().map(|shift| shift - sigma).collect();
     let setting = Setting { rt: problem.rt, a: &base, m: None, columns: 1 };
     let reliable = refinement.map(|of| Reliable::new(setting, &exact, of.shared)).transpose()?;
-    // As that of `solve`, the system has a factor with which norms are in range.
+    // Like that of `solve`, the system is multiplied by a factor that keeps norms in range.
     let (scale, rhs) = (unit_scale(b), norm(b));
     let times = |v: &[E], factor: f64| v.iter().map(|v| E::from_real(factor) * *v).collect::<Vec<E>>();
     let progress = |elapsed| Progress { steps: 0, elapsed, rhs, first: rhs };
@@ -228,7 +231,7 @@ fn shifted<E: Scalar, L: Logger>(
     Ok(ShiftedSolutions { shared: shared.steps, taken, updates: shared.updates, each })
 }
 
-/// What was found for several shifts.
+/// Solutions for several shifts.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -283,8 +286,8 @@ fn check_shifts<E: Scalar>(problem: &Solve<'_, E>, shifts: &[f64], logs: usize) 
 const RHO: usize = 0;
 const ALPHA: usize = 1;
 const BETA: usize = 2;
-/// What the residual is multiplied by on its way to the next direction of the smallest shift, and
-/// what of that is taken out; 1 where it was replaced.
+/// Factor of the residual in the next direction of the smallest shift, and coefficient of its
+/// projection; 1 if the residual was replaced.
 const OF_R: usize = 3;
 const PROJECTION: usize = 4;
 const IS_NEW: usize = 5;
@@ -297,17 +300,17 @@ struct Shift(usize);
 impl Shift {
     const NUMBERS: usize = 8;
 
-    /// Of shift `k`.
+    /// Returns the numbers of shift `k`.
     fn new(k: usize) -> Shift {
         Shift(OF_SHIFTS + k * Self::NUMBERS)
     }
 
-    /// Its residual beside that of the smallest shift.
+    /// Returns the index of its residual relative to that of the smallest shift.
     fn zeta(self) -> usize {
         self.0
     }
 
-    /// What `zeta` was multiplied by in the last step.
+    /// Returns the index of the factor of `zeta` in the last step.
     fn ratio(self) -> usize {
         self.0 + 1
     }
@@ -325,12 +328,13 @@ impl Shift {
         self.0 + 4
     }
 
-    /// What the residual is multiplied by on its way to the next direction.
+    /// Returns the index of the factor of the residual in the next direction.
     fn of_r(self) -> usize {
         self.0 + 5
     }
 
-    /// What of the direction is taken out, beside the residual, after that was replaced.
+    /// Returns the index of the projection coefficient, relative to the residual, after a
+    /// replacement.
     fn projection(self) -> usize {
         self.0 + 6
     }
@@ -362,13 +366,13 @@ struct Vectors<E: Scalar> {
     x: Vec<MultiVector<E>>,
 }
 
-/// What graphs are recorded from.
+/// Data that graphs are recorded from.
 struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,
     begun: &'g MultiVector<E>,
     above: &'g [f64],
-    /// What the residual of each shift has to be.
+    /// Required residual of each shift.
     goals: &'g [f64],
     /// The smallest shift.
     least: usize,

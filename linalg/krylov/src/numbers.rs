@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::executor::{Executor, Replay};
 use crate::scalar::Scalar;
 
-/// How a method stands.
+/// State of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has steps to make.
@@ -55,7 +55,7 @@ impl<E: Scalar> NumbersHandle<E> {
         NumbersHandle { words, columns, scalar: PhantomData }
     }
 
-    /// How many columns there are.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -70,11 +70,10 @@ impl<E: Scalar> NumbersHandle<E> {
         update(&self.words)
     }
 
-    /// Lets the host look at the numbers of each column, after all tasks on them that have been
-    /// submitted.
+    /// Passes the numbers of each column to the host, after all submitted tasks on them.
     ///
     /// # Errors
-    /// What went wrong in those tasks.
+    /// Errors of those tasks.
     pub fn look<T>(
         &self,
         rt: &dyn Executor,
@@ -87,10 +86,10 @@ impl<E: Scalar> NumbersHandle<E> {
         Ok(seen)
     }
 
-    /// Has the columns run that `is_open` says, and ends the others.
+    /// Resumes the columns for which `is_open` is true, and ends the others.
     ///
     /// # Errors
-    /// What went wrong in tasks on the numbers that have been submitted.
+    /// Errors of submitted tasks on the numbers.
     pub fn set_open(&self, rt: &dyn Executor, is_open: impl Fn(usize) -> bool) -> Result<(), Error> {
         let open: Vec<bool> = (0..self.columns).map(is_open).collect();
         self.change(rt, move |c, mut numbers| match open[c] {
@@ -99,10 +98,10 @@ impl<E: Scalar> NumbersHandle<E> {
         })
     }
 
-    /// Changes the numbers of each column, after all tasks on them that have been submitted.
+    /// Changes the numbers of each column, after all submitted tasks on them.
     ///
     /// # Errors
-    /// What went wrong in those tasks.
+    /// Errors of those tasks.
     pub fn change(
         &self,
         rt: &dyn Executor,
@@ -115,10 +114,10 @@ impl<E: Scalar> NumbersHandle<E> {
         rt.change(&self.words, Box::new(each))
     }
 
-    /// Another one, and a graph that copies these numbers to it where they are.
+    /// Returns a second set of numbers, and a graph that copies these numbers to it where they are.
     ///
     /// # Errors
-    /// What went wrong in tasks on them.
+    /// Errors of tasks on them.
     pub(crate) fn copied<'r>(&self, rt: &'r dyn Executor) -> Result<(Self, Replay<'r>), Error> {
         let mut len = 0;
         rt.look(&self.words, &mut |words| len = words.len())?;
@@ -192,7 +191,7 @@ impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
         Numbers(words, PhantomData)
     }
 
-    /// How the method stands.
+    /// Returns the state of the method.
     pub fn state(&self) -> State {
         STATES.get(self.0[STATE] as usize).copied().unwrap_or(State::NotANumber)
     }

@@ -1,4 +1,4 @@
-//! What methods multiply by.
+//! Operators of Krylov methods.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,16 +49,16 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
         self.domain()
     }
 
-    /// What an application reads besides vectors (bytes).
+    /// Returns the bytes that an application reads besides vectors.
     fn bytes(&self) -> u64;
 
-    /// What it keeps in memory (bytes), vectors of its own among it.
+    /// Returns the bytes that it keeps in memory, including its own vectors.
     fn memory(&self) -> u64 {
         self.bytes()
     }
 
-    /// The relative accuracy of its products: the unit roundoff of float64, or that which its
-    /// elements were stored for.
+    /// Returns the relative accuracy of its products: the unit roundoff of float64, or the accuracy
+    /// of its stored values.
     fn accuracy(&self) -> f64 {
         f64::EPSILON / 2.0
     }
@@ -186,8 +186,8 @@ pub fn multiply<E: Scalar>(rt: &dyn Executor, a: &dyn Operator<E>, x: &[E]) -> R
     y.column(rt, 0)
 }
 
-/// A function as an operator: `f(x, y)` overwrites `y` with `A x`, whole vectors of one column
-/// each.
+/// Creates an operator from a function: `f(x, y)` overwrites `y` with `A x`, for whole vectors of
+/// one column each.
 ///
 /// ```
 /// use zellige_krylov::{Cg, Solve, Space, Stop, from_fn, solve};
@@ -211,7 +211,8 @@ pub fn from_fn<E: Scalar>(space: &Space, f: impl Fn(&[E], &mut [E]) + Send + Syn
     from_fn_between(space, space, f)
 }
 
-/// As [`from_fn`], for a function that makes vectors of `range` from those of `domain`.
+/// Creates an operator like [`from_fn`], for a function from vectors of `domain` to those of
+/// `range`.
 ///
 /// ```
 /// use zellige_krylov::{Space, from_fn_between, multiply};
@@ -230,7 +231,7 @@ pub fn from_fn_between<E: Scalar>(
     FromFn { domain: domain.clone(), range: range.clone(), f: Arc::new(f), adjoint: None }
 }
 
-/// What `f(x, y)` is: it overwrites `y` with `A x`.
+/// Function `f(x, y)` that overwrites `y` with `A x`.
 type Function<E> = dyn Fn(&[E], &mut [E]) + Send + Sync;
 
 /// See [`from_fn`].

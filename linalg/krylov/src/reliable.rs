@@ -32,19 +32,19 @@ use crate::{Correction, Kept, Method, Setting};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trigger {
-    /// Where it has become smaller than this, between 0 and 1, times the largest since the last
-    /// time (Sleijpen and van der Vorst 1996).
+    /// Replaces the residual when it is smaller than this factor, between 0 and 1, times the
+    /// largest since the last replacement (Sleijpen and van der Vorst 1996).
     Reduction(f64),
-    /// Where an estimate of what rounding has done to it becomes large beside it (van der Vorst and
-    /// Ye 2000, algorithm 3): `d_k = d_{k-1} + u |r_k| + u_64
-    /// |A| |x_k|`, with `u` the roundoff of the stored residual or of the operator's products, and `|x_k|^2` estimated by `sum alpha^2 |p|^2` (Clark et al.
-    /// 2022, section III).
+    /// Replaces the residual when its estimated rounding error becomes large relative to it (van
+    /// der Vorst and Ye 2000, algorithm 3): `d_k = d_{k-1} + u |r_k| + u_64 |A| |x_k|`. Here `u` is
+    /// the roundoff of the stored residual or of the operator's products, and `|x_k|^2` is
+    /// estimated by `sum alpha^2 |p|^2` (Clark et al. 2022, section III).
     Estimate,
 }
 
-/// What keeps conjugate gradients stable where products, residuals and directions are narrow (Clark
-/// et al. 2022). Each can be switched off, to show what it does. The formula of Polak and Ribière
-/// is [`Cg::flexible`](crate::Cg::flexible).
+/// Techniques that keep conjugate gradients stable with narrow products, residuals and directions
+/// (Clark et al. 2022). Each can be switched off, to show its effect. The formula of Polak and
+/// Ribière is [`Cg::flexible`](crate::Cg::flexible).
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -66,11 +66,12 @@ pub struct Stabilisation {
     /// The solution is accumulated in float64, and not in the storage of the directions between two
     /// updates.
     pub wide_solution: bool,
-    /// After an update, what is not orthogonal to the new residual is taken out of the direction.
+    /// After an update, the component parallel to the new residual is subtracted from the
+    /// direction.
     pub projection: bool,
-    /// Of several shifts, one whose residual has reached what its storage can resolve takes no part
-    /// in further shared steps, which would only add rounding errors; the rest is left to what
-    /// follows for each shift.
+    /// A shift whose residual has reached the resolution of its storage takes no part in further
+    /// shared steps, which would only add rounding errors; the second phase of each shift does the
+    /// rest.
     pub removal: bool,
 }
 
@@ -115,16 +116,19 @@ const SOLUTION: usize = 6;
 const DEVIATION: usize = 7;
 const FIRST_DEVIATION: usize = 8;
 const BEFORE: usize = 9;
-/// How often the residual was replaced.
+/// Number of residual replacements.
 pub(crate) const REPLACED: usize = 11;
 const OWN: usize = 12;
 
-/// Claims that were wrong so often will not become right: the method ends, and the caller sees the
-/// true residual.
+/// Maximum number of wrong claims of convergence: after that the method ends, and the caller sees
+/// the recomputed residual.
 const MOST_CLAIMS: f64 = 4.0;
-/// A replacement is in vain if its residual is not smaller than the least before by this. So many
-/// in a row, and of all, end the run, and one that is larger than what it replaces by so much: its
-/// directions are worth nothing. Another run begins with the true residual.
+/// Required gain: a replacement is in vain if its residual is not smaller than the least before by
+/// this factor.
+///
+/// A number of replacements in vain in a row (`MOST_IN_VAIN`), and of all (`MOST_OF_ALL`), end the
+/// run. So does a residual that exceeds the one it replaces by `MOST_JUMP`, because its directions
+/// are useless. Another run begins with the recomputed residual.
 const GAIN: f64 = 0.99;
 const MOST_IN_VAIN: f64 = 3.0;
 const MOST_OF_ALL: f64 = 10.0;
@@ -173,17 +177,17 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         &self.begun
     }
 
-    /// How residuals and directions are stored.
+    /// Returns the storage of residuals and directions.
     pub fn storage(&self) -> &Arc<dyn Storage<E>> {
         &self.updates.storage
     }
 
-    /// What keeps the method stable.
+    /// Returns the techniques that keep the method stable.
     pub fn stabilisation(&self) -> Stabilisation {
         self.updates.stabilisation
     }
 
-    /// How many directions are added to the solution together.
+    /// Returns the number of directions that are added to the solution as a block.
     pub fn buffer(&self) -> usize {
         self.updates.buffer
     }
@@ -262,7 +266,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     ) -> Result<(), Error> {
         let gated = steps.by(&self.gate);
         apply_to(&gated, self.exact, d, &self.product, None)?;
-        // The norm is that of the true residual, and not of what is stored.
+        // The norm is that of the recomputed residual, not of its stored form.
         let residual = [times(1.0, &self.begun), times(-1.0, &self.product)];
         let task = gated.task("reliable.replace").assign(&self.product, residual).copy(r, &self.product);
         task.dot(&self.product, &self.product, at).submit()?;
@@ -283,7 +287,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     }
 }
 
-/// What is known after a residual was replaced by one of this norm.
+/// Updates the record after a residual was replaced by one of this norm.
 fn remember<E: Scalar>(gate: &mut Numbers<E, &mut [f64]>, norm: f64) {
     let is_in_vain = norm > GAIN * gate.real(LEAST);
     let more = if norm > MOST_JUMP * gate.real(LARGEST) { MOST_IN_VAIN } else { 1.0 };
@@ -301,7 +305,7 @@ fn remember<E: Scalar>(gate: &mut Numbers<E, &mut [f64]>, norm: f64) {
     ]);
 }
 
-/// True where what rounding has done to the residual becomes too large beside it.
+/// Returns true if the rounding error of the residual becomes too large relative to it.
 fn is_deviating<E: Scalar>(
     gate: &mut Numbers<E, &mut [f64]>,
     method: &Numbers<E, &[f64]>,
@@ -326,7 +330,7 @@ fn is_deviating<E: Scalar>(
 
 /// A method that can have its residual replaced.
 pub trait Updatable<E: Scalar>: Method<E> {
-    /// As [`Method::prepare`], with updates.
+    /// Prepares the method like [`Method::prepare`], with updates.
     ///
     /// # Errors
     /// Those of [`Method::prepare`].
@@ -357,8 +361,8 @@ pub trait Updatable<E: Scalar>: Method<E> {
 /// ```
 #[derive(Clone)]
 pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
-    /// How steps are made. Conjugate gradients that are flexible, by the formula of Polak and
-    /// Ribière, are more stable.
+    /// The method of the steps. Flexible conjugate gradients, by the formula of Polak and Ribière,
+    /// are more stable.
     pub method: M,
     /// The operator whose residuals count.
     pub exact: &'o dyn Operator<E>,
@@ -387,14 +391,14 @@ pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
 pub struct Updates<E: Scalar = f64> {
     /// When the residual is replaced.
     pub trigger: Trigger,
-    /// How residuals, directions and products are stored.
+    /// Storage of residuals, directions and products.
     pub storage: Arc<dyn Storage<E>>,
-    /// What keeps it stable.
+    /// Techniques that keep the method stable.
     pub stabilisation: Stabilisation,
-    /// How many directions of conjugate gradients are kept and then added to the solution together,
-    /// 1 to 8; 1 adds each in its step. The solution is in float64: with narrow directions it is a
-    /// good part of what a step reads and writes, and a buffer of `n` moves it every `n` steps. It
-    /// takes `n - 1` vectors more, and changes no bits.
+    /// Number of directions of conjugate gradients that are kept and then added to the solution as
+    /// a block, 1 to 8; 1 adds each in its step. The solution is in float64: with narrow directions
+    /// it is a large part of the memory traffic of a step, and a buffer of `n` moves it every `n`
+    /// steps. It takes `n - 1` additional vectors, and changes no bits.
     pub buffer: usize,
 }
 

@@ -40,7 +40,7 @@ pub trait Scalar:
     + Neg<Output = Self>
     + Sum<Self>
 {
-    /// How many 64-bit words a number has.
+    /// Number of 64-bit words of a number.
     const WORDS: usize = size_of::<Self>() / size_of::<f64>();
 
     /// Whether there are kernels for GPUs: for `f64` and complex numbers of it.
@@ -196,15 +196,15 @@ impl Scalar for Complex<f64> {
         vectors::accumulate_complex(Self::words(x), Self::words(y), Self::words_mut(sums));
     }
 
-    /// Where all factors are real, as those of Hermitian systems are, nothing is multiplied by
-    /// their imaginary parts.
+    /// Skips the multiplication by imaginary parts if all factors are real, as for Hermitian
+    /// systems.
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
         /// Real columns, and factors of three terms for them, at most.
         const MOST: usize = 8;
         if a.iter().any(|a| a.im != 0.0) || 2 * columns > MOST || !columns.is_power_of_two() {
             return combine_each(y, columns, a, x);
         }
-        // Of one column both parts have the same factor.
+        // With one column both parts have the same factor.
         let (mut factors, each) = ([0.0; 3 * MOST], if columns == 1 { 1 } else { 2 });
         let factors = &mut factors[..each * a.len()];
         factors.chunks_exact_mut(each).zip(a).for_each(|(factors, a)| factors.fill(a.re));

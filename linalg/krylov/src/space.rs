@@ -1,4 +1,4 @@
-//! How vectors are cut into parts that tasks work on side by side.
+//! Partition of vectors into parts that tasks process in parallel.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use zellige_runtime::data::{Chunk, ChunkRef};
 
 use crate::error::Error;
 
-/// Rows of which products are summed by themselves: partial sums are combined in one order,
-/// whatever computes them, so that every sum has the same bits on any number of workers.
+/// Rows of a reduction block: partial sums of blocks are combined in a fixed order, so that every
+/// sum has the same bits on any number of workers.
 pub const GRAIN: usize = 4096;
 
 /// Parts begin at multiples of this: whole blocks of 1, 2, 3, 4 and 6, and whole lines of a cache.
@@ -39,7 +39,7 @@ pub const MOST_PARTS: usize = 64;
 pub struct Space {
     /// The first row of each part, and the length.
     cuts: Arc<[usize]>,
-    /// Rows that are stored together.
+    /// Rows that are encoded as a group.
     group: usize,
 }
 
@@ -68,8 +68,8 @@ impl Space {
         Ok(Space { cuts: cuts.into(), group: 1 })
     }
 
-    /// The same, for storage that encodes so many rows together: 3 for numbers of a site that share
-    /// a scale. Vector tasks work on whole groups.
+    /// Returns the space for storage that encodes `group` rows as a group: 3 for numbers of a site
+    /// that share a scale. Vector tasks work on whole groups.
     ///
     /// # Errors
     /// [`Error::Parameter`] unless it is 1 to 8 and every part has whole groups.
@@ -81,14 +81,14 @@ impl Space {
         Ok(Space { group, ..self })
     }
 
-    /// Blocks of rows begin at multiples of this: whole groups, and whole groups of sums that are
-    /// made side by side.
+    /// Returns the alignment of blocks of rows: a multiple of whole groups and of the lanes of
+    /// sums.
     pub(crate) fn multiple(&self) -> usize {
         LANES * self.group
     }
 
-    /// Rows of which products are summed by themselves: [`GRAIN`], or a little less, so that they
-    /// are whole groups.
+    /// Returns the rows of a reduction block: [`GRAIN`], or a little less, so that they are whole
+    /// groups.
     pub fn grain(&self) -> usize {
         GRAIN / self.multiple() * self.multiple()
     }
@@ -104,7 +104,7 @@ impl Space {
         (size_of::<f64>() * self.len() * vectors) as u64
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub fn parts(&self) -> usize {
         self.cuts.len() - 1
     }
@@ -122,7 +122,8 @@ impl Space {
         self.cuts.windows(2).map(|ends| ends[0]..ends[1])
     }
 
-    /// The rank that keeps part `i` of vectors, of so many ranks: neighbours are together.
+    /// Returns the rank that stores part `i` of vectors, for this number of ranks; each rank has
+    /// consecutive parts.
     pub fn rank_of(&self, i: usize, ranks: usize) -> usize {
         i * ranks / self.parts()
     }

@@ -39,13 +39,13 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Steps { rt, graph, space, numbers, sums: None }
     }
 
-    /// The same, with sums of products.
+    /// Returns these steps with sums of products.
     #[must_use]
     pub fn with_sums(self, sums: &'g Sums<E>) -> Self {
         Steps { sums: Some(sums), ..self }
     }
 
-    /// The same over vectors of another space, without sums.
+    /// Returns these steps over vectors of another space, without sums.
     pub fn on<'s>(&self, space: &'s Space) -> Steps<'s, E>
     where
         'g: 's,
@@ -53,7 +53,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Steps { space, sums: None, ..*self }
     }
 
-    /// The same with other numbers: tasks go by these.
+    /// Returns these steps with other numbers, which decide whether tasks are active.
     pub fn by<'s>(&self, numbers: &'s NumbersHandle<E>) -> Steps<'s, E>
     where
         'g: 's,
@@ -61,22 +61,22 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Steps { numbers, ..*self }
     }
 
-    /// What the graph runs on: where vectors of an operator's own are registered.
+    /// Returns the executor of the graph; an operator registers its own vectors there.
     pub fn executor(&self) -> &'g dyn Executor {
         self.rt
     }
 
-    /// What tasks are recorded into.
+    /// Returns the recorder of the tasks.
     pub fn graph(&self) -> &'g Recorder {
         self.graph
     }
 
-    /// Where vectors are cut.
+    /// Returns the partition of the vectors.
     pub fn space(&self) -> &'g Space {
         self.space
     }
 
-    /// How many columns vectors have.
+    /// Returns the number of columns of the vectors.
     pub fn columns(&self) -> usize {
         self.numbers.columns()
     }
@@ -215,7 +215,7 @@ pub fn are_done(numbers: &[f64], columns: usize) -> bool {
     columns_of::<f64>(numbers, columns).all(|numbers| numbers.is_done())
 }
 
-/// The words of the sums of all grains for one column, in their order.
+/// Sums the words of all reduction blocks for one column, in their order.
 pub(crate) fn total<'s>(
     partial: impl Iterator<Item = &'s [f64]>,
     column: usize,
@@ -232,11 +232,11 @@ pub(crate) fn total<'s>(
     }
 }
 
-/// Partial sums of products of vectors: `width` of them for each [grain](Space::grain) and each
-/// column.
+/// Partial sums of products of vectors: `width` of them for each [reduction block](Space::grain)
+/// and each column.
 #[derive(Debug)]
 pub struct Sums<E> {
-    /// Of each part: `[grain][column][sum]`.
+    /// For each part: `[grain][column][sum]`.
     partial: Vec<Handle<Vec<f64>>>,
     /// With several ranks: the parts of each, and their sums one after the other, so that one
     /// message has them.
@@ -267,12 +267,12 @@ impl<E: Scalar> Sums<E> {
         Sums { partial, of_ranks, width, scalar: std::marker::PhantomData }
     }
 
-    /// How many sums there are.
+    /// Returns the number of sums.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Those of part `i`, for a task that makes them: `[grain][column][sum]`.
+    /// Returns the sums of part `i`, for a task that computes them: `[grain][column][sum]`.
     pub fn of(&self, i: usize) -> Update<Vec<f64>> {
         update(&self.partial[i])
     }
@@ -300,10 +300,10 @@ impl<E: Scalar> Sums<E> {
 
 /// Operands of a task that reads a method's numbers besides.
 pub trait Gated: Operands {
-    /// With the numbers before them.
+    /// These operands with the numbers in front of them.
     type Behind: Operands;
 
-    /// Puts them behind the numbers.
+    /// Puts these operands after the numbers.
     fn behind(self, numbers: Read<Vec<f64>>) -> Self::Behind;
 
     /// The numbers, and the views of these operands.

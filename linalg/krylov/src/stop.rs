@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What criteria go by.
+/// Input of stopping criteria.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Progress {
     pub first: f64,
 }
 
-/// One thing that a solver is stopped by.
+/// Stopping criterion of a solver.
 ///
 /// ```
 /// use zellige_krylov::{Progress, Stop, StoppingCriterion};
@@ -49,7 +49,7 @@ pub trait StoppingCriterion {
         None
     }
 
-    /// How many more steps may be made; `None`: any number.
+    /// Returns the number of steps that may still be made; `None` for any number.
     fn steps_left(&self, progress: &Progress) -> Option<usize> {
         let _ = progress;
         None
@@ -87,9 +87,9 @@ pub enum Stop {
     After(Duration),
     /// At a residual with this norm.
     Absolute(f64),
-    /// At a residual of this norm beside that of the right-hand side.
+    /// Stops at a residual of this norm relative to that of the right-hand side.
     RelativeToRhs(f64),
-    /// At a residual of this norm beside that of the first one.
+    /// Stops at a residual of this norm relative to that of the first one.
     RelativeToFirst(f64),
 }
 

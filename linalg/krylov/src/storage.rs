@@ -1,4 +1,4 @@
-//! How vectors are stored.
+//! Storage formats of vectors.
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -9,12 +9,12 @@ use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
-/// How the numbers of a vector are stored: as 64-bit words, in any format. Tasks decode some rows
+/// Storage format of the numbers of a vector: 64-bit words, in any encoding. Tasks decode some rows
 /// at a time into buffers that stay in the nearest cache, compute in float64, and encode the
 /// result.
 ///
-/// Rows that are decoded and encoded begin at multiples of 32, and are whole groups of the
-/// [space](crate::Space::grouped).
+/// Ranges of rows that are decoded and encoded begin at multiples of 32, and are whole groups of
+/// the [space](crate::Space::grouped).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,7 +31,7 @@ pub trait Storage<E: Scalar>: Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &str;
 
-    /// How many words so many numbers take.
+    /// Returns the number of words of this many numbers.
     fn words(&self, numbers: usize) -> usize;
 
     /// True where numbers are stored as they are computed with: tasks borrow them then.

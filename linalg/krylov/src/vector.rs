@@ -11,8 +11,8 @@ use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::storage::{Plain, Storage};
 
-/// `k >= 1` columns over a [`Space`], one handle for each part. The numbers of a row lie beside
-/// each other: `[row][column]`. A clone is the same vector.
+/// A multi-vector of `k >= 1` columns over a [`Space`], with one handle for each part. The numbers
+/// of a row are contiguous: `[row][column]`. A clone is the same vector.
 ///
 /// ```
 /// use zellige_krylov::{MultiVector, Space};
@@ -90,17 +90,17 @@ impl<E: Scalar> MultiVector<E> {
         MultiVector { space: space.clone(), columns, storage, parts }
     }
 
-    /// How it is cut.
+    /// Returns the partition.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// How many columns it has.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// How its numbers are stored.
+    /// Returns the storage format.
     pub fn storage(&self) -> &Arc<dyn Storage<E>> {
         &self.storage
     }
@@ -125,10 +125,10 @@ impl<E: Scalar> MultiVector<E> {
         update(&self.parts[i])
     }
 
-    /// The numbers of a column, after all tasks on them that have been submitted.
+    /// Returns the numbers of a column, after all submitted tasks on them.
     ///
     /// # Errors
-    /// What went wrong in those tasks.
+    /// Errors of those tasks.
     pub fn column(&self, rt: &dyn Executor, column: usize) -> Result<Vec<E>, Error> {
         let mut numbers = Vec::with_capacity(self.space.len());
         let mut decoded = Vec::new();
@@ -146,10 +146,10 @@ impl<E: Scalar> MultiVector<E> {
         Ok(numbers)
     }
 
-    /// Overwrites the numbers of a column, after all tasks on them that have been submitted.
+    /// Overwrites the numbers of a column, after all submitted tasks on them.
     ///
     /// # Errors
-    /// What went wrong in those tasks.
+    /// Errors of those tasks.
     ///
     /// # Panics
     /// If `numbers` has another length.

@@ -23,7 +23,7 @@ use crate::steps::Steps;
 use crate::storage::Storage;
 use crate::vector::MultiVector;
 
-/// What a term of a linear combination is multiplied by.
+/// Factor of a term of a linear combination.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Coefficient<E = f64> {
     /// A constant.
@@ -80,11 +80,10 @@ impl<E: Scalar> Term<E> {
     }
 }
 
-/// A vector task that is being put together; [`submit`](VectorTask::submit) records it for each
-/// part.
+/// Builder of a vector task; [`submit`](VectorTask::submit) records it for each part.
 ///
-/// What it is made of is done in this order for some rows at a time, which stay in the nearest
-/// cache.
+/// The task executes its operations in this order for some rows at a time, which stay in the
+/// nearest cache.
 #[must_use = "a task that is not submitted does nothing"]
 pub struct VectorTask<'s, 'g, E: Scalar> {
     steps: &'s Steps<'g, E>,
@@ -152,7 +151,7 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         let VectorTask { steps, name, assignments, dots, changes, unless } = self;
         let columns = steps.columns();
         let mut vectors = Vectors { parts: steps.space().parts(), updated: Vec::new(), read: Vec::new() };
-        // Which vectors are updated is known once all assignments are.
+        // The updated vectors are known once all assignments are.
         assignments.iter().for_each(|(y, _)| add_once(&mut vectors.updated, y));
         let mut placed = Vec::with_capacity(assignments.len());
         for (y, terms) in &assignments {
@@ -219,14 +218,14 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
 
 /// The vectors of a task, each once.
 struct Vectors<E: Scalar> {
-    /// How many parts each has.
+    /// Number of parts of each vector.
     parts: usize,
     updated: Vec<MultiVector<E>>,
     read: Vec<MultiVector<E>>,
 }
 
 impl<E: Scalar> Vectors<E> {
-    /// Where a vector of so many columns is among those that are updated or read.
+    /// Returns the place of a vector of `columns` columns among those that are updated or read.
     fn place(&mut self, v: &MultiVector<E>, columns: usize) -> Place {
         assert_eq!(v.parts().len(), self.parts, "a vector of another space");
         assert_eq!(v.columns(), columns, "a vector of other columns");
@@ -248,7 +247,7 @@ fn operands<E: Scalar>(vectors: &[MultiVector<E>]) -> Vec<Operand<E>> {
     vectors.iter().map(|v| Operand { columns: v.columns(), storage: Arc::clone(v.storage()) }).collect()
 }
 
-/// Where an operand is among those of a task.
+/// Place of an operand among those of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Read(usize),
@@ -275,11 +274,11 @@ pub(crate) struct Dot {
     pub(crate) at: usize,
 }
 
-/// What a vector is multiplied by.
+/// Second factor of a dot product.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum With {
     Vector(Place),
-    /// By its change, the number of which among all this is.
+    /// The change of the vector, by its index among all changes.
     Change(usize),
 }
 
@@ -300,13 +299,13 @@ impl<E: Scalar> Operand<E> {
     }
 }
 
-/// What a vector task does with a part.
+/// Operations of a vector task on a part.
 #[derive(Debug)]
 pub(crate) struct Program<E: Scalar> {
     pub(crate) columns: usize,
-    /// Rows of a block: whole groups of lanes, and of rows that are stored together.
+    /// Rows of a block: whole groups of lanes, and of rows that are encoded as a group.
     block_rows: usize,
-    /// Rows of which products are summed by themselves.
+    /// Rows of a reduction block.
     pub(crate) grain: usize,
     pub(crate) read: Vec<Operand<E>>,
     pub(crate) updated: Vec<Operand<E>>,
@@ -314,18 +313,18 @@ pub(crate) struct Program<E: Scalar> {
     pub(crate) dots: Vec<Dot>,
     /// Vectors whose change is needed, among those that are updated.
     changes: Vec<usize>,
-    /// Sums of a grain and column.
+    /// Sums of a reduction block and column.
     pub(crate) width: usize,
     /// A scalar that is zero for the columns that are worked on.
     pub(crate) unless: Option<usize>,
-    /// The same for GPUs, where they can do it.
+    /// The program for GPUs, if they support it.
     pub(crate) of_kernel: Option<VectorProgram>,
 }
 
 /// A vector task for one part, or for several.
 pub(crate) struct Task<E: Scalar> {
     name: &'static str,
-    /// Of each part.
+    /// Rows of each part.
     pub(crate) rows: SmallVec<[usize; 1]>,
     pub(crate) program: Arc<Program<E>>,
 }
@@ -396,11 +395,11 @@ struct Buffers<'s, E> {
     terms: &'s mut [E],
     /// For vectors as they were.
     changes: &'s mut [E],
-    /// Of each assignment and term the coefficient for each column; then what multiplies its
+    /// For each assignment and term, the coefficient for each column; then the factor of its
     /// diagonal.
     coefficients: &'s mut [E],
     scales: &'s mut [E],
-    /// Of each dot the sums side by side.
+    /// For each dot product, the sums of the lanes.
     lanes: &'s mut [E],
     /// Numbers of a block.
     len: usize,
@@ -496,7 +495,7 @@ impl<E: Scalar> Program<E> {
         }
     }
 
-    /// Does everything for some rows, the last of a grain or not.
+    /// Executes all operations for some rows, the last of a reduction block or not.
     fn block(
         &self,
         rows: Range<usize>,
@@ -604,11 +603,11 @@ impl<E: Scalar> Program<E> {
     }
 }
 
-/// What the assignments of a block see.
+/// Input of the assignments of a block.
 struct Block<'b, E> {
     read: &'b [&'b [E]],
     updated: &'b [&'b mut [E]],
-    /// Of each term and column what it is multiplied by, and what its diagonal is.
+    /// For each term and column, its coefficient and the factor of its diagonal.
     coefficients: &'b [E],
     scales: &'b [E],
     /// The columns that are not done.

@@ -15,14 +15,14 @@ use crate::vector_task::{minus, plus, times};
 use crate::{Correction, Kept, Method, Setting};
 
 /// BiCGStab(l) (Sleijpen and Fokkema 1993, algorithm 3.1), preconditioned from the right; `l = 1`
-/// is BiCGStab (van der Vorst 1992). For any matrix, with few vectors.
+/// is BiCGStab (van der Vorst 1992). It solves systems with any matrix and needs few vectors.
 ///
-/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l`
-/// that makes the residual small, from the inner products of `r, A r, .., A^l r` by Cholesky's
-/// factors (Sleijpen, van der Vorst and Fokkema 1994): the one with the least residual, or, where
-/// `l > 1` and that would lose digits of the next coefficients, a convex combination with the
-/// orthogonal one (Sleijpen and van der Vorst 1995). Eigenvalues far from the real axis need `l =
-/// 2` or more.
+/// A step has `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l`
+/// that reduces the residual. The polynomial is computed from the inner products of `r, A r, ..,
+/// A^l r` by a Cholesky factorisation (Sleijpen, van der Vorst and Fokkema 1994). It is the one
+/// with the least residual. If `l > 1` and that polynomial would lose digits of the next
+/// coefficients, it is a convex combination with the orthogonal one (Sleijpen and van der Vorst
+/// 1995). Eigenvalues far from the real axis need `l = 2` or more.
 ///
 /// ```
 /// use zellige_krylov::{BiCgStab, Solve, Space, Stop, from_fn, solve};
@@ -187,7 +187,7 @@ fn begin<E: Scalar>(
     reliable.map_or(Ok(()), |reliable| reliable.begin(steps, SQUARE))
 }
 
-/// What a step is recorded from.
+/// Data that a step is recorded from.
 struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,
@@ -226,8 +226,8 @@ impl<E: Scalar> Step<'_, E> {
         for (r, u) in v.r[1..=j].iter().zip(&v.u[2..]) {
             steps.task("bicgstab.descend").add(r, minus(ALPHA, u)).submit()?;
         }
-        // What comes after an answer is 0 / 0; one that is to be replaced is an answer only if it
-        // is 0.
+        // Numbers after convergence are 0 / 0; a residual that is to be replaced counts as
+        // converged only if it is 0.
         let is_kept = self.reliable.is_none();
         steps.update_numbers("bicgstab.half", move |sums, s| {
             let norm = sums[SQUARE].real().sqrt();
@@ -303,8 +303,7 @@ impl<E: Scalar> Step<'_, E> {
     }
 }
 
-/// An inner product that is smaller than this beside the norms of its vectors is nothing but
-/// rounding.
+/// An inner product below this multiple of the norms of its vectors consists of rounding errors.
 const BREAKDOWN: f64 = 4.0 * f64::EPSILON;
 
 /// Ends where the inner product of the shadow and a vector, which is divided by, is nothing but

@@ -3,10 +3,10 @@
 use super::BREAKDOWN;
 use crate::scalar::Scalar;
 
-/// Inner products in `f64` tell no more powers apart.
+/// Maximum degree: inner products in `f64` do not distinguish more powers.
 pub(super) const MOST: usize = 8;
 
-/// Where the product `conj(r_i) . r_j`, `i <= j`, is among those of a grain.
+/// Returns the index of the product `conj(r_i) . r_j`, `i <= j`, among those of a reduction block.
 pub(super) fn at(i: usize, j: usize) -> usize {
     j * (j + 1) / 2 + i
 }
@@ -16,11 +16,11 @@ pub(super) fn pairs(l: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..=l).flat_map(|j| (0..=j).map(move |i| (i, j)))
 }
 
-/// Where the cosine between what is left of `r_0` and of `r_l` is less than the first of these, the
-/// least residual leaves too few digits of the next coefficients of bi-conjugate gradients, and the
-/// second is taken for it. Taking that for every smaller cosine, as the authors do, costs more
-/// steps than it saves where nothing is lost (docs/explanation/sparse.md). A polynomial of degree 1
-/// has no others that would make up for a residual that is not the least.
+/// Thresholds for the cosine between the remainders of `r_0` and of `r_l`. If it is less than the
+/// first, the least residual leaves too few digits of the next coefficients of bi-conjugate
+/// gradients, and the second threshold replaces it. The authors replace every smaller cosine; that
+/// costs more steps than it saves if no digits are lost (docs/explanation/sparse.md). A polynomial
+/// of degree 1 has no other coefficients that would make up for a residual that is not the least.
 const SMALL_COSINE: f64 = 0.1;
 const LEAST_COSINE: f64 = 0.7;
 

@@ -13,7 +13,7 @@ use crate::space::GRAIN;
 use crate::steps::Steps;
 use crate::vector::MultiVector;
 
-/// How the vectors of a Krylov space are made orthogonal to each other.
+/// Orthogonalisation of the vectors of a Krylov space.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -58,7 +58,7 @@ impl FromStr for Orthogonalisation {
     }
 }
 
-/// What a step works on.
+/// Operands of an Arnoldi step.
 pub(super) struct Arnoldi<'v, E: Scalar> {
     pub(super) basis: &'v Basis<E>,
     pub(super) small: Hessenberg,
@@ -181,10 +181,10 @@ impl<E: Scalar> Arnoldi<'_, E> {
     }
 }
 
-/// Vectors that are gone through together.
+/// Number of vectors that are processed in one pass.
 const AT_ONCE: usize = 4;
 
-/// The same numbers of several vectors.
+/// Corresponding numbers of several vectors.
 struct Pieces<'p, E> {
     codes: Codes<'p, E>,
     at: Range<usize>,

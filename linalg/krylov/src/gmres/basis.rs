@@ -14,17 +14,18 @@ use crate::steps::Steps;
 use crate::storage::{Packed, Storage};
 use crate::vector::MultiVector;
 
-/// Numbers that are decoded at a time: they stay in the nearest cache. A whole number of them is a
-/// grain, and whole blocks are one of them.
+/// Numbers that are decoded at a time: they stay in the nearest cache. A reduction block is a
+/// multiple of this, and this is a multiple of whole blocks.
 pub(super) const PIECE: usize = GRAIN / 8;
 
-/// Vectors `v_0, v_1, ...` of each column: those of a part in one handle, so that a step has the
-/// same operands whichever they are (compressed basis: Aliaga, Anzt, Grützmacher, Quintana-Ortí
-/// and Tomás 2022). The numbers of a column lie one after the other, so that they are encoded as those
-/// of one column alone.
+/// Basis vectors `v_0, v_1, ...` of each column (compressed basis: Aliaga, Anzt, Grützmacher,
+/// Quintana-Ortí and Tomás 2022).
+///
+/// All vectors of a part are in one handle, so that every step has the same operands. The numbers
+/// of a column are contiguous, so that they are encoded like those of a single column.
 pub(super) struct Basis<E> {
     pub(super) format: Packed,
-    /// Of each part `[vector][column]`: the words of their codes.
+    /// For each part, the words of the codes: `[vector][column]`.
     parts: Vec<Handle<Vec<f64>>>,
     columns: usize,
     bytes: u64,
@@ -50,7 +51,7 @@ pub(super) struct Of {
 }
 
 impl Of {
-    /// Where vector `k` begins, among vectors of so many words.
+    /// Returns the range of vector `k`, if a vector has `words` words.
     fn vector(self, k: usize, words: usize) -> Range<usize> {
         let first = (k * self.columns + self.column) * words;
         first..first + words

@@ -6,17 +6,17 @@ use std::ops::{Deref, DerefMut};
 use crate::numbers::{Numbers, State};
 use crate::scalar::Scalar;
 
-/// Where a solution lies, among numbers of its own: the tasks that read them run whatever the
-/// method's say.
+/// Layout of a solution in a separate set of numbers: the tasks that read them run whatever the
+/// state of the method is.
 pub(super) struct Solved;
 
 impl Solved {
-    /// How many of `y` there are.
+    /// Number of entries of `y`.
     pub(super) const COLUMNS: usize = 0;
     pub(super) const Y: usize = 1;
 }
 
-/// Where what is for at most `most` columns lies among a solver's own numbers.
+/// Layout of a Hessenberg matrix of at most `most` columns in a solver's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hessenberg {
     most: usize,
@@ -25,7 +25,7 @@ pub(super) struct Hessenberg {
 impl Hessenberg {
     /// `|A v_j|`, before anything is subtracted.
     pub(super) const PRODUCT: usize = 0;
-    /// What the next vector is divided by: the element below the diagonal.
+    /// Divisor of the next vector: the entry below the diagonal.
     pub(super) const NEXT: usize = 1;
     /// Columns that are finished.
     const COLUMNS: usize = 2;
@@ -36,12 +36,12 @@ impl Hessenberg {
         Hessenberg { most }
     }
 
-    /// How many numbers it takes.
+    /// Returns the amount of numbers in the layout.
     pub(super) fn numbers(self) -> usize {
         self.upper(0, self.most)
     }
 
-    /// What is subtracted a second time.
+    /// Returns the offset of the coefficients of the second orthogonalisation.
     pub(super) fn second(self) -> usize {
         Self::COLUMN + self.most
     }
@@ -54,7 +54,7 @@ impl Hessenberg {
         self.cosine(self.most) + j
     }
 
-    /// The right-hand side.
+    /// Returns the offset of entry `j` of the right-hand side.
     fn right(self, j: usize) -> usize {
         self.sine(self.most) + j
     }
@@ -129,7 +129,7 @@ impl Hessenberg {
 mod tests {
     use super::*;
 
-    /// Columns of a 3 by 2 Hessenberg matrix; the right-hand side is `(5, 0, 0)`.
+    /// Returns a 3 by 2 Hessenberg matrix with these columns; the right-hand side is `(5, 0, 0)`.
     fn extended(columns: [[f64; 3]; 2]) -> (Hessenberg, Numbers<f64, Vec<f64>>) {
         let small = Hessenberg::new(2);
         let mut s = Numbers::zeros(small.numbers());

@@ -27,8 +27,8 @@ use crate::vector::MultiVector;
 use crate::{Correction, Kept, Method, Setting};
 
 /// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible
-/// (FGMRES, Saad 1993) where the preconditioner changes from step to step. A run is one cycle: the
-/// loop around it restarts with the true residual.
+/// (FGMRES, Saad 1993) if the preconditioner changes from step to step. A run is one cycle: the
+/// outer loop restarts it with the recomputed residual.
 ///
 /// ```
 /// use zellige_krylov::{Gmres, Solve, Space, Stop, from_fn, solve};
@@ -49,9 +49,9 @@ pub struct Gmres {
     /// Keeps `M^-1 v_j` as well, in `f64`: one more vector per step, for preconditioners that
     /// change.
     pub flexible: bool,
-    /// How vectors are made orthogonal.
+    /// Orthogonalisation of the basis.
     pub orthogonalisation: Orthogonalisation,
-    /// How vectors are stored.
+    /// Storage format of the basis.
     pub basis: Packed,
 }
 
@@ -105,7 +105,7 @@ struct Prepared<'r, E: Scalar> {
     gmres: Gmres,
     /// The most accurate first.
     operators: Vec<&'r dyn Operator<E>>,
-    /// How inaccurate a product may be, beside `goal / residual`.
+    /// Allowed error of a product, relative to `goal / residual`.
     slack: f64,
     vectors: Vectors<E>,
     sums: Sums<E>,
@@ -191,8 +191,8 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         })
     }
 
-    /// The least accurate operator that is accurate enough beside this residual, or the most
-    /// accurate one.
+    /// Returns the index of the least accurate operator that is accurate enough for this residual,
+    /// or that of the most accurate one.
     fn operator(&self, goal: f64, residual: f64) -> usize {
         let wanted = self.slack * goal / residual;
         self.operators.iter().rposition(|a| a.accuracy() <= wanted).unwrap_or(0)

@@ -5,7 +5,7 @@ use zellige_kernels::vectors::{LANES, add_lanes};
 use crate::scalar::Scalar;
 use crate::space::GRAIN;
 
-/// Overwrites sum `at` of each grain and column with that of `conj(x) y`: `sums` are
+/// Overwrites sum `at` of each reduction block and column with that of `conj(x) y`: `sums` are
 /// `[grain][column][width]`.
 pub fn dots<E: Scalar>(x: &[E], y: &[E], columns: usize, sums: &mut [f64], width: usize, at: usize) {
     let mut lanes = vec![E::default(); LANES * columns];

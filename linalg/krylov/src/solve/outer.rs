@@ -21,7 +21,7 @@ pub(super) struct Outer<'s, E: Scalar> {
     /// The answer with the least residual so far.
     pub(super) best: MultiVector<E>,
     numbers: NumbersHandle<E>,
-    /// Of each column what the method's residual is multiplied by, and its correction divided.
+    /// For each column, the factor of the method's residual and divisor of its correction.
     pub(super) scales: Vec<f64>,
     /// The residual of `x`, and of the answer of a run.
     of_guess: Replay<'s>,
@@ -32,12 +32,12 @@ pub(super) struct Outer<'s, E: Scalar> {
     pub(super) kept: Kept,
 }
 
-/// Whose residual is measured.
+/// Vector whose residual is measured.
 #[derive(Clone, Copy)]
 pub(super) enum Of {
-    /// What the next run goes on from.
+    /// Start of the next run.
     Guess,
-    /// What a run has found.
+    /// Answer of a run.
     Trial,
 }
 
@@ -85,7 +85,7 @@ impl<'s, E: Scalar> Outer<'s, E> {
         })?;
         let accept = record(&|steps| steps.task("accept").copy(&x, &trial).submit())?;
         let keep = record(&|steps| steps.task("accept").copy(&best, &trial).submit())?;
-        // What an operator keeps besides what it reads are its vectors.
+        // The memory of an operator beyond the bytes that it reads is that of its vectors.
         let of_exact = problem.exact.memory().saturating_sub(problem.exact.bytes());
         let kept = Kept::vectors::<E>(space, 5).and(Kept { basis: 0, vectors: of_exact });
         Ok(Outer { rt, best, numbers, scales, of_guess, of_trial, correct, accept, keep, kept })

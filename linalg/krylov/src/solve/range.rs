@@ -10,18 +10,18 @@ use crate::log::Logger;
 use crate::operator::multiply;
 use crate::scalar::Scalar;
 
-/// Right-hand sides with exponents (of two) within these need no scaling: a residual of `1e-16`
-/// beside them has digits that are far from where numbers end.
+/// Right-hand sides with exponents (of two) within this range need no scaling: a residual of
+/// `1e-16` relative to them is far from underflow and overflow.
 const NEAR: i32 = 600;
 /// Vectors may have numbers with this exponent, and sums of a few.
 const LARGE: i32 = 960;
 
-/// The exponent of the power of two by which right-hand side and guess are multiplied: 0 where `b`
-/// is near 1. Otherwise the exponents of the right-hand side and of the solution are about half of
-/// the operator's, with opposite signs.
+/// Returns the exponent of the power of two that right-hand side and guess are multiplied by: 0 if
+/// `b` is near 1. Otherwise the exponents of the right-hand side and of the solution are about half
+/// of the operator's, with opposite signs.
 ///
 /// # Errors
-/// Those of a product, by which the size of the operator is estimated.
+/// Those of a product, which estimates the size of the operator.
 pub(super) fn exponent<E: Scalar>(problem: &Solve<'_, E>, b: &[E], guess: &[E]) -> Result<i32, Error> {
     let Some(of_rhs) = largest(b).filter(|exponent| exponent.abs() > NEAR) else { return Ok(0) };
     let of_operator = |v: &[E], of_v: i32| -> Result<i32, Error> {
@@ -61,7 +61,7 @@ pub(super) fn times_power<E: Scalar>(v: &[E], exponent: i32) -> Cow<'_, [E]> {
     Cow::Owned(E::of_words_mut(&mut words).to_vec())
 }
 
-/// A logger that is told of norms which were multiplied by a power of two.
+/// A logger of norms that were multiplied by a power of two.
 pub(super) struct TimesPower<'l> {
     log: &'l mut dyn Logger,
     exponent: i32,

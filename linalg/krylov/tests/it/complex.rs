@@ -15,11 +15,11 @@ type C = Complex<f64>;
 /// Unknowns of systems.
 const ROWS: usize = 170;
 
-/// A sparse matrix by rows.
+/// A sparse matrix as a list of rows.
 #[derive(Clone)]
 struct Sparse(Vec<Vec<(usize, C)>>);
 
-/// What matrices have in common with their conjugate transposes.
+/// Symmetry class of a matrix.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Positive,
@@ -33,7 +33,7 @@ fn random(state: &mut u64) -> f64 {
 }
 
 impl Sparse {
-    /// About six elements in a row besides the diagonal.
+    /// Returns a matrix with about six nonzeros in a row besides the diagonal.
     fn new(n: usize, kind: Kind, seed: u64) -> Sparse {
         let mut state = seed;
         let mut rows = vec![Vec::new(); n];
@@ -130,7 +130,7 @@ impl Operator<C> for Diagonal {
     }
 }
 
-/// What was found for several right-hand sides.
+/// Solutions for several right-hand sides.
 type Solved = (Vec<Solution>, Vec<Vec<C>>);
 
 const STOP: [Stop; 2] = [Stop::RelativeToRhs(1e-11), Stop::Steps(2000)];
@@ -239,7 +239,7 @@ fn what_is_not_positive_is_told() -> Result<(), Error> {
     let solution =
         solve(&Solve::new(&rt, &operator), &Cg::default(), &vec![C::i(); n], &mut x, &STOP[..], &mut ())?;
     assert_eq!(solution.reason, Reason::BrokenDown);
-    // The residual of which column would say how accurate products have to be?
+    // With two columns no single residual defines the required accuracy of products.
     let refused = RelaxedGmres { gmres: Gmres::default(), narrower: &[&operator], slack: 0.01 };
     let refused = refused.prepare(Setting { rt: &rt, a: &operator, m: None, columns: 2 });
     assert!(refused.is_err());
