@@ -22,16 +22,16 @@ use crate::tiled::{Generator, RectTiled, SymmetricTiled, generator};
 const TILE: usize = 256;
 
 /// The Cholesky factorisation `A = L L^T` of a symmetric positive definite matrix, with the
-/// precision of each tile product chosen by a [`Rule`], as LAPACK's `potrf` and `potrs` are for one
+/// precision of each tile product chosen by a [`Rule`], like LAPACK's `potrf` and `potrs` in one
 /// precision. The rule `fp64` has a factor in float64, all others have one in float32.
 ///
-/// Matrices and right-hand sides may have any finite numbers of float64: rows and columns are
-/// multiplied by powers of two, which round nothing, so that diagonal elements are in \[1, 4), and
-/// so is each right-hand side. What is factored is `S A S`, whose norms a rule goes by; badly
-/// scaled rows and columns of `A = D C D` count for nothing where `C` is well-conditioned. Beside
-/// the largest element of a scaled right-hand side, `solve` in single precision takes elements
-/// below 1e-38 for zero; refinement comes to them. Residuals are those of `A` and `B` as they are
-/// given.
+/// Matrices and right-hand sides may have any finite numbers of float64. Rows and columns are
+/// multiplied by powers of two, which causes no rounding, so that diagonal entries are in \[1, 4),
+/// and so is each right-hand side. The factored matrix is `S A S`, and a rule uses its norms. Badly
+/// scaled rows and columns of `A = D C D` have no effect if `C` is well-conditioned. In single
+/// precision, `solve` treats entries below 1e-38 relative to the largest entry of a scaled
+/// right-hand side as zero; refinement recovers them. Residuals are those of `A` and `B` as they
+/// are given.
 ///
 /// ```
 /// use zellige_dense::Cholesky;
@@ -58,7 +58,7 @@ pub struct Cholesky<'r> {
     shares: Vec<(GemmPrecision, f64)>,
 }
 
-/// `L`, with the elements that the rule asks for.
+/// The factor `L`, in the format that the rule requires.
 enum Factor {
     Single(SymmetricTiled<f32>),
     Double(SymmetricTiled<f64>),
@@ -75,22 +75,22 @@ struct RightHandSides<'b> {
 }
 
 impl<'r> Cholesky<'r> {
-    /// Factors an `n x n` matrix, column by column, whose lower triangle is read. Waits for the
+    /// Factors an `n x n` column-major matrix; only its lower triangle is read. Waits for the
     /// factor.
     ///
     /// # Errors
-    /// [`Error::Shape`] for another number of elements, [`Error::NotFinite`] for one that is not
-    /// finite, [`Error::Rule`] for a rule that is none, [`Error::NotPositiveDefinite`] with the row
-    /// where the factorisation, in this precision, finds that the matrix is not.
+    /// [`Error::Shape`] for another number of entries, [`Error::NotFinite`] for a non-finite one,
+    /// [`Error::Rule`] for an invalid rule, [`Error::NotPositiveDefinite`] with the row at which
+    /// the factorisation, in this precision, finds that the matrix is not positive definite.
     pub fn factor(rt: &'r Runtime, n: usize, a: &[f64], rule: &str) -> Result<Self, Error> {
         Self::new(rt, (n, TILE), a, rule, 0.0)
     }
 
-    /// As [`factor`](Cholesky::factor), in tiles of `tile` rows, of which a rule needs three along
-    /// a side to have an effect; 256 elsewhere.
+    /// Factors a matrix like [`factor`](Cholesky::factor), in tiles of `tile` rows. A rule needs
+    /// three tiles along a side to have an effect; the default is 256.
     ///
     /// # Errors
-    /// As [`factor`](Cholesky::factor); [`Error::Grid`] for tiles without rows.
+    /// Those of [`factor`](Cholesky::factor); [`Error::Grid`] for tiles without rows.
     pub fn factor_tiled(
         rt: &'r Runtime,
         n: usize,
@@ -175,12 +175,12 @@ impl<'r> Cholesky<'r> {
         &self.shares
     }
 
-    /// `A^-1 B`, as accurate as the factor: `b` has `n` elements for each column, column by column,
-    /// and so has the answer.
+    /// Computes `A^-1 B` to the accuracy of the factor: `b` and the answer have `n` entries for
+    /// each column, column-major.
     ///
     /// # Errors
-    /// [`Error::Shape`] for elements that are no whole columns, [`Error::NotFinite`] for one that
-    /// is not finite, or whose solution is beyond the range of float64; what went wrong in a task.
+    /// [`Error::Shape`] for an incomplete column, [`Error::NotFinite`] for a non-finite entry, or a
+    /// solution beyond the range of float64; errors of tasks.
     pub fn solve(&self, b: &[f64]) -> Result<Vec<f64>, Error> {
         let b = self.right_hand_sides(b)?;
         let y = match &self.l {
@@ -190,18 +190,17 @@ impl<'r> Cholesky<'r> {
         self.solution(&b, &y)
     }
 
-    /// `A^-1 B` by iterative refinement in float64, until each column's residual is `tolerance`
-    /// beside it (`||b - A x||_2 <= tolerance ||b||_2`), or no longer halved by a step; and what
-    /// refinement came to, with the residual of the column that has the largest. It is in hand
-    /// where [`end`](Refinement::end) is [`RefineEnd::Converged`], and not otherwise. It needs a
-    /// condition number below the inverse of the factor's unit roundoff: some 1e7 in single
-    /// precision, 1e3 in half.
+    /// Computes `A^-1 B` by iterative refinement in float64, until each column's residual is at
+    /// most `tolerance` relative to it (`||b - A x||_2 <= tolerance ||b||_2`), or no longer halved
+    /// by a step. Also returns the result of the refinement, with the residual of the column that
+    /// has the largest. The tolerance is reached if and only if [`end`](Refinement::end) is
+    /// [`RefineEnd::Converged`]. Refinement needs a condition number below the inverse of the
+    /// factor's unit roundoff: about 1e7 in single precision, 1e3 in half.
     ///
-    /// Where numbers of the solution are subnormal, the residual is that of the numbers as they
-    /// are.
+    /// If numbers of the solution are subnormal, the residual is that of the rounded numbers.
     ///
     /// # Errors
-    /// As [`solve`](Cholesky::solve).
+    /// Those of [`solve`](Cholesky::solve).
     pub fn refine(&self, b: &[f64], tolerance: f64) -> Result<(Vec<f64>, Refinement), Error> {
         let b = self.right_hand_sides(b)?;
         match &self.l {
@@ -236,14 +235,14 @@ impl<'r> Cholesky<'r> {
         Ok((x, refinement))
     }
 
-    /// `A^-1 B` by iterative refinement in float64 whose corrections are found by GMRES with the
-    /// factor as preconditioner (GMRES-IR: Carson and Higham 2018), until the residual of each
-    /// column is `tolerance` beside it; and what came of each column, by
-    /// [`reason`](zellige_krylov::Solution::reason). It converges for condition numbers for which
-    /// [`refine`](Cholesky::refine) does not.
+    /// Computes `A^-1 B` by iterative refinement in float64 with corrections from GMRES,
+    /// preconditioned by the factor (GMRES-IR: Carson and Higham 2018), until the residual of each
+    /// column is at most `tolerance` relative to it. Also returns the result for each column, with
+    /// its [`reason`](zellige_krylov::Solution::reason). It converges for condition numbers for
+    /// which [`refine`](Cholesky::refine) does not.
     ///
-    /// It ends where residuals do not become smaller any more. Each correction is solved for to
-    /// four digits of its residual.
+    /// It ends when residuals do not decrease any more. Each correction is solved for to four
+    /// digits of its residual.
     ///
     /// ```
     /// use zellige_dense::Cholesky;
@@ -259,7 +258,7 @@ impl<'r> Cholesky<'r> {
     /// ```
     ///
     /// # Errors
-    /// As [`solve`](Cholesky::solve).
+    /// Those of [`solve`](Cholesky::solve).
     pub fn refine_gmres(&self, b: &[f64], tolerance: f64) -> Result<(Vec<f64>, Vec<Solution>), Error> {
         let b = self.right_hand_sides(b)?;
         if b.columns == 0 {
@@ -410,8 +409,8 @@ impl<'r> Cholesky<'r> {
 /// Refinement halves the residual in each step: more are not needed for any number of digits.
 const MOST_STEPS: usize = 60;
 
-/// Of GMRES for a correction: what its residual is reduced by, steps between restarts, and steps in
-/// all.
+/// Parameters of GMRES for a correction: reduction of its residual, steps between restarts, and
+/// steps in total.
 const INNER_REDUCTION: f64 = 1e-4;
 const RESTART: usize = 60;
 const MOST_INNER_STEPS: usize = 2000;

@@ -1,4 +1,4 @@
-//! What can go wrong, by name.
+//! Errors of the dense algorithms.
 
 use std::sync::Arc;
 
@@ -68,11 +68,11 @@ pub enum Error {
     /// Tiles, or tilings, that do not fit each other.
     #[error("{what}: {got} does not fit {want}")]
     Shape {
-        /// What was requested.
+        /// The requested object or operation.
         what: &'static str,
-        /// What was found.
+        /// The size that was found.
         got: String,
-        /// What is needed.
+        /// The size that is needed.
         want: String,
     },
     /// Edges that do not make a tiling.
@@ -94,18 +94,19 @@ pub enum Error {
     Copies {
         /// Rule or precision.
         what: String,
-        /// What is in the way.
+        /// The reason.
         why: &'static str,
     },
-    /// A policy asked for diagonal updates and solves that tiles of this element type do not have.
+    /// A policy requires a precision of diagonal updates and solves that tiles of this type do not
+    /// support.
     #[error(
         "diagonal updates and triangular solves of {have} tiles cannot run in {got}: leave their precision out, or use fp32 \
          tiles"
     )]
     Panel {
-        /// What the policy says.
+        /// Precision that the policy requires.
         got: PanelPrecision,
-        /// How the tiles are stored.
+        /// Storage format of the tiles.
         have: StorageFormat,
     },
     /// A rule names a precision that tiles of this element type do not have.
@@ -115,7 +116,7 @@ pub enum Error {
     Elements {
         /// The rule.
         policy: String,
-        /// How the tiles are stored.
+        /// Storage format of the tiles.
         have: StorageFormat,
     },
     /// A number that is not finite, in what was given or in a solution.
@@ -130,7 +131,7 @@ pub enum Error {
         /// NaN or an infinity.
         value: f64,
     },
-    /// A policy asked for a product that tiles of this element type do not have.
+    /// A policy requires a product precision that tiles of this type do not support.
     #[error(
         "product ({i}, {j}, {k}): precision {got} is not one of {have} tiles: use fp64 alone on fp64 tiles, \
          anything else on fp32 tiles"
@@ -142,9 +143,9 @@ pub enum Error {
         j: usize,
         /// Step.
         k: usize,
-        /// What the policy chose.
+        /// Precision that the policy chose.
         got: GemmPrecision,
-        /// How the tiles are stored.
+        /// Storage format of the tiles.
         have: StorageFormat,
     },
 }
@@ -187,7 +188,7 @@ impl From<Error> for zellige_krylov::Error {
 }
 
 impl Error {
-    /// Where positive definiteness was lost, if that is what happened.
+    /// Returns the position at which positive definiteness was lost, for that error.
     pub fn not_positive_definite(&self) -> Option<&NotPositiveDefinite> {
         match self {
             Error::NotPositiveDefinite(lost) => Some(lost),

@@ -1,15 +1,16 @@
-//! Where a matrix is cut into tiles: edges that need not be evenly spaced.
+//! Tilings of a matrix; edges need not be evenly spaced.
 
 use std::ops::Range;
 
 use crate::error::Error;
 
-/// A run of rows (and columns) that belongs together, e.g. one axis of one wavefront sensor.
+/// A range of rows (and columns) that belongs together, e.g. one axis of one wavefront sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Rows in the block.
     pub len: usize,
-    /// Blocks of one group, e.g. the two axes of one sensor, are merged together or not at all.
+    /// Group of the block: blocks of one group, e.g. the two axes of one sensor, are merged all or
+    /// not at all.
     pub group: usize,
 }
 
@@ -71,7 +72,7 @@ impl TileGrid {
         }
         let mut edges = vec![0];
         let mut parts = 1;
-        // Rows since the last edge: whole groups that wait to be merged with the next one.
+        // Rows since the last edge: whole groups that may be merged with the next one.
         let mut open = 0;
         let mut seen: Vec<usize> = Vec::new();
         for group in blocks.chunk_by(|a, b| a.group == b.group) {
@@ -106,9 +107,9 @@ impl TileGrid {
         Ok(TileGrid { edges, parts })
     }
 
-    /// The same with every edge but the last at the nearest multiple of `step`, so that all tiles
-    /// but those of the last row and column are multiples of it. Tiles may grow by less than
-    /// `step`; edges that meet become one. A `step` of 0 or 1 changes nothing.
+    /// Returns the grid with every edge but the last at the nearest multiple of `step`, so that all
+    /// tiles but those of the last row and column are multiples of it. Tiles may grow by less than
+    /// `step`; coinciding edges become one. A `step` of 0 or 1 changes nothing.
     #[must_use]
     pub fn rounded(mut self, step: usize) -> Self {
         let (step, n) = (step.max(1), self.len());

@@ -39,7 +39,7 @@ pub struct SymmetricOperator {
 }
 
 impl SymmetricOperator {
-    /// Of the blocks that `a` makes, between these edges.
+    /// Creates an operator from the blocks that `a` generates, between these edges.
     ///
     /// # Errors
     /// [`Error::Grid`] for a matrix without rows.
@@ -140,7 +140,7 @@ pub struct FactorOperator<'l, T: TileScalar = f32> {
     workspace: Workspace<Workspaces<T>>,
 }
 
-/// What it keeps for a number of columns.
+/// Workspace for a number of columns.
 struct Workspaces<T: TileScalar> {
     numbers: NumbersHandle<f64>,
     sums: Sums<f64>,
@@ -148,7 +148,7 @@ struct Workspaces<T: TileScalar> {
     d: RectTiled<T>,
 }
 
-/// What each column is multiplied by, and its inverse.
+/// Indices of each column's scale and of its inverse.
 const SCALE: usize = 0;
 const INVERSE: usize = 1;
 

@@ -5,16 +5,18 @@ use std::sync::{Mutex, PoisonError};
 use zellige_runtime::TaskInfo;
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
-/// Runs each task on the worker that owns the tile it writes: tile `(i, j)` belongs to worker `(I
-/// mod p) q + (J mod q)`, where `I = i / b` and `J = j / b`: two-dimensional block cyclic on a grid
-/// of `p x q` workers, in blocks of `b x b` tiles (1 unless [`Owners::blocks`] says otherwise); `p`
-/// is the largest divisor of the number of workers up to its root.
+/// Scheduling policy that runs each task on the worker that owns the tile it writes.
 ///
-/// What moves is then decided by the algorithm and the machine, not by the schedule: there to
-/// compare data movement. Where the owner cannot run a task the next worker that can gets it; tasks
-/// without coordinates are worker 0's.
+/// Tile `(i, j)` belongs to worker `(I mod p) q + (J mod q)`, with `I = i / b` and `J = j / b`:
+/// two-dimensional block cyclic on a grid of `p x q` workers, in blocks of `b x b` tiles (1 unless
+/// [`Owners::blocks`] sets another size). `p` is the largest divisor of the number of workers up to
+/// its root.
 ///
-/// Larger blocks keep neighbours together: a rule that keeps float32 near the diagonal then wants
+/// Data movement is then decided by the algorithm and the machine, not by the schedule; the policy
+/// exists to compare it. If the owner cannot run a task, the next worker that can gets it; tasks
+/// without coordinates go to worker 0.
+///
+/// Larger blocks keep neighbours together: a rule that keeps float32 near the diagonal then needs
 /// it on the devices that own blocks on the diagonal and on no others.
 #[derive(Debug)]
 pub struct Owners {

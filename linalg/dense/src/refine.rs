@@ -43,7 +43,7 @@ pub enum RefineEnd {
     Stagnated,
 }
 
-/// What refinement came to.
+/// Result of an iterative refinement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refinement {
     /// Why it has ended.
@@ -51,7 +51,7 @@ pub struct Refinement {
     /// `||B - X A||_F / ||B||_F` of the `X` before each step that was made; 0 where both norms are
     /// zero.
     pub before: Vec<f64>,
-    /// The same of the `X` that there is now, recomputed.
+    /// `||B - X A||_F / ||B||_F` of the final `X`, recomputed.
     pub residual: f64,
 }
 
@@ -67,18 +67,18 @@ pub fn widened<T: TileScalar, S: Submit>(s: &S, x: &RectTiled<T>) -> Result<Rect
     Ok(wide)
 }
 
-/// Iterative refinement, `X += solve(B - X A)` step by step.
+/// Runs iterative refinement, `X += solve(B - X A)` step by step.
 ///
-/// Residuals are computed in `f64` from `A` and `B` themselves, block by block: `a` is asked for
-/// every block on and below the diagonal once per residual, none is kept. They are multiplied by a
-/// power of two before they are narrowed to the factor's format, whose range they leave as they
-/// become small. Entries of `A`, `B` and `X` are taken as they are: products have to be in the
-/// range of `f64` ([`Cholesky`](crate::Cholesky) scales its systems before). A correction is solved
-/// for with `l`, the factor of `A`, on tiles cut as `x` is. The largest intermediate is the
-/// residual in `f64`, one tile per column of tiles, as tall as `X`.
+/// Residuals are computed in `f64` from `A` and `B` themselves, block by block: `a` generates every
+/// block on and below the diagonal once per residual, and none is kept. They are multiplied by a
+/// power of two before they are rounded to the factor's format, because small residuals would leave
+/// its range. Entries of `A`, `B` and `X` are not scaled: products have to be in the range of `f64`
+/// ([`Cholesky`](crate::Cholesky) scales its systems first). A correction is solved for with `l`,
+/// the factor of `A`, on the tiling of `x`. The largest intermediate is the residual in `f64`, one
+/// tile per column of tiles, as tall as `X`.
 ///
 /// # Errors
-/// As [`solve`], and whatever failed first.
+/// Those of [`solve`], and the first error of a task.
 pub fn refine<T: TileScalar, S: Session>(
     rt: &S,
     factor: (&SymmetricTiled<T>, &SharedPolicy),
@@ -150,9 +150,9 @@ pub(crate) fn refine_by<T: TileScalar, S: Session>(
 pub(crate) struct Residual {
     pub(crate) r: RectTiled<f64>,
     norm: Handle<MatrixNorm>,
-    /// Its norm beside that of `B`, as refinement goes by it.
+    /// Its norm relative to that of `B`, as refinement uses it.
     pub(crate) relative: f64,
-    /// The same in the Frobenius norm.
+    /// Its norm relative to that of `B`, in the Frobenius norm.
     frobenius: f64,
 }
 
@@ -167,7 +167,7 @@ impl Residual {
         let (m, grid) = (x.row_grid().len(), x.col_grid());
         let whole = TileGrid::uniform(m, m.max(1))?;
         let r = RectTiled::<f64>::new(rt, "R", whole, grid.clone());
-        // The column of the residual beside that of X.
+        // The column of the residual has the owner of that of X.
         if m > 0 {
             for j in 0..grid.tiles() {
                 rt.set_owner(r.tile(0, j), rt.owner_of(x.tile(0, j))?.unwrap_or(0))?;
@@ -191,7 +191,7 @@ impl Residual {
         Ok(Residual { r, norm, relative, frobenius })
     }
 
-    /// What `X` lacks, by the factor.
+    /// Solves for the correction of `X` with the factor.
     fn solved<T: TileScalar, S: Session>(
         self,
         rt: &S,
@@ -211,7 +211,7 @@ impl Residual {
     }
 }
 
-/// What is added to `X`, multiplied by a power of two that the norm of the residual says.
+/// Correction of `X`, multiplied by a power of two that depends on the norm of the residual.
 struct Correction<T: TileScalar> {
     d: RectTiled<T>,
     norm: Handle<MatrixNorm>,

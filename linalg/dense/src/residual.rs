@@ -1,4 +1,4 @@
-//! How good a factor is: `||A - L L^T||_F / ||A||_F`, with every operation in `f64`.
+//! Backward error of a factor: `||A - L L^T||_F / ||A||_F`, with every operation in `f64`.
 
 use std::ops::Range;
 use std::sync::Arc;

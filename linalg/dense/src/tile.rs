@@ -17,14 +17,14 @@ use crate::error::Error;
 use crate::format::{format_of, storage_of};
 use crate::scalar::TileScalar;
 
-/// How a tile's numbers are stored: column-major without gaps.
+/// Stored numbers of a tile: column-major without gaps.
 #[derive(Clone, Debug)]
 enum Payload<T: TileScalar> {
-    /// As `T`, the master form.
+    /// Numbers of type `T`, the master form.
     Native(Buffer<T>),
     /// In 16 bits, in units of `2^scale_exp`.
     Half { bits: Buffer<u16>, kind: HalfKind, scale_exp: i32 },
-    /// As the sum of two `f16`, in units of `2^scale_exp`.
+    /// Sums of two `f16`, in units of `2^scale_exp`.
     Split { hi: Buffer<u16>, lo: Buffer<u16>, scale_exp: i32 },
     /// In E4M3, in units of `2^scale_exp`.
     Fp8 { bits: Buffer<u8>, scale_exp: i32 },
@@ -44,16 +44,16 @@ pub struct Tile<T: TileScalar> {
 }
 
 impl<T: TileScalar> Tile<T> {
-    /// A native tile of zeros, of norm 0.
+    /// Creates a native tile of zeros, of norm 0.
     ///
     /// # Panics
-    /// If `rows cols` elements do not fit the address space.
+    /// If `rows cols` entries do not fit the address space.
     pub fn zeros(rows: usize, cols: usize) -> Self {
         let len = rows.checked_mul(cols).expect("a tile's size fits the address space");
         Tile { rows, cols, payload: Payload::Native(Buffer::zeroed(len)), norm: 0.0 }
     }
 
-    /// A native tile with the elements of `values`, column by column, and their norm.
+    /// Creates a native tile with the entries of `values`, column-major, and their norm.
     ///
     /// # Errors
     /// [`Error::Shape`] unless there are `rows cols` of them.
@@ -86,7 +86,7 @@ impl<T: TileScalar> Tile<T> {
         (self.rows, self.cols)
     }
 
-    /// How the numbers are stored.
+    /// Returns the storage format of the numbers.
     pub fn storage(&self) -> StorageFormat {
         match &self.payload {
             Payload::Native(_) => T::FORMAT,
@@ -124,7 +124,7 @@ impl<T: TileScalar> Tile<T> {
         Error::Format { got: self.storage(), want }
     }
 
-    /// A native tile's elements, column by column.
+    /// Returns a native tile's entries, column-major.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile that is not native.
@@ -135,7 +135,7 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// A native tile's elements, column by column.
+    /// Returns a native tile's mutable entries, column-major.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile that is not native.
@@ -224,11 +224,11 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// The same numbers in another format, rounded once; `None` for the other native type. The norm
-    /// stays.
+    /// Converts the tile to another format, rounded once; `None` for the other native type. The
+    /// norm is kept.
     ///
-    /// A form of 16 or 8 bits takes the power-of-two scale that suits its largest magnitude, so
-    /// that units do not matter.
+    /// A form of 16 or 8 bits uses the power-of-two scale that suits its largest magnitude, so that
+    /// units do not matter.
     pub fn to_storage(&self, to: StorageFormat) -> Option<Self> {
         if to == self.storage() {
             return Some(self.clone());
@@ -318,7 +318,7 @@ impl<T: TileScalar> Data for Tile<T> {
 
     fn size_as(meta: &Meta, to: Format) -> Option<usize> {
         let (from, storage) = (storage_of(meta.format)?, storage_of(to)?);
-        // As `to_storage`: any form that a tile has, but no other native one.
+        // Like `to_storage`: any form that a tile has, but no other native one.
         let other_native = matches!(storage, StorageFormat::F32 | StorageFormat::F64) && storage != T::FORMAT;
         (!other_native || from == storage).then_some(meta.bytes / from.bytes() * storage.bytes())
     }

@@ -1,8 +1,8 @@
-//! Small dense matrices and factors of sparse ones in float64, one thread: what `tor` and `sparse`
-//! call of faer.
+//! Small dense matrices and factors of sparse ones in float64, on one thread: the functions of faer
+//! that `tor` and `sparse` use.
 //!
-//! faer is generic: who calls it compiles it, which is minutes in every crate and once more for its
-//! tests. Here that happens once, behind functions that are not generic. Types are faer's own.
+//! faer is generic, so every caller compiles it. That takes minutes in every crate and once more
+//! for its tests. Here that happens once, in functions that are not generic. Types are faer's own.
 #![forbid(unsafe_code)]
 
 pub mod sparse;

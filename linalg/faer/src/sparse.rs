@@ -57,18 +57,18 @@ impl Real for f32 {
     }
 }
 
-/// Where a square sparse matrix has nonzeros: those of column `j` are in the rows
-/// `rows[starts[j]..starts[j + 1]]`, which rise strictly.
+/// Sparsity pattern of a square matrix: column `j` has nonzeros in the rows
+/// `rows[starts[j]..starts[j + 1]]`, which increase strictly.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern<'a> {
-    /// Where each column begins, and where the last one ends.
+    /// Start of each column, and the end of the last one.
     pub starts: &'a [u32],
     /// The row of each nonzero.
     pub rows: &'a [u32],
 }
 
 impl Pattern<'_> {
-    /// How many columns there are.
+    /// Returns the number of columns.
     fn len(&self) -> usize {
         self.starts.len() - 1
     }
@@ -81,7 +81,7 @@ impl Pattern<'_> {
 /// Why there are no factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoFactors {
-    /// This column depends on others, as far as float64 can tell.
+    /// A column depends on others, to the precision of float64.
     Singular {
         /// Counted from 0.
         column: usize,
@@ -113,7 +113,7 @@ pub struct LuOrder {
 }
 
 impl LuOrder {
-    /// Of a matrix and its transpose.
+    /// Computes the ordering from a matrix and its transpose.
     ///
     /// # Errors
     /// [`NoFactors::TooLarge`].
@@ -128,8 +128,8 @@ impl LuOrder {
         Ok(LuOrder { forward, inverse, nonzeros })
     }
 
-    /// How many nonzeros the factors may have: whatever pivots are chosen they have no more, but
-    /// for rows of so many nonzeros that counting them would make every column full.
+    /// Returns an upper bound of the nonzeros of the factors for any choice of pivots. It ignores
+    /// rows with so many nonzeros that counting them would make every column full.
     pub fn nonzeros(&self) -> u64 {
         self.nonzeros
     }
@@ -231,7 +231,7 @@ pub struct Lu<T = f64> {
 }
 
 impl<T: Real> Lu<T> {
-    /// How many nonzeros there are, with the ones on the diagonal of `L`.
+    /// Returns the number of nonzeros, including the ones on the diagonal of `L`.
     pub fn nonzeros(&self) -> u64 {
         let count =
             self.factors.l_factor_unsorted().compute_nnz() + self.factors.u_factor_unsorted().compute_nnz();
@@ -257,7 +257,7 @@ pub struct CholeskyOrder {
 }
 
 impl CholeskyOrder {
-    /// Of a matrix of which the upper triangle is read.
+    /// Computes the ordering of a matrix; only its upper triangle is read.
     ///
     /// # Errors
     /// [`NoFactors::TooLarge`].
@@ -267,7 +267,7 @@ impl CholeskyOrder {
         Ok(CholeskyOrder { symbolic })
     }
 
-    /// How many numbers the factor has.
+    /// Returns the number of entries of the factor.
     pub fn nonzeros(&self) -> u64 {
         self.symbolic.len_val() as u64
     }
@@ -305,7 +305,7 @@ pub struct SparseCholesky<T = f64> {
 }
 
 impl<T: Real> SparseCholesky<T> {
-    /// How many numbers the factor has.
+    /// Returns the number of entries of the factor.
     pub fn nonzeros(&self) -> u64 {
         self.order.nonzeros()
     }

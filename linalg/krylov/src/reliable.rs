@@ -66,8 +66,7 @@ pub struct Stabilisation {
     /// The solution is accumulated in float64, and not in the storage of the directions between two
     /// updates.
     pub wide_solution: bool,
-    /// After an update, the component parallel to the new residual is subtracted from the
-    /// direction.
+    /// After an update, the direction is made orthogonal to the new residual.
     pub projection: bool,
     /// A shift whose residual has reached the resolution of its storage takes no part in further
     /// shared steps, which would only add rounding errors; the second phase of each shift does the

@@ -34,12 +34,12 @@ pub(crate) fn native_update<T: TileScalar>(tile: &Handle<Tile<T>>) -> Update<Til
     update(tile).as_format(format_of(T::FORMAT))
 }
 
-/// The elements of a native tile of `f32`.
+/// Returns the entries of a native tile of `f32`.
 pub(super) fn single<T: TileScalar>(tile: &Tile<T>) -> Result<MatRef<'_, f32>, Error> {
     T::as_f32_ref(tile.mat()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
 }
 
-/// As [`single`], to be changed.
+/// Returns mutable entries like [`single`].
 pub(super) fn single_mut<T: TileScalar>(tile: &mut Tile<T>) -> Result<MatMut<'_, f32>, Error> {
     T::as_f32(tile.mat_mut()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
 }
@@ -54,8 +54,8 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
 /// factor that turns out not to exist fails with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
-/// Of each tile column, how solves go about the diagonal blocks of its diagonal tile: the
-/// factorisations of diagonal tiles on GPUs say so at their ends, for which the solves wait.
+/// For each tile column, the solution method for the diagonal blocks of its diagonal tile. The
+/// factorisations of diagonal tiles on GPUs set it at their ends, and the solves wait for that.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnWays(Arc<[AtomicU64]>);
 

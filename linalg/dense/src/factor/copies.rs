@@ -1,4 +1,4 @@
-//! Where products get the narrow forms of finished tiles from: replicas, or a second copy of each
+//! Source of the narrow forms of finished tiles for products: replicas, or a second copy of each
 //! tile with tasks that make it.
 
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ use crate::policy::{SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// Of which matrix a product's operand is a tile.
+/// Matrix that a product's operand is a tile of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
     /// The factor.
@@ -46,14 +46,15 @@ struct Second<T: TileScalar> {
 /// Second copies by matrix, tile row, tile column and format.
 type Made<T> = HashMap<(Side, usize, usize, Format), Second<T>>;
 
-/// How products get the narrow forms of finished tiles. Results are the same bits either way.
+/// Source of the narrow forms of finished tiles for products. Results are bitwise identical in both
+/// cases.
 ///
-/// Replicas belong to the tile: the runtime makes them where they are needed, and they go when room
-/// is. With [`both`](Copies::both), as in Doucet et al., each tile that a product reads in a narrow
-/// form has a second handle, written by a task `convert` as soon as the tile is finished: a value
-/// of its own that has to be kept, moved and written back. It is there to be compared with. Unlike
-/// theirs, tiles that no product reads so are not converted, and a solve reads the factor's second
-/// copies instead of converting its tiles again.
+/// Replicas belong to the tile: the runtime makes them where they are needed, and evicts them when
+/// memory is short. With [`both`](Copies::both), as in Doucet et al., each tile that a product
+/// reads in a narrow form has a second handle, written by a task `convert` as soon as the tile is
+/// finished. It is a separate value that has to be kept, moved and written back. This mode exists
+/// for comparison. Unlike theirs, tiles that no product reads in a narrow form are not converted,
+/// and a solve reads the factor's second copies instead of converting its tiles again.
 pub struct Copies<T: TileScalar>(Option<RefCell<Made<T>>>);
 
 impl<T: TileScalar> Copies<T> {

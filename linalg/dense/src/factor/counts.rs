@@ -1,5 +1,5 @@
-//! How many products ran in which precision, counted when they run, so that deferred selections
-//! count as what they were.
+//! Counts of products by precision, taken when they run, so that deferred selections count with
+//! their actual precision.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};

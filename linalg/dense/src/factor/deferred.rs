@@ -19,7 +19,7 @@ use crate::policy::{GemmQuery, PolicyError, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
 
-/// What a policy is asked of one product.
+/// Query to a policy about one product.
 pub(super) struct Question {
     pub(super) place: Place,
     pub(super) policy: SharedPolicy,
@@ -220,7 +220,7 @@ impl<T: TileScalar> Codelet for LateProducts<T> {
         true
     }
 
-    /// As [`LateProduct`]'s, for each product.
+    /// Selects like [`LateProduct`], for each product.
     fn select(&self, metas: &[Meta]) -> Choice {
         let count = self.questions.len();
         let (Some((a, rest)), true) = (metas.split_at_checked(count), metas.len() == 2 * count + 2) else {
@@ -269,7 +269,7 @@ impl<T: TileScalar> LateProducts<T> {
     }
 }
 
-/// The precisions of a task's products, of which there are two at most.
+/// The precisions of a task's products, at most two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Chosen {
     first: GemmPrecision,
@@ -286,8 +286,8 @@ impl Chosen {
         Chosen { first: precision, second: precision, apart: 0 }
     }
 
-    /// `None` for none, more than fit a variant, more than two precisions, and two of which one
-    /// changes the result's format.
+    /// Returns `None` for no precision, more products than fit a variant, more than two precisions,
+    /// and two precisions with different result formats.
     fn of_several(precisions: &[GemmPrecision]) -> Option<Self> {
         let &first = precisions.first()?;
         let second = precisions.iter().copied().find(|&p| p != first).unwrap_or(first);

@@ -92,8 +92,8 @@ impl Levels {
 mod tests {
     use super::*;
 
-    /// Each task's level is above those of the tasks that wait for it, but for products that are to
-    /// run together.
+    /// Each task's level is above those of the tasks that wait for it, except for products that
+    /// share a launch.
     #[test]
     fn priorities_fall_along_every_dependency() {
         for grid in

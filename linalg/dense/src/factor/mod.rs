@@ -43,7 +43,7 @@ pub struct Factorisation {
     /// The last tile's factorisation: every other task precedes it, and every failure reaches it.
     last: Option<TaskRef>,
     counts: Arc<GemmCounts>,
-    /// Where solves may be by inverses.
+    /// Solution methods of the diagonal blocks, if solves may use inverses.
     ways: Option<ColumnWays>,
 }
 
@@ -65,16 +65,16 @@ impl Factorisation {
     }
 }
 
-/// Priority of the generation of a tile in column `j`: behind every task of a factorisation, first
-/// columns first.
+/// Returns the priority of the generation of a tile in column `j`: below every task of a
+/// factorisation, first columns first.
 pub(crate) fn generation_priority(j: usize) -> i32 {
     -(j.min(1 << 20) as i32)
 }
 
-/// How diagonal updates and triangular solves run on tiles of `T`.
+/// Returns the precision of diagonal updates and triangular solves on tiles of `T`.
 ///
 /// # Errors
-/// [`Error::Panel`] for a precision that such tiles do not have.
+/// [`Error::Panel`] for a precision that such tiles do not support.
 pub(crate) fn panel<T: TileScalar>(policy: &SharedPolicy) -> Result<PanelPrecision, Error> {
     let panel = policy.panel();
     if panel == PanelPrecision::Native || T::FULL == GemmPrecision::Sp {

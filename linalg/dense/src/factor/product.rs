@@ -31,7 +31,7 @@ use crate::policy::{GemmQuery, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
 
-/// What all products of one algorithm share.
+/// Data that all products of one algorithm share.
 pub(crate) struct Products<'a, T: TileScalar, S: Submit> {
     s: &'a S,
     policy: &'a SharedPolicy,
@@ -96,7 +96,7 @@ impl Asked {
 struct Waiting<T: TileScalar> {
     asked: Asked,
     products: Vec<Ready<T>>,
-    /// Of the last one.
+    /// Priority of the last product.
     priority: i32,
 }
 
@@ -108,8 +108,8 @@ struct Ready<T: TileScalar> {
 }
 
 impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
-    /// `norm`: that of the matrix before the algorithm begins, asked for only where the policy is
-    /// asked late.
+    /// Creates the products; `norm` returns the norm of the matrix before the algorithm begins, and
+    /// is called only for deferred selection.
     ///
     /// # Errors
     /// Those of `norm`.
@@ -262,12 +262,12 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
     }
 }
 
-/// In which formats a product wants its operands and its result.
+/// Returns the formats of a product's operands and of its result.
 pub(super) fn formats(precision: GemmPrecision) -> [Format; 2] {
     [precision.operand_format(), precision.output_format()].map(format_of)
 }
 
-/// Where a product stands.
+/// Position of a product in the algorithm.
 pub(crate) struct Place {
     pub(crate) query: GemmQuery,
     pub(crate) op_b: Op,
@@ -280,8 +280,8 @@ impl Place {
         self.info_of(self.shape.2, label)
     }
 
-    /// Of this product and those before it in its task, of inner length `k` together: a task stands
-    /// where its last product stands.
+    /// Returns the information on this product and those before it in its task, of total inner
+    /// length `k`: a task has the position of its last product.
     pub(super) fn info_of(&self, k: usize, label: &'static str) -> TaskInfo {
         let (m, n, _) = self.shape;
         let at = [self.query.i, self.query.j, self.query.k];
@@ -294,8 +294,8 @@ pub(super) fn is_of<T: TileScalar>(precision: GemmPrecision) -> bool {
     precision == T::FULL || T::FULL == GemmPrecision::Sp && precision != GemmPrecision::Dp
 }
 
-/// Refuses a policy that names a precision which tiles of `T` do not have, also where there is no
-/// product that it would be asked for.
+/// Refuses a policy with a precision that tiles of `T` do not support, even if there is no product
+/// to query it for.
 pub(crate) fn check_policy<T: TileScalar>(policy: &SharedPolicy) -> Result<(), Error> {
     match policy.precisions() {
         Some(all) if !all.iter().all(|&precision| is_of::<T>(precision)) => {
@@ -351,7 +351,7 @@ pub(crate) fn multiply<T: TileScalar>(
     Ok(())
 }
 
-/// The same on a GPU, behind what `ops` has put on its stream before.
+/// Runs the product on a GPU, stream-ordered after the previous operations of `ops`.
 pub(super) fn multiply_on_gpu<T: TileScalar>(
     ops: &Ops<'_>,
     precision: GemmPrecision,

@@ -1,4 +1,4 @@
-//! Updates of small tiles that are ready together, in one launch on a GPU.
+//! Updates of small tiles that are ready at the same time, in one launch on a GPU.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) struct Member<'v, 'c, T: TileScalar> {
 }
 
 impl<T: TileScalar> Member<'_, '_, T> {
-    /// As what it is launched, if it is small.
+    /// Returns the operands for a batched launch, if the product is small.
     fn small(&self) -> Result<Option<Small>, Error> {
         let Member { precision, place, .. } = *self;
         check::<T>(precision, &place.query)?;

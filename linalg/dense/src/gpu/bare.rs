@@ -1,5 +1,5 @@
-//! What the tasks of this crate put on a stream, without tasks around it: products of tiles and a
-//! factorisation of a whole matrix by the library, on matrices in a body's working space.
+//! GPU operations of this crate without tasks around them: products of tiles and a factorisation of
+//! a whole matrix by the library, on matrices in a body's workspace.
 
 use zellige_cuda::GpuContext;
 use zellige_gpu::{Address, Compute, Element, GpuError, Matrix, Transpose};
@@ -55,7 +55,7 @@ impl<'c> GpuProducts<'c> {
     /// numbers.
     ///
     /// # Errors
-    /// The driver's, e.g. where there is no room; so for all functions here.
+    /// Errors of the driver, e.g. for lack of memory, as for all functions here.
     pub fn new<T: TileScalar>(
         cx: GpuContext<'c>,
         precision: GemmPrecision,
@@ -142,10 +142,11 @@ pub struct GpuMatrix<'c> {
 }
 
 impl<'c> GpuMatrix<'c> {
-    /// A matrix of order `n` with `n` on its diagonal, made of random numbers in (-1, 1) / 2.
+    /// Creates a matrix of order `n` with `n` on its diagonal, made of random numbers in (-1, 1)
+    /// / 2.
     ///
     /// # Errors
-    /// The driver's, e.g. where there is no room; so for all functions here.
+    /// Errors of the driver, e.g. for lack of memory, as for all functions here.
     pub fn new<T: TileScalar>(
         cx: GpuContext<'c>,
         n: usize,

@@ -1,4 +1,4 @@
-//! Which GPUs have the products of a precision.
+//! GPU support of product precisions.
 
 use zellige_gpu::{Compute, GpuInfo};
 use zellige_kernels::GemmPrecision;

@@ -21,11 +21,10 @@ use crate::tiled::Generate;
 pub type DescribeLaunch =
     Arc<dyn Fn(Address, Range<usize>, Range<usize>, Matrix) -> Result<Launch, TaskError> + Send + Sync>;
 
-/// How GPUs fill the blocks that a [`Generator`](crate::Generator) fills on CPUs; the numbers
-/// should be the same.
+/// Counterpart of a [`Generator`](crate::Generator) on GPUs; the numbers should be the same.
 #[derive(Clone)]
 pub struct GpuGenerator {
-    /// What the kernel reads, e.g. tables: each GPU has a replica.
+    /// Input of the kernel, e.g. tables: each GPU has a replica.
     pub model: Handle<Vec<u64>>,
     /// The kernel's source.
     pub source: &'static Source,

@@ -17,8 +17,8 @@ fn diagonal_blocks(n: u32) -> impl ExactSizeIterator<Item = (u32, u32)> {
     (0..n.div_ceil(SOLVED)).map(move |at| (at * SOLVED, SOLVED.min(n - at * SOLVED)))
 }
 
-/// The diagonal blocks of a factor, zero above the diagonal, and their inverses; each one beside
-/// the other.
+/// The diagonal blocks of a factor, zero above the diagonal, and their inverses, each in contiguous
+/// columns.
 #[derive(Clone, Copy)]
 pub(super) struct Diagonals {
     pub(super) inverses: View,
@@ -47,7 +47,7 @@ pub(super) fn diagonals(ops: &Ops<'_>, l: &OnGpu) -> Result<Diagonals, GpuError>
             let from = l.values.block((j, j), (width, width));
             let [inverse, block] = out.of(j, width);
             ops.launch(copy((width, width), *from, *block))?;
-            // What lies above the diagonal is not the factor's.
+            // Numbers above the diagonal do not belong to the factor.
             ops.launch(zero_upper(width, *block))?;
             invert(ops, block, inverse)?;
         }
@@ -100,7 +100,7 @@ const IN_X3: f64 = 0.25;
 /// substitution again.
 const REFINED: f64 = 16.0;
 
-/// How the columns of a diagonal block are solved.
+/// Solution method for the columns of a diagonal block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Substitute,

@@ -1,10 +1,9 @@
 //! Operations on the stream of one body.
 //!
-//! The one place of this crate with `unsafe`. Memory that an operation names is that of the body's
-//! operands ([`OnGpu`](super::OnGpu)) or its working space ([`Ops::scratch`]). Operations of
-//! libraries take [`View`]s, which do not leave either; launches are described by the modules
-//! beside this one, on nothing else. Whoever gives them an operand that is written has it to
-//! itself.
+//! This is the only module of the crate with `unsafe`. Operations name only memory of the body's
+//! operands ([`OnGpu`](super::OnGpu)) or its workspace ([`Ops::scratch`]). Operations of libraries
+//! take [`View`]s, which stay within these; the sibling modules describe launches on nothing else.
+//! A caller that passes an operand to be written has exclusive access to it.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -24,10 +23,10 @@ use super::view::{Product, View, refused};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// Entries to multiples of which columns of working space are padded.
+/// Alignment of columns of workspace, in entries.
 const ALIGNED: u32 = 16;
 
-/// Forms of tiles that lie beside them.
+/// Cached operand layouts of tiles.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     /// `[hi|hi|lo|hi]`: from its first block on the first operand of X3, from its second on the
@@ -37,7 +36,7 @@ pub(super) enum Form {
     TripledBelow,
     /// The transpose, zeros around it.
     Transposed,
-    /// The inverses of the diagonal blocks of a factor, one beside the other, and then the blocks.
+    /// The inverses of the diagonal blocks of a factor in consecutive columns, then the blocks.
     Diagonals,
     /// The lower triangle of a factor as a sum of two `f16`, and its scale.
     LowerSplit,
@@ -52,7 +51,7 @@ pub(crate) struct Ops<'c> {
     space: RefCell<Space>,
 }
 
-/// Working space that has been asked for, in order, and how much of it is in use.
+/// Requested blocks of workspace, in order, and the number of them in use.
 #[derive(Default)]
 struct Space {
     blocks: Vec<(Address, u64)>,
@@ -126,8 +125,8 @@ impl<'c> Ops<'c> {
         Ok(block.0)
     }
 
-    /// A matrix that is another form of a tile, made by `make` unless it is kept with the tile
-    /// already ([`GpuContext::cached_operand`]); in working space where it has no room there, and
+    /// Returns a cached operand layout of a tile, made by `make` unless it is cached already
+    /// ([`GpuContext::cached_operand`]); it is in workspace if the cache has no memory for it, and
     /// for a tile that is no operand.
     pub(super) fn cached_operand(
         &self,
@@ -151,13 +150,13 @@ impl<'c> Ops<'c> {
         }
     }
 
-    /// How much working space is in use.
+    /// Returns the number of blocks of workspace in use.
     pub(super) fn scratch_used(&self) -> usize {
         self.space.borrow().used
     }
 
-    /// What is put on the stream from here on may use the same working space as what was put there
-    /// before, but for the first that were `used`: it runs later.
+    /// Releases the workspace except the first `used` blocks. Later operations on the stream may
+    /// use it again, because they run after the earlier ones.
     pub(crate) fn scratch_from(&self, used: usize) {
         self.space.borrow_mut().used = used;
     }
@@ -172,7 +171,7 @@ impl<'c> Ops<'c> {
         self.scratch_columns((rows, cols), rows.max(1).next_multiple_of(ALIGNED), element)
     }
 
-    /// The same with columns `ld` entries apart.
+    /// Returns a matrix in workspace with columns `ld` entries apart.
     pub(super) fn scratch_columns(
         &self,
         (rows, cols): (u32, u32),
@@ -252,7 +251,7 @@ impl<'c> Ops<'c> {
         let diagonal = self.measure(a.diagonal())?;
         let known = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&known);
-        // SAFETY: working space of this body, both; what is read back is told in this order.
+        // SAFETY: both are workspace of this body; the results are read back in this order.
         unsafe {
             self.cx.read_back(info, 4, move |bytes| {
                 told.store(i32::from_le_bytes(bytes.try_into()?), Ordering::Relaxed);

@@ -50,7 +50,7 @@ pub(super) fn scaled(ops: &Ops<'_>, sign: Sign, a: Address, b: Address) -> Resul
     Ok(Factors::Device(to))
 }
 
-/// One of several products that are put on a stream together.
+/// One of several products of a batch on a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Small {
     pub(crate) op_b: Op,
@@ -139,9 +139,9 @@ pub(crate) fn multiply(
     Ok(())
 }
 
-/// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read
-/// and written once. Both are blocks of one matrix `[hi|hi|lo|hi]`, made once for each tile while
-/// there is room for it.
+/// Computes X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C
+/// is read and written once. Both are blocks of one matrix `[hi|hi|lo|hi]`, made once for each tile
+/// while there is memory for it.
 pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<Factored, GpuError> {
     let ((m, k), factors) = (a.shape, scaled(ops, Sign::Minus, a.scale, b.scale)?);
     let first = along_columns(ops, a)?.block((0, 0), (m, 3 * k));

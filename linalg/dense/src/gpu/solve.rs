@@ -157,7 +157,8 @@ impl Split {
         Split { hi: self.hi.block(from, shape), lo: self.lo.block(from, shape), scale: self.scale }
     }
 
-    /// As it lies in a matrix of twice as many columns and one more, which has the scale.
+    /// Returns the split form within a matrix of twice as many columns and one more, which has the
+    /// scale.
     fn within(all: View) -> Split {
         let (rows, cols) = all.shape();
         let (shape, count) = ((rows, cols / 2), cols / 2);
@@ -184,7 +185,7 @@ fn split_of(ops: &Ops<'_>, a: View) -> Result<Split, GpuError> {
 fn lower_split(ops: &Ops<'_>, l: &OnGpu) -> Result<Split, GpuError> {
     let (n, shape) = (l.shape.1, l.shape);
     let all = ops.cached_operand(l, Form::LowerSplit, ((n, 2 * n + 1), Element::F16), |out| {
-        // What lies above the diagonal would have a say in the scale.
+        // Numbers above the diagonal would affect the scale.
         let lower = ops.scratch_matrix(shape, Element::F32)?;
         ops.launch(copy(shape, *l.values, *lower))?;
         ops.launch(zero_upper(n, *lower))?;

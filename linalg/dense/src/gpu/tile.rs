@@ -1,4 +1,4 @@
-//! Where a tile lies in a GPU's memory.
+//! Layout of a tile in a GPU's memory.
 
 use zellige_gpu::{Address, GpuError};
 use zellige_kernels::StorageFormat;
@@ -22,8 +22,8 @@ pub(crate) struct OnGpu {
     pub(super) lo: Address,
     /// The exponent of a narrow tile's scale, an `int`.
     pub(super) scale: Address,
-    /// A task reads it as an operand: while it is there it does not change, and what was made of it
-    /// can lie beside it.
+    /// True if a task reads the tile as an operand: it does not change while it is there, so its
+    /// operand layouts can be cached.
     pub(super) stays: bool,
 }
 

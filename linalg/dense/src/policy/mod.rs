@@ -38,7 +38,7 @@ pub enum Phase {
     Solve,
 }
 
-/// What a policy may know of one tile product.
+/// Query to a policy about one tile product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmQuery {
     /// In which algorithm.
@@ -100,7 +100,7 @@ pub struct PolicyError {
     pub j: usize,
     /// Step.
     pub k: usize,
-    /// What went wrong.
+    /// Error message.
     pub message: String,
 }
 

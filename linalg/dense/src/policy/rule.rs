@@ -57,11 +57,11 @@ struct ScriptFile {
 pub struct RuleError {
     /// The whole text.
     pub text: String,
-    /// Where it went wrong, in characters from 0.
+    /// Position of the error, in characters from 0.
     pub position: usize,
-    /// What stands there.
+    /// Text that was found there.
     pub found: String,
-    /// What may stand there.
+    /// Text that is allowed there.
     pub allowed: &'static str,
 }
 
@@ -72,12 +72,12 @@ const CONDITIONS: &str = "band=TILES, tile=TAU, operand=TAU";
 const OTHERS: &str = "fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8";
 const PANEL: &str = "fp32, x3, tf32";
 
-/// What goes wrong with a text: where, what stands there, what may stand there.
+/// Syntax error: position, text found there, text allowed there.
 type Fault = (usize, String, &'static str);
 
 impl Rule {
-    /// The same precision for every product. `fp64` is for `f64` tiles and the others for `f32`
-    /// tiles.
+    /// Returns a rule with one precision for every product. `fp64` is for `f64` tiles and the
+    /// others for `f32` tiles.
     pub fn uniform(precision: GemmPrecision) -> Rule {
         Rule::when(precision, Test::Always, GemmPrecision::Sp)
     }
@@ -87,8 +87,8 @@ impl Rule {
         Rule(Kind::Test { low, test, otherwise, panel: PanelPrecision::Native })
     }
 
-    /// The same rule with the products inside diagonal updates and triangular solves in
-    /// `precision`. Scripts and `fp64` stay as they are.
+    /// Sets the precision of the products inside diagonal updates and triangular solves. Scripts
+    /// and `fp64` stay as they are.
     #[must_use]
     pub fn with_panel(mut self, precision: PanelPrecision) -> Rule {
         if let Kind::Test { low, panel, .. } = &mut self.0
@@ -99,7 +99,7 @@ impl Rule {
         self
     }
 
-    /// How the tiles must be stored: [`F64`](StorageFormat::F64) for `fp64`,
+    /// Returns the required storage format of the tiles: [`F64`](StorageFormat::F64) for `fp64`,
     /// [`F32`](StorageFormat::F32) for all other rules.
     pub fn element(&self) -> StorageFormat {
         match self.0 {

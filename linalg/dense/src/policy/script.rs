@@ -42,7 +42,7 @@ impl fmt::Debug for Script {
 pub struct ScriptError {
     /// The file.
     pub file: String,
-    /// What is wrong, with the line where it is known.
+    /// Error message, with the line if it is known.
     pub message: String,
 }
 

@@ -23,8 +23,8 @@ use crate::gpu::{GenerateAnywhere, GpuGenerator};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile, root_sum_squares};
 
-/// Fills a block of a matrix: rows, columns, the place for its elements (column-major), and the
-/// leading dimension.
+/// Function that fills a block of a matrix. Its arguments are the rows, the columns, the slice for
+/// its entries (column-major), and the leading dimension.
 ///
 /// Every closure `Fn(Range<usize>, Range<usize>, &mut [T], usize)` that returns nothing or a
 /// `Result` becomes one through [`generator`].
@@ -58,7 +58,7 @@ pub fn from_dense<T: TileScalar>(values: Vec<T>, ld: usize) -> Generator<T> {
     })
 }
 
-/// What is known of a native tile of this shape before it is there.
+/// Returns the metadata of a native tile of this shape before it exists.
 fn native_meta<T: TileScalar>(rows: usize, cols: usize) -> Meta {
     Meta { format: format_of(T::FORMAT), bytes: rows * cols * T::FORMAT.bytes(), ..Meta::default() }
 }
@@ -141,7 +141,7 @@ pub(crate) fn mirror<T: Copy>(values: &mut [T], n: usize) {
 
 /// The norm of a matrix from the norms of its tiles, added in their order.
 struct Norm<T: TileScalar> {
-    /// How often each tile counts: 2 for one that stands for its mirror image too.
+    /// Weight of each tile: 2 for one that also stands for its mirror image.
     weights: Vec<f64>,
     _tiles: std::marker::PhantomData<fn() -> T>,
 }
@@ -180,7 +180,7 @@ impl<T: TileScalar> Norm<T> {
     }
 }
 
-/// Submits the reduction of the tiles' norms; tiles without elements count nothing.
+/// Submits the reduction of the tiles' norms; tiles without entries count nothing.
 pub(crate) fn submit_norm<T: TileScalar, S: Submit>(
     s: &S,
     tiles: &[Handle<Tile<T>>],

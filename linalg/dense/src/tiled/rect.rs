@@ -74,10 +74,10 @@ impl<T: TileScalar> RectTiled<T> {
         self.fill_with(s, fill, None)
     }
 
-    /// As [`fill`](RectTiled::fill); with `gpu`, GPUs fill tiles too.
+    /// Fills the tiles like [`fill`](RectTiled::fill); with `gpu`, GPUs fill tiles too.
     ///
     /// # Errors
-    /// As [`fill`](RectTiled::fill).
+    /// Those of [`fill`](RectTiled::fill).
     pub fn fill_with<S: Submit>(
         &self,
         s: &S,
@@ -142,7 +142,7 @@ impl<T: TileScalar> RectTiled<T> {
     /// Waits, and copies the tiles into a dense column-major `m x n` matrix.
     ///
     /// # Errors
-    /// What left a tile without a value.
+    /// The error that left a tile without a value.
     pub fn gather(&self, rt: &Runtime) -> Result<Vec<T>, Error> {
         let m = self.rows.len();
         let mut dense = vec![T::ZERO; m * self.cols.len()];
@@ -163,11 +163,11 @@ impl<T: TileScalar> RectTiled<T> {
         Ok(dense)
     }
 
-    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several
-    /// ranks, those of this rank's tiles.
+    /// Waits, and adds up the bytes of the tiles in their storage formats, without replicas; on
+    /// several ranks, those of this rank's tiles.
     ///
     /// # Errors
-    /// What left a tile without a value.
+    /// The error that left a tile without a value.
     pub fn bytes<S: Session>(&self, rt: &S) -> Result<usize, Error> {
         total_bytes(rt, &self.tiles)
     }

@@ -57,11 +57,11 @@ impl<T: TileScalar> SymmetricTiled<T> {
         Ok(matrix)
     }
 
-    /// Submits one task per tile that writes it and its norm; whatever the tiles held, failures
-    /// included, is forgotten.
+    /// Submits one task per tile that writes it and its norm; previous values and failures of the
+    /// tiles are discarded.
     ///
-    /// `fill` is asked for blocks on and below the diagonal; of diagonal blocks the lower triangle
-    /// counts.
+    /// `fill` is called for blocks on and below the diagonal; of diagonal blocks only the lower
+    /// triangle is used.
     ///
     /// # Errors
     /// [`Error::Runtime`] if a handle has been taken.
@@ -69,10 +69,10 @@ impl<T: TileScalar> SymmetricTiled<T> {
         self.fill_with(s, fill, None)
     }
 
-    /// As [`fill`](SymmetricTiled::fill); with `gpu`, GPUs fill tiles too.
+    /// Fills the tiles like [`fill`](SymmetricTiled::fill); with `gpu`, GPUs fill tiles too.
     ///
     /// # Errors
-    /// As [`fill`](SymmetricTiled::fill).
+    /// Those of [`fill`](SymmetricTiled::fill).
     pub fn fill_with<S: Submit>(
         &self,
         s: &S,
@@ -102,7 +102,7 @@ impl<T: TileScalar> SymmetricTiled<T> {
         &self.grid
     }
 
-    /// Tiles along one side.
+    /// Returns the number of tiles along one side.
     pub fn tiles(&self) -> usize {
         self.grid.tiles()
     }
@@ -149,7 +149,7 @@ impl<T: TileScalar> SymmetricTiled<T> {
     /// above the diagonal.
     ///
     /// # Errors
-    /// What left a tile without a value.
+    /// The error that left a tile without a value.
     pub fn gather(&self, rt: &Runtime) -> Result<Vec<T>, Error> {
         let n = self.n();
         let mut dense = vec![T::ZERO; n * n];
@@ -172,11 +172,11 @@ impl<T: TileScalar> SymmetricTiled<T> {
         Ok(dense)
     }
 
-    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several
-    /// ranks, those of this rank's tiles.
+    /// Waits, and adds up the bytes of the tiles in their storage formats, without replicas; on
+    /// several ranks, those of this rank's tiles.
     ///
     /// # Errors
-    /// What left a tile without a value.
+    /// The error that left a tile without a value.
     pub fn bytes<S: Session>(&self, rt: &S) -> Result<usize, Error> {
         total_bytes(rt, &self.tiles)
     }

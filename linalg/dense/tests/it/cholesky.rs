@@ -197,7 +197,7 @@ fn band_and_norm_rules_use_both_precisions() {
     }
 }
 
-/// What the policy is shown, against norms from dense matrices.
+/// The norms that a policy receives agree with norms of dense matrices.
 #[test]
 fn policies_see_the_norms_that_are_documented() {
     let rt = runtime(2, "lws");
@@ -250,7 +250,7 @@ fn an_indefinite_matrix_names_tile_and_pivot_and_hurts_nobody_else() {
     assert_eq!((lost.tile, lost.pivot, lost.row), (3, 5, 53));
     assert!(lost.value < -3.0, "{lost}");
     assert!(error.to_string().contains("tile 3") && error.to_string().contains("row 53"));
-    // What does not depend on it is there, what does names the same cause.
+    // Independent results exist; dependent ones report the same cause.
     assert_eq!(rt.take(other).unwrap(), [1.0]);
     let l = reference_cholesky(&a, n);
     let guard = rt.read(tiles.tile(3, 1)).unwrap();
@@ -259,7 +259,7 @@ fn an_indefinite_matrix_names_tile_and_pivot_and_hurts_nobody_else() {
     let poisoned = Error::from(rt.read(tiles.tile(5, 3)).unwrap_err());
     assert_eq!(poisoned.not_positive_definite(), Some(&lost));
     assert!(tiles.gather(&rt).is_err());
-    // The same handles serve the next matrix.
+    // The handles are used again for the next matrix.
     a[53 + 53 * n] = 4.0;
     tiles.fill(&rt, &dense32(&a, n)).unwrap();
     cholesky(&rt, &tiles, &rule("fp32")).unwrap().wait(&rt).unwrap();

@@ -92,6 +92,6 @@ fn what_products_read_in_16_bits_is_converted_once() {
     assert_eq!(graph.slots().iter().filter(|name| name.starts_with("H[")).count(), converts);
     // (i, j, k) with i - j >= 4: (5, 1, 0) alone.
     assert_eq!(recorded(&both(), "hp1:band=4").1, 2);
-    // As many where products share tasks.
+    // An equal number if products share tasks.
     assert_eq!(recorded(&both().fuse_updates(4), "hp1").1, converts);
 }

@@ -32,10 +32,10 @@ fn bits(tile: &Tile<f32>) -> Bits {
     (wide.as_slice().unwrap().iter().map(|x| x.to_bits()).collect(), tile.norm().to_bits())
 }
 
-/// What became of each tile: its bits, or the text of the error.
+/// Outcome of each tile: its bits, or the text of the error.
 type Tiles = Vec<Result<Bits, String>>;
 
-/// How many tiles are as they should be, and how many are lost.
+/// Numbers of correct tiles and of lost tiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Fate {
     right: usize,
@@ -410,7 +410,7 @@ fn a_node_one_byte_smaller_gets_no_product() {
         };
         let refusals = got.iter().flat_map(|tile| tile.as_ref().err());
         assert!(refusals.clone().any(refused), "{policy}: {:?}", refusals.collect::<Vec<_>>());
-        // What needs no product is there: the first column, and the matrix generated anew.
+        // Tiles that need no product exist: the first column, and the matrix generated anew.
         assert!(got[..6].iter().zip(&case.factor).all(|(got, want)| got.as_ref() == Ok(want)), "{policy}");
         case.fill(&rt, &a);
         let fate = case.judge(&tiles(&rt, &a), &case.matrix, &[], policy);

@@ -7,7 +7,8 @@ use zellige_krylov::{Adjoint, Cg, Solve, Stop, multiply, solve};
 
 use crate::common::*;
 
-/// An unevaluated sum of two numbers, the second of which is rounding of the first: some 32 digits.
+/// An unevaluated sum of two numbers; the second is the rounding error of the first: about 32
+/// digits.
 #[derive(Clone, Copy)]
 struct Doubled(f64, f64);
 
@@ -111,7 +112,7 @@ fn gmres_converges_where_plain_refinement_stagnates() {
     }
 }
 
-/// Right-hand sides of very different sizes, side by side: each is solved for as well as alone.
+/// Right-hand sides of very different sizes in a block: each is solved for as accurately as alone.
 #[test]
 fn columns_of_any_size_are_refined() {
     let rt = runtime(2, "lws");

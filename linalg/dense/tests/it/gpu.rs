@@ -25,7 +25,7 @@ fn only_gpus(mock: &Arc<Mock>, devices: &[u32], memory: u64) -> RuntimeBuilder {
         .fold(builder, |builder, &number| builder.device(Gpu::new(mock.clone(), number).memory(memory)))
 }
 
-/// Nothing is left behind, and nothing was in disorder.
+/// Checks that there are no leaks and no violations.
 fn check(mock: &Mock) {
     assert_eq!(mock.violations(), [] as [String; 0]);
     assert_eq!(mock.leaks(), [] as [String; 0]);
@@ -117,8 +117,8 @@ fn every_precision_gives_the_factor_of_the_cpu() {
         ("graded", graded(random_spd(n, 1.0, 2), n, 1e-4)),
         ("radians", random_spd(n, 1.0, 3).iter().map(|x| x * 2.35e-11).collect()),
     ] {
-        // How far apart two factors may be: roundoffs of the sums, and of operands that are rounded
-        // to a neighbour.
+        // Maximum difference of two factors: roundoffs of the sums, and of operands that are
+        // rounded to a neighbour.
         for (text, error, apart) in [
             ("fp32", 3e-7, 1e-6),
             ("x3", 5e-7, 1e-6),
@@ -147,8 +147,8 @@ fn every_precision_gives_the_factor_of_the_cpu() {
     check(&mock);
 }
 
-/// The host does not come between two tasks of which one waits for the other, unless one goes by
-/// what the other one's end tells.
+/// The host does not intervene between two dependent tasks, unless one depends on the result of the
+/// other one's end.
 #[test]
 fn tasks_of_a_factorisation_follow_one_another() {
     let Some(mock) = mock(1, 8) else { return };
@@ -247,8 +247,8 @@ fn small_tiles_are_launched_together_with_the_same_bits() {
     }
 }
 
-/// Several products of a tile in one task: the bits of separate tasks, in less working space than
-/// all of them have together.
+/// Several products of a tile in one task have the bits of separate tasks, in less workspace than
+/// the sum over all of them.
 #[test]
 fn products_that_share_a_task_have_the_bits_of_separate_tasks() {
     let (n, grid) = (200, TileGrid::uniform(200, 24).unwrap());
@@ -306,7 +306,7 @@ fn solves_follow_on_the_gpu() {
     check(&mock);
 }
 
-/// Where the library has no kernel for a product of 8-bit tiles it is made in another way: the same
+/// If the library has no kernel for a product of 8-bit tiles, another method computes it: the same
 /// products of entries, summed in another order.
 #[test]
 fn eight_bit_products_without_a_kernel_are_made_all_the_same() {
@@ -344,7 +344,7 @@ fn solves_by_inverses_are_as_good_where_they_are_allowed() {
         })
     };
     let mut a = random_spd(n, 1.0, 24);
-    // Rows of a right-hand side in two tiles.
+    // A right-hand side with its rows in two tiles.
     let (m, rows) = (90, TileGrid::uniform(90, 50).unwrap());
     let x = random_rect(m, n, 25);
     let solutions = |a: &[f64], text: &str| {

@@ -135,7 +135,8 @@ fn solved(rt: &Runtime, a: &[f64], b: &[f64], n: usize) -> (SymmetricTiled<f32>,
     (l, widened(rt, &x).unwrap())
 }
 
-/// Residuals of small right-hand sides leave the range of `f32` before they are small beside them.
+/// Residuals of small right-hand sides leave the range of `f32` before they are small relative to
+/// them.
 #[test]
 fn refinement_goes_on_where_residuals_are_tiny() {
     let rt = runtime(2, "lws");
@@ -155,8 +156,8 @@ fn refinement_goes_on_where_residuals_are_tiny() {
     assert!(distance(x.gather(&rt).unwrap(), &exact) < 1e-12);
 }
 
-/// With the factor of another matrix steps do harm, or next to nothing: the end is told, and what
-/// was better is there again.
+/// With the factor of another matrix steps increase the residual, or hardly reduce it: the result
+/// reports that, and the better solution is restored.
 #[test]
 fn refinement_ends_where_steps_gain_nothing() {
     let rt = runtime(1, "lws");
