@@ -19,7 +19,7 @@ pub fn gemm(c: MatMut<'_, f64>, add: bool, a: MatRef<'_, f64>, b: MatRef<'_, f64
     faer::linalg::matmul::matmul(c, accum, a, b, alpha, Par::Seq);
 }
 
-/// `L` with `L L^T = A`, of whose `A` the lower triangle is read.
+/// Returns `L` with `L L^T = A`; only the lower triangle of `A` is read.
 ///
 /// # Errors
 /// A pivot is not positive.
@@ -47,7 +47,7 @@ pub fn solve(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     a.full_piv_lu().solve(b)
 }
 
-/// Eigenvalues, ascending, of a symmetric matrix whose lower triangle is read.
+/// Returns the eigenvalues, ascending, of a symmetric matrix; only the lower triangle is read.
 ///
 /// # Errors
 /// The iteration does not converge.
@@ -55,7 +55,7 @@ pub fn eigenvalues(a: MatRef<'_, f64>) -> Result<Vec<f64>, EvdError> {
     a.self_adjoint_eigenvalues(Side::Lower)
 }
 
-/// Eigenvalues and eigenvectors of a symmetric matrix whose lower triangle is read.
+/// Returns the eigenvalues and eigenvectors of a symmetric matrix; only the lower triangle is read.
 ///
 /// # Errors
 /// The iteration does not converge.

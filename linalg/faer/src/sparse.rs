@@ -1,5 +1,5 @@
-//! Factors of sparse matrices, one thread: the same bits on every machine with the same vector
-//! instructions.
+//! Factors of sparse matrices on one thread: bitwise identical on every machine with the same
+//! vector instructions.
 
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::perm::PermRef;
@@ -17,7 +17,7 @@ use faer::sparse::{FaerError, SparseColMatRef, SymbolicSparseColMatRef};
 use faer::traits::RealField;
 use faer::{Conj, MatMut, Par, Side};
 
-/// Numbers that factors consist of: `f64` or `f32`.
+/// Number type of factors: `f64` or `f32`.
 pub trait Real: RealField + Copy {
     /// The number nearest to this one.
     fn nearest(value: f64) -> Self;
@@ -25,7 +25,7 @@ pub trait Real: RealField + Copy {
     /// True unless it is infinite or NaN.
     fn is_number(self) -> bool;
 
-    /// True for what one can divide by without leaving the range.
+    /// Returns true if division by the number does not leave the range.
     fn is_useful(self) -> bool;
 }
 
@@ -78,7 +78,7 @@ impl Pattern<'_> {
     }
 }
 
-/// Why there are no factors.
+/// Reason why a factorisation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoFactors {
     /// A column depends on others, to the precision of float64.
@@ -88,7 +88,7 @@ pub enum NoFactors {
     },
     /// Elimination found a pivot that is not positive.
     NotPositive,
-    /// They do not fit the memory, or have more than 2^31 nonzeros.
+    /// The factors do not fit the memory, or have more than 2^31 nonzeros.
     TooLarge,
 }
 
@@ -102,8 +102,8 @@ fn buffer(size: StackReq) -> Result<MemBuffer, NoFactors> {
     MemBuffer::try_new(size).map_err(|_| NoFactors::TooLarge)
 }
 
-/// The order in which the columns of a matrix are eliminated (COLAMD: Davis, Gilbert, Larimore and
-/// Ng 2004), before there are LU factors.
+/// Elimination order of the columns of a matrix (COLAMD: Davis, Gilbert, Larimore and Ng 2004), for
+/// LU factors.
 #[derive(Debug)]
 pub struct LuOrder {
     /// Column `k` in the new order is this one.
@@ -174,7 +174,7 @@ impl LuOrder {
 /// Householder vectors that would make `R` (George and Ng 1987).
 fn nonzeros(a: Pattern<'_>, transposed: Pattern<'_>, order: PermRef<'_, u32>) -> Result<u64, NoFactors> {
     let n = a.len();
-    // COLAMD leaves out the same ones.
+    // COLAMD ignores the same rows.
     let dense = (10.0 * (n as f64).sqrt()).max(16.0) as usize;
     let is_dense: Vec<bool> =
         transposed.starts.windows(2).map(|ends| (ends[1] - ends[0]) as usize > dense).collect();
@@ -249,8 +249,8 @@ impl<T: Real> Lu<T> {
     }
 }
 
-/// The order in which a symmetric matrix is eliminated (AMD: Amestoy, Davis and Duff 1996), and
-/// where its factor has nonzeros.
+/// Elimination order of a symmetric matrix (AMD: Amestoy, Davis and Duff 1996), and the pattern of
+/// its factor.
 #[derive(Debug)]
 pub struct CholeskyOrder {
     symbolic: SymbolicCholesky<u32>,

@@ -16,7 +16,7 @@ pub struct Csr {
     value: Vec<f64>,
 }
 
-/// One element: row, column, value.
+/// An entry: row, column, value.
 pub type Triplet = (u32, u32, f64);
 
 /// Rows and columns are numbered with 32 bits.
@@ -96,7 +96,7 @@ impl Csr {
         self.columns
     }
 
-    /// Elements that are stored.
+    /// Returns the number of stored entries.
     pub fn elements(&self) -> usize {
         self.column.len()
     }
@@ -120,7 +120,7 @@ impl Csr {
         (0..self.rows()).map(|i| self.row(i))
     }
 
-    /// The element at a place; 0 where none is stored.
+    /// Returns the entry at a position; 0 if none is stored.
     pub fn get(&self, i: usize, j: usize) -> f64 {
         let (column, value) = self.row(i);
         u32::try_from(j).ok().and_then(|j| column.binary_search(&j).ok()).map_or(0.0, |at| value[at])
@@ -134,8 +134,8 @@ impl Csr {
         self.map_elements(|_, _, value| Some(value).filter(|&value| value != 0.0))
     }
 
-    /// The matrix of what `map` makes of each element, given row and column; what it makes `None`
-    /// of goes.
+    /// Returns the matrix of the values that `map` returns for each entry with its row and column;
+    /// entries with `None` are removed.
     pub(crate) fn map_elements(mut self, mut map: impl FnMut(usize, u32, f64) -> Option<f64>) -> Csr {
         let mut kept = 0;
         for i in 0..self.rows() {
@@ -154,7 +154,8 @@ impl Csr {
         self
     }
 
-    /// The matrix on the same places with what `map` makes of each element, given row and column.
+    /// Returns the matrix on the same pattern with the value that `map` returns for each entry with
+    /// its row and column.
     pub(crate) fn map_values(&self, mut map: impl FnMut(usize, u32, f64) -> f64) -> Csr {
         let mut value = Vec::with_capacity(self.value.len());
         for (i, (columns, values)) in self.iter().enumerate() {
@@ -174,11 +175,11 @@ impl Csr {
         gather.finish(self.rows()).expect("what was a matrix is one")
     }
 
-    /// The real matrix of twice the size that stands for this one as a complex matrix (see
+    /// Returns the real matrix of twice the size that represents this one as a complex matrix (see
     /// [`market`](crate::market)).
     ///
     /// # Errors
-    /// [`Error::Shape`] where it is too large.
+    /// [`Error::Shape`] if it is too large.
     pub fn as_complex(&self) -> Result<Csr, Error> {
         check_size(2 * self.rows(), 2 * self.columns)?;
         let mut gather = Gather::new(2 * self.rows());
@@ -223,10 +224,10 @@ impl Csr {
         self.iter().map(|(_, value)| abs_sum(value)).fold(0.0, f64::max)
     }
 
-    /// `a_ij` times `2^exponent`.
+    /// Returns the matrix times `2^exponent`.
     ///
     /// # Errors
-    /// [`Error::Shape`] where an element becomes infinite.
+    /// [`Error::Shape`] if a value becomes infinite.
     pub fn scaled(self, exponent: i32) -> Result<Csr, Error> {
         let matrix = self.map_elements(|_, _, value| Some(libm::ldexp(value, exponent)));
         match matrix.value.iter().all(|value| value.is_finite()) {
@@ -256,7 +257,7 @@ impl Csr {
         }
     }
 
-    /// So many ranges of rows, with about as many nonzeros each.
+    /// Returns `parts` ranges of rows with about equal numbers of nonzeros.
     pub fn even_rows(&self, parts: usize) -> Vec<Range<usize>> {
         let end = |part: usize| self.starts.partition_point(|&start| start < self.elements() * part / parts);
         let ends =
@@ -295,7 +296,7 @@ pub(crate) fn abs_sum(values: &[f64]) -> f64 {
 /// Builder of a CSR matrix: counts the nonzeros of each row first and then fills them in, so that
 /// no array grows.
 pub(crate) struct Gather {
-    /// Elements of each row, then where its next one goes.
+    /// Number of entries of each row, then the position of its next one.
     next: Vec<usize>,
     column: Vec<u32>,
     value: Vec<f64>,
@@ -310,7 +311,7 @@ impl Gather {
         self.next[i as usize] += 1;
     }
 
-    /// To be called once all are counted.
+    /// Allocates the arrays; called once all entries are counted.
     pub(crate) fn allocate(&mut self) {
         let mut sum = 0;
         for next in &mut self.next {
@@ -326,9 +327,9 @@ impl Gather {
         *at += 1;
     }
 
-    /// Sorts rows that are not sorted, and adds what is at one place.
+    /// Sorts rows that are not sorted, and adds duplicates.
     pub(crate) fn finish(mut self, columns: usize) -> Result<Csr, Error> {
-        // Each row's next place is where the row after it begins.
+        // The next position of each row is the start of the row after it.
         self.next.rotate_right(1);
         self.next[0] = 0;
         let (starts, mut column, mut value) = (self.next, self.column, self.value);

@@ -30,14 +30,14 @@ impl Double {
     }
 }
 
-/// `a + b` and what is lost of it (Knuth).
+/// Returns `a + b` and its rounding error (Knuth).
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let of_b = sum - a;
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
-/// `a b` and what is lost of it.
+/// Returns `a b` and its rounding error.
 fn two_product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
     (product, a.mul_add(b, -product))
@@ -48,11 +48,11 @@ fn two_product(a: f64, b: f64) -> (f64, f64) {
 pub struct BackwardError {
     /// `|y - A x|_inf / (|A|_inf |x|_inf)`.
     pub normwise: f64,
-    /// `max_i |y - A x|_i / (|A| |x|)_i`; rows that are all zero count where `y` is not.
+    /// `max_i |y - A x|_i / (|A| |x|)_i`; rows of zeros count if `y` is not zero there.
     pub componentwise: f64,
 }
 
-/// `A x` in doubled precision, and what errors are measured by.
+/// `A x` in doubled precision, and the scales of its errors.
 #[derive(Clone, Debug)]
 pub struct ExactProduct {
     rows: Vec<Double>,
@@ -105,7 +105,7 @@ impl ExactProduct {
         Ok(self.measured(&self.errors(y)?))
     }
 
-    /// The backward error of a product whose rows are wrong by so much.
+    /// Returns the backward error of a product with these errors of its rows.
     pub fn measured(&self, errors: &[f64]) -> BackwardError {
         let of_rows = errors.iter().zip(&self.magnitudes).map(|(&error, &magnitude)| ratio(error, magnitude));
         BackwardError {

@@ -8,12 +8,12 @@ use libm::{ldexp, log2};
 use crate::Error;
 use crate::csr::Csr;
 
-/// A matching of rows with columns whose product of magnitudes is the largest there is, with
-/// scalings that make it visible (Duff and Koster 2001; what the code MC64 of the HSL does): with
-/// rows and columns multiplied by them, rounding to powers of two aside, every matched nonzero has
-/// the magnitude 1 and no other a larger one.
+/// A matching of rows with columns that maximises the product of magnitudes, with its scalings
+/// (Duff and Koster 2001; like the code MC64 of the HSL). With rows and columns multiplied by the
+/// scalings, every matched nonzero has the magnitude 1 and no other a larger one, except for
+/// rounding to powers of two.
 ///
-/// Once each row is where its column is, incomplete factors have pivots, also of matrices whose
+/// Once each row is moved to its column, incomplete factors have pivots, also for matrices whose
 /// diagonal has zeros or whose rows have other units.
 ///
 /// ```
@@ -34,17 +34,17 @@ pub struct Matching {
     pub columns: Vec<f64>,
 }
 
-/// No row, or no column.
+/// Marker for no row, or no column.
 const NONE: u32 = u32::MAX;
 
 /// Number of rows that an error names.
 const NAMED: usize = 8;
 
 impl Matching {
-    /// The best matching of a square matrix. Of several the same one is taken everywhere.
+    /// Computes the best matching of a square matrix. The choice among several is deterministic.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a matrix that is not square; [`Error::Unsolvable`] where some rows have
+    /// [`Error::Shape`] for a matrix that is not square; [`Error::Unsolvable`] if some rows have
     /// nonzeros in too few columns (the matrix is structurally singular), or a column has none,
     /// with their numbers.
     pub fn new(a: &Csr) -> Result<Matching, Error> {
@@ -255,8 +255,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Says which rows have nonzeros in too few columns: those that were reached from one that
-    /// found no column.
+    /// Returns an error that names the rows with nonzeros in too few columns: those that were
+    /// reached from one that found no column.
     fn singular(&self, root: u32, settled: &[u32]) -> Error {
         let mut rows: Vec<u32> = settled.iter().map(|&column| self.row_of[column as usize]).collect();
         rows.push(root);

@@ -30,7 +30,7 @@ fn flowing() -> Result<(Csr, Vec<f64>), Error> {
     Ok((a, b))
 }
 
-/// Not symmetric.
+/// Returns a nonsymmetric matrix and a right-hand side.
 fn streaming(cells: usize) -> Result<(Csr, Vec<f64>), Error> {
     let flow = Flow { cells: [cells; 3], spread: 0.5, ..Flow::default() };
     let a = transport(&Transport { flow, step: 10.0, ..Transport::default() })?;
@@ -113,13 +113,13 @@ fn agrees_with_elimination(method: &dyn Method, a: &Csr) -> Result<(), Error> {
     Ok(())
 }
 
-/// One worker, four, and two devices with memories of their own.
+/// Returns runtimes with one worker, four workers, and two devices with separate memories.
 fn places() -> Result<[Runtime; 3], Error> {
     let devices = Runtime::builder().workers(1).device(Emulated::new(1 << 30)).device(Emulated::new(1 << 30));
     Ok([Runtime::builder().workers(1).build()?, Runtime::builder().workers(4).build()?, devices.build()?])
 }
 
-/// Has something computed in every place, and compares the bits.
+/// Runs a computation on every runtime, and compares the bits.
 fn same_bits_everywhere(compute: impl Fn(&Runtime) -> Result<Vec<f64>, Error>) -> Result<(), Error> {
     let [one, others @ ..] = places()?;
     let expected = compute(&one)?;

@@ -5,21 +5,21 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// A relative accuracy in `[2^-53, 1)`: less than that of `f64` cannot be had, and 1 is none.
+/// A relative accuracy in `[2^-53, 1)`; the lower limit is the accuracy of `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Accuracy(f64);
 
 impl Accuracy {
-    /// That of `f64`: `2^-53`.
+    /// Accuracy of `f64`: `2^-53`.
     pub const DOUBLE: Accuracy = Accuracy(f64::EPSILON / 2.0);
 
-    /// That of `f32`: `2^-24`.
+    /// Accuracy of `f32`: `2^-24`.
     pub const SINGLE: Accuracy = Accuracy(f32::EPSILON as f64 / 2.0);
 
-    /// An accuracy.
+    /// Creates an accuracy.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what is not in `[2^-53, 1)`.
+    /// [`Error::Parameter`] for a value outside of `[2^-53, 1)`.
     pub fn new(eps: f64) -> Result<Accuracy, Error> {
         if (Self::DOUBLE.0..1.0).contains(&eps) {
             return Ok(Accuracy(eps));

@@ -61,7 +61,7 @@ pub fn error_bound(a: &Csr, adaptation: &Adaptation<'_>, x: &[f64]) -> Result<Ve
     Ok(a.iter().enumerate().map(row).collect())
 }
 
-/// The largest relative error of one element.
+/// Returns the largest relative error of a nonzero.
 fn roundoff(format: PackedFormat, rounding: Rounding) -> f64 {
     let twice = if rounding == Rounding::Chop && format != PackedFormat::Fp32 { 2.0 } else { 1.0 };
     match format {

@@ -30,32 +30,32 @@ pub struct CostModel {
     pub element: [[f64; PackedFormat::ALL.len()]; 4],
 }
 
-/// All sets that a model chooses from.
+/// Sets that a model chooses from.
 pub const SETS: [FormatSet; 7] = {
     let [a, b, c, d, e, f] = FormatSet::ALL;
     [FormatSet::Fp64, a, b, c, d, e, f]
 };
 
-/// Elements that a sample has about.
+/// Approximate number of nonzeros of a sample.
 const SAMPLE: usize = 300_000;
-/// So many of the ways that a model thinks are fastest are tried.
+/// Number of layouts, the fastest by the model, that are timed.
 const TRIED: usize = 4;
 /// Number of alternating timings.
 const PAIRS: usize = 7;
 /// Numbers that are read to measure the bandwidth (64 MB), more than caches hold.
 const ARRAY: usize = 1 << 23;
 
-/// The matrix in the layout and the set that multiply fastest on this machine with so many workers,
-/// for this accuracy; never one that was seen to be slower than `f64`.
+/// Stores the matrix in the layout and the set with the fastest products on this machine with this
+/// number of workers, for this accuracy; never in one that was measured to be slower than `f64`.
 ///
-/// The model of the machine, which is measured at the first call (a fraction of a second) for a
-/// number of workers, says which ways are worth a trial on a sample of the tiles; the best of these
-/// has to be faster than plain `f64` on the whole matrix. What is measured differs from run to run,
-/// and so may the answer between ways that are equally fast; that of [`CostModel::choose`] does
-/// not.
+/// The model of the machine is measured at the first call for a number of workers, which takes a
+/// fraction of a second. It selects the layouts that are timed on a sample of the tiles; the best
+/// of these has to be faster than plain `f64` on the whole matrix. Measurements differ from run to
+/// run, and so may the result among layouts that are equally fast; that of [`CostModel::choose`]
+/// does not.
 ///
 /// # Errors
-/// As for storing the matrix.
+/// Those of storing the matrix.
 pub fn auto(
     a: &Csr,
     criterion: Criterion<'_>,
@@ -129,7 +129,7 @@ fn adaptation<'x>(
     }
 }
 
-/// Some of a matrix' tiles, and what part of all they are.
+/// Returns a sample of a matrix' tiles, and its share of all tiles.
 fn sample(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<(TiledMatrix, f64), Error> {
     let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
     let every = (a.elements() / SAMPLE + 1).min(tiles);
@@ -145,7 +145,7 @@ pub fn machine(workers: usize) -> CostModel {
     models.entry(workers).or_insert_with(|| CostModel::measure(workers)).clone()
 }
 
-/// Whether products with one take less time than with the other, in turns.
+/// Returns true if products with `one` take less time than with `other`, in alternating timings.
 pub fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool {
     let x = vec![1.0; one.columns()];
     fn of<'s>(panels: &'s [Panel], x: &'s [f64]) -> impl FnMut() + Send + use<'s> {
@@ -187,7 +187,7 @@ pub fn shares(matrix: &TiledMatrix, workers: usize) -> Vec<&[Panel]> {
     shares
 }
 
-/// `y = A x`, shared by so many workers.
+/// Computes `y = A x` with this number of workers.
 #[cfg(test)]
 fn multiply_with(matrix: &TiledMatrix, workers: usize, x: &[f64], mut y: &mut [f64]) {
     for panels in shares(matrix, workers) {
@@ -211,8 +211,8 @@ pub struct Choice {
 }
 
 impl CostModel {
-    /// Measures this machine: reading memory with so many workers at once, and panels of one format
-    /// that the nearest cache holds.
+    /// Measures this machine: memory bandwidth with this number of concurrent workers, and panels
+    /// of one format that fit the nearest cache.
     pub fn measure(workers: usize) -> CostModel {
         let bandwidth = bandwidth(workers.max(1)) / workers.max(1) as f64;
         let mut model =
@@ -358,7 +358,7 @@ fn panel(edge: usize, format: PackedFormat, row: usize) -> Panel {
     writer.finish().expect("a panel that was just made")
 }
 
-/// Least time of a product of a panel that is in a cache.
+/// Returns the least time of a product with a panel that is in a cache.
 fn seconds(panel: &Panel) -> f64 {
     const PRODUCTS: usize = 20;
     let (x, mut y) = (vec![1.0; 128 * panel.edge()], vec![0.0; panel.rows().len()]);
@@ -377,7 +377,7 @@ mod tests {
     use super::*;
     use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
 
-    /// A machine of 20 GB/s on which every element takes the same time.
+    /// Returns the model of a machine of 20 GB/s with equal costs of all nonzeros.
     fn model(element: f64) -> CostModel {
         CostModel { bandwidth: 2e10, group: [0.0; 4], element: [[element; PackedFormat::ALL.len()]; 4] }
     }

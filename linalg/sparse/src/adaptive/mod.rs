@@ -46,14 +46,13 @@ pub struct Adaptation<'x> {
     pub rounding: Rounding,
     /// True if negligible nonzeros are dropped instead of stored in the narrowest format.
     pub drops: bool,
-    /// Whether magnitudes are compared with the scales of row and column, whichever is smaller:
-    /// tiles of a symmetric matrix are symmetric then, to the bit, which methods for symmetric
-    /// matrices need.
+    /// True if magnitudes are compared with the smaller scale of row and column. Tiles of a
+    /// symmetric matrix are then bitwise symmetric, as methods for symmetric matrices require.
     pub symmetric: bool,
 }
 
 impl<'x> Adaptation<'x> {
-    /// To nearest, and what does not matter is left out.
+    /// Creates an adaptation that rounds to nearest and drops negligible nonzeros.
     pub fn new(set: FormatSet, criterion: Criterion<'x>, accuracy: Accuracy) -> Self {
         Adaptation { set, criterion, accuracy, rounding: Rounding::Nearest, drops: true, symmetric: false }
     }
@@ -116,16 +115,17 @@ impl<'x> Adaptation<'x> {
 struct Scaling {
     /// Exponent for the whole matrix.
     exponent: i32,
-    /// On top of that, where rows need their own.
+    /// Additional exponents of the rows, if they need their own.
     of_rows: Option<Vec<i16>>,
 }
 
-/// Rows that are smaller than the whole by more than so many powers of two need one of their own:
-/// `f32` ends at `2^-126`.
+/// Rows that are smaller than the matrix by more than this power of two need an exponent of their
+/// own: `f32` ends at `2^-126`.
 const SMALL_ROW: i32 = 60;
 
 impl Scaling {
-    /// `each_row`: whether every row needs its own where the criterion is one of rows.
+    /// Returns the scaling of a matrix; `each_row` says that every row needs its own exponent under
+    /// a criterion of rows.
     fn of(a: &Csr, criterion: Criterion<'_>, each_row: bool) -> Scaling {
         let exponent = to_one(a.norm_inf());
         let beside_whole = |(_, value): (&[u32], &[f64])| match abs_sum(value) {

@@ -25,7 +25,7 @@ pub enum Sign {
 pub struct ThesisBucket {
     format: PackedFormat,
     sign: Sign,
-    /// Its format's place in the set.
+    /// Index of the format in the set.
     place: usize,
     starts: Vec<u32>,
     column: Vec<u32>,
@@ -67,8 +67,8 @@ pub struct ThesisMatrix {
     set: FormatSet,
     thresholds: Thresholds,
     scaling: Scaling,
-    /// The scale of each row, of the scaled matrix; one for all under the normwise criterion. Empty
-    /// where no format needs one.
+    /// Scale of each row of the scaled matrix; a single one under the normwise criterion. Empty if
+    /// no format needs one.
     theta: Vec<f64>,
     /// Buckets with nonzeros, the most accurate first.
     buckets: Vec<ThesisBucket>,
@@ -128,7 +128,7 @@ impl ThesisMatrix {
         self.set.formats().iter().enumerate().map(of).collect()
     }
 
-    /// Elements that were left out.
+    /// Returns the number of dropped nonzeros.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -190,7 +190,7 @@ impl ThesisMatrix {
     }
 }
 
-/// The scales of the scaled matrix; one is enough where all are the same.
+/// Returns the scales of the scaled matrix; a single one if all are equal.
 fn scaled_theta(theta: &[f64], scaling: &Scaling) -> Vec<f64> {
     let scaled: Vec<f64> =
         theta.iter().enumerate().map(|(i, &t)| libm::ldexp(t, scaling.of_row(i))).collect();
@@ -202,7 +202,7 @@ fn scaled_theta(theta: &[f64], scaling: &Scaling) -> Vec<f64> {
 
 /// Buckets as they fill, row by row.
 struct Sorter {
-    /// In the set's order; unsigned formats have one for each sign.
+    /// Buckets in the order of the set; unsigned formats have one for each sign.
     buckets: Vec<ThesisBucket>,
     /// Index of the first bucket of each format.
     first: Vec<usize>,

@@ -10,7 +10,7 @@ use crate::csr::{Csr, abs_sum};
 pub enum Criterion<'x> {
     /// `max_i sum_j |a_ij|`: bounds the normwise backward error (thesis, equation 3.23).
     Normwise,
-    /// `sum_j |a_ij|` of the element's row: bounds the componentwise error for `|x| = 1` (equation
+    /// `sum_j |a_ij|` of the nonzero's row: bounds the componentwise error for `|x| = 1` (equation
     /// 3.27).
     Componentwise,
     /// `sum_j |a_ij x_j|` of the row, compared with `|a_ij x_j|`: bounds the componentwise error
@@ -37,12 +37,12 @@ impl Criterion<'_> {
     }
 }
 
-/// The limits between buckets, for a scale of 1.
+/// Limits between buckets, for a scale of 1.
 ///
-/// The element `a` with scale `theta` goes to the first bucket `k`, the most accurate first, with
-/// `|a| > eps theta / u_{k+1}`, where the `u` after the last is 1; to none if there is no such
+/// The nonzero `a` with scale `theta` goes to the first bucket `k`, the most accurate first, with
+/// `|a| > eps theta / u_{k+1}`; the `u` after the last is 1. It is dropped if there is no such
 /// bucket. Sets with scaled formats put `|a|` itself at a limit into the bucket above it: their
-/// numbers are `eps theta / u_{k+1}` times something from `[1, 2^8)` (thesis, section 4.2.4).
+/// numbers are `eps theta / u_{k+1}` times a factor from `[1, 2^8)` (thesis, section 4.2.4).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
     formats: &'static [PackedFormat],
@@ -76,7 +76,7 @@ impl Thresholds {
         }
     }
 
-    /// The bucket of a magnitude, by its place in the set; none for an element that is left out.
+    /// Returns the bucket of a magnitude, by its index in the set; `None` for a dropped nonzero.
     pub fn bucket(&self, magnitude: f64, theta: f64) -> Option<usize> {
         let is_above = |limit: &f64| {
             let limit = limit * theta;
@@ -131,7 +131,7 @@ pub(super) fn has_short_exponent(format: PackedFormat) -> bool {
     matches!(format, PackedFormat::Fp32 | PackedFormat::Rp24 | PackedFormat::Rp16)
 }
 
-/// The scale of each row: one and the same under [`Criterion::Normwise`].
+/// Returns the scale of each row; all are equal under [`Criterion::Normwise`].
 pub(super) fn scales(a: &Csr, criterion: Criterion<'_>) -> Vec<f64> {
     match criterion {
         Criterion::Normwise => vec![a.norm_inf(); a.rows()],

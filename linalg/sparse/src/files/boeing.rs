@@ -16,7 +16,7 @@ use crate::market::Symmetry;
 /// Lines are of 80 letters as a rule.
 const LONGEST_LINE: u64 = 4096;
 
-/// Whether a file begins with the four lines of a header.
+/// Returns true if a file begins with the four lines of a header.
 pub(super) fn is(head: &[u8]) -> bool {
     let mut lines = head.split(|&byte| byte == b'\n');
     let (Some(_), Some(cards), Some(sizes), Some(formats)) =
@@ -41,7 +41,7 @@ pub(super) fn is(head: &[u8]) -> bool {
         && formats.trim_ascii_start().starts_with(b"(")
 }
 
-/// Reads the matrix, and its full right-hand sides where the file has some.
+/// Reads the matrix, and its full right-hand sides if the file has some.
 pub(super) fn read(source: Source<'_>, path: &Path) -> Result<(Matrix, Option<Vectors>), Error> {
     let length = source.length;
     let mut cards = Cards { reader: source.reader(), path, length, number: 0, line: Vec::new() };
@@ -177,8 +177,8 @@ impl Cards<'_> {
         sizes.collect::<Option<Vec<usize>>>().ok_or_else(|| self.wrong("whole numbers"))
     }
 
-    /// The formats of the fourth line; whether there is one for right-hand sides does not say that
-    /// these are there.
+    /// Returns the formats of the fourth line; a format for right-hand sides does not imply that
+    /// there are some.
     fn formats(&self) -> Result<Vec<Vec<Field>>, Error> {
         let line = String::from_utf8_lossy(&self.line).into_owned();
         let (mut formats, mut depth, mut begin) = (Vec::new(), 0, 0);
@@ -213,7 +213,7 @@ impl Cards<'_> {
         Ok(counts.first().copied().filter(|_| is_full))
     }
 
-    /// So many fields of the lines that follow.
+    /// Reads `count` fields of the lines that follow.
     fn fields<T>(
         &mut self,
         format: &[Field],
@@ -275,12 +275,12 @@ impl Cards<'_> {
 /// One field of a format.
 #[derive(Debug, Clone, PartialEq)]
 struct Field {
-    /// Whether it is skipped.
+    /// True if the field is skipped.
     is_blank: bool,
     width: usize,
     /// Decimals of a number without a point.
     decimals: i32,
-    /// Numbers without an exponent are divided by ten to this power.
+    /// Power of ten that divides numbers without an exponent.
     scale: i32,
 }
 
@@ -308,10 +308,10 @@ impl Field {
     }
 }
 
-/// More fields do not fit a line.
+/// Maximum number of fields of a line.
 const MOST_FIELDS: usize = LONGEST_LINE as usize;
 
-/// The fields of a format without its outer parentheses; none where it is not understood.
+/// Returns the fields of a format without its outer parentheses; `None` if it is not supported.
 fn format(text: &str) -> Option<Vec<Field>> {
     let text: String =
         text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>().to_ascii_uppercase();
@@ -320,7 +320,8 @@ fn format(text: &str) -> Option<Vec<Field>> {
     (rest.is_empty() && readable && fields.len() <= MOST_FIELDS).then_some(fields)
 }
 
-/// Items up to the end of their group, what follows, and the scale factor from there on.
+/// Returns the items up to the end of their group, the remaining text, and the scale factor from
+/// there on.
 fn items(mut text: &str, mut scale: i32, depth: usize) -> Option<(Vec<Field>, &str, i32)> {
     let mut fields = Vec::new();
     while let Some(letter) = text.chars().next() {

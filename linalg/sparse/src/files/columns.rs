@@ -16,7 +16,7 @@ const MOST_VECTORS: usize = 1 << 16;
 pub struct Vectors {
     /// Each of them; of complex ones real and imaginary parts in turn.
     pub columns: Vec<Vec<f64>>,
-    /// Whether they are complex.
+    /// True if they are complex.
     pub complex: bool,
 }
 
@@ -30,12 +30,11 @@ impl Vectors {
     }
 }
 
-/// Reads vectors, which have to have `rows` rows where that is known: a sparse vector takes memory
-/// for all of its rows, which its file does not answer for.
+/// Reads vectors, which have to have `rows` rows if that is known: a sparse vector takes memory for
+/// all of its rows, which the size of its file does not justify.
 ///
 /// # Errors
-/// As [`read`](super::read), and for more columns than anybody solves for, or another number of
-/// rows.
+/// Those of [`read`](super::read), and for too many columns, or another number of rows.
 pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
     let vectors = read(path, rows)?;
     let each = if vectors.complex { 2 } else { 1 };
@@ -115,7 +114,7 @@ fn of_array(path: &Path) -> Result<Vectors, Error> {
     of_numbers(path, &sides, &array.numbers()?)
 }
 
-/// Columns of what lies row after row; a single row is a column.
+/// Returns the columns of a row-major array; a single row is a column.
 fn of_numbers(path: &Path, sides: &[usize], numbers: &Numbers) -> Result<Vectors, Error> {
     let (rows, columns) = match *sides {
         [1, rows] | [rows] => (rows, 1),

@@ -34,12 +34,12 @@ pub use columns::{Vectors, read_vectors};
 
 /// The two bytes that files of gzip begin with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// More bytes than gzip makes of one.
+/// Upper bound of the expansion of one byte by gzip.
 const GZIP_FACTOR: u64 = 1100;
 /// Maximum number of rows of a file without a nonzero: more rows take memory that no content of the
 /// file justifies.
 const ROWS_OF_NOTHING: usize = 1 << 20;
-/// And how many more for each nonzero.
+/// Additional number of rows for each nonzero.
 const ROWS_PER_NONZERO: usize = 8;
 
 /// A file's matrix.
@@ -47,15 +47,15 @@ const ROWS_PER_NONZERO: usize = 8;
 pub struct Matrix {
     /// The matrix in CSR; for a complex matrix the real one of twice the size.
     pub csr: Csr,
-    /// Whether it is complex.
+    /// True if it is complex.
     pub complex: bool,
 }
 
 /// Reads a matrix.
 ///
 /// # Errors
-/// [`Error::Content`] with the place where the file breaks its format, or with what it is instead;
-/// [`Error::File`] for one that cannot be read.
+/// [`Error::Content`] with the position at which the file violates its format, or with its actual
+/// format; [`Error::File`] for one that cannot be read.
 pub fn read(path: &Path) -> Result<Matrix, Error> {
     if is_member(path) {
         return dense(path);
@@ -91,7 +91,7 @@ fn wrong(path: &Path, problem: impl Into<String>) -> Error {
     Error::Content { file: path.to_owned(), line: None, problem: problem.into() }
 }
 
-/// Whether a path names something in a file.
+/// Returns true if a path names a member of a file.
 fn is_member(path: &Path) -> bool {
     !path.exists() && array::is_array(path) && path.ancestors().skip(1).any(Path::is_file)
 }
@@ -109,10 +109,10 @@ enum Kind {
     Other,
 }
 
-/// A file that is open, unpacked where gzip has packed it.
+/// An open file, decompressed if it is packed with gzip.
 pub(crate) struct Source<'a> {
     reader: Box<dyn BufRead + 'a>,
-    /// Its first bytes, which the reader gives as well.
+    /// First bytes of the file, which the reader returns as well.
     head: Vec<u8>,
     /// Bytes that it may have.
     pub(crate) length: u64,
@@ -147,7 +147,7 @@ impl<'a> Source<'a> {
         Ok(self)
     }
 
-    /// Refuses what is known and not read.
+    /// Refuses formats that are known but not supported.
     fn check(&self, path: &Path) -> Result<(), Error> {
         let name = path.file_name().map_or(path, Path::new).display().to_string();
         let within = if self.is_packed { ", compressed with gzip" } else { "" };
@@ -232,7 +232,8 @@ fn number(numbers: &Numbers, at: usize) -> (f64, f64) {
 /// Callback for row, column, real and imaginary part of a nonzero.
 type Element<'e> = dyn FnMut(usize, usize, f64, f64) + 'e;
 
-/// The matrix of what `each` names, three times alike.
+/// Builds the matrix of the entries that `each` passes to its argument; `each` is called three
+/// times with the same result.
 fn gathered(
     path: &Path,
     (rows, columns): (usize, usize),
@@ -284,8 +285,8 @@ fn gathered(
     Ok(Matrix { csr, complex })
 }
 
-/// Every element of the real matrix that comes of one in the file, with that which the file leaves
-/// out.
+/// Passes on every entry of the real matrix that one entry of the file stands for, including the
+/// half that the file omits.
 pub(crate) fn spread(
     complex: bool,
     symmetry: Symmetry,

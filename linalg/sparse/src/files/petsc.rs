@@ -1,11 +1,11 @@
-//! PETSc's binary format: objects one after the other, numbers with their highest byte first.
+//! PETSc's binary format: consecutive objects with big-endian numbers.
 //!
-//! A Mat is its class, rows, columns, number of nonzeros, length of each row, columns of the
-//! nonzeros (from 0) and their values; a dense one in its native form has -1 for the number of
-//! nonzeros, and all values row after row. A Vec is its class, its length and its values. Integers
-//! have 32 bits, or 64 where PETSc was configured so. Files do not say how values are stored: what
-//! fits the length of the file is taken, of `float64`, `complex128`, `float32` and `complex64` the
-//! first.
+//! A Mat consists of its class, rows, columns, number of nonzeros, length of each row, columns of
+//! the nonzeros (from 0) and their values. A dense one in its native form has -1 for the number of
+//! nonzeros, and all values in row-major order. A Vec consists of its class, its length and its
+//! values. Integers have 32 bits, or 64 if PETSc was configured so. Files do not contain the format
+//! of values: the reader takes the first of `float64`, `complex128`, `float32` and `complex64` that
+//! fits the length of the file.
 
 use std::io::Read;
 use std::path::Path;
@@ -19,12 +19,12 @@ const VEC: i64 = 1_211_214;
 /// Classes of other objects: index sets, bags, meshes, viewers and so on.
 const CLASSES: std::ops::RangeInclusive<i64> = 1_211_211..=1_211_299;
 
-/// Whether a file begins with a class of PETSc.
+/// Returns true if a file begins with a class of PETSc.
 pub(super) fn is(head: &[u8]) -> bool {
     is_wide(head).is_some()
 }
 
-/// Whether integers have 64 bits; none for what is no such file.
+/// Returns true if integers have 64 bits; `None` for a file of another format.
 fn is_wide(head: &[u8]) -> Option<bool> {
     let narrow =
         head.get(..4).map(|word| i64::from(i32::from_be_bytes([word[0], word[1], word[2], word[3]])))?;
@@ -129,7 +129,7 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<Petsc, Error> {
     Err(wrong(path, problem))
 }
 
-/// The objects of a file whose values are stored so, or why they cannot be.
+/// Returns the objects of a file with this format of values, or the reason why they cannot be read.
 fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, String> {
     let width = if is_wide { 8 } else { 4 };
     let cut = |at: usize| format!("byte {at}: the file of PETSc is cut off, or holds something else");

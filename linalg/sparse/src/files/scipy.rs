@@ -169,7 +169,7 @@ impl Archive<'_> {
         })
     }
 
-    /// `data[k, j]` is the element of column `j` on the diagonal `offsets[k]`.
+    /// Reads the diagonals: `data[k, j]` is the entry of column `j` on the diagonal `offsets[k]`.
     fn diagonals(&self, (rows, columns): (usize, usize)) -> Result<Matrix, Error> {
         let (sides, data) = self.data(2)?;
         let offsets = self.open("offsets")?.integers()?;

@@ -4,7 +4,7 @@ use super::{check_cells, field};
 use crate::Error;
 use crate::csr::Csr;
 
-/// Elements along each axis.
+/// Number of finite elements along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements(pub [usize; 3]);
 
@@ -15,7 +15,7 @@ impl Elements {
     }
 }
 
-/// A corner of an element: 0 or 1 along each axis.
+/// A corner of a finite element: 0 or 1 along each axis.
 pub(super) type Corner = [usize; 3];
 
 const CORNERS: [Corner; 8] =
@@ -30,7 +30,7 @@ const CONVECTION: [[f64; 2]; 2] = [[-0.5, -0.5], [0.5, 0.5]];
 /// One box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
-    /// Its number, the last axis fastest.
+    /// Number of the box, the last axis fastest.
     pub(super) number: usize,
     /// Lengths of its edges.
     pub(super) edges: [f64; 3],
@@ -57,7 +57,8 @@ impl Cell {
         (0..3).map(|i| self.gradients(i, i, a, b)).sum()
     }
 
-    /// Along one axis; `derived` says which of the two functions is.
+    /// Returns the factor along one axis; `derived` says which of the two functions is
+    /// differentiated.
     fn factor(&self, derived: (bool, bool), axis: usize, a: Corner, b: Corner) -> f64 {
         let (h, a, b) = (self.edges[axis], a[axis], b[axis]);
         match derived {
@@ -80,13 +81,13 @@ pub(super) fn graded(n: usize, edge: f64, ratio: f64, from: f64) -> Vec<f64> {
 pub(super) struct Mesh<const D: usize> {
     elements: Elements,
     edges: [Vec<f64>; 3],
-    /// Unknowns before that of each node and component; `u32::MAX` for what is fixed at zero.
+    /// Index of the unknown of each node and component; `u32::MAX` if it is fixed at zero.
     number: Vec<[u32; D]>,
     unknowns: usize,
 }
 
-/// Elements of a node's rows: as many unknowns as it has, in each of its neighbours and itself, at
-/// most.
+/// Returns the maximum number of nonzeros in a node's rows: as many unknowns as it has, in each of
+/// its neighbours and itself.
 pub(super) fn elements_of(unknowns: usize) -> usize {
     27 * unknowns * unknowns
 }
@@ -94,8 +95,8 @@ pub(super) fn elements_of(unknowns: usize) -> usize {
 const FIXED: u32 = u32::MAX;
 
 impl<const D: usize> Mesh<D> {
-    /// A grid whose unknowns are numbered group by group, within each node by node: the components
-    /// of a group are neighbours. `is_fixed` gets a node's place and a component.
+    /// Creates a mesh whose unknowns are numbered group by group, within each node by node: the
+    /// components of a group are neighbours. `is_fixed` gets a node's position and a component.
     pub(super) fn new(
         elements: Elements,
         edges: [Vec<f64>; 3],
@@ -208,7 +209,7 @@ fn place(node: usize, nodes: [usize; 3]) -> [usize; 3] {
 /// trilinear elements, stabilised by a Laplacian of pressure times `h_min^2 / (12 viscosity)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stokes {
-    /// Elements along each axis.
+    /// Number of finite elements along each axis.
     pub elements: Elements,
     /// Decades of the viscosity's standard deviation, around 3.5 mPa s.
     pub spread: f64,

@@ -47,7 +47,7 @@ fn smooth(field: &mut [f64], cells: [usize; 3], axis: usize, sigma: f64) {
     }
 }
 
-/// The place within `length` that a place beyond its ends mirrors: `b a | a b c | c b`.
+/// Returns the index within `length` that an index beyond its ends mirrors: `b a | a b c | c b`.
 fn reflected(k: isize, length: usize) -> usize {
     let k = k.rem_euclid(2 * length as isize) as usize;
     if k < length { k } else { 2 * length - 1 - k }

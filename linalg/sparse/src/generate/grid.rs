@@ -7,7 +7,7 @@ use crate::csr::Csr;
 /// Area over distance of the faces across each axis: cells are flat.
 const GEOMETRY: [f64; 3] = [0.1, 0.1, 1.0];
 
-/// Elements of a row: a cell and its neighbours.
+/// Maximum number of nonzeros of a row: a cell and its neighbours.
 const NEIGHBOURS: usize = 7;
 
 /// Single-phase flow: two-point fluxes between cells of permeability `10^(spread g)`, fixed
@@ -30,8 +30,8 @@ impl Default for Flow {
     }
 }
 
-/// Flow with upwind transport: what [`Flow`] says, a stream along all three axes and one time
-/// step's identity.
+/// Flow with upwind transport: the matrix of [`Flow`], a stream along all three axes and the
+/// identity of one time step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transport {
     /// The conducting part; a smaller spread than that of flow alone.
@@ -78,8 +78,8 @@ pub fn transport(problem: &Transport) -> Result<Csr, Error> {
     )
 }
 
-/// Two-point fluxes, what streams out of each cell along each axis, and what is added to the
-/// diagonal.
+/// Returns the matrix of two-point fluxes, of the outflow of each cell along each axis, and of a
+/// term added to the diagonal.
 fn volumes(problem: &Flow, stream: impl Fn(usize, usize) -> f64, added: f64) -> Result<Csr, Error> {
     let all = check_cells(problem.cells, NEIGHBOURS)?;
     let permeability: Vec<f64> =

@@ -25,10 +25,10 @@ pub use solids::{Biot, Elasticity, biot, elasticity};
 
 use crate::Error;
 
-/// More cells than this have unknowns that 32 bits cannot number.
+/// Maximum number of cells: the unknowns of more cells cannot be numbered with 32 bits.
 const MOST_CELLS: usize = 1 << 29;
 
-/// Bytes of an element: column and value.
+/// Bytes of a nonzero: column and value.
 const ELEMENT: usize = 12;
 
 /// Returns the number of cells; the rows of each cell have `elements` nonzeros.

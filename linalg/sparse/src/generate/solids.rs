@@ -15,7 +15,7 @@ const POISSON: f64 = 0.3;
 /// The default has 324 864 unknowns and 25 225 164 nonzeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Elasticity {
-    /// Elements along each axis.
+    /// Number of finite elements along each axis.
     pub elements: Elements,
     /// Decades of the modulus' standard deviation within a layer.
     pub spread: f64,
@@ -29,11 +29,11 @@ impl Default for Elasticity {
     }
 }
 
-/// Consolidation after Biot: the same rock in three layers, and water that a pressure moves through
-/// it, in one step of time.
+/// Consolidation after Biot: rock in three layers, and water that a pressure moves through it, in
+/// one time step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Biot {
-    /// Elements along each axis.
+    /// Number of finite elements along each axis.
     pub elements: Elements,
     /// Decades of the standard deviations: of the modulus within a layer, and of the permeability.
     pub spread: (f64, f64),
@@ -49,7 +49,7 @@ impl Default for Biot {
     }
 }
 
-/// Young's modulus of each element: that of its layer times `10^(spread g)`.
+/// Returns Young's modulus of each finite element: that of its layer times `10^(spread g)`.
 fn moduli(cells: [usize; 3], layers: &[f64], spread: f64, seed: u64) -> Vec<f64> {
     let mut field = field::gaussian(cells, seed);
     for (at, value) in field.iter_mut().enumerate() {
@@ -98,7 +98,7 @@ pub fn elasticity(problem: &Elasticity) -> Result<Csr, Error> {
 /// [`Error::Parameter`] for no finite elements or too many, and for a step that is not positive.
 pub fn biot(problem: &Biot) -> Result<Csr, Error> {
     const PRESSURE: usize = 3;
-    /// Permeability (m^2) over viscosity (Pa s), and what water and pores store (1/Pa).
+    /// Permeability (m^2) over viscosity (Pa s), and storage of water and pores (1/Pa).
     const MOBILITY: f64 = 1e-15 / 1e-3;
     const STORAGE: f64 = 4.5e-10 * 0.2;
     check_step(problem.step)?;

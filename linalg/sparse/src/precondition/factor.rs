@@ -15,11 +15,11 @@ use zellige_krylov::Space;
 /// which are not stored.
 #[derive(Debug)]
 pub struct Factors<const B: usize> {
-    /// Its rows of blocks in the order in which they were eliminated, by their numbers in the part.
+    /// Its block rows in elimination order, by their numbers in the part.
     pub made: Vec<u32>,
-    /// Before the diagonal in the order of elimination.
+    /// Blocks before the diagonal in elimination order.
     pub lower: Rows<B>,
-    /// Behind it.
+    /// Blocks after the diagonal in elimination order.
     pub upper: Rows<B>,
     /// The inverse of `D`, in the order of the rows.
     pub inverses: Vec<Block<B>>,
@@ -31,11 +31,11 @@ const SHIFTS: i32 = 12;
 /// A pivot below this multiple of its diagonal entry has lost all its digits to cancellation.
 const LEAST_PIVOT: f64 = 1e-10;
 
-/// Factors a matrix on the pattern of its blocks, each part of a space by itself as far as the
+/// Factors a matrix on the pattern of its blocks, with independent parts of a space as far as the
 /// sweep allows.
 ///
 /// # Errors
-/// [`Error::Unsolvable`] for a row without a diagonal element, where no enlargement of the diagonal
+/// [`Error::Unsolvable`] for a row without a diagonal entry, if no enlargement of the diagonal
 /// helps, and for factors beyond the range of `f32`.
 pub fn factors<const B: usize>(
     a: &Csr,
@@ -63,7 +63,7 @@ pub fn factors<const B: usize>(
 pub enum Kind {
     /// Neither of the others.
     General,
-    /// Equal to its transpose: half of the elimination is left out, and `U` is the transpose of `L`
+    /// Equal to its transpose: half of the elimination is skipped, and `U` is the transpose of `L`
     /// to the last bit.
     Symmetric,
     /// Symmetric with a positive diagonal; the pivots have to be positive too.
@@ -123,7 +123,7 @@ struct Eliminated<const B: usize> {
 }
 
 impl System<'_> {
-    /// The factors of every part; the first row whose pivot is useless.
+    /// Returns the factors of every part, or the first row whose pivot is useless.
     fn factored<const B: usize>(&self, threads: usize) -> Result<Vec<Factors<B>>, usize> {
         let done: Vec<OnceLock<Eliminated<B>>> = (0..self.space.parts()).map(|_| OnceLock::new()).collect();
         let chain = |chain: Vec<usize>| -> Result<(), usize> {
@@ -155,10 +155,11 @@ struct Work<'w, const B: usize> {
     system: &'w System<'w>,
     done: &'w [OnceLock<Eliminated<B>>],
     part: usize,
-    /// Its rows of blocks.
+    /// Block rows of the part.
     blocks: Range<usize>,
     falls: bool,
-    /// From this row of blocks on all are eliminated before those of the part, unless that falls.
+    /// All block rows from this one on are eliminated before those of the part, unless it is
+    /// eliminated backwards.
     before_from: usize,
     /// The part that was looked for last, and its rows of blocks.
     near: (usize, Range<usize>),
@@ -175,19 +176,19 @@ struct Work<'w, const B: usize> {
 /// The row of blocks that is being eliminated.
 struct Row<const B: usize> {
     columns: Vec<u32>,
-    /// By columns. Where the row has none there is what other rows have left, which nobody reads:
-    /// to find out would take longer than to change it.
+    /// Values in column-major order. Columns that the row does not have contain values of other
+    /// rows, which are never read: clearing them would take longer.
     values: Vec<Block<B>>,
     /// The last row of blocks that has had a column, counted from 1.
     seen: Vec<u32>,
 }
 
-/// Places of a row's columns.
+/// Positions of a row's columns.
 struct Order {
     before: [Range<usize>; 2],
-    /// After the diagonal, in the part.
+    /// Columns after the diagonal, in the part.
     own: Range<usize>,
-    /// After it, in others.
+    /// Columns after the diagonal, in other parts.
     others: Range<usize>,
 }
 
@@ -238,7 +239,7 @@ impl<'w, const B: usize> Work<'w, B> {
         Ok(self.made)
     }
 
-    /// Makes a row of the part's; the first row whose pivot is useless.
+    /// Eliminates a row of the part; the error is the first row whose pivot is useless.
     fn eliminate(&mut self, row: usize) -> Result<(), usize> {
         let block = self.blocks.start + row;
         self.row.gather(self.system.a, block);
@@ -365,7 +366,7 @@ impl<'w, const B: usize> Work<'w, B> {
 }
 
 impl<const B: usize> Row<B> {
-    /// Takes a row of blocks of a matrix; columns rise.
+    /// Gathers a block row of a matrix, with increasing columns.
     fn gather(&mut self, a: &Csr, block: usize) {
         self.columns.clear();
         for i in 0..B {
@@ -385,7 +386,7 @@ impl<const B: usize> Row<B> {
         }
     }
 
-    /// Takes `element` times these blocks out of the row.
+    /// Subtracts `element` times these blocks from the row.
     fn subtract(&mut self, element: &Block<B>, columns: &[u32], values: &[Block<B>]) {
         for (&column, value) in columns.iter().zip(values) {
             take_product(&mut self.values[column as usize], element, value);

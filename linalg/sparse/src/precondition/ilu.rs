@@ -43,8 +43,7 @@ struct Panel {
     inverses: Handle<Vec<f64>>,
 }
 
-/// A triangular factor's rows of a part, and the parts of the solution that they need besides their
-/// own.
+/// A triangular factor's rows of a part, and the other parts of the solution that they need.
 #[derive(Debug)]
 struct Half {
     rows: Handle<Triangle>,
@@ -61,11 +60,10 @@ impl Half {
 }
 
 impl Ilu {
-    /// Factors a matrix, with its diagonal enlarged as far as pivots of a symmetric one need it to
-    /// be positive.
+    /// Factors a matrix; the diagonal of a symmetric one is enlarged until its pivots are positive.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for a row without a diagonal element, or where no enlargement helps.
+    /// [`Error::Unsolvable`] for a row without a diagonal entry, or if no enlargement helps.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Ilu, Error> {
         // For each nonzero its working copy in f64, its factor, and its position in a triangle; for
         // each row its pivots and starts.

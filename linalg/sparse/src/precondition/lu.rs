@@ -12,12 +12,12 @@ use zellige_runtime::{reads, updates};
 use crate::Error;
 use crate::csr::Csr;
 
-/// `M` is the matrix: complete factors in `f64` or `f32`, made and solved with by one thread
-/// (faer). Cholesky's (after AMD) of a symmetric positive definite matrix, others' `L U` with
-/// partial pivoting (after COLAMD).
+/// Complete factorisation: `M` is the matrix, with factors in `f64` or `f32`, computed and solved
+/// with by one thread (faer). A symmetric positive definite matrix gets a Cholesky factorisation
+/// (after AMD), others `L U` with partial pivoting (after COLAMD).
 ///
-/// With GMRES this is a direct solver whose answers are refined by recomputed residuals; with
-/// factors in `f32` it is GMRES-IR (Carson and Higham 2018), in less memory.
+/// With GMRES this is a direct solver with refinement by recomputed residuals; with factors in
+/// `f32` it is GMRES-IR (Carson and Higham 2018), in less memory.
 #[derive(Debug)]
 pub struct Lu {
     space: Space,
@@ -68,7 +68,7 @@ impl Factors {
         match self {
             Factors::Wide(made) => made.solve(x),
             Factors::Narrow(made) => {
-                // Whatever their size, what is divided by a power of two fits.
+                // The power of two keeps values of any magnitude in range.
                 let scale = unit_scale(x);
                 let mut narrow: Vec<f32> = x.iter().map(|x| (scale * x) as f32).collect();
                 made.solve(&mut narrow);
@@ -170,7 +170,7 @@ fn narrow(starts: &[usize]) -> Result<Vec<u32>, Error> {
 
 /// Refuses factors that do not fit the memory.
 fn check<T>(what: &str, nonzeros: u64) -> Result<(), Error> {
-    // Arrays grow by half of what they have, or more.
+    // Arrays grow by half of their size, or more.
     let bytes = (nonzero::<T>() * 3 / 2).saturating_mul(nonzeros);
     Error::if_too_large(|| format!("{what} of up to {nonzeros} nonzeros"), bytes)?;
     match nonzeros > i32::MAX as u64 {
@@ -209,7 +209,7 @@ impl Operator for Lu {
         steps.one("lu", 0, (reads(r.parts()), updates(z.parts())), move |(r, mut z)| {
             let r = joined(r);
             for c in 0..columns {
-                // One at a time: each has the bits that it has alone.
+                // One column at a time: each has the bits of a single solve.
                 let mut x: Vec<f64> = r.iter().skip(c).step_by(columns).copied().collect();
                 factors.solve(&mut x);
                 let places = z.iter_mut().flat_map(|part| part.iter_mut());

@@ -1,12 +1,12 @@
-//! In which order unknowns are eliminated.
+//! Elimination order of unknowns.
 
 use std::ops::Range;
 
 use crate::csr::Csr;
 use zellige_krylov::Space;
 
-/// From the first unknown to the last; or from both ends towards some parts in the middle, so that
-/// two workers have something to do.
+/// Elimination order: from the first unknown to the last, or from both ends towards some parts in
+/// the middle, so that two workers are busy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     parts: usize,
@@ -25,7 +25,7 @@ struct Middle {
 const MOST_IN_MIDDLE: usize = 3;
 
 impl Sweep {
-    /// From the first to the last.
+    /// Returns the sweep from the first unknown to the last.
     pub fn natural(space: &Space) -> Sweep {
         Sweep { parts: space.parts(), middle: None }
     }
@@ -46,8 +46,8 @@ impl Sweep {
         Sweep { parts: all, middle }
     }
 
-    /// Parts that need nothing of each other, each with those that come after it; then what needs
-    /// both.
+    /// Returns the independent chains of parts, each in order, and the parts that depend on all
+    /// chains.
     pub fn chains(&self) -> (Vec<Vec<usize>>, Vec<usize>) {
         match &self.middle {
             None => (vec![(0..self.parts).collect()], Vec::new()),
@@ -58,7 +58,7 @@ impl Sweep {
         }
     }
 
-    /// All parts, each after those that it needs.
+    /// Returns all parts, each after its dependencies.
     pub fn order(&self) -> Vec<usize> {
         let (chains, last) = self.chains();
         let longest = chains.iter().map(Vec::len).max().unwrap_or(0);
@@ -66,7 +66,7 @@ impl Sweep {
         of_all.chain(last).collect()
     }
 
-    /// True for a part whose last row is eliminated first.
+    /// Returns true for a part whose last row is eliminated first.
     pub fn falls(&self, part: usize) -> bool {
         self.middle.as_ref().is_some_and(|middle| part >= middle.parts.end)
     }

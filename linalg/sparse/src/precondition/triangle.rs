@@ -6,7 +6,7 @@ use zellige_kernels::triangular::{BlockRows, LANES, SIDE_BY_SIDE, substitute, su
 use zellige_runtime::data::{Portability, Portable};
 use zellige_runtime::{Data, Meta};
 
-/// Rows of blocks, one after the other in the order in which they are worked on.
+/// Block rows in processing order.
 #[derive(Debug, Default)]
 struct Part {
     rows: Vec<[u32; 2]>,
@@ -15,7 +15,7 @@ struct Part {
 }
 
 impl Part {
-    /// Adds a row that is worked on alone; its blocks have been added.
+    /// Adds a row that is processed by itself; its blocks have been added.
     fn push(&mut self, row: u32, count: usize) {
         self.rows.push([row, count as u32]);
     }
@@ -39,7 +39,7 @@ impl Part {
                 (self.columns[at], self.values[at]) = (column, value);
                 last = column;
             }
-            // Zeros times what is read anyway.
+            // The padding multiplies a value that is read anyway by zero.
             places.for_each(|at| self.columns[at] = last);
         }
     }
@@ -61,12 +61,12 @@ pub struct Triangle {
     parts: [Part; 3],
 }
 
-/// A factor's rows of blocks of a part, in the order in which they are made.
+/// A factor's block rows of a part, in elimination order.
 #[derive(Debug)]
 pub struct Rows<const B: usize> {
     starts: Vec<usize>,
     columns: Vec<u32>,
-    /// By columns.
+    /// Blocks in column-major order.
     values: Vec<[[f32; B]; B]>,
 }
 
@@ -93,7 +93,7 @@ impl<const B: usize> Rows<B> {
         self.values.iter().all(|block| block.as_flattened().iter().all(|value| value.is_finite()))
     }
 
-    /// Columns and blocks of the row that was made in place `at`.
+    /// Returns the columns and blocks of the row at position `at` of the elimination order.
     #[cfg(test)]
     pub fn blocks(&self, at: usize) -> impl Iterator<Item = (u32, &[[f32; B]; B])> {
         self.row(at).map(|k| (self.columns[k], &self.values[k]))
@@ -197,7 +197,7 @@ struct Head {
 struct Parts<'a, const B: usize> {
     rows: &'a Rows<B>,
     made: &'a [u32],
-    /// Those of the part.
+    /// Blocks of the part.
     blocks: Range<u32>,
     /// The first unknown before it.
     first: usize,
@@ -241,7 +241,7 @@ impl<const B: usize> Parts<'_, B> {
         part
     }
 
-    /// The blocks of a row in one place, columns counted from where that begins.
+    /// Returns the blocks of a row in one range of columns, counted from the start of the range.
     fn blocks_of(&self, at: usize, place: usize) -> impl Iterator<Item = (u32, &[[f32; B]; B])> {
         let begin = [(self.first / B) as u32, self.blocks.start, self.blocks.end][place];
         let all = self.rows.row(at).map(|k| (self.rows.columns[k], &self.rows.values[k]));

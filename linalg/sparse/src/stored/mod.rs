@@ -24,10 +24,10 @@ pub struct Stored {
     bytes: u64,
     accuracy: f64,
     panels: Vec<StoredPanel>,
-    /// The space of the vectors that it multiplies, and of what it makes of them.
+    /// Spaces of the input and output vectors.
     from: Space,
     to: Space,
-    /// Products of vectors are made where the matrix is multiplied; no device can.
+    /// True if dot products are computed with the matrix product, which no device supports.
     has_dots: bool,
     /// Parts that one task multiplies.
     at_once: usize,
@@ -79,7 +79,7 @@ impl Stored {
         Stored::between(rt, space, space, a, edge, adaptation)
     }
 
-    /// A square matrix in `f64`, with nothing left out.
+    /// Stores a square matrix in `f64`, with nothing dropped.
     ///
     /// # Errors
     /// Those of [`new`](Stored::new).

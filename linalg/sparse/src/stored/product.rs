@@ -1,7 +1,7 @@
 //! The task that multiplies the rows of a part.
 //!
-//! The one place of this crate with `unsafe`: a launch on a GPU names the memory of its task's
-//! operands and nothing else.
+//! This is the only module of the crate with `unsafe`: a launch on a GPU names the memory of its
+//! task's operands and nothing else.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -94,12 +94,12 @@ impl Portable for Rows {
     }
 }
 
-/// `y = A x` for the rows of some parts and one or several columns; nothing where all of them are
-/// done.
+/// Computes `y = A x` for the rows of some parts and one or several columns; does nothing if all
+/// columns are done.
 pub(super) struct Product {
     /// The first row of `x` that it is given.
     pub(super) first: usize,
-    /// Real vectors that are multiplied, which belong to so many columns.
+    /// Number of real vectors that are multiplied, and of the columns that they belong to.
     pub(super) count: usize,
     pub(super) columns: usize,
     /// Nanoseconds that CPU workers were busy with products.
@@ -166,8 +166,7 @@ impl Product {
             at = vec![whole];
         }
         let x = VectorParts { first: self.first, at: &at };
-        // The kernel looks at the numbers of one column: several are multiplied even where all are
-        // done.
+        // The kernel checks the numbers of one column: several are multiplied even if all are done.
         let numbers = (self.columns == 1).then_some(s.part(0).0);
         for panels in panels.chunks(PARTS) {
             let launch = sell_product(panels, self.count, &x, numbers)?;

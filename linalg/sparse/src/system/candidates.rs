@@ -82,11 +82,11 @@ fn has_small_diagonal(a: &Csr) -> bool {
     a.iter().enumerate().any(is_small)
 }
 
-/// Rows from which on the few steps that AMG takes are worth making its levels.
+/// Minimum number of rows for which the setup of AMG pays off.
 const LARGE: usize = 50_000;
 
-/// True for what aggregation is made for: flows between neighbours, and so many unknowns that steps
-/// with incomplete factors are many.
+/// Returns true for the matrices that aggregation is made for: flows between neighbours, with so
+/// many unknowns that incomplete factors need many steps.
 fn is_large_diffusion(a: &Csr) -> bool {
     let flows_between = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
         column.iter().zip(value).all(|(&j, value)| i == j as usize || *value <= 0.0)
@@ -94,8 +94,8 @@ fn is_large_diffusion(a: &Csr) -> bool {
     a.rows() >= LARGE && a.iter().enumerate().all(flows_between)
 }
 
-/// The method of a choice that is not automatic, as the options want it; `exact` is what reliable
-/// updates go by, `narrower` what GMRES goes over to.
+/// Returns the method of a choice that is not automatic, with its options. `exact` is the operator
+/// of reliable updates, `narrower` are the copies that GMRES switches to.
 pub fn method_of<'o>(
     choice: MethodChoice,
     options: &Options,
@@ -150,8 +150,8 @@ pub fn preconditioner_of(
         PreconditionerChoice::Ilu0 => Box::new(Ilu::new(rt, space, a)?),
         PreconditionerChoice::Chebyshev { degree } => Box::new(Chebyshev::new(rt, space, a, degree)?),
         PreconditionerChoice::Lu | PreconditionerChoice::SingleLu if without_constant => {
-            // Singular. With one larger element on the diagonal it is not, and differs in one
-            // direction, for which a method takes one more step.
+            // The matrix is singular. With one larger entry on the diagonal it is not, and differs
+            // in one direction, for which a method takes one more step.
             let size = |i: &usize| a.get(*i, *i).abs();
             let largest = (0..a.rows()).max_by(|i, j| size(i).total_cmp(&size(j)));
             let enlarged = |i: usize, j: u32, value: f64| match largest == Some(i) && i == j as usize {

@@ -104,7 +104,7 @@ fn check_relaxed(options: &Options) -> Result<(), Error> {
     }
 }
 
-/// Refuses matrices with which no system can be solved, with what stands in the way.
+/// Refuses matrices of systems that cannot be solved, with the reason.
 ///
 /// # Errors
 /// [`Error::Unsolvable`].
@@ -128,7 +128,7 @@ pub fn check_matrix(a: &Csr) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses vectors with numbers that are not finite.
+/// Refuses vectors with non-finite numbers.
 ///
 /// # Errors
 /// [`Error::Unsolvable`] with the first of them.

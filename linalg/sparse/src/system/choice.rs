@@ -91,7 +91,7 @@ pub enum PreconditionerChoice {
     /// Several are tried, as the matrix suggests.
     #[default]
     Auto,
-    /// None.
+    /// No preconditioner.
     None,
     /// The diagonal.
     Jacobi,
@@ -104,7 +104,7 @@ pub enum PreconditionerChoice {
     Ilu0,
     /// A polynomial.
     Chebyshev {
-        /// Its degree.
+        /// Degree of the polynomial.
         degree: usize,
     },
     /// Smoothed aggregation.
@@ -170,10 +170,10 @@ impl fmt::Display for PreconditionerChoice {
 pub enum CriterionChoice {
     /// The norm of the matrix.
     Normwise,
-    /// That of its row.
+    /// The norm of the nonzero's row.
     #[default]
     Componentwise,
-    /// That of its row times a vector ([`Options::x_for`](super::Options::x_for)).
+    /// The norm of the nonzero's row times a vector ([`Options::x_for`](super::Options::x_for)).
     ComponentwiseFor,
 }
 
@@ -211,7 +211,7 @@ pub enum Inner {
     Single,
     /// A copy whose nonzeros are stored in the precision that their magnitude requires.
     Adaptive {
-        /// Its formats.
+        /// Formats of the copy.
         set: FormatSet,
         /// Criterion that magnitudes are compared with.
         criterion: CriterionChoice,
@@ -221,9 +221,9 @@ pub enum Inner {
         /// bytes in `f64`.
         edge: Option<usize>,
     },
-    /// The copy in the set and the blocks whose products are fastest on this machine with the
-    /// workers there are, by [measured costs](crate::adaptive::CostModel); the matrix itself where
-    /// none is faster. Another run may choose another one: answers can differ in their last bits.
+    /// The copy in the set and the blocks whose products are fastest on this machine with its
+    /// workers, by [measured costs](crate::adaptive::CostModel); the matrix itself if none is
+    /// faster. Another run may choose another copy: answers can differ in their last bits.
     Auto {
         /// Criterion that magnitudes are compared with.
         criterion: CriterionChoice,
@@ -252,7 +252,7 @@ impl Inner {
             Inner::Adaptive { set, criterion, accuracy, .. } => {
                 Adaptation::new(set, criterion.of(x), accuracy)
             }
-            // Whatever is chosen has this criterion and accuracy.
+            // Any chosen copy has this criterion and accuracy.
             Inner::Auto { criterion, accuracy } => Adaptation::new(FormatSet::Ap7, criterion.of(x), accuracy),
         }
     }
@@ -265,8 +265,8 @@ impl Inner {
         }
     }
 
-    /// True where what is stored of a symmetric matrix can be symmetric: scaled formats have a
-    /// scale for each row under a criterion of rows.
+    /// Returns true if the stored form of a symmetric matrix can be symmetric: scaled formats have
+    /// a scale for each row under a criterion of rows.
     pub fn keeps_symmetry(&self) -> bool {
         match self {
             Inner::Adaptive { set, criterion, .. } => {
@@ -352,8 +352,8 @@ impl fmt::Display for Inner {
 /// is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScalingChoice {
-    /// Matching where the diagonal has zeros, and for matrices that are not symmetric where it is
-    /// small or rows have very different sizes; otherwise both for a narrow copy and for rows of
+    /// Matching if the diagonal has zeros, and for nonsymmetric matrices also if the diagonal is
+    /// small or rows have very different sizes. Otherwise `Both` for a narrow copy and for rows of
     /// very different sizes.
     #[default]
     Auto,
@@ -362,11 +362,11 @@ pub enum ScalingChoice {
     /// Rows (thesis, chapter 3, section 5.2, but by powers of two): `D^-1 A`; symmetric matrices
     /// are not any more.
     Rows,
-    /// Rows and columns by the same numbers: symmetric matrices stay so.
+    /// Equal scales of rows and columns: symmetric matrices stay symmetric.
     Both,
-    /// Rows are put where the product of the diagonal is largest, and rows and columns are scaled
-    /// so that it has ones ([`Matching`](crate::matching::Matching)): symmetric matrices are not
-    /// any more.
+    /// Rows are permuted to maximise the product of the diagonal, and rows and columns are scaled
+    /// so that it has ones ([`Matching`](crate::matching::Matching)): symmetric matrices lose their
+    /// symmetry.
     Matching,
 }
 

@@ -42,7 +42,7 @@ impl Plan {
             (ScalingChoice::Both, _) | (ScalingChoice::Auto, _) => Some(Scales::of_both(a)),
         };
         let scaled = scales.as_ref().map(|scales| scales.matrix(a)).transpose()?;
-        // Scaling leaves blocks where they are.
+        // Scaling does not change the blocks.
         Ok(Plan { space: Space::new(a.rows(), a.bytes()), edge: best_edge(a), scales, scaled })
     }
 
@@ -56,16 +56,16 @@ impl Plan {
 pub struct Copies {
     /// The copy in use; the result of the selection if `inner` is automatic.
     pub chosen: Inner,
-    /// In `f64`.
+    /// The matrix in `f64`.
     exact: Exact,
     /// A copy that is narrow, or scaled so that the matrix is not known from it to the last bit.
     inner: Option<Stored>,
-    /// More of them, less and less accurate.
+    /// Further copies with decreasing accuracy.
     relaxed: Vec<Stored>,
     /// Matrix for residuals during the iteration, if it is neither of the first two: in `f64`, with
     /// the scales of the copy.
     scaled_exact: Option<Stored>,
-    /// By how much a method may reduce its residual before the true one is looked at.
+    /// Factor by which a method may reduce its residual before it is recomputed.
     pub reduction: f64,
 }
 
@@ -87,7 +87,7 @@ impl Exact {
 }
 
 impl Copies {
-    /// Makes those that the options ask for.
+    /// Stores the copies that the options request.
     ///
     /// # Errors
     /// Those of [`Stored::new`].
@@ -164,7 +164,7 @@ impl Copies {
         self.scaled_exact.as_ref().unwrap_or(self.exact.stored())
     }
 
-    /// All that are stored.
+    /// Returns all stored copies.
     fn all(&self) -> impl Iterator<Item = &Stored> {
         std::iter::once(self.exact.stored()).chain(self.narrow())
     }
@@ -189,7 +189,7 @@ fn adaptation_of<'x>(inner: &Inner, x: &'x [f64], is_symmetric: bool) -> Adaptat
     Adaptation { symmetric: is_symmetric && inner.keeps_symmetry(), ..inner.adaptation(x) }
 }
 
-/// The way to store the matrix that multiplies fastest, and it so stored; the matrix itself where
+/// Returns the layout with the fastest products, and the matrix stored in it; the matrix itself if
 /// that is not slower.
 fn race(
     rt: &dyn Executor,
@@ -249,8 +249,8 @@ pub fn has_large_rows(a: &Csr) -> bool {
     sums().fold(0.0, f64::max) > LARGE * sums().fold(f64::INFINITY, f64::min)
 }
 
-/// By how much a method may reduce its residual before the true one is looked at: products that are
-/// accurate to `eps` support little more.
+/// Returns the factor by which a method may reduce its residual before it is recomputed: products
+/// that are accurate to `eps` support little more.
 fn reduction(accuracy: f64) -> f64 {
     if accuracy <= f64::EPSILON { 0.0 } else { (64.0 * accuracy).min(0.1) }
 }

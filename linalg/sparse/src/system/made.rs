@@ -44,7 +44,7 @@ use zellige_krylov::{
 /// ```
 pub struct System<'a> {
     pub(super) rt: &'a dyn Executor,
-    /// With rows in the order of `matched`, and then in that of `order`, columns in that alone.
+    /// The matrix with rows permuted by `matched` and then `order`, and columns by `order` only.
     pub(super) a: Cow<'a, Csr>,
     matched: Option<Permutation>,
     pub(super) order: Option<Permutation>,
@@ -115,7 +115,7 @@ impl<'a> System<'a> {
     /// # Errors
     /// Those of [`new`](System::new).
     pub fn ready(rt: &'a dyn Executor, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
-        // Ranks do one thing at a time, in one order.
+        // Ranks run one operation at a time, in one order.
         System::made(rt, a, options, rt.ranks() == 1 && rt.runtime().workers() > 1)
     }
 
@@ -213,7 +213,7 @@ impl<'a> System<'a> {
         if let Some(order) = &self.order {
             (b, x) = (order.vector(&b), order.vector(&x));
         }
-        // It costs a product, and hardly anybody asks for it.
+        // It costs a product, and is rarely needed.
         let goes_by_first = self.options.stop.iter().any(|stop| matches!(stop, Stop::RelativeToFirst(_)));
         let first = if goes_by_first { self.residual(&b, &x) } else { 0.0 };
         let tried = Tried { first, setup: self.setup, ..Tried::default() };
@@ -268,9 +268,9 @@ impl<'a> System<'a> {
         self.options.stop.iter().map(of_attempt).collect()
     }
 
-    /// True if the best answer is so large that rounding it leaves more than is allowed, and about
-    /// what it has. An answer may be large since it is wrong, so that small systems are not judged
-    /// by it.
+    /// Returns true if rounding the best answer alone leaves a residual above the goal, and about
+    /// equal to the actual one. An answer may be large because it is wrong, so small systems are
+    /// not judged by it.
     fn is_rounding(&self, side: &Side) -> bool {
         if self.a.rows() <= SMALL {
             return false;
@@ -302,7 +302,7 @@ impl<'a> System<'a> {
         Ok((preconditioner, side.tried.stops(&self.stops_of(k), elapsed, is_last)))
     }
 
-    /// Adds what an attempt came to; an error where it is the only one.
+    /// Adds the result of an attempt; returns its error if it is the only attempt.
     pub(super) fn add(
         &self,
         side: &mut Side,
@@ -431,7 +431,7 @@ impl<'a> System<'a> {
 /// Vectors of any method without its basis, of scaling, and of the loop around it.
 const VECTORS: u64 = 24;
 
-/// Refuses vectors of so many numbers, for so many systems at a time, that do not fit the memory.
+/// Refuses vectors of `rows` numbers for `systems` concurrent systems that do not fit the memory.
 pub(super) fn check_vectors(rows: usize, systems: usize) -> Result<(), Error> {
     let bytes = (8 * VECTORS).saturating_mul(rows as u64).saturating_mul(systems as u64);
     Error::if_too_large(|| format!("vectors of {rows} numbers for {systems} right-hand side(s)"), bytes)
@@ -456,7 +456,7 @@ fn both<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -
     })
 }
 
-/// Takes its mean out of a vector; the norm of what that was.
+/// Subtracts the mean of a vector; returns the norm of the subtracted part.
 fn take_mean_out(v: &mut [f64]) -> f64 {
     let mean = v.iter().sum::<f64>() / v.len() as f64;
     v.iter_mut().for_each(|v| *v -= mean);
@@ -472,19 +472,19 @@ pub(super) struct Tried {
     runs: usize,
     /// The most that one of them kept.
     kept: Kept,
-    /// The norm of the residual before any of them, where a criterion goes by it.
+    /// The norm of the residual before all attempts, if a criterion uses it.
     first: f64,
-    /// The time for what they used.
+    /// Setup time of the objects that they used.
     setup: Duration,
     /// The first that did not fit the memory.
     refused: Option<NotEnoughMemory>,
 }
 
-/// Steps that an attempt before the last may take.
+/// Maximum number of steps of an attempt before the last.
 const STEPS_OF_ONE: usize = 2000;
-/// Steps that others leave to a method with complete factors, or a tenth of all if that is less.
+/// Steps reserved for a method with complete factors, or a tenth of all if that is less.
 const STEPS_WITH_FACTORS: usize = 20;
-/// Rows for which complete factors cost next to nothing.
+/// Number of rows up to which complete factors cost next to nothing.
 const SMALL: usize = 1000;
 /// A residual within this factor of the attainable one is near rounding.
 const NEAR_ROUNDING: f64 = 100.0;
@@ -517,13 +517,13 @@ impl Tried {
         })
     }
 
-    /// The criteria of the next attempt: what is left of steps and time, and not all of the steps
-    /// unless it is the last.
+    /// Returns the criteria of the next attempt: the remaining steps and time, and only a part of
+    /// the steps unless it is the last attempt.
     fn stops(&self, stop: &[Stop], elapsed: Duration, is_last: bool) -> Vec<Stop> {
         let of_rest = |stop: &Stop| match *stop {
             Stop::Steps(most) => Stop::Steps(most.saturating_sub(self.steps)),
             Stop::After(most) => Stop::After(most.saturating_sub(elapsed)),
-            // The guess is that of the caller, not what the attempt before has left.
+            // The guess is that of the caller, not the result of the previous attempt.
             Stop::RelativeToFirst(ratio) => Stop::Absolute(ratio * self.first),
             other => other,
         };
@@ -531,8 +531,8 @@ impl Tried {
         stop.iter().map(of_rest).chain(own).collect()
     }
 
-    /// That of the last attempt, with the steps and runs of all; where there is none, an error that
-    /// goes by whether the matrix takes constants to zero.
+    /// Returns the solution of the last attempt, with the steps and runs of all. Without an attempt
+    /// it returns an error that depends on whether the matrix takes constants to zero.
     fn solution(&self, is_constant: impl FnOnce() -> bool) -> Result<Solution, Error> {
         // With more memory there may have been an answer.
         if let (None, Some(refused)) = (&self.solution, &self.refused) {

@@ -122,13 +122,13 @@ pub struct Answer {
     /// Matrix that methods multiplied with: [`Options::inner`], or the selected copy if it is
     /// automatic.
     pub inner: Inner,
-    /// The norm of what was taken out of `b` ([`Options::without_constant`]): residuals are those
+    /// The norm of the part removed from `b` ([`Options::without_constant`]): residuals are those
     /// of the rest.
     pub removed: f64,
     /// `|b - A x|_inf / (|A|_inf |x|_inf + |b|_inf)` (Rigal and Gaches 1967).
     pub backward_error: f64,
-    /// `u ||A| |x||_2` with the unit roundoff `u`: what rounding the answer to `f64` does to the
-    /// residual. No method gets far below it.
+    /// `u ||A| |x||_2` with the unit roundoff `u`: the effect of rounding the answer to `f64` on
+    /// the residual. No method gets far below it.
     pub attainable: f64,
     /// Making the copies, scalings and preconditioners that were used, whoever used them first.
     pub setup: Duration,
@@ -154,16 +154,16 @@ pub struct Bytes {
     pub inner: u64,
     /// The last attempt's preconditioner.
     pub preconditioner: u64,
-    /// Those of attempts before it, which are kept for other right-hand sides.
+    /// Preconditioners of earlier attempts, which are kept for other right-hand sides.
     pub failed_preconditioners: u64,
     /// The basis of the Krylov space, as it is stored; the largest of all attempts.
     pub basis: u64,
-    /// All other vectors that solving took; the most of all attempts.
+    /// All other vectors of the solve; the maximum over all attempts.
     pub vectors: u64,
 }
 
 impl Bytes {
-    /// All of them.
+    /// Returns the sum of all bytes.
     pub fn total(&self) -> u64 {
         let matrices = self.given + self.rearranged + self.matrix + self.inner;
         matrices + self.preconditioner + self.failed_preconditioners + self.basis + self.vectors

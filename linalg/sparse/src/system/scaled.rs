@@ -1,4 +1,4 @@
-//! Methods on systems whose rows and columns are multiplied by powers of two.
+//! Solution of systems whose rows and columns are multiplied by powers of two.
 
 use libm::{frexp, ldexp};
 use zellige_krylov::method::rounds::{Ended, Limit, Limits};
@@ -58,10 +58,10 @@ impl Scales {
         Scales { columns: rows.clone(), rows }
     }
 
-    /// The matrix, so multiplied.
+    /// Returns the matrix multiplied by the scales.
     ///
     /// # Errors
-    /// [`Error::Shape`] where an element becomes infinite.
+    /// [`Error::Shape`] if a value becomes infinite.
     pub fn matrix(&self, a: &Csr) -> Result<Csr, Error> {
         Error::if_too_large(
             || format!("a scaled copy of a matrix of {} nonzeros", a.elements()),
@@ -70,7 +70,7 @@ impl Scales {
         let scaled = a.map_values(|i, j, value| {
             let (row, column) = (self.rows[i], self.columns[j as usize]);
             let (least, most) = if row < column { (row, column) } else { (column, row) };
-            // In the order in which nothing leaves the range of numbers on the way.
+            // In this order no intermediate result overflows or underflows.
             if value.abs() >= 1.0 { value * least * most } else { value * most * least }
         });
         if scaled.iter().all(|(_, value)| value.iter().all(|value| value.is_finite())) {
@@ -79,8 +79,9 @@ impl Scales {
         Err(Error::shape("matrix", "its scaled rows and columns have infinite nonzeros"))
     }
 
-    /// True if `a` is known from what [came of it](Scales::matrix), to the bit: no element has
-    /// become so small that it lost digits, and no vector will that is not below `1e-230`.
+    /// Returns true if `a` can be recovered from its [scaled form](Scales::matrix), to the bit: no
+    /// value has become so small that it lost digits, and no vector value of at least `1e-230`
+    /// will.
     pub fn can_be_undone(&self, a: &Csr, scaled: &Csr) -> bool {
         let is_mild = |scale: &f64| exponent(*scale).abs() <= MILD;
         let is_kept = |(a, scaled): (&f64, &f64)| scaled.is_normal() || *a == 0.0;
@@ -89,7 +90,7 @@ impl Scales {
     }
 }
 
-/// An exponent of scales that is far from where numbers end.
+/// Maximum exponent of scales that is far from overflow and underflow.
 const MILD: i32 = 128;
 
 /// Rounds of balancing at most: each halves the exponents.
@@ -99,7 +100,7 @@ fn largest(a: &Csr) -> impl Iterator<Item = f64> {
     a.iter().map(|(_, value)| value.iter().fold(0.0, |most: f64, value| most.max(value.abs())))
 }
 
-/// `e` with `2^(e-1) <= x < 2^e`; 0 for 0. Far from where powers of two end.
+/// Returns `e` with `2^(e-1) <= x < 2^e`; 0 for 0. For numbers far from overflow and underflow.
 fn exponent(x: f64) -> i32 {
     match (x.to_bits() >> 52) as i32 & 0x7ff {
         // Subnormal numbers, and zero.
@@ -108,11 +109,11 @@ fn exponent(x: f64) -> i32 {
     }
 }
 
-/// A matrix that is stored with its rows and columns multiplied by powers of two, as what it was:
-/// its products have the same bits, since nothing is rounded on the way.
+/// A matrix that is stored with its rows and columns multiplied by powers of two, as an operator
+/// without the scales: its products have the same bits, because scaling causes no rounding.
 pub struct Unscaled {
     stored: Stored,
-    /// One by the scales.
+    /// Inverses of the scales.
     rows: MultiVector,
     columns: MultiVector,
     /// Scaled input of a product.
@@ -164,7 +165,7 @@ impl Operator for Unscaled {
     }
 }
 
-/// A method that is given the scaled system, for a caller who knows only the other.
+/// A method for the scaled system with the interface of the original one.
 pub struct Scaled<'m> {
     /// The method.
     pub method: &'m dyn Method,
@@ -199,8 +200,8 @@ struct Prepared<'r> {
     kept: Kept,
 }
 
-/// Norms of the residual, and of what it becomes; a factor that keeps the second in range, and its
-/// inverse.
+/// Indices of the norms of the residual and of the scaled one; a factor that keeps the second in
+/// range, and its inverse.
 const GIVEN: usize = 0;
 const SCALED: usize = 1;
 const FACTOR: usize = 2;

@@ -28,7 +28,7 @@ impl System<'_> {
             return Err(Error::shape("right-hand sides", problem));
         }
         let workers = self.rt.agree(self.rt.runtime().workers() as u64)? as usize;
-        // Ranks do one thing at a time, in one order.
+        // Ranks run one operation at a time, in one order.
         let threads = if self.rt.ranks() > 1 { 1 } else { (2 * workers).max(1) };
         let (mut jobs, mut rest) = (Vec::new(), (b, x, logs));
         while !rest.0.is_empty() {
@@ -50,10 +50,10 @@ impl System<'_> {
 
     /// Returns the size of the next block among the right-hand sides that are left.
     fn at_once(&self, left: usize, workers: usize) -> usize {
-        // A panel is one task, whatever it is multiplied with: where there are few of them, workers
-        // need several products at a time.
+        // A panel is one task for any number of vectors: with few panels, workers need several
+        // products at a time.
         let most = if self.plan.space.parts() >= 2 * workers { left } else { left / workers.max(1) };
-        // Products in lock step are none of a device's.
+        // Devices do not support products in lock step.
         let is_fit = self.first_method() == MethodChoice::Cg
             && self.options.reliable.is_none()
             && self.rt.runtime().memory().iter().all(|node| node.device.is_none());

@@ -109,8 +109,8 @@ fn answers_to_more_matrices_agree_with_those_of_a_direct_solver() -> Result<(), 
     Ok(())
 }
 
-/// One, two and four workers, and two devices with memories of their own: the same bits, whatever
-/// helps and however the system is scaled.
+/// Bitwise identical results on one, two and four workers, and two devices with separate memories,
+/// for any preconditioner and scaling.
 #[test]
 fn preconditioned_and_scaled_systems_have_the_same_bits_everywhere() -> Result<(), Error> {
     let device = || Emulated::new(1 << 30);

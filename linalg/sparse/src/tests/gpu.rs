@@ -82,7 +82,7 @@ enum Way {
 }
 
 impl Way {
-    /// The answers and their steps after so many steps.
+    /// Returns the answers and their steps after this number of steps.
     fn solve(self, rt: &Runtime, a: &Csr, b: &[f64], steps: usize) -> Result<(usize, Vec<Vec<f64>>), Error> {
         let alone = |method: &dyn Method, ask: Ask| {
             let (solution, x) = solved(rt, method, a, b, Ask { steps, ..ask }, &mut ())?;

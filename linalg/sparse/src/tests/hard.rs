@@ -19,7 +19,7 @@ impl Random {
         (self.0 >> 33) as u32 % below
     }
 
-    /// From -1 to 1.
+    /// Returns a number from -1 to 1.
     fn signed(&mut self) -> f64 {
         f64::from(self.next(2001)) / 1000.0 - 1.0
     }
@@ -124,8 +124,8 @@ fn norm(v: impl Iterator<Item = f64>) -> f64 {
     v.map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// The answer is that of elimination with complete pivoting, as well as the condition allows;
-/// scaled rows and columns are compared, since no condition says anything of others.
+/// Compares the answer with that of elimination with complete pivoting, to the accuracy that the
+/// condition allows; scaled rows and columns are compared, since the condition bounds only these.
 fn agrees(name: &str, a: &Csr, x: &[f64], b: &[f64]) -> Result<(), Error> {
     let matching = crate::matching::Matching::new(a)?;
     let scaled = a.map_values(|i, j, value| matching.rows[i] * value * matching.columns[j as usize]);
@@ -162,8 +162,8 @@ fn they_have_answers_by_default_options() -> Result<(), Error> {
     Ok(())
 }
 
-/// Each by name: complete factors always, incomplete ones with matching where the matrix is not as
-/// bad as the last two.
+/// Solves each system with named options: complete factors always, incomplete ones with matching
+/// unless the matrix is as bad as the last two.
 #[test]
 fn they_have_answers_by_name() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;

@@ -58,7 +58,7 @@ fn indefinite_systems_are_answered() -> Result<(), Error> {
         let solution = solve(&problem, &Minres, &b, &mut x, &stop[..], &mut history)?;
         println!("preconditioned: {solution:?}");
         assert!(solution.reason.is_converged() && residual(&a, &b, &x)? <= 1.01e-8, "{solution:?}");
-        // The residual that is kept is the true one in the 2-norm.
+        // The residual of the method is the recomputed one in the 2-norm.
         let (steps, first) = history.checks[1];
         assert!((history.steps[steps - 1] - first).abs() <= 1e-2 * first, "{:?}", history.checks);
     }

@@ -34,13 +34,13 @@ pub struct TiledMatrix {
     columns: usize,
     edge: usize,
     panels: Vec<Panel>,
-    /// Elements, and positive ones, of each format of its sets.
+    /// Numbers of nonzeros and of positive ones in each format of its sets.
     counts: BTreeMap<PackedFormat, (u64, u64)>,
     dropped: u64,
 }
 
-/// A panel holds at least this many bytes if the matrix does (1 MiB): what runs a panel as a task
-/// should not notice the task.
+/// Minimum bytes of a panel if the matrix has as many (1 MiB): the overhead of a task per panel is
+/// negligible then.
 const LEAST_PANEL: usize = 1 << 20;
 /// A large matrix has about this many panels at least, so that many workers have several each.
 const PANELS: usize = 64;
@@ -92,7 +92,7 @@ impl TiledMatrix {
         Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
     }
 
-    /// Every so many tiles, as if there were no others: for figures, not for products.
+    /// Stores a sample, one of each `every` tiles, for measurements and not for products.
     pub(super) fn of_tiles(
         a: &Csr,
         edge: usize,
@@ -150,7 +150,7 @@ impl TiledMatrix {
         self.counts.iter().map(|(&format, &(all, positive))| (format, all, positive)).collect()
     }
 
-    /// Elements that were left out.
+    /// Returns the number of dropped nonzeros.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -225,13 +225,13 @@ pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Err
 /// Selection of the rows that become a panel.
 #[derive(Clone, Copy)]
 struct Cut<'s> {
-    /// Those of a part, each with its set of formats.
+    /// Rows of each part become panels, each part with its set of formats.
     parts: Option<(&'s Space, &'s [FormatSet])>,
     /// Sampling stride: the first of every `every` tiles is stored.
     every: usize,
     /// Bytes with which a panel ends.
     enough: usize,
-    /// That share parts.
+    /// Number of threads that share the parts.
     threads: usize,
 }
 
@@ -273,12 +273,12 @@ struct Encoder<'a, const B: usize> {
     dropped: u64,
 }
 
-/// A block and what is known of it.
+/// A block and its classification.
 struct Block<const B: usize> {
     column: u32,
-    /// By columns, multiplied by the powers of two of their rows.
+    /// Values in column-major order, multiplied by the powers of two of their rows.
     values: [[f64; B]; B],
-    /// The most accurate format of an element; none if all are left out.
+    /// Index of the most accurate format of an entry; `None` if all are dropped.
     place: Option<usize>,
     elements: u64,
     positive: u64,
@@ -377,7 +377,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
         Ok(matrix)
     }
 
-    /// Adds what it has counted.
+    /// Adds its counts to the matrix.
     fn tell(&self, matrix: &mut TiledMatrix) {
         for (&format, &(all, positive)) in self.sorting.adaptation.set.formats().iter().zip(&self.counts) {
             let counts = matrix.counts.entry(format).or_default();
@@ -462,7 +462,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
     }
 }
 
-/// Puts a block into its bucket; none if it is left out.
+/// Puts a block into its bucket; does nothing if it is dropped.
 #[inline]
 fn put<const B: usize>(
     block: &Block<B>,

@@ -16,11 +16,11 @@ pub trait StoragePolicy {
 /// Norms of a block, the input of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockNorms {
-    /// Its rows.
+    /// Rows of the block.
     pub rows: Range<usize>,
     /// Number of its nonzeros.
     pub elements: usize,
-    /// The largest magnitude of an element.
+    /// The largest magnitude of a nonzero.
     pub largest: f64,
     /// The largest sum of magnitudes of a row: its infinity norm.
     pub norm: f64,

@@ -80,7 +80,7 @@ fn single_elements_have_the_buckets_of_the_thesis() {
     }
 }
 
-/// A matrix of several panels, one of them alone, and several vectors: all the same bits.
+/// Bits do not depend on the panels and on the number of vectors.
 #[test]
 fn panels_and_vectors_do_not_change_bits() {
     let a = flow(&Flow { cells: [50, 40, 30], ..Flow::default() }).unwrap();
@@ -99,7 +99,7 @@ fn panels_and_vectors_do_not_change_bits() {
     let mut both = vec![f64::NAN; 2 * a.rows()];
     matrix.multiply_many(2, &pairs, &mut both).unwrap();
     assert!(both.as_chunks::<2>().0.iter().zip(&y).all(|(both, &y)| *both == [y, -y]));
-    // The rows of the top, as a matrix of their own: a cut elsewhere.
+    // The rows of the top as a separate matrix, cut at another row.
     let rows = panel.rows().start;
     let top: Vec<_> = (0..rows as u32)
         .flat_map(|i| {
@@ -153,7 +153,7 @@ fn matrices_without_elements_are_zero() {
     }
 }
 
-/// A column far away: a window that 16 bits do not reach.
+/// A distant column: a window that 16 bits do not reach.
 #[test]
 fn wide_windows_are_read() {
     let columns = 200_000;
@@ -170,7 +170,7 @@ fn wide_windows_are_read() {
 }
 
 proptest! {
-    /// Elements of any magnitude that a product of theirs does not make infinite.
+    /// Nonzeros of any magnitude without overflow in their products.
     #[test]
     fn errors_stay_below_their_bounds(
         triplets in prop::collection::vec(
@@ -194,8 +194,8 @@ proptest! {
     }
 }
 
-/// Each part keeps the bound of the set that was chosen for it, and has the bytes that it has in a
-/// matrix of that set alone.
+/// Each part keeps the bound of its set, and has the bytes that it has in a matrix of that set
+/// alone.
 #[test]
 fn policies_choose_by_stretch() -> Result<(), Error> {
     let a = flow(&Flow { cells: [30, 25, 20], ..Flow::default() })?;

@@ -21,8 +21,9 @@ impl Aggregates {
         self.count
     }
 
-    /// The prolongation whose columns are the parts of a vector on each aggregate, component by
-    /// component, divided by their norms; and these norms, which it takes to the vector.
+    /// Returns the prolongation whose columns are the parts of a vector on each aggregate,
+    /// component by component, divided by their norms. Also returns these norms; the prolongation
+    /// maps them to the vector.
     pub fn tentative(&self, block: usize, smooth: &[f64]) -> Result<(Csr, Vec<f64>), Error> {
         let column = |row: usize| self.of[row / block] as usize * block + row % block;
         let mut norms = vec![0.0; self.count * block];
@@ -49,8 +50,8 @@ impl Graph {
     }
 }
 
-/// Aggregates nodes along strong couplings: whole neighbourhoods first, then what is left joins a
-/// neighbour, then itself (Vanek, Mandel and Brezina 1996, algorithm 2).
+/// Aggregates nodes along strong couplings: whole neighbourhoods first; the remaining nodes join a
+/// neighbouring aggregate, or form one (Vanek, Mandel and Brezina 1996, algorithm 2).
 pub fn aggregate(graph: &Graph) -> Aggregates {
     let nodes = graph.starts.len() - 1;
     let (mut of, mut count) = (vec![NONE; nodes], 0);

@@ -13,7 +13,7 @@ use zellige_krylov::{Executor, MultiVector, Space};
 const RANK: f64 = 1e-12;
 /// A pivot (of a matrix with a diagonal of ones) that is no smaller is not only rounding.
 const DEFINITE: f64 = 1e-10;
-/// A matrix this large has no place in a dense inverse: coarsening has failed.
+/// Maximum number of rows of a dense inverse; for a larger matrix coarsening has failed.
 const LARGEST: usize = 4000;
 
 /// A dense (pseudo-)inverse, one row after the other.
@@ -37,8 +37,8 @@ impl Coarse {
         }
         // The matrix, its factor, the inverse, and its rows.
         Error::if_too_large(|| format!("amg's coarsest level of {n} rows"), 4 * 8 * (n as u64).pow(2))?;
-        // With a diagonal of ones: what is small only because its unit is must not pass for the
-        // null space.
+        // With a diagonal of ones, directions that are small only because of their unit do not
+        // count as null space.
         let unit = |i| match a.get(i, i) {
             0.0 => 1.0,
             diagonal => 1.0 / diagonal.abs().sqrt(),

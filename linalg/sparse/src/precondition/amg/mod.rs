@@ -34,11 +34,11 @@ const RATIO: f64 = 4.0;
 const STRENGTH: f64 = 0.08;
 
 /// Algebraic multigrid by smoothed aggregation (Vanek, Mandel and Brezina 1996): one V-cycle, with
-/// Chebyshev polynomials as smoothers, for symmetric positive definite matrices and what is near
-/// them.
+/// Chebyshev polynomials as smoothers, for symmetric positive definite matrices and nearly such
+/// ones.
 ///
 /// Rows may come in blocks (displacements of one node): a block is aggregated as a whole, and every
-/// component of it has a smooth vector of its own.
+/// component of it has its own smooth vector.
 #[derive(Debug)]
 pub struct Amg {
     space: Space,
@@ -53,7 +53,7 @@ struct Level {
     space: Space,
     a: Stored,
     smoother: Smoother,
-    /// From the next level, and to it.
+    /// Prolongation from the next level, and restriction to it.
     prolong: Stored,
     restrict: Stored,
     /// The right-hand side and the solution of the next level.
@@ -61,11 +61,11 @@ struct Level {
 }
 
 impl Amg {
-    /// Makes the levels for a matrix whose rows come in blocks of `block`, which takes what is
-    /// constant in a component nearly to zero.
+    /// Sets up the levels for a matrix whose rows come in blocks of `block`, and whose near null
+    /// space consists of the vectors that are constant in a component.
     ///
     /// # Errors
-    /// As [`for_smooth`](Amg::for_smooth).
+    /// Those of [`for_smooth`](Amg::for_smooth).
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, block: usize) -> Result<Amg, Error> {
         Amg::for_smooth(rt, space, a, block, &vec![1.0; a.rows()])
     }
@@ -176,10 +176,10 @@ impl Operator for Amg {
     }
 }
 
-/// Refuses a level whose graph, aggregates and smoothed prolongation do not fit the memory. Of each
-/// nonzero there are at most a strong neighbour and three copies while the prolongation is made, of
-/// each row its diagonal, its aggregate and the tentative prolongation. Products of levels, whose
-/// sizes nobody knows before, are refused while they grow.
+/// Refuses a level whose graph, aggregates and smoothed prolongation do not fit the memory. Each
+/// nonzero has at most a strong neighbour and three copies while the prolongation is made; each row
+/// has its diagonal, its aggregate and the tentative prolongation. Products of levels have unknown
+/// sizes; they are refused while they grow.
 fn check_level(a: &Csr) -> Result<(), Error> {
     let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
     Error::if_too_large(|| format!("a level of amg with {} rows", a.rows()), bytes)
@@ -217,7 +217,7 @@ mod tests {
         Ok(())
     }
 
-    /// Conjugate gradients need `u . M^-1 v = v . M^-1 u`, also where rows are of very different
+    /// Conjugate gradients need `u . M^-1 v = v . M^-1 u`, also if rows are of very different
     /// sizes.
     #[test]
     fn cycles_are_symmetric() -> Result<(), Error> {

@@ -72,6 +72,6 @@ pub fn of_block(a: &Csr, block: Range<usize>) -> Result<Inverse, Error> {
 /// The largest sum of magnitudes of a column.
 fn norm(matrix: &Mat<f64>) -> f64 {
     let sum = |j: usize| (0..matrix.nrows()).map(|i| matrix[(i, j)].abs()).sum::<f64>();
-    // max() would pass over what is no number.
+    // max() would ignore NaN.
     (0..matrix.ncols()).map(sum).fold(0.0, |most, sum| if sum > most || sum.is_nan() { sum } else { most })
 }

@@ -1,4 +1,4 @@
-//! Diagonal blocks, each as accurate as its condition asks for.
+//! Block Jacobi with inverses stored in adaptive precision.
 
 mod inverse;
 mod partition;
@@ -127,8 +127,8 @@ mod tests {
         let (x, mut b) = (rhs(a.rows()), vec![0.0; a.rows()]);
         a.multiply(&x, &mut b)?;
         let z = applied(&a, |rt, space| BlockJacobi::new(rt, space, &a, 8), &b)?;
-        // Parts begin where blocks do. A digit is what the rule leaves; well-conditioned blocks are
-        // in 16 bits, whose roundoff is 2^-8.
+        // Parts begin at block boundaries. The rule leaves one digit; well-conditioned blocks are
+        // in 16 bits, with a roundoff of 2^-8.
         let error = z.iter().zip(&x).map(|(z, x)| (z - x).abs()).fold(0.0, f64::max);
         assert!(error < 11.0 * 8.0 / 64.0 && error > 0.0, "{error:e}");
         Ok(())

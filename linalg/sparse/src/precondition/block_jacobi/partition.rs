@@ -20,7 +20,7 @@ pub fn blocks(a: &Csr, rows: Range<usize>, most: usize) -> Vec<Range<usize>> {
     blocks
 }
 
-/// Rows that follow one another with the same columns.
+/// Returns the groups of consecutive rows with equal columns.
 fn groups(a: &Csr, rows: Range<usize>, most: usize) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     for i in rows {

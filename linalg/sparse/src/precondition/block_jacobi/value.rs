@@ -8,8 +8,8 @@ use zellige_runtime::{Data, Meta};
 use super::BlockJacobi;
 use super::inverse::Inverse;
 
-/// Inverses one after the other. Each is multiplied by a power of two that brings its largest
-/// element below 1, so that it fits every format.
+/// Consecutive inverses. Each is multiplied by a power of two that brings its largest entry below
+/// 1, so that it fits every format.
 #[derive(Debug, Default)]
 pub struct Inverses {
     heads: Vec<[i16; 3]>,

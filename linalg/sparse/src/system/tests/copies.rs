@@ -1,4 +1,4 @@
-//! Narrow copies of the matrix, and what all copies take.
+//! Narrow copies of the matrix, and the bytes of all copies.
 
 use super::*;
 
