@@ -34,12 +34,12 @@ const PP: usize = 4;
 const QQ: usize = 5;
 const SUMS: usize = 6;
 
-/// Conjugate gradients (Hestenes and Stiefel 1952), for Hermitian positive definite operators;
-/// flexible (Notay 2000, with the formula of Polak and Ribière, or the usual one where that is
-/// negative) where the preconditioner changes from step to step, or products are inexact.
+/// Conjugate gradients (Hestenes and Stiefel 1952), for Hermitian positive definite operators. The
+/// flexible variant (Notay 2000, with the formula of Polak and Ribière, or the usual one if that
+/// is negative) is for preconditioners that change from step to step, and for inexact products.
 ///
-/// A step without a preconditioner reads 8 vectors and writes 3, besides what the product reads:
-/// `p` to `q` (2); `d += alpha p`, `r -= alpha q` (6); `p = r + beta p` (3).
+/// A step without a preconditioner reads 8 vectors and writes 3, besides the operands of the
+/// product: `p` to `q` (2); `d += alpha p`, `r -= alpha q` (6); `p = r + beta p` (3).
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -57,7 +57,8 @@ const SUMS: usize = 6;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cg {
-    /// One more vector and inner product per step, for preconditioners that change.
+    /// True for the flexible variant, for preconditioners that change: one more vector and inner
+    /// product per step.
     pub flexible: bool,
 }
 
@@ -290,7 +291,7 @@ impl<E: Scalar> Step<'_, E> {
                 (true, true) => rho - f.real_sum(CHANGE),
                 (true, false) => f.real_sum(CHANGE),
             };
-            // The usual formula where that of Polak and Ribière is negative, or the residual was
+            // The usual formula if that of Polak and Ribière is negative, or the residual was
             // replaced.
             let gained =
                 if is_flexible { f.constant(0.0).at_most(gained).select([gained, rho]) } else { rho };

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use zellige_files::ReadError;
 use zellige_files::memory::NotEnoughMemory;
 
-/// Bytes that are allocated without a look at what is available.
+/// Bytes that are allocated without a check of the available memory.
 const LITTLE: u64 = 1 << 20;
-/// Bytes that stay free for tasks and tables, whatever is planned.
+/// Bytes that always stay free for tasks and tables.
 const TABLES: u64 = 4 << 20;
 
 /// Error of the solvers: the problem, its location, and a remedy.
@@ -27,7 +27,7 @@ const TABLES: u64 = 4 << 20;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file does not hold what its format promises.
+    /// The content of a file does not follow its format.
     #[error("{}{}: {problem}", file.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
     Content {
         /// The file (`<memory>` for text from another source).
@@ -50,7 +50,7 @@ pub enum Error {
     /// Sizes that do not fit each other, or that no matrix can have.
     #[error("{what}: {problem}")]
     Shape {
-        /// The thing with the wrong size.
+        /// The object with the wrong size.
         what: &'static str,
         /// Found and wanted sizes.
         problem: String,
@@ -94,12 +94,12 @@ impl Error {
         Error::File { path: path.to_owned(), problem, source }
     }
 
-    /// Refuses what does not fit the memory, before any is allocated.
+    /// Refuses an allocation that does not fit the memory, before any part of it is allocated.
     ///
     /// # Errors
     /// [`Error::Memory`].
     pub fn if_too_large(what: impl FnOnce() -> String, needed: u64) -> Result<(), Error> {
-        // Asking the system takes longer than allocating so little.
+        // Querying the system takes longer than allocating so little.
         if needed < LITTLE {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use zellige_runtime::{Data, Handle, Recorder, Runtime, Session, Submit, update};
 
 use crate::error::Error;
 
-/// A change of numbers in place.
+/// A function that changes numbers in place.
 pub type Change = Box<dyn Fn(&mut [f64]) + Send + Sync>;
 
 /// Executor of solvers, like those of Ginkgo: a [`Runtime`], or any other [`Session`]. Every
@@ -35,7 +35,7 @@ pub trait Executor: Sync {
     /// The runtime of this rank.
     fn runtime(&self) -> &Runtime;
 
-    /// This rank's number, from 0.
+    /// Returns this rank's number, from 0.
     fn rank(&self) -> usize;
 
     /// Returns the number of ranks.
@@ -51,7 +51,7 @@ pub trait Executor: Sync {
     #[doc(hidden)]
     fn words(&self, words: Vec<f64>) -> Handle<Vec<f64>>;
 
-    /// Numbers that `rank` keeps.
+    /// Registers numbers that `rank` keeps.
     #[doc(hidden)]
     fn words_on(&self, rank: usize, words: Vec<f64>) -> Handle<Vec<f64>>;
 
@@ -70,7 +70,7 @@ pub trait Executor: Sync {
         build: &mut dyn FnMut(&Recorder) -> Result<(), Error>,
     ) -> Result<Replay<'s>, Error>;
 
-    /// Changes numbers in place, after all tasks on them that have been submitted.
+    /// Changes numbers in place, after all submitted tasks on them.
     #[doc(hidden)]
     fn change(&self, words: &Handle<Vec<f64>>, change: Change) -> Result<(), Error>;
 

@@ -14,22 +14,22 @@ use zellige_runtime::{Codelet, Cpu, Operands, ReadList, TaskContext, TaskError, 
 use crate::scalar::Scalar;
 use crate::steps::total;
 
-/// The formulas of a method's scalars that are being recorded: they are written once, and run for
-/// each column that is not done, by a task on a CPU or a thread of a GPU.
+/// Recorder of the formulas of a method's scalars: they are written once, and run for each column
+/// that is not done, by a task on a CPU or a thread of a GPU.
 ///
-/// Operators of [`Value`] record what they compute. What [ends](Formulas::end_unless_positive) the
-/// method ends the program, too.
+/// Operators of [`Value`] record their computation. A formula that
+/// [ends](Formulas::end_unless_positive) the method ends the program, too.
 pub struct Formulas<E> {
     program: RefCell<Program>,
     scalar: PhantomData<E>,
 }
 
-/// A number that formulas compute: real, or complex where the method's scalars are.
+/// A number that formulas compute: real, or complex if the method's scalars are.
 #[derive(Clone, Copy)]
 pub struct Value<'f> {
     program: &'f RefCell<Program>,
     re: usize,
-    /// None: it is real.
+    /// Imaginary part; `None` for a real number.
     im: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ impl<E: Scalar> Formulas<E> {
         Value { program: &self.program, re: self.push(Op::Constant(value)), im: None }
     }
 
-    /// One of the method's own scalars, as it is now.
+    /// Returns the current value of one of the method's own scalars.
     pub fn number(&self, own: usize) -> Value<'_> {
         self.value(own, |at| Op::Word(word::OWN + at))
     }
@@ -78,7 +78,7 @@ impl<E: Scalar> Formulas<E> {
         Value { program: &self.program, re: self.push(Op::Sum(at * E::WORDS)), im: None }
     }
 
-    /// One of the method's own scalars becomes this.
+    /// Sets one of the method's own scalars.
     pub fn set(&self, own: usize, value: Value<'_>) {
         let first = word::OWN + own * E::WORDS;
         self.push(Op::Set(first, value.re));
@@ -94,13 +94,13 @@ impl<E: Scalar> Formulas<E> {
         self.push(Op::Begin(norm.re));
     }
 
-    /// One more step, and the norm of its residual; see
+    /// Counts a step with the norm of its residual; see
     /// [`Numbers::step`](crate::method::Numbers::step).
     pub fn step(&self, norm: Value<'_>) {
         self.push(Op::Step(norm.re));
     }
 
-    /// Ends the method where a form is not positive; see
+    /// Ends the method if a form is not positive; see
     /// [`Numbers::end_unless_positive`](crate::method::Numbers::end_unless_positive).
     pub fn end_unless_positive(&self, form: Value<'_>) {
         self.push(Op::EndUnlessPositive(form.re));
@@ -116,7 +116,7 @@ impl<'f> Value<'f> {
         Value { re, im: None, ..self }
     }
 
-    /// Both parts, that of a real number 0.
+    /// Returns both parts; the imaginary part of a real number is 0.
     fn parts(self) -> (usize, usize) {
         (self.re, self.im.unwrap_or_else(|| self.push(Op::Constant(0.0))))
     }
@@ -135,7 +135,7 @@ impl<'f> Value<'f> {
         self.real_of(self.push(Op::Magnitude(self.re)))
     }
 
-    /// 1 where a real number is at most another, otherwise 0: also where one of them is NaN.
+    /// Returns 1 if a real number is at most another, otherwise 0, also if one of them is NaN.
     pub fn at_most(self, other: Value<'f>) -> Value<'f> {
         self.real_of(self.push(Op::AtMost(self.re, other.re)))
     }

@@ -1,8 +1,8 @@
-//! Vector tasks and formulas on GPUs: of vectors in float64, real or complex, with the bits of the
+//! Vector tasks and formulas on GPUs: for vectors in float64, real or complex, with the bits of the
 //! CPU.
 //!
-//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and
-//! nothing else.
+//! This is the only module of the crate with `unsafe`: a launch names the memory of its task's
+//! operands and nothing else.
 #![allow(unsafe_code)]
 
 use zellige_cuda::{GpuContext, GpuTask};

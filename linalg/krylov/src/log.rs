@@ -71,7 +71,7 @@ impl Logger for History {
     }
 }
 
-/// Tells of residuals that were multiplied by something as what they were.
+/// A logger that divides scaled residuals by their factor.
 pub struct Rescaled<'l> {
     /// The logger that is notified.
     pub log: &'l mut dyn Logger,
@@ -90,13 +90,13 @@ impl Logger for Rescaled<'_> {
 }
 
 impl<'l> Rescaled<'l> {
-    /// For each of several loggers, with a ratio of its own.
+    /// Wraps each of several loggers, with a separate ratio.
     pub fn each(logs: &'l mut [&mut dyn Logger], ratios: &[f64]) -> Vec<Rescaled<'l>> {
         logs.iter_mut().zip(ratios).map(|(log, ratio)| Rescaled { log: &mut **log, ratio: *ratio }).collect()
     }
 }
 
-/// A log that goes on where others ended.
+/// A log that continues the numbering of earlier steps.
 pub struct Onwards<'l> {
     /// The logger that is notified.
     pub log: &'l mut dyn Logger,

@@ -1,4 +1,4 @@
-//! Least squares.
+//! Least-squares problems.
 
 use std::time::{Duration, Instant};
 
@@ -26,22 +26,22 @@ pub struct LeastSquares<'s, E: Scalar = f64> {
     pub a: &'s dyn Operator<E>,
     /// Weight of `x` relative to the residual (Tikhonov regularisation); 0 for none.
     pub damping: f64,
-    /// Relative tolerance: a run ends where `|r| <= tolerance (|b| + |A| |x|)`, the system is
-    /// compatible, or where `|A^H r - damping^2 x| <= tolerance |A| |r|`, nothing better is found.
-    /// `|A|` is the Frobenius norm of what has been seen of it.
+    /// Relative tolerance: a run ends if `|r| <= tolerance (|b| + |A| |x|)` (a compatible system),
+    /// or if `|A^H r - damping^2 x| <= tolerance |A| |r|` (a least-squares solution). `|A|` is the
+    /// Frobenius norm of the bidiagonal matrix so far.
     pub tolerance: f64,
-    /// Most steps.
+    /// Maximum number of steps.
     pub steps: usize,
-    /// Most time.
+    /// Time limit.
     pub time: Option<Duration>,
 }
 
 /// Result of a least-squares solver for a right-hand side; [`least_squares`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeastSquaresSolution {
-    /// Why it stopped.
+    /// The reason for the end.
     pub reason: Reason,
-    /// Steps that were made.
+    /// Number of steps.
     pub steps: usize,
     /// The measure that the tolerance is compared with, as the method kept it: the smaller of its
     /// two ratios.
@@ -61,7 +61,7 @@ pub struct LeastSquaresSolution {
 /// The method's scalars: norms of `u` and `v` of this step ...
 const BETA: usize = 0;
 const ALPHA: usize = 1;
-/// ... what is left of the bidiagonal matrix under the two rotations ...
+/// ... remainder of the bidiagonal matrix under the two rotations ...
 const ALPHA_BAR: usize = 2;
 const RHO: usize = 3;
 const RHO_BAR: usize = 4;
@@ -69,7 +69,7 @@ const COSINE: usize = 5;
 const SINE: usize = 6;
 const ZETA: usize = 7;
 const ZETA_BAR: usize = 8;
-/// ... what the norm of the residual is made of ...
+/// ... numbers that the norm of the residual is computed from ...
 const BETA_DD: usize = 9;
 const BETA_D: usize = 10;
 const RHO_D: usize = 11;
@@ -81,7 +81,7 @@ const RESIDUAL: usize = 15;
 const NORM: usize = 16;
 const GRADIENT: usize = 17;
 const RHS: usize = 18;
-/// ... and what vectors are multiplied by.
+/// ... and factors of vectors.
 const OF_P: usize = 19;
 const OF_U: usize = 20;
 const OF_Q: usize = 21;
@@ -92,7 +92,8 @@ const OF_H: usize = 25;
 const OF_V_NOW: usize = 26;
 const OWN: usize = 27;
 
-/// `u` and `v` are not divided by their norms: what is made of them is.
+/// Vectors of the method; `u` and `v` are not divided by their norms, but the vectors derived from
+/// them are.
 struct Vectors<E: Scalar> {
     u: MultiVector<E>,
     p: MultiVector<E>,
@@ -103,7 +104,7 @@ struct Vectors<E: Scalar> {
     x: MultiVector<E>,
 }
 
-/// Steps in a graph.
+/// Number of steps in a graph.
 const PER_GRAPH: usize = 4;
 
 /// Solves least-squares problems with one operator, from `x = 0`, by LSMR (Fong and Saunders, SIAM
@@ -225,7 +226,7 @@ fn norm<E: Scalar>(x: &[E]) -> f64 {
     E::words(x).iter().fold(0.0, |norm: f64, &x| norm.hypot(x))
 }
 
-/// 0 for 0: what is divided by it is 0, too.
+/// Returns the inverse; 0 for 0, because the dividend is 0 then, too.
 fn inverse(x: f64) -> f64 {
     if x > 0.0 { 1.0 / x } else { 0.0 }
 }

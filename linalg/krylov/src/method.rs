@@ -95,17 +95,17 @@ pub trait Method<E: Scalar = f64> {
 pub struct Kept {
     /// The basis of the Krylov space, as it is stored.
     pub basis: u64,
-    /// All others.
+    /// Bytes of all other vectors.
     pub vectors: u64,
 }
 
 impl Kept {
-    /// So many vectors of a space in float64, and no basis.
+    /// Returns the bytes of `count` vectors of a space in float64, without a basis.
     pub fn vectors<E: Scalar>(space: &Space, count: usize) -> Kept {
         Kept { basis: 0, vectors: space.bytes(count * E::WORDS) }
     }
 
-    /// Both.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Kept) -> Kept {
         Kept { basis: self.basis + other.basis, vectors: self.vectors + other.vectors }
@@ -117,7 +117,7 @@ pub trait Correction<E: Scalar = f64> {
     /// `r`: written by the caller before each run, and overwritten by it.
     fn residual(&self) -> &MultiVector<E>;
 
-    /// `d`: what the last run has found.
+    /// Returns `d`, the result of the last run.
     fn correction(&self) -> &MultiVector<E>;
 
     /// Returns the memory of its vectors.

@@ -248,18 +248,18 @@ fn shifted<E: Scalar, L: Logger>(
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShiftedSolutions<E: Scalar = f64> {
-    /// Steps in the space that all shifts share.
+    /// Number of steps in the space that all shifts share.
     pub shared: usize,
-    /// In how many of them each shift took part: until its residual was small enough, or it was
-    /// [removed](crate::Stabilisation::removal).
+    /// Number of shared steps that each shift took part in: until its residual was small enough, or
+    /// it was [removed](crate::Stabilisation::removal).
     pub taken: Vec<usize>,
-    /// Residuals that were replaced by true ones in them.
+    /// Number of residual replacements in the shared steps.
     pub updates: usize,
-    /// For each shift how it ended, and its `x`.
+    /// Result and `x` of each shift.
     pub each: Vec<(Solution, Vec<E>)>,
 }
 
-/// Several loggers of the same steps.
+/// Several loggers that receive the same steps.
 struct All<'l, L>(&'l mut [L]);
 
 impl<L: Logger> Logger for All<'_, L> {
@@ -323,7 +323,7 @@ impl Shift {
         self.0 + 3
     }
 
-    /// 1 where nothing is left to do.
+    /// Returns the index of a number that is 1 if nothing is left to do.
     fn done(self) -> usize {
         self.0 + 4
     }
@@ -339,7 +339,7 @@ impl Shift {
         self.0 + 6
     }
 
-    /// Steps in which it was not done.
+    /// Returns the index of the number of steps in which it was not done.
     fn taken(self) -> usize {
         self.0 + 7
     }
@@ -361,7 +361,7 @@ struct Vectors<E: Scalar> {
     r: MultiVector<E>,
     p: MultiVector<E>,
     q: MultiVector<E>,
-    /// With a buffer also those of the steps before, one after the other.
+    /// Directions of each shift; with a buffer also those of the previous steps, in order.
     each: Vec<Vec<MultiVector<E>>>,
     x: Vec<MultiVector<E>>,
 }
@@ -467,7 +467,8 @@ impl<E: Scalar> Step<'_, E> {
         self.v.each.iter().map(move |each| &each[k % each.len()])
     }
 
-    /// After `q = A p`: `alpha = rho / p . q`, `r -= alpha q`; and what each shift's `alpha` is:
+    /// Records the steps after `q = A p`: `alpha = rho / p . q`, `r -= alpha q`, and each shift's
+    /// `alpha`:
     ///
     /// ```text
     /// zeta' / zeta = 1 / (1 + sigma alpha + (alpha beta_old / alpha_old) (1 - zeta / zeta_old))
@@ -505,8 +506,8 @@ impl<E: Scalar> Step<'_, E> {
         }
     }
 
-    /// `x += alpha p` for each shift; then the residual of the smallest is replaced where that is
-    /// due, and what of each direction is not orthogonal to it found.
+    /// Records `x += alpha p` for each shift; then the residual of the smallest is replaced if that
+    /// is due, and the projection of each direction on it is computed.
     fn replace(&self, reliable: &Reliable<'_, E>, k: usize) -> Result<(), Error> {
         let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
         let shifts = (0..v.x.len()).map(Shift::new);
@@ -533,17 +534,18 @@ impl<E: Scalar> Step<'_, E> {
         })
     }
 
-    /// Adds what is kept where the buffer is full, and for columns that `open` says are not done.
+    /// Adds the kept directions if the buffer is full, for columns that are not done by the numbers
+    /// of `open`.
     fn add(&self, open: &Steps<'_, E>, k: usize) -> Result<(), Error> {
         let Some(buffer) = self.buffer else { return Ok(()) };
         buffer.open(open)?;
         buffer.add(&self.steps, k, self.v.x.iter().zip(self.v.each.iter().map(Vec::as_slice)))
     }
 
-    /// `beta = rho' / rho`, `p = r + beta p`; of each shift `x += alpha p`, `beta_sigma = beta
-    /// (zeta' / zeta)^2`, `p = zeta' r + beta p`. With updates `beta` is by the formula of Polak
-    /// and Ribière, and what of a direction is not orthogonal to a residual that was replaced is
-    /// taken out before.
+    /// Records `beta = rho' / rho`, `p = r + beta p`; for each shift `x += alpha p`, `beta_sigma =
+    /// beta (zeta' / zeta)^2`, `p = zeta' r + beta p`. With updates `beta` is by the formula of
+    /// Polak and Ribière, and each direction is first made orthogonal to a residual that was
+    /// replaced.
     fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps, is_reliable) = (self.v, &self.steps, self.reliable.is_some());
         let shifts = v.x.len();

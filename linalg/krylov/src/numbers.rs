@@ -1,7 +1,7 @@
-//! The scalars of a method: what one step leaves to the next.
+//! The scalars of a method, which one step leaves to the next.
 //!
-//! They lie in one handle, a set for each column, and every rank has a copy. The tasks of a step
-//! read and write them without the host, which looks at them now and then.
+//! They are in one handle, a set for each column, and every rank has a copy. The tasks of a step
+//! read and write them without the host, which checks them periodically.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
@@ -23,11 +23,11 @@ use crate::scalar::Scalar;
 /// State of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has steps to make.
+    /// The method has steps to make.
     Running,
     /// The residual that it keeps is small enough.
     Reached,
-    /// It has made as many steps as it may.
+    /// The maximum number of steps was reached.
     Limited,
     /// A number that it divides by is zero, or has a sign that it cannot have if the method is the
     /// right one.
@@ -48,8 +48,8 @@ pub struct NumbersHandle<E> {
 }
 
 impl<E: Scalar> NumbersHandle<E> {
-    /// For so many columns, each with `own` scalars of the method. All are zero, and every column
-    /// is running.
+    /// Creates the numbers of `columns` columns, each with `own` scalars of the method. All are
+    /// zero, and every column is running.
     pub fn new(rt: &dyn Executor, columns: usize, own: usize) -> Self {
         let words = rt.words(vec![0.0; columns * (OWN + own * E::WORDS)]);
         NumbersHandle { words, columns, scalar: PhantomData }
@@ -60,12 +60,12 @@ impl<E: Scalar> NumbersHandle<E> {
         self.columns
     }
 
-    /// For a task that reads them.
+    /// Returns the operand of a task that reads them.
     pub fn read(&self) -> Read<Vec<f64>> {
         read(&self.words)
     }
 
-    /// For a task that updates them.
+    /// Returns the operand of a task that updates them.
     pub fn update(&self) -> Update<Vec<f64>> {
         update(&self.words)
     }
@@ -130,7 +130,7 @@ impl<E: Scalar> NumbersHandle<E> {
     }
 }
 
-/// Copies numbers, on a GPU where they are there.
+/// Task that copies numbers, on a GPU if they are there.
 pub(crate) struct Copied;
 
 impl Codelet for Copied {
@@ -175,12 +175,12 @@ pub(crate) fn columns_of_mut<E: Scalar>(
     words.chunks_exact_mut(words.len() / columns).map(Numbers::new)
 }
 
-/// The scalars of a method for one column: how it stands, and its own, by index.
+/// The scalars of a method for one column: its state, and its own scalars, by index.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<E, S>(S, PhantomData<E>);
 
 impl<E: Scalar> Numbers<E, Vec<f64>> {
-    /// Zeros, with so many of the method's own.
+    /// Returns zeros, with `own` scalars of the method.
     pub fn zeros(own: usize) -> Self {
         Numbers::new(vec![0.0; OWN + own * E::WORDS])
     }
@@ -196,12 +196,12 @@ impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
         STATES.get(self.0[STATE] as usize).copied().unwrap_or(State::NotANumber)
     }
 
-    /// True where there is nothing more to do: further steps leave everything as it is.
+    /// Returns true if nothing is left to do: further steps change nothing.
     pub fn is_done(&self) -> bool {
         self.0[STATE] != 0.0
     }
 
-    /// Steps that have been made.
+    /// Returns the number of steps made.
     pub fn steps(&self) -> usize {
         self.0[STEPS] as usize
     }
@@ -242,7 +242,7 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
         self.0[STATE] = state as u8 as f64;
     }
 
-    /// Has what has ended run again.
+    /// Resumes a column that has ended.
     pub fn go_on(&mut self) {
         self.0[STATE] = State::Running as u8 as f64;
     }
@@ -262,21 +262,21 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
         begin(&mut self.0, norm);
     }
 
-    /// One more step, and the norm of its residual; ends if it is small enough, is not finite, or
-    /// was the last step.
+    /// Counts a step with the norm of its residual; ends if that is small enough or not finite, or
+    /// if it was the last step.
     pub fn step(&mut self, norm: f64) {
         step(&mut self.0, norm);
     }
 
-    /// Makes what has been done of a step the last one, if its residual is small enough.
+    /// Counts a partial step as the last one, if its residual is small enough.
     pub fn end_if_reached(&mut self, norm: f64) {
         if self.is_reached(norm) {
             self.step(norm);
         }
     }
 
-    /// Ends where a form that is positive for every vector is not: the operator, or the
-    /// preconditioner, is not positive definite. What is done stays as it is.
+    /// Ends the method if a form that should be positive for every vector is not: the operator, or
+    /// the preconditioner, is not positive definite. The results so far are kept.
     pub fn end_unless_positive(&mut self, form: f64) {
         if !self.is_done() {
             end_unless_positive(&mut self.0, form);
@@ -287,7 +287,7 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
 impl<E: Scalar, S: Deref<Target = [f64]>> Index<usize> for Numbers<E, S> {
     type Output = E;
 
-    /// One of the method's own scalars.
+    /// Returns one of the method's own scalars.
     fn index(&self, own: usize) -> &E {
         &E::of_words(&self.0[OWN..])[own]
     }

@@ -13,7 +13,7 @@ use crate::steps::Steps;
 use crate::storage::Storage;
 use crate::vector::MultiVector;
 
-/// A linear operator: a matrix, a preconditioner, a function, or what is made of these.
+/// A linear operator: a matrix, a preconditioner, a function, or a composition of these.
 ///
 /// ```
 /// use zellige_krylov::{Error, MultiVector, Operator, Space, method::Steps, method::times, multiply};
@@ -44,7 +44,7 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
     /// The space of the vectors that it is applied to.
     fn domain(&self) -> &Space;
 
-    /// The space of what it makes of them.
+    /// Returns the space of its results.
     fn range(&self) -> &Space {
         self.domain()
     }
@@ -63,7 +63,7 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
         f64::EPSILON / 2.0
     }
 
-    /// True if it is the same in every step. Most methods need that of preconditioners.
+    /// Returns true if it is constant over the steps. Most methods require that of preconditioners.
     fn is_fixed(&self) -> bool {
         true
     }
@@ -99,8 +99,8 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
     /// Records `y = A^H x`, for each column. The two are different vectors.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for an operator without an adjoint, which this says unless it is
-    /// overridden; those of [`apply`](Operator::apply).
+    /// [`Error::Parameter`] for an operator without an adjoint, which is the default
+    /// implementation; those of [`apply`](Operator::apply).
     fn apply_adjoint(
         &self,
         steps: &Steps<'_, E>,
@@ -257,7 +257,7 @@ pub struct FromFn<E> {
 }
 
 impl<E: Scalar> FromFn<E> {
-    /// With `f(x, y)` that overwrites `y` with `A^H x`.
+    /// Adds an adjoint: `f(x, y)` overwrites `y` with `A^H x`.
     #[must_use]
     pub fn with_adjoint(self, f: impl Fn(&[E], &mut [E]) + Send + Sync + 'static) -> Self {
         FromFn { adjoint: Some(Arc::new(f)), ..self }
@@ -329,7 +329,7 @@ impl<T> Default for Workspace<T> {
 }
 
 impl<T> Workspace<T> {
-    /// That for so many columns.
+    /// Returns the workspace for `columns` columns.
     pub fn of(&self, columns: usize, make: impl FnOnce() -> T) -> Arc<T> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, one)) = made.iter().find(|(count, _)| *count == columns) {

@@ -1,5 +1,4 @@
-//! Reliable updates: the residual that a method keeps is replaced by the true one, without starting
-//! again.
+//! Reliable updates: the residual of a method is replaced by the recomputed one, without a restart.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::vector::MultiVector;
 use crate::vector_task::times;
 use crate::{Correction, Kept, Method, Setting};
 
-/// When the residual is replaced.
+/// Condition for a residual replacement.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -75,23 +74,23 @@ pub struct Stabilisation {
 }
 
 impl Default for Stabilisation {
-    /// All.
+    /// Enables all techniques.
     fn default() -> Self {
         Stabilisation { wide_solution: true, projection: true, removal: true }
     }
 }
 
-/// Reliable updates, a part of a method that multiplies with a narrower operator than the residual
-/// is meant for, or stores vectors in fewer bits: `r` becomes `r_0 - A d` with the exact operator
-/// where the [`Trigger`] says so, and where it seems to be small enough; search directions are
+/// Reliable updates, a part of a method that multiplies with a narrower operator than that of the
+/// requested residual, or stores vectors in fewer bits. `r` is replaced by `r_0 - A d` with the
+/// exact operator on the [`Trigger`], and when it seems to be small enough; search directions are
 /// kept.
 ///
-/// The tasks that replace are in every step's graph. They go by numbers of their own, the gate,
-/// that say "done" in all other steps.
+/// The tasks of the replacement are in every step's graph. They have separate numbers, the gate,
+/// whose state is "done" in all other steps.
 pub struct Reliable<'e, E: Scalar = f64> {
     exact: &'e dyn Operator<E>,
     updates: Updates<E>,
-    /// The roundoff of what is narrow.
+    /// The roundoff of the narrow operator or storage.
     roundoff: f64,
     gate: NumbersHandle<E>,
     /// The residual that a run begins with.
@@ -146,7 +145,7 @@ pub struct Estimated {
 }
 
 impl<'e, E: Scalar> Reliable<'e, E> {
-    /// For residuals of `exact`.
+    /// Creates updates with residuals of `exact`.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a reduction that is not between 0 and 1, and a buffer of none or
@@ -191,7 +190,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         self.updates.buffer
     }
 
-    /// The roundoff at which shifts are removed; none where they are not.
+    /// Returns the roundoff at which shifts are removed; `None` if they are not removed.
     pub(crate) fn floor(&self) -> Option<f64> {
         self.stabilisation().removal.then_some(self.roundoff)
     }
@@ -206,8 +205,8 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         &self.gate
     }
 
-    /// Records, at the beginning of a run, what the residual is; its square is sum `at` of those
-    /// that were just made.
+    /// Records the initial residual at the beginning of a run; its square is sum `at` of those that
+    /// were just computed.
     ///
     /// # Errors
     /// Those of submission.
@@ -222,9 +221,9 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         })
     }
 
-    /// Records, in a step and after its residual is new, whether that is to be replaced: what is
-    /// recorded with the [gate](Reliable::gate) is done then. The square of the residual is sum
-    /// `at`; `estimated` is what [`Trigger::Estimate`] goes by.
+    /// Records the decision, in a step and after its new residual, whether that is replaced; if so,
+    /// tasks recorded with the [gate](Reliable::gate) run. The square of the residual is sum `at`;
+    /// `estimated` is the input of [`Trigger::Estimate`].
     ///
     /// # Errors
     /// Those of submission.
@@ -251,7 +250,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         })
     }
 
-    /// Records that `r` is replaced where that was [decided](Reliable::decide), by the true
+    /// Records that `r` is replaced, if that was [decided](Reliable::decide), by the recomputed
     /// residual of `d`; its square is sum `at`.
     ///
     /// # Errors
@@ -363,13 +362,13 @@ pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
     /// The method of the steps. Flexible conjugate gradients, by the formula of Polak and Ribière,
     /// are more stable.
     pub method: M,
-    /// The operator whose residuals count.
+    /// The exact operator, for recomputed residuals.
     pub exact: &'o dyn Operator<E>,
-    /// When the residual is replaced, and how the rest is stored.
+    /// Settings of the residual replacements and of the storage.
     pub updates: Updates<E>,
 }
 
-/// When residuals are replaced, how vectors are stored, and what keeps the method stable.
+/// Settings of reliable updates: trigger, storage of vectors, and stabilisation.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -388,7 +387,7 @@ pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Updates<E: Scalar = f64> {
-    /// When the residual is replaced.
+    /// Condition for a residual replacement.
     pub trigger: Trigger,
     /// Storage of residuals, directions and products.
     pub storage: Arc<dyn Storage<E>>,
@@ -402,8 +401,8 @@ pub struct Updates<E: Scalar = f64> {
 }
 
 impl<E: Scalar> Updates<E> {
-    /// Vectors in this storage, everything that keeps the method stable and no buffer; the residual
-    /// is replaced where it has become smaller by `delta`, for which 0.1 will do.
+    /// Creates settings with vectors in this storage, all stabilisation techniques and no buffer.
+    /// The residual is replaced when it has decreased by the factor `delta`; 0.1 is a good value.
     pub fn new(delta: f64, storage: impl Storage<E> + 'static) -> Self {
         let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(storage));
         Updates { trigger, storage, stabilisation: Stabilisation::default(), buffer: 1 }
@@ -411,8 +410,8 @@ impl<E: Scalar> Updates<E> {
 }
 
 impl<'o, M, E: Scalar> ReliableUpdates<'o, M, E> {
-    /// Vectors in float64, and everything that keeps it stable; the residual is replaced where it
-    /// has become smaller by `delta`, for which 0.1 will do.
+    /// Creates a method with vectors in float64 and all stabilisation techniques. The residual is
+    /// replaced when it has decreased by the factor `delta`; 0.1 is a good value.
     pub fn new(method: M, exact: &'o dyn Operator<E>, delta: f64) -> Self {
         ReliableUpdates { method, exact, updates: Updates::new(delta, Plain) }
     }

@@ -9,8 +9,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 use zellige_kernels::vectors;
 
-/// A number that vectors consist of: real or complex. Arithmetic is in float64, whatever vectors
-/// are stored in.
+/// A number type of vectors: real or complex. Arithmetic is in float64, for any storage of vectors.
 ///
 /// The kernels of this trait have portable defaults. Implementations for other numbers may override
 /// them with vectorised ones; results have to have the same bits.
@@ -43,20 +42,20 @@ pub trait Scalar:
     /// Number of 64-bit words of a number.
     const WORDS: usize = size_of::<Self>() / size_of::<f64>();
 
-    /// Whether there are kernels for GPUs: for `f64` and complex numbers of it.
+    /// True if there are kernels for GPUs: for `f64` and complex numbers of it.
     const HAS_KERNELS: bool = false;
 
     /// The number with this real part.
     fn from_real(real: f64) -> Self;
 
-    /// Its real part.
+    /// Returns the real part.
     fn real(self) -> f64;
 
-    /// Its complex conjugate.
+    /// Returns the complex conjugate.
     #[must_use]
     fn conj(self) -> Self;
 
-    /// Its magnitude.
+    /// Returns the magnitude.
     fn abs(self) -> f64;
 
     /// Adds the products `conj(x_i) y_i` of whole groups of [`LANES`](vectors::LANES) rows to
@@ -69,7 +68,7 @@ pub trait Scalar:
         }
     }
 
-    /// `y = sum_t a_t x_t`, from left to right, with `y` itself where there is no `x_t`; see
+    /// Computes `y = sum_t a_t x_t`, from left to right, with `y` itself for a missing `x_t`; see
     /// [`vectors::combine`].
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
         combine_each(y, columns, a, x);
@@ -217,7 +216,7 @@ impl Scalar for Complex<f64> {
 mod tests {
     use super::*;
 
-    /// Real factors go another way, to the same numbers.
+    /// Real factors use another kernel with equal results.
     #[test]
     fn complex_terms_are_added_as_one_by_one() {
         let number =

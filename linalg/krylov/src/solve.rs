@@ -21,7 +21,7 @@ use crate::{Cg, Kept, Method, Setting};
 use outer::{Of, Outer};
 use range::{TimesPower, exponent, is_subnormal, times_power};
 
-/// A system, and what its solution is made with.
+/// A system with the operators of its solution.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -48,19 +48,19 @@ pub struct Solve<'s, E: Scalar = f64> {
     pub inner: &'s dyn Operator<E>,
     /// The preconditioner.
     pub preconditioner: Option<&'s dyn Operator<E>>,
-    /// A run of the method ends where it has reduced its residual by this factor, and a true one is
-    /// computed: what a narrow copy can give. 0: it goes on to the goal.
+    /// Factor by which a run of the method reduces its residual before that is recomputed: the
+    /// limit of a narrow copy. With 0 a run continues to the goal.
     pub reduction: f64,
 }
 
 impl<'s, E: Scalar> Solve<'s, E> {
-    /// Without a preconditioner or a narrower copy.
+    /// Creates a system without a preconditioner or a narrower copy.
     pub fn new(rt: &'s dyn Executor, a: &'s dyn Operator<E>) -> Self {
         Solve { rt, exact: a, inner: a, preconditioner: None, reduction: 0.0 }
     }
 }
 
-/// Why a solver stopped.
+/// Reason for the end of a solver.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -87,8 +87,8 @@ pub enum Reason {
     /// The solution is too large for float64, or so small that rounding it to subnormal numbers
     /// leaves more than the requested tolerance.
     OutOfRange,
-    /// The method cannot go on: the matrix, or the preconditioner, has not the property that it
-    /// needs.
+    /// The method broke down: the matrix, or the preconditioner, does not have a property that the
+    /// method needs.
     BrokenDown,
     /// A number became infinite or none.
     NotANumber,
@@ -130,14 +130,14 @@ impl Reason {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Solution {
-    /// Why it stopped.
+    /// Reason for the end.
     pub reason: Reason,
-    /// Steps of the method, in all runs.
+    /// Number of steps of the method, in all runs.
     pub steps: usize,
-    /// Residuals that the method replaced by true ones on its way; see
+    /// Number of residual replacements of the method; see
     /// [`ReliableUpdates`](crate::ReliableUpdates).
     pub updates: usize,
-    /// Runs of the method: 1 where it went straight to the goal.
+    /// Number of runs of the method: 1 if the first reached the goal.
     pub runs: usize,
     /// The norm of the last residual that the method itself kept.
     pub iterated_residual: f64,
@@ -157,7 +157,7 @@ const PATIENCE: usize = 3;
 /// Restarted methods may need this number of steps to leave a plateau, before the stagnation limit
 /// applies.
 const PLATEAU: usize = 100;
-/// An answer that is worse than the best one by more than this is not worth going on from.
+/// An answer that is worse than the best one by more than this factor is discarded.
 const FAR: f64 = 1e6;
 /// A method's own residual has to decrease a little further than the recomputed one.
 pub(super) const BEYOND: f64 = 0.9;
@@ -343,7 +343,7 @@ pub fn solve_columns<E: Scalar>(
 
 /// State of one right-hand side between the runs of a method.
 struct Column {
-    /// Its norms are those of the scaled system.
+    /// The result so far, with norms of the scaled system.
     solution: Solution,
     /// The system was multiplied by two to this power.
     exponent: i32,
@@ -368,7 +368,7 @@ struct Column {
 #[derive(Clone, Copy, Default)]
 struct InVain {
     runs: usize,
-    /// Their steps.
+    /// Number of steps of these runs.
     steps: usize,
     /// The last one made steps, and ended since it had made all that it may.
     is_restarted: bool,
@@ -383,9 +383,9 @@ impl InVain {
 /// Decision on the answer of a run.
 #[derive(Clone, Copy)]
 struct Verdict {
-    /// The next run goes on from it, and not from where this one began.
+    /// True if the next run continues from it, and not from the start of this run.
     accepted: bool,
-    /// It is the best so far.
+    /// True if it is the best so far.
     best: bool,
 }
 
@@ -436,7 +436,7 @@ impl Column {
         if relative > absolute { relative.max(absolute_scaled) } else { absolute_scaled }
     }
 
-    /// The next run; none where there is a reason to stop.
+    /// Returns the limit of the next run; `None` if there is a reason to stop.
     fn next(&mut self, stop: &dyn StoppingCriterion, now: Progress, reduction: f64) -> Option<Limit> {
         if self.is_over {
             return None;
@@ -467,7 +467,7 @@ impl Column {
         solution.steps += ended.steps;
         solution.updates += ended.updates;
         solution.iterated_residual = ended.residual / scale;
-        // A method that measures otherwise makes progress first where the caller does not see it.
+        // A method with another measure may make progress that the caller's measure does not show.
         // NaN is no gain.
         let is_less = |now: f64, before: f64| now < before && now <= IN_VAIN * before;
         let has_gained =
@@ -482,8 +482,8 @@ impl Column {
             let is_restarted = ended.state == State::Limited && ended.steps > 0;
             self.in_vain = InVain { runs: runs + 1, steps: steps + ended.steps, is_restarted };
         }
-        // The next run goes on from there even so: from where this one began it would find the
-        // same.
+        // The next run continues from there nevertheless: from the start of this run it would find
+        // the same answer.
         let accepted = corrected <= FAR * solution.true_residual;
         if accepted {
             self.residual = corrected;
@@ -508,8 +508,8 @@ impl Column {
         Verdict { accepted, best }
     }
 
-    /// Writes the solution of the scaled system as one of the original, in `x`. The former as it
-    /// has been rounded, where it was.
+    /// Writes the solution of the scaled system as one of the original into `x`. Returns the scaled
+    /// solution after rounding, if it was rounded.
     fn round<E: Scalar>(&mut self, scaled: &[E], x: &mut [E]) -> Option<Vec<E>> {
         let written = times_power(scaled, -self.exponent);
         if !E::words(&written).iter().all(|x| x.is_finite()) {
@@ -536,7 +536,7 @@ impl Column {
 
     /// The solution, with norms of the original system.
     fn solution(self) -> Solution {
-        // No residual is said to be zero that is not.
+        // A nonzero residual is not reported as zero.
         let original = |norm: f64| match ldexp(norm, -self.exponent) {
             0.0 if norm > 0.0 => f64::from_bits(1),
             norm => norm,
@@ -574,7 +574,7 @@ fn outcome(
     }
 }
 
-/// Refuses vectors of other lengths, and numbers that are not finite.
+/// Refuses vectors of other lengths, and non-finite numbers.
 pub(crate) fn check<E: Scalar>(what: &'static str, vector: &[E], rows: usize) -> Result<(), Error> {
     if vector.len() != rows {
         return Err(Error::shape(what, format!("{} elements for {rows} rows", vector.len())));

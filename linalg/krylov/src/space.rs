@@ -17,8 +17,8 @@ pub const GRAIN: usize = 4096;
 /// Parts begin at multiples of this: whole blocks of 1, 2, 3, 4 and 6, and whole lines of a cache.
 const STEP: usize = 48;
 
-/// A part has about so many bytes of a matrix at least, and so many rows: a task should take much
-/// longer than starting it.
+/// Minimum size of a part, in bytes of the matrix and in rows: a task should take much longer than
+/// its start.
 const LEAST_BYTES: u64 = 3 << 18;
 const LEAST_ROWS: usize = 768;
 
@@ -48,7 +48,7 @@ impl Space {
     /// about 768 kB of it each, 63 at most. A small one is one part.
     pub fn new(rows: usize, bytes: u64) -> Space {
         let wanted = usize::try_from(bytes / LEAST_BYTES).unwrap_or(MOST_PARTS).min(rows / LEAST_ROWS);
-        // An odd number: one is in the middle, where what begins at both ends meets.
+        // The number is odd: sweeps from both ends meet in a part in the middle.
         let count = if wanted < 2 { 1 } else { (wanted | 1).min(MOST_PARTS - 1) };
         // On a GPU all but the last are of one length.
         let step = rows.div_ceil(count).next_multiple_of(STEP).max(STEP);
@@ -99,7 +99,7 @@ impl Space {
         self.cuts[self.cuts.len() - 1]
     }
 
-    /// Bytes of so many of its vectors in float64.
+    /// Returns the bytes of `vectors` of its vectors in float64.
     pub fn bytes(&self, vectors: usize) -> u64 {
         (size_of::<f64>() * self.len() * vectors) as u64
     }
@@ -137,14 +137,14 @@ impl Space {
         of(rows.start)..of(rows.end - 1) + 1
     }
 
-    /// The first row of some parts; 0 if there are none.
+    /// Returns the first row of some parts; 0 if there are none.
     pub fn first_of(&self, parts: &Range<usize>) -> usize {
         if parts.is_empty() { 0 } else { self.cuts[parts.start] }
     }
 }
 
-/// The words of neighbouring parts as one slice: as they lie, or a copy where a device has them in
-/// memory of its own.
+/// Returns the words of neighbouring parts as one slice: borrowed, or copied if they are not
+/// contiguous.
 pub fn joined<'v>(parts: List<'v, Chunk<f64>>) -> Cow<'v, [f64]> {
     match ChunkRef::joined(parts.iter()) {
         Some(slice) => Cow::Borrowed(slice),

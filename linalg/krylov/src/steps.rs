@@ -16,9 +16,9 @@ use crate::vector_task::VectorTask;
 /// The graph of a step that is being recorded: tasks over the parts of vectors, and the scalars
 /// that they share.
 ///
-/// Every task reads the method's [`Numbers`]. It does nothing where they say that all columns are
-/// done, and vector tasks leave columns alone that are: steps can be submitted ahead of what the
-/// host knows. No body has to ask.
+/// Every task reads the method's [`Numbers`]. It does nothing if all columns are done, and vector
+/// tasks skip the columns that are done. So steps can be submitted ahead of the host's checks, and
+/// bodies need no check of their own.
 #[derive(Clone, Copy)]
 pub struct Steps<'g, E: Scalar = f64> {
     rt: &'g dyn Executor,
@@ -86,7 +86,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         self.numbers
     }
 
-    /// The partial sums.
+    /// Returns the partial sums.
     ///
     /// # Panics
     /// If there are none.
@@ -138,7 +138,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
     }
 
     /// Records a task that adds up the partial sums of each column that is not done, and runs the
-    /// formulas that `record` records: on GPUs, too, where there are not too many formulas.
+    /// formulas that `record` records; also on GPUs, unless there are too many formulas.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].
@@ -177,8 +177,9 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Ok(())
     }
 
-    /// Records a task that adds up the partial sums of each column and changes numbers `of` another
-    /// method by them, which goes by those here. It runs for columns that are done, too.
+    /// Records a task that adds up the partial sums of each column and uses them to change the
+    /// numbers `of` another method, which depends on the numbers here. It runs for columns that are
+    /// done, too.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].
@@ -238,15 +239,14 @@ pub(crate) fn total<'s>(
 pub struct Sums<E> {
     /// For each part: `[grain][column][sum]`.
     partial: Vec<Handle<Vec<f64>>>,
-    /// With several ranks: the parts of each, and their sums one after the other, so that one
-    /// message has them.
+    /// With several ranks: the parts of each, and their concatenated sums, which fit one message.
     of_ranks: Vec<(Range<usize>, Handle<Vec<f64>>)>,
     width: usize,
     scalar: std::marker::PhantomData<E>,
 }
 
 impl<E: Scalar> Sums<E> {
-    /// Room for `width` sums over vectors of so many columns.
+    /// Allocates `width` sums over vectors of `columns` columns.
     pub fn new(rt: &dyn Executor, space: &Space, columns: usize, width: usize) -> Self {
         let lens: Vec<usize> = space
             .ranges()
@@ -277,7 +277,7 @@ impl<E: Scalar> Sums<E> {
         update(&self.partial[i])
     }
 
-    /// Those of all parts, in their order, for a task that is recorded next.
+    /// Returns the sums of all parts, in their order, for a task that is recorded next.
     fn read(&self, graph: &Recorder) -> Result<ReadList<Vec<f64>>, Error> {
         if self.of_ranks.is_empty() {
             return Ok(reads(&self.partial));
@@ -298,7 +298,7 @@ impl<E: Scalar> Sums<E> {
     }
 }
 
-/// Operands of a task that reads a method's numbers besides.
+/// Operands of a task that also reads a method's numbers.
 pub trait Gated: Operands {
     /// These operands with the numbers in front of them.
     type Behind: Operands;

@@ -1,4 +1,4 @@
-//! When a solver has done enough.
+//! Stopping criteria.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Steps of the method so far.
+    /// Number of steps of the method so far.
     pub steps: usize,
     /// Time since the solver began.
     pub elapsed: Duration,
@@ -43,7 +43,8 @@ pub struct Progress {
 /// assert_eq!((both[..].steps_left(&progress), both[..].goal(&progress)), (Some(10), Some(8.0 * f64::EPSILON)));
 /// ```
 pub trait StoppingCriterion {
-    /// The residual (2-norm) that is small enough; `None`: it does not go by residuals.
+    /// Returns the residual (2-norm) that is small enough; `None` if the criterion does not use
+    /// residuals.
     fn goal(&self, progress: &Progress) -> Option<f64> {
         let _ = progress;
         None
@@ -81,11 +82,11 @@ pub trait StoppingCriterion {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
-    /// After so many steps.
+    /// Stops after this number of steps.
     Steps(usize),
-    /// After so long; looked at every few steps.
+    /// Stops after this time; checked every few steps.
     After(Duration),
-    /// At a residual with this norm.
+    /// Stops at a residual of this norm.
     Absolute(f64),
     /// Stops at a residual of this norm relative to that of the right-hand side.
     RelativeToRhs(f64),

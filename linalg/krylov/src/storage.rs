@@ -28,13 +28,13 @@ use crate::scalar::Scalar;
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Storage<E: Scalar>: Debug + Send + Sync {
-    /// Its name.
+    /// Returns the name of the format.
     fn name(&self) -> &str;
 
     /// Returns the number of words of this many numbers.
     fn words(&self, numbers: usize) -> usize;
 
-    /// True where numbers are stored as they are computed with: tasks borrow them then.
+    /// Returns true if numbers are stored in the format of the arithmetic: tasks borrow them then.
     fn is_plain(&self) -> bool {
         false
     }
@@ -42,14 +42,14 @@ pub trait Storage<E: Scalar>: Debug + Send + Sync {
     /// The relative error of one number, at most.
     fn roundoff(&self) -> f64;
 
-    /// Numbers from `first` on.
+    /// Decodes numbers from `first` on.
     fn decode(&self, words: &[f64], first: usize, numbers: &mut [E]);
 
     /// Stores numbers from `first` on.
     fn encode(&self, numbers: &[E], first: usize, words: &mut [f64]);
 }
 
-/// Numbers as they are computed with: float64, real or complex.
+/// Storage in the format of the arithmetic: float64, real or complex.
 ///
 /// ```
 /// use zellige_krylov::{Plain, Storage};
@@ -86,8 +86,8 @@ impl<E: Scalar> Storage<E> for Plain {
     }
 }
 
-/// Numbers in a narrow format: each by itself, or in blocks of eight that share an exponent. Of
-/// complex numbers the parts are stored one after the other.
+/// Storage in a narrow format: number by number, or in blocks of eight that share an exponent. The
+/// parts of a complex number are stored one after the other.
 ///
 /// ```
 /// use zellige_krylov::{Packed, Storage};
@@ -102,9 +102,9 @@ impl<E: Scalar> Storage<E> for Plain {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
-    /// Number by number.
+    /// Each number is stored independently.
     Each(PackedFormat),
-    /// In blocks.
+    /// Numbers are stored in blocks.
     Blocks(BlockFormat),
 }
 
@@ -133,7 +133,7 @@ impl FromStr for Packed {
 }
 
 impl Packed {
-    /// Numbers in float32.
+    /// Storage in float32.
     pub const SINGLE: Packed = Packed::Each(PackedFormat::Fp32);
 
     /// Refuses the formats that have no numbers outside `[1, 2^8)`.
@@ -152,7 +152,7 @@ impl Packed {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the format.
     pub const fn name(self) -> &'static str {
         match self {
             Packed::Each(format) => format.name(),
@@ -160,7 +160,7 @@ impl Packed {
         }
     }
 
-    /// Bytes of so many real numbers.
+    /// Returns the bytes of this many real numbers.
     pub fn bytes(self, numbers: usize) -> usize {
         match self {
             Packed::Each(format) => numbers * format.bytes(),
@@ -173,7 +173,7 @@ impl Packed {
         self == Packed::default()
     }
 
-    /// Decodes real numbers from `first` on, whose codes are `words`.
+    /// Decodes real numbers from `first` on; `words` are the codes.
     pub(crate) fn decode(self, words: &[f64], first: usize, numbers: &mut [f64]) {
         let codes = &bytemuck::cast_slice(words)[self.bytes(first)..self.bytes(first + numbers.len())];
         match self {

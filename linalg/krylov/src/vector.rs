@@ -43,7 +43,7 @@ impl<E: Scalar> MultiVector<E> {
         MultiVector::of_words(rt, space, columns, storage, vec![0.0; sizes.iter().sum()], &sizes)
     }
 
-    /// One column of these numbers.
+    /// Creates a vector with one column of these numbers.
     ///
     /// # Panics
     /// If it has another length than the space.
@@ -105,7 +105,7 @@ impl<E: Scalar> MultiVector<E> {
         &self.storage
     }
 
-    /// True for the same vector, not only an equal one.
+    /// Returns true for the same vector, not only an equal one.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.parts, &other.parts)
     }

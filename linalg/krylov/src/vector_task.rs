@@ -30,7 +30,7 @@ pub enum Coefficient<E = f64> {
     Constant(E),
     /// One of the method's scalars, by index.
     Number(usize),
-    /// Its negative.
+    /// The negative of one of the method's scalars, by index.
     Negative(usize),
 }
 
@@ -100,8 +100,7 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         VectorTask { steps, name, assignments, dots, changes, unless: None }
     }
 
-    /// Leaves also those columns alone for which one of the method's scalars, by index, is not
-    /// zero.
+    /// Also skips the columns for which one of the method's scalars, by index, is not zero.
     pub fn unless(self, at: usize) -> Self {
         VectorTask { unless: Some(at), ..self }
     }
@@ -126,27 +125,27 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         self.assign(y, [times(1.0, x)])
     }
 
-    /// Sum `at` becomes `conj(x) . y`, of what the assignments leave.
+    /// Sets sum `at` to `conj(x) . y`, after the assignments.
     pub fn dot(mut self, x: &MultiVector<E>, y: &MultiVector<E>, at: usize) -> Self {
         self.dots.push((x.clone(), y.clone(), at));
         self
     }
 
-    /// Sum `at` becomes `conj(y) . (y - y_old)` of a vector that is assigned to, with what it was
-    /// before.
+    /// Sets sum `at` to `conj(y) . (y - y_old)` for a vector that is assigned to; `y_old` is its
+    /// value before.
     pub fn dot_change(mut self, y: &MultiVector<E>, at: usize) -> Self {
         self.changes.push((y.clone(), at));
         self
     }
 
-    /// Records it.
+    /// Records the task.
     ///
     /// # Errors
     /// Those of submission.
     ///
     /// # Panics
     /// If a vector has another number of parts than the space or other columns than the method, and
-    /// for sums where the steps have none.
+    /// for sums if the steps have none.
     pub fn submit(self) -> Result<(), Error> {
         let VectorTask { steps, name, assignments, dots, changes, unless } = self;
         let columns = steps.columns();
@@ -289,7 +288,7 @@ pub(crate) struct Operand<E: Scalar> {
 }
 
 impl<E: Scalar> Operand<E> {
-    /// Numbers `at` as they are stored, or decoded into a buffer.
+    /// Returns numbers `at`, borrowed from plain storage or decoded into a buffer.
     fn decoded<'b>(&self, words: &'b [f64], at: Range<usize>, buffer: &'b mut [E]) -> &'b [E] {
         if self.storage.is_plain() {
             return &E::of_words(words)[at];
@@ -311,7 +310,7 @@ pub(crate) struct Program<E: Scalar> {
     pub(crate) updated: Vec<Operand<E>>,
     pub(crate) assignments: Vec<Assignment<E>>,
     pub(crate) dots: Vec<Dot>,
-    /// Vectors whose change is needed, among those that are updated.
+    /// Vectors whose change is needed, by their index among the updated ones.
     changes: Vec<usize>,
     /// Sums of a reduction block and column.
     pub(crate) width: usize,
@@ -378,7 +377,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Numbers of a vector that are worked on at a time: all vectors of a task stay in the nearest
+/// Numbers of a vector that are processed at a time: all vectors of a task stay in the nearest
 /// cache.
 const AT_ONCE: usize = 512;
 
@@ -389,11 +388,11 @@ const TERM_BUFFERS: usize = MOST_TERMS + 1;
 
 /// Buffers of a task.
 struct Buffers<'s, E> {
-    /// For vectors that are decoded: those that are read, then those that are updated.
+    /// Buffer for decoded vectors: those that are read, then those that are updated.
     decoded: &'s mut [E],
-    /// For terms that are not a vector as it is stored.
+    /// Buffer for terms that are not a vector in plain storage.
     terms: &'s mut [E],
-    /// For vectors as they were.
+    /// Buffer for the previous values of vectors.
     changes: &'s mut [E],
     /// For each assignment and term, the coefficient for each column; then the factor of its
     /// diagonal.
@@ -401,12 +400,12 @@ struct Buffers<'s, E> {
     scales: &'s mut [E],
     /// For each dot product, the sums of the lanes.
     lanes: &'s mut [E],
-    /// Numbers of a block.
+    /// Length of a block.
     len: usize,
 }
 
 impl<E: Scalar> Program<E> {
-    /// Whether a task is to work on all parts.
+    /// Returns true if a single task is to process all parts.
     fn goes_at_once(&self, steps: &Steps<'_, E>) -> bool {
         let of = |operands: &[Operand<E>]| operands.iter().map(|one| one.columns).sum::<usize>();
         let bytes = steps.space().bytes(of(&self.read) + of(&self.updated));
@@ -472,8 +471,8 @@ impl<E: Scalar> Program<E> {
             .collect()
     }
 
-    /// The coefficients of all terms. A term with a diagonal is made before: what is left to
-    /// multiply it by is 1.
+    /// Computes the coefficients of all terms. The coefficient of a term with a diagonal is applied
+    /// when the term is computed, so 1 remains.
     fn resolve(&self, numbers: &[f64], buffers: &mut Buffers<'_, E>) {
         let terms = self.assignments.iter().flat_map(|assignment| &assignment.terms);
         for (t, term) in terms.enumerate() {
@@ -537,7 +536,7 @@ impl<E: Scalar> Program<E> {
             let (coefficients, scales) = (&*buffers.coefficients, &*buffers.scales);
             let block = Block { read: &decoded, updated: &targets, coefficients, scales, active };
             self.assign(y, first, assignment, &block, buffers.terms);
-            // Later assignments and sums see what is stored.
+            // Later assignments and sums use the stored, rounded values.
             if let Some(words) = &mut encoded[target] {
                 let storage = &self.updated[target].storage;
                 storage.encode(y, at.start, words);

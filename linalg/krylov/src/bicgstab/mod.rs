@@ -100,8 +100,8 @@ const GAMMA: usize = 3;
 const SHADOW: usize = GAMMA + MOST;
 const OWN: usize = SHADOW + 1;
 
-/// Sums of products, which change places with those of `A^i r`: of a vector and itself, of the
-/// shadow and a vector.
+/// Indices of sums of products, alternating with those of `A^i r`: of a vector with itself, and of
+/// the shadow with a vector.
 const SQUARE: usize = 0;
 const ALONG: usize = 1;
 
@@ -115,7 +115,7 @@ struct Vectors<E: Scalar> {
     /// The correction before `M^-1`, and after.
     e: MultiVector<E>,
     d: Option<MultiVector<E>>,
-    /// `M^-1` of what is multiplied.
+    /// `M^-1` times the input of a product.
     z: Option<MultiVector<E>>,
 }
 
@@ -150,7 +150,7 @@ impl BiCgStab {
         })?;
         let finish = match (m, &vectors.d) {
             (Some(m), Some(d)) => {
-                // Not ended, whatever the method is.
+                // These columns are running for any state of the method.
                 let open = NumbersHandle::new(rt, columns, 0);
                 Some(rt.record(|graph| m.apply(&Steps::new(rt, graph, space, &open), &vectors.e, d))?)
             }
@@ -178,7 +178,7 @@ fn begin<E: Scalar>(
     let task = steps.task("bicgstab.begin").assign(&v.u[0], []).assign(&v.e, []).copy(&v.shadow, r);
     task.dot(&v.begun, &v.begun, SQUARE).dot(&v.shadow, r, ALONG).submit()?;
     steps.update_numbers("bicgstab.rho", |sums, s| {
-        // u is 0, and so is what beta multiplies.
+        // u is 0, so beta multiplies zeros.
         s[RHO] = sums[ALONG];
         let norm = sums[SQUARE].real().sqrt();
         s.set_real(SHADOW, norm);
@@ -207,9 +207,9 @@ impl<E: Scalar> Step<'_, E> {
         }
     }
 
-    /// Step `j` of bi-conjugate gradients: `u_i = r_i - beta u_i`, `u_{j+1} = A u_j`, `alpha = rho
-    /// / shadow . u_{j+1}`, `r_i -= alpha u_{i+1}`, `r_{j+1} = A r_j`, `e += alpha u_0`, `rho =
-    /// shadow . r_{j+1}`.
+    /// Records step `j` of bi-conjugate gradients: `u_i = r_i - beta u_i`, `u_{j+1} = A u_j`,
+    /// `alpha = rho / shadow . u_{j+1}`, `r_i -= alpha u_{i+1}`, `r_{j+1} = A r_j`, `e += alpha
+    /// u_0`, `rho = shadow . r_{j+1}`.
     fn conjugate(&self, j: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         for (u, r) in v.u[..=j].iter().zip(&v.r) {
@@ -287,7 +287,7 @@ impl<E: Scalar> Step<'_, E> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// Replaces the residual where that is due; directions and the shadow stay.
+    /// Replaces the residual if that is due; directions and the shadow are kept.
     fn replace(&self, reliable: &Reliable<'_, E>) -> Result<(), Error> {
         let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
         reliable.decide(steps, SQUARE, None)?;
@@ -306,8 +306,8 @@ impl<E: Scalar> Step<'_, E> {
 /// An inner product below this multiple of the norms of its vectors consists of rounding errors.
 const BREAKDOWN: f64 = 4.0 * f64::EPSILON;
 
-/// Ends where the inner product of the shadow and a vector, which is divided by, is nothing but
-/// rounding.
+/// Ends the method if the divisor, the inner product of the shadow and a vector, consists of
+/// rounding errors.
 fn refuse_unless_usable<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, sums: &[E]) {
     let (along, norm) = (sums[ALONG].abs(), sums[SQUARE].real().sqrt());
     if !along.is_finite() {

@@ -1,4 +1,4 @@
-//! One step of Arnoldi's method: `w = A M^-1 v_j` is made orthogonal to `v_0 .. v_j`, and becomes
+//! A step of Arnoldi's method: `w = A M^-1 v_j` is made orthogonal to `v_0 .. v_j`, and becomes
 //! `v_{j+1}`.
 
 use std::ops::Range;
@@ -84,8 +84,8 @@ impl Chosen {
     }
 }
 
-/// One pass over `w`: `w -= sum_k s[coefficients + k] v_k` for some vectors, then inner products
-/// with others, and `w . w` after them.
+/// A pass over `w`: `w -= sum_k s[coefficients + k] v_k` for some vectors, then inner products with
+/// others, and `w . w` after them.
 #[derive(Clone, Copy)]
 struct Pass {
     subtracted: Chosen,
@@ -94,9 +94,9 @@ struct Pass {
 }
 
 impl<E: Scalar> Arnoldi<'_, E> {
-    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal; the column of `H` is finished.
-    /// The same tasks do that in every step, except for [`Modified`](Orthogonalisation::Modified),
-    /// where they are those of step `j`.
+    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal and the column of `H` is
+    /// finished. All steps use the same tasks, except for
+    /// [`Modified`](Orthogonalisation::Modified), whose tasks are those of step `j`.
     pub(super) fn orthogonalise(
         &self,
         steps: &Steps<'_, E>,

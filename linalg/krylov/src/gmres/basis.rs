@@ -38,7 +38,7 @@ pub(super) struct Codes<'v, E> {
     format: Packed,
     all: &'v [f64],
     of: Of,
-    /// Numbers of a vector.
+    /// Length of a vector.
     len: usize,
     scalar: PhantomData<E>,
 }
@@ -57,7 +57,7 @@ impl Of {
         first..first + words
     }
 
-    /// These rows of the column, as they lie or gathered into a buffer.
+    /// Returns these rows of the column, borrowed or gathered into a buffer.
     fn gathered<'b, E: Scalar>(self, v: &'b [E], rows: Range<usize>, buffer: &'b mut [E]) -> &'b [E] {
         if self.columns == 1 {
             return &v[rows];
@@ -68,7 +68,7 @@ impl Of {
         &buffer[..count]
     }
 
-    /// Has these rows of the column changed, as they lie or in a buffer.
+    /// Changes these rows of the column, in place or in a buffer.
     pub(super) fn change<E: Scalar>(
         self,
         v: &mut [E],
@@ -86,7 +86,7 @@ impl Of {
         rows.skip(self.column).step_by(self.columns).zip(&*buffer).for_each(|(to, from)| *to = *from);
     }
 
-    /// Room for the rows of a column, where it needs any.
+    /// Returns a buffer for the rows of a column, which is empty if none is needed.
     pub(super) fn buffer<E: Scalar>(columns: usize) -> Vec<E> {
         vec![E::default(); if columns == 1 { 0 } else { PIECE }]
     }
@@ -103,8 +103,8 @@ impl<'v, E: Scalar> Codes<'v, E> {
         Codes { format, all, of, len, scalar: PhantomData }
     }
 
-    /// Numbers `at` of vector `k`; `at` begins at a multiple of [`PIECE`]. `buffer` is where they
-    /// are decoded.
+    /// Returns numbers `at` of vector `k`; `at` begins at a multiple of [`PIECE`]. They are decoded
+    /// into `buffer`.
     pub(super) fn piece(&self, k: usize, at: Range<usize>, buffer: &'v mut [E]) -> &'v [E] {
         let of_vector = &self.all[self.of.vector(k, words::<E>(self.format, self.len))];
         if self.format.is_plain() {
@@ -147,8 +147,8 @@ impl<E: Scalar> Basis<E> {
         read(&self.parts[i])
     }
 
-    /// Records `v_j = w / s[norm]` for each column that goes on, with `j` the steps that have been
-    /// made; `last` is the same vector as it is read back.
+    /// Records `v_j = w / s[norm]` for each running column, with `j` the number of steps made;
+    /// `last` receives the vector as it is read back.
     pub(super) fn store(
         &self,
         steps: &Steps<'_, E>,
@@ -182,8 +182,7 @@ impl<E: Scalar> Basis<E> {
         )
     }
 
-    /// Records that vector `j`, the number of steps that have been made, is `z`, for each column
-    /// that goes on.
+    /// Records that vector `j`, the number of steps made, becomes `z`, for each running column.
     pub(super) fn keep(&self, steps: &Steps<'_, E>, z: &MultiVector<E>) -> Result<(), Error> {
         let (format, columns) = (self.format, self.columns);
         steps.each(

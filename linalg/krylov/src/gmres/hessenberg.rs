@@ -71,10 +71,10 @@ impl Hessenberg {
         s.first_residual(norm);
     }
 
-    /// Finishes column `j`, which `next` is the last element of: one step.
+    /// Finishes column `j`, whose last entry is `next`, and counts a step.
     ///
-    /// An element that is nothing but rounding is 0: the space has all of the solution then ("happy
-    /// breakdown"), unless the matrix is singular on it.
+    /// A last entry that consists of rounding errors counts as 0: the space then contains the
+    /// solution ("happy breakdown"), unless the matrix is singular on it.
     pub(super) fn extend<E: Scalar, S: DerefMut<Target = [f64]>>(
         self,
         s: &mut Numbers<E, S>,
@@ -92,7 +92,7 @@ impl Hessenberg {
             s[Self::COLUMN + i] = cosine.conj() * above + sine * below;
             s[Self::COLUMN + i + 1] = cosine * below - sine * above;
         }
-        // The sine is real, and so is what becomes of the diagonal.
+        // The sine is real, and so is the new diagonal.
         let diagonal = libm::hypot(s[Self::COLUMN + j].abs(), next);
         if diagonal <= negligible {
             return s.end(State::BrokenDown);
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(count, 2.0);
         let residual: [f64; 3] =
             std::array::from_fn(|i| [5.0, 0.0, 0.0][i] - columns[0][i] * y[0] - columns[1][i] * y[1]);
-        // Orthogonal to both columns, and as long as the solver says.
+        // The residual is orthogonal to both columns, and has the norm that the solver reports.
         for column in columns {
             assert!(column.iter().zip(&residual).map(|(h, r)| h * r).sum::<f64>().abs() < 1e-14);
         }

@@ -44,7 +44,7 @@ use crate::{Correction, Kept, Method, Setting};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gmres {
-    /// Steps of a cycle, and vectors that are kept for it.
+    /// Number of steps of a cycle, and of vectors that are kept for it.
     pub restart: usize,
     /// Keeps `M^-1 v_j` as well, in `f64`: one more vector per step, for preconditioners that
     /// change.
@@ -94,7 +94,7 @@ struct Vectors<E: Scalar> {
     w: MultiVector<E>,
     /// `M^-1 v`, unless there is no preconditioner.
     z: Option<MultiVector<E>>,
-    /// All of them (flexible).
+    /// The preconditioned vectors of all steps (flexible).
     each: Option<Basis<E>>,
     d: MultiVector<E>,
 }
@@ -112,14 +112,14 @@ struct Prepared<'r, E: Scalar> {
     small: Hessenberg,
     numbers: NumbersHandle<E>,
     begin: Replay<'r>,
-    /// `[step][operator]`, recorded when they are first needed; one step where all are alike.
+    /// Graphs `[step][operator]`, recorded when they are first needed; a single step if all are
+    /// alike.
     steps: Vec<Vec<Option<Replay<'r>>>>,
     finish: Replay<'r>,
     kept: Kept,
 }
 
-/// Refuses bases that do not fit the memory: that of the Krylov space, and that of what the
-/// preconditioner made of it.
+/// Refuses bases that do not fit the memory: that of the Krylov space, and its preconditioned form.
 fn check_bases<E: Scalar>(gmres: &Gmres, space: &Space, columns: usize) -> Result<(), Error> {
     let vectors = gmres.restart as u64 * columns as u64;
     let of = |format: Packed| vectors * format.bytes(space.len() * E::WORDS) as u64;
@@ -251,13 +251,12 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
         let (rt, numbers, most) = (self.setting.rt, self.numbers.clone(), self.gmres.restart);
         let within = |limit: &Option<Limit>| limit.map(|one| Limit { steps: one.steps.min(most), ..one });
         let of_cycle: Vec<Option<Limit>> = limits.columns.iter().map(within).collect();
-        // Only relaxed products go by it, and they have one column.
+        // Only relaxed products use it, and they have one column.
         let goal = limits.columns[0].map_or(0.0, |limit| limit.goal);
         rounds::begin(rt, &self.begin, &numbers, &Limits { columns: &of_cycle, ..*limits })?;
         let most_ahead = if self.operators.len() == 1 { REMEMBERED } else { 1 };
         let ended = rounds::run_each(rt, &numbers, limits, logs, most_ahead, &mut |j, residual| {
-            // The last step of a cycle ends it: whatever would be submitted after it has nothing to
-            // do.
+            // The last step of a cycle ends it: tasks submitted after it would do nothing.
             if j < most {
                 let operator = self.operator(goal, residual);
                 self.step(j, operator)?.run()?;

@@ -6,8 +6,8 @@ use crate::operator::Operator;
 use crate::scalar::Scalar;
 use crate::{Correction, Method, Setting};
 
-/// GMRES whose products become less accurate as its residual becomes small (Bouras and Frayssé
-/// 2005; Simoncini and Szyld 2003, theorem 5.3; Giraud, Gratton and Langou 2007): an error `E_j` in
+/// GMRES with products that become less accurate as its residual becomes small (Bouras and Frayssé
+/// 2005; Simoncini and Szyld 2003, theorem 5.3; Giraud, Gratton and Langou 2007). An error `E_j` in
 /// step `j` reaches the residual multiplied by `|r_j|`, so a step takes the least accurate operator
 /// with
 ///

@@ -16,10 +16,12 @@ use crate::{Correction, Kept};
 /// for a user.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Steps in the recorded graph of a method, an even number. Handles pass from one replay to the
-/// next one by one: with one step in each that is a good part of a short step's time. Steps with a
-/// preconditioner are longer, and take longer to record. A GPU launches a graph at once, and its
-/// steps are the shortest: on an H200 the host took 2 ms for a graph of four, and the GPU 0.8.
+/// Returns the number of steps in the recorded graph of a method, an even number.
+///
+/// Handles pass from one replay to the next individually: with one step in each graph that takes a
+/// large part of a short step's time. Steps with a preconditioner are longer, and take longer to
+/// record. A GPU launches a graph as a whole, and its steps are the shortest: on an H200 the host
+/// took 2 ms for a graph of four, and the GPU 0.8.
 pub fn steps_per_graph(rt: &dyn Executor, space: &Space, is_preconditioned: bool) -> usize {
     match is_preconditioned {
         _ if rt.goes_at_once(space.bytes(1)) => 32,
@@ -40,7 +42,7 @@ pub struct Limit {
 /// Limits of a run until it returns.
 #[derive(Clone, Copy)]
 pub struct Limits<'l> {
-    /// For each column; `None`: it has nothing to do.
+    /// Limit for each column; `None` if it has nothing to do.
     pub columns: &'l [Option<Limit>],
     /// True once the time is up.
     pub is_late: &'l dyn Fn() -> bool,
@@ -51,13 +53,13 @@ pub struct Limits<'l> {
 pub struct Ended {
     /// The reason; [`State::Running`] if the time was up.
     pub state: State,
-    /// Steps it has made.
+    /// Number of steps made.
     pub steps: usize,
     /// The norm of the residual that it keeps.
     pub residual: f64,
     /// Number of residuals that were replaced by recomputed ones.
     pub updates: usize,
-    /// The norm of the residual that it began with, where it measures residuals otherwise than the
+    /// The initial residual norm in the measure of the method, if it differs from that of the
     /// caller.
     pub begun: Option<f64>,
 }
@@ -83,7 +85,7 @@ pub fn begin<E: Scalar>(
     graph.run()
 }
 
-/// A method whose steps are a recorded graph: what most methods make themselves ready as.
+/// A method whose steps are a recorded graph, the usual result of preparing a method.
 pub struct Recorded<'r, E: Scalar> {
     /// Runs the graphs.
     pub rt: &'r dyn Executor,
@@ -93,8 +95,7 @@ pub struct Recorded<'r, E: Scalar> {
     pub correction: MultiVector<E>,
     /// The method's scalars.
     pub numbers: NumbersHandle<E>,
-    /// Says how often its residual was replaced, where it has [reliable
-    /// updates](crate::ReliableUpdates).
+    /// Counts the residual replacements, if it has [reliable updates](crate::ReliableUpdates).
     pub gate: Option<NumbersHandle<E>>,
     /// Initial graph of a run.
     pub begin: Replay<'r>,
@@ -164,12 +165,12 @@ pub fn run_each<E: Scalar>(
 
 /// Limits of the submissions before the host checks the status.
 struct Ahead<'r, E: Scalar> {
-    /// So many submissions at most.
+    /// Maximum number of submissions.
     most: usize,
-    /// Those after which every column has made its steps, or nearly.
+    /// Number of submissions after which every column has made its steps, or nearly.
     in_all: usize,
-    /// With copies the host looks at those of the steps before the last ones: a GPU does not wait
-    /// until it has looked.
+    /// With copies the host checks those of the steps before the last ones, so that a GPU does not
+    /// wait for the check.
     copies: Option<Copies<'r, E>>,
 }
 

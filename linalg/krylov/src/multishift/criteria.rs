@@ -1,4 +1,4 @@
-//! When the shared steps of several shifts, and those after them, end.
+//! Stopping criteria of the shared steps of several shifts, and of those after them.
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ pub(super) enum Of {
     Trial,
 }
 
-/// Its scalars: the norm of the residual, the scale and its inverse.
+/// Indices of the scalars: the norm of the residual, the scale and its inverse.
 const RESIDUAL: usize = 0;
 const SCALE: usize = 1;
 const INVERSE: usize = 2;
@@ -91,7 +91,7 @@ impl<'s, E: Scalar> Outer<'s, E> {
         Ok(Outer { rt, best, numbers, scales, of_guess, of_trial, correct, accept, keep, kept })
     }
 
-    /// Adds what a run has found to the answers, and computes the true residuals.
+    /// Adds the corrections of a run to the answers, and recomputes the residuals.
     pub(super) fn absorb(
         &mut self,
         columns: &mut [Column],

@@ -1,4 +1,4 @@
-//! Systems whose right-hand sides are far from 1, times a power of two.
+//! Scaling by a power of two of systems with right-hand sides far from 1.
 
 use std::borrow::Cow;
 
@@ -34,12 +34,12 @@ pub(super) fn exponent<E: Scalar>(problem: &Solve<'_, E>, b: &[E], guess: &[E]) 
         })
     };
     let wanted = of_operator(b, of_rhs)? / 2 - of_rhs;
-    // A guess far above the solution is no reason to overflow.
+    // A guess far above the solution must not cause an overflow.
     let Some(of_guess) = largest(guess) else { return Ok(wanted) };
     Ok(wanted.min(LARGE - of_guess - of_operator(guess, of_guess)?.max(0)))
 }
 
-/// `e` with `2^(e-1) <= |v|_inf < 2^e`; `None` for zero and for numbers that are not finite.
+/// Returns `e` with `2^(e-1) <= |v|_inf < 2^e`; `None` for zero and for non-finite numbers.
 fn largest<E: Scalar>(v: &[E]) -> Option<i32> {
     let largest = E::words(v).iter().fold(0.0, |most: f64, word| most.max(word.abs()));
     let is_finite = E::words(v).iter().all(|word| word.is_finite());
@@ -68,7 +68,7 @@ pub(super) struct TimesPower<'l> {
 }
 
 impl<'l> TimesPower<'l> {
-    /// For each of several loggers, with an exponent of its own.
+    /// Wraps each of several loggers, with a separate exponent.
     pub(super) fn each(logs: &'l mut [&mut dyn Logger], exponents: &[i32]) -> Vec<TimesPower<'l>> {
         let each = logs.iter_mut().zip(exponents);
         each.map(|(log, exponent)| TimesPower { log: &mut **log, exponent: *exponent }).collect()
