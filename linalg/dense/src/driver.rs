@@ -64,7 +64,7 @@ enum Factor {
     Double(SymmetricTiled<f64>),
 }
 
-/// `B`, and `S B` with each column multiplied by a power of two of its own.
+/// Right-hand sides `B`, and `S B` with each column multiplied by its own power of two.
 struct RightHandSides<'b> {
     given: &'b [f64],
     columns: usize,
@@ -280,8 +280,8 @@ impl<'r> Cholesky<'r> {
         let m = FactorOperator::new(l, &self.policy)?;
         let problem =
             Solve { preconditioner: Some(&m), reduction: INNER_REDUCTION, ..Solve::new(self.rt, &a) };
-        // Flexible: the factor is applied in its own precision, and what that rounds is no error
-        // then.
+        // The flexible variant, because the factor is applied in its own precision: its rounding is
+        // then no error.
         let gmres = Gmres { restart: RESTART.min(self.n), flexible: true, ..Gmres::default() };
         let (mut y, mut goals) = (vec![0.0; b.given.len()], vec![tolerance; b.columns]);
         let columns: Vec<&[f64]> = b.scaled.chunks_exact(self.n).collect();
@@ -305,7 +305,7 @@ impl<'r> Cholesky<'r> {
                 ..now
             };
             found = if found.is_empty() { now } else { now.into_iter().zip(&found).map(sum).collect() };
-            // Criteria go by `S A S`: rows of `A` that are larger than others may have to go on.
+            // Criteria use `S A S`: rows of `A` that are larger than others may have to continue.
             residuals = self.residuals(b, &self.residual(b, y.clone())?);
             let mut is_open = false;
             for ((found, residual), goal) in found.iter().zip(&residuals).zip(&mut goals) {
@@ -371,8 +371,8 @@ impl<'r> Cholesky<'r> {
         Ok(x)
     }
 
-    /// The scaled system's `Y` of `X`, where it is not that from which `X` was made: subnormal
-    /// numbers are rounded.
+    /// Returns the scaled system's `Y` of `X`, if it differs from the `Y` that `X` was computed
+    /// from: subnormal numbers are rounded.
     fn rounded(&self, b: &RightHandSides<'_>, x: &[f64], y: &[f64]) -> Option<Vec<f64>> {
         let rounded: Vec<f64> =
             self.by_columns(b, x).map(|(x, s, power)| times_power(x, power - s)).collect();
@@ -399,7 +399,8 @@ impl<'r> Cholesky<'r> {
         columns.map(relative).collect()
     }
 
-    /// Numbers column by column, with the exponents of their rows and of their columns.
+    /// Returns the numbers in column-major order, with the exponents of their rows and of their
+    /// columns.
     fn by_columns(&self, b: &RightHandSides<'_>, v: &[f64]) -> impl Iterator<Item = (f64, i32, i32)> {
         let columns = v.chunks_exact(self.n.max(1)).zip(&b.powers);
         columns.flat_map(|(v, power)| v.iter().zip(&self.s).map(|(v, s)| (*v, *s, *power)))
@@ -414,11 +415,11 @@ const MOST_STEPS: usize = 60;
 const INNER_REDUCTION: f64 = 1e-4;
 const RESTART: usize = 60;
 const MOST_INNER_STEPS: usize = 2000;
-/// Times that GMRES goes on as the residual of the scaled system was small enough and that of the
-/// given one was not.
+/// Maximum number of continuations of GMRES after the residual of the scaled system was small
+/// enough but that of the given one was not.
 const MOST_ROUNDS: usize = 4;
 
-/// Factors in place, and waits; the share of tile products in each precision.
+/// Factors in place, and waits; returns the share of tile products in each precision.
 fn factored<T: TileScalar>(
     rt: &Runtime,
     l: &SymmetricTiled<T>,
@@ -436,7 +437,7 @@ fn check(what: &'static str, found: usize, wanted: usize) -> Result<(), Error> {
     Err(Error::Shape { what, got: format!("{found} elements"), want: format!("{wanted}") })
 }
 
-/// Refuses numbers that are not finite, in a column from row `first` on.
+/// Refuses non-finite numbers, in a column from row `first` on.
 fn check_finite(what: &'static str, first: usize, numbers: &[f64], column: usize) -> Result<(), Error> {
     match numbers.iter().position(|x| !x.is_finite()) {
         Some(at) => Err(Error::NotFinite { what, row: first + at, column, value: numbers[at] }),
@@ -444,7 +445,7 @@ fn check_finite(what: &'static str, first: usize, numbers: &[f64], column: usize
     }
 }
 
-/// Blocks of a symmetric matrix whose lower triangle is given.
+/// Returns a generator of blocks of a symmetric matrix with a given lower triangle.
 fn block<T: TileScalar>(a: &Arc<[f64]>, n: usize) -> Generator<T> {
     let a = Arc::clone(a);
     generator(move |rows, columns, out: &mut [T], ld: usize| {

@@ -21,7 +21,8 @@ pub struct NotPositiveDefinite {
     pub pivot: usize,
     /// The failing row of the whole matrix, from 0.
     pub row: usize,
-    /// The pivot before its square root; NaN too where a GPU found it, whose library does not say.
+    /// The pivot before its square root; also NaN if a GPU found it, because its library does not
+    /// report the value.
     pub value: f64,
 }
 
@@ -75,7 +76,7 @@ pub enum Error {
         /// The size that is needed.
         want: String,
     },
-    /// Edges that do not make a tiling.
+    /// Edges that do not define a tiling.
     #[error("no tiling: {0}")]
     Grid(String),
     /// A generator could not fill a block.
@@ -109,7 +110,7 @@ pub enum Error {
         /// Storage format of the tiles.
         have: StorageFormat,
     },
-    /// A rule names a precision that tiles of this element type do not have.
+    /// A rule names a precision that tiles of this type do not support.
     #[error(
         "precision rule {policy} is not one of {have} tiles: use fp64 alone on fp64 tiles, anything else on fp32 tiles"
     )]
@@ -119,14 +120,14 @@ pub enum Error {
         /// Storage format of the tiles.
         have: StorageFormat,
     },
-    /// A number that is not finite, in what was given or in a solution.
+    /// A non-finite number, in an input or in a solution.
     #[error("{what}: row {row}, column {column} (from 0) is {value}{}", beyond(what))]
     NotFinite {
         /// The array.
         what: &'static str,
         /// Row of the number, from 0.
         row: usize,
-        /// Its column, from 0.
+        /// Column of the number, from 0.
         column: usize,
         /// NaN or an infinity.
         value: f64,
@@ -141,7 +142,7 @@ pub enum Error {
         i: usize,
         /// Column of the updated tile.
         j: usize,
-        /// Step.
+        /// Step of the algorithm.
         k: usize,
         /// Precision that the policy chose.
         got: GemmPrecision,

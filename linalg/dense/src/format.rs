@@ -1,4 +1,4 @@
-//! The one place where the runtime's opaque [`Format`] numbers get their meaning.
+//! Mapping of the runtime's opaque [`Format`] numbers to storage formats.
 
 use zellige_kernels::StorageFormat;
 use zellige_runtime::Format;

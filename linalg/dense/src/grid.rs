@@ -14,10 +14,10 @@ pub struct Block {
     pub group: usize,
 }
 
-/// The edges of the tiles along one dimension.
+/// A tiling of one dimension, given by the edges of its tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TileGrid {
-    /// From 0 to n, strictly ascending; `[0]` for nothing.
+    /// Edges from 0 to n, strictly ascending; `[0]` if empty.
     edges: Vec<usize>,
     parts: usize,
 }
@@ -36,7 +36,7 @@ impl TileGrid {
         Ok(TileGrid { edges, parts: 1 })
     }
 
-    /// Tiles between the given edges, from 0 to n.
+    /// Creates tiles between the given edges, from 0 to n.
     ///
     /// # Errors
     /// [`Error::Grid`] unless the edges begin with 0 and ascend.
@@ -55,13 +55,13 @@ impl TileGrid {
         Ok(TileGrid { edges, parts: 1 })
     }
 
-    /// Edges that follow `blocks`: a block larger than `max` is cut into the fewest equal parts (to
-    /// within one row) that are not, smaller blocks are merged by whole groups as long as the tile
-    /// stays within `max`; a group that alone exceeds `max` keeps one tile per block (or per part
-    /// of a block).
+    /// Creates edges that follow `blocks`. A block larger than `max` is cut into the fewest equal
+    /// parts (to within one row) that are not larger. Smaller blocks are merged by whole groups
+    /// while the tile stays within `max`; a group that exceeds `max` by itself keeps one tile per
+    /// block (or per part of a block).
     ///
-    /// Edges decide which low-precision factorisations succeed: what couples strongly, e.g. a
-    /// constant over one block, should meet in few tiles. See
+    /// Edges decide which low-precision factorisations succeed: strong couplings, e.g. a constant
+    /// over one block, should be within few tiles. See
     /// [`parts_of_largest`](TileGrid::parts_of_largest).
     ///
     /// # Errors
@@ -121,16 +121,16 @@ impl TileGrid {
         self
     }
 
-    /// Into how many tiles the largest block of [`auto`](TileGrid::auto) was cut; 1 for other
-    /// grids.
+    /// Returns the number of tiles that the largest block of [`auto`](TileGrid::auto) was cut into;
+    /// 1 for other grids.
     ///
-    /// With more than 2, low-precision products need help where the parts of one block meet: a band
-    /// of at least 2, or a rule on operand norms.
+    /// With more than 2, low-precision products need an additional condition at the boundaries
+    /// between parts of one block: a band of at least 2, or a rule on operand norms.
     pub fn parts_of_largest(&self) -> usize {
         self.parts
     }
 
-    /// Number of tiles.
+    /// Returns the number of tiles.
     pub fn tiles(&self) -> usize {
         self.edges.len() - 1
     }
@@ -145,7 +145,7 @@ impl TileGrid {
         self.len() == 0
     }
 
-    /// The edges, from 0 to n.
+    /// Returns the edges, from 0 to n.
     pub fn edges(&self) -> &[usize] {
         &self.edges
     }
@@ -158,7 +158,7 @@ impl TileGrid {
         self.edges[i]..self.edges[i + 1]
     }
 
-    /// Number of rows of tile `i`.
+    /// Returns the number of rows of tile `i`.
     ///
     /// # Panics
     /// If `i` is not the number of a tile.

@@ -27,7 +27,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// For `workers` workers, at least one.
+    /// Creates the policy for `workers` workers, at least one.
     pub fn new(workers: usize) -> Self {
         let workers = workers.max(1);
         let rows =
@@ -36,7 +36,7 @@ impl Owners {
         Owners { rows, cols: workers / rows, block: 1, queues }
     }
 
-    /// In blocks of `tiles x tiles`, at least one.
+    /// Sets the size of blocks to `tiles x tiles`, at least one.
     pub fn blocks(mut self, tiles: usize) -> Self {
         self.block = tiles.max(1);
         self
@@ -61,7 +61,7 @@ impl Policy for Owners {
         let owner = self.home(view, task.codelet(), task.info()).unwrap_or(0);
         let count = self.queues.len();
         let able = (0..count).map(|step| (owner + step) % count).find(|&w| view.can_run(&task, w));
-        // One that nobody can run is dropped, as the trait wants it.
+        // A task that no worker can run is dropped, as the trait requires.
         let Some(worker) = able else { return Wake::Any };
         view.prefetch(&task, worker);
         self.queues[worker].lock().unwrap_or_else(PoisonError::into_inner).push(task);

@@ -22,22 +22,22 @@ use crate::solve::solve;
 use crate::tile::{MatrixNorm, Tile};
 use crate::tiled::{Generator, RectTiled, SymmetricTiled, mirror};
 
-/// When refinement ends: whichever comes first. It also ends where a step has not halved the
-/// residual.
+/// Stopping criteria of refinement; the first that is met ends it. It also ends if a step has not
+/// halved the residual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RefineUntil {
-    /// Steps at most.
+    /// Maximum number of steps.
     pub steps: usize,
     /// `||B - X A||_F / ||B||_F` that is small enough.
     pub tolerance: f64,
 }
 
-/// Why refinement has ended.
+/// Reason for the end of refinement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefineEnd {
     /// The residual is small enough.
     Converged,
-    /// All steps have been made.
+    /// The maximum number of steps was reached.
     Steps,
     /// The last step has not halved the residual; one that has made it larger is undone.
     Stagnated,
@@ -46,9 +46,9 @@ pub enum RefineEnd {
 /// Result of an iterative refinement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refinement {
-    /// Why it has ended.
+    /// Reason for the end.
     pub end: RefineEnd,
-    /// `||B - X A||_F / ||B||_F` of the `X` before each step that was made; 0 where both norms are
+    /// `||B - X A||_F / ||B||_F` of the `X` before each step that was made; 0 if both norms are
     /// zero.
     pub before: Vec<f64>,
     /// `||B - X A||_F / ||B||_F` of the final `X`, recomputed.
@@ -102,8 +102,8 @@ pub fn refine_bytes(rows: usize, grid: &TileGrid) -> u64 {
 /// The relative residual of a caller's own, of `B - X A`; `None` for that in the Frobenius norm.
 pub(crate) type Measured<'m> = &'m dyn Fn(&RectTiled<f64>) -> Result<Option<f64>, Error>;
 
-/// [`refine`] until the residual as `measured` is small enough. It goes on while a step halves this
-/// or the Frobenius norm.
+/// Runs [`refine`] until the residual as `measured` is small enough. It continues while a step
+/// halves this or the Frobenius norm.
 pub(crate) fn refine_by<T: TileScalar, S: Session>(
     rt: &S,
     (l, policy): (&SymmetricTiled<T>, &SharedPolicy),
@@ -175,7 +175,7 @@ impl Residual {
         }
         r.fill(rt, b)?;
         let right_hand_side = r.norm(rt)?;
-        // R has no row of tiles where X has no rows.
+        // R has no row of tiles if X has no rows.
         if m > 0 {
             for (k, n) in pairs(grid.tiles()) {
                 submit_block(rt, a, grid.range(k), grid.range(n), x, &r, (k, n))?;
@@ -227,8 +227,8 @@ impl<T: TileScalar> Correction<T> {
     }
 }
 
-/// Every block `(k, n)`, `k >= n`, in an order in which neighbours update different columns of the
-/// residual: one diagonal after the other.
+/// Returns every block `(k, n)`, `k >= n`, diagonal by diagonal, so that neighbours in the order
+/// update different columns of the residual.
 pub(crate) fn pairs(nt: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..nt).flat_map(move |distance| (distance..nt).map(move |k| (k, k - distance)))
 }

@@ -1,4 +1,4 @@
-//! One tile: a small dense matrix that knows how it is stored and how large it is in norm.
+//! Tiles: small dense matrices with their storage format and their norm.
 
 use zellige_kernels::formats::{
     Fp8Mut, Fp8Ref, HalfKind, HalfMut, HalfRef, SplitRef, fp8_scale_exponent, frobenius_norm, max_abs,
@@ -22,11 +22,11 @@ use crate::scalar::TileScalar;
 enum Payload<T: TileScalar> {
     /// Numbers of type `T`, the master form.
     Native(Buffer<T>),
-    /// In 16 bits, in units of `2^scale_exp`.
+    /// Numbers of 16 bits, in units of `2^scale_exp`.
     Half { bits: Buffer<u16>, kind: HalfKind, scale_exp: i32 },
     /// Sums of two `f16`, in units of `2^scale_exp`.
     Split { hi: Buffer<u16>, lo: Buffer<u16>, scale_exp: i32 },
-    /// In E4M3, in units of `2^scale_exp`.
+    /// Numbers in E4M3, in units of `2^scale_exp`.
     Fp8 { bits: Buffer<u8>, scale_exp: i32 },
 }
 
@@ -71,12 +71,12 @@ impl<T: TileScalar> Tile<T> {
         Ok(tile)
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
@@ -179,10 +179,10 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// Lets `body` change a 16-bit tile, its scale included.
+    /// Applies `body` to a 16-bit tile, including its scale.
     ///
     /// # Errors
-    /// [`Error::Format`] for a tile in another format, and what `body` returns.
+    /// [`Error::Format`] for a tile in another format, and the errors of `body`.
     pub fn with_half_mut(
         &mut self,
         body: impl FnOnce(&mut HalfMut<'_>) -> Result<(), KernelError>,
@@ -328,7 +328,7 @@ impl<T: TileScalar> Data for Tile<T> {
     }
 }
 
-/// One norm of a whole matrix, as a value of its own that tasks can read.
+/// The norm of a whole matrix, as a separate value that tasks can read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatrixNorm(pub f64);
 
@@ -353,7 +353,7 @@ impl Data for MatrixNorm {
     }
 }
 
-/// All of it is header: a GPU's body reads it without waiting for the GPU.
+/// The header contains everything: a GPU's body reads it without waiting for the GPU.
 impl Portable for MatrixNorm {
     type Header = f64;
 

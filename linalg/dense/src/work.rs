@@ -47,7 +47,7 @@ impl Work {
         work
     }
 
-    /// This and other work.
+    /// Returns the sum of this and other work.
     #[must_use]
     pub fn with(mut self, other: &Work) -> Work {
         other.0.iter().for_each(|(precision, flop)| self.add(*precision, *flop));
@@ -70,7 +70,7 @@ impl Work {
         self.0.iter().map(|(_, flop)| flop).sum()
     }
 
-    /// Seconds at these rates [Tflop/s]; `None` where one that is needed is not known.
+    /// Returns the seconds at these rates [Tflop/s]; `None` if a rate that is needed is unknown.
     pub fn seconds(&self, tflops: impl Fn(GemmPrecision) -> Option<f64>) -> Option<f64> {
         let needed = self.0.iter().filter(|(_, flop)| *flop > 0.0);
         needed.map(|(precision, flop)| Some(flop / tflops(*precision)? / 1e12)).sum()

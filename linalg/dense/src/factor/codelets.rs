@@ -1,5 +1,5 @@
-//! The tasks around the products: operands and results in the element type, diagonal updates and
-//! solves by way of products in the precision that the policy says
+//! The tasks around the products: operands and results are in the element type, diagonal updates
+//! and solves use products in the precision of the policy
 //! ([`PrecisionPolicy::panel`](crate::PrecisionPolicy::panel)).
 
 use std::marker::PhantomData;
@@ -29,7 +29,7 @@ use crate::gpu::{self, OnGpu, Ops, Small, Ways};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// Updates a tile in its element type, whatever form products have left it in.
+/// Updates a tile in its element type, for any form that products have left it in.
 pub(crate) fn native_update<T: TileScalar>(tile: &Handle<Tile<T>>) -> Update<Tile<T>> {
     update(tile).as_format(format_of(T::FORMAT))
 }
@@ -44,14 +44,15 @@ pub(super) fn single_mut<T: TileScalar>(tile: &mut Tile<T>) -> Result<MatMut<'_,
     T::as_f32(tile.mat_mut()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
 }
 
-/// `shape`: (m, n, k) of the kernel, 0 for what it does not have.
+/// Returns the information on a task; `shape` is (m, n, k) of the kernel, 0 for a dimension that it
+/// does not have.
 pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'static str) -> TaskInfo {
     let narrow = |xs: [usize; 3]| xs.map(|x| u32::try_from(x).unwrap_or(u32::MAX));
     TaskInfo { flops, coords: Some(narrow(at)), label, shape: narrow(shape), ..TaskInfo::default() }
 }
 
-/// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a
-/// factor that turns out not to exist fails with it.
+/// Bodies for GPUs do not read norms, which only count in deferred selections; results that depend
+/// on a factor that does not exist fail with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
 /// For each tile column, the solution method for the diagonal blocks of its diagonal tile. The
@@ -65,7 +66,7 @@ impl ColumnWays {
     }
 
     fn set(&self, k: usize, ways: Ways) {
-        // The end of the task orders it before whatever waits for that.
+        // The end of the task orders it before the tasks that wait for that.
         self.0[k].store(ways.0, Ordering::Relaxed);
     }
 
@@ -128,7 +129,7 @@ impl<T: TileScalar> Codelet for Potrf<T> {
 impl<T: TileScalar> Potrf<T> {
     fn cuda(&self, (a,): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let (tile, first) = (self.k, self.rows.start);
-        // The library says which pivot, not its value.
+        // The library reports the index of the pivot, not its value.
         let lost = move |pivot| -> TaskError { Box::new(lost(tile, first, pivot, f64::NAN)) };
         let k = self.k;
         let then = self.ways.clone().map(|all| move |ways| all.set(k, ways));
@@ -140,8 +141,8 @@ fn lost(tile: usize, first_row: usize, pivot: usize, value: f64) -> NotPositiveD
     NotPositiveDefinite { tile, pivot, row: first_row + pivot, value }
 }
 
-/// `X op(L_kk) = B_ik` in place of `B_ik`, and the norm of `X`: `L_ik` in a factorisation, a tile
-/// of the solution in a solve.
+/// Solves `X op(L_kk) = B_ik` in place of `B_ik`, and computes the norm of `X`: `L_ik` in a
+/// factorisation, a tile of the solution in a solve.
 pub(crate) struct Trsm<T> {
     name: &'static str,
     panel: PanelPrecision,

@@ -39,7 +39,7 @@ pub(crate) struct Source<'a, T: TileScalar> {
 /// The second copy of a tile.
 struct Second<T: TileScalar> {
     handle: Handle<Tile<T>>,
-    /// Holds what the tile holds, once its last conversion has run.
+    /// True if the copy is up to date once its last conversion has run.
     current: bool,
 }
 
@@ -63,16 +63,16 @@ impl<T: TileScalar> Copies<T> {
         Copies(None)
     }
 
-    /// A second handle for each tile and narrow form. Give the same `Copies` to the factorisation
-    /// and to the solves with its factor.
+    /// Uses a second handle for each tile and narrow form. Pass the same `Copies` to the
+    /// factorisation and to the solves with its factor.
     ///
-    /// Precisions whose products leave their result in the element type can be had (`fp32`, `hp1`,
-    /// `bf1`, `x3`, `tf32`, `fp8`), from policies that are asked at submission.
+    /// It supports precisions whose products leave their result in the element type (`fp32`, `hp1`,
+    /// `bf1`, `x3`, `tf32`, `fp8`), from policies that decide at submission.
     pub fn both() -> Self {
         Copies(Some(RefCell::default()))
     }
 
-    /// Refuses a policy whose answers are not known when conversions are submitted.
+    /// Refuses a policy whose decisions are unknown when conversions are submitted.
     pub(crate) fn check_policy(&self, policy: &SharedPolicy) -> Result<(), Error> {
         match (&self.0, policy.when()) {
             (Some(_), When::OperandsReady) => Err(Error::Copies {
@@ -83,7 +83,8 @@ impl<T: TileScalar> Copies<T> {
         }
     }
 
-    /// A task that writes the tile has been submitted: what was copied before is out of date.
+    /// Marks the copies of a tile as outdated, after a task that writes the tile has been
+    /// submitted.
     pub(crate) fn outdated(&self, side: Side, at: (usize, usize)) {
         if let Some(made) = &self.0 {
             let mut made = made.borrow_mut();
@@ -140,7 +141,7 @@ fn second<T: TileScalar, S: Submit>(s: &S, source: &Source<'_, T>, storage: Stor
         Side::Factor => "H",
         Side::Solution => "Hb",
     };
-    // Planned: its size is known where no value will ever be.
+    // A planned handle has a known size even if it never gets a value.
     let handle = s.register_planned(meta).named(format!("{name}[{},{}]", source.at.0, source.at.1));
     Second { handle, current: false }
 }

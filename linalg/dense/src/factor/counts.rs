@@ -65,7 +65,8 @@ impl GemmCounts {
         }
     }
 
-    /// Share of the products with operands narrower than the element type or rounded, 0 to 1.
+    /// Returns the share of the products with operands narrower than the element type or rounded, 0
+    /// to 1.
     pub fn low_share(&self) -> f64 {
         let full = [GemmPrecision::Dp, GemmPrecision::Sp];
         let low = GemmPrecision::ALL.iter().filter(|p| !full.contains(p));
@@ -78,12 +79,12 @@ impl GemmCounts {
         all.filter(|&(_, share)| share > 0.0).collect()
     }
 
-    /// All counts, row by row of tiles, in the order of [`GemmPrecision::ALL`] for each.
+    /// Returns all counts, row by row of tiles, in the order of [`GemmPrecision::ALL`] for each.
     pub fn to_vec(&self) -> Vec<u32> {
         self.cells.iter().flatten().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// Counts what another rank has counted too, whose [`to_vec`](GemmCounts::to_vec) this is.
+    /// Adds the counts of another rank, given as its [`to_vec`](GemmCounts::to_vec).
     pub fn add(&self, others: &[u32]) {
         for (count, other) in self.cells.iter().flatten().zip(others) {
             count.fetch_add(*other, Ordering::Relaxed);

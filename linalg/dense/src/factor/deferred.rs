@@ -1,4 +1,5 @@
-//! Products whose precision depends on their finished operands, alone and several in one task.
+//! Products whose precision depends on their finished operands: single ones, and several in one
+//! task.
 
 use std::marker::PhantomData;
 
@@ -26,8 +27,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Asks the policy. `norms`: first operand, second operand, updated tile before the algorithm
-    /// began (products leave its norm alone), whole matrix.
+    /// Queries the policy. `norms`: first operand, second operand, updated tile before the
+    /// algorithm began (products do not change its norm), whole matrix.
     fn ask(&self, norms: [f64; 4]) -> Result<GemmPrecision, PolicyError> {
         self.policy.choose(&GemmQuery {
             norm_l_ik: norms[0],
@@ -38,7 +39,7 @@ impl Question {
         })
     }
 
-    /// All that the policy may choose, as far as it says so.
+    /// Returns all precisions that the policy may choose, if it declares them.
     fn precisions(&self) -> Vec<GemmPrecision> {
         self.policy.precisions().unwrap_or_default()
     }
@@ -48,7 +49,8 @@ impl Question {
         self.ask(norms).ok().filter(|&precision| check::<T>(precision, &self.place.query).is_ok())
     }
 
-    /// The error of a policy that could not choose, which is asked again; `None` if it can now.
+    /// Returns the error of a policy that could not choose, by a second query; `None` if it can
+    /// choose now.
     fn error<T: TileScalar>(&self, norms: [f64; 4]) -> Option<TaskError> {
         match self.ask(norms) {
             Ok(precision) => check::<T>(precision, &self.place.query).err().map(TaskError::from),
@@ -56,7 +58,7 @@ impl Question {
         }
     }
 
-    /// The error where there was one and is none any more.
+    /// Returns the error for a policy that failed once and succeeds now.
     fn inconsistent(&self) -> TaskError {
         let message = "it failed once and succeeded when it was asked again: \
                        its answers must depend on the query only, and be those that it says it may choose";
@@ -104,7 +106,8 @@ impl<T: TileScalar> Codelet for LateProduct<T> {
         true
     }
 
-    /// An empty choice: the policy failed, and the body will ask again to fail with its error.
+    /// Selects a variant. The choice is empty if the policy failed: the body then queries it again
+    /// and fails with its error.
     fn select(&self, metas: &[Meta]) -> Choice {
         let &[a, b, c, all] = metas else {
             return Choice::default();
@@ -149,7 +152,7 @@ impl<T: TileScalar> LateProduct<T> {
     }
 
     fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
-        // All have made the same choice.
+        // All members have the same choice.
         let chosen = batch.first().and_then(|member| Chosen::from_variant(member.cx.variant()));
         let Some(chosen) = chosen else {
             let alone =
@@ -273,7 +276,7 @@ impl<T: TileScalar> LateProducts<T> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Chosen {
     first: GemmPrecision,
-    /// That of the products whose bits are set in `apart`.
+    /// Precision of the products whose bits are set in `apart`.
     second: GemmPrecision,
     apart: u32,
 }

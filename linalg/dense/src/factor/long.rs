@@ -31,7 +31,7 @@ pub(super) fn info<'p>(places: impl Iterator<Item = &'p Place> + Clone, label: &
     places.last().map_or_else(TaskInfo::default, |last| last.info_of(k, label))
 }
 
-/// All products, each in its precision.
+/// Computes all products, each in its precision.
 pub(super) fn multiply_all<'p, T: TileScalar>(
     products: impl Iterator<Item = (&'p Place, GemmPrecision)>,
     (a, b): (&List<'_, Tile<T>>, &List<'_, Tile<T>>),

@@ -1,10 +1,11 @@
 //! Mixed-precision tile Cholesky factorisation, `A = L L^T` (Doucet et al., Algorithm 1).
 //!
-//! Lower, and right-looking: each product as soon as its operands are finished. Several that update
-//! one tile may share a task ([`Submission::fuse_updates`]). The master copy of `L` stays in the
-//! element type, for triangular solves and diagonal updates; its narrow forms are replicas that the
-//! runtime makes once per tile. A tile whose products are HP2 or HP3 *is* `f16`, with a scale of
-//! its own, until a product in another precision or its triangular solve wants it back.
+//! The algorithm is lower and right-looking: each product runs as soon as its operands are
+//! finished. Several products on one tile may share a task ([`Submission::fuse_updates`]). The
+//! master copy of `L` stays in the element type, for triangular solves and diagonal updates; its
+//! narrow forms are replicas that the runtime makes once per tile. A tile whose products are HP2 or
+//! HP3 *is* `f16`, with its own scale, until a product in another precision or its triangular solve
+//! converts it back.
 
 pub(crate) mod codelets;
 pub(crate) mod copies;
@@ -48,10 +49,10 @@ pub struct Factorisation {
 }
 
 impl Factorisation {
-    /// Waits for the factor. Of no use for a recorded one: wait for its replays.
+    /// Waits for the factor. For a recorded factorisation, wait for its replays instead.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`], [`Error::Policy`], or whatever else failed first.
+    /// [`Error::NotPositiveDefinite`], [`Error::Policy`], or the first other error.
     pub fn wait(&self, rt: &Runtime) -> Result<(), Error> {
         match &self.last {
             Some(task) => Ok(rt.wait(task)?),
@@ -83,19 +84,20 @@ pub(crate) fn panel<T: TileScalar>(policy: &SharedPolicy) -> Result<PanelPrecisi
     Err(Error::Panel { got: panel, have: T::FORMAT })
 }
 
-/// Submits the factorisation of `a` in place: afterwards its tiles hold `L` (what stands above the
-/// diagonal of diagonal tiles is not part of it), and tile `(i, k)`, `i > k`, carries `||L_ik||_F`.
+/// Submits the factorisation of `a` in place: afterwards its tiles hold `L` (entries above the
+/// diagonal of diagonal tiles are not part of it), and tile `(i, k)`, `i > k`, carries
+/// `||L_ik||_F`.
 ///
-/// A policy that is asked late sees `||A_ij||`, from the tiles' writers, and `||A||`, from a
-/// reduction in fixed order: all tiles must then be generated before the first product runs.
+/// A policy with deferred selection receives `||A_ij||`, from the tiles' writers, and `||A||`, from
+/// a reduction in fixed order: all tiles must then be generated before the first product runs.
 ///
-/// Results depend on the matrix, its tiles and the policy's answers, and on nothing else.
+/// Results depend only on the matrix, its tiles and the policy's decisions.
 ///
 /// # Errors
 /// [`Error::Elements`] for a rule of other tiles, before anything is submitted;
-/// [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at submission,
-/// [`Error::Panel`], [`Error::Runtime`]; some tasks have been submitted then, so fill the matrix
-/// again before using it. What goes wrong later comes from [`Factorisation::wait`].
+/// [`Error::Precision`] and [`Error::Policy`] from a policy that decides at submission,
+/// [`Error::Panel`], [`Error::Runtime`]. Some tasks have been submitted then, so fill the matrix
+/// again before using it. Later errors come from [`Factorisation::wait`].
 pub fn cholesky<T: TileScalar, S: Submit>(
     s: &S,
     a: &SymmetricTiled<T>,
@@ -104,12 +106,12 @@ pub fn cholesky<T: TileScalar, S: Submit>(
     cholesky_with(s, a, policy, &Submission::default())
 }
 
-/// [`cholesky`], submitted as `submission` says: the same bits, but for
+/// Submits [`cholesky`] with these submission options: results are bitwise identical, except for
 /// [`Submission::by_inverses`].
 ///
 /// # Errors
-/// As [`cholesky`], and [`Error::Copies`] for a policy or a precision that second copies cannot
-/// serve.
+/// Those of [`cholesky`], and [`Error::Copies`] for a policy or a precision that second copies do
+/// not support.
 pub fn cholesky_with<T: TileScalar, S: Submit>(
     s: &S,
     a: &SymmetricTiled<T>,
@@ -127,9 +129,9 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let levels = Levels::new(grid);
     let ways = (submission.by_inverses && T::FULL == GemmPrecision::Sp).then(|| ColumnWays::new(nt));
     let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
-    // A rank that needs a tile as diagonal updates do makes of it what its other products need: it
-    // is not to be sent both. Where all need the same, the owner of the diagonal tile is not to be
-    // always the first, who sends it on to others.
+    // A rank that has the form of a tile for diagonal updates converts it to the form for its other
+    // products, so it need not receive both. If all products need the same form, the owner of the
+    // diagonal tile should not always be the first, which forwards it to others.
     let is_same = |precision: &GemmPrecision| precision.operand_format() == squares.operand_format();
     let mixed = !policy.precisions().is_some_and(|all| all.iter().all(is_same));
     let (mut last, mut others) = (None, Vec::new());

@@ -1,5 +1,5 @@
-//! The tile product `C -= A op(B)`: in which tasks products run, and the task of one whose
-//! precision is known at submission.
+//! The tile product `C -= A op(B)`: assignment of products to tasks, and the task of a product
+//! whose precision is known at submission.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -35,14 +35,14 @@ use crate::tile::{MatrixNorm, Tile};
 pub(crate) struct Products<'a, T: TileScalar, S: Submit> {
     s: &'a S,
     policy: &'a SharedPolicy,
-    /// `||A||`, for a policy that is asked late.
+    /// `||A||`, for a policy with deferred selection.
     norm: Option<Handle<MatrixNorm>>,
     counts: &'a Arc<GemmCounts>,
     submission: &'a Submission<T>,
     op_b: Op,
     /// The most products of one task.
     together: usize,
-    /// Those that wait for others, by the tile that they update.
+    /// Products that wait for others, by the tile that they update.
     waiting: HashMap<(usize, usize), Waiting<T>>,
 }
 
@@ -65,21 +65,21 @@ impl<T: TileScalar> Tiles<'_, T> {
     }
 }
 
-/// When a product becomes urgent, and whether others follow on its tile.
+/// Urgency of a product, and position among the products on its tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn {
     pub(crate) priority: i32,
     /// Priorities of the tasks that make second copies of `A` and `B`.
     pub(crate) converted: [i32; 2],
-    /// No product on the same tile comes after this one.
+    /// True if no product on this tile follows.
     pub(crate) last: bool,
 }
 
-/// When the precision of a product is known.
+/// Time at which the precision of a product is known.
 #[derive(Clone)]
 pub(crate) enum Asked {
     Now(GemmPrecision),
-    /// When its operands are finished; `||A||`.
+    /// Known once its operands are finished; contains `||A||`.
     Late(Handle<MatrixNorm>),
 }
 
@@ -129,7 +129,7 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(Products { s, policy, norm, counts, submission, op_b, together, waiting: HashMap::new() })
     }
 
-    /// Asks the policy, if it is to be asked now.
+    /// Queries the policy, if it decides at submission.
     pub(crate) fn ask(&self, query: &GemmQuery) -> Result<Asked, Error> {
         if let Some(norm) = &self.norm {
             return Ok(Asked::Late(norm.clone()));
@@ -139,8 +139,8 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(Asked::Now(precision))
     }
 
-    /// Submits `C -= A op(B)` in what the policy [says](Products::ask), or keeps it for a task that
-    /// it is to share with those that come next on its tile.
+    /// Submits `C -= A op(B)` in the precision of the policy ([`ask`](Products::ask)), or keeps it
+    /// for a task shared with the next products on its tile.
     pub(crate) fn submit(
         &mut self,
         query: GemmQuery,
@@ -181,7 +181,7 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(())
     }
 
-    /// Submits what waits for more on a tile.
+    /// Submits the products that wait for more on a tile.
     fn release(&mut self, at: (usize, usize), c: &Handle<Tile<T>>) -> Result<(), Error> {
         let Some(Waiting { asked, mut products, priority }) = self.waiting.remove(&at) else {
             return Ok(());
@@ -364,7 +364,7 @@ pub(super) fn multiply_on_gpu<T: TileScalar>(
     let (a, b, c) = (OnGpu::read(a)?, OnGpu::read(b)?, OnGpu::update(c)?);
     gpu::multiply(ops, precision, place.op_b, &a, &b, &c)?;
     let (counts, GemmQuery { i, j, .. }) = (Arc::clone(&place.counts), place.query);
-    // A body whose GPU fails runs again elsewhere.
+    // If the GPU of a body fails, the body runs again on another device.
     cx.gpu().at_end(move || {
         counts.count(i, j, precision);
         Ok(())
@@ -372,7 +372,7 @@ pub(super) fn multiply_on_gpu<T: TileScalar>(
     Ok(())
 }
 
-/// A product whose precision is known.
+/// A product with a known precision.
 pub(crate) struct Product<T> {
     pub(crate) place: Place,
     pub(crate) precision: GemmPrecision,

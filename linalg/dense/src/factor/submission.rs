@@ -24,7 +24,7 @@ pub struct Submission<T: TileScalar> {
     pub(crate) copies: Copies<T>,
     fuse_updates: usize,
     pub(crate) by_inverses: bool,
-    /// For solves: what the factorisation has said of its columns.
+    /// For solves, the solution methods that the factorisation found for its columns.
     pub(crate) ways: Option<ColumnWays>,
 }
 
@@ -81,9 +81,9 @@ impl<T: TileScalar> Submission<T> {
         Submission { by_inverses, ..self }
     }
 
-    /// For solves with the factor that `factor` has made or will make: with the blocks with which
-    /// its own solves were [`by_inverses`](Submission::by_inverses), these are, too, and wait for
-    /// the same ends.
+    /// Sets the factorisation whose inverses the solves use, which may be submitted or not yet run.
+    /// Blocks whose solves in the factorisation were [`by_inverses`](Submission::by_inverses) are
+    /// solved by inverses here, too, and wait for the ends of the same tasks.
     #[must_use]
     pub fn with_inverses_of(self, factor: &Factorisation) -> Self {
         Submission { ways: factor.ways.clone(), ..self }

@@ -42,13 +42,13 @@ impl<T: TileScalar> Member<'_, '_, T> {
         Ok((most::<T>(precision, (place.shape.0, place.shape.1)) > 1).then_some(small))
     }
 
-    /// Puts it on the stream by itself.
+    /// Puts the product on the stream by itself.
     fn alone(&self) -> Result<(), TaskError> {
         let ops = Ops::new(self.cx.gpu())?;
         multiply_on_gpu(&ops, self.precision, self.place, [&self.a, &self.b], &self.c, self.cx)
     }
 
-    /// It is counted once it has run.
+    /// Counts the product once it has run.
     fn launched(&self) {
         let (counts, query, precision) = (Arc::clone(&self.place.counts), self.place.query, self.precision);
         self.cx.gpu().at_end(move || {

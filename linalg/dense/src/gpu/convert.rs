@@ -37,7 +37,7 @@ pub(crate) fn convert<T: TileScalar>(
     Ok(Some(made))
 }
 
-/// A tile of `f32` in the format of `to`, with a scale of its own.
+/// Converts a tile of `f32` to the format of `to`, with its own scale.
 pub(super) fn narrow(ops: &Ops<'_>, from: &OnGpu, to: &OnGpu) -> Result<(), GpuError> {
     let measured = ops.measure(from.values)?;
     ops.launch(match to.storage {

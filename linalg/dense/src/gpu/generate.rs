@@ -15,9 +15,9 @@ use crate::scalar::TileScalar;
 use crate::tile::{Tile, TileHeader};
 use crate::tiled::Generate;
 
-/// Describes the launch that fills a block: where the model lies, rows, columns, and the place for
-/// the block, in whose numbers it is written. The launch reads the model and writes the block, and
-/// uses no other memory.
+/// Function that describes the launch that fills a block. Its arguments are the address of the
+/// model, rows, columns, and the destination, whose number type the launch writes. The launch reads
+/// the model and writes the block, and uses no other memory.
 pub type DescribeLaunch =
     Arc<dyn Fn(Address, Range<usize>, Range<usize>, Matrix) -> Result<Launch, TaskError> + Send + Sync>;
 
@@ -38,7 +38,7 @@ impl fmt::Debug for GpuGenerator {
     }
 }
 
-/// Generates one tile and its norm, on whatever is free.
+/// Generates one tile and its norm, on any free device.
 pub(crate) struct GenerateAnywhere<T: TileScalar> {
     pub(crate) on_host: Generate<T>,
     pub(crate) source: &'static Source,

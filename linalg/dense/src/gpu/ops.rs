@@ -32,7 +32,7 @@ pub(super) enum Form {
     /// `[hi|hi|lo|hi]`: from its first block on the first operand of X3, from its second on the
     /// second.
     Tripled,
-    /// The second operand of X3 where it is not transposed, its blocks one below the other.
+    /// The second operand of X3 if it is not transposed, with its blocks stacked vertically.
     TripledBelow,
     /// The transpose, zeros around it.
     Transposed,
@@ -59,8 +59,10 @@ struct Space {
 }
 
 impl<'c> Ops<'c> {
+    /// Loads the kernels of the context's device.
+    ///
     /// # Errors
-    /// The driver's, where the kernels cannot be loaded.
+    /// Errors of the driver, if the kernels cannot be loaded.
     pub(crate) fn new(cx: GpuContext<'c>) -> Result<Self, GpuError> {
         let kernels = Loaded::shared(cx.driver(), cx.gpu(), SOURCES)?;
         Ok(Ops { cx, kernels, space: RefCell::default() })
@@ -114,8 +116,8 @@ impl<'c> Ops<'c> {
             return Ok(block);
         }
         let block = (self.cx.scratch(bytes)?.at, bytes);
-        // One that was too small is in use until the body's operations have ended, and not asked
-        // for again.
+        // A block that was too small is in use until the body's operations have ended, and is not
+        // requested again.
         if at < space.blocks.len() {
             space.blocks[at] = block;
         } else {
@@ -167,7 +169,7 @@ impl<'c> Ops<'c> {
         (rows, cols): (u32, u32),
         element: Element,
     ) -> Result<View, GpuError> {
-        // Columns begin where tensor cores like them to.
+        // Columns are aligned for tensor cores.
         self.scratch_columns((rows, cols), rows.max(1).next_multiple_of(ALIGNED), element)
     }
 
@@ -199,8 +201,10 @@ impl<'c> Ops<'c> {
         unsafe { self.cx.driver().zero(self.cx.stream(), a.at, a.bytes()) }
     }
 
+    /// Multiplies matrices by the library.
+    ///
     /// # Errors
-    /// For operands whose shapes do not suit each other; the driver's. So for those that follow.
+    /// Operands with incompatible shapes, and errors of the driver, as for all operations below.
     pub(super) fn gemm(&self, product: &Product) -> Result<(), GpuError> {
         let [m, n, k] = product.lengths()?;
         let &Product { op_a, op_b, factors, a, b, c, compute } = product;
@@ -210,7 +214,7 @@ impl<'c> Ops<'c> {
         unsafe { self.cx.driver().gemm(self.cx.stream(), &gemm) }
     }
 
-    /// `X op(L) = B` in place of `B`.
+    /// Solves `X op(L) = B` in place of `B`.
     pub(super) fn trsm(&self, op: Transpose, l: View, b: View) -> Result<(), GpuError> {
         let ((m, n), order) = (b.shape(), order(l)?);
         if n != order {
@@ -282,7 +286,7 @@ impl<'c> Ops<'c> {
         for (at, matrix) in (0u64..).zip(matrices) {
             self.measure_to(matrix, to.offset(Measure::BYTES * at))?;
         }
-        // SAFETY: working space of this body, with so many measures.
+        // SAFETY: workspace of this body, with `count` measures.
         unsafe {
             self.cx.read_back(to, bytes * count, move |told| {
                 let norm = |one: &[u8]| one.try_into().map_or(f64::NAN, |one| Measure::from_bytes(one).norm);

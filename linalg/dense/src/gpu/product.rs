@@ -13,10 +13,10 @@ use super::view::{Product, View};
 use super::{OnGpu, Ops};
 use crate::error::Error;
 
-/// To how many entries 8-bit products are laid out.
+/// Number of entries that 8-bit operands are padded to a multiple of.
 const STEP_8: u32 = 16;
 
-/// The product of two matrices in working space or operands: what [`subtract`] takes besides C.
+/// A product of two matrices in workspace or operands, the input of [`subtract`] besides C.
 #[derive(Clone, Copy)]
 pub(super) struct Factored {
     pub(super) a: View,
@@ -26,7 +26,7 @@ pub(super) struct Factored {
     pub(super) compute: Compute,
 }
 
-/// `C = C - A op(B)`, where the factors are those of a difference.
+/// Factors of a difference, `C = C - A op(B)`.
 pub(super) const DIFFERENCE: Factors = Factors::Host { alpha: -1.0, beta: 1.0 };
 /// `C = A op(B)`.
 pub(super) const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
@@ -59,8 +59,8 @@ pub(crate) struct Small {
     pub(crate) c: OnGpu,
 }
 
-/// True for products of tiles so small that a product of the library is hardly more than its
-/// launch: a kernel does several in one, and each with the same bits however many they are.
+/// Returns true for products of tiles so small that the launch dominates a product of the library:
+/// a kernel does several in one launch, with bits that do not depend on their number.
 pub(crate) fn is_small(precision: GemmPrecision, (m, n): (usize, usize)) -> bool {
     use GemmPrecision::{Bf1, Hp1, Sp};
     matches!(precision, Sp | Hp1 | Bf1) && m.max(n) <= SMALL as usize
@@ -89,10 +89,10 @@ pub(crate) fn multiply_small(ops: &Ops<'_>, products: &[Small]) -> Result<(), Gp
     Ok(())
 }
 
-/// `C -= A op(B)` on tiles that are stored as `precision` wants them.
+/// Computes `C -= A op(B)` on tiles in the formats of `precision`.
 ///
-/// Sums are those of tensor cores where the operands are narrow. HP2 and HP3 round C once per
-/// product, in a scale that is raised where it has to be, as on the CPU.
+/// Sums are those of tensor cores if the operands are narrow. HP2 and HP3 round C once per product,
+/// in a scale that is raised if necessary, as on the CPU.
 pub(crate) fn multiply(
     ops: &Ops<'_>,
     precision: GemmPrecision,
@@ -169,8 +169,8 @@ fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     })
 }
 
-/// A product of 8-bit tiles: the library takes `A` transposed and `B` as it lies, with lengths in
-/// multiples of [`STEP_8`].
+/// Computes a product of 8-bit tiles: the library takes `A` transposed and `B` as stored, with
+/// lengths in multiples of [`STEP_8`].
 fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(), GpuError> {
     let ((m, k), n) = (a.shape, c.shape.1);
     let [mp, np, kp] = [m, n, k].map(|length| length.next_multiple_of(STEP_8));
@@ -204,9 +204,9 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
     ops.launch(accumulate(c.shape, *p, Sign::Minus, scales, *c.values))
 }
 
-/// A product of 8-bit tiles where the library has no kernel for it: in TF32, which holds their 4
-/// bits and any scale, so that every product of two entries is the same and only the sums are added
-/// up in another order.
+/// Computes a product of 8-bit tiles for which the library has no kernel, in TF32. It holds their 4
+/// bits and any scale, so that every product of two entries is equal and only the order of the sums
+/// differs.
 fn widened(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(), GpuError> {
     let wide = |tile: &OnGpu| -> Result<View, GpuError> {
         let out = ops.scratch_matrix(tile.shape, Element::F32)?;

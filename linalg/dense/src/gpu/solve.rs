@@ -13,11 +13,11 @@ use super::product::{DIFFERENCE, Factored, PRODUCT, SUM, gemm, scaled};
 use super::view::View;
 use super::{OnGpu, Ops, transpose};
 
-/// `X op(L) = B` in place of `B`, `L` on the right: by the library, or, where `ways` has any, by
-/// blocks of [`SOLVED`] columns.
+/// Solves `X op(L) = B` in place of `B`, with `L` on the right: by the library, or, if `ways` has
+/// any, by blocks of [`SOLVED`] columns.
 ///
-/// The columns of each block are multiplied with its inverse, as its way says. What is left are
-/// products, of halves of the columns: in `f32`, TF32 or X3, as the panel is.
+/// The columns of each block are solved by its method. The rest are products, of halves of the
+/// columns: in `f32`, TF32 or X3, as in the panel.
 pub(crate) fn solve_right(
     ops: &Ops<'_>,
     panel: PanelPrecision,
@@ -50,7 +50,7 @@ struct Solve<'o, 'c> {
     b: View,
     ways: Ways,
     beside: Diagonals,
-    /// For X3: `L` and the inverses.
+    /// `L` and the inverses in split form, for X3.
     splits: Option<[Split; 2]>,
     compute: Compute,
 }
@@ -92,7 +92,7 @@ impl Solve<'_, '_> {
         Ok(())
     }
 
-    /// Subtracts from the columns of some blocks what those of others give.
+    /// Subtracts the contribution of the solved blocks from the columns of the remaining ones.
     fn subtract(&self, solved: &Range<u32>, left: &Range<u32>) -> Result<(), GpuError> {
         let (from, to) = (self.extent(solved), self.extent(left));
         let ((row, rows), (col, cols)) = match self.op {
@@ -173,7 +173,7 @@ fn split_to(ops: &Ops<'_>, a: View, to: &Split) -> Result<(), GpuError> {
     ops.launch(split(a.shape(), *a, measured, *to.hi, to.lo.at, to.scale))
 }
 
-/// One in working space.
+/// Returns the split form of a matrix in workspace.
 fn split_of(ops: &Ops<'_>, a: View) -> Result<Split, GpuError> {
     let (rows, cols) = a.shape();
     let to = Split::within(ops.scratch_matrix((rows, 2 * cols + 1), Element::F16)?);

@@ -10,14 +10,14 @@ use zellige_kernels::{GemmPrecision, StorageFormat};
 
 use super::{GemmQuery, PolicyError, PrecisionPolicy, When};
 
-/// When a [`Rule`] takes the low precision.
+/// Condition for the low precision of a [`Rule`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Test {
     /// Always.
     Always,
-    /// At a distance of at least this many tiles from the diagonal: products on tiles with `i - j <
-    /// b` take the other precision (the distance rule of Doucet et al.). Updated tiles have `i -
-    /// j >= 1`, so that 0 and 1 mean always.
+    /// True at a distance of at least this many tiles from the diagonal: products on tiles with
+    /// `i - j < b` take the other precision (the distance rule of Doucet et al.). Updated tiles
+    /// have `i - j >= 1`, so that 0 and 1 mean always.
     Band(usize),
     /// `||A_ij|| <= tau ||A||`, norms before the factorisation (Higham and Mary; PaRSEC).
     Tile(f64),
@@ -82,7 +82,7 @@ impl Rule {
         Rule::when(precision, Test::Always, GemmPrecision::Sp)
     }
 
-    /// `low` where `test` holds, `otherwise` elsewhere.
+    /// Returns a rule with `low` if `test` holds, and `otherwise` if not.
     pub fn when(low: GemmPrecision, test: Test, otherwise: GemmPrecision) -> Rule {
         Rule(Kind::Test { low, test, otherwise, panel: PanelPrecision::Native })
     }
@@ -108,8 +108,8 @@ impl Rule {
         }
     }
 
-    /// The precision where the rule's condition holds, the condition, and the precision elsewhere;
-    /// `None` for a script.
+    /// Returns the precision if the rule's condition holds, the condition, and the precision
+    /// otherwise; `None` for a script.
     pub fn parts(&self) -> Option<(GemmPrecision, Test, GemmPrecision)> {
         match self.0 {
             Kind::Test { low, test, otherwise, .. } => Some((low, test, otherwise)),
@@ -117,14 +117,14 @@ impl Rule {
         }
     }
 
-    /// The rule to try next when this one lost positive definiteness: always with more precision,
-    /// and `None` after `fp64`.
+    /// Returns the rule to try next when this one lost positive definiteness: always with more
+    /// precision, and `None` after `fp64`.
     ///
-    /// The order follows measurements on tomographic covariances: what breaks a factorisation is a
-    /// handful of products of two large operands, so that a condition on operand norms repairs most
-    /// rules; where it already stands, it is tightened, and in the end every product is split in
-    /// three. Diagonal updates and solves in TF32 come before all that: every pivot goes through
-    /// them.
+    /// The order follows measurements on tomographic covariances. A few products of two large
+    /// operands cause the failure of a factorisation, so a condition on operand norms repairs most
+    /// rules. If the rule has that condition already, it is tightened, and in the end every product
+    /// is split in three. Diagonal updates and solves in TF32 are replaced before all that: every
+    /// pivot depends on them.
     #[must_use]
     pub fn suggest_next(&self) -> Option<Rule> {
         use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};

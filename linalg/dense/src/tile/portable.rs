@@ -14,7 +14,7 @@ use crate::format::{format_of, storage_of};
 use crate::gpu;
 use crate::scalar::TileScalar;
 
-/// A tile without its numbers: what travels ahead of them.
+/// A tile's metadata without its numbers, transferred before them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TileHeader {
     pub(crate) shape: (usize, usize),

@@ -41,10 +41,11 @@ where
     Arc::new(move |rows, cols, out, ld| fill(rows, cols, out, ld).into_result())
 }
 
-/// A [`Generator`] that copies from a dense column-major matrix with leading dimension `ld`.
+/// Creates a [`Generator`] that copies from a dense column-major matrix with leading dimension
+/// `ld`.
 ///
 /// # Errors
-/// The generator fails where the matrix does not reach.
+/// The generator fails for blocks outside of the matrix.
 pub fn from_dense<T: TileScalar>(values: Vec<T>, ld: usize) -> Generator<T> {
     Arc::new(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], out_ld| {
         let source = MatRef::new(&values, rows.end.min(ld), cols.end, ld)?;
@@ -113,7 +114,7 @@ impl<T: TileScalar> Codelet for Generate<T> {
     }
 }
 
-/// Submits the generation of one tile, for GPUs too where there is a way there.
+/// Submits the generation of one tile, also for GPUs if there is a generator for them.
 fn submit_generation<T: TileScalar, S: Submit>(
     s: &S,
     on_host: Generate<T>,

@@ -65,8 +65,8 @@ impl<T: TileScalar> RectTiled<T> {
         Ok(matrix)
     }
 
-    /// Submits one task per tile that writes it and its norm; whatever the tiles held, failures
-    /// included, is forgotten.
+    /// Submits one task per tile that writes it and its norm; previous values and failures of the
+    /// tiles are discarded.
     ///
     /// # Errors
     /// [`Error::Runtime`] if a handle has been taken.
@@ -99,12 +99,12 @@ impl<T: TileScalar> RectTiled<T> {
         Ok(())
     }
 
-    /// The edges along the rows.
+    /// Returns the edges along the rows.
     pub fn row_grid(&self) -> &TileGrid {
         &self.rows
     }
 
-    /// The edges along the columns.
+    /// Returns the edges along the columns.
     pub fn col_grid(&self) -> &TileGrid {
         &self.cols
     }
@@ -124,14 +124,14 @@ impl<T: TileScalar> RectTiled<T> {
         (0..self.rows.tiles()).map(move |i| self.tile(i, j))
     }
 
-    /// All tiles, row by row.
+    /// Returns all tiles, row by row.
     pub fn handles(&self) -> &[Handle<Tile<T>>] {
         &self.tiles
     }
 
     /// Submits the reduction to the matrix' norm, from the norms that the tiles carry when it runs.
-    /// Planned tiles are left alone: it looks at what they carry, and a simulation would move their
-    /// bytes.
+    /// Planned tiles are skipped: the reduction reads only their metadata, and a simulation would
+    /// transfer their bytes.
     pub(crate) fn norm<S: Submit>(&self, s: &S) -> Result<Handle<MatrixNorm>, Error> {
         if self.planned {
             return Ok(planned_norm(s));

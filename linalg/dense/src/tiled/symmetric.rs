@@ -1,4 +1,4 @@
-//! The lower triangle of a symmetric matrix, and later its Cholesky factor in the same place.
+//! The lower triangle of a symmetric matrix, which its Cholesky factor overwrites.
 
 use zellige_runtime::{Handle, Runtime, Session, Submit};
 
@@ -89,7 +89,8 @@ impl<T: TileScalar> SymmetricTiled<T> {
                     at: (i, j),
                     symmetric: i == j,
                 };
-                // Behind the factorisation of the columns before, ahead of it for their own.
+                // The factorisation of earlier columns has priority; that of this column waits for
+                // its tiles.
                 let priority = crate::factor::generation_priority(j);
                 submit_generation(s, codelet, self.tile(i, j), gpu, priority)?;
             }
@@ -97,7 +98,7 @@ impl<T: TileScalar> SymmetricTiled<T> {
         Ok(())
     }
 
-    /// The edges of the tiles.
+    /// Returns the edges of the tiles.
     pub fn grid(&self) -> &TileGrid {
         &self.grid
     }
@@ -128,14 +129,14 @@ impl<T: TileScalar> SymmetricTiled<T> {
         (0..=i).map(move |j| self.tile(i, j))
     }
 
-    /// All tiles, column by column.
+    /// Returns all tiles, column by column.
     pub fn handles(&self) -> &[Handle<Tile<T>>] {
         &self.tiles
     }
 
     /// Submits the reduction to the matrix' norm, from the norms that the tiles carry when it runs.
-    /// Planned tiles are left alone: it looks at what they carry, and a simulation would move their
-    /// bytes.
+    /// Planned tiles are skipped: the reduction reads only their metadata, and a simulation would
+    /// transfer their bytes.
     pub(crate) fn norm<S: Submit>(&self, s: &S) -> Result<Handle<MatrixNorm>, Error> {
         if self.planned {
             return Ok(planned_norm(s));
