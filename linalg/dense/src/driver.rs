@@ -170,7 +170,7 @@ impl<'r> Cholesky<'r> {
         self.n
     }
 
-    /// The share of tile products that ran in each precision.
+    /// Returns the share of tile products that ran in each precision.
     pub fn shares(&self) -> &[(GemmPrecision, f64)] {
         &self.shares
     }
@@ -350,7 +350,7 @@ impl<'r> Cholesky<'r> {
         Ok(RightHandSides { given: b, columns, scaled: scaled.into(), powers })
     }
 
-    /// `Y S A S = B^T`, with the right-hand sides as rows.
+    /// Solves `Y S A S = B^T`, with the right-hand sides as rows.
     fn solved<T: TileScalar>(
         &self,
         l: &SymmetricTiled<T>,
@@ -362,7 +362,7 @@ impl<'r> Cholesky<'r> {
         Ok(x)
     }
 
-    /// `X` of the scaled system's `Y`, both column by column.
+    /// Returns `X` of the scaled system's `Y`, both column-major.
     fn solution(&self, b: &RightHandSides<'_>, y: &[f64]) -> Result<Vec<f64>, Error> {
         let x: Vec<f64> = self.by_columns(b, y).map(|(y, s, power)| times_power(y, s - power)).collect();
         for (k, column) in x.chunks_exact(self.n.max(1)).enumerate() {
@@ -379,7 +379,7 @@ impl<'r> Cholesky<'r> {
         (rounded != y).then_some(rounded)
     }
 
-    /// `B^T - Y S A S`, column by column.
+    /// Returns `B^T - Y S A S`, column by column.
     fn residual(&self, b: &RightHandSides<'_>, y: Vec<f64>) -> Result<Vec<f64>, Error> {
         let (a, rows_of_b) = (block::<f64>(&self.a, self.n), rows::<f64>(&b.scaled, self.n));
         let (y, grid) = (rows::<f64>(&y.into(), self.n), TileGrid::uniform(b.columns, TILE)?);
@@ -388,7 +388,8 @@ impl<'r> Cholesky<'r> {
         Ok(turned(&residual.r.gather(self.rt)?, b.columns))
     }
 
-    /// `||b - A x||_2 / ||b||_2` of each column, of the scaled system's residual, column by column.
+    /// Returns `||b - A x||_2 / ||b||_2` of each column, from the scaled system's residual, column
+    /// by column.
     fn residuals(&self, b: &RightHandSides<'_>, r: &[f64]) -> Vec<f64> {
         let columns = r.chunks_exact(self.n.max(1)).zip(b.given.chunks_exact(self.n.max(1))).zip(&b.powers);
         let relative = |((r, b), power): ((&[f64], &[f64]), &i32)| {
@@ -457,7 +458,7 @@ fn block<T: TileScalar>(a: &Arc<[f64]>, n: usize) -> Generator<T> {
     })
 }
 
-/// Right-hand sides as rows.
+/// Returns a generator of right-hand sides as rows.
 fn rows<T: TileScalar>(b: &Arc<[f64]>, n: usize) -> Generator<T> {
     let b = Arc::clone(b);
     generator(move |rows, columns, out: &mut [T], ld: usize| {
@@ -469,7 +470,7 @@ fn rows<T: TileScalar>(b: &Arc<[f64]>, n: usize) -> Generator<T> {
     })
 }
 
-/// The rows of a matrix, given column by column, one after the other.
+/// Converts a column-major matrix to row-major order.
 fn turned<T: TileScalar>(x: &[T], rows: usize) -> Vec<f64> {
     (0..rows).flat_map(|i| x.iter().skip(i).step_by(rows)).map(|x| x.to_f64()).collect()
 }
@@ -483,7 +484,7 @@ mod tests {
         (0..n * n).map(|at| element(at % n, at / n)).collect()
     }
 
-    /// The product of the matrix and columns.
+    /// Returns the product of the matrix and columns.
     fn product(a: &[f64], n: usize, x: &[f64]) -> Vec<f64> {
         x.chunks_exact(n)
             .flat_map(|x| (0..n).map(move |i| (0..n).map(|j| a[i + j * n] * x[j]).sum()))

@@ -140,7 +140,7 @@ impl TileGrid {
         self.edges.last().copied().unwrap_or(0)
     }
 
-    /// True if there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -166,7 +166,7 @@ impl TileGrid {
         self.range(i).len()
     }
 
-    /// The rows of the largest tile.
+    /// Returns the number of rows of the largest tile.
     pub fn max_width(&self) -> usize {
         (0..self.tiles()).map(|i| self.width(i)).max().unwrap_or(0)
     }

@@ -227,7 +227,7 @@ impl<T: TileScalar> Operator for FactorOperator<'_, T> {
     }
 }
 
-/// A part of a vector as a tile in the factor's format, with its norm.
+/// Converts a part of a vector to a tile in the factor's format, with its norm.
 fn narrowed<T: TileScalar>(x: &[f64], columns: usize, d: &mut Slot<'_, Tile<T>>) -> Result<(), TaskError> {
     let source = rows_of(x, columns)?;
     let mut tile = Tile::zeros(source.rows(), source.cols());

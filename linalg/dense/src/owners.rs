@@ -42,7 +42,7 @@ impl Owners {
         self
     }
 
-    /// The worker that owns a tile.
+    /// Returns the worker that owns a tile.
     pub fn owner(&self, i: usize, j: usize) -> usize {
         (i / self.block % self.rows) * self.cols + j / self.block % self.cols
     }

@@ -218,7 +218,7 @@ struct Correction<T: TileScalar> {
 }
 
 impl<T: TileScalar> Correction<T> {
-    /// `X += sign D`.
+    /// Submits `X += sign D`.
     fn add<S: Submit>(&self, rt: &S, sign: f64, x: &RectTiled<f64>) -> Result<(), Error> {
         for (d, x) in self.d.handles().iter().zip(x.handles()) {
             rt.submit(Correct { sign, element: PhantomData }, (read(d), read(&self.norm), update(x)))?;
@@ -285,7 +285,7 @@ impl Block {
     }
 }
 
-/// `R -= X op(A)`, `X` in tiles from the top.
+/// Computes `R -= X op(A)`, with `X` in tiles from the top.
 fn subtract(x: &List<'_, Tile<f64>>, a: MatRef<'_, f64>, op: Op, r: &mut Tile<f64>) -> Result<(), Error> {
     let mut top = 0;
     for x in x.iter() {

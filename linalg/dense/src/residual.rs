@@ -254,7 +254,7 @@ fn squares(block: &[f64], diagonal: bool) -> f64 {
     if diagonal { sum } else { 2.0 * sum }
 }
 
-/// A tile of `L` in `f64`, with zeros above the diagonal of a diagonal tile.
+/// Returns a tile of `L` in `f64`, with zeros above the diagonal of a diagonal tile.
 fn lower_f64<'a, T: TileScalar>(
     tile: &Tile<T>,
     diagonal: bool,
@@ -274,7 +274,7 @@ fn lower_f64<'a, T: TileScalar>(
     Ok(MatRef::new(out, rows, cols, rows)?)
 }
 
-/// `Y += alpha op(A) W`, `W` and `Y` of [`VECTORS`] columns without gaps.
+/// Computes `Y += alpha op(A) W`, with `W` and `Y` of [`VECTORS`] columns without gaps.
 fn add_product(alpha: f64, a: MatRef<'_, f64>, op: Op, w: &[f64], y: &mut [f64]) -> Result<(), Error> {
     let (m, k) = op.shape(a.shape());
     let w = MatRef::new(w, k, VECTORS, k)?;

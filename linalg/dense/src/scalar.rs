@@ -11,7 +11,7 @@ pub trait TileScalar: Scalar {
     /// precision.
     fn as_f32(view: MatMut<'_, Self>) -> Option<MatMut<'_, f32>>;
 
-    /// [`as_f32`](TileScalar::as_f32) of a view that only reads.
+    /// Returns [`as_f32`](TileScalar::as_f32) of a read-only view.
     fn as_f32_ref(view: MatRef<'_, Self>) -> Option<MatRef<'_, f32>>;
 }
 

@@ -16,7 +16,8 @@ pub fn unit_scale(x: f64) -> f64 {
     libm::ldexp(1.0, (-exponent(x)).clamp(-1000, 1000))
 }
 
-/// `|v|_2` of numbers `x 2^e`, as `(y, e)` for `y 2^e`: the squares neither underflow nor overflow.
+/// Returns `|v|_2` of numbers `x 2^e`, as `(y, e)` for `y 2^e`: the squares neither underflow nor
+/// overflow.
 pub(crate) fn norm(v: impl Iterator<Item = (f64, i32)> + Clone) -> (f64, i32) {
     let nonzero = v.filter(|(x, _)| *x != 0.0);
     let Some(most) = nonzero.clone().map(|(x, e)| exponent(x) + e).max() else {

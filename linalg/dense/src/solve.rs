@@ -33,7 +33,7 @@ impl Solution {
         Ok(())
     }
 
-    /// The products that have run, by precision.
+    /// Returns the products that have run, by precision.
     pub fn counts(&self) -> &GemmCounts {
         &self.counts
     }
@@ -90,7 +90,7 @@ pub fn solve_with<T: TileScalar, S: Submit>(
     Ok(Solution { last, counts })
 }
 
-/// `X op(L) = B`; the last task of each row of tiles.
+/// Submits `X op(L) = B`; returns the last task of each row of tiles.
 fn half<T: TileScalar, S: Submit>(
     s: &S,
     l: &SymmetricTiled<T>,
@@ -157,7 +157,7 @@ fn half<T: TileScalar, S: Submit>(
     Ok(last)
 }
 
-/// The columns that step `k` updates, the next one first.
+/// Returns the columns that step `k` updates, the next one first.
 fn remaining(op: Op, k: usize, nt: usize) -> Box<dyn Iterator<Item = usize>> {
     match op {
         Op::Trans => Box::new(k + 1..nt),

@@ -81,7 +81,7 @@ impl<T: TileScalar> Tile<T> {
         self.cols
     }
 
-    /// `(rows, cols)`.
+    /// Returns `(rows, cols)`.
     pub fn shape(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
@@ -96,12 +96,12 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// Size of the stored numbers, in bytes.
+    /// Returns the size of the stored numbers, in bytes.
     pub fn bytes(&self) -> usize {
         self.rows * self.cols * self.storage().bytes()
     }
 
-    /// The Frobenius norm that the last writer left; NaN if it left none.
+    /// Returns the Frobenius norm that the last writer left; NaN if it left none.
     pub fn norm(&self) -> f64 {
         self.norm
     }
@@ -149,7 +149,7 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// A native tile as a matrix view.
+    /// Returns a native tile as a matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile that is not native.
@@ -157,7 +157,7 @@ impl<T: TileScalar> Tile<T> {
         Ok(MatRef::new(self.as_slice()?, self.rows, self.cols, self.rows)?)
     }
 
-    /// A native tile as a mutable matrix view.
+    /// Returns a native tile as a mutable matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile that is not native.
@@ -166,7 +166,7 @@ impl<T: TileScalar> Tile<T> {
         Ok(MatMut::new(self.as_mut_slice()?, rows, cols, rows)?)
     }
 
-    /// A 16-bit tile as a matrix view.
+    /// Returns a 16-bit tile as a matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile in another format.
@@ -197,7 +197,7 @@ impl<T: TileScalar> Tile<T> {
         Ok(result?)
     }
 
-    /// A tile of two halves as a matrix view.
+    /// Returns a tile of two halves as a matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile in another format.
@@ -211,7 +211,7 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// A tile in E4M3 as a matrix view.
+    /// Returns a tile in E4M3 as a matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile in another format.
@@ -382,7 +382,8 @@ impl Portable for MatrixNorm {
     }
 }
 
-/// The root of the sum of squares in the given order, without overflow or underflow of the squares.
+/// Returns the root of the sum of squares in the given order, without overflow or underflow of the
+/// squares.
 pub(crate) fn root_sum_squares(norms: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = norms.clone().fold(0.0, |a: f64, b| if b.is_nan() { b } else { a.max(b) });
     if largest == 0.0 || !largest.is_finite() {

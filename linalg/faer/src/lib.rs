@@ -13,7 +13,7 @@ use faer::linalg::solvers::{DenseSolveCore, Llt, SelfAdjointEigen, Solve, Svd};
 use faer::linalg::svd::SvdError;
 use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 
-/// `c = alpha a b` or, with `add`, `c += alpha a b`.
+/// Computes `c = alpha a b` or, with `add`, `c += alpha a b`.
 pub fn gemm(c: MatMut<'_, f64>, add: bool, a: MatRef<'_, f64>, b: MatRef<'_, f64>, alpha: f64) {
     let accum = if add { Accum::Add } else { Accum::Replace };
     faer::linalg::matmul::matmul(c, accum, a, b, alpha, Par::Seq);
@@ -27,22 +27,22 @@ pub fn cholesky(a: MatRef<'_, f64>) -> Result<Llt<f64>, LltError> {
     Llt::new(a, Side::Lower)
 }
 
-/// `B = A^-1 B` by the factors of `A`.
+/// Computes `B = A^-1 B` with the factors of `A`.
 pub fn cholesky_solve(factors: &Llt<f64>, b: MatMut<'_, f64>) {
     factors.solve_in_place(b);
 }
 
-/// `A^-1` by the factors of `A`.
+/// Returns `A^-1`, computed with the factors of `A`.
 pub fn cholesky_inverse(factors: &Llt<f64>) -> Mat<f64> {
     factors.inverse()
 }
 
-/// `A^-1` by elimination with complete pivoting.
+/// Returns `A^-1` by elimination with complete pivoting.
 pub fn inverse(a: MatRef<'_, f64>) -> Mat<f64> {
     a.full_piv_lu().inverse()
 }
 
-/// `A^-1 B` by elimination with complete pivoting.
+/// Returns `A^-1 B` by elimination with complete pivoting.
 pub fn solve(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     a.full_piv_lu().solve(b)
 }
@@ -63,7 +63,7 @@ pub fn eigen(a: MatRef<'_, f64>) -> Result<SelfAdjointEigen<f64>, EvdError> {
     SelfAdjointEigen::new(a, Side::Lower)
 }
 
-/// Singular values, descending.
+/// Returns the singular values, descending.
 ///
 /// # Errors
 /// The iteration does not converge.
@@ -71,7 +71,7 @@ pub fn singular_values(a: MatRef<'_, f64>) -> Result<Vec<f64>, SvdError> {
     a.singular_values()
 }
 
-/// The singular value decomposition.
+/// Returns the singular value decomposition.
 ///
 /// # Errors
 /// The iteration does not converge.

@@ -19,10 +19,10 @@ use faer::{Conj, MatMut, Par, Side};
 
 /// Number type of factors: `f64` or `f32`.
 pub trait Real: RealField + Copy {
-    /// The number nearest to this one.
+    /// Returns the nearest number of this type.
     fn nearest(value: f64) -> Self;
 
-    /// True unless it is infinite or NaN.
+    /// Returns true unless it is infinite or NaN.
     fn is_number(self) -> bool;
 
     /// Returns true if division by the number does not leave the range.
@@ -170,8 +170,8 @@ impl LuOrder {
     }
 }
 
-/// The most nonzeros that `L` and `U` can have: those of the Cholesky factor of `A^T A`, and of the
-/// Householder vectors that would make `R` (George and Ng 1987).
+/// Returns the maximum number of nonzeros of `L` and `U`: those of the Cholesky factor of `A^T A`,
+/// and of the Householder vectors that would make `R` (George and Ng 1987).
 fn nonzeros(a: Pattern<'_>, transposed: Pattern<'_>, order: PermRef<'_, u32>) -> Result<u64, NoFactors> {
     let n = a.len();
     // COLAMD ignores the same rows.
@@ -238,7 +238,7 @@ impl<T: Real> Lu<T> {
         count as u64
     }
 
-    /// `B = A^-1 B`.
+    /// Computes `B = A^-1 B`.
     pub fn solve(&self, b: MatMut<'_, T>) {
         let n = self.rows.len();
         let mut memory = MemBuffer::new(solve_in_place_scratch::<u32, T>(n, b.ncols(), Par::Seq));
@@ -310,7 +310,7 @@ impl<T: Real> SparseCholesky<T> {
         self.order.nonzeros()
     }
 
-    /// `B = A^-1 B`.
+    /// Computes `B = A^-1 B`.
     pub fn solve(&self, b: MatMut<'_, T>) {
         let symbolic = &self.order.symbolic;
         let mut memory = MemBuffer::new(symbolic.solve_in_place_scratch::<T>(b.ncols(), Par::Seq));

@@ -33,7 +33,7 @@ impl<E: Scalar> Buffer<E> {
         (depth > 1).then(|| Buffer { depth, solutions, lengths: lengths() })
     }
 
-    /// Records, at the beginning of a run, that nothing is kept.
+    /// Records, at the beginning of a run, that no direction is kept.
     pub(crate) fn begin(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
         steps.update_numbers_of("buffer.begin", &self.lengths, |_, _, lengths| {
             lengths.begin(0.0, 0);

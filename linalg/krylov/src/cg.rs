@@ -83,7 +83,7 @@ impl<E: Scalar> Updatable<E> for Cg {
 }
 
 impl Cg {
-    /// Ready for a system, with residuals that are replaced or not.
+    /// Prepares the method for a system, with or without residual replacements.
     fn prepared<'r, E: Scalar>(
         &self,
         setting: Setting<'r, E>,
@@ -113,7 +113,7 @@ struct Vectors<E: Scalar> {
 }
 
 impl<E: Scalar> Vectors<E> {
-    /// The direction of step `k`.
+    /// Returns the direction of step `k`.
     fn p(&self, k: usize) -> &MultiVector<E> {
         &self.p[k % self.p.len()]
     }
@@ -189,7 +189,7 @@ struct Step<'g, E: Scalar> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// `d = 0`, `p = z = M^-1 r`, `rho = r . z`.
+    /// Records `d = 0`, `p = z = M^-1 r`, `rho = r . z`.
     fn begin(&self) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         if self.reliable.is_some() {
@@ -211,8 +211,8 @@ impl<E: Scalar> Step<'_, E> {
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
 
-    /// The first half of step `k`: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -= alpha
-    /// q`.
+    /// Records the first half of step `k`: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -=
+    /// alpha q`.
     fn descend(&self, k: usize) -> Result<(), Error> {
         let (v, steps, p) = (self.v, &self.steps, self.v.p(k));
         apply_to(steps, self.setting.a, p, &v.q, Some(PQ))?;

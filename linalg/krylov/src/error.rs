@@ -89,7 +89,7 @@ impl From<ReadError> for Error {
 }
 
 impl Error {
-    /// A [`File`](Error::File) error.
+    /// Creates a [`File`](Error::File) error.
     pub fn file(path: &Path, problem: &'static str, source: std::io::Error) -> Self {
         Error::File { path: path.to_owned(), problem, source }
     }
@@ -112,17 +112,17 @@ impl Error {
         }
     }
 
-    /// A [`Shape`](Error::Shape) error.
+    /// Creates a [`Shape`](Error::Shape) error.
     pub fn shape(what: &'static str, problem: impl Into<String>) -> Self {
         Error::Shape { what, problem: problem.into() }
     }
 
-    /// A [`Unsolvable`](Error::Unsolvable) error.
+    /// Creates an [`Unsolvable`](Error::Unsolvable) error.
     pub fn unsolvable(what: &'static str, problem: impl Into<String>) -> Self {
         Error::Unsolvable { what, problem: problem.into() }
     }
 
-    /// A [`Parameter`](Error::Parameter) error.
+    /// Creates a [`Parameter`](Error::Parameter) error.
     pub fn parameter(name: &'static str, problem: impl Into<String>) -> Self {
         Error::Parameter { name, problem: problem.into() }
     }

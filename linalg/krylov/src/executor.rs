@@ -32,7 +32,7 @@ pub type Change = Box<dyn Fn(&mut [f64]) + Send + Sync>;
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Executor: Sync {
-    /// The runtime of this rank.
+    /// Returns the runtime of this rank.
     fn runtime(&self) -> &Runtime;
 
     /// Returns this rank's number, from 0.
@@ -41,13 +41,13 @@ pub trait Executor: Sync {
     /// Returns the number of ranks.
     fn ranks(&self) -> usize;
 
-    /// The first rank's value, on all ranks: for decisions that depend on time.
+    /// Returns the first rank's value, on all ranks: for decisions that depend on time.
     ///
     /// # Errors
-    /// A rank that is not there any more.
+    /// A rank that is not reachable any more.
     fn agree(&self, value: u64) -> Result<u64, Error>;
 
-    /// See [`Session::register_replicated`].
+    /// Registers words on every rank; see [`Session::register_replicated`].
     #[doc(hidden)]
     fn words(&self, words: Vec<f64>) -> Handle<Vec<f64>>;
 
@@ -55,15 +55,15 @@ pub trait Executor: Sync {
     #[doc(hidden)]
     fn words_on(&self, rank: usize, words: Vec<f64>) -> Handle<Vec<f64>>;
 
-    /// A part of a vector that `rank` keeps.
+    /// Registers a part of a vector that `rank` keeps.
     #[doc(hidden)]
     fn part_on(&self, rank: usize, part: Chunk<f64>) -> Handle<Chunk<f64>>;
 
-    /// See [`Session::register_local`].
+    /// Keeps a handle local; see [`Session::register_local`].
     #[doc(hidden)]
     fn keep_local(&self, handle: u64);
 
-    /// See `record`, which takes any function.
+    /// Records a graph; see `record`, which takes any function.
     #[doc(hidden)]
     fn record_with<'s>(
         &'s self,
@@ -113,7 +113,7 @@ impl dyn Executor + '_ {
         device.capacity.is_none_or(|capacity| bytes <= capacity / 2)
     }
 
-    /// The first rank's time, on all ranks.
+    /// Returns the first rank's time, on all ranks.
     ///
     /// # Errors
     /// Those of [`agree`](Executor::agree).

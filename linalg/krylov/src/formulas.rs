@@ -52,7 +52,7 @@ impl<E: Scalar> Formulas<E> {
         Value { program: &self.program, re, im }
     }
 
-    /// A real constant.
+    /// Returns a real constant.
     pub fn constant(&self, value: f64) -> Value<'_> {
         Value { program: &self.program, re: self.push(Op::Constant(value)), im: None }
     }
@@ -62,18 +62,18 @@ impl<E: Scalar> Formulas<E> {
         self.value(own, |at| Op::Word(word::OWN + at))
     }
 
-    /// The real part of one of them.
+    /// Returns the real part of one of the method's own scalars.
     pub fn real(&self, own: usize) -> Value<'_> {
         let re = self.push(Op::Word(word::OWN + own * E::WORDS));
         Value { program: &self.program, re, im: None }
     }
 
-    /// A sum of products over all parts.
+    /// Returns a sum of products over all parts.
     pub fn sum(&self, at: usize) -> Value<'_> {
         self.value(at, Op::Sum)
     }
 
-    /// The real part of one of them.
+    /// Returns the real part of a sum of products over all parts.
     pub fn real_sum(&self, at: usize) -> Value<'_> {
         Value { program: &self.program, re: self.push(Op::Sum(at * E::WORDS)), im: None }
     }
@@ -88,7 +88,7 @@ impl<E: Scalar> Formulas<E> {
         }
     }
 
-    /// The residual norm that the method begins with; see
+    /// Sets the initial residual norm of the method; see
     /// [`Numbers::first_residual`](crate::method::Numbers::first_residual).
     pub fn first_residual(&self, norm: Value<'_>) {
         self.push(Op::Begin(norm.re));
@@ -125,12 +125,12 @@ impl<'f> Value<'f> {
         self.im.is_none() && other.im.is_none()
     }
 
-    /// The square root of a real number.
+    /// Returns the square root of a real number.
     pub fn sqrt(self) -> Value<'f> {
         self.real_of(self.push(Op::Root(self.re)))
     }
 
-    /// The magnitude of a real number.
+    /// Returns the magnitude of a real number.
     pub fn abs(self) -> Value<'f> {
         self.real_of(self.push(Op::Magnitude(self.re)))
     }
@@ -189,7 +189,7 @@ impl<'f> Mul for Value<'f> {
 impl<'f> Div for Value<'f> {
     type Output = Value<'f>;
 
-    /// Multiplied by the conjugate, and divided by the square of the magnitude.
+    /// Multiplies by the conjugate, and divides by the square of the magnitude.
     fn div(self, other: Value<'f>) -> Value<'f> {
         if self.is_real_with(other) {
             return self.real_of(self.push(Op::Divide(self.re, other.re)));

@@ -24,7 +24,7 @@
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Logger {
-    /// A step was made; the norm of the residual that the method keeps.
+    /// Receives a step with the norm of the residual that the method keeps.
     fn step(&mut self, residual: f64) {
         let _ = residual;
     }

@@ -231,7 +231,7 @@ fn inverse(x: f64) -> f64 {
     if x > 0.0 { 1.0 / x } else { 0.0 }
 }
 
-/// `beta u = b`, `alpha v = A^H u`, `h = v`.
+/// Records `beta u = b`, `alpha v = A^H u`, `h = v`.
 fn begin<E: Scalar>(
     a: &dyn Operator<E>,
     v: &Vectors<E>,
@@ -262,7 +262,7 @@ fn begin<E: Scalar>(
     on_columns.task("lsmr.begin").assign(&v.h, [plus(OF_V_NOW, &v.v)]).submit()
 }
 
-/// A step of the bidiagonalisation, two rotations, and the update of `x`.
+/// Records a step of the bidiagonalisation, two rotations, and the update of `x`.
 fn one_step<E: Scalar>(
     a: &dyn Operator<E>,
     damping: f64,
@@ -295,8 +295,8 @@ fn one_step<E: Scalar>(
     })
 }
 
-/// The two rotations of a step, `alpha` being the norm of the new `v`: coefficients of the vectors,
-/// and the norms of residual and gradient.
+/// Computes the two rotations of a step, with `alpha` the norm of the new `v`: coefficients of the
+/// vectors, and the norms of residual and gradient.
 fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: f64, damping: f64) {
     let beta = s.real(BETA);
     let [alpha_bar, rho_old, rho_bar_old, cosine_bar, sine_bar] =
@@ -346,7 +346,7 @@ fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: f64, damping: f64) {
     s.set_real(NORM, s.real(NORM) + beta * beta + alpha * alpha);
 }
 
-/// Cosine and sine of the rotation that takes `(a, b)` to `(r, 0)`, and `r`.
+/// Returns the cosine and the sine of the rotation from `(a, b)` to `(r, 0)`, and `r`.
 fn rotation(a: f64, b: f64) -> (f64, f64, f64) {
     let r = libm::hypot(a, b);
     if r > 0.0 { (a / r, b / r, r) } else { (1.0, 0.0, 0.0) }

@@ -44,12 +44,12 @@ impl<E: Scalar> Setting<'_, E> {
         self.a.domain()
     }
 
-    /// A vector of zeros in this storage.
+    /// Returns a vector of zeros in this storage.
     pub fn stored(&self, storage: &Arc<dyn Storage<E>>) -> MultiVector<E> {
         MultiVector::stored(self.rt, self.space(), self.columns, Arc::clone(storage))
     }
 
-    /// A vector of zeros in float64.
+    /// Returns a vector of zeros in float64.
     pub fn zeros(&self) -> MultiVector<E> {
         MultiVector::zeros(self.rt, self.space(), self.columns)
     }
@@ -76,7 +76,7 @@ pub trait Method<E: Scalar = f64> {
     /// Returns the name in options.
     fn name(&self) -> String;
 
-    /// True if it solves for several columns at once.
+    /// Returns true if it solves for several columns at once.
     fn takes_columns(&self) -> bool {
         true
     }
@@ -114,7 +114,7 @@ impl Kept {
 
 /// A method that is ready to solve `A d = r`.
 pub trait Correction<E: Scalar = f64> {
-    /// `r`: written by the caller before each run, and overwritten by it.
+    /// Returns `r`, which the caller writes before each run, and the run overwrites.
     fn residual(&self) -> &MultiVector<E>;
 
     /// Returns `d`, the result of the last run.

@@ -121,7 +121,7 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     })
 }
 
-/// `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.
+/// Records `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.
 fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, setting: Setting<'_, E>) -> Result<(), Error> {
     let [now, old] = &v.v;
     let first = steps.task("minres.begin").copy(now, &v.r).assign(old, []);
@@ -147,8 +147,8 @@ struct Step<'g, E: Scalar> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// `v_{j+1} = A z_j / gamma_j - delta_j / gamma_j v_j - gamma_j / gamma_{j-1} v_{j-1}` with
-    /// `delta_j = A z_j . z_j / gamma_j^2`.
+    /// Records `v_{j+1} = A z_j / gamma_j - delta_j / gamma_j v_j - gamma_j / gamma_{j-1} v_{j-1}`
+    /// with `delta_j = A z_j . z_j / gamma_j^2`.
     fn lanczos(&self) -> Result<(), Error> {
         let (v, steps, next) = (self.v, &self.steps, &self.v.v[self.next]);
         steps.update_numbers("minres.delta", |sums, s| {
@@ -171,8 +171,8 @@ impl<E: Scalar> Step<'_, E> {
         steps.update_numbers("minres.rotate", |sums, s| rotate(s, sums[VZ].real()))
     }
 
-    /// `w_{j+1} = (z_j - a3 w_{j-1} - a2 w_j) / a1`, `d += c eta w_{j+1}`; with a preconditioner
-    /// `r = s^2 r - c eta / a1 v_{j+1}`.
+    /// Records `w_{j+1} = (z_j - a3 w_{j-1} - a2 w_j) / a1`, `d += c eta w_{j+1}`; with a
+    /// preconditioner `r = s^2 r - c eta / a1 v_{j+1}`.
     fn update(&self) -> Result<(), Error> {
         let (v, steps, next) = (self.v, &self.steps, &self.v.w[self.next]);
         let terms = [plus(OF_Z, &v.z[self.now]), minus(OF_W, &v.w[self.now]), minus(OF_W_OLD, next)];

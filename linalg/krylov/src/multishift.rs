@@ -380,7 +380,7 @@ struct Step<'g, E: Scalar> {
     buffer: Option<&'g Buffer<E>>,
 }
 
-/// The method, and the solution of each shift.
+/// Returns the method, and the solution of each shift.
 fn recorded<'r, E: Scalar>(
     setting: Setting<'r, E>,
     (above, least): (&[f64], usize),
@@ -436,7 +436,7 @@ fn recorded<'r, E: Scalar>(
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// Every direction is the residual.
+    /// Records the start of a run: every direction is the residual.
     fn begin(&self) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         if self.reliable.is_some() {
@@ -462,7 +462,7 @@ impl<E: Scalar> Step<'_, E> {
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
 
-    /// The directions of step `k`.
+    /// Returns the directions of step `k`.
     fn directions(&self, k: usize) -> impl Iterator<Item = &MultiVector<E>> {
         self.v.each.iter().map(move |each| &each[k % each.len()])
     }

@@ -159,7 +159,7 @@ impl Codelet for Copied {
     }
 }
 
-/// The numbers of each column, as a task sees them.
+/// Returns the numbers of each column, for a task that reads them.
 pub(crate) fn columns_of<E: Scalar>(
     words: &[f64],
     columns: usize,
@@ -167,7 +167,7 @@ pub(crate) fn columns_of<E: Scalar>(
     words.chunks_exact(words.len() / columns).map(Numbers::new)
 }
 
-/// The numbers of each column, for a task that changes them.
+/// Returns the numbers of each column, for a task that changes them.
 pub(crate) fn columns_of_mut<E: Scalar>(
     words: &mut [f64],
     columns: usize,
@@ -206,24 +206,24 @@ impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
         self.0[STEPS] as usize
     }
 
-    /// True for a residual norm that is small enough.
+    /// Returns true if a residual norm is small enough.
     pub fn is_reached(&self, norm: f64) -> bool {
         norm <= self.0[GOAL]
     }
 
-    /// The norm of the last residual.
+    /// Returns the norm of the last residual.
     pub fn residual(&self) -> f64 {
         self.0[RESIDUAL]
     }
 
-    /// The norms of the residuals after step `from` (counted from 0): all of them, if they are not
-    /// older than [`REMEMBERED`] steps.
+    /// Returns the norms of the residuals after step `from` (counted from 0), all of them if they
+    /// are not older than [`REMEMBERED`] steps.
     pub fn residuals_from(&self, from: usize) -> impl Iterator<Item = f64> {
         let from = from.max(self.steps().saturating_sub(REMEMBERED));
         (from..self.steps()).map(move |step| self.0[HISTORY + step % REMEMBERED])
     }
 
-    /// The real part of one of the method's own scalars.
+    /// Returns the real part of one of the method's own scalars.
     pub fn real(&self, own: usize) -> f64 {
         self[own].real()
     }
@@ -257,7 +257,7 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
         reals.into_iter().for_each(|(own, real)| self.set_real(own, real));
     }
 
-    /// The residual that the method begins with.
+    /// Sets the initial residual norm of the method.
     pub fn first_residual(&mut self, norm: f64) {
         begin(&mut self.0, norm);
     }

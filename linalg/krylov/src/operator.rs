@@ -41,7 +41,7 @@ use crate::vector::MultiVector;
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Operator<E: Scalar = f64>: Send + Sync {
-    /// The space of the vectors that it is applied to.
+    /// Returns the space of its input vectors.
     fn domain(&self) -> &Space;
 
     /// Returns the space of its results.
@@ -68,8 +68,8 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
         true
     }
 
-    /// True if it takes and makes vectors in this storage. Others are decoded for it, and encoded
-    /// after it.
+    /// Returns true if its vectors may be in this storage. Vectors in others are decoded before it,
+    /// and encoded after it.
     fn takes(&self, storage: &dyn Storage<E>) -> bool {
         storage.is_plain()
     }
@@ -160,7 +160,7 @@ pub(crate) fn check_fixed<E: Scalar>(
     }
 }
 
-/// `A x`, computed now: one task graph that is run once.
+/// Computes `A x` immediately, by a task graph that is run once.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};

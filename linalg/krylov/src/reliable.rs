@@ -170,7 +170,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         Ok(Reliable { exact, updates: updates.clone(), roundoff, gate, begun, product })
     }
 
-    /// The residual that a run begins with, in float64: written by the caller of the method.
+    /// Returns the initial residual of a run, in float64, which the caller of the method writes.
     pub fn residual(&self) -> &MultiVector<E> {
         &self.begun
     }
@@ -195,12 +195,12 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         self.stabilisation().removal.then_some(self.roundoff)
     }
 
-    /// True if sums for the estimate are needed.
+    /// Returns true if sums for the estimate are needed.
     pub fn needs_estimate(&self) -> bool {
         self.updates.trigger == Trigger::Estimate
     }
 
-    /// The numbers that say "done" unless a residual was just replaced.
+    /// Returns the numbers whose state is "done" unless a residual was just replaced.
     pub fn gate(&self) -> &NumbersHandle<E> {
         &self.gate
     }

@@ -45,7 +45,7 @@ pub trait Scalar:
     /// True if there are kernels for GPUs: for `f64` and complex numbers of it.
     const HAS_KERNELS: bool = false;
 
-    /// The number with this real part.
+    /// Returns the number with this real part.
     fn from_real(real: f64) -> Self;
 
     /// Returns the real part.
@@ -74,7 +74,7 @@ pub trait Scalar:
         combine_each(y, columns, a, x);
     }
 
-    /// `y = a d x`, with an `a` for each column and a `d` for each row; see
+    /// Computes `y = a d x`, with an `a` for each column and a `d` for each row; see
     /// [`vectors::scale_rows`].
     fn scale_rows(y: &mut [Self], a: &[Self], d: &[Self], x: &[Self]) {
         for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
@@ -82,29 +82,29 @@ pub trait Scalar:
         }
     }
 
-    /// `conj(v_k) . w` for several `v` at once.
+    /// Returns `conj(v_k) . w` for several `v` at once.
     fn projections<const N: usize>(w: &[Self], v: [&[Self]; N]) -> [Self; N] {
         v.map(|v| v.iter().zip(w).map(|(v, w)| v.conj() * *w).sum())
     }
 
-    /// `w -= sum_k h_k v_k`; the sum is made first, from left to right.
+    /// Computes `w -= sum_k h_k v_k`; the sum is computed first, from left to right.
     fn subtract<const N: usize>(w: &mut [Self], h: [Self; N], v: [&[Self]; N]) {
         for (i, w) in w.iter_mut().enumerate() {
             *w = *w - (0..N).map(|k| h[k] * v[k][i]).sum();
         }
     }
 
-    /// The words of some numbers.
+    /// Returns the words of some numbers.
     fn words(numbers: &[Self]) -> &[f64] {
         bytemuck::cast_slice(numbers)
     }
 
-    /// The words of some numbers.
+    /// Returns the words of some numbers.
     fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
         bytemuck::cast_slice_mut(numbers)
     }
 
-    /// The numbers that words are.
+    /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
@@ -112,7 +112,7 @@ pub trait Scalar:
         bytemuck::cast_slice(words)
     }
 
-    /// The numbers that words are.
+    /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
@@ -121,7 +121,7 @@ pub trait Scalar:
     }
 }
 
-/// [`Scalar::combine`], number by number.
+/// Computes [`Scalar::combine`], number by number.
 fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E]>]) {
     for (row, y) in y.chunks_mut(columns).enumerate() {
         for (c, y) in y.iter_mut().enumerate() {

@@ -95,7 +95,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// True if the residual is within the requested tolerance.
+    /// Returns true if the residual is within the requested tolerance.
     pub fn is_converged(self) -> bool {
         self == Reason::Converged
     }
@@ -423,7 +423,7 @@ impl Column {
         Progress { steps: self.solution.steps, elapsed, rhs, first }
     }
 
-    /// The residual of the scaled system that is small enough.
+    /// Returns the residual of the scaled system that is small enough.
     fn goal(&self, stop: &dyn StoppingCriterion, now: &Progress) -> f64 {
         if self.exponent <= 0 {
             return ldexp(stop.goal(now).unwrap_or(0.0), self.exponent);
@@ -534,7 +534,7 @@ impl Column {
         }
     }
 
-    /// The solution, with norms of the original system.
+    /// Returns the solution, with norms of the original system.
     fn solution(self) -> Solution {
         // A nonzero residual is not reported as zero.
         let original = |norm: f64| match ldexp(norm, -self.exponent) {

@@ -93,7 +93,7 @@ impl Space {
         GRAIN / self.multiple() * self.multiple()
     }
 
-    /// The length of its vectors.
+    /// Returns the length of its vectors.
     #[allow(clippy::len_without_is_empty)] // a space without elements is none
     pub fn len(&self) -> usize {
         self.cuts[self.cuts.len() - 1]
@@ -109,7 +109,7 @@ impl Space {
         self.cuts.len() - 1
     }
 
-    /// The rows of part `i`.
+    /// Returns the rows of part `i`.
     ///
     /// # Panics
     /// If `i >= parts()`.
@@ -117,7 +117,7 @@ impl Space {
         self.cuts[i]..self.cuts[i + 1]
     }
 
-    /// The rows of each part.
+    /// Returns the rows of each part.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> {
         self.cuts.windows(2).map(|ends| ends[0]..ends[1])
     }
@@ -128,7 +128,7 @@ impl Space {
         i * ranks / self.parts()
     }
 
-    /// The parts that have some of these rows.
+    /// Returns the parts that contain some of these rows.
     pub fn covering(&self, rows: Range<usize>) -> Range<usize> {
         if rows.is_empty() {
             return 0..0;

@@ -81,7 +81,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         self.numbers.columns()
     }
 
-    /// The method's numbers.
+    /// Returns the method's numbers.
     pub fn numbers(&self) -> &'g NumbersHandle<E> {
         self.numbers
     }
@@ -94,7 +94,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
         self.sums.expect("steps with sums")
     }
 
-    /// A task per part that updates vectors by linear combinations of others, and sums products.
+    /// Creates a task per part that updates vectors by linear combinations of others, and sums
+    /// products.
     pub fn task(&self, name: &'static str) -> VectorTask<'_, 'g, E> {
         VectorTask::new(self, name)
     }
@@ -210,8 +211,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
     }
 }
 
-/// True if a method's numbers, as a task reads them, say that there is nothing more to do for any
-/// column.
+/// Returns true if nothing is left to do for any column, by a method's numbers in the form that a
+/// task reads.
 pub fn are_done(numbers: &[f64], columns: usize) -> bool {
     columns_of::<f64>(numbers, columns).all(|numbers| numbers.is_done())
 }
@@ -306,7 +307,7 @@ pub trait Gated: Operands {
     /// Puts these operands after the numbers.
     fn behind(self, numbers: Read<Vec<f64>>) -> Self::Behind;
 
-    /// The numbers, and the views of these operands.
+    /// Returns the numbers, and the views of these operands.
     fn apart<'v>(
         views: <Self::Behind as Operands>::Views<'v, Cpu>,
     ) -> (&'v [f64], <Self as Operands>::Views<'v, Cpu>);

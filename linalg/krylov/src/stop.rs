@@ -56,7 +56,7 @@ pub trait StoppingCriterion {
         None
     }
 
-    /// True if the time is up.
+    /// Returns true if the time is up.
     fn is_late(&self, progress: &Progress) -> bool {
         let _ = progress;
         false

@@ -39,7 +39,7 @@ pub trait Storage<E: Scalar>: Debug + Send + Sync {
         false
     }
 
-    /// The relative error of one number, at most.
+    /// Returns the maximum relative error of one number.
     fn roundoff(&self) -> f64;
 
     /// Decodes numbers from `first` on.
@@ -109,7 +109,7 @@ pub enum Packed {
 }
 
 impl Default for Packed {
-    /// Float64.
+    /// Returns float64.
     fn default() -> Self {
         Packed::Each(PackedFormat::Fp64)
     }
@@ -168,7 +168,7 @@ impl Packed {
         }
     }
 
-    /// True for float64.
+    /// Returns true for float64.
     pub fn is_plain(self) -> bool {
         self == Packed::default()
     }

@@ -51,7 +51,7 @@ impl<E: Scalar> MultiVector<E> {
         MultiVector::from_columns(rt, space, &[column])
     }
 
-    /// These columns.
+    /// Creates a vector with these columns.
     ///
     /// # Panics
     /// If one has another length than the space.
@@ -110,17 +110,17 @@ impl<E: Scalar> MultiVector<E> {
         Arc::ptr_eq(&self.parts, &other.parts)
     }
 
-    /// The handles of its parts.
+    /// Returns the handles of its parts.
     pub fn parts(&self) -> &[Handle<Chunk<f64>>] {
         &self.parts
     }
 
-    /// Part `i`, for a task that reads it.
+    /// Returns part `i`, for a task that reads it.
     pub fn read(&self, i: usize) -> Read<Chunk<f64>> {
         read(&self.parts[i])
     }
 
-    /// Part `i`, for a task that updates it.
+    /// Returns part `i`, for a task that updates it.
     pub fn update(&self, i: usize) -> Update<Chunk<f64>> {
         update(&self.parts[i])
     }

@@ -44,17 +44,17 @@ impl<E: Scalar> Coefficient<E> {
     }
 }
 
-/// `scalars[at] * v`.
+/// Returns the term `scalars[at] * v`.
 pub fn plus<E: Scalar>(at: usize, v: &MultiVector<E>) -> Term<E> {
     Term::new(Coefficient::Number(at), v)
 }
 
-/// `-scalars[at] * v`.
+/// Returns the term `-scalars[at] * v`.
 pub fn minus<E: Scalar>(at: usize, v: &MultiVector<E>) -> Term<E> {
     Term::new(Coefficient::Negative(at), v)
 }
 
-/// `constant * v`.
+/// Returns the term `constant * v`.
 pub fn times<E: Scalar>(constant: f64, v: &MultiVector<E>) -> Term<E> {
     Term::new(Coefficient::Constant(E::from_real(constant)), v)
 }
@@ -68,12 +68,13 @@ pub struct Term<E: Scalar> {
 }
 
 impl<E: Scalar> Term<E> {
-    /// `coefficient * v`.
+    /// Creates the term `coefficient * v`.
     pub fn new(coefficient: Coefficient<E>, v: &MultiVector<E>) -> Self {
         Term { coefficient, diagonal: None, v: v.clone() }
     }
 
-    /// Multiplied by a diagonal matrix, a vector of one column: `(coefficient * diagonal_i) * v_i`.
+    /// Multiplies the term by a diagonal matrix, a vector of one column: `(coefficient *
+    /// diagonal_i) * v_i`.
     #[must_use]
     pub fn scaled_by(self, diagonal: &MultiVector<E>) -> Self {
         Term { diagonal: Some(diagonal.clone()), ..self }
@@ -100,12 +101,12 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         VectorTask { steps, name, assignments, dots, changes, unless: None }
     }
 
-    /// Also skips the columns for which one of the method's scalars, by index, is not zero.
+    /// Skips also the columns for which one of the method's scalars, by index, is not zero.
     pub fn unless(self, at: usize) -> Self {
         VectorTask { unless: Some(at), ..self }
     }
 
-    /// `y = sum of the terms`, from left to right; `y` may be among them. No terms: `y = 0`.
+    /// Adds `y = sum of the terms`, from left to right; `y` may be among them. No terms: `y = 0`.
     ///
     /// # Panics
     /// For more than three terms.
@@ -115,12 +116,12 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         self
     }
 
-    /// `y += term`.
+    /// Adds `y += term`.
     pub fn add(self, y: &MultiVector<E>, term: Term<E>) -> Self {
         self.assign(y, [times(1.0, y), term])
     }
 
-    /// `y = x`.
+    /// Adds `y = x`.
     pub fn copy(self, y: &MultiVector<E>, x: &MultiVector<E>) -> Self {
         self.assign(y, [times(1.0, x)])
     }
@@ -463,7 +464,7 @@ impl<E: Scalar> Program<E> {
         }
     }
 
-    /// The columns that are worked on.
+    /// Returns the columns that are processed.
     fn active(&self, numbers: &[f64]) -> SmallVec<[bool; 8]> {
         let is_open = |at: usize, numbers: &Numbers<E, &[f64]>| numbers[at] == E::default();
         columns_of::<E>(numbers, self.columns)
@@ -567,7 +568,7 @@ impl<E: Scalar> Program<E> {
         }
     }
 
-    /// `y = sum of the terms`, for the columns that are active.
+    /// Computes `y = sum of the terms`, for the active columns.
     fn assign(&self, y: &mut [E], at: usize, assignment: &Assignment<E>, of: &Block<'_, E>, terms: &mut [E]) {
         let columns = self.columns;
         let mut buffers = terms.chunks_exact_mut(terms.len() / TERM_BUFFERS);

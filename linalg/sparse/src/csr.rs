@@ -86,12 +86,12 @@ impl Csr {
         gather.finish(columns)
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -164,7 +164,7 @@ impl Csr {
         Csr { columns: self.columns, starts: self.starts.clone(), column: self.column.clone(), value }
     }
 
-    /// The matrix with rows and columns exchanged.
+    /// Returns the transpose.
     pub fn transposed(&self) -> Csr {
         let mut gather = Gather::new(self.columns);
         self.column.iter().for_each(|&j| gather.count(j));
@@ -197,7 +197,7 @@ impl Csr {
         gather.finish(2 * self.columns)
     }
 
-    /// True if every `a_ij` is `a_ji`, to the bit.
+    /// Returns true if every `a_ij` equals `a_ji`, to the bit.
     pub fn is_symmetric(&self) -> bool {
         if self.rows() != self.columns {
             return false;
@@ -219,7 +219,7 @@ impl Csr {
         next == self.starts[1..]
     }
 
-    /// `max_i sum_j |a_ij|`.
+    /// Returns `max_i sum_j |a_ij|`.
     pub fn norm_inf(&self) -> f64 {
         self.iter().map(|(_, value)| abs_sum(value)).fold(0.0, f64::max)
     }
@@ -236,7 +236,7 @@ impl Csr {
         }
     }
 
-    /// `y = A x`, each row from left to right.
+    /// Computes `y = A x`, each row from left to right.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths.
@@ -246,7 +246,7 @@ impl Csr {
         Ok(())
     }
 
-    /// These rows of `A x`, as many as there are in both.
+    /// Computes these rows of `A x`, as many as there are in both.
     ///
     /// # Panics
     /// For a shorter `x` than the matrix has columns, or rows that it does not have.
@@ -288,7 +288,7 @@ impl Csr {
     }
 }
 
-/// `sum_j |a_j|`, from left to right.
+/// Returns `sum_j |a_j|`, from left to right.
 pub(crate) fn abs_sum(values: &[f64]) -> f64 {
     values.iter().map(|value| value.abs()).sum()
 }

@@ -8,7 +8,7 @@ fn dense(a: &Csr) -> Mat<f64> {
     Mat::from_fn(a.rows(), a.columns(), |i, j| a.get(i, j))
 }
 
-/// `A^-1 b` by elimination with partial pivoting.
+/// Returns `A^-1 b` by elimination with partial pivoting.
 pub fn solved(a: &Csr, b: &[f64]) -> Vec<f64> {
     let n = b.len();
     let mut rows: Vec<Vec<f64>> =

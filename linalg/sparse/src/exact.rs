@@ -23,7 +23,7 @@ impl Double {
         Double { high, low }
     }
 
-    /// `self - y`, rounded once more.
+    /// Returns `self - y`, rounded once more.
     pub fn minus(self, y: f64) -> f64 {
         let (high, low) = two_sum(self.high, -y);
         high + (low + self.low)
@@ -63,7 +63,7 @@ pub struct ExactProduct {
 }
 
 impl ExactProduct {
-    /// The product.
+    /// Computes the product.
     ///
     /// # Errors
     /// [`Error::Shape`] for a vector of another length.
@@ -81,12 +81,12 @@ impl ExactProduct {
         Ok(ExactProduct { rows, magnitudes, scale: a.norm_inf() * largest(x.iter().copied()) })
     }
 
-    /// The rows.
+    /// Returns the rows of the product.
     pub fn rows(&self) -> &[Double] {
         &self.rows
     }
 
-    /// `|y - A x|`, row by row.
+    /// Returns `|y - A x|`, row by row.
     ///
     /// # Errors
     /// [`Error::Shape`] for a vector of another length.
@@ -97,10 +97,10 @@ impl ExactProduct {
         Ok(self.rows.iter().zip(y).map(|(exact, &y)| exact.minus(y).abs()).collect())
     }
 
-    /// The backward error of `y` as `A x`.
+    /// Returns the backward error of `y` as `A x`.
     ///
     /// # Errors
-    /// As [`errors`](ExactProduct::errors).
+    /// Those of [`errors`](ExactProduct::errors).
     pub fn backward_error(&self, y: &[f64]) -> Result<BackwardError, Error> {
         Ok(self.measured(&self.errors(y)?))
     }
@@ -120,7 +120,7 @@ pub fn ratio(error: f64, scale: f64) -> f64 {
     if error == 0.0 { 0.0 } else { error / scale }
 }
 
-/// The largest magnitude; a NaN if there is one.
+/// Returns the largest magnitude; NaN if there is one.
 pub fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |m: f64, v| if v.is_nan() || m.is_nan() { f64::NAN } else { m.max(v.abs()) })
 }

@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The price of a row that is free: the most that leaves no nonzero too dear.
+    /// Returns the price of a free row: the largest that keeps all reduced costs nonnegative.
     fn least(&self, row: u32) -> f64 {
         self.row(row).map(|(column, cost)| cost - self.price[column as usize]).fold(f64::INFINITY, f64::min)
     }
@@ -290,7 +290,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The first of some rows or columns, counted from 1.
+/// Lists the first of some rows or columns, counted from 1.
 fn numbers(mut all: Vec<u32>) -> String {
     all.sort_unstable();
     let named: Vec<String> = all.iter().take(NAMED).map(|i| (i + 1).to_string()).collect();
@@ -305,7 +305,7 @@ mod tests {
 
     use super::*;
 
-    /// The largest sum of logarithms of any permutation, by trying all.
+    /// Returns the largest sum of logarithms of any permutation, by exhaustive search.
     fn best(a: &Csr) -> Option<f64> {
         fn from(a: &Csr, row: usize, is_taken: &mut Vec<bool>) -> Option<f64> {
             if row == a.rows() {

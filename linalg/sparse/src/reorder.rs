@@ -52,7 +52,7 @@ impl Permutation {
         self.moved(a, |j| j)
     }
 
-    /// `P A P^T`.
+    /// Returns `P A P^T`.
     ///
     /// # Errors
     /// [`Error::Shape`] for a matrix of another size.
@@ -88,7 +88,7 @@ impl Permutation {
         Csr::new(a.columns(), starts, columns, values)
     }
 
-    /// `P v`.
+    /// Returns `P v`.
     pub fn vector(&self, v: &[f64]) -> Vec<f64> {
         self.old.iter().map(|&old| v[old as usize]).collect()
     }

@@ -23,7 +23,7 @@ use crate::precondition::Jacobi;
 use crate::stored::Stored;
 use zellige_runtime::{Emulated, Runtime};
 
-/// Symmetric positive definite.
+/// Returns a symmetric positive definite matrix and a right-hand side.
 fn flowing() -> Result<(Csr, Vec<f64>), Error> {
     let a = flow(&Flow { cells: [24, 24, 24], spread: 0.5, ..Flow::default() })?;
     let b = rhs(a.rows());
@@ -83,13 +83,13 @@ fn solved(
     Ok((solution, x))
 }
 
-/// `|b - A x| / |b|`, in doubled precision.
+/// Returns `|b - A x| / |b|`, in doubled precision.
 fn residual(a: &Csr, b: &[f64], x: &[f64]) -> Result<f64, Error> {
     let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
     Ok(norm(&ExactProduct::of(a, x)?.errors(b)?) / norm(b))
 }
 
-/// Solves, and checks that it is solved.
+/// Solves, and checks the answer.
 fn answers(method: &dyn Method, a: &Csr, b: &[f64], ask: Ask) -> Result<Solution, Error> {
     let rt = Runtime::builder().workers(2).build()?;
     let (solution, x) = solved(&rt, method, a, b, ask, &mut ())?;

@@ -223,7 +223,7 @@ impl<T: TileScalar> Codelet for Trsm<T> {
 }
 
 impl<T: TileScalar> Trsm<T> {
-    /// The norm is known when the task has ended.
+    /// Runs on a GPU; the norm is known when the task has ended.
     fn cuda(&self, (l, x, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ops = Ops::new(cx.gpu())?;
         let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
@@ -332,7 +332,7 @@ impl<T: TileScalar> Syrk<T> {
     }
 }
 
-/// `A -= L L^T` in the lower triangle.
+/// Computes `A -= L L^T` in the lower triangle.
 pub(crate) fn subtract_square<T: TileScalar>(
     panel: PanelPrecision,
     l: &Tile<T>,

@@ -96,7 +96,7 @@ impl<T: TileScalar> Copies<T> {
         }
     }
 
-    /// The handle from which a product in `precision` reads the tile.
+    /// Returns the handle from which a product in `precision` reads the tile.
     pub(crate) fn operand<S: Submit>(
         &self,
         s: &S,

@@ -32,7 +32,7 @@ impl GemmCounts {
         self.cells[i * self.cols + j][index(precision)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tile rows and columns.
+    /// Returns the numbers of tile rows and columns.
     pub fn shape(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
@@ -57,7 +57,7 @@ impl GemmCounts {
         GemmPrecision::ALL.iter().map(|&p| self.count_of(p)).sum()
     }
 
-    /// Share of `precision` among all products, 0 to 1; 0 if there were none.
+    /// Returns the share of `precision` among all products, 0 to 1; 0 if there were none.
     pub fn share(&self, precision: GemmPrecision) -> f64 {
         match self.total() {
             0 => 0.0,
@@ -73,7 +73,7 @@ impl GemmCounts {
         low.map(|&p| self.share(p)).sum()
     }
 
-    /// Every precision that occurred, with its share.
+    /// Returns every precision that occurred, with its share.
     pub fn shares(&self) -> Vec<(GemmPrecision, f64)> {
         let all = GemmPrecision::ALL.iter().map(|&p| (p, self.share(p)));
         all.filter(|&(_, share)| share > 0.0).collect()

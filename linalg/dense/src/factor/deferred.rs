@@ -44,7 +44,7 @@ impl Question {
         self.policy.precisions().unwrap_or_default()
     }
 
-    /// The answer, if there is one that tiles of `T` have.
+    /// Returns the precision of the policy, if tiles of `T` support it.
     fn answer<T: TileScalar>(&self, norms: [f64; 4]) -> Option<GemmPrecision> {
         self.ask(norms).ok().filter(|&precision| check::<T>(precision, &self.place.query).is_ok())
     }
@@ -189,8 +189,8 @@ impl<T: TileScalar> LateProducts<T> {
         self.places().enumerate().map(move |(at, place)| (place, chosen.at(at)))
     }
 
-    /// The first error of a policy that could not choose; `operands`: the norms of both of each
-    /// product.
+    /// Returns the first error of a policy that could not choose; `operands` are the norms of both
+    /// operands of each product.
     fn failure(&self, operands: impl Iterator<Item = [f64; 2]>, [c, all]: [f64; 2]) -> TaskError {
         let mut each = self.questions.iter().zip(operands);
         let error = each.find_map(|(question, [a, b])| question.error::<T>([a, b, c, all]));
@@ -325,7 +325,7 @@ impl Chosen {
         }
     }
 
-    /// 0 is left to a policy that failed.
+    /// Returns the variant of the choice; 0 is reserved for a policy that failed.
     fn variant(self) -> u32 {
         let all = GemmPrecision::ALL;
         let place = |precision| all.iter().position(|&p| p == precision).unwrap_or(0) as u32;

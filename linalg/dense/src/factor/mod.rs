@@ -60,7 +60,7 @@ impl Factorisation {
         }
     }
 
-    /// The products that have run, by precision.
+    /// Returns the products that have run, by precision.
     pub fn counts(&self) -> &GemmCounts {
         &self.counts
     }

@@ -251,7 +251,7 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Question { place, policy: SharedPolicy::clone(self.policy) }
     }
 
-    /// Working space for any one of the products.
+    /// Returns workspace for any one of the products.
     fn space<'p>(&self, asked: &Asked, places: impl IntoIterator<Item = &'p Place>) -> Scratch<f32> {
         let possible = |p: &GemmPrecision| asked.precision().map_or(is_of::<T>(*p), |known| known == *p);
         let len = |place: &Place| {
@@ -289,7 +289,7 @@ impl Place {
     }
 }
 
-/// True for precisions that tiles of `T` have.
+/// Returns true for precisions that tiles of `T` support.
 pub(super) fn is_of<T: TileScalar>(precision: GemmPrecision) -> bool {
     precision == T::FULL || T::FULL == GemmPrecision::Sp && precision != GemmPrecision::Dp
 }
@@ -313,7 +313,7 @@ pub(super) fn check<T: TileScalar>(precision: GemmPrecision, query: &GemmQuery) 
     Err(Error::Precision { i: query.i, j: query.j, k: query.k, got: precision, have: T::FORMAT })
 }
 
-/// `C -= A op(B)` on tiles that are stored as `precision` wants them.
+/// Computes `C -= A op(B)` on tiles in the formats of `precision`.
 pub(crate) fn multiply<T: TileScalar>(
     precision: GemmPrecision,
     place: &Place,

@@ -29,7 +29,7 @@ pub struct Submission<T: TileScalar> {
 }
 
 impl<T: TileScalar> Default for Submission<T> {
-    /// Replicas, and a task for each product.
+    /// Returns replicas, and a task for each product.
     fn default() -> Self {
         Submission { copies: Copies::replicas(), fuse_updates: 1, by_inverses: false, ways: None }
     }
@@ -89,7 +89,7 @@ impl<T: TileScalar> Submission<T> {
         Submission { ways: factor.ways.clone(), ..self }
     }
 
-    /// The most products in one task under `policy`.
+    /// Returns the maximum number of products in one task under `policy`.
     pub(crate) fn together(&self, policy: &SharedPolicy) -> usize {
         let known = match policy.when() {
             When::AtSubmission => true,
@@ -103,7 +103,8 @@ impl<T: TileScalar> Submission<T> {
     }
 }
 
-/// True if the products on a tile can be one task's: their sums and their result are in `f32`.
+/// Returns true if the products on a tile can share a task: their sums and their result are in
+/// `f32`.
 pub(super) fn accumulates(precision: GemmPrecision) -> bool {
     use GemmPrecision::{Bf1, Hp1, Sp, Tf32, X3};
     matches!(precision, Sp | Hp1 | Bf1 | X3 | Tf32)

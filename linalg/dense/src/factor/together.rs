@@ -15,7 +15,7 @@ use crate::gpu::{OnGpu, Ops, Small, is_small, multiply_small};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// The most products with a result of this shape that are launched as one.
+/// Returns the maximum number of products with a result of this shape in one launch.
 pub(super) fn most<T: TileScalar>(precision: GemmPrecision, shape: (usize, usize)) -> usize {
     if T::FULL == GemmPrecision::Sp && is_small(precision, shape) { SMALL_TOGETHER } else { 1 }
 }

@@ -46,7 +46,7 @@ impl<'c> GpuProducts<'c> {
         u64::from(tile).pow(2) * (2 * operand.bytes() + result.bytes()) as u64
     }
 
-    /// Random numbers that `count` triples of tiles of this order are made of.
+    /// Returns the number of random numbers for `count` triples of tiles of this order.
     pub fn numbers(tile: u32, count: usize) -> usize {
         (tile as usize).pow(2) + 3 * count * WINDOW_STEP
     }

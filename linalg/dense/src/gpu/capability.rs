@@ -16,7 +16,8 @@ pub(super) fn compute_of(precision: GemmPrecision) -> Compute {
     }
 }
 
-/// The first compute capability, (major, minor), of GPUs that have the products of a precision.
+/// Returns the first compute capability, (major, minor), of GPUs that support the products of a
+/// precision.
 pub fn capability_for(precision: GemmPrecision) -> (u32, u32) {
     GpuInfo::products_from(element(precision.operand_format()), compute_of(precision))
 }

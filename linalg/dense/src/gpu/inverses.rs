@@ -12,7 +12,7 @@ use super::{OnGpu, Ops};
 /// Columns that are multiplied with one inverse: with fewer, products are too narrow for a GPU.
 pub(super) const SOLVED: u32 = 512;
 
-/// First columns of the diagonal blocks of a factor of this order, and how many columns each has.
+/// Returns the first column and the width of each diagonal block of a factor of this order.
 fn diagonal_blocks(n: u32) -> impl ExactSizeIterator<Item = (u32, u32)> {
     (0..n.div_ceil(SOLVED)).map(move |at| (at * SOLVED, SOLVED.min(n - at * SOLVED)))
 }
@@ -26,7 +26,7 @@ pub(super) struct Diagonals {
 }
 
 impl Diagonals {
-    /// The inverse and the block from column `j` on.
+    /// Returns the inverse and the block from column `j` on.
     pub(super) fn of(&self, j: u32, width: u32) -> [View; 2] {
         [self.inverses, self.blocks].map(|all| all.block((0, j), (width, width)))
     }

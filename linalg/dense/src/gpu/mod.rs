@@ -50,7 +50,7 @@ fn element(format: StorageFormat) -> Element {
     }
 }
 
-/// An operation as the libraries call it.
+/// Returns an operation in the form of the libraries.
 fn transpose(op: Op) -> Transpose {
     match op {
         Op::None => Transpose::No,

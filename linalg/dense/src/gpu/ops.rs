@@ -68,7 +68,7 @@ impl<'c> Ops<'c> {
         Ok(Ops { cx, kernels, space: RefCell::default() })
     }
 
-    /// A launch of a kernel of another source, which reads `from` and writes `to`, operands of the
+    /// Launches a kernel of another source, which reads `from` and writes `to`, operands of the
     /// body: a description that names other memory is refused.
     pub(super) fn launch_of(
         &self,
@@ -100,12 +100,12 @@ impl<'c> Ops<'c> {
         unsafe { kernels.launch(&**self.cx.driver(), self.cx.stream(), launch) }
     }
 
-    /// The lower triangle of a square matrix, above its diagonal too.
+    /// Copies the lower triangle of a square matrix above its diagonal.
     pub(super) fn mirror(&self, a: View) -> Result<(), GpuError> {
         self.launch(mirror(order(a)?, *a))
     }
 
-    /// Working space until the body's operations have ended; it holds garbage.
+    /// Returns workspace until the body's operations have ended; its content is undefined.
     pub(super) fn scratch(&self, bytes: u64) -> Result<Address, GpuError> {
         let mut space = self.space.borrow_mut();
         let at = space.used;
@@ -163,7 +163,7 @@ impl<'c> Ops<'c> {
         self.space.borrow_mut().used = used;
     }
 
-    /// A matrix in working space.
+    /// Returns a matrix in workspace.
     pub(super) fn scratch_matrix(
         &self,
         (rows, cols): (u32, u32),
@@ -195,7 +195,7 @@ impl<'c> Ops<'c> {
         unsafe { self.kernels.launch(&**self.cx.driver(), self.cx.stream(), &launch) }
     }
 
-    /// Zeros, also between the columns.
+    /// Fills with zeros, also between the columns.
     pub(super) fn zero(&self, a: View) -> Result<(), GpuError> {
         // SAFETY: a view lies within the body's memory; see the module.
         unsafe { self.cx.driver().zero(self.cx.stream(), a.at, a.bytes()) }
@@ -226,7 +226,7 @@ impl<'c> Ops<'c> {
         unsafe { self.cx.driver().trsm(self.cx.stream(), &trsm) }
     }
 
-    /// `C = alpha A A^T + beta C` in the lower triangle.
+    /// Computes `C = alpha A A^T + beta C` in the lower triangle.
     pub(super) fn syrk(&self, (alpha, a): (f64, View), (beta, c): (f64, View)) -> Result<(), GpuError> {
         let ((n, k), order) = (a.shape(), order(c)?);
         if n != order {
@@ -267,14 +267,15 @@ impl<'c> Ops<'c> {
         }
     }
 
-    /// Norm, largest magnitude and scale of a matrix, left in working space as a [`Measure`].
+    /// Computes the norm, the largest magnitude and the scale of a matrix into workspace, as a
+    /// [`Measure`].
     pub(super) fn measure(&self, a: View) -> Result<Address, GpuError> {
         let to = self.scratch(Measure::BYTES)?;
         self.measure_to(a, to)?;
         Ok(to)
     }
 
-    /// The norms of some matrices; `then` gets them once the body's operations have ended.
+    /// Computes the norms of some matrices; `then` gets them once the body's operations have ended.
     pub(super) fn norms(
         &self,
         matrices: impl ExactSizeIterator<Item = View>,
@@ -319,7 +320,7 @@ impl<'c> Ops<'c> {
     }
 }
 
-/// The order of a square matrix.
+/// Returns the order of a square matrix.
 fn order(a: View) -> Result<u32, GpuError> {
     match a.shape() {
         (rows, cols) if rows == cols => Ok(rows),

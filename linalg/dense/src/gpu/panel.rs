@@ -15,8 +15,8 @@ use crate::error::Error;
 /// Number of column strips of a symmetric update by products, each computed as a whole rectangle:
 /// half of each first square is wasted, an eighth of the work.
 const STRIPS: u32 = 4;
-/// `A -= L L^T` in the lower triangle. By products, entries above the diagonal are overwritten too,
-/// within strips of columns.
+/// Computes `A -= L L^T` in the lower triangle. By products, entries above the diagonal are
+/// overwritten too, within strips of columns.
 pub(crate) fn subtract_square(
     ops: &Ops<'_>,
     panel: PanelPrecision,

@@ -43,7 +43,7 @@ pub(super) fn gemm(
     ops.gemm(&Product { op_a, op_b, factors, a, b, c, compute })
 }
 
-/// The factors of a sum of products of numbers with these scales.
+/// Returns the factors of a sum of products of numbers with these scales.
 pub(super) fn scaled(ops: &Ops<'_>, sign: Sign, a: Address, b: Address) -> Result<Factors, GpuError> {
     let to = ops.scratch(8)?;
     ops.launch(Ok(factors(sign, Scales { a, b }, to)))?;
@@ -66,8 +66,8 @@ pub(crate) fn is_small(precision: GemmPrecision, (m, n): (usize, usize)) -> bool
     matches!(precision, Sp | Hp1 | Bf1) && m.max(n) <= SMALL as usize
 }
 
-/// `C -= A op(B)` for each, of tiles that are stored as one precision for which they [are
-/// small](is_small) wants them.
+/// Computes `C -= A op(B)` for each, on tiles in the formats of one precision for which they [are
+/// small](is_small).
 pub(crate) fn multiply_small(ops: &Ops<'_>, products: &[Small]) -> Result<(), GpuError> {
     let alike = |x: &Small, y: &Small| {
         (x.op_b, x.a.shape, x.b.shape, x.a.storage) == (y.op_b, y.a.shape, y.b.shape, y.a.storage)
@@ -152,7 +152,7 @@ pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<F
     Ok(Factored { a: first, b: second, op_b, factors, compute: Compute::F32 })
 }
 
-/// `[hi|hi|lo|hi]`.
+/// Returns `[hi|hi|lo|hi]`.
 fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     let (rows, cols) = tile.shape;
     ops.cached_operand(tile, Form::Tripled, ((rows, 4 * cols), Element::F16), |out| {
@@ -161,7 +161,7 @@ fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     })
 }
 
-/// `[hi; lo; hi]`.
+/// Returns `[hi; lo; hi]`.
 fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     let (rows, cols) = tile.shape;
     ops.cached_operand(tile, Form::TripledBelow, ((3 * rows, cols), Element::F16), |out| {
@@ -217,14 +217,14 @@ fn widened(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(
     gemm(ops, Factored { a, b, op_b, factors: DIFFERENCE, compute: Compute::Tf32 }, c.values)
 }
 
-/// The transpose of a tile, zeros around it up to `padded` rows and columns.
+/// Returns the transpose of a tile, padded with zeros to `padded` rows and columns.
 fn transposed_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<View, GpuError> {
     ops.cached_operand(tile, Form::Transposed, (padded, Element::F8E4M3), |out| {
         ops.launch(transpose(tile.shape, *tile.values, padded, *out))
     })
 }
 
-/// The tile, zeros around it up to `padded` rows and columns.
+/// Returns the tile, padded with zeros to `padded` rows and columns.
 fn padded_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<View, GpuError> {
     let out = ops.scratch_matrix(padded, Element::F8E4M3)?;
     ops.zero(out)?;

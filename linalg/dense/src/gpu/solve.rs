@@ -56,7 +56,7 @@ struct Solve<'o, 'c> {
 }
 
 impl Solve<'_, '_> {
-    /// The first column of these blocks, and how many columns they have.
+    /// Returns the first column of these blocks, and their number of columns.
     fn extent(&self, blocks: &Range<u32>) -> (u32, u32) {
         let (from, n) = (blocks.start * SOLVED, self.b.shape().1);
         (from, n.min(blocks.end * SOLVED) - from)
@@ -84,7 +84,7 @@ impl Solve<'_, '_> {
         self.columns(second)
     }
 
-    /// Working space is that of the operations before: they run one after the other.
+    /// Runs operations that reuse the workspace of earlier ones: they run one after the other.
     fn reusing(&self, put: impl FnOnce() -> Result<(), GpuError>) -> Result<(), GpuError> {
         let used = self.ops.scratch_used();
         put()?;
@@ -181,7 +181,7 @@ fn split_of(ops: &Ops<'_>, a: View) -> Result<Split, GpuError> {
     Ok(to)
 }
 
-/// The lower triangle of a factor.
+/// Returns the split form of the lower triangle of a factor.
 fn lower_split(ops: &Ops<'_>, l: &OnGpu) -> Result<Split, GpuError> {
     let (n, shape) = (l.shape.1, l.shape);
     let all = ops.cached_operand(l, Form::LowerSplit, ((n, 2 * n + 1), Element::F16), |out| {
@@ -194,7 +194,7 @@ fn lower_split(ops: &Ops<'_>, l: &OnGpu) -> Result<Split, GpuError> {
     Ok(Split::within(all))
 }
 
-/// The inverses of the diagonal blocks of a factor.
+/// Returns the split form of the inverses of the diagonal blocks of a factor.
 fn inverse_split(ops: &Ops<'_>, l: &OnGpu, inverses: View) -> Result<Split, GpuError> {
     let (rows, n) = inverses.shape();
     let all = ops.cached_operand(l, Form::InverseSplit, ((rows, 2 * n + 1), Element::F16), |out| {
@@ -203,7 +203,7 @@ fn inverse_split(ops: &Ops<'_>, l: &OnGpu, inverses: View) -> Result<Split, GpuE
     Ok(Split::within(all))
 }
 
-/// `C = C + sign A op(B)` in X3, the small products first.
+/// Computes `C = C + sign A op(B)` in X3, the small products first.
 fn multiply_split(
     ops: &Ops<'_>,
     sign: Sign,

@@ -79,7 +79,7 @@ impl View {
         View { matrix, shape: (rows, cols) }
     }
 
-    /// The diagonal of a square matrix, as a row.
+    /// Returns the diagonal of a square matrix, as a row.
     pub(super) fn diagonal(&self) -> View {
         let n = self.shape.0.min(self.shape.1);
         View { matrix: Matrix { ld: self.ld + 1, ..self.matrix }, shape: (n.min(1), n) }

@@ -62,7 +62,7 @@ pub struct GemmQuery {
 }
 
 impl GemmQuery {
-    /// The product at `(i, j, k)` while no norm is known.
+    /// Returns the query of the product at `(i, j, k)` while no norm is known.
     pub fn unmeasured(phase: Phase, [i, j, k]: [usize; 3], nt: usize) -> Self {
         let unknown = f64::NAN;
         GemmQuery {
@@ -105,7 +105,7 @@ pub struct PolicyError {
 }
 
 impl PolicyError {
-    /// An error of `policy` about `query`.
+    /// Creates an error of `policy` about `query`.
     pub fn new(policy: impl fmt::Display, query: &GemmQuery, message: impl Into<String>) -> PolicyError {
         PolicyError {
             policy: policy.to_string(),
@@ -124,7 +124,7 @@ impl PolicyError {
 ///
 /// Results are reproducible only if the decisions depend on nothing but the query.
 pub trait PrecisionPolicy: Send + Sync + 'static {
-    /// The precision of one product.
+    /// Returns the precision of one product.
     ///
     /// # Errors
     /// A policy that cannot decide fails the product's task with its error.
@@ -156,7 +156,7 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
         None
     }
 
-    /// The policy in a few words, for reports and errors.
+    /// Returns a short description of the policy, for reports and errors.
     fn describe(&self) -> String {
         "closure".into()
     }

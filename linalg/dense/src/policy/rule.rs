@@ -191,7 +191,7 @@ impl Rule {
     }
 }
 
-/// `band=2` and the like, `at` characters into the text.
+/// Parses conditions like `band=2`, `at` characters into the text.
 fn parse_condition(condition: &str, at: usize) -> Result<Test, Fault> {
     let Some((key, value)) = condition.split_once('=') else {
         return Err((at, quoted(condition), CONDITIONS));
@@ -212,7 +212,7 @@ fn parse_condition(condition: &str, at: usize) -> Result<Test, Fault> {
     }
 }
 
-/// The options that may still follow.
+/// Returns the options that may still follow.
 fn options_left(
     low: GemmPrecision,
     test: Test,

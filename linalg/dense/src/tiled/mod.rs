@@ -31,7 +31,7 @@ use crate::tile::{MatrixNorm, Tile, root_sum_squares};
 pub type Generator<T> =
     Arc<dyn Fn(Range<usize>, Range<usize>, &mut [T], usize) -> Result<(), TaskError> + Send + Sync>;
 
-/// A [`Generator`] from a closure that returns nothing or a `Result` with any error.
+/// Creates a [`Generator`] from a closure that returns nothing or a `Result` with any error.
 pub fn generator<T, F, R>(fill: F) -> Generator<T>
 where
     T: TileScalar,
@@ -64,7 +64,7 @@ fn native_meta<T: TileScalar>(rows: usize, cols: usize) -> Meta {
     Meta { format: format_of(T::FORMAT), bytes: rows * cols * T::FORMAT.bytes(), ..Meta::default() }
 }
 
-/// A handle for the norm of a matrix that does not exist; a simulation knows it, or not.
+/// Returns a handle for the norm of a matrix that does not exist, in a simulation.
 fn planned_norm<S: Submit>(s: &S) -> Handle<MatrixNorm> {
     s.register_planned(MatrixNorm(f64::NAN).meta()).named("norm")
 }

@@ -49,10 +49,10 @@ impl<T: TileScalar> RectTiled<T> {
         RectTiled { rows, cols, tiles, planned: true }
     }
 
-    /// Handles, and tasks that fill them from `fill`.
+    /// Creates the handles, and submits tasks that fill them from `fill`.
     ///
     /// # Errors
-    /// As [`fill`](RectTiled::fill).
+    /// Those of [`fill`](RectTiled::fill).
     pub fn generate<S: Submit>(
         s: &S,
         name: &str,
@@ -109,7 +109,7 @@ impl<T: TileScalar> RectTiled<T> {
         &self.cols
     }
 
-    /// Tile `(i, j)`.
+    /// Returns tile `(i, j)`.
     ///
     /// # Panics
     /// If there is no such tile.
@@ -119,7 +119,7 @@ impl<T: TileScalar> RectTiled<T> {
         &self.tiles[i * nt + j]
     }
 
-    /// The tiles of column `j`, from the top.
+    /// Returns the tiles of column `j`, from the top.
     pub(crate) fn column(&self, j: usize) -> impl Iterator<Item = &Handle<Tile<T>>> {
         (0..self.rows.tiles()).map(move |i| self.tile(i, j))
     }

@@ -47,10 +47,10 @@ impl<T: TileScalar> SymmetricTiled<T> {
         SymmetricTiled { grid, tiles, planned: true }
     }
 
-    /// Handles, and tasks that fill them from `fill`.
+    /// Creates the handles, and submits tasks that fill them from `fill`.
     ///
     /// # Errors
-    /// As [`fill`](SymmetricTiled::fill).
+    /// Those of [`fill`](SymmetricTiled::fill).
     pub fn generate<S: Submit>(s: &S, grid: TileGrid, fill: &Generator<T>) -> Result<Self, Error> {
         let matrix = Self::new(s, grid);
         matrix.fill(s, fill)?;
@@ -113,7 +113,7 @@ impl<T: TileScalar> SymmetricTiled<T> {
         self.grid.len()
     }
 
-    /// Tile `(i, j)`, `i >= j`.
+    /// Returns tile `(i, j)`, `i >= j`.
     ///
     /// # Panics
     /// If there is no such tile.

@@ -60,8 +60,8 @@ fn each_precision_has_the_accuracy_of_its_roundoff() {
     }
 }
 
-/// Smooth covariance of points on a line, with a little noise: condition number about 7e5, near
-/// what `f32` can factor.
+/// Returns a smooth covariance of points on a line, with a little noise: condition number about
+/// 7e5, close to the limit of `f32` factorisations.
 fn covariance(n: usize) -> Vec<f64> {
     let entry = |i: usize, j: usize| {
         let distance = (i as f64 - j as f64) / 40.0;

@@ -18,7 +18,8 @@ fn both() -> Submission<f32> {
     Submission::default().copies(Copies::both())
 }
 
-/// Factor and solution; solves a second time with other right-hand sides if there is `more`.
+/// Returns the factor and the solution; solves a second time with other right-hand sides if there
+/// is `more`.
 fn solved(submission: &Submission<f32>, policy: &str) -> Result<(Vec<f32>, Vec<f32>), Error> {
     let rt = runtime(2, "lws");
     let (cols, rows) = (TileGrid::from_edges([0, 30, 31, 80, 120, N])?, TileGrid::uniform(M, 20)?);

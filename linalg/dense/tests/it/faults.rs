@@ -15,7 +15,7 @@ use zellige_test_scale::every;
 /// Bytes of the devices that are too small for the matrix of 38 KiB: four of its largest tiles.
 const FEW: u64 = 10_000;
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns the builder of a runtime with a time limit for hangs.
 fn builder(cpus: usize, policy: &str) -> RuntimeBuilder {
     let patience = Some(Duration::from_secs(20));
     Runtime::builder().workers(cpus).policy(policy).bind(false).watchdog(patience).on_stall(|text| {
@@ -71,12 +71,12 @@ impl Case {
         case
     }
 
-    /// 6 x 6 tiles of 16 to 24.
+    /// Returns a case of 6 x 6 tiles of 16 to 24.
     fn uneven(rule: &str) -> Case {
         Case::new(rule, &[0, 24, 40, 64, 84, 104, 120])
     }
 
-    /// 6 x 6 tiles of 24.
+    /// Returns a case of 6 x 6 tiles of 24.
     fn even(rule: &str) -> Case {
         Case::new(rule, &[0, 24, 48, 72, 96, 120, 144])
     }

@@ -17,7 +17,7 @@ fn mock(gpus: u32, seed: u64) -> Option<Arc<Mock>> {
     Some(Arc::new(zellige_twins::mock(SOURCES)?.gpus(gpus).seed(seed).build()))
 }
 
-/// No CPU worker: what has no function for GPUs would be refused.
+/// Returns a builder without CPU workers: tasks without a GPU function would be refused.
 fn only_gpus(mock: &Arc<Mock>, devices: &[u32], memory: u64) -> RuntimeBuilder {
     let builder = Runtime::builder().workers(0).peers(1e9).policy("lws");
     devices
@@ -75,8 +75,8 @@ fn factor_with<T: TileScalar + Into<f64>>(
     Ok(Factored { l: tiles.gather(rt)?.into_iter().map(Into::into).collect(), norms, counts })
 }
 
-/// `X` of `X A = B`, factored and solved in tiles that the host has generated; each of the two by
-/// inverses or not.
+/// Returns `X` of `X A = B`, factored and solved in tiles that the host has generated; each of the
+/// two by inverses or not.
 fn solution(
     rt: &Runtime,
     (a, grid): (&[f64], &TileGrid),
@@ -97,7 +97,7 @@ fn solution(
     x.gather(rt).unwrap().into_iter().map(f64::from).collect()
 }
 
-/// `a` for a runtime of CPU cores, and for GPUs.
+/// Factors `a` on a runtime of CPU cores, and on GPUs.
 fn both(a: &[f64], grid: &TileGrid, rule: &SharedPolicy, mock: &Arc<Mock>) -> [Result<Factored, Error>; 2] {
     let fill = dense32(a, grid.len());
     let on_gpus = factor(&only_gpus(mock, &[0], 1 << 28).build().unwrap(), &fill, grid, rule);

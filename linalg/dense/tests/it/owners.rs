@@ -10,7 +10,8 @@ const N: usize = 24 * TILE;
 const TILE: usize = 16;
 const DEVICES: usize = 4;
 
-/// Symmetric and diagonally dominant, its entries falling with the distance.
+/// Returns a generator of a symmetric, diagonally dominant matrix whose entries decrease with the
+/// distance.
 fn entries() -> Generator<f32> {
     generator(|rows, cols, out: &mut [f32], ld: usize| {
         for (j, col) in cols.enumerate() {

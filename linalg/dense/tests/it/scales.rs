@@ -5,21 +5,21 @@ use zellige_dense::{Cholesky, Error, RefineEnd, Rule, SharedPolicy, SymmetricTil
 
 use crate::common::*;
 
-/// `x 2^e`, exactly where the result is normal.
+/// Returns `x 2^e`, exactly if the result is normal.
 fn by_power(x: f64, e: i32) -> f64 {
     let half = e / 2;
     x * 2f64.powi(half) * 2f64.powi(e - half)
 }
 
-/// `exp(-|i - j| / 3)`, and 1.5 on the diagonal.
+/// Returns `exp(-|i - j| / 3)`, and 1.5 on the diagonal.
 fn covariance(n: usize) -> Vec<f64> {
     let element =
         |i: usize, j: usize| (-(i.abs_diff(j) as f64) / 3.0).exp() + 0.5 * f64::from(u8::from(i == j));
     (0..n * n).map(|at| element(at % n, at / n)).collect()
 }
 
-/// The largest `||b - A x|| / ||b||` of a column, with sums in doubled precision: `A`, `x` and `b`
-/// are those of a system near 1, by the exponents `d` of its rows and `c` of its columns of
+/// Returns the largest `||b - A x|| / ||b||` of a column, with sums in doubled precision: `A`, `x`
+/// and `b` are those of a system near 1, by the exponents `d` of its rows and `c` of its columns of
 /// right-hand sides.
 fn residual(a: &[f64], d: &[i32], c: &[i32], b: &[f64], x: &[f64]) -> f64 {
     let n = d.len();

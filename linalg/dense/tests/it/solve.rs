@@ -125,7 +125,7 @@ fn no_rows_are_solved_at_once() {
     assert_eq!((found.end, found.before.len(), found.residual), (RefineEnd::Converged, 0, 0.0));
 }
 
-/// The factor of `a`, and the solution of `X A = B` with it.
+/// Returns the factor of `a`, and the solution of `X A = B` with it.
 fn solved(rt: &Runtime, a: &[f64], b: &[f64], n: usize) -> (SymmetricTiled<f32>, RectTiled<f64>) {
     let (m, grid) = (b.len() / n, TileGrid::uniform(n, 24).unwrap());
     let l = SymmetricTiled::generate(rt, grid.clone(), &dense32(a, n)).unwrap();

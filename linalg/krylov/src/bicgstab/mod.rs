@@ -77,7 +77,7 @@ impl<E: Scalar> Updatable<E> for BiCgStab {
 }
 
 impl BiCgStab {
-    /// Ready for a system, with residuals that are replaced or not.
+    /// Prepares the method for a system, with or without residual replacements.
     fn prepared<'r, E: Scalar>(
         &self,
         setting: Setting<'r, E>,
@@ -165,7 +165,7 @@ impl BiCgStab {
     }
 }
 
-/// `u = 0`, `e = 0`, the shadow is the residual.
+/// Records `u = 0`, `e = 0`; the shadow is the residual.
 fn begin<E: Scalar>(
     steps: &Steps<'_, E>,
     v: &Vectors<E>,
@@ -196,7 +196,7 @@ struct Step<'g, E: Scalar> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// `to = A M^-1 from`.
+    /// Records `to = A M^-1 from`.
     fn multiply(&self, from: &MultiVector<E>, to: &MultiVector<E>) -> Result<(), Error> {
         match (self.setting.m, &self.v.z) {
             (Some(m), Some(z)) => {
@@ -247,14 +247,14 @@ impl<E: Scalar> Step<'_, E> {
         })
     }
 
-    /// The inner product of a vector with the shadow, and with itself.
+    /// Records the inner product of a vector with the shadow, and with itself.
     fn along_shadow(&self, vector: &MultiVector<E>) -> Result<(), Error> {
         let task = self.steps.task("bicgstab.shadow").dot(&self.v.shadow, vector, ALONG);
         task.dot(vector, vector, SQUARE).submit()
     }
 
-    /// `r = r_0 - sum_i gamma_i r_i` with a small norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 -
-    /// sum_i gamma_i u_i`.
+    /// Records `r = r_0 - sum_i gamma_i r_i` with a small norm, `e += sum_i gamma_i r_{i-1}`, `u =
+    /// u_0 - sum_i gamma_i u_i`.
     fn minimise(&self, l: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         let mut products = steps.task("bicgstab.products");

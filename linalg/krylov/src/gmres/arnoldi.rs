@@ -39,7 +39,7 @@ pub enum Orthogonalisation {
 }
 
 impl Orthogonalisation {
-    /// The name that [`FromStr`] reads back.
+    /// Returns the name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
         match self {
             Orthogonalisation::Twice => "cgs2",
@@ -192,7 +192,7 @@ struct Pieces<'p, E> {
 }
 
 impl<E: Scalar> Pieces<'_, E> {
-    /// `w -= sum_k h(k - first) v_k` for the vectors from `first` to before `end`.
+    /// Computes `w -= sum_k h(k - first) v_k` for the vectors from `first` to before `end`.
     fn subtract(&mut self, &Range { start: first, end }: &Range<usize>, h: impl Fn(usize) -> E, w: &mut [E]) {
         let mut k = first;
         while k + AT_ONCE <= end {
@@ -216,7 +216,7 @@ impl<E: Scalar> Pieces<'_, E> {
         }
     }
 
-    /// The pieces of vectors from `k` on.
+    /// Returns the pieces of vectors from `k` on.
     fn of<const N: usize>(&mut self, k: usize) -> [&[E]; N] {
         let mut buffers = self.buffers.iter_mut();
         std::array::from_fn(|i| {

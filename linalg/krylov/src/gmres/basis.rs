@@ -92,7 +92,7 @@ impl Of {
     }
 }
 
-/// The rows of pieces from `start` to before `end`.
+/// Returns the row ranges of pieces from `start` to before `end`.
 pub(super) fn pieces(start: usize, end: usize) -> impl Iterator<Item = Range<usize>> {
     (start..end).step_by(PIECE).map(move |first| first..end.min(first + PIECE))
 }
@@ -142,7 +142,7 @@ impl<E: Scalar> Basis<E> {
         self.bytes
     }
 
-    /// Part `i` of all vectors, for a task that reads some.
+    /// Returns part `i` of all vectors, for a task that reads some.
     pub(super) fn read(&self, i: usize) -> Read<Vec<f64>> {
         read(&self.parts[i])
     }
@@ -203,7 +203,7 @@ impl<E: Scalar> Basis<E> {
     }
 }
 
-/// The columns that have steps to make, each with its numbers.
+/// Returns the running columns, each with its numbers.
 pub(super) fn open<E: Scalar>(
     words: &[f64],
     columns: usize,

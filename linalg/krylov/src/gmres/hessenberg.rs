@@ -59,7 +59,7 @@ impl Hessenberg {
         self.sine(self.most) + j
     }
 
-    /// `R`, column after column.
+    /// Returns the offset of entry `(i, j)` of `R`, stored in column-major order.
     fn upper(self, i: usize, j: usize) -> usize {
         self.right(self.most + 1) + j * (j + 1) / 2 + i
     }

@@ -56,7 +56,7 @@ pub struct Gmres {
 }
 
 impl Default for Gmres {
-    /// 50 steps, vectors in `f64`, orthogonalised twice.
+    /// Returns 50 steps, with vectors in `f64` that are orthogonalised twice.
     fn default() -> Self {
         Gmres {
             restart: 50,
@@ -198,7 +198,7 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         self.operators.iter().rposition(|a| a.accuracy() <= wanted).unwrap_or(0)
     }
 
-    /// The graph of step `j` with an operator.
+    /// Returns the graph of step `j` with an operator.
     fn step(&mut self, j: usize, operator: usize) -> Result<&Replay<'r>, Error> {
         let j = j.min(self.steps.len() - 1);
         if self.steps[j][operator].is_none() {
@@ -268,14 +268,14 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
     }
 }
 
-/// `v_0 = r / |r|`.
+/// Records `v_0 = r / |r|`.
 fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, small: Hessenberg) -> Result<(), Error> {
     steps.task("gmres.norm").dot(&v.r, &v.r, 0).submit()?;
     steps.update_numbers("gmres.begin", move |sums, s| small.begin(s, sums[0].real().sqrt()))?;
     v.basis.store(steps, &v.r, Hessenberg::NEXT, &v.v)
 }
 
-/// `d = M^-1 V y`, or `Z y`.
+/// Records `d = M^-1 V y`, or `Z y`.
 fn finish<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, m: Option<&dyn Operator<E>>) -> Result<(), Error> {
     match (&v.each, m) {
         (Some(each), _) => combination(steps, each, &v.d),
@@ -287,7 +287,7 @@ fn finish<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, m: Option<&dyn Operat
     }
 }
 
-/// `to = sum_k y_k v_k`.
+/// Records `to = sum_k y_k v_k`.
 fn combination<E: Scalar>(steps: &Steps<'_, E>, basis: &Basis<E>, to: &MultiVector<E>) -> Result<(), Error> {
     let (format, columns) = (basis.format, steps.columns());
     steps.each(

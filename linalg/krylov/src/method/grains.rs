@@ -40,7 +40,7 @@ pub fn norm<E: Scalar>(v: &[E]) -> f64 {
     squares.sqrt() / scale.real()
 }
 
-/// `conj(x) . y` of one column.
+/// Returns `conj(x) . y` of one column.
 pub(crate) fn dot<E: Scalar>(x: &[E], y: &[E]) -> E {
     let mut lanes = [E::default(); LANES];
     let whole = x.len() / LANES * LANES;

@@ -124,8 +124,8 @@ impl<'s, E: Scalar> Outer<'s, E> {
         Ok(())
     }
 
-    /// The residuals of some columns, for the next run, with scales that keep their norms in range;
-    /// the norms.
+    /// Computes the residuals of some columns, for the next run, with scales that keep their norms
+    /// in range; returns the norms.
     pub(super) fn measure(&mut self, of: Of, columns: &[bool]) -> Result<Vec<f64>, Error> {
         let mut open = columns.to_vec();
         loop {

@@ -46,13 +46,13 @@ fn largest<E: Scalar>(v: &[E]) -> Option<i32> {
     (largest > 0.0 && is_finite).then(|| frexp(largest).1)
 }
 
-/// True if the largest number is so small that rounding it to its last bit is rounding to a
-/// subnormal number.
+/// Returns true if the largest number is so small that it has the rounding error of a subnormal
+/// number.
 pub(super) fn is_subnormal<E: Scalar>(v: &[E]) -> bool {
     largest(v).is_some_and(|exponent| exponent < f64::MIN_EXP + f64::MANTISSA_DIGITS as i32)
 }
 
-/// `2^exponent v`, rounded once.
+/// Returns `2^exponent v`, rounded once.
 pub(super) fn times_power<E: Scalar>(v: &[E], exponent: i32) -> Cow<'_, [E]> {
     if exponent == 0 {
         return Cow::Borrowed(v);

@@ -65,7 +65,8 @@ impl Sparse {
         }
     }
 
-    /// `(A + shift I)^-1 b` by elimination with pivoting, of the real system twice as large.
+    /// Returns `(A + shift I)^-1 b` by elimination with pivoting, of the real system of twice the
+    /// size.
     fn eliminated(&self, shift: f64, b: &[C]) -> Vec<C> {
         let n = self.0.len();
         let mut dense = Mat::<f64>::zeros(2 * n, 2 * n);
@@ -94,7 +95,7 @@ fn distance(x: &[C], y: &[C]) -> f64 {
     norm(&mut x.iter().zip(y).map(|(x, y)| x - y)) / norm(&mut y.iter().copied())
 }
 
-/// Several parts, so that sums go over all of them.
+/// Returns a space of several parts, so that sums go over all of them.
 fn space(n: usize) -> Result<Space, Error> {
     Space::cut_at(&[0, 48, 96, 144], n)
 }

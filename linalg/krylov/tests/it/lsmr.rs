@@ -7,8 +7,8 @@ use zellige_krylov::{
 };
 use zellige_runtime::Runtime;
 
-/// A band matrix of `rows x columns` with entries that any program can make: those of
-/// `generate.py`.
+/// Returns an entry of a band matrix of `rows x columns`, with a formula that any program can
+/// compute: those of `generate.py`.
 fn entry(i: usize, j: usize, columns: usize) -> f64 {
     let centre = i * columns / (2 * columns);
     let near = j.abs_diff(centre) <= 2;

@@ -11,7 +11,7 @@ use zellige_krylov::{
 };
 use zellige_runtime::{Bindings, Runtime};
 
-/// `-1 2 -1` and something on the diagonal that grows: condition number about `1e5`.
+/// Returns the operator `-1 2 -1` plus an increasing diagonal: condition number about `1e5`.
 fn chain(space: &Space) -> FromFn<f64> {
     from_fn(space, |x: &[f64], y: &mut [f64]| {
         let n = x.len();

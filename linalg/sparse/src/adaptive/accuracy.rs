@@ -30,12 +30,12 @@ impl Accuracy {
         ))
     }
 
-    /// The number.
+    /// Returns the accuracy as a number.
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// `log2`.
+    /// Returns the base-2 logarithm.
     pub fn log2(self) -> f64 {
         self.0.log2()
     }
@@ -51,7 +51,7 @@ impl fmt::Display for Accuracy {
 impl FromStr for Accuracy {
     type Err = Error;
 
-    /// `2^-24`, `6e-8`.
+    /// Parses forms like `2^-24` and `6e-8`.
     fn from_str(s: &str) -> Result<Self, Error> {
         let eps = match s.trim().strip_prefix("2^") {
             Some(exponent) => exponent.parse().ok().map(|e: i32| libm::ldexp(1.0, e.clamp(-2000, 2000))),

@@ -157,7 +157,7 @@ pub fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool
     one < other
 }
 
-/// `y = A x` for the rows of these panels.
+/// Computes `y = A x` for the rows of these panels.
 ///
 /// # Panics
 /// For vectors of other lengths.

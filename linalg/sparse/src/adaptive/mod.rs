@@ -143,7 +143,7 @@ impl Scaling {
     }
 }
 
-/// `x` times `2^exponent`, rounded once.
+/// Returns `x` times `2^exponent`, rounded once.
 fn ldexp(x: f64, exponent: i32) -> f64 {
     // A product with a number that is a power of two is rounded once, too, and takes a tenth of the
     // time.
@@ -153,7 +153,7 @@ fn ldexp(x: f64, exponent: i32) -> f64 {
     }
 }
 
-/// The power of two that brings a number into `[1/2, 1)`; 0 for 0.
+/// Returns the exponent of the power of two that brings a number into `[1/2, 1)`; 0 for 0.
 fn to_one(norm: f64) -> i32 {
     if norm == 0.0 { 0 } else { -libm::frexp(norm).1 }
 }

@@ -26,7 +26,7 @@ impl FormatSet {
     /// Sets of the thesis.
     pub const ALL: [Self; 6] = [Self::Ap2, Self::Ap3, Self::Ap4, Self::Ap7, Self::Ap7Re, Self::Ap7Reu];
 
-    /// The name that [`FromStr`] reads back.
+    /// Returns the name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fp64 => "FP64",

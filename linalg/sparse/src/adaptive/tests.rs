@@ -17,7 +17,7 @@ fn product(a: &Csr, adaptation: &Adaptation<'_>, x: &[f64]) -> Vec<f64> {
     y
 }
 
-/// No row is further from the exact product than its bound says.
+/// Checks that no row is further from the exact product than its bound.
 fn check_bound(a: &Csr, adaptation: &Adaptation<'_>, x: &[f64]) -> Result<(), TestCaseError> {
     let bound = error_bound(a, adaptation, x).unwrap();
     let errors = ExactProduct::of(a, x).unwrap().errors(&product(a, adaptation, x)).unwrap();

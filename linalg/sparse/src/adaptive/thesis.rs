@@ -147,7 +147,7 @@ impl ThesisMatrix {
         self.bytes() + (buckets - self.buckets.len()) as u64 * 4 * (self.rows as u64 + 1)
     }
 
-    /// `y = A x`.
+    /// Computes `y = A x`.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths.
@@ -161,7 +161,7 @@ impl ThesisMatrix {
         Ok(())
     }
 
-    /// These rows of `A x`, as many as there are in both.
+    /// Computes these rows of `A x`, as many as there are in both.
     ///
     /// # Panics
     /// For a shorter `x` than the matrix has columns, or rows that it does not have.

@@ -54,7 +54,7 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// The limits of an adaptation.
+    /// Returns the limits of an adaptation.
     pub fn new(adaptation: &Adaptation<'_>) -> Thresholds {
         Thresholds::at(adaptation, adaptation.accuracy.get())
     }
@@ -94,7 +94,7 @@ impl Thresholds {
     }
 }
 
-/// The largest power of two that is not above a number; 0 for 0.
+/// Returns the largest power of two that does not exceed a number; 0 for 0.
 pub(super) fn power_below(number: f64) -> f64 {
     if number == 0.0 { 0.0 } else { ldexp(1.0, -to_one(number) - 1) }
 }
@@ -126,7 +126,7 @@ impl<'a> RowThresholds<'a> {
     }
 }
 
-/// True for formats with the exponents of `f32`, which end at `2^-126`.
+/// Returns true for formats with the exponents of `f32`, which end at `2^-126`.
 pub(super) fn has_short_exponent(format: PackedFormat) -> bool {
     matches!(format, PackedFormat::Fp32 | PackedFormat::Rp24 | PackedFormat::Rp16)
 }

@@ -285,7 +285,7 @@ struct Field {
 }
 
 impl Field {
-    /// A finite number as Fortran reads it.
+    /// Parses a finite number by the rules of Fortran.
     fn real(text: &str, field: &Field) -> Option<f64> {
         let text: String = text.chars().filter(|letter| *letter != ' ').collect();
         // An exponent begins with its letter, or with a sign that is not the first character.
@@ -367,7 +367,7 @@ fn items(mut text: &str, mut scale: i32, depth: usize) -> Option<(Vec<Field>, &s
     Some((fields, text, scale))
 }
 
-/// The whole number at the beginning, and the rest.
+/// Returns the integer at the beginning, and the rest.
 fn leading(text: &str) -> (Option<i32>, &str) {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());

@@ -21,7 +21,7 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Each with real and imaginary parts in turn.
+    /// Returns the columns, each with alternating real and imaginary parts.
     pub fn into_complex(self) -> Vec<Vec<f64>> {
         match self.complex {
             true => self.columns,

@@ -192,7 +192,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The matrix of an array of two dimensions.
+/// Reads the matrix of a two-dimensional array.
 fn dense(path: &Path) -> Result<Matrix, Error> {
     let array = Array::open(path)?;
     let &[rows, columns] = array.sides() else {
@@ -224,7 +224,7 @@ fn each_dense(numbers: &Numbers, columns: usize, mut element: impl FnMut(usize, 
     }
 }
 
-/// Real and imaginary part.
+/// Returns the real and the imaginary part.
 fn number(numbers: &Numbers, at: usize) -> (f64, f64) {
     (numbers.re[at], numbers.im.as_ref().map_or(0.0, |im| im[at]))
 }

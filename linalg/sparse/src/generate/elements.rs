@@ -37,22 +37,22 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// The integral over the box of `d_i N_a d_j N_b`.
+    /// Returns the integral over the box of `d_i N_a d_j N_b`.
     pub(super) fn gradients(&self, i: usize, j: usize, a: Corner, b: Corner) -> f64 {
         (0..3).map(|axis| self.factor((axis == i, axis == j), axis, a, b)).product()
     }
 
-    /// The integral of `d_i N_a N_b`.
+    /// Returns the integral of `d_i N_a N_b`.
     pub(super) fn gradient(&self, i: usize, a: Corner, b: Corner) -> f64 {
         (0..3).map(|axis| self.factor((axis == i, false), axis, a, b)).product()
     }
 
-    /// The integral of `N_a N_b`.
+    /// Returns the integral of `N_a N_b`.
     pub(super) fn mass(&self, a: Corner, b: Corner) -> f64 {
         (0..3).map(|axis| self.factor((false, false), axis, a, b)).product()
     }
 
-    /// The integral of `grad N_a . grad N_b`.
+    /// Returns the integral of `grad N_a . grad N_b`.
     pub(super) fn laplacian(&self, a: Corner, b: Corner) -> f64 {
         (0..3).map(|i| self.gradients(i, i, a, b)).sum()
     }
@@ -156,7 +156,7 @@ impl<const D: usize> Mesh<D> {
         Csr::new(self.unknowns, starts, column, value)
     }
 
-    /// A node's row of blocks.
+    /// Returns a node's block row.
     fn stencil(&self, node: usize, block: &impl Fn(&Cell, Corner, Corner) -> [[f64; D]; D]) -> Stencil<D> {
         let nodes = self.elements.nodes();
         let at = place(node, nodes);

@@ -9,7 +9,7 @@ const SMOOTHING: [f64; 3] = [4.0, 4.0, 2.0];
 /// Cut-off of the smoothing, in standard deviations.
 const REACH: f64 = 4.0;
 
-/// A field of mean 0 and variance 1 on cells, the last axis fastest.
+/// Returns a field of mean 0 and variance 1 on cells, the last axis fastest.
 pub(super) fn gaussian(cells: [usize; 3], seed: u64) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut field: Vec<f64> = (0..cells.iter().product()).map(|_| StandardNormal.sample(&mut rng)).collect();

@@ -49,10 +49,10 @@ impl Default for Transport {
     }
 }
 
-/// The symmetric positive definite matrix of [`Flow`], the last axis fastest.
+/// Returns the symmetric positive definite matrix of [`Flow`], the last axis fastest.
 ///
-/// Off the diagonal `-T` with `T = 2 geometry K1 K2 / (K1 + K2)`; both ends of the first axis add
-/// `2 geometry K`.
+/// Off-diagonal entries are `-T` with `T = 2 geometry K1 K2 / (K1 + K2)`; both ends of the first
+/// axis add `2 geometry K`.
 ///
 /// # Errors
 /// [`Error::Parameter`] for no cells or too many.
@@ -60,10 +60,10 @@ pub fn flow(problem: &Flow) -> Result<Csr, Error> {
     volumes(problem, |_, _| 0.0, 0.0)
 }
 
-/// The matrix of [`Transport`]: not symmetric, diagonally dominant by columns.
+/// Returns the matrix of [`Transport`]: not symmetric, diagonally dominant by columns.
 ///
 /// # Errors
-/// As [`flow`], and for a step that is not positive.
+/// Those of [`flow`], and [`Error::Parameter`] for a step that is not positive.
 pub fn transport(problem: &Transport) -> Result<Csr, Error> {
     check_step(problem.step)?;
     check_cells(problem.flow.cells, NEIGHBOURS)?;

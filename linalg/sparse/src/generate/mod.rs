@@ -44,7 +44,7 @@ fn check_cells(cells: [usize; 3], elements: usize) -> Result<usize, Error> {
     Ok(all)
 }
 
-/// A step of time has a length.
+/// Refuses a time step that is not positive.
 fn check_step(step: f64) -> Result<(), Error> {
     if step.is_finite() && step > 0.0 {
         return Ok(());

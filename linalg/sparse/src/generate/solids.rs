@@ -63,8 +63,8 @@ fn edges(cells: [usize; 3]) -> [Vec<f64>; 3] {
     [(0, -1.0), (1, -1.0), (2, 0.0)].map(|(axis, from)| graded(cells[axis], 1.0, 4.0, from))
 }
 
-/// `lambda d_i N_a d_j N_b + mu d_j N_a d_i N_b + delta_ij mu grad N_a . grad N_b`, for Young's
-/// modulus `modulus`.
+/// Returns `lambda d_i N_a d_j N_b + mu d_j N_a d_i N_b + delta_ij mu grad N_a . grad N_b`, for
+/// Young's modulus `modulus`.
 fn stiffness(cell: &Cell, modulus: f64, a: Corner, b: Corner) -> [[f64; 3]; 3] {
     let lambda = modulus * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON));
     let mu = modulus / (2.0 * (1.0 + POISSON));

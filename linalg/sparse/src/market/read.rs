@@ -66,7 +66,7 @@ impl Lines<'_> {
         Error::Content { file: self.name.to_owned(), line: Some(self.number), problem: problem.into() }
     }
 
-    /// An error that shows the line.
+    /// Returns an error that shows the line.
     fn broken(&self, wanted: &str) -> Error {
         let text = String::from_utf8_lossy(&self.line[..self.line.len().min(SHOWN)]);
         let more = if self.line.len() > SHOWN { " ..." } else { "" };
@@ -279,7 +279,7 @@ impl Lines<'_> {
         self.error(format!("no memory for {elements} nonzeros"))
     }
 
-    /// Row and column, from 0, and the value.
+    /// Returns the row and the column, from 0, and the value.
     fn element(
         &self,
         field: Field,
@@ -399,7 +399,7 @@ fn wanted_value(field: Field) -> &'static str {
     }
 }
 
-/// A number that is finite; Fortran writes its exponents with a D.
+/// Parses a finite number; Fortran writes its exponents with a D.
 fn number(word: &[u8], field: Field) -> Option<f64> {
     let text = std::str::from_utf8(word).ok()?;
     let value: f64 = match field {

@@ -3,7 +3,7 @@
 /// A dense block, row by row.
 pub type Block<const B: usize> = [[f64; B]; B];
 
-/// `a b`.
+/// Returns `a b`.
 pub fn product<const B: usize>(a: &Block<B>, b: &Block<B>) -> Block<B> {
     let mut product = [[0.0; B]; B];
     for i in 0..B {

@@ -37,8 +37,8 @@ impl Interval {
     }
 }
 
-/// The largest eigenvalue of `D^-1 A`, or a little more: by the method of Lanczos for `D^-1/2 A
-/// D^-1/2`, and no more than its bound by sums of rows (Gershgorin).
+/// Returns the largest eigenvalue of `D^-1 A`, or a little more: by the method of Lanczos for
+/// `D^-1/2 A D^-1/2`, and at most the bound by row sums (Gershgorin).
 pub(super) fn largest_eigenvalue(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
     let of_row = |((_, value), inverse): ((&[u32], &[f64]), &f64)| abs_sum(value) * inverse.abs();
     let bound = a.iter().zip(inverse).map(of_row).fold(0.0, f64::max);
@@ -164,7 +164,7 @@ impl Smoother {
         Ok(())
     }
 
-    /// `r = b - A x`, `d = step D^-1 r`, `x += d`.
+    /// Records `r = b - A x`, `d = step D^-1 r`, `x += d`.
     fn first(
         &self,
         steps: &Steps<'_>,
@@ -186,7 +186,7 @@ impl Smoother {
         task.assign(r, residual).assign(d, new).add(x, times(1.0, d)).submit()
     }
 
-    /// `r -= A d`, `d = keep d + turn D^-1 r`, `x += d`.
+    /// Records `r -= A d`, `d = keep d + turn D^-1 r`, `x += d`.
     fn next(
         &self,
         steps: &Steps<'_>,
@@ -203,7 +203,7 @@ impl Smoother {
         task.assign(d, new).add(x, times(1.0, d)).submit()
     }
 
-    /// `r -= A d`: the residual with the last direction.
+    /// Records `r -= A d`, which completes the residual with the last direction.
     pub(super) fn settle(&self, steps: &Steps<'_>, a: &dyn Operator) -> Result<(), Error> {
         let v = self.vectors(steps);
         a.apply(steps, &v.direction, &v.product)?;

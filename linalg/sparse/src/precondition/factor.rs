@@ -297,7 +297,7 @@ impl<'w, const B: usize> Work<'w, B> {
         self.made.factors.lower.push(column, narrow(&lower));
     }
 
-    /// The inverse of a pivot; the first row of it that is useless.
+    /// Returns the inverse of a pivot, or its first useless row.
     fn inverse(&self, pivot: &Block<B>, block: usize) -> Result<Block<B>, usize> {
         let kind = self.system.kind;
         let is_useful = |i: usize, pivot: f64| {
@@ -331,7 +331,7 @@ impl<'w, const B: usize> Work<'w, B> {
         self.blocks.contains(&(column as usize))
     }
 
-    /// The part that has a row of blocks.
+    /// Returns the part that contains a block row.
     fn part_of(&mut self, block: usize) -> usize {
         if !self.near.1.contains(&block) {
             let space = self.system.space;
@@ -401,7 +401,7 @@ mod tests {
     use crate::generate::{Elasticity, Elements, Flow, Transport, elasticity, flow, transport};
     use zellige_krylov::method::GRAIN;
 
-    /// `L`, `U` and `D^-1` as matrices.
+    /// Returns `L`, `U` and `D^-1` as matrices.
     fn assembled<const B: usize>(factors: &[Factors<B>], space: &Space) -> Result<[Csr; 3], Error> {
         let n = space.len();
         let mut triplets: [Vec<Triplet>; 3] = Default::default();
@@ -427,8 +427,8 @@ mod tests {
         Ok([lower?, upper?, inverse?])
     }
 
-    /// `L D U` equals `A` on the pattern of `A`, which defines ILU(0). So `D^-1` times its block
-    /// rows are known from those of `L` and `U`.
+    /// Checks that `L D U` equals `A` on the pattern of `A`, which defines ILU(0). So `D^-1` times
+    /// its block rows are known from those of `L` and `U`.
     fn check<const B: usize>(a: &Csr, sweep: impl Fn(&Space) -> Sweep, kind: Kind) -> Result<(), Error> {
         let space = Space::new(a.rows(), 1 << 40);
         assert!(space.parts() >= 3);

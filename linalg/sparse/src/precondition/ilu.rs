@@ -151,7 +151,7 @@ impl Operator for Ilu {
     }
 }
 
-/// `z = D z` for each column, with the blocks of `D` one after the other.
+/// Computes `z = D z` for each column, with consecutive blocks of `D`.
 fn scale(edge: usize, columns: usize, blocks: &[f64], z: &mut [f64]) {
     match edge {
         1 => {

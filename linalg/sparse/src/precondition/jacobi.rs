@@ -21,11 +21,11 @@ impl Jacobi {
         Ok(Jacobi::of(rt, space, inverse_diagonal(a)?))
     }
 
-    /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite
-    /// matrices.
+    /// Creates the preconditioner of the magnitudes of the diagonal, which is positive definite for
+    /// indefinite matrices, as MINRES requires.
     ///
     /// # Errors
-    /// As [`new`](Jacobi::new).
+    /// Those of [`new`](Jacobi::new).
     pub fn absolute(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
         let inverse = inverse_diagonal(a)?.into_iter().map(f64::abs);
         Ok(Jacobi::of(rt, space, inverse.collect()))

@@ -124,7 +124,7 @@ fn is_positive(a: &Csr) -> bool {
     (0..a.rows()).all(|i| a.get(i, i) > 0.0) && a.is_symmetric()
 }
 
-/// The factor of a symmetric matrix, unless it is not positive definite.
+/// Returns the factor of a symmetric matrix, unless it is not positive definite.
 fn cholesky<T: Real>(a: &Csr) -> Result<Option<sparse::SparseCholesky<T>>, Error> {
     // Its rows are its columns.
     let (starts, rows, values) = a.arrays();
@@ -162,7 +162,7 @@ fn rounded<T: Real>(values: &[f64]) -> Result<Vec<T>, Error> {
     }
 }
 
-/// Row starts with 32 bits.
+/// Returns the row starts with 32 bits.
 fn narrow(starts: &[usize]) -> Result<Vec<u32>, Error> {
     let problem = |_| Error::shape("matrix", "more than 2^32 nonzeros have no factors here");
     starts.iter().map(|&start| u32::try_from(start).map_err(problem)).collect()
@@ -234,7 +234,7 @@ mod tests {
         x.iter().zip(y).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max) / size
     }
 
-    /// A matrix without a zero on the diagonal of some permutation, for this seed.
+    /// Returns a matrix without a zero on the diagonal of some permutation, for this seed.
     fn scattered(n: u32, seed: u64) -> Csr {
         let mut state = seed;
         let mut next = || {

@@ -78,7 +78,8 @@ impl Sweep {
         self.middle.as_ref().filter(is_in_middle).map(|middle| middle.end)
     }
 
-    /// True if unknown `j` is eliminated before `i`, which is in this part and has to do with it.
+    /// Returns true if unknown `j` is eliminated before `i`, which is in this part and is coupled
+    /// with it.
     #[cfg(test)]
     pub fn is_before(&self, part: usize, j: usize, i: usize) -> bool {
         match self.falls(part) {

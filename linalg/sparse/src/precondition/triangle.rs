@@ -214,7 +214,7 @@ impl<const B: usize> Parts<'_, B> {
         }
     }
 
-    /// A part of these rows.
+    /// Returns a part of these rows.
     fn part(&self, place: usize, heads: &[Head]) -> Part {
         let mut part = Part::default();
         let mut rest = heads;

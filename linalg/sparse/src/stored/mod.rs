@@ -168,7 +168,7 @@ impl Stored {
         Ok(Stored::of(rt, [space, space], matrix, adaptation))
     }
 
-    /// A matrix that was cut for the parts of `to`, multiplying vectors of `from`.
+    /// Creates the operator of a matrix that was cut for the parts of `to`, for vectors of `from`.
     pub(crate) fn of(
         rt: &dyn Executor,
         [to, from]: [&Space; 2],
@@ -206,7 +206,7 @@ impl Stored {
         self.accuracy
     }
 
-    /// The space of the vectors that it multiplies.
+    /// Returns the space of its input vectors.
     pub fn domain(&self) -> &Space {
         &self.from
     }
@@ -225,7 +225,7 @@ fn check_square(a: &Csr) -> Result<(), Error> {
     Err(Error::unsolvable("matrix", problem))
 }
 
-/// The parts that some panels read; those that read none do not count.
+/// Returns the range of parts that some panels read; panels that read none do not count.
 fn needed_by(panels: &[StoredPanel]) -> Range<usize> {
     let needed = || panels.iter().map(|panel| &panel.needed).filter(|needed| !needed.is_empty());
     let start = needed().map(|needed| needed.start).min().unwrap_or(0);
@@ -263,7 +263,7 @@ fn blocks_of(a: &Csr, row: usize, edge: usize) -> usize {
 /// Maximum number of real vectors that kernels multiply at once.
 pub(crate) const MOST_COLUMNS: usize = 8;
 
-/// Real columns that vectors have; refuses those that there are no kernels for.
+/// Returns the number of real columns of the vectors; refuses numbers without kernels.
 pub(crate) fn check_columns<E: Scalar>(steps: &Steps<'_, E>) -> Result<usize, Error> {
     let count = steps.columns() * E::WORDS;
     if (1..=MOST_COLUMNS).contains(&count) {

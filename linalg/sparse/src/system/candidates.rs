@@ -45,8 +45,9 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     chosen
 }
 
-/// True if rows of the matrix are to be moved, and scaled, so that its diagonal is large: methods
-/// for any matrix do not care, and preconditioners that divide by the diagonal need it.
+/// Returns true if rows of the matrix should be permuted and scaled so that its diagonal is large:
+/// preconditioners that divide by the diagonal need it, and methods for any matrix are not
+/// affected.
 pub fn wants_matching(a: &Csr, options: &Options) -> bool {
     use MethodChoice::{Auto, BiCgStab, Gmres};
     use PreconditionerChoice::{BlockJacobi, Ilu0, Jacobi, Lu, SingleLu};

@@ -139,8 +139,8 @@ pub fn check_finite(what: &'static str, v: &[f64]) -> Result<(), Error> {
     }
 }
 
-/// True if every row adds up to zero, but for rounding: the matrix is singular, and systems with it
-/// may have answers for [`without_constant`](Options::without_constant).
+/// Returns true if every row sums to zero, except for rounding: the matrix is singular, and systems
+/// with it may have answers with [`without_constant`](Options::without_constant).
 pub fn has_constant_null_space(a: &Csr) -> bool {
     check_constant(a).is_ok()
 }

@@ -34,13 +34,13 @@ pub enum MethodChoice {
 }
 
 impl MethodChoice {
-    /// True for methods that are for symmetric matrices only.
+    /// Returns true for methods that are for symmetric matrices only.
     pub fn needs_symmetry(self) -> bool {
         matches!(self, MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::Minres)
     }
 }
 
-/// A number after the name, as `gmres:40`.
+/// Parses a number after the name, like `gmres:40`.
 fn number(name: &'static str, text: Option<&str>, otherwise: usize, most: usize) -> Result<usize, Error> {
     let Some(text) = text else { return Ok(otherwise) };
     match text.parse() {
@@ -178,7 +178,7 @@ pub enum CriterionChoice {
 }
 
 impl CriterionChoice {
-    /// The criterion, for this vector.
+    /// Returns the criterion, for this vector.
     pub fn of(self, x: &[f64]) -> Criterion<'_> {
         match self {
             CriterionChoice::Normwise => Criterion::Normwise,
@@ -236,7 +236,7 @@ pub enum Inner {
 const LAYOUTS: [&str; 4] = ["tiled", "bsr2", "bsr3", "bsr4"];
 
 impl Inner {
-    /// The accuracy of products.
+    /// Returns the accuracy of products.
     pub fn accuracy(&self) -> f64 {
         match self {
             Inner::Auto { accuracy, .. } => accuracy.get(),
@@ -290,8 +290,8 @@ impl Inner {
 impl FromStr for Inner {
     type Err = Error;
 
-    /// `fp64`, `fp32`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, `auto` (which is the
-    /// last one).
+    /// Parses `fp64`, `fp32`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, and `auto`,
+    /// which is short for the last one.
     fn from_str(text: &str) -> Result<Self, Error> {
         if text.trim().eq_ignore_ascii_case("fp64") {
             return Ok(Inner::Exact);

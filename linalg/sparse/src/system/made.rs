@@ -250,12 +250,13 @@ impl<'a> System<'a> {
         Ok(())
     }
 
-    /// True if nothing more is to be tried after an attempt.
+    /// Returns true if no attempt follows this one.
     pub(super) fn is_over(&self, side: &Side, k: usize) -> bool {
         side.tried.is_over(&self.stops_of(k + 1))
     }
 
-    /// The criteria of an attempt: those before complete factors leave them a few steps.
+    /// Returns the criteria of an attempt: attempts before one with complete factors leave it a few
+    /// steps.
     fn stops_of(&self, k: usize) -> Vec<Stop> {
         let rest = self.candidates.iter().skip(k + 1);
         let is_before_factors =
@@ -280,7 +281,7 @@ impl<'a> System<'a> {
         attainable > self.goal(&found, side.tried.first) && found.true_residual <= NEAR_ROUNDING * attainable
     }
 
-    /// The residual that is small enough.
+    /// Returns the residual that is small enough.
     fn goal(&self, found: &Solution, first: f64) -> f64 {
         let progress = Progress { steps: found.steps, elapsed: Duration::ZERO, rhs: found.rhs, first };
         self.options.stop.goal(&progress).unwrap_or(0.0)
@@ -365,7 +366,7 @@ impl<'a> System<'a> {
         }
     }
 
-    /// The method of the first attempt.
+    /// Returns the method of the first attempt.
     pub(super) fn first_method(&self) -> MethodChoice {
         self.candidates[0].method
     }
@@ -380,7 +381,7 @@ impl<'a> System<'a> {
         Solution { reason, ..solution }
     }
 
-    /// The norm of `b - A x`.
+    /// Returns the norm of `b - A x`.
     fn residual(&self, b: &[f64], x: &[f64]) -> f64 {
         let row = |((column, value), b): ((&[u32], &[f64]), &f64)| {
             b - column.iter().zip(value).map(|(&j, a)| a * x[j as usize]).sum::<f64>()
@@ -388,7 +389,7 @@ impl<'a> System<'a> {
         norm(&self.a.iter().zip(b).map(row).collect::<Vec<_>>())
     }
 
-    /// The preconditioner of a candidate; whoever else needs it waits until it is made.
+    /// Returns the preconditioner of a candidate; concurrent callers wait until it is made.
     fn helper(&self, candidate: &Candidate) -> Result<Helper, Error> {
         let mut made = candidate.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(helper) = &*made {
@@ -508,7 +509,7 @@ impl Tried {
         self.attempts.push(Attempt { method, preconditioner, result });
     }
 
-    /// True if nothing more is to be tried.
+    /// Returns true if no attempt follows.
     pub(super) fn is_over(&self, stop: &[Stop]) -> bool {
         let last = self.attempts.last().and_then(|attempt| attempt.result.as_ref().ok());
         last.is_some_and(|solution| {

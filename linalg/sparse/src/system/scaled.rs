@@ -21,8 +21,8 @@ pub struct Scales {
 }
 
 impl Scales {
-    /// The inverse of each row's largest magnitude (thesis, chapter 3, section 5.2), rounded to a
-    /// power of two, which the thesis does not do.
+    /// Returns the inverse of each row's largest magnitude (thesis, chapter 3, section 5.2),
+    /// rounded to a power of two, unlike in the thesis.
     pub fn of_rows(a: &Csr) -> Scales {
         let rows = largest(a).map(|largest| ldexp(1.0, -exponent(largest))).collect();
         Scales { rows, columns: vec![1.0; a.columns()] }
@@ -132,7 +132,7 @@ impl Unscaled {
         Unscaled { stored, rows, columns, scaled: Workspace::default() }
     }
 
-    /// The matrix as it is stored.
+    /// Returns the stored, scaled matrix.
     pub fn stored(&self) -> &Stored {
         &self.stored
     }
@@ -147,7 +147,7 @@ impl Operator for Unscaled {
         self.stored.bytes()
     }
 
-    /// The matrix, its scales, and the scaled vector.
+    /// Returns the bytes of the matrix, its scales, and the scaled vector.
     fn memory(&self) -> u64 {
         self.stored.bytes() + self.domain().bytes(3)
     }

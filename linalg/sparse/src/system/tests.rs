@@ -26,8 +26,8 @@ fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
     ])
 }
 
-/// More of them: other random fields, steps and spreads, rows of other units, and some that no
-/// problem of physics has.
+/// Returns further matrices: other random fields, steps and spreads, rows of other units, and some
+/// that no problem of physics has.
 fn more_matrices() -> Result<Vec<(String, Csr)>, Error> {
     let mut all = Vec::new();
     for seed in [2, 3] {
@@ -77,8 +77,8 @@ fn norm(v: impl Iterator<Item = f64>) -> f64 {
     v.map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// Relative residuals of `tol` mean relative errors of `cond tol`; the answers of a direct solver,
-/// which has errors of its own.
+/// Checks the answers against a direct solver, which has its own errors: relative residuals of
+/// `tol` mean relative errors of `cond tol`.
 fn agrees_with_a_direct_solver(name: &str, a: &Csr, options: &Options) -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
     let (mut b, mut x) = (vec![0.0; a.rows()], vec![0.0; a.rows()]);

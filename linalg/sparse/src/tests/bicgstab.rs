@@ -43,7 +43,7 @@ fn degree_two_does_what_degree_one_cannot() -> Result<(), Error> {
     Ok(())
 }
 
-/// `shift I` and a skew-symmetric part.
+/// Returns `shift I` plus a skew-symmetric part.
 fn turning(shift: f64) -> Csr {
     let rate = |i: usize| 1.0 + (i % 7) as f64 / 7.0;
     let sides = (0..399).flat_map(|i| [(i, i + 1, rate(i)), (i + 1, i, -rate(i))]);

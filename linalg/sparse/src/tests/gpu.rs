@@ -40,7 +40,7 @@ fn on_gpu_with<T>(
     Ok(Some(found))
 }
 
-/// `A x`, as solvers compute it.
+/// Returns `A x`, as solvers compute it.
 fn product(rt: &Runtime, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<Vec<f64>, Error> {
     let space = Space::new(a.rows(), 64 * a.bytes());
     assert!(space.parts() > 1, "windows of tiles are to be in several parts");
@@ -165,7 +165,8 @@ fn steps_of_conjugate_gradients_are_launched_as_graphs() -> Result<(), Error> {
     Ok(())
 }
 
-/// A row of the last part that reads all parts, and what makes the matrix symmetric again.
+/// Adds a row in the last part that reads all parts, and the column that keeps the matrix
+/// symmetric.
 fn with_long_row(a: &Csr) -> Csr {
     let n = a.rows();
     let of_row = |(i, (columns, values)): (usize, (&[u32], &[f64]))| {

@@ -29,7 +29,7 @@ fn matrix(n: u32, triplets: &[Triplet]) -> Csr {
     Csr::from_triplets(n as usize, n as usize, triplets).expect("a matrix")
 }
 
-/// A transport problem whose rows come in another order: nearly every diagonal element is a
+/// Returns a transport problem with its rows in another order: nearly every diagonal entry is a
 /// structural zero.
 fn shuffled() -> Result<Csr, Error> {
     let a =
@@ -51,7 +51,7 @@ fn units() -> Result<Csr, Error> {
     Ok(a.map_values(|i, j, value| unit(i, 5) * value * unit(j as usize, 8).powf(0.3)))
 }
 
-/// `[A, B^T; B, 0]` with the Laplacian of a chain, and constraints on sums of neighbours.
+/// Returns `[A, B^T; B, 0]` with the Laplacian of a chain, and constraints on sums of neighbours.
 fn saddle_point() -> Csr {
     let (n, m) = (300u32, 100u32);
     let mut triplets: Vec<Triplet> = (0..n).map(|i| (i, i, 2.0 + f64::from(i % 3))).collect();
@@ -64,8 +64,8 @@ fn saddle_point() -> Csr {
     matrix(n + m, &triplets)
 }
 
-/// A modified nodal analysis: conductances from 1e-12 to 1 between nodes, leaks to ground, voltage
-/// sources whose rows have no diagonal, and one node with which many others are connected.
+/// Returns a modified nodal analysis: conductances from 1e-12 to 1 between nodes, leaks to ground,
+/// voltage sources whose rows have no diagonal, and one node that is connected with many others.
 fn circuit() -> Csr {
     let (nodes, sources) = (600u32, 60u32);
     let mut random = Random(5);
@@ -91,8 +91,8 @@ fn circuit() -> Csr {
     matrix(nodes + sources, &triplets)
 }
 
-/// Scattered nonzeros without any order among them: incomplete factors are as far from the inverse
-/// as can be.
+/// Returns a matrix of scattered nonzeros without structure: incomplete factors are a very poor
+/// approximation of it.
 fn scattered() -> Csr {
     let n = 400;
     let mut random = Random(3);
@@ -255,8 +255,7 @@ fn complete_factors_serve_several_right_hand_sides() -> Result<(), Error> {
     Ok(())
 }
 
-/// A graph's Laplacian, of one component: singular, and with another row of the same kind not
-/// symmetric.
+/// Returns the Laplacian of a connected graph: singular; a change of one row makes it nonsymmetric.
 fn ring(n: u32) -> Csr {
     let beside =
         |i: u32| [(i, i, 3.0), (i, (i + 1) % n, -1.0), (i, (i + n - 1) % n, -1.0), (i, (i + 7) % n, -1.0)];

@@ -26,7 +26,8 @@ impl Operator for Magnitudes {
     }
 }
 
-/// Not definite, all of one size: its rows and columns are multiplied by powers of two.
+/// Returns an indefinite matrix with entries of similar magnitudes: its rows and columns are
+/// multiplied by powers of two.
 fn balanced(a: &Csr) -> Csr {
     let scales: Vec<i32> = (0..a.rows()).map(|i| -(a.get(i, i).abs().log2() / 2.0).round() as i32).collect();
     let triplets: Vec<_> = (0..a.rows())

@@ -9,7 +9,7 @@ use zellige_sparse::krylov::{History, Stop};
 use zellige_sparse::system::{Options, System};
 use zellige_sparse::{Csr, Error};
 
-/// After FNV-1a.
+/// Returns the FNV-1a hash.
 fn hash(words: impl Iterator<Item = u64>) -> u64 {
     let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
     words.fold(0xcbf2_9ce4_8422_2325, step)

@@ -161,7 +161,7 @@ fn compressed_files_and_vectors() {
     assert_eq!(files::read_vectors(&path, None).unwrap().columns, [[1.0, -0.1, 0.0]]);
 }
 
-/// A whole file, and one that is spoilt somewhere.
+/// Strategy for valid files and files with an error at some position.
 fn spoilt() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         Just("%%MatrixMarket matrix coordinate real general\n"),
@@ -201,7 +201,8 @@ fn spoilt() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// The reader answers, and what it takes is a matrix that is read back from what is written of it.
+/// Checks that the reader returns a result, and that a matrix it accepts is read back from its
+/// written form.
 fn check(text: &[u8]) {
     if let Ok(market) = read(text) {
         let mut written = Vec::new();

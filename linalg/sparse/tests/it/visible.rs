@@ -29,7 +29,7 @@ fn defaults_solve_real_systems() {
     }
 }
 
-/// The solution of a system; its residual is small enough.
+/// Returns the solution of a system, after a check of its residual.
 fn solved(name: &str, a: &Csr, b: &[f64]) -> Vec<f64> {
     let rt = Runtime::builder().workers(2).build().unwrap();
     let mut x = vec![0.0; a.columns()];

@@ -119,12 +119,12 @@ impl TiledMatrix {
         }
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -134,12 +134,12 @@ impl TiledMatrix {
         self.edge
     }
 
-    /// The panels, from the first row to the last.
+    /// Returns the panels, from the first row to the last.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
     }
 
-    /// The panels, for whoever multiplies them elsewhere.
+    /// Returns the panels, for products that the caller runs.
     pub fn into_panels(self) -> Vec<Panel> {
         self.panels
     }
@@ -160,7 +160,7 @@ impl TiledMatrix {
         self.panels.iter().map(|panel| panel.bytes() as u64).sum()
     }
 
-    /// `y = A x`.
+    /// Computes `y = A x`.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths.
@@ -484,7 +484,7 @@ fn put<const B: usize>(
     Some(())
 }
 
-/// The buckets of a set, the narrowest first; unsigned formats have one for each sign.
+/// Returns the buckets of a set, the narrowest first; unsigned formats have one for each sign.
 fn buckets(set: FormatSet, thresholds: &Thresholds) -> Vec<Bucket> {
     let of = |(place, &format): (usize, &PackedFormat)| {
         // Scales are powers of two, of matrices whose theta is rounded down to 1/2.

@@ -9,7 +9,7 @@ use crate::csr::{Csr, abs_sum};
 /// matrices. Blocks are the parts of a [`Space`](zellige_krylov::Space), whose numbers depend on
 /// the size of the matrix only.
 pub trait StoragePolicy {
-    /// The set of block `id`, for products that are accurate to `accuracy`.
+    /// Returns the format set of block `id`, for products that are accurate to `accuracy`.
     fn choose(&self, id: usize, norms: &BlockNorms, accuracy: Accuracy) -> FormatSet;
 }
 

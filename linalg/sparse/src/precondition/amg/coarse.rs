@@ -88,8 +88,8 @@ impl Coarse {
     }
 }
 
-/// The inverse of a matrix with a diagonal of ones; of one that is singular or not definite the
-/// pseudo-inverse.
+/// Returns the inverse of a matrix with a diagonal of ones; the pseudo-inverse of a singular or
+/// indefinite one.
 fn inverse(dense: &Mat<f64>) -> Result<Mat<f64>, Error> {
     let n = dense.nrows();
     if let Ok(factor) = zellige_faer::cholesky(dense.as_ref()) {

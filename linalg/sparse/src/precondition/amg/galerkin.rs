@@ -20,7 +20,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The next nonzero of the row.
+    /// Appends the next nonzero of the row.
     pub fn push(&mut self, column: u32, value: f64) {
         if self.columns.len() == self.columns.capacity() || self.values.len() == self.values.capacity() {
             self.grow();
@@ -87,7 +87,7 @@ pub fn by_rows(
     Csr::new(columns, starts, all_columns, all_values)
 }
 
-/// The error for bytes that the system refused.
+/// Returns the error for bytes that the system refused.
 fn no_memory(bytes: u64) -> Error {
     NotEnoughMemory::refused("a coarser level of amg", bytes, zellige_runtime::topology::available_memory())
         .into()

@@ -69,7 +69,7 @@ pub fn of_block(a: &Csr, block: Range<usize>) -> Result<Inverse, Error> {
     Ok(Inverse { rows: n, elements, format })
 }
 
-/// The largest sum of magnitudes of a column.
+/// Returns the largest sum of magnitudes of a column.
 fn norm(matrix: &Mat<f64>) -> f64 {
     let sum = |j: usize| (0..matrix.nrows()).map(|i| matrix[(i, j)].abs()).sum::<f64>();
     // max() would ignore NaN.

@@ -101,7 +101,7 @@ mod tests {
         (0..n).map(|i| (i % 23) as f64 - 11.0).collect()
     }
 
-    /// A matrix of blocks alone, whose sizes go round.
+    /// Returns a block-diagonal matrix whose block sizes repeat cyclically.
     fn blocks_alone(n: u32, sizes: [u32; 4], value: impl Fn(u32, u32) -> f64) -> Result<Csr, Error> {
         let (mut triplets, mut start) = (Vec::new(), 0);
         for &size in sizes.iter().cycle() {

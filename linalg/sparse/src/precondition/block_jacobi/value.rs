@@ -35,7 +35,7 @@ impl Inverses {
         pack(&scaled, inverse.format, Rounding::Nearest, &mut self.codes[start..]).expect("room for all");
     }
 
-    /// `z = M^-1 r` of these blocks, for each column.
+    /// Computes `z = M^-1 r` of these blocks, for each column.
     pub fn multiply(&self, columns: usize, r: &[f64], z: &mut [f64]) {
         let mut column = [0.0; BlockJacobi::MOST];
         let (mut codes, mut start) = (&self.codes[..], 0);
