@@ -8,8 +8,8 @@ use zellige_runtime::Runtime;
 
 const N: usize = 1536;
 
-/// Exponential correlation along a line, a common offset (which couples everything), and a little
-/// noise.
+/// Returns an exponential correlation along a line, with a common offset (which couples
+/// everything), and a little noise.
 fn covariance(i: usize, j: usize) -> f64 {
     let distance = i.abs_diff(j) as f64 / 40.0;
     (-distance).exp() + 2.0 + if i == j { 5e-3 } else { 0.0 }

@@ -22,16 +22,16 @@ use crate::tiled::{Generator, RectTiled, SymmetricTiled, generator};
 const TILE: usize = 256;
 
 /// The Cholesky factorisation `A = L L^T` of a symmetric positive definite matrix, with the
-/// precision of each tile product chosen by a [`Rule`], as LAPACK's `potrf` and `potrs` are for one
+/// precision of each tile product chosen by a [`Rule`], like LAPACK's `potrf` and `potrs` in one
 /// precision. The rule `fp64` has a factor in float64, all others have one in float32.
 ///
-/// Matrices and right-hand sides may have any finite numbers of float64: rows and columns are
-/// multiplied by powers of two, which round nothing, so that diagonal elements are in \[1, 4), and
-/// so is each right-hand side. What is factored is `S A S`, whose norms a rule goes by; badly
-/// scaled rows and columns of `A = D C D` count for nothing where `C` is well-conditioned. Beside
-/// the largest element of a scaled right-hand side, `solve` in single precision takes elements
-/// below 1e-38 for zero; refinement comes to them. Residuals are those of `A` and `B` as they are
-/// given.
+/// Matrices and right-hand sides may have any finite numbers of float64. Rows and columns are
+/// multiplied by powers of two, which causes no rounding, so that diagonal entries are in \[1, 4),
+/// and so is each right-hand side. The factored matrix is `S A S`, and a rule uses its norms. Badly
+/// scaled rows and columns of `A = D C D` have no effect if `C` is well-conditioned. In single
+/// precision, `solve` treats entries below 1e-38 relative to the largest entry of a scaled
+/// right-hand side as zero; refinement recovers them. Residuals are those of `A` and `B` as they
+/// are given.
 ///
 /// ```
 /// use zellige_dense::Cholesky;
@@ -58,13 +58,13 @@ pub struct Cholesky<'r> {
     shares: Vec<(GemmPrecision, f64)>,
 }
 
-/// `L`, with the elements that the rule asks for.
+/// The factor `L`, in the format that the rule requires.
 enum Factor {
     Single(SymmetricTiled<f32>),
     Double(SymmetricTiled<f64>),
 }
 
-/// `B`, and `S B` with each column multiplied by a power of two of its own.
+/// Right-hand sides `B`, and `S B` with each column multiplied by its own power of two.
 struct RightHandSides<'b> {
     given: &'b [f64],
     columns: usize,
@@ -75,22 +75,22 @@ struct RightHandSides<'b> {
 }
 
 impl<'r> Cholesky<'r> {
-    /// Factors an `n x n` matrix, column by column, whose lower triangle is read. Waits for the
+    /// Factors an `n x n` column-major matrix; only its lower triangle is read. Waits for the
     /// factor.
     ///
     /// # Errors
-    /// [`Error::Shape`] for another number of elements, [`Error::NotFinite`] for one that is not
-    /// finite, [`Error::Rule`] for a rule that is none, [`Error::NotPositiveDefinite`] with the row
-    /// where the factorisation, in this precision, finds that the matrix is not.
+    /// [`Error::Shape`] for another number of entries, [`Error::NotFinite`] for a non-finite one,
+    /// [`Error::Rule`] for an invalid rule, [`Error::NotPositiveDefinite`] with the row at which
+    /// the factorisation, in this precision, finds that the matrix is not positive definite.
     pub fn factor(rt: &'r Runtime, n: usize, a: &[f64], rule: &str) -> Result<Self, Error> {
         Self::new(rt, (n, TILE), a, rule, 0.0)
     }
 
-    /// As [`factor`](Cholesky::factor), in tiles of `tile` rows, of which a rule needs three along
-    /// a side to have an effect; 256 elsewhere.
+    /// Factors a matrix like [`factor`](Cholesky::factor), in tiles of `tile` rows. A rule needs
+    /// three tiles along a side to have an effect; the default is 256.
     ///
     /// # Errors
-    /// As [`factor`](Cholesky::factor); [`Error::Grid`] for tiles without rows.
+    /// Those of [`factor`](Cholesky::factor); [`Error::Grid`] for tiles without rows.
     pub fn factor_tiled(
         rt: &'r Runtime,
         n: usize,
@@ -170,17 +170,17 @@ impl<'r> Cholesky<'r> {
         self.n
     }
 
-    /// The share of tile products that ran in each precision.
+    /// Returns the share of tile products that ran in each precision.
     pub fn shares(&self) -> &[(GemmPrecision, f64)] {
         &self.shares
     }
 
-    /// `A^-1 B`, as accurate as the factor: `b` has `n` elements for each column, column by column,
-    /// and so has the answer.
+    /// Computes `A^-1 B` to the accuracy of the factor: `b` and the answer have `n` entries for
+    /// each column, column-major.
     ///
     /// # Errors
-    /// [`Error::Shape`] for elements that are no whole columns, [`Error::NotFinite`] for one that
-    /// is not finite, or whose solution is beyond the range of float64; what went wrong in a task.
+    /// [`Error::Shape`] for an incomplete column, [`Error::NotFinite`] for a non-finite entry, or a
+    /// solution beyond the range of float64; errors of tasks.
     pub fn solve(&self, b: &[f64]) -> Result<Vec<f64>, Error> {
         let b = self.right_hand_sides(b)?;
         let y = match &self.l {
@@ -190,18 +190,17 @@ impl<'r> Cholesky<'r> {
         self.solution(&b, &y)
     }
 
-    /// `A^-1 B` by iterative refinement in float64, until each column's residual is `tolerance`
-    /// beside it (`||b - A x||_2 <= tolerance ||b||_2`), or no longer halved by a step; and what
-    /// refinement came to, with the residual of the column that has the largest. It is in hand
-    /// where [`end`](Refinement::end) is [`RefineEnd::Converged`], and not otherwise. It needs a
-    /// condition number below the inverse of the factor's unit roundoff: some 1e7 in single
-    /// precision, 1e3 in half.
+    /// Computes `A^-1 B` by iterative refinement in float64, until each column's residual is at
+    /// most `tolerance` relative to it (`||b - A x||_2 <= tolerance ||b||_2`), or no longer halved
+    /// by a step. Also returns the result of the refinement, with the residual of the column that
+    /// has the largest. The tolerance is reached if and only if [`end`](Refinement::end) is
+    /// [`RefineEnd::Converged`]. Refinement needs a condition number below the inverse of the
+    /// factor's unit roundoff: about 1e7 in single precision, 1e3 in half.
     ///
-    /// Where numbers of the solution are subnormal, the residual is that of the numbers as they
-    /// are.
+    /// If numbers of the solution are subnormal, the residual is that of the rounded numbers.
     ///
     /// # Errors
-    /// As [`solve`](Cholesky::solve).
+    /// Those of [`solve`](Cholesky::solve).
     pub fn refine(&self, b: &[f64], tolerance: f64) -> Result<(Vec<f64>, Refinement), Error> {
         let b = self.right_hand_sides(b)?;
         match &self.l {
@@ -236,14 +235,14 @@ impl<'r> Cholesky<'r> {
         Ok((x, refinement))
     }
 
-    /// `A^-1 B` by iterative refinement in float64 whose corrections are found by GMRES with the
-    /// factor as preconditioner (GMRES-IR: Carson and Higham 2018), until the residual of each
-    /// column is `tolerance` beside it; and what came of each column, by
-    /// [`reason`](zellige_krylov::Solution::reason). It converges for condition numbers for which
-    /// [`refine`](Cholesky::refine) does not.
+    /// Computes `A^-1 B` by iterative refinement in float64 with corrections from GMRES,
+    /// preconditioned by the factor (GMRES-IR: Carson and Higham 2018), until the residual of each
+    /// column is at most `tolerance` relative to it. Also returns the result for each column, with
+    /// its [`reason`](zellige_krylov::Solution::reason). It converges for condition numbers for
+    /// which [`refine`](Cholesky::refine) does not.
     ///
-    /// It ends where residuals do not become smaller any more. Each correction is solved for to
-    /// four digits of its residual.
+    /// It ends when residuals do not decrease any more. Each correction is solved for to four
+    /// digits of its residual.
     ///
     /// ```
     /// use zellige_dense::Cholesky;
@@ -259,7 +258,7 @@ impl<'r> Cholesky<'r> {
     /// ```
     ///
     /// # Errors
-    /// As [`solve`](Cholesky::solve).
+    /// Those of [`solve`](Cholesky::solve).
     pub fn refine_gmres(&self, b: &[f64], tolerance: f64) -> Result<(Vec<f64>, Vec<Solution>), Error> {
         let b = self.right_hand_sides(b)?;
         if b.columns == 0 {
@@ -281,8 +280,8 @@ impl<'r> Cholesky<'r> {
         let m = FactorOperator::new(l, &self.policy)?;
         let problem =
             Solve { preconditioner: Some(&m), reduction: INNER_REDUCTION, ..Solve::new(self.rt, &a) };
-        // Flexible: the factor is applied in its own precision, and what that rounds is no error
-        // then.
+        // The flexible variant, because the factor is applied in its own precision: its rounding is
+        // then no error.
         let gmres = Gmres { restart: RESTART.min(self.n), flexible: true, ..Gmres::default() };
         let (mut y, mut goals) = (vec![0.0; b.given.len()], vec![tolerance; b.columns]);
         let columns: Vec<&[f64]> = b.scaled.chunks_exact(self.n).collect();
@@ -306,7 +305,7 @@ impl<'r> Cholesky<'r> {
                 ..now
             };
             found = if found.is_empty() { now } else { now.into_iter().zip(&found).map(sum).collect() };
-            // Criteria go by `S A S`: rows of `A` that are larger than others may have to go on.
+            // Criteria use `S A S`: rows of `A` that are larger than others may have to continue.
             residuals = self.residuals(b, &self.residual(b, y.clone())?);
             let mut is_open = false;
             for ((found, residual), goal) in found.iter().zip(&residuals).zip(&mut goals) {
@@ -351,7 +350,7 @@ impl<'r> Cholesky<'r> {
         Ok(RightHandSides { given: b, columns, scaled: scaled.into(), powers })
     }
 
-    /// `Y S A S = B^T`, with the right-hand sides as rows.
+    /// Solves `Y S A S = B^T`, with the right-hand sides as rows.
     fn solved<T: TileScalar>(
         &self,
         l: &SymmetricTiled<T>,
@@ -363,7 +362,7 @@ impl<'r> Cholesky<'r> {
         Ok(x)
     }
 
-    /// `X` of the scaled system's `Y`, both column by column.
+    /// Returns `X` of the scaled system's `Y`, both column-major.
     fn solution(&self, b: &RightHandSides<'_>, y: &[f64]) -> Result<Vec<f64>, Error> {
         let x: Vec<f64> = self.by_columns(b, y).map(|(y, s, power)| times_power(y, s - power)).collect();
         for (k, column) in x.chunks_exact(self.n.max(1)).enumerate() {
@@ -372,15 +371,15 @@ impl<'r> Cholesky<'r> {
         Ok(x)
     }
 
-    /// The scaled system's `Y` of `X`, where it is not that from which `X` was made: subnormal
-    /// numbers are rounded.
+    /// Returns the scaled system's `Y` of `X`, if it differs from the `Y` that `X` was computed
+    /// from: subnormal numbers are rounded.
     fn rounded(&self, b: &RightHandSides<'_>, x: &[f64], y: &[f64]) -> Option<Vec<f64>> {
         let rounded: Vec<f64> =
             self.by_columns(b, x).map(|(x, s, power)| times_power(x, power - s)).collect();
         (rounded != y).then_some(rounded)
     }
 
-    /// `B^T - Y S A S`, column by column.
+    /// Returns `B^T - Y S A S`, column by column.
     fn residual(&self, b: &RightHandSides<'_>, y: Vec<f64>) -> Result<Vec<f64>, Error> {
         let (a, rows_of_b) = (block::<f64>(&self.a, self.n), rows::<f64>(&b.scaled, self.n));
         let (y, grid) = (rows::<f64>(&y.into(), self.n), TileGrid::uniform(b.columns, TILE)?);
@@ -389,7 +388,8 @@ impl<'r> Cholesky<'r> {
         Ok(turned(&residual.r.gather(self.rt)?, b.columns))
     }
 
-    /// `||b - A x||_2 / ||b||_2` of each column, of the scaled system's residual, column by column.
+    /// Returns `||b - A x||_2 / ||b||_2` of each column, from the scaled system's residual, column
+    /// by column.
     fn residuals(&self, b: &RightHandSides<'_>, r: &[f64]) -> Vec<f64> {
         let columns = r.chunks_exact(self.n.max(1)).zip(b.given.chunks_exact(self.n.max(1))).zip(&b.powers);
         let relative = |((r, b), power): ((&[f64], &[f64]), &i32)| {
@@ -400,7 +400,8 @@ impl<'r> Cholesky<'r> {
         columns.map(relative).collect()
     }
 
-    /// Numbers column by column, with the exponents of their rows and of their columns.
+    /// Returns the numbers in column-major order, with the exponents of their rows and of their
+    /// columns.
     fn by_columns(&self, b: &RightHandSides<'_>, v: &[f64]) -> impl Iterator<Item = (f64, i32, i32)> {
         let columns = v.chunks_exact(self.n.max(1)).zip(&b.powers);
         columns.flat_map(|(v, power)| v.iter().zip(&self.s).map(|(v, s)| (*v, *s, *power)))
@@ -410,16 +411,16 @@ impl<'r> Cholesky<'r> {
 /// Refinement halves the residual in each step: more are not needed for any number of digits.
 const MOST_STEPS: usize = 60;
 
-/// Of GMRES for a correction: what its residual is reduced by, steps between restarts, and steps in
-/// all.
+/// Parameters of GMRES for a correction: reduction of its residual, steps between restarts, and
+/// steps in total.
 const INNER_REDUCTION: f64 = 1e-4;
 const RESTART: usize = 60;
 const MOST_INNER_STEPS: usize = 2000;
-/// Times that GMRES goes on as the residual of the scaled system was small enough and that of the
-/// given one was not.
+/// Maximum number of continuations of GMRES after the residual of the scaled system was small
+/// enough but that of the given one was not.
 const MOST_ROUNDS: usize = 4;
 
-/// Factors in place, and waits; the share of tile products in each precision.
+/// Factors in place, and waits; returns the share of tile products in each precision.
 fn factored<T: TileScalar>(
     rt: &Runtime,
     l: &SymmetricTiled<T>,
@@ -437,7 +438,7 @@ fn check(what: &'static str, found: usize, wanted: usize) -> Result<(), Error> {
     Err(Error::Shape { what, got: format!("{found} elements"), want: format!("{wanted}") })
 }
 
-/// Refuses numbers that are not finite, in a column from row `first` on.
+/// Refuses non-finite numbers, in a column from row `first` on.
 fn check_finite(what: &'static str, first: usize, numbers: &[f64], column: usize) -> Result<(), Error> {
     match numbers.iter().position(|x| !x.is_finite()) {
         Some(at) => Err(Error::NotFinite { what, row: first + at, column, value: numbers[at] }),
@@ -445,7 +446,7 @@ fn check_finite(what: &'static str, first: usize, numbers: &[f64], column: usize
     }
 }
 
-/// Blocks of a symmetric matrix whose lower triangle is given.
+/// Returns a generator of blocks of a symmetric matrix with a given lower triangle.
 fn block<T: TileScalar>(a: &Arc<[f64]>, n: usize) -> Generator<T> {
     let a = Arc::clone(a);
     generator(move |rows, columns, out: &mut [T], ld: usize| {
@@ -457,7 +458,7 @@ fn block<T: TileScalar>(a: &Arc<[f64]>, n: usize) -> Generator<T> {
     })
 }
 
-/// Right-hand sides as rows.
+/// Returns a generator of right-hand sides as rows.
 fn rows<T: TileScalar>(b: &Arc<[f64]>, n: usize) -> Generator<T> {
     let b = Arc::clone(b);
     generator(move |rows, columns, out: &mut [T], ld: usize| {
@@ -469,7 +470,7 @@ fn rows<T: TileScalar>(b: &Arc<[f64]>, n: usize) -> Generator<T> {
     })
 }
 
-/// The rows of a matrix, given column by column, one after the other.
+/// Converts a column-major matrix to row-major order.
 fn turned<T: TileScalar>(x: &[T], rows: usize) -> Vec<f64> {
     (0..rows).flat_map(|i| x.iter().skip(i).step_by(rows)).map(|x| x.to_f64()).collect()
 }
@@ -483,7 +484,7 @@ mod tests {
         (0..n * n).map(|at| element(at % n, at / n)).collect()
     }
 
-    /// The product of the matrix and columns.
+    /// Returns the product of the matrix and columns.
     fn product(a: &[f64], n: usize, x: &[f64]) -> Vec<f64> {
         x.chunks_exact(n)
             .flat_map(|x| (0..n).map(move |i| (0..n).map(|j| a[i + j * n] * x[j]).sum()))

@@ -1,4 +1,4 @@
-//! What can go wrong, by name.
+//! Errors of the dense algorithms.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ pub struct NotPositiveDefinite {
     pub pivot: usize,
     /// The failing row of the whole matrix, from 0.
     pub row: usize,
-    /// The pivot before its square root; NaN too where a GPU found it, whose library does not say.
+    /// The pivot before its square root; also NaN if a GPU found it, because its library does not
+    /// report the value.
     pub value: f64,
 }
 
@@ -68,14 +69,14 @@ pub enum Error {
     /// Tiles, or tilings, that do not fit each other.
     #[error("{what}: {got} does not fit {want}")]
     Shape {
-        /// What was requested.
+        /// The requested object or operation.
         what: &'static str,
-        /// What was found.
+        /// The size that was found.
         got: String,
-        /// What is needed.
+        /// The size that is needed.
         want: String,
     },
-    /// Edges that do not make a tiling.
+    /// Edges that do not define a tiling.
     #[error("no tiling: {0}")]
     Grid(String),
     /// A generator could not fill a block.
@@ -89,40 +90,41 @@ pub enum Error {
         /// Format needed.
         want: StorageFormat,
     },
-    /// A policy asked for diagonal updates and solves that tiles of this element type do not have.
+    /// A policy requires a precision of diagonal updates and solves that tiles of this type do not
+    /// support.
     #[error(
         "diagonal updates and triangular solves of {have} tiles cannot run in {got}: leave their precision out, or use fp32 \
          tiles"
     )]
     Panel {
-        /// What the policy says.
+        /// Precision that the policy requires.
         got: PanelPrecision,
-        /// How the tiles are stored.
+        /// Storage format of the tiles.
         have: StorageFormat,
     },
-    /// A rule names a precision that tiles of this element type do not have.
+    /// A rule names a precision that tiles of this type do not support.
     #[error(
         "precision rule {policy} is not one of {have} tiles: use fp64 alone on fp64 tiles, anything else on fp32 tiles"
     )]
     Elements {
         /// The rule.
         policy: String,
-        /// How the tiles are stored.
+        /// Storage format of the tiles.
         have: StorageFormat,
     },
-    /// A number that is not finite, in what was given or in a solution.
+    /// A non-finite number, in an input or in a solution.
     #[error("{what}: row {row}, column {column} (from 0) is {value}{}", beyond(what))]
     NotFinite {
         /// The array.
         what: &'static str,
         /// Row of the number, from 0.
         row: usize,
-        /// Its column, from 0.
+        /// Column of the number, from 0.
         column: usize,
         /// NaN or an infinity.
         value: f64,
     },
-    /// A policy asked for a product that tiles of this element type do not have.
+    /// A policy requires a product precision that tiles of this type do not support.
     #[error(
         "product ({i}, {j}, {k}): precision {got} is not one of {have} tiles: use fp64 alone on fp64 tiles, \
          anything else on fp32 tiles"
@@ -132,11 +134,11 @@ pub enum Error {
         i: usize,
         /// Column of the updated tile.
         j: usize,
-        /// Step.
+        /// Step of the algorithm.
         k: usize,
-        /// What the policy chose.
+        /// Precision that the policy chose.
         got: GemmPrecision,
-        /// How the tiles are stored.
+        /// Storage format of the tiles.
         have: StorageFormat,
     },
 }
@@ -179,7 +181,7 @@ impl From<Error> for zellige_krylov::Error {
 }
 
 impl Error {
-    /// Where positive definiteness was lost, if that is what happened.
+    /// Returns the position at which positive definiteness was lost, for that error.
     pub fn not_positive_definite(&self) -> Option<&NotPositiveDefinite> {
         match self {
             Error::NotPositiveDefinite(lost) => Some(lost),

@@ -1,4 +1,4 @@
-//! The one place where the runtime's opaque [`Format`] numbers get their meaning.
+//! Mapping of the runtime's opaque [`Format`] numbers to storage formats.
 
 use zellige_kernels::StorageFormat;
 use zellige_runtime::Format;
@@ -16,7 +16,7 @@ pub const F16X2: Format = Format(5);
 /// E4M3 with a power-of-two scale, see [`StorageFormat::E4M3`].
 pub const E4M3: Format = Format(6);
 
-/// The runtime's number for a storage format.
+/// Returns the runtime's number for a storage format.
 pub const fn format_of(storage: StorageFormat) -> Format {
     match storage {
         StorageFormat::F64 => F64,
@@ -28,7 +28,7 @@ pub const fn format_of(storage: StorageFormat) -> Format {
     }
 }
 
-/// The storage format with the runtime's number `format`, if there is one.
+/// Returns the storage format with the runtime's number `format`, if there is one.
 pub fn storage_of(format: Format) -> Option<StorageFormat> {
     StorageFormat::ALL.into_iter().find(|&storage| format_of(storage) == format)
 }

@@ -1,22 +1,23 @@
-//! Where a matrix is cut into tiles: edges that need not be evenly spaced.
+//! Tilings of a matrix; edges need not be evenly spaced.
 
 use std::ops::Range;
 
 use crate::error::Error;
 
-/// A run of rows (and columns) that belongs together, e.g. one axis of one wavefront sensor.
+/// A range of rows (and columns) that belongs together, e.g. one axis of one wavefront sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Rows in the block.
     pub len: usize,
-    /// Blocks of one group, e.g. the two axes of one sensor, are merged together or not at all.
+    /// Group of the block: blocks of one group, e.g. the two axes of one sensor, are merged all or
+    /// not at all.
     pub group: usize,
 }
 
-/// The edges of the tiles along one dimension.
+/// A tiling of one dimension, given by the edges of its tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TileGrid {
-    /// From 0 to n, strictly ascending; `[0]` for nothing.
+    /// Edges from 0 to n, strictly ascending; `[0]` if empty.
     edges: Vec<usize>,
     parts: usize,
 }
@@ -35,7 +36,7 @@ impl TileGrid {
         Ok(TileGrid { edges, parts: 1 })
     }
 
-    /// Tiles between the given edges, from 0 to n.
+    /// Creates tiles between the given edges, from 0 to n.
     ///
     /// # Errors
     /// [`Error::Grid`] unless the edges begin with 0 and ascend.
@@ -54,13 +55,13 @@ impl TileGrid {
         Ok(TileGrid { edges, parts: 1 })
     }
 
-    /// Edges that follow `blocks`: a block larger than `max` is cut into the fewest equal parts (to
-    /// within one row) that are not, smaller blocks are merged by whole groups as long as the tile
-    /// stays within `max`; a group that alone exceeds `max` keeps one tile per block (or per part
-    /// of a block).
+    /// Creates edges that follow `blocks`. A block larger than `max` is cut into the fewest equal
+    /// parts (to within one row) that are not larger. Smaller blocks are merged by whole groups
+    /// while the tile stays within `max`; a group that exceeds `max` by itself keeps one tile per
+    /// block (or per part of a block).
     ///
-    /// Edges decide which low-precision factorisations succeed: what couples strongly, e.g. a
-    /// constant over one block, should meet in few tiles. See
+    /// Edges decide which low-precision factorisations succeed: strong couplings, e.g. a constant
+    /// over one block, should be within few tiles. See
     /// [`parts_of_largest`](TileGrid::parts_of_largest).
     ///
     /// # Errors
@@ -71,7 +72,7 @@ impl TileGrid {
         }
         let mut edges = vec![0];
         let mut parts = 1;
-        // Rows since the last edge: whole groups that wait to be merged with the next one.
+        // Rows since the last edge: whole groups that may be merged with the next one.
         let mut open = 0;
         let mut seen: Vec<usize> = Vec::new();
         for group in blocks.chunk_by(|a, b| a.group == b.group) {
@@ -106,9 +107,9 @@ impl TileGrid {
         Ok(TileGrid { edges, parts })
     }
 
-    /// The same with every edge but the last at the nearest multiple of `step`, so that all tiles
-    /// but those of the last row and column are multiples of it. Tiles may grow by less than
-    /// `step`; edges that meet become one. A `step` of 0 or 1 changes nothing.
+    /// Returns the grid with every edge but the last at the nearest multiple of `step`, so that all
+    /// tiles but those of the last row and column are multiples of it. Tiles may grow by less than
+    /// `step`; coinciding edges become one. A `step` of 0 or 1 changes nothing.
     #[must_use]
     pub fn rounded(mut self, step: usize) -> Self {
         let (step, n) = (step.max(1), self.len());
@@ -120,16 +121,16 @@ impl TileGrid {
         self
     }
 
-    /// Into how many tiles the largest block of [`auto`](TileGrid::auto) was cut; 1 for other
-    /// grids.
+    /// Returns the number of tiles that the largest block of [`auto`](TileGrid::auto) was cut into;
+    /// 1 for other grids.
     ///
-    /// With more than 2, low-precision products need help where the parts of one block meet: a band
-    /// of at least 2, or a rule on operand norms.
+    /// With more than 2, low-precision products need an additional condition at the boundaries
+    /// between parts of one block: a band of at least 2, or a rule on operand norms.
     pub fn parts_of_largest(&self) -> usize {
         self.parts
     }
 
-    /// Number of tiles.
+    /// Returns the number of tiles.
     pub fn tiles(&self) -> usize {
         self.edges.len() - 1
     }
@@ -139,12 +140,12 @@ impl TileGrid {
         self.edges.last().copied().unwrap_or(0)
     }
 
-    /// True if there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The edges, from 0 to n.
+    /// Returns the edges, from 0 to n.
     pub fn edges(&self) -> &[usize] {
         &self.edges
     }
@@ -157,7 +158,7 @@ impl TileGrid {
         self.edges[i]..self.edges[i + 1]
     }
 
-    /// Number of rows of tile `i`.
+    /// Returns the number of rows of tile `i`.
     ///
     /// # Panics
     /// If `i` is not the number of a tile.
@@ -165,7 +166,7 @@ impl TileGrid {
         self.range(i).len()
     }
 
-    /// The rows of the largest tile.
+    /// Returns the number of rows of the largest tile.
     pub fn max_width(&self) -> usize {
         (0..self.tiles()).map(|i| self.width(i)).max().unwrap_or(0)
     }

@@ -1,8 +1,8 @@
 //! Tiled matrices and mixed-precision tile algorithms on the zellige runtime.
 //!
 //! A matrix is a grid of tiles, one runtime handle each, filled by tasks. Algorithms submit tasks
-//! over these handles; a [`PrecisionPolicy`] says for every tile product in which precision it
-//! runs, from its position or from the norms of its finished operands.
+//! over these handles. A [`PrecisionPolicy`] chooses the precision of every tile product, from its
+//! position or from the norms of its finished operands.
 //!
 //! ```
 //! use zellige_dense::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve};
@@ -36,7 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | to | see |
+//! | task | items |
 //! | --- | --- |
 //! | solve a system from plain arrays | [`Cholesky`] |
 //! | cut a matrix into tiles | [`TileGrid`], [`Block`] |
@@ -47,17 +47,17 @@
 //! | put several products on a tile in one task | [`Submission`], [`cholesky_with`], [`solve_with`] |
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
 //! | give every tile a fixed owner | [`Owners`], a scheduling policy |
-//! | judge a result | [`backward_error`], [`GemmCounts`], [`Work`] |
+//! | assess a result | [`backward_error`], [`GemmCounts`], [`Work`] |
 //! | write another tiled algorithm | [`tasks`] |
 //!
 //! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and
-//! replayed. Results depend on matrix, tiles and the policy's answers, and are bitwise the same for
-//! any number of workers, scheduling policy and replay.
+//! replayed. Results depend on the matrix, the tiles and the policy's decisions. They are bitwise
+//! identical for any number of workers, scheduling policy and replay.
 //!
-//! Factorisations, solves and refinements take subnormal numbers for zero, unless the runtime [was
-//! told](zellige_runtime::RuntimeBuilder::subnormals) to keep them. Matrices whose elements decay
-//! are full of them in single precision, and products then take ten to a hundred times as long;
-//! beside the rounding errors of the rest they count for nothing.
+//! Factorisations, solves and refinements flush subnormal numbers to zero, unless the runtime [is
+//! configured](zellige_runtime::RuntimeBuilder::subnormals) to keep them. Matrices whose entries
+//! decay are full of them in single precision, and products then take ten to a hundred times as
+//! long; relative to the rounding errors of the rest they are negligible.
 #![deny(unsafe_code)]
 
 mod driver;
@@ -79,7 +79,7 @@ mod tile;
 mod tiled;
 mod work;
 
-/// What the codelets of factorisations, solves and refinements do with subnormal numbers.
+/// Treatment of subnormal numbers by the codelets of factorisations, solves and refinements.
 const SUBNORMALS: Option<zellige_runtime::Subnormals> = Some(zellige_runtime::Subnormals::Flush);
 
 pub use driver::Cholesky;

@@ -18,8 +18,8 @@ use crate::solve::solve;
 use crate::tile::Tile;
 use crate::tiled::{Generator, RectTiled, SymmetricTiled};
 
-/// A symmetric matrix as an operator in float64: every product asks for each block on and below the
-/// diagonal once, and none is kept.
+/// A symmetric matrix as an operator in float64: every product generates each block on and below
+/// the diagonal once, and none is kept.
 ///
 /// ```
 /// use zellige_dense::{SymmetricOperator, TileGrid, generator};
@@ -39,7 +39,7 @@ pub struct SymmetricOperator {
 }
 
 impl SymmetricOperator {
-    /// Of the blocks that `a` makes, between these edges.
+    /// Creates an operator from the blocks that `a` generates, between these edges.
     ///
     /// # Errors
     /// [`Error::Grid`] for a matrix without rows.
@@ -48,13 +48,13 @@ impl SymmetricOperator {
     }
 }
 
-/// Vectors in parts between the edges of tiles.
+/// Returns the space of vectors whose parts are between the edges of tiles.
 fn space(grid: &TileGrid) -> Result<Space, Error> {
     let starts = &grid.edges()[..grid.tiles()];
     Space::cut_at(starts, grid.len()).map_err(|error| Error::Grid(error.to_string()))
 }
 
-/// Row `c` of what a part holds as a matrix is column `c` of the vector.
+/// Returns a part as a matrix whose row `c` is column `c` of the vector.
 fn rows_of(part: &[f64], columns: usize) -> Result<MatRef<'_, f64>, TaskError> {
     Ok(MatRef::new(part, columns, part.len() / columns, columns)?)
 }
@@ -121,7 +121,7 @@ impl Operator for SymmetricOperator {
         Ok(())
     }
 
-    /// It is symmetric.
+    /// Applies the operator, which is symmetric.
     fn apply_adjoint(&self, steps: &Steps<'_>, x: &MultiVector, y: &MultiVector) -> Result<(), KrylovError> {
         self.apply(steps, x, y)
     }
@@ -130,9 +130,9 @@ impl Operator for SymmetricOperator {
 /// The inverse of a matrix by its Cholesky factor, as an operator: a preconditioner for the matrix
 /// in float64.
 ///
-/// Vectors are multiplied by a power of two before they are narrowed to the factor's format, so
-/// that their size does not matter. Where the policy goes by norms, they are those of all columns:
-/// rounding errors of a column may be others than alone.
+/// Vectors are multiplied by a power of two before they are rounded to the factor's format, so that
+/// their magnitude does not matter. If the policy uses norms, they are those of all columns:
+/// rounding errors of a column may differ from those of a single solve.
 pub struct FactorOperator<'l, T: TileScalar = f32> {
     space: Space,
     l: &'l SymmetricTiled<T>,
@@ -140,7 +140,7 @@ pub struct FactorOperator<'l, T: TileScalar = f32> {
     workspace: Workspace<Workspaces<T>>,
 }
 
-/// What it keeps for a number of columns.
+/// Workspace for a number of columns.
 struct Workspaces<T: TileScalar> {
     numbers: NumbersHandle<f64>,
     sums: Sums<f64>,
@@ -148,13 +148,13 @@ struct Workspaces<T: TileScalar> {
     d: RectTiled<T>,
 }
 
-/// What each column is multiplied by, and its inverse.
+/// Indices of each column's scale and of its inverse.
 const SCALE: usize = 0;
 const INVERSE: usize = 1;
 
 impl<'l, T: TileScalar> FactorOperator<'l, T> {
-    /// By the factor that [`cholesky`](crate::cholesky) leaves, with products in the precisions
-    /// that a policy says.
+    /// Creates an operator from the factor of [`cholesky`](crate::cholesky), with products in the
+    /// precisions of a policy.
     ///
     /// # Errors
     /// [`Error::Grid`] for a factor without rows.
@@ -221,13 +221,13 @@ impl<T: TileScalar> Operator for FactorOperator<'_, T> {
         scaling.task("factor.unscaled").assign(y, [plus(INVERSE, y)]).submit()
     }
 
-    /// It is symmetric.
+    /// Applies the operator, which is symmetric.
     fn apply_adjoint(&self, steps: &Steps<'_>, x: &MultiVector, y: &MultiVector) -> Result<(), KrylovError> {
         self.apply(steps, x, y)
     }
 }
 
-/// A part of a vector as a tile in the factor's format, with its norm.
+/// Converts a part of a vector to a tile in the factor's format, with its norm.
 fn narrowed<T: TileScalar>(x: &[f64], columns: usize, d: &mut Slot<'_, Tile<T>>) -> Result<(), TaskError> {
     let source = rows_of(x, columns)?;
     let mut tile = Tile::zeros(source.rows(), source.cols());

@@ -5,16 +5,18 @@ use std::sync::{Mutex, PoisonError};
 use zellige_runtime::TaskInfo;
 use zellige_runtime::sched::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
-/// Runs each task on the worker that owns the tile it writes: tile `(i, j)` belongs to worker `(I
-/// mod p) q + (J mod q)`, where `I = i / b` and `J = j / b`: two-dimensional block cyclic on a grid
-/// of `p x q` workers, in blocks of `b x b` tiles (1 unless [`Owners::blocks`] says otherwise); `p`
-/// is the largest divisor of the number of workers up to its root.
+/// Scheduling policy that runs each task on the worker that owns the tile it writes.
 ///
-/// What moves is then decided by the algorithm and the machine, not by the schedule: there to
-/// compare data movement. Where the owner cannot run a task the next worker that can gets it; tasks
-/// without coordinates are worker 0's.
+/// Tile `(i, j)` belongs to worker `(I mod p) q + (J mod q)`, with `I = i / b` and `J = j / b`:
+/// two-dimensional block cyclic on a grid of `p x q` workers, in blocks of `b x b` tiles (1 unless
+/// [`Owners::blocks`] sets another size). `p` is the largest divisor of the number of workers up to
+/// its root.
 ///
-/// Larger blocks keep neighbours together: a rule that keeps float32 near the diagonal then wants
+/// Data movement is then decided by the algorithm and the machine, not by the schedule; the policy
+/// exists to compare it. If the owner cannot run a task, the next worker that can gets it; tasks
+/// without coordinates go to worker 0.
+///
+/// Larger blocks keep neighbours together: a rule that keeps float32 near the diagonal then needs
 /// it on the devices that own blocks on the diagonal and on no others.
 #[derive(Debug)]
 pub struct Owners {
@@ -25,7 +27,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// For `workers` workers, at least one.
+    /// Creates the policy for `workers` workers, at least one.
     pub fn new(workers: usize) -> Self {
         let workers = workers.max(1);
         let rows =
@@ -34,13 +36,13 @@ impl Owners {
         Owners { rows, cols: workers / rows, block: 1, queues }
     }
 
-    /// In blocks of `tiles x tiles`, at least one.
+    /// Sets the size of blocks to `tiles x tiles`, at least one.
     pub fn blocks(mut self, tiles: usize) -> Self {
         self.block = tiles.max(1);
         self
     }
 
-    /// The worker that owns a tile.
+    /// Returns the worker that owns a tile.
     pub fn owner(&self, i: usize, j: usize) -> usize {
         (i / self.block % self.rows) * self.cols + j / self.block % self.cols
     }
@@ -59,7 +61,7 @@ impl Policy for Owners {
         let owner = self.home(view, task.codelet(), task.info()).unwrap_or(0);
         let count = self.queues.len();
         let able = (0..count).map(|step| (owner + step) % count).find(|&w| view.can_run(&task, w));
-        // One that nobody can run is dropped, as the trait wants it.
+        // A task that no worker can run is dropped, as the trait requires.
         let Some(worker) = able else { return Wake::Any };
         view.prefetch(&task, worker);
         self.queues[worker].lock().unwrap_or_else(PoisonError::into_inner).push(task);

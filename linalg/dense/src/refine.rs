@@ -22,36 +22,36 @@ use crate::solve::solve;
 use crate::tile::{MatrixNorm, Tile};
 use crate::tiled::{Generator, RectTiled, SymmetricTiled, mirror};
 
-/// When refinement ends: whichever comes first. It also ends where a step has not halved the
-/// residual.
+/// Stopping criteria of refinement; the first that is met ends it. It also ends if a step has not
+/// halved the residual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RefineUntil {
-    /// Steps at most.
+    /// Maximum number of steps.
     pub steps: usize,
     /// `||B - X A||_F / ||B||_F` that is small enough.
     pub tolerance: f64,
 }
 
-/// Why refinement has ended.
+/// Reason for the end of refinement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefineEnd {
     /// The residual is small enough.
     Converged,
-    /// All steps have been made.
+    /// The maximum number of steps was reached.
     Steps,
     /// The last step has not halved the residual; one that has made it larger is undone.
     Stagnated,
 }
 
-/// What refinement came to.
+/// Result of an iterative refinement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refinement {
-    /// Why it has ended.
+    /// Reason for the end.
     pub end: RefineEnd,
-    /// `||B - X A||_F / ||B||_F` of the `X` before each step that was made; 0 where both norms are
+    /// `||B - X A||_F / ||B||_F` of the `X` before each step that was made; 0 if both norms are
     /// zero.
     pub before: Vec<f64>,
-    /// The same of the `X` that there is now, recomputed.
+    /// `||B - X A||_F / ||B||_F` of the final `X`, recomputed.
     pub residual: f64,
 }
 
@@ -67,18 +67,18 @@ pub fn widened<T: TileScalar, S: Submit>(s: &S, x: &RectTiled<T>) -> Result<Rect
     Ok(wide)
 }
 
-/// Iterative refinement, `X += solve(B - X A)` step by step.
+/// Runs iterative refinement, `X += solve(B - X A)` step by step.
 ///
-/// Residuals are computed in `f64` from `A` and `B` themselves, block by block: `a` is asked for
-/// every block on and below the diagonal once per residual, none is kept. They are multiplied by a
-/// power of two before they are narrowed to the factor's format, whose range they leave as they
-/// become small. Entries of `A`, `B` and `X` are taken as they are: products have to be in the
-/// range of `f64` ([`Cholesky`](crate::Cholesky) scales its systems before). A correction is solved
-/// for with `l`, the factor of `A`, on tiles cut as `x` is. The largest intermediate is the
-/// residual in `f64`, one tile per column of tiles, as tall as `X`.
+/// Residuals are computed in `f64` from `A` and `B` themselves, block by block: `a` generates every
+/// block on and below the diagonal once per residual, and none is kept. They are multiplied by a
+/// power of two before they are rounded to the factor's format, because small residuals would leave
+/// its range. Entries of `A`, `B` and `X` are not scaled: products have to be in the range of `f64`
+/// ([`Cholesky`](crate::Cholesky) scales its systems first). A correction is solved for with `l`,
+/// the factor of `A`, on the tiling of `x`. The largest intermediate is the residual in `f64`, one
+/// tile per column of tiles, as tall as `X`.
 ///
 /// # Errors
-/// As [`solve`], and whatever failed first.
+/// Those of [`solve`], and the first error of a task.
 pub fn refine<T: TileScalar, S: Session>(
     rt: &S,
     factor: (&SymmetricTiled<T>, &SharedPolicy),
@@ -102,8 +102,8 @@ pub fn refine_bytes(rows: usize, grid: &TileGrid) -> u64 {
 /// The relative residual of a caller's own, of `B - X A`; `None` for that in the Frobenius norm.
 pub(crate) type Measured<'m> = &'m dyn Fn(&RectTiled<f64>) -> Result<Option<f64>, Error>;
 
-/// [`refine`] until the residual as `measured` is small enough. It goes on while a step halves this
-/// or the Frobenius norm.
+/// Runs [`refine`] until the residual as `measured` is small enough. It continues while a step
+/// halves this or the Frobenius norm.
 pub(crate) fn refine_by<T: TileScalar, S: Session>(
     rt: &S,
     (l, policy): (&SymmetricTiled<T>, &SharedPolicy),
@@ -150,9 +150,9 @@ pub(crate) fn refine_by<T: TileScalar, S: Session>(
 pub(crate) struct Residual {
     pub(crate) r: RectTiled<f64>,
     norm: Handle<MatrixNorm>,
-    /// Its norm beside that of `B`, as refinement goes by it.
+    /// Its norm relative to that of `B`, as refinement uses it.
     pub(crate) relative: f64,
-    /// The same in the Frobenius norm.
+    /// Its norm relative to that of `B`, in the Frobenius norm.
     frobenius: f64,
 }
 
@@ -167,7 +167,7 @@ impl Residual {
         let (m, grid) = (x.row_grid().len(), x.col_grid());
         let whole = TileGrid::uniform(m, m.max(1))?;
         let r = RectTiled::<f64>::new(rt, "R", whole, grid.clone());
-        // The column of the residual beside that of X.
+        // The column of the residual has the owner of that of X.
         if m > 0 {
             for j in 0..grid.tiles() {
                 rt.set_owner(r.tile(0, j), rt.owner_of(x.tile(0, j))?.unwrap_or(0))?;
@@ -175,7 +175,7 @@ impl Residual {
         }
         r.fill(rt, b)?;
         let right_hand_side = r.norm(rt)?;
-        // R has no row of tiles where X has no rows.
+        // R has no row of tiles if X has no rows.
         if m > 0 {
             for (k, n) in pairs(grid.tiles()) {
                 submit_block(rt, a, grid.range(k), grid.range(n), x, &r, (k, n))?;
@@ -191,7 +191,7 @@ impl Residual {
         Ok(Residual { r, norm, relative, frobenius })
     }
 
-    /// What `X` lacks, by the factor.
+    /// Solves for the correction of `X` with the factor.
     fn solved<T: TileScalar, S: Session>(
         self,
         rt: &S,
@@ -211,14 +211,14 @@ impl Residual {
     }
 }
 
-/// What is added to `X`, multiplied by a power of two that the norm of the residual says.
+/// Correction of `X`, multiplied by a power of two that depends on the norm of the residual.
 struct Correction<T: TileScalar> {
     d: RectTiled<T>,
     norm: Handle<MatrixNorm>,
 }
 
 impl<T: TileScalar> Correction<T> {
-    /// `X += sign D`.
+    /// Submits `X += sign D`.
     fn add<S: Submit>(&self, rt: &S, sign: f64, x: &RectTiled<f64>) -> Result<(), Error> {
         for (d, x) in self.d.handles().iter().zip(x.handles()) {
             rt.submit(Correct { sign, element: PhantomData }, (read(d), read(&self.norm), update(x)))?;
@@ -227,8 +227,8 @@ impl<T: TileScalar> Correction<T> {
     }
 }
 
-/// Every block `(k, n)`, `k >= n`, in an order in which neighbours update different columns of the
-/// residual: one diagonal after the other.
+/// Returns every block `(k, n)`, `k >= n`, diagonal by diagonal, so that neighbours in the order
+/// update different columns of the residual.
 pub(crate) fn pairs(nt: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..nt).flat_map(move |distance| (distance..nt).map(move |k| (k, k - distance)))
 }
@@ -285,7 +285,7 @@ impl Block {
     }
 }
 
-/// `R -= X op(A)`, `X` in tiles from the top.
+/// Computes `R -= X op(A)`, with `X` in tiles from the top.
 fn subtract(x: &List<'_, Tile<f64>>, a: MatRef<'_, f64>, op: Op, r: &mut Tile<f64>) -> Result<(), Error> {
     let mut top = 0;
     for x in x.iter() {

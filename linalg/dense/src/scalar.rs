@@ -1,16 +1,17 @@
-//! The element types of tiled matrices.
+//! Number types of tiled matrices.
 
 use zellige_kernels::{GemmPrecision, MatMut, MatRef, Scalar};
 
-/// `f32` or `f64`: what a tile's master copy is made of. Sealed, as [`Scalar`] is.
+/// Number type of a tile's master copy, `f32` or `f64`. Sealed, like [`Scalar`].
 pub trait TileScalar: Scalar {
     /// The product in this type's own precision.
     const FULL: GemmPrecision;
 
-    /// The view as one of `f32`, the only type whose tiles take products in lower precision.
+    /// Returns the view as one of `f32`, the only type whose tiles support products in lower
+    /// precision.
     fn as_f32(view: MatMut<'_, Self>) -> Option<MatMut<'_, f32>>;
 
-    /// [`as_f32`](TileScalar::as_f32) of a view that only reads.
+    /// Returns [`as_f32`](TileScalar::as_f32) of a read-only view.
     fn as_f32_ref(view: MatRef<'_, Self>) -> Option<MatRef<'_, f32>>;
 }
 

@@ -1,28 +1,29 @@
 //! Powers of two that bring numbers of any size into the range of the arithmetic, without rounding.
 
-/// The exponent `e` with `2^e <= |x| < 2^(e + 1)`; 0 for zero and for what is not finite.
+/// Returns the exponent `e` with `2^e <= |x| < 2^(e + 1)`; 0 for zero and for non-finite numbers.
 pub(crate) fn exponent(x: f64) -> i32 {
     if x == 0.0 || !x.is_finite() { 0 } else { libm::frexp(x).1 - 1 }
 }
 
-/// `x 2^e`, rounded only where the result is subnormal.
+/// Returns `x 2^e`, rounded only if the result is subnormal.
 pub(crate) fn times_power(x: f64, e: i32) -> f64 {
     if e == 0 { x } else { libm::ldexp(x, e) }
 }
 
-/// The power of two that brings `|x|` into \[1, 2), as far as it has an inverse in float64; 1 for
-/// zero and for what is not finite.
+/// Returns the power of two that brings `|x|` into \[1, 2), as far as it has an inverse in float64;
+/// 1 for zero and for non-finite numbers.
 pub fn unit_scale(x: f64) -> f64 {
     libm::ldexp(1.0, (-exponent(x)).clamp(-1000, 1000))
 }
 
-/// `|v|_2` of numbers `x 2^e`, as `(y, e)` for `y 2^e`: the squares neither underflow nor overflow.
+/// Returns `|v|_2` of numbers `x 2^e`, as `(y, e)` for `y 2^e`: the squares neither underflow nor
+/// overflow.
 pub(crate) fn norm(v: impl Iterator<Item = (f64, i32)> + Clone) -> (f64, i32) {
     let nonzero = v.filter(|(x, _)| *x != 0.0);
     let Some(most) = nonzero.clone().map(|(x, e)| exponent(x) + e).max() else {
         return (0.0, 0);
     };
-    // The greatest number comes to lie in [1, 2).
+    // The largest number is scaled to [1, 2).
     (nonzero.map(|(x, e)| times_power(x, e - most).powi(2)).sum::<f64>().sqrt(), most)
 }
 

@@ -21,10 +21,10 @@ pub struct Solution {
 }
 
 impl Solution {
-    /// Waits for the solution. Of no use for a recorded one: wait for its replays.
+    /// Waits for the solution. For a recorded solve, wait for its replays instead.
     ///
     /// # Errors
-    /// Whatever failed first, the factorisation before it included.
+    /// The first error, including those of the factorisation before it.
     pub fn wait(&self, rt: &Runtime) -> Result<(), Error> {
         for task in &self.last {
             rt.wait(task)?;
@@ -32,22 +32,22 @@ impl Solution {
         Ok(())
     }
 
-    /// The products that have run, by precision.
+    /// Returns the products that have run, by precision.
     pub fn counts(&self) -> &GemmCounts {
         &self.counts
     }
 }
 
-/// Submits the solution of `X A = B` in place of `b` (`m x n`), with `l` the factor of `A` that
-/// [`cholesky`](crate::cholesky) leaves (or will leave: nothing waits here).
+/// Submits the solution of `X A = B` in place of `b` (`m x n`), with `l` the factor of `A` from
+/// [`cholesky`](crate::cholesky), which may not have run yet: this function does not wait.
 ///
-/// The policy sees each product as [`Phase::Solve`]: `||B_ij||` and `||B||` are norms before each
-/// of the two solves, `norm_l_ik` is the norm of the finished tile of `X`, `norm_l_jk` that of the
-/// tile of `L`.
+/// The policy receives each product as [`Phase::Solve`]: `||B_ij||` and `||B||` are norms before
+/// each of the two solves, `norm_l_ik` is the norm of the finished tile of `X`, `norm_l_jk` that of
+/// the tile of `L`.
 ///
 /// # Errors
-/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Elements`],
-/// [`Error::Precision`], [`Error::Panel`], [`Error::Policy`] and [`Error::Runtime`] as
+/// [`Error::Shape`] if the columns of `b` are not tiled like `l`; [`Error::Elements`],
+/// [`Error::Precision`], [`Error::Panel`], [`Error::Policy`] and [`Error::Runtime`] as for
 /// [`cholesky`](crate::cholesky).
 pub fn solve<T: TileScalar, S: Submit>(
     s: &S,
@@ -58,9 +58,9 @@ pub fn solve<T: TileScalar, S: Submit>(
     solve_with(s, l, b, policy, &Submission::default(), |_| Ok(()))
 }
 
-/// [`solve`], submitted as `submission` says: the same bits, but for
-/// [`Submission::with_inverses_of`]. `between` is called when `Y` has been submitted, and its
-/// second solve has not.
+/// Submits [`solve`] with these submission options: results are bitwise identical, except for
+/// [`Submission::with_inverses_of`]. `between` is called after `Y` has been submitted and before
+/// the second solve is.
 ///
 /// # Errors
 /// Those of [`solve`], and those of `between`.
@@ -87,7 +87,7 @@ pub fn solve_with<T: TileScalar, S: Submit>(
     Ok(Solution { last, counts })
 }
 
-/// `X op(L) = B`; the last task of each row of tiles.
+/// Submits `X op(L) = B`; returns the last task of each row of tiles.
 fn half<T: TileScalar, S: Submit>(
     s: &S,
     l: &SymmetricTiled<T>,
@@ -142,7 +142,7 @@ fn half<T: TileScalar, S: Submit>(
     Ok(last)
 }
 
-/// The columns that step `k` updates, the next one first.
+/// Returns the columns that step `k` updates, the next one first.
 fn remaining(op: Op, k: usize, nt: usize) -> Box<dyn Iterator<Item = usize>> {
     match op {
         Op::Trans => Box::new(k + 1..nt),
@@ -150,8 +150,9 @@ fn remaining(op: Op, k: usize, nt: usize) -> Box<dyn Iterator<Item = usize>> {
     }
 }
 
-/// Behind every task of a factorisation; the first half before the second; within one, the more
-/// columns wait for a task (`columns` of the updated tile, then `left` steps) the sooner.
+/// Returns the priority of a task: below every task of a factorisation; the first half before the
+/// second; within one, the higher the more columns wait for the task (`columns` of the updated
+/// tile, then `left` steps).
 fn priority(op: Op, left: usize, columns: usize) -> i32 {
     let base = match op {
         Op::Trans => -(1 << 29),

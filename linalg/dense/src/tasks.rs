@@ -23,7 +23,7 @@ use crate::tile::Tile;
 /// Submits `A = L L^T` in place of a tile `A` of order `n`.
 ///
 /// # Errors
-/// [`Error::Runtime`] for a task that is refused; so for all functions here.
+/// [`Error::Runtime`] for a task that is refused, as for all functions here.
 pub fn potrf<T: TileScalar, S: Submit>(s: &S, a: &Handle<Tile<T>>, n: usize) -> Result<TaskRef, Error> {
     Ok(s.submit(Potrf::<T>::new(0, 0..n, None), (native_update(a),))?)
 }
@@ -55,8 +55,8 @@ pub fn syrk<T: TileScalar, S: Submit>(
     Ok(s.submit(syrk, (read(l).as_format(format_of(operand)), native_update(a), space))?)
 }
 
-/// Submits `C -= A op(B)`, where `C` has `m` rows and `n` columns, and `A` has `k` columns: `shape`
-/// is `(m, n, k)`. `C` is left in the output format of the precision.
+/// Submits `C -= A op(B)`; `shape` is `(m, n, k)` with `m` rows and `n` columns of `C`, and `k`
+/// columns of `A`. `C` is left in the output format of the precision.
 pub fn gemm<T: TileScalar, S: Submit>(
     s: &S,
     precision: GemmPrecision,

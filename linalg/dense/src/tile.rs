@@ -1,4 +1,4 @@
-//! One tile: a small dense matrix that knows how it is stored and how large it is in norm.
+//! Tiles: small dense matrices with their storage format and their norm.
 
 use zellige_kernels::formats::{
     Fp8Mut, Fp8Ref, HalfKind, HalfMut, HalfRef, SplitRef, fp8_scale_exponent, frobenius_norm, max_abs,
@@ -17,16 +17,16 @@ use crate::error::Error;
 use crate::format::{format_of, storage_of};
 use crate::scalar::TileScalar;
 
-/// How a tile's numbers are stored: column-major without gaps.
+/// Stored numbers of a tile: column-major without gaps.
 #[derive(Clone, Debug)]
 enum Payload<T: TileScalar> {
-    /// As `T`, the master form.
+    /// Numbers of type `T`, the master form.
     Native(Buffer<T>),
-    /// In 16 bits, in units of `2^scale_exp`.
+    /// Numbers of 16 bits, in units of `2^scale_exp`.
     Half { bits: Buffer<u16>, kind: HalfKind, scale_exp: i32 },
-    /// As the sum of two `f16`, in units of `2^scale_exp`.
+    /// Sums of two `f16`, in units of `2^scale_exp`.
     Split { hi: Buffer<u16>, lo: Buffer<u16>, scale_exp: i32 },
-    /// In E4M3, in units of `2^scale_exp`.
+    /// Numbers in E4M3, in units of `2^scale_exp`.
     Fp8 { bits: Buffer<u8>, scale_exp: i32 },
 }
 
@@ -44,16 +44,16 @@ pub struct Tile<T: TileScalar> {
 }
 
 impl<T: TileScalar> Tile<T> {
-    /// A native tile of zeros, of norm 0.
+    /// Creates a native tile of zeros, of norm 0.
     ///
     /// # Panics
-    /// If `rows cols` elements do not fit the address space.
+    /// If `rows cols` entries do not fit the address space.
     pub fn zeros(rows: usize, cols: usize) -> Self {
         let len = rows.checked_mul(cols).expect("a tile's size fits the address space");
         Tile { rows, cols, payload: Payload::Native(Buffer::zeroed(len)), norm: 0.0 }
     }
 
-    /// A native tile with the elements of `values`, column by column, and their norm.
+    /// Creates a native tile with the entries of `values`, column-major, and their norm.
     ///
     /// # Errors
     /// [`Error::Shape`] unless there are `rows cols` of them.
@@ -71,22 +71,22 @@ impl<T: TileScalar> Tile<T> {
         Ok(tile)
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// `(rows, cols)`.
+    /// Returns `(rows, cols)`.
     pub fn shape(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
 
-    /// How the numbers are stored.
+    /// Returns the storage format of the numbers.
     pub fn storage(&self) -> StorageFormat {
         match &self.payload {
             Payload::Native(_) => T::FORMAT,
@@ -96,12 +96,12 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// Size of the stored numbers, in bytes.
+    /// Returns the size of the stored numbers, in bytes.
     pub fn bytes(&self) -> usize {
         self.rows * self.cols * self.storage().bytes()
     }
 
-    /// The Frobenius norm that the last writer left; NaN if it left none.
+    /// Returns the Frobenius norm that the last writer left; NaN if it left none.
     pub fn norm(&self) -> f64 {
         self.norm
     }
@@ -124,7 +124,7 @@ impl<T: TileScalar> Tile<T> {
         Error::Format { got: self.storage(), want }
     }
 
-    /// A native tile's elements, column by column.
+    /// Returns a native tile's entries, column-major.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile that is not native.
@@ -135,7 +135,7 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// A native tile's elements, column by column.
+    /// Returns a native tile's mutable entries, column-major.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile that is not native.
@@ -149,7 +149,7 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// A native tile as a matrix view.
+    /// Returns a native tile as a matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile that is not native.
@@ -157,7 +157,7 @@ impl<T: TileScalar> Tile<T> {
         Ok(MatRef::new(self.as_slice()?, self.rows, self.cols, self.rows)?)
     }
 
-    /// A native tile as a mutable matrix view.
+    /// Returns a native tile as a mutable matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile that is not native.
@@ -166,7 +166,7 @@ impl<T: TileScalar> Tile<T> {
         Ok(MatMut::new(self.as_mut_slice()?, rows, cols, rows)?)
     }
 
-    /// A 16-bit tile as a matrix view.
+    /// Returns a 16-bit tile as a matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile in another format.
@@ -179,10 +179,10 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// Lets `body` change a 16-bit tile, its scale included.
+    /// Applies `body` to a 16-bit tile, including its scale.
     ///
     /// # Errors
-    /// [`Error::Format`] for a tile in another format, and what `body` returns.
+    /// [`Error::Format`] for a tile in another format, and the errors of `body`.
     pub fn with_half_mut(
         &mut self,
         body: impl FnOnce(&mut HalfMut<'_>) -> Result<(), KernelError>,
@@ -197,7 +197,7 @@ impl<T: TileScalar> Tile<T> {
         Ok(result?)
     }
 
-    /// A tile of two halves as a matrix view.
+    /// Returns a tile of two halves as a matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile in another format.
@@ -211,7 +211,7 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// A tile in E4M3 as a matrix view.
+    /// Returns a tile in E4M3 as a matrix view.
     ///
     /// # Errors
     /// [`Error::Format`] for a tile in another format.
@@ -224,11 +224,11 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// The same numbers in another format, rounded once; `None` for the other native type. The norm
-    /// stays.
+    /// Converts the tile to another format, rounded once; `None` for the other native type. The
+    /// norm is kept.
     ///
-    /// A form of 16 or 8 bits takes the power-of-two scale that suits its largest magnitude, so
-    /// that units do not matter.
+    /// A form of 16 or 8 bits uses the power-of-two scale that suits its largest magnitude, so that
+    /// units do not matter.
     pub fn to_storage(&self, to: StorageFormat) -> Option<Self> {
         if to == self.storage() {
             return Some(self.clone());
@@ -318,7 +318,7 @@ impl<T: TileScalar> Data for Tile<T> {
 
     fn size_as(meta: &Meta, to: Format) -> Option<usize> {
         let (from, storage) = (storage_of(meta.format)?, storage_of(to)?);
-        // As `to_storage`: any form that a tile has, but no other native one.
+        // Like `to_storage`: any form that a tile has, but no other native one.
         let other_native = matches!(storage, StorageFormat::F32 | StorageFormat::F64) && storage != T::FORMAT;
         (!other_native || from == storage).then_some(meta.bytes / from.bytes() * storage.bytes())
     }
@@ -328,7 +328,7 @@ impl<T: TileScalar> Data for Tile<T> {
     }
 }
 
-/// One norm of a whole matrix, as a value of its own that tasks can read.
+/// The norm of a whole matrix, as a separate value that tasks can read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatrixNorm(pub f64);
 
@@ -353,7 +353,7 @@ impl Data for MatrixNorm {
     }
 }
 
-/// All of it is header: a GPU's body reads it without waiting for the GPU.
+/// The header contains everything: a GPU's body reads it without waiting for the GPU.
 impl Portable for MatrixNorm {
     type Header = f64;
 
@@ -382,7 +382,8 @@ impl Portable for MatrixNorm {
     }
 }
 
-/// The root of the sum of squares in the given order, without overflow or underflow of the squares.
+/// Returns the root of the sum of squares in the given order, without overflow or underflow of the
+/// squares.
 pub(crate) fn root_sum_squares(norms: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = norms.clone().fold(0.0, |a: f64, b| if b.is_nan() { b } else { a.max(b) });
     if largest == 0.0 || !largest.is_finite() {

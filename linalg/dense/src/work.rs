@@ -10,8 +10,8 @@ use crate::grid::TileGrid;
 pub struct Work(Vec<(GemmPrecision, f64)>);
 
 impl Work {
-    /// Of a factorisation, `n^3 / 3`: products in the precisions that were counted, all of one
-    /// size; factorisations of tiles in the first of the two precisions, diagonal updates and
+    /// Returns the work of a factorisation, `n^3 / 3`: products in the counted precisions, all of
+    /// one size; factorisations of tiles in the first of the two precisions, diagonal updates and
     /// triangular solves in the second.
     pub fn of_factorisation(
         grid: &TileGrid,
@@ -20,7 +20,7 @@ impl Work {
     ) -> Work {
         let n = grid.len() as f64;
         let (mut potrf, mut around) = (0.0, 0.0);
-        // Of the tiles behind a column: rows, and squares of widths.
+        // Sums over the tiles after a column: rows, and squares of widths.
         let (mut rows, mut squares) = (0.0, 0.0);
         for k in (0..grid.tiles()).rev() {
             let width = grid.width(k) as f64;
@@ -36,8 +36,8 @@ impl Work {
         work
     }
 
-    /// Of both triangular solves with `rows` rows, `2 n^2 rows`: products as counted, diagonal
-    /// tiles in precision `full`.
+    /// Returns the work of both triangular solves with `rows` rows, `2 n^2 rows`: products as
+    /// counted, diagonal tiles in precision `full`.
     pub fn of_solves(grid: &TileGrid, rows: usize, full: GemmPrecision, products: &GemmCounts) -> Work {
         let (n, rows) = (grid.len() as f64, rows as f64);
         let diagonal: f64 = (0..grid.tiles()).map(|k| (grid.width(k) as f64).powi(2)).sum();
@@ -47,7 +47,7 @@ impl Work {
         work
     }
 
-    /// This and other work.
+    /// Returns the sum of this and other work.
     #[must_use]
     pub fn with(mut self, other: &Work) -> Work {
         other.0.iter().for_each(|(precision, flop)| self.add(*precision, *flop));
@@ -70,7 +70,7 @@ impl Work {
         self.0.iter().map(|(_, flop)| flop).sum()
     }
 
-    /// Seconds at these rates [Tflop/s]; `None` where one that is needed is not known.
+    /// Returns the seconds at these rates [Tflop/s]; `None` if a rate that is needed is unknown.
     pub fn seconds(&self, tflops: impl Fn(GemmPrecision) -> Option<f64>) -> Option<f64> {
         let needed = self.0.iter().filter(|(_, flop)| *flop > 0.0);
         needed.map(|(precision, flop)| Some(flop / tflops(*precision)? / 1e12)).sum()
@@ -116,7 +116,7 @@ mod tests {
         let rate = |precision| (precision != Hp1).then_some(if precision == Sp { 1e-9 } else { 2e-9 });
         assert_eq!(work.seconds(rate), Some(3.0 + 3.0));
         assert_eq!(work.seconds(|precision| (precision == Sp).then_some(1.0)), None);
-        // What was not needed need not be known.
+        // Rates that are not needed may be unknown.
         assert_eq!(Work::default().seconds(|_| None), Some(0.0));
     }
 }

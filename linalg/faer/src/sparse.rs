@@ -1,5 +1,5 @@
-//! Factors of sparse matrices, one thread: the same bits on every machine with the same vector
-//! instructions.
+//! Factors of sparse matrices on one thread: bitwise identical on every machine with the same
+//! vector instructions.
 
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::perm::PermRef;
@@ -17,15 +17,15 @@ use faer::sparse::{FaerError, SparseColMatRef, SymbolicSparseColMatRef};
 use faer::traits::RealField;
 use faer::{Conj, MatMut, Par, Side};
 
-/// Numbers that factors consist of: `f64` or `f32`.
+/// Number type of factors: `f64` or `f32`.
 pub trait Real: RealField + Copy {
-    /// The number nearest to this one.
+    /// Returns the nearest number of this type.
     fn nearest(value: f64) -> Self;
 
-    /// True unless it is infinite or NaN.
+    /// Returns true unless it is infinite or NaN.
     fn is_number(self) -> bool;
 
-    /// True for what one can divide by without leaving the range.
+    /// Returns true if division by the number does not leave the range.
     fn is_useful(self) -> bool;
 }
 
@@ -57,18 +57,18 @@ impl Real for f32 {
     }
 }
 
-/// Where a square sparse matrix has nonzeros: those of column `j` are in the rows
-/// `rows[starts[j]..starts[j + 1]]`, which rise strictly.
+/// Sparsity pattern of a square matrix: column `j` has nonzeros in the rows
+/// `rows[starts[j]..starts[j + 1]]`, which increase strictly.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern<'a> {
-    /// Where each column begins, and where the last one ends.
+    /// Start of each column, and the end of the last one.
     pub starts: &'a [u32],
     /// The row of each nonzero.
     pub rows: &'a [u32],
 }
 
 impl Pattern<'_> {
-    /// How many columns there are.
+    /// Returns the number of columns.
     fn len(&self) -> usize {
         self.starts.len() - 1
     }
@@ -78,17 +78,17 @@ impl Pattern<'_> {
     }
 }
 
-/// Why there are no factors.
+/// Reason why a factorisation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoFactors {
-    /// This column depends on others, as far as float64 can tell.
+    /// A column depends on others, to the precision of float64.
     Singular {
         /// Counted from 0.
         column: usize,
     },
     /// Elimination found a pivot that is not positive.
     NotPositive,
-    /// They do not fit the memory, or have more than 2^31 nonzeros.
+    /// The factors do not fit the memory, or have more than 2^31 nonzeros.
     TooLarge,
 }
 
@@ -102,8 +102,8 @@ fn buffer(size: StackReq) -> Result<MemBuffer, NoFactors> {
     MemBuffer::try_new(size).map_err(|_| NoFactors::TooLarge)
 }
 
-/// The order in which the columns of a matrix are eliminated (COLAMD: Davis, Gilbert, Larimore and
-/// Ng 2004), before there are LU factors.
+/// Elimination order of the columns of a matrix (COLAMD: Davis, Gilbert, Larimore and Ng 2004), for
+/// LU factors.
 #[derive(Debug)]
 pub struct LuOrder {
     /// Column `k` in the new order is this one.
@@ -113,7 +113,7 @@ pub struct LuOrder {
 }
 
 impl LuOrder {
-    /// Of a matrix and its transpose.
+    /// Computes the ordering from a matrix and its transpose.
     ///
     /// # Errors
     /// [`NoFactors::TooLarge`].
@@ -128,8 +128,8 @@ impl LuOrder {
         Ok(LuOrder { forward, inverse, nonzeros })
     }
 
-    /// How many nonzeros the factors may have: whatever pivots are chosen they have no more, but
-    /// for rows of so many nonzeros that counting them would make every column full.
+    /// Returns an upper bound of the nonzeros of the factors for any choice of pivots. It ignores
+    /// rows with so many nonzeros that counting them would make every column full.
     pub fn nonzeros(&self) -> u64 {
         self.nonzeros
     }
@@ -170,11 +170,11 @@ impl LuOrder {
     }
 }
 
-/// The most nonzeros that `L` and `U` can have: those of the Cholesky factor of `A^T A`, and of the
-/// Householder vectors that would make `R` (George and Ng 1987).
+/// Returns the maximum number of nonzeros of `L` and `U`: those of the Cholesky factor of `A^T A`,
+/// and of the Householder vectors that would make `R` (George and Ng 1987).
 fn nonzeros(a: Pattern<'_>, transposed: Pattern<'_>, order: PermRef<'_, u32>) -> Result<u64, NoFactors> {
     let n = a.len();
-    // COLAMD leaves out the same ones.
+    // COLAMD ignores the same rows.
     let dense = (10.0 * (n as f64).sqrt()).max(16.0) as usize;
     let is_dense: Vec<bool> =
         transposed.starts.windows(2).map(|ends| (ends[1] - ends[0]) as usize > dense).collect();
@@ -231,14 +231,14 @@ pub struct Lu<T = f64> {
 }
 
 impl<T: Real> Lu<T> {
-    /// How many nonzeros there are, with the ones on the diagonal of `L`.
+    /// Returns the number of nonzeros, including the ones on the diagonal of `L`.
     pub fn nonzeros(&self) -> u64 {
         let count =
             self.factors.l_factor_unsorted().compute_nnz() + self.factors.u_factor_unsorted().compute_nnz();
         count as u64
     }
 
-    /// `B = A^-1 B`.
+    /// Computes `B = A^-1 B`.
     pub fn solve(&self, b: MatMut<'_, T>) {
         let n = self.rows.len();
         let mut memory = MemBuffer::new(solve_in_place_scratch::<u32, T>(n, b.ncols(), Par::Seq));
@@ -249,15 +249,15 @@ impl<T: Real> Lu<T> {
     }
 }
 
-/// The order in which a symmetric matrix is eliminated (AMD: Amestoy, Davis and Duff 1996), and
-/// where its factor has nonzeros.
+/// Elimination order of a symmetric matrix (AMD: Amestoy, Davis and Duff 1996), and the pattern of
+/// its factor.
 #[derive(Debug)]
 pub struct CholeskyOrder {
     symbolic: SymbolicCholesky<u32>,
 }
 
 impl CholeskyOrder {
-    /// Of a matrix of which the upper triangle is read.
+    /// Computes the ordering of a matrix; only its upper triangle is read.
     ///
     /// # Errors
     /// [`NoFactors::TooLarge`].
@@ -267,7 +267,7 @@ impl CholeskyOrder {
         Ok(CholeskyOrder { symbolic })
     }
 
-    /// How many numbers the factor has.
+    /// Returns the number of entries of the factor.
     pub fn nonzeros(&self) -> u64 {
         self.symbolic.len_val() as u64
     }
@@ -305,12 +305,12 @@ pub struct SparseCholesky<T = f64> {
 }
 
 impl<T: Real> SparseCholesky<T> {
-    /// How many numbers the factor has.
+    /// Returns the number of entries of the factor.
     pub fn nonzeros(&self) -> u64 {
         self.order.nonzeros()
     }
 
-    /// `B = A^-1 B`.
+    /// Computes `B = A^-1 B`.
     pub fn solve(&self, b: MatMut<'_, T>) {
         let symbolic = &self.order.symbolic;
         let mut memory = MemBuffer::new(symbolic.solve_in_place_scratch::<T>(b.ncols(), Par::Seq));

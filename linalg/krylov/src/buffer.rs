@@ -1,4 +1,4 @@
-//! Search directions that are added to a solution together.
+//! Search directions that are added to a solution as a block.
 
 use crate::error::Error;
 use crate::method::Setting;
@@ -11,9 +11,9 @@ use crate::vector_task::plus;
 /// Directions that a buffer has at most.
 pub(crate) const MOST_BUFFERED: usize = 8;
 
-/// The step lengths along the last directions of one or several solutions. All directions are added
-/// in one task, so that a solution, which is in float64, is read and written once for several steps
-/// (`solution_accumulator_pipeline` of QUDA's conjugate gradients).
+/// Step lengths along the last directions of one or several solutions. All directions are added in
+/// one task, so that a solution, which is in float64, is read and written once for several steps
+/// (like `solution_accumulator_pipeline` of QUDA's conjugate gradients).
 ///
 /// Each term is added and rounded as it would be in its own step: a solution has the same bits.
 pub(crate) struct Buffer<E: Scalar> {
@@ -21,19 +21,19 @@ pub(crate) struct Buffer<E: Scalar> {
     /// the last.
     depth: usize,
     solutions: usize,
-    /// The lengths, `[solution][direction]`, 0 after they were added. A column runs where they are
-    /// to be added.
+    /// The lengths, `[solution][direction]`, 0 after they were added. A column is running if they
+    /// are to be added.
     lengths: NumbersHandle<E>,
 }
 
 impl<E: Scalar> Buffer<E> {
-    /// For so many directions of each solution; none for one direction.
+    /// Creates a buffer for `depth` directions of each solution; `None` for one direction.
     pub(crate) fn new(setting: Setting<'_, E>, depth: usize, solutions: usize) -> Option<Self> {
         let lengths = || NumbersHandle::new(setting.rt, setting.columns, depth * solutions);
         (depth > 1).then(|| Buffer { depth, solutions, lengths: lengths() })
     }
 
-    /// Records, at the beginning of a run, that nothing is kept.
+    /// Records, at the beginning of a run, that no direction is kept.
     pub(crate) fn begin(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
         steps.update_numbers_of("buffer.begin", &self.lengths, |_, _, lengths| {
             lengths.begin(0.0, 0);
@@ -42,8 +42,8 @@ impl<E: Scalar> Buffer<E> {
     }
 
     /// Records that the lengths of step `k` are kept, for columns that are not done. `alphas` are
-    /// those scalars of the method, one for each solution, each with one that is not 0 where the
-    /// solution stays as it is.
+    /// the indices of these scalars, one for each solution, each with the index of a scalar that is
+    /// nonzero if the solution is not updated.
     pub(crate) fn keep(
         &self,
         steps: &Steps<'_, E>,
@@ -66,8 +66,8 @@ impl<E: Scalar> Buffer<E> {
         })
     }
 
-    /// Records that what is kept is added now: for columns that are not done by the numbers of
-    /// `steps`.
+    /// Records that the kept directions are added now, for columns that are not done by the numbers
+    /// of `steps`.
     pub(crate) fn open(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
         steps.update_numbers_of("buffer.open", &self.lengths, |_, numbers, lengths| {
             if !numbers.is_done() {
@@ -76,8 +76,8 @@ impl<E: Scalar> Buffer<E> {
         })
     }
 
-    /// Records that the directions up to step `k` are added to each solution where that is due, and
-    /// are not kept.
+    /// Records that the directions up to step `k` are added to each solution if that is due, and
+    /// are then discarded.
     pub(crate) fn add<'v>(
         &self,
         steps: &Steps<'_, E>,

@@ -16,8 +16,8 @@ use crate::{Correction, Kept, Method, Setting};
 const RHO: usize = 0;
 const ALPHA: usize = 1;
 const BETA: usize = 2;
-/// What of the direction is taken out after its residual was replaced, beside `z`; what `z` is
-/// multiplied by; 1 if it was replaced.
+/// Coefficient of the projection that is subtracted from the direction after a residual
+/// replacement, relative to `z`; the factor of `z`; 1 if the residual was replaced.
 const PROJECTION: usize = 3;
 const OF_Z: usize = 4;
 const IS_NEW: usize = 5;
@@ -34,12 +34,12 @@ const PP: usize = 4;
 const QQ: usize = 5;
 const SUMS: usize = 6;
 
-/// Conjugate gradients (Hestenes and Stiefel 1952), for Hermitian positive definite operators;
-/// flexible (Notay 2000, with the formula of Polak and Ribière, or the usual one where that is
-/// negative) where the preconditioner changes from step to step, or products are inexact.
+/// Conjugate gradients (Hestenes and Stiefel 1952), for Hermitian positive definite operators. The
+/// flexible variant (Notay 2000, with the formula of Polak and Ribière, or the usual one if that
+/// is negative) is for preconditioners that change from step to step, and for inexact products.
 ///
-/// A step without a preconditioner reads 8 vectors and writes 3, besides what the product reads:
-/// `p` to `q` (2); `d += alpha p`, `r -= alpha q` (6); `p = r + beta p` (3).
+/// A step without a preconditioner reads 8 vectors and writes 3, besides the operands of the
+/// product: `p` to `q` (2); `d += alpha p`, `r -= alpha q` (6); `p = r + beta p` (3).
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -57,7 +57,8 @@ const SUMS: usize = 6;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cg {
-    /// One more vector and inner product per step, for preconditioners that change.
+    /// True for the flexible variant, for preconditioners that change: one more vector and inner
+    /// product per step.
     pub flexible: bool,
 }
 
@@ -82,7 +83,7 @@ impl<E: Scalar> Updatable<E> for Cg {
 }
 
 impl Cg {
-    /// Ready for a system, with residuals that are replaced or not.
+    /// Prepares the method for a system, with or without residual replacements.
     fn prepared<'r, E: Scalar>(
         &self,
         setting: Setting<'r, E>,
@@ -99,7 +100,7 @@ struct Vectors<E: Scalar> {
     /// The residual that a run begins with.
     begun: MultiVector<E>,
     r: MultiVector<E>,
-    /// What it was a step before (flexible, with a preconditioner).
+    /// The residual of the previous step (flexible, with a preconditioner).
     r_old: Option<MultiVector<E>>,
     /// `M^-1 r`; the residual itself without a preconditioner.
     z: MultiVector<E>,
@@ -107,18 +108,17 @@ struct Vectors<E: Scalar> {
     p: Vec<MultiVector<E>>,
     q: MultiVector<E>,
     d: MultiVector<E>,
-    /// What of `d` has been found since the last replacement, where that is not accumulated in
-    /// float64.
+    /// The part of `d` since the last replacement, if it is not accumulated in float64.
     part: Option<MultiVector<E>>,
 }
 
 impl<E: Scalar> Vectors<E> {
-    /// The direction of step `k`.
+    /// Returns the direction of step `k`.
     fn p(&self, k: usize) -> &MultiVector<E> {
         &self.p[k % self.p.len()]
     }
 
-    /// What directions are added to.
+    /// Returns the vector that directions are added to.
     fn solution(&self) -> &MultiVector<E> {
         self.part.as_ref().unwrap_or(&self.d)
     }
@@ -178,7 +178,7 @@ impl Cg {
     }
 }
 
-/// What graphs are recorded from.
+/// Data that graphs are recorded from.
 struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,
@@ -189,7 +189,7 @@ struct Step<'g, E: Scalar> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// `d = 0`, `p = z = M^-1 r`, `rho = r . z`.
+    /// Records `d = 0`, `p = z = M^-1 r`, `rho = r . z`.
     fn begin(&self) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         if self.reliable.is_some() {
@@ -211,8 +211,8 @@ impl<E: Scalar> Step<'_, E> {
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
 
-    /// The first half of step `k`: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -= alpha
-    /// q`.
+    /// Records the first half of step `k`: `q = A p`, `alpha = rho / p . q`, `d += alpha p`, `r -=
+    /// alpha q`.
     fn descend(&self, k: usize) -> Result<(), Error> {
         let (v, steps, p) = (self.v, &self.steps, self.v.p(k));
         apply_to(steps, self.setting.a, p, &v.q, Some(PQ))?;
@@ -250,7 +250,7 @@ impl<E: Scalar> Step<'_, E> {
         reliable.replace(steps, &v.d, &v.r, RR)
     }
 
-    /// What a run ends with: all that was found is in `d`.
+    /// Records the end of a run, after which `d` has the complete correction.
     fn finish(&self) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         if let Some(buffer) = self.buffer {
@@ -261,8 +261,8 @@ impl<E: Scalar> Step<'_, E> {
         steps.task("cg.finish").add(&v.d, times(1.0, part)).submit()
     }
 
-    /// The second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta p`.
-    /// Where the residual was replaced, `p` is made orthogonal to it before: `p -= (r . p / r . z)
+    /// Records the second half of step `k`, the next direction: `beta = r . z / rho`, `p = z + beta
+    /// p`. If the residual was replaced, `p` is made orthogonal to it first: `p -= (r . p / r . z)
     /// z` (Clark et al. 2022, section IV).
     fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
@@ -291,7 +291,7 @@ impl<E: Scalar> Step<'_, E> {
                 (true, true) => rho - f.real_sum(CHANGE),
                 (true, false) => f.real_sum(CHANGE),
             };
-            // The usual formula where that of Polak and Ribière is negative, or the residual was
+            // The usual formula if that of Polak and Ribière is negative, or the residual was
             // replaced.
             let gained =
                 if is_flexible { f.constant(0.0).at_most(gained).select([gained, rho]) } else { rho };

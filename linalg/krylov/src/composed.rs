@@ -82,10 +82,10 @@ pub struct Product<'a, E: Scalar = f64> {
 }
 
 impl<'a, E: Scalar> Product<'a, E> {
-    /// `A B`: `b` is applied first.
+    /// Creates the product `A B`: `b` is applied first.
     ///
     /// # Errors
-    /// [`Error::Shape`] unless `a` is applied to what `b` makes.
+    /// [`Error::Shape`] unless the domain of `a` is the range of `b`.
     pub fn new(a: &'a dyn Operator<E>, b: &'a dyn Operator<E>) -> Result<Self, Error> {
         check(a.domain(), b.range())?;
         Ok(Product { a, b, between: Workspace::default() })
@@ -97,7 +97,7 @@ impl<'a, E: Scalar> Product<'a, E> {
     }
 }
 
-/// Refuses spaces that are not the same.
+/// Refuses different spaces.
 fn check(wanted: &Space, found: &Space) -> Result<(), Error> {
     if wanted == found {
         return Ok(());
@@ -169,7 +169,7 @@ pub struct Combination<'a, E: Scalar = f64> {
 }
 
 impl<'a, E: Scalar> Combination<'a, E> {
-    /// Of coefficients and operators.
+    /// Creates a combination of coefficients and operators.
     ///
     /// # Errors
     /// [`Error::Shape`] without terms, and unless all have the same domain and range.
@@ -182,7 +182,7 @@ impl<'a, E: Scalar> Combination<'a, E> {
         Ok(Combination { terms: terms.to_vec(), term: Default::default() })
     }
 
-    /// `y = sum of c_k y_k`, where `apply` makes `y_k` with the operator of term `k`.
+    /// Records `y = sum of c_k y_k`; `apply` computes `y_k` with the operator of term `k`.
     fn add(
         &self,
         steps: &Steps<'_, E>,

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use zellige_files::ReadError;
 use zellige_files::memory::NotEnoughMemory;
 
-/// Bytes that are allocated without a look at what is available.
+/// Bytes that are allocated without a check of the available memory.
 const LITTLE: u64 = 1 << 20;
-/// Bytes that stay free for tasks and tables, whatever is planned.
+/// Bytes that always stay free for tasks and tables.
 const TABLES: u64 = 4 << 20;
 
-/// What went wrong, where, and what to do about it.
+/// Error of the solvers: the problem, its location, and a remedy.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -27,14 +27,14 @@ const TABLES: u64 = 4 << 20;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file does not hold what its format promises.
+    /// The content of a file does not follow its format.
     #[error("{}{}: {problem}", file.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
     Content {
-        /// The file (`<memory>` for text that came from elsewhere).
+        /// The file (`<memory>` for text from another source).
         file: PathBuf,
-        /// Line, counted from 1; none for what is missing at the end.
+        /// Line, counted from 1; `None` if something is missing at the end.
         line: Option<u64>,
-        /// What is wrong, and what would be right.
+        /// The problem and the expected content.
         problem: String,
     },
     /// A file could not be read or written.
@@ -42,7 +42,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What was to be done with it.
+        /// The operation on the file.
         problem: &'static str,
         /// The operating system's word.
         source: std::io::Error,
@@ -50,7 +50,7 @@ pub enum Error {
     /// Sizes that do not fit each other, or that no matrix can have.
     #[error("{what}: {problem}")]
     Shape {
-        /// The thing with the wrong size.
+        /// The object with the wrong size.
         what: &'static str,
         /// Found and wanted sizes.
         problem: String,
@@ -60,18 +60,18 @@ pub enum Error {
     Parameter {
         /// Name of the parameter.
         name: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// The problem and the valid values.
         problem: String,
     },
     /// A system that cannot be solved, or not by this method.
     #[error("{what}: {problem}")]
     Unsolvable {
-        /// The matrix, the preconditioner, the right-hand side.
+        /// The invalid object: the matrix, the preconditioner or the right-hand side.
         what: &'static str,
-        /// What is wrong with it and where, and what would help.
+        /// The problem, its location, and a remedy.
         problem: String,
     },
-    /// What does not fit the memory.
+    /// An allocation does not fit the memory.
     #[error(transparent)]
     Memory(#[from] NotEnoughMemory),
     /// A task failed, or could not be submitted.
@@ -89,17 +89,17 @@ impl From<ReadError> for Error {
 }
 
 impl Error {
-    /// A [`File`](Error::File) error.
+    /// Creates a [`File`](Error::File) error.
     pub fn file(path: &Path, problem: &'static str, source: std::io::Error) -> Self {
         Error::File { path: path.to_owned(), problem, source }
     }
 
-    /// Refuses what does not fit the memory, before any is allocated.
+    /// Refuses an allocation that does not fit the memory, before any part of it is allocated.
     ///
     /// # Errors
     /// [`Error::Memory`].
     pub fn if_too_large(what: impl FnOnce() -> String, needed: u64) -> Result<(), Error> {
-        // Asking the system takes longer than allocating so little.
+        // Querying the system takes longer than allocating so little.
         if needed < LITTLE {
             return Ok(());
         }
@@ -112,17 +112,17 @@ impl Error {
         }
     }
 
-    /// A [`Shape`](Error::Shape) error.
+    /// Creates a [`Shape`](Error::Shape) error.
     pub fn shape(what: &'static str, problem: impl Into<String>) -> Self {
         Error::Shape { what, problem: problem.into() }
     }
 
-    /// A [`Unsolvable`](Error::Unsolvable) error.
+    /// Creates an [`Unsolvable`](Error::Unsolvable) error.
     pub fn unsolvable(what: &'static str, problem: impl Into<String>) -> Self {
         Error::Unsolvable { what, problem: problem.into() }
     }
 
-    /// A [`Parameter`](Error::Parameter) error.
+    /// Creates a [`Parameter`](Error::Parameter) error.
     pub fn parameter(name: &'static str, problem: impl Into<String>) -> Self {
         Error::Parameter { name, problem: problem.into() }
     }

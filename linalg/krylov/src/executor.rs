@@ -1,4 +1,4 @@
-//! Where vectors are kept and steps run: in one process, or in several.
+//! Executors: storage of vectors and execution of steps in one process, or in several.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use zellige_runtime::{Data, Handle, Recorder, Runtime, Session, Submit, update};
 
 use crate::error::Error;
 
-/// A change of numbers in place.
+/// A function that changes numbers in place.
 pub type Change = Box<dyn Fn(&mut [f64]) + Send + Sync>;
 
-/// What solvers run on, as Ginkgo's executors are: a [`Runtime`], or any other [`Session`]. Every
-/// session is one, so that a `&Runtime` is given wherever a `&dyn Executor` is asked for.
+/// Executor of solvers, like those of Ginkgo: a [`Runtime`], or any other [`Session`]. Every
+/// session is an executor, so a `&Runtime` can be passed wherever a `&dyn Executor` is required.
 ///
-/// On several ranks (`zellige_mpi::Cluster`) all make the same calls: part `i` of every vector is
-/// kept on [rank](crate::Space::rank_of) `i * ranks / parts`, tasks run where what they write is,
-/// and each rank sees the same numbers in the same order. Answers have the same bits for any number
-/// of ranks.
+/// On several ranks (`zellige_mpi::Cluster`) all ranks make the same calls. Part `i` of every
+/// vector is stored on [rank](crate::Space::rank_of) `i * ranks / parts`, tasks run on the rank
+/// that owns their output, and each rank sees the same numbers in the same order. Results are
+/// bitwise identical for any number of ranks.
 ///
 /// ```
 /// use zellige_krylov::{Executor, Space, cg, from_fn};
@@ -32,49 +32,49 @@ pub type Change = Box<dyn Fn(&mut [f64]) + Send + Sync>;
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Executor: Sync {
-    /// The runtime of this rank.
+    /// Returns the runtime of this rank.
     fn runtime(&self) -> &Runtime;
 
-    /// This rank's number, from 0.
+    /// Returns this rank's number, from 0.
     fn rank(&self) -> usize;
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     fn ranks(&self) -> usize;
 
-    /// The first rank's value, on all ranks: for decisions that depend on time.
+    /// Returns the first rank's value, on all ranks: for decisions that depend on time.
     ///
     /// # Errors
-    /// A rank that is not there any more.
+    /// A rank that is not reachable any more.
     fn agree(&self, value: u64) -> Result<u64, Error>;
 
-    /// See [`Session::register_replicated`].
+    /// Registers words on every rank; see [`Session::register_replicated`].
     #[doc(hidden)]
     fn words(&self, words: Vec<f64>) -> Handle<Vec<f64>>;
 
-    /// Numbers that `rank` keeps.
+    /// Registers numbers that `rank` keeps.
     #[doc(hidden)]
     fn words_on(&self, rank: usize, words: Vec<f64>) -> Handle<Vec<f64>>;
 
-    /// A part of a vector that `rank` keeps.
+    /// Registers a part of a vector that `rank` keeps.
     #[doc(hidden)]
     fn part_on(&self, rank: usize, part: Chunk<f64>) -> Handle<Chunk<f64>>;
 
-    /// See [`Session::register_local`].
+    /// Keeps a handle local; see [`Session::register_local`].
     #[doc(hidden)]
     fn keep_local(&self, handle: u64);
 
-    /// See `record`, which takes any function.
+    /// Records a graph; see `record`, which takes any function.
     #[doc(hidden)]
     fn record_with<'s>(
         &'s self,
         build: &mut dyn FnMut(&Recorder) -> Result<(), Error>,
     ) -> Result<Replay<'s>, Error>;
 
-    /// Changes numbers in place, after all tasks on them that have been submitted.
+    /// Changes numbers in place, after all submitted tasks on them.
     #[doc(hidden)]
     fn change(&self, words: &Handle<Vec<f64>>, change: Change) -> Result<(), Error>;
 
-    /// The same for a part of a vector.
+    /// Changes a part of a vector.
     #[doc(hidden)]
     fn change_part(&self, part: &Handle<Chunk<f64>>, change: Change) -> Result<(), Error>;
 
@@ -82,13 +82,13 @@ pub trait Executor: Sync {
     #[doc(hidden)]
     fn look(&self, words: &Handle<Vec<f64>>, at: &mut dyn FnMut(&[f64])) -> Result<(), Error>;
 
-    /// The same for a part of a vector.
+    /// Reads a part of a vector.
     #[doc(hidden)]
     fn look_at_part(&self, part: &Handle<Chunk<f64>>, at: &mut dyn FnMut(&[f64])) -> Result<(), Error>;
 }
 
 impl dyn Executor + '_ {
-    /// Records a graph of which this rank replays its part.
+    /// Records a graph; this rank replays its part of it.
     ///
     /// # Errors
     /// Those of `build`.
@@ -100,8 +100,8 @@ impl dyn Executor + '_ {
         self.record_with(&mut |recorder| build.take().map_or(Ok(()), |build| build(recorder)))
     }
 
-    /// True where one device works on vectors: all parts together fill it, and one of them does
-    /// not. So many bytes are to fit its memory twice.
+    /// Returns true if a single device works on vectors: all parts together occupy it, and one of
+    /// them does not. This number of bytes has to fit its memory twice.
     #[doc(hidden)]
     pub fn goes_at_once(&self, bytes: u64) -> bool {
         if self.ranks() > 1 {
@@ -113,7 +113,7 @@ impl dyn Executor + '_ {
         device.capacity.is_none_or(|capacity| bytes <= capacity / 2)
     }
 
-    /// The first rank's time, on all ranks.
+    /// Returns the first rank's time, on all ranks.
     ///
     /// # Errors
     /// Those of [`agree`](Executor::agree).

@@ -14,22 +14,22 @@ use zellige_runtime::{Codelet, Cpu, Operands, ReadList, TaskContext, TaskError, 
 use crate::scalar::Scalar;
 use crate::steps::total;
 
-/// The formulas of a method's scalars that are being recorded: they are written once, and run for
-/// each column that is not done, by a task on a CPU or a thread of a GPU.
+/// Recorder of the formulas of a method's scalars: they are written once, and run for each column
+/// that is not done, by a task on a CPU or a thread of a GPU.
 ///
-/// Operators of [`Value`] record what they compute. What [ends](Formulas::end_unless_positive) the
-/// method ends the program, too.
+/// Operators of [`Value`] record their computation. A formula that
+/// [ends](Formulas::end_unless_positive) the method ends the program, too.
 pub struct Formulas<E> {
     program: RefCell<Program>,
     scalar: PhantomData<E>,
 }
 
-/// A number that formulas compute: real, or complex where the method's scalars are.
+/// A number that formulas compute: real, or complex if the method's scalars are.
 #[derive(Clone, Copy)]
 pub struct Value<'f> {
     program: &'f RefCell<Program>,
     re: usize,
-    /// None: it is real.
+    /// Imaginary part; `None` for a real number.
     im: Option<usize>,
 }
 
@@ -52,33 +52,33 @@ impl<E: Scalar> Formulas<E> {
         Value { program: &self.program, re, im }
     }
 
-    /// A real constant.
+    /// Returns a real constant.
     pub fn constant(&self, value: f64) -> Value<'_> {
         Value { program: &self.program, re: self.push(Op::Constant(value)), im: None }
     }
 
-    /// One of the method's own scalars, as it is now.
+    /// Returns the current value of one of the method's own scalars.
     pub fn number(&self, own: usize) -> Value<'_> {
         self.value(own, |at| Op::Word(word::OWN + at))
     }
 
-    /// The real part of one of them.
+    /// Returns the real part of one of the method's own scalars.
     pub fn real(&self, own: usize) -> Value<'_> {
         let re = self.push(Op::Word(word::OWN + own * E::WORDS));
         Value { program: &self.program, re, im: None }
     }
 
-    /// A sum of products over all parts.
+    /// Returns a sum of products over all parts.
     pub fn sum(&self, at: usize) -> Value<'_> {
         self.value(at, Op::Sum)
     }
 
-    /// The real part of one of them.
+    /// Returns the real part of a sum of products over all parts.
     pub fn real_sum(&self, at: usize) -> Value<'_> {
         Value { program: &self.program, re: self.push(Op::Sum(at * E::WORDS)), im: None }
     }
 
-    /// One of the method's own scalars becomes this.
+    /// Sets one of the method's own scalars.
     pub fn set(&self, own: usize, value: Value<'_>) {
         let first = word::OWN + own * E::WORDS;
         self.push(Op::Set(first, value.re));
@@ -88,19 +88,19 @@ impl<E: Scalar> Formulas<E> {
         }
     }
 
-    /// The residual norm that the method begins with; see
+    /// Sets the initial residual norm of the method; see
     /// [`Numbers::first_residual`](crate::method::Numbers::first_residual).
     pub fn first_residual(&self, norm: Value<'_>) {
         self.push(Op::Begin(norm.re));
     }
 
-    /// One more step, and the norm of its residual; see
+    /// Counts a step with the norm of its residual; see
     /// [`Numbers::step`](crate::method::Numbers::step).
     pub fn step(&self, norm: Value<'_>) {
         self.push(Op::Step(norm.re));
     }
 
-    /// Ends the method where a form is not positive; see
+    /// Ends the method if a form is not positive; see
     /// [`Numbers::end_unless_positive`](crate::method::Numbers::end_unless_positive).
     pub fn end_unless_positive(&self, form: Value<'_>) {
         self.push(Op::EndUnlessPositive(form.re));
@@ -116,7 +116,7 @@ impl<'f> Value<'f> {
         Value { re, im: None, ..self }
     }
 
-    /// Both parts, that of a real number 0.
+    /// Returns both parts; the imaginary part of a real number is 0.
     fn parts(self) -> (usize, usize) {
         (self.re, self.im.unwrap_or_else(|| self.push(Op::Constant(0.0))))
     }
@@ -125,22 +125,22 @@ impl<'f> Value<'f> {
         self.im.is_none() && other.im.is_none()
     }
 
-    /// The square root of a real number.
+    /// Returns the square root of a real number.
     pub fn sqrt(self) -> Value<'f> {
         self.real_of(self.push(Op::Root(self.re)))
     }
 
-    /// The magnitude of a real number.
+    /// Returns the magnitude of a real number.
     pub fn abs(self) -> Value<'f> {
         self.real_of(self.push(Op::Magnitude(self.re)))
     }
 
-    /// 1 where a real number is at most another, otherwise 0: also where one of them is NaN.
+    /// Returns 1 if a real number is at most another, otherwise 0, also if one of them is NaN.
     pub fn at_most(self, other: Value<'f>) -> Value<'f> {
         self.real_of(self.push(Op::AtMost(self.re, other.re)))
     }
 
-    /// Of two real numbers the first where this one is not 0, otherwise the second.
+    /// Selects the first of two real numbers if `self` is not 0, otherwise the second.
     pub fn select(self, [a, b]: [Value<'f>; 2]) -> Value<'f> {
         self.real_of(self.push(Op::Select(self.re, a.re, b.re)))
     }
@@ -189,7 +189,7 @@ impl<'f> Mul for Value<'f> {
 impl<'f> Div for Value<'f> {
     type Output = Value<'f>;
 
-    /// Multiplied by the conjugate, and divided by the square of the magnitude.
+    /// Multiplies by the conjugate, and divides by the square of the magnitude.
     fn div(self, other: Value<'f>) -> Value<'f> {
         if self.is_real_with(other) {
             return self.real_of(self.push(Op::Divide(self.re, other.re)));
@@ -217,10 +217,10 @@ impl<'f> Neg for Value<'f> {
 pub(crate) struct Task {
     name: &'static str,
     pub(crate) columns: usize,
-    /// Words of the sums of a grain and column.
+    /// Words of the sums of a reduction block and column.
     pub(crate) width: usize,
     program: Program,
-    /// The same for GPUs, where they can do it.
+    /// The program for GPUs, if they support it.
     pub(crate) of_kernel: Option<EncodedFormulas>,
 }
 

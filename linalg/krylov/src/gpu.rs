@@ -1,8 +1,8 @@
-//! Vector tasks and formulas on GPUs: of vectors in float64, real or complex, with the bits of the
+//! Vector tasks and formulas on GPUs: for vectors in float64, real or complex, with the bits of the
 //! CPU.
 //!
-//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and
-//! nothing else.
+//! This is the only module of the crate with `unsafe`: a launch names the memory of its task's
+//! operands and nothing else.
 #![allow(unsafe_code)]
 
 use zellige_cuda::{GpuContext, GpuTask};
@@ -18,7 +18,7 @@ use crate::numbers::{Copied, OWN};
 use crate::scalar::Scalar;
 use crate::vector_task::{Coefficient, Operand, Place, PlacedTerm, Program, Task, With};
 
-/// The program as the kernel reads it; none where the kernel has no room for it, or for other
+/// Returns the program for the kernel; `None` if it exceeds the kernel's limits, or for other
 /// numbers and storages.
 pub(crate) fn program_of<E: Scalar>(program: &Program<E>) -> Option<VectorProgram> {
     let is_plain = |operands: &[Operand<E>]| operands.iter().all(|one| one.storage.is_plain());
@@ -110,9 +110,9 @@ impl<E: Scalar> Task<E> {
             parts: &parts,
         };
         for launch in vector_task(of_kernel, &at)? {
-            // SAFETY: all memory that the launch names is that of the body's operands, of which
-            // those that are updated are its alone; `vector_task` names no more of each than it
-            // has.
+            // SAFETY: the launch names only memory of the body's operands; the body has exclusive
+            // access to the updated ones, and `vector_task` accesses no more of each than its
+            // length.
             unsafe { put(&gpu, &launch)? };
         }
         Ok(())
@@ -127,7 +127,7 @@ impl Copied {
     ) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         for launch in gather(to.part(0), &[from.part(0)])? {
-            // SAFETY: the launch names the two operands of the body, of which one is read and one
+            // SAFETY: the launch names the two operands of the body; one is read and one is
             // updated.
             unsafe { put(&gpu, &launch)? };
         }
@@ -157,9 +157,9 @@ impl formulas::Task {
         let at =
             FormulasAt { columns: self.columns, numbers: numbers.part(0), width: self.width, sums: &sums };
         let launch = formulas_task(of_kernel, &at)?;
-        // SAFETY: all memory that the launch names is that of the body's operands, of which the
-        // numbers, which are updated, are its alone; `formulas_task` names no more of each than it
-        // has.
+        // SAFETY: the launch names only memory of the body's operands; the body has exclusive
+        // access to the numbers, which are updated, and `formulas_task` accesses no more of each
+        // than its length.
         unsafe { put(&gpu, &launch)? };
         Ok(())
     }

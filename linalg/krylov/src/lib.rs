@@ -1,25 +1,26 @@
-//! Krylov methods for linear systems, written once: for real and complex numbers, any storage of
-//! vectors, one or several columns.
+//! Krylov methods for linear systems: one implementation for real and complex numbers, any storage
+//! of vectors, one or several columns.
 //!
-//! [`solve`] computes the true residual `r = b - A x` with the exact operator, has a [`Method`]
-//! solve `A d = r` as well as its operator and its limits allow, adds `d` to `x`, and goes on until
-//! the *true* residual is small enough. That one loop is restarted GMRES, iterative refinement
-//! around any method (Carson and Higham 2018), and the check that every answer gets.
+//! [`solve`] computes the recomputed residual `r = b - A x` with the exact operator. A [`Method`]
+//! then solves `A d = r` as accurately as its operator and its limits allow, and `d` is added to
+//! `x`. The loop continues until the *recomputed* residual is small enough. This one loop is
+//! restarted GMRES, iterative refinement around any method (Carson and Higham 2018), and the check
+//! that every answer gets.
 //!
-//! | to | see |
+//! | task | items |
 //! |---|---|
-//! | say what is solved | [`Operator`], [`from_fn`], [`Shifted`], [`Combination`], [`Product`], [`Adjoint`], [`Solve`] |
-//! | say how | [`Method`], [`Cg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
+//! | define the system | [`Operator`], [`from_fn`], [`Shifted`], [`Combination`], [`Product`], [`Adjoint`], [`Solve`] |
+//! | choose the method | [`Method`], [`Cg`], [`ReliableUpdates`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`] |
 //! | solve for several right-hand sides, or several shifts at once | [`solve_columns`], [`solve_shifted`], [`solve_shifts`] |
 //! | solve least-squares problems | [`LeastSquares`], [`least_squares`] |
-//! | say when to stop | [`StoppingCriterion`], [`Stop`] |
-//! | watch | [`Logger`], [`History`] |
+//! | define when to stop | [`StoppingCriterion`], [`Stop`] |
+//! | monitor | [`Logger`], [`History`] |
 //! | store vectors in fewer bits | [`MultiVector`], [`Storage`], [`Packed`] |
 //! | write a method or an operator | [`method`] |
 //!
-//! Vectors are cut into parts ([`Space`]), one task works on one part. Sums of products are made in
-//! one order: results have the same bits on any number of workers, and a column of several has the
-//! bits that it has alone.
+//! Vectors are cut into parts ([`Space`]); one task works on one part. Sums of products are
+//! computed in a fixed order. So results are bitwise identical for any number of workers, and a
+//! column of several has the bits of a single solve.
 //!
 //! ```
 //! use num_complex::Complex;

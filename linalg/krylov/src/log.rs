@@ -1,4 +1,4 @@
-//! What a solver tells its observer.
+//! Interface between a solver and its logger.
 
 /// Watches a solver. Every method has a default that does nothing.
 ///
@@ -24,12 +24,12 @@
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Logger {
-    /// A step was made; the norm of the residual that the method keeps.
+    /// Receives a step with the norm of the residual that the method keeps.
     fn step(&mut self, residual: f64) {
         let _ = residual;
     }
 
-    /// The true residual `|b - A x|_2` was computed, after so many steps.
+    /// Receives the recomputed residual `|b - A x|_2` after `steps` steps.
     fn true_residual(&mut self, steps: usize, residual: f64) {
         let _ = (steps, residual);
     }
@@ -55,9 +55,9 @@ impl Logger for () {}
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// Of the method's own residual, after each step.
+    /// Norms of the method's own residual, after each step.
     pub steps: Vec<f64>,
-    /// Steps made, and the true residual computed then; the first is that of the initial guess.
+    /// Number of steps and the residual recomputed then; the first is that of the initial guess.
     pub checks: Vec<(usize, f64)>,
 }
 
@@ -71,11 +71,11 @@ impl Logger for History {
     }
 }
 
-/// Tells of residuals that were multiplied by something as what they were.
+/// A logger that divides scaled residuals by their factor.
 pub struct Rescaled<'l> {
-    /// The logger that is told.
+    /// The logger that is notified.
     pub log: &'l mut dyn Logger,
-    /// What they were multiplied by.
+    /// Factor that the norms were multiplied by.
     pub ratio: f64,
 }
 
@@ -90,15 +90,15 @@ impl Logger for Rescaled<'_> {
 }
 
 impl<'l> Rescaled<'l> {
-    /// For each of several loggers, with a ratio of its own.
+    /// Wraps each of several loggers, with a separate ratio.
     pub fn each(logs: &'l mut [&mut dyn Logger], ratios: &[f64]) -> Vec<Rescaled<'l>> {
         logs.iter_mut().zip(ratios).map(|(log, ratio)| Rescaled { log: &mut **log, ratio: *ratio }).collect()
     }
 }
 
-/// A log that goes on where others ended.
+/// A log that continues the numbering of earlier steps.
 pub struct Onwards<'l> {
-    /// The logger that is told.
+    /// The logger that is notified.
     pub log: &'l mut dyn Logger,
     /// The steps of those before.
     pub before: usize,

@@ -1,4 +1,4 @@
-//! Least squares.
+//! Least-squares problems.
 
 use std::time::{Duration, Instant};
 
@@ -24,24 +24,24 @@ pub struct LeastSquares<'s, E: Scalar = f64> {
     pub rt: &'s dyn Executor,
     /// The operator.
     pub a: &'s dyn Operator<E>,
-    /// What `x` costs beside the residual (Tikhonov); 0: nothing.
+    /// Weight of `x` relative to the residual (Tikhonov regularisation); 0 for none.
     pub damping: f64,
-    /// Relative tolerance: a run ends where `|r| <= tolerance (|b| + |A| |x|)`, the system is
-    /// compatible, or where `|A^H r - damping^2 x| <= tolerance |A| |r|`, nothing better is found.
-    /// `|A|` is the Frobenius norm of what has been seen of it.
+    /// Relative tolerance: a run ends if `|r| <= tolerance (|b| + |A| |x|)` (a compatible system),
+    /// or if `|A^H r - damping^2 x| <= tolerance |A| |r|` (a least-squares solution). `|A|` is the
+    /// Frobenius norm of the bidiagonal matrix so far.
     pub tolerance: f64,
-    /// Most steps.
+    /// Maximum number of steps.
     pub steps: usize,
-    /// Most time.
+    /// Time limit.
     pub time: Option<Duration>,
 }
 
-/// What a least-squares solver found for a right-hand side; [`least_squares`] has an example.
+/// Result of a least-squares solver for a right-hand side; [`least_squares`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeastSquaresSolution {
-    /// Why it stopped.
+    /// The reason for the end.
     pub reason: Reason,
-    /// Steps that were made.
+    /// Number of steps.
     pub steps: usize,
     /// The measure that the tolerance is compared with, as the method kept it: the smaller of its
     /// two ratios.
@@ -61,7 +61,7 @@ pub struct LeastSquaresSolution {
 /// The method's scalars: norms of `u` and `v` of this step ...
 const BETA: usize = 0;
 const ALPHA: usize = 1;
-/// ... what is left of the bidiagonal matrix under the two rotations ...
+/// ... remainder of the bidiagonal matrix under the two rotations ...
 const ALPHA_BAR: usize = 2;
 const RHO: usize = 3;
 const RHO_BAR: usize = 4;
@@ -69,7 +69,7 @@ const COSINE: usize = 5;
 const SINE: usize = 6;
 const ZETA: usize = 7;
 const ZETA_BAR: usize = 8;
-/// ... what the norm of the residual is made of ...
+/// ... numbers that the norm of the residual is computed from ...
 const BETA_DD: usize = 9;
 const BETA_D: usize = 10;
 const RHO_D: usize = 11;
@@ -81,7 +81,7 @@ const RESIDUAL: usize = 15;
 const NORM: usize = 16;
 const GRADIENT: usize = 17;
 const RHS: usize = 18;
-/// ... and what vectors are multiplied by.
+/// ... and factors of vectors.
 const OF_P: usize = 19;
 const OF_U: usize = 20;
 const OF_Q: usize = 21;
@@ -92,7 +92,8 @@ const OF_H: usize = 25;
 const OF_V_NOW: usize = 26;
 const OWN: usize = 27;
 
-/// `u` and `v` are not divided by their norms: what is made of them is.
+/// Vectors of the method; `u` and `v` are not divided by their norms, but the vectors derived from
+/// them are.
 struct Vectors<E: Scalar> {
     u: MultiVector<E>,
     p: MultiVector<E>,
@@ -103,14 +104,16 @@ struct Vectors<E: Scalar> {
     x: MultiVector<E>,
 }
 
-/// Steps in a graph.
+/// Number of steps in a graph.
 const PER_GRAPH: usize = 4;
 
 /// Solves least-squares problems with one operator, from `x = 0`, by LSMR (Fong and Saunders, SIAM
 /// J. Sci. Comput. 33, 2011, 2950): MINRES on the normal equations, by Golub and Kahan's
-/// bidiagonalisation. `|A^H r|` falls in every step. Of several `x` with the same residual it finds
-/// the shortest. Returns the answers and what is known of each; logs are told of the measure that
-/// the tolerance is compared with.
+/// bidiagonalisation.
+///
+/// `|A^H r|` decreases in every step. Of several `x` with the same residual it finds the shortest.
+/// Returns the answers and the data of each; logs receive the measure that the tolerance is
+/// compared with.
 ///
 /// ```
 /// use zellige_krylov::{LeastSquares, Space, from_fn_between, least_squares};
@@ -131,8 +134,8 @@ const PER_GRAPH: usize = 4;
 ///
 /// # Errors
 /// [`Error::Shape`] for right-hand sides of another length and another number of logs;
-/// [`Error::Unsolvable`] for numbers that are not finite; [`Error::Parameter`] for an operator
-/// without an adjoint, a damping or a tolerance without meaning; those of tasks.
+/// [`Error::Unsolvable`] for non-finite numbers; [`Error::Parameter`] for an operator without an
+/// adjoint, and for an invalid damping or tolerance; those of tasks.
 pub fn least_squares<E: Scalar>(
     problem: &LeastSquares<'_, E>,
     b: &[&[E]],
@@ -223,12 +226,12 @@ fn norm<E: Scalar>(x: &[E]) -> f64 {
     E::words(x).iter().fold(0.0, |norm: f64, &x| norm.hypot(x))
 }
 
-/// 0 for 0: what is divided by it is 0, too.
+/// Returns the inverse; 0 for 0, because the dividend is 0 then, too.
 fn inverse(x: f64) -> f64 {
     if x > 0.0 { 1.0 / x } else { 0.0 }
 }
 
-/// `beta u = b`, `alpha v = A^H u`, `h = v`.
+/// Records `beta u = b`, `alpha v = A^H u`, `h = v`.
 fn begin<E: Scalar>(
     a: &dyn Operator<E>,
     v: &Vectors<E>,
@@ -259,7 +262,7 @@ fn begin<E: Scalar>(
     on_columns.task("lsmr.begin").assign(&v.h, [plus(OF_V_NOW, &v.v)]).submit()
 }
 
-/// A step of the bidiagonalisation, two rotations, and the update of `x`.
+/// Records a step of the bidiagonalisation, two rotations, and the update of `x`.
 fn one_step<E: Scalar>(
     a: &dyn Operator<E>,
     damping: f64,
@@ -292,8 +295,8 @@ fn one_step<E: Scalar>(
     })
 }
 
-/// The two rotations of a step, `alpha` being the norm of the new `v`: coefficients of the vectors,
-/// and the norms of residual and gradient.
+/// Computes the two rotations of a step, with `alpha` the norm of the new `v`: coefficients of the
+/// vectors, and the norms of residual and gradient.
 fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: f64, damping: f64) {
     let beta = s.real(BETA);
     let [alpha_bar, rho_old, rho_bar_old, cosine_bar, sine_bar] =
@@ -343,7 +346,7 @@ fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, alpha: f64, damping: f64) {
     s.set_real(NORM, s.real(NORM) + beta * beta + alpha * alpha);
 }
 
-/// Cosine and sine of the rotation that takes `(a, b)` to `(r, 0)`, and `r`.
+/// Returns the cosine and the sine of the rotation from `(a, b)` to `(r, 0)`, and `r`.
 fn rotation(a: f64, b: f64) -> (f64, f64, f64) {
     let r = libm::hypot(a, b);
     if r > 0.0 { (a / r, b / r, r) } else { (1.0, 0.0, 0.0) }

@@ -1,5 +1,5 @@
-//! What methods and operators are written with: the graph of a step, vector tasks, formulas, and
-//! the scalars of a method.
+//! Building blocks of methods and operators: the graph of a step, vector tasks, formulas, and the
+//! scalars of a method.
 
 pub mod grains;
 pub mod rounds;
@@ -25,31 +25,31 @@ use crate::storage::Storage;
 use crate::vector::MultiVector;
 use rounds::{Ended, Limits};
 
-/// What a method is made ready for.
+/// Input that a method is prepared for.
 #[derive(Clone, Copy)]
 pub struct Setting<'r, E: Scalar> {
     /// Runs the tasks.
     pub rt: &'r dyn Executor,
-    /// What it multiplies with.
+    /// The operator of the products.
     pub a: &'r dyn Operator<E>,
     /// The preconditioner, `z = M^-1 r`.
     pub m: Option<&'r dyn Operator<E>>,
-    /// How many columns it solves for at once.
+    /// Number of columns that it solves for at once.
     pub columns: usize,
 }
 
 impl<E: Scalar> Setting<'_, E> {
-    /// Where vectors are cut.
+    /// Returns the partition of the vectors.
     pub fn space(&self) -> &Space {
         self.a.domain()
     }
 
-    /// A vector of zeros in this storage.
+    /// Returns a vector of zeros in this storage.
     pub fn stored(&self, storage: &Arc<dyn Storage<E>>) -> MultiVector<E> {
         MultiVector::stored(self.rt, self.space(), self.columns, Arc::clone(storage))
     }
 
-    /// A vector of zeros in float64.
+    /// Returns a vector of zeros in float64.
     pub fn zeros(&self) -> MultiVector<E> {
         MultiVector::zeros(self.rt, self.space(), self.columns)
     }
@@ -73,10 +73,10 @@ impl<E: Scalar> Setting<'_, E> {
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Method<E: Scalar = f64> {
-    /// As options name it.
+    /// Returns the name in options.
     fn name(&self) -> String;
 
-    /// True if it solves for several columns at once.
+    /// Returns true if it solves for several columns at once.
     fn takes_columns(&self) -> bool {
         true
     }
@@ -95,17 +95,17 @@ pub trait Method<E: Scalar = f64> {
 pub struct Kept {
     /// The basis of the Krylov space, as it is stored.
     pub basis: u64,
-    /// All others.
+    /// Bytes of all other vectors.
     pub vectors: u64,
 }
 
 impl Kept {
-    /// So many vectors of a space in float64, and no basis.
+    /// Returns the bytes of `count` vectors of a space in float64, without a basis.
     pub fn vectors<E: Scalar>(space: &Space, count: usize) -> Kept {
         Kept { basis: 0, vectors: space.bytes(count * E::WORDS) }
     }
 
-    /// Both.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Kept) -> Kept {
         Kept { basis: self.basis + other.basis, vectors: self.vectors + other.vectors }
@@ -114,19 +114,19 @@ impl Kept {
 
 /// A method that is ready to solve `A d = r`.
 pub trait Correction<E: Scalar = f64> {
-    /// `r`: written by the caller before each run, and overwritten by it.
+    /// Returns `r`, which the caller writes before each run, and the run overwrites.
     fn residual(&self) -> &MultiVector<E>;
 
-    /// `d`: what the last run has found.
+    /// Returns `d`, the result of the last run.
     fn correction(&self) -> &MultiVector<E>;
 
-    /// What its vectors take.
+    /// Returns the memory of its vectors.
     fn kept(&self) -> Kept;
 
     /// Solves, from `d = 0`, until each column that has a limit has met one; a method that restarts
-    /// comes back then. The correction of other columns means nothing.
+    /// returns then. The correction of other columns is undefined.
     ///
     /// # Errors
-    /// What went wrong in a task.
+    /// Errors of tasks.
     fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error>;
 }

@@ -10,9 +10,9 @@ use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus};
 use crate::{Correction, Kept, Method, Setting};
 
-/// MINRES (Paige and Saunders 1975), for Hermitian operators, indefinite ones too, with a
+/// MINRES (Paige and Saunders 1975), for Hermitian operators, including indefinite ones, with a
 /// preconditioner that is Hermitian positive definite (Elman, Silvester and Wathen 2014, algorithm
-/// 4.1). What it makes least is `r . M^-1 r`; the residual that it is stopped by is `|r|_2`.
+/// 4.1). It minimises `r . M^-1 r`; the stopping criterion uses `|r|_2`.
 ///
 /// ```
 /// use zellige_krylov::{Minres, Solve, Space, Stop, from_fn, solve};
@@ -42,8 +42,8 @@ impl<E: Scalar> Method<E> for Minres {
     }
 }
 
-/// The method's scalars, all of them real: gamma of this step and the one before, the last
-/// rotations, eta, the largest element of the tridiagonal matrix so far ...
+/// The method's scalars, all of them real: gamma of this step and of the previous one, the last
+/// rotations, eta, the largest entry of the tridiagonal matrix so far ...
 const GAMMA: usize = 0;
 const GAMMA_OLD: usize = 1;
 const COSINE: usize = 2;
@@ -52,7 +52,7 @@ const SINE: usize = 4;
 const SINE_OLD: usize = 5;
 const ETA: usize = 6;
 const LARGEST: usize = 7;
-/// ... and what vectors are multiplied by: delta, then see [`Step::update`].
+/// ... and factors of vectors: delta, then see [`Step::update`].
 const DELTA: usize = 8;
 const OF_Z: usize = 9;
 const OF_W: usize = 10;
@@ -60,7 +60,7 @@ const OF_W_OLD: usize = 11;
 const OF_D: usize = 12;
 const OF_R: usize = 13;
 const OF_V: usize = 14;
-/// What the Lanczos vectors are multiplied by.
+/// Factors of the Lanczos vectors.
 const OF_Q: usize = 15;
 const OF_V_NOW: usize = 16;
 const OF_V_OLD: usize = 17;
@@ -72,8 +72,8 @@ const VZ: usize = 1;
 const RR: usize = 2;
 const SUMS: usize = 3;
 
-/// Vectors of this step and the one before change places: of two, those with the parity of the step
-/// are this step's.
+/// Vectors of the method. Those of this step and of the previous one alternate: of two, the one
+/// with the parity of the step belongs to this step.
 struct Vectors<E: Scalar> {
     r: MultiVector<E>,
     v: [MultiVector<E>; 2],
@@ -121,7 +121,7 @@ fn recorded<E: Scalar>(setting: Setting<'_, E>) -> Result<Recorded<'_, E>, Error
     })
 }
 
-/// `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.
+/// Records `v = r`, `z = M^-1 v`, `gamma = sqrt(v . z)`.
 fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, setting: Setting<'_, E>) -> Result<(), Error> {
     let [now, old] = &v.v;
     let first = steps.task("minres.begin").copy(now, &v.r).assign(old, []);
@@ -137,7 +137,7 @@ fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, setting: Setting<'_, E
     })
 }
 
-/// What a step is recorded from.
+/// Data that a step is recorded from.
 struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,
@@ -147,8 +147,8 @@ struct Step<'g, E: Scalar> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// `v_{j+1} = A z_j / gamma_j - delta_j / gamma_j v_j - gamma_j / gamma_{j-1} v_{j-1}` with
-    /// `delta_j = A z_j . z_j / gamma_j^2`.
+    /// Records `v_{j+1} = A z_j / gamma_j - delta_j / gamma_j v_j - gamma_j / gamma_{j-1} v_{j-1}`
+    /// with `delta_j = A z_j . z_j / gamma_j^2`.
     fn lanczos(&self) -> Result<(), Error> {
         let (v, steps, next) = (self.v, &self.steps, &self.v.v[self.next]);
         steps.update_numbers("minres.delta", |sums, s| {
@@ -171,8 +171,8 @@ impl<E: Scalar> Step<'_, E> {
         steps.update_numbers("minres.rotate", |sums, s| rotate(s, sums[VZ].real()))
     }
 
-    /// `w_{j+1} = (z_j - a3 w_{j-1} - a2 w_j) / a1`, `d += c eta w_{j+1}`; with a preconditioner
-    /// `r = s^2 r - c eta / a1 v_{j+1}`.
+    /// Records `w_{j+1} = (z_j - a3 w_{j-1} - a2 w_j) / a1`, `d += c eta w_{j+1}`; with a
+    /// preconditioner `r = s^2 r - c eta / a1 v_{j+1}`.
     fn update(&self) -> Result<(), Error> {
         let (v, steps, next) = (self.v, &self.steps, &self.v.w[self.next]);
         let terms = [plus(OF_Z, &v.z[self.now]), minus(OF_W, &v.w[self.now]), minus(OF_W_OLD, next)];
@@ -191,11 +191,11 @@ impl<E: Scalar> Step<'_, E> {
     }
 }
 
-/// Applies the last two rotations to the column of the tridiagonal matrix, and makes the next: what
-/// vectors are multiplied by.
+/// Applies the last two rotations to the column of the tridiagonal matrix, and computes the next
+/// rotation and the factors of vectors.
 ///
-/// An element that is nothing but rounding is 0: the space has all of the solution then, unless the
-/// matrix is singular on it.
+/// An entry that consists of rounding errors counts as 0: the space then contains the solution,
+/// unless the matrix is singular on it.
 fn rotate<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, form: f64) {
     let (delta, gamma) = (s.real(DELTA), s.real(GAMMA));
     s.set_real(LARGEST, s.real(LARGEST).max(delta.abs()).max(form.abs().sqrt()));

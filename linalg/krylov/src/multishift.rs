@@ -22,19 +22,20 @@ use crate::vector::MultiVector;
 use crate::vector_task::{minus, plus};
 use crate::{Cg, Correction, Kept, Setting};
 
-/// Solves `(A + sigma_k I) x_k = b` for every shift, `A + sigma_k I` Hermitian positive definite:
-/// conjugate gradients in the one Krylov space that all of them share (Jegerlehner 1996, section
-/// 2.4; van den Eshof and Sleijpen 2004), whose residuals are multiples of each other. The products
-/// are those of the smallest shift, which needs most steps; a shift that is done is left alone.
+/// Solves `(A + sigma_k I) x_k = b` for every shift; `A + sigma_k I` is Hermitian positive
+/// definite. The method is conjugate gradients in the one Krylov space that all shifts share
+/// (Jegerlehner 1996, section 2.4; van den Eshof and Sleijpen 2004); their residuals are multiples
+/// of each other. The products are those of the smallest shift, which needs most steps; a shift
+/// that has converged is left alone.
 ///
-/// What each `x_k` is then given to [`solve`] with conjugate gradients for its matrix, which
-/// computes its true residual and, where it is not what was requested, goes on from there. Steps
-/// and runs of a solution are those: 0 where the shared space was enough; the steps that were
-/// shared come with the result. Each shift has a logger, and all of them are told of the shared
-/// steps: of the residual of the smallest shift, beside which those of the others are smaller.
-/// There is no preconditioner, since it would have to be the same for all shifts. The shared steps
-/// end at
-/// [`Solve::reduction`]: beyond it the residual of a narrow operator says nothing of the true one.
+/// Each `x_k` is then given to [`solve`] with conjugate gradients for its matrix. That recomputes
+/// its residual and continues if the residual is not as small as requested. Steps and runs of a
+/// solution are those of this second phase: 0 if the shared space was enough. The number of shared
+/// steps comes with the result. Each shift has a logger, and all of them are notified of the shared
+/// steps with the residual of the smallest shift; those of the others are smaller. There is no
+/// preconditioner, since it would have to be the same for all shifts. The shared steps end at
+/// [`Solve::reduction`]: beyond it the residual of a narrow operator is unrelated to the recomputed
+/// one.
 ///
 /// ```
 /// use zellige_krylov::{Solve, Space, Stop, from_fn, solve_shifted};
@@ -49,8 +50,8 @@ use crate::{Cg, Correction, Kept, Setting};
 /// ```
 ///
 /// # Errors
-/// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another
-/// number of loggers.
+/// Those of [`solve`]; [`Error::Parameter`] for no shifts, a non-finite one, or another number of
+/// loggers.
 pub fn solve_shifted<E: Scalar, L: Logger>(
     problem: &Solve<'_, E>,
     shifts: &[f64],
@@ -61,11 +62,12 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
     shifted(problem, shifts, b, &vec![&stop as &dyn StoppingCriterion; shifts.len()], logs, None)
 }
 
-/// As [`solve_shifted`], with reliable updates of the residual of the smallest shift (as in Clark
-/// et al. 2022, section 3.2, whose shared steps end otherwise): the residual of the smallest shift
-/// is replaced by the true one, and all directions are made orthogonal to it. Residuals and
-/// directions may be narrow; solutions are in float64. What follows for each shift has updates as
-/// well.
+/// Solves shifted systems like [`solve_shifted`], with reliable updates of the residual of the
+/// smallest shift (similar to Clark et al. 2022, section 3.2, whose shared steps end otherwise).
+///
+/// The residual of the smallest shift is replaced by the recomputed one, and all directions are
+/// made orthogonal to it. Residuals and directions may be narrow; solutions are in float64. The
+/// second phase of each shift has updates as well.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -82,7 +84,7 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
 /// ```
 ///
 /// # Errors
-/// As [`solve_shifted`]; those of [`Reliable::new`].
+/// Those of [`solve_shifted`] and of [`Reliable::new`].
 pub fn solve_shifted_with<E: Scalar, L: Logger>(
     problem: &Solve<'_, E>,
     shifts: &[f64],
@@ -117,15 +119,15 @@ pub fn solve_shifted_with<E: Scalar, L: Logger>(
 pub struct Refinement<'r, E: Scalar = f64> {
     /// Updates of the shared steps.
     pub shared: &'r Updates<E>,
-    /// What is multiplied with after them.
+    /// Operator of the products after the shared steps.
     pub inner: &'r dyn Operator<E>,
     /// Updates after them.
     pub updates: &'r Updates<E>,
 }
 
-/// As [`solve_shifted_with`], with criteria for each shift, and what follows the shared steps in
-/// formats of its own. A shift is left alone where its residual is within its own goal; the shared
-/// steps end where that of the smallest shift is.
+/// Solves shifted systems like [`solve_shifted_with`], with criteria for each shift, and separate
+/// formats after the shared steps. A shift is left alone once its residual is within its own goal;
+/// the shared steps end when that of the smallest shift is.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -144,7 +146,8 @@ pub struct Refinement<'r, E: Scalar = f64> {
 /// ```
 ///
 /// # Errors
-/// As [`solve_shifted_with`]; [`Error::Parameter`] for another number of criteria than shifts.
+/// Those of [`solve_shifted_with`]; [`Error::Parameter`] for another number of criteria than
+/// shifts.
 pub fn solve_shifts<E: Scalar, L: Logger>(
     problem: &Solve<'_, E>,
     shifts: &[f64],
@@ -176,7 +179,7 @@ fn shifted<E: Scalar, L: Logger>(
     let above: Vec<f64> = shifts.iter().map(|shift| shift - sigma).collect();
     let setting = Setting { rt: problem.rt, a: &base, m: None, columns: 1 };
     let reliable = refinement.map(|of| Reliable::new(setting, &exact, of.shared)).transpose()?;
-    // As that of `solve`, the system has a factor with which norms are in range.
+    // Like that of `solve`, the system is multiplied by a factor that keeps norms in range.
     let (scale, rhs) = (unit_scale(b), norm(b));
     let times = |v: &[E], factor: f64| v.iter().map(|v| E::from_real(factor) * *v).collect::<Vec<E>>();
     let progress = |elapsed| Progress { steps: 0, elapsed, rhs, first: rhs };
@@ -228,7 +231,7 @@ fn shifted<E: Scalar, L: Logger>(
     Ok(ShiftedSolutions { shared: shared.steps, taken, updates: shared.updates, each })
 }
 
-/// What was found for several shifts.
+/// Solutions for several shifts.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -245,18 +248,18 @@ fn shifted<E: Scalar, L: Logger>(
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShiftedSolutions<E: Scalar = f64> {
-    /// Steps in the space that all shifts share.
+    /// Number of steps in the space that all shifts share.
     pub shared: usize,
-    /// In how many of them each shift took part: until its residual was small enough, or it was
-    /// [removed](crate::Stabilisation::removal).
+    /// Number of shared steps that each shift took part in: until its residual was small enough, or
+    /// it was [removed](crate::Stabilisation::removal).
     pub taken: Vec<usize>,
-    /// Residuals that were replaced by true ones in them.
+    /// Number of residual replacements in the shared steps.
     pub updates: usize,
-    /// For each shift how it ended, and its `x`.
+    /// Result and `x` of each shift.
     pub each: Vec<(Solution, Vec<E>)>,
 }
 
-/// Several loggers of the same steps.
+/// Several loggers that receive the same steps.
 struct All<'l, L>(&'l mut [L]);
 
 impl<L: Logger> Logger for All<'_, L> {
@@ -283,8 +286,8 @@ fn check_shifts<E: Scalar>(problem: &Solve<'_, E>, shifts: &[f64], logs: usize) 
 const RHO: usize = 0;
 const ALPHA: usize = 1;
 const BETA: usize = 2;
-/// What the residual is multiplied by on its way to the next direction of the smallest shift, and
-/// what of that is taken out; 1 where it was replaced.
+/// Factor of the residual in the next direction of the smallest shift, and coefficient of its
+/// projection; 1 if the residual was replaced.
 const OF_R: usize = 3;
 const PROJECTION: usize = 4;
 const IS_NEW: usize = 5;
@@ -297,17 +300,17 @@ struct Shift(usize);
 impl Shift {
     const NUMBERS: usize = 8;
 
-    /// Of shift `k`.
+    /// Returns the numbers of shift `k`.
     fn new(k: usize) -> Shift {
         Shift(OF_SHIFTS + k * Self::NUMBERS)
     }
 
-    /// Its residual beside that of the smallest shift.
+    /// Returns the index of its residual relative to that of the smallest shift.
     fn zeta(self) -> usize {
         self.0
     }
 
-    /// What `zeta` was multiplied by in the last step.
+    /// Returns the index of the factor of `zeta` in the last step.
     fn ratio(self) -> usize {
         self.0 + 1
     }
@@ -320,22 +323,23 @@ impl Shift {
         self.0 + 3
     }
 
-    /// 1 where nothing is left to do.
+    /// Returns the index of a number that is 1 if nothing is left to do.
     fn done(self) -> usize {
         self.0 + 4
     }
 
-    /// What the residual is multiplied by on its way to the next direction.
+    /// Returns the index of the factor of the residual in the next direction.
     fn of_r(self) -> usize {
         self.0 + 5
     }
 
-    /// What of the direction is taken out, beside the residual, after that was replaced.
+    /// Returns the index of the projection coefficient, relative to the residual, after a
+    /// replacement.
     fn projection(self) -> usize {
         self.0 + 6
     }
 
-    /// Steps in which it was not done.
+    /// Returns the index of the number of steps in which it was not done.
     fn taken(self) -> usize {
         self.0 + 7
     }
@@ -357,18 +361,18 @@ struct Vectors<E: Scalar> {
     r: MultiVector<E>,
     p: MultiVector<E>,
     q: MultiVector<E>,
-    /// With a buffer also those of the steps before, one after the other.
+    /// Directions of each shift; with a buffer also those of the previous steps, in order.
     each: Vec<Vec<MultiVector<E>>>,
     x: Vec<MultiVector<E>>,
 }
 
-/// What graphs are recorded from.
+/// Data that graphs are recorded from.
 struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,
     begun: &'g MultiVector<E>,
     above: &'g [f64],
-    /// What the residual of each shift has to be.
+    /// Required residual of each shift.
     goals: &'g [f64],
     /// The smallest shift.
     least: usize,
@@ -376,7 +380,7 @@ struct Step<'g, E: Scalar> {
     buffer: Option<&'g Buffer<E>>,
 }
 
-/// The method, and the solution of each shift.
+/// Returns the method, and the solution of each shift.
 fn recorded<'r, E: Scalar>(
     setting: Setting<'r, E>,
     (above, least): (&[f64], usize),
@@ -432,7 +436,7 @@ fn recorded<'r, E: Scalar>(
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// Every direction is the residual.
+    /// Records the start of a run: every direction is the residual.
     fn begin(&self) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         if self.reliable.is_some() {
@@ -458,12 +462,13 @@ impl<E: Scalar> Step<'_, E> {
         self.reliable.map_or(Ok(()), |reliable| reliable.begin(steps, RR))
     }
 
-    /// The directions of step `k`.
+    /// Returns the directions of step `k`.
     fn directions(&self, k: usize) -> impl Iterator<Item = &MultiVector<E>> {
         self.v.each.iter().map(move |each| &each[k % each.len()])
     }
 
-    /// After `q = A p`: `alpha = rho / p . q`, `r -= alpha q`; and what each shift's `alpha` is:
+    /// Records the steps after `q = A p`: `alpha = rho / p . q`, `r -= alpha q`, and each shift's
+    /// `alpha`:
     ///
     /// ```text
     /// zeta' / zeta = 1 / (1 + sigma alpha + (alpha beta_old / alpha_old) (1 - zeta / zeta_old))
@@ -501,8 +506,8 @@ impl<E: Scalar> Step<'_, E> {
         }
     }
 
-    /// `x += alpha p` for each shift; then the residual of the smallest is replaced where that is
-    /// due, and what of each direction is not orthogonal to it found.
+    /// Records `x += alpha p` for each shift; then the residual of the smallest is replaced if that
+    /// is due, and the projection of each direction on it is computed.
     fn replace(&self, reliable: &Reliable<'_, E>, k: usize) -> Result<(), Error> {
         let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
         let shifts = (0..v.x.len()).map(Shift::new);
@@ -529,17 +534,18 @@ impl<E: Scalar> Step<'_, E> {
         })
     }
 
-    /// Adds what is kept where the buffer is full, and for columns that `open` says are not done.
+    /// Adds the kept directions if the buffer is full, for columns that are not done by the numbers
+    /// of `open`.
     fn add(&self, open: &Steps<'_, E>, k: usize) -> Result<(), Error> {
         let Some(buffer) = self.buffer else { return Ok(()) };
         buffer.open(open)?;
         buffer.add(&self.steps, k, self.v.x.iter().zip(self.v.each.iter().map(Vec::as_slice)))
     }
 
-    /// `beta = rho' / rho`, `p = r + beta p`; of each shift `x += alpha p`, `beta_sigma = beta
-    /// (zeta' / zeta)^2`, `p = zeta' r + beta p`. With updates `beta` is by the formula of Polak
-    /// and Ribière, and what of a direction is not orthogonal to a residual that was replaced is
-    /// taken out before.
+    /// Records `beta = rho' / rho`, `p = r + beta p`; for each shift `x += alpha p`, `beta_sigma =
+    /// beta (zeta' / zeta)^2`, `p = zeta' r + beta p`. With updates `beta` is by the formula of
+    /// Polak and Ribière, and each direction is first made orthogonal to a residual that was
+    /// replaced.
     fn direct(&self, k: usize) -> Result<(), Error> {
         let (v, steps, is_reliable) = (self.v, &self.steps, self.reliable.is_some());
         let shifts = v.x.len();

@@ -1,7 +1,7 @@
-//! The scalars of a method: what one step leaves to the next.
+//! The scalars of a method, which one step leaves to the next.
 //!
-//! They lie in one handle, a set for each column, and every rank has a copy. The tasks of a step
-//! read and write them without the host, which looks at them now and then.
+//! They are in one handle, a set for each column, and every rank has a copy. The tasks of a step
+//! read and write them without the host, which checks them periodically.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
@@ -20,14 +20,14 @@ use crate::error::Error;
 use crate::executor::{Executor, Replay};
 use crate::scalar::Scalar;
 
-/// How a method stands.
+/// State of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has steps to make.
+    /// The method has steps to make.
     Running,
     /// The residual that it keeps is small enough.
     Reached,
-    /// It has made as many steps as it may.
+    /// The maximum number of steps was reached.
     Limited,
     /// A number that it divides by is zero, or has a sign that it cannot have if the method is the
     /// right one.
@@ -48,33 +48,32 @@ pub struct NumbersHandle<E> {
 }
 
 impl<E: Scalar> NumbersHandle<E> {
-    /// For so many columns, each with `own` scalars of the method. All are zero, and every column
-    /// is running.
+    /// Creates the numbers of `columns` columns, each with `own` scalars of the method. All are
+    /// zero, and every column is running.
     pub fn new(rt: &dyn Executor, columns: usize, own: usize) -> Self {
         let words = rt.words(vec![0.0; columns * (OWN + own * E::WORDS)]);
         NumbersHandle { words, columns, scalar: PhantomData }
     }
 
-    /// How many columns there are.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// For a task that reads them.
+    /// Returns the operand of a task that reads them.
     pub fn read(&self) -> Read<Vec<f64>> {
         read(&self.words)
     }
 
-    /// For a task that updates them.
+    /// Returns the operand of a task that updates them.
     pub fn update(&self) -> Update<Vec<f64>> {
         update(&self.words)
     }
 
-    /// Lets the host look at the numbers of each column, after all tasks on them that have been
-    /// submitted.
+    /// Passes the numbers of each column to the host, after all submitted tasks on them.
     ///
     /// # Errors
-    /// What went wrong in those tasks.
+    /// Errors of those tasks.
     pub fn look<T>(
         &self,
         rt: &dyn Executor,
@@ -87,10 +86,10 @@ impl<E: Scalar> NumbersHandle<E> {
         Ok(seen)
     }
 
-    /// Has the columns run that `is_open` says, and ends the others.
+    /// Resumes the columns for which `is_open` is true, and ends the others.
     ///
     /// # Errors
-    /// What went wrong in tasks on the numbers that have been submitted.
+    /// Errors of submitted tasks on the numbers.
     pub fn set_open(&self, rt: &dyn Executor, is_open: impl Fn(usize) -> bool) -> Result<(), Error> {
         let open: Vec<bool> = (0..self.columns).map(is_open).collect();
         self.change(rt, move |c, mut numbers| match open[c] {
@@ -99,10 +98,10 @@ impl<E: Scalar> NumbersHandle<E> {
         })
     }
 
-    /// Changes the numbers of each column, after all tasks on them that have been submitted.
+    /// Changes the numbers of each column, after all submitted tasks on them.
     ///
     /// # Errors
-    /// What went wrong in those tasks.
+    /// Errors of those tasks.
     pub fn change(
         &self,
         rt: &dyn Executor,
@@ -115,10 +114,10 @@ impl<E: Scalar> NumbersHandle<E> {
         rt.change(&self.words, Box::new(each))
     }
 
-    /// Another one, and a graph that copies these numbers to it where they are.
+    /// Returns a second set of numbers, and a graph that copies these numbers to it where they are.
     ///
     /// # Errors
-    /// What went wrong in tasks on them.
+    /// Errors of tasks on them.
     pub(crate) fn copied<'r>(&self, rt: &'r dyn Executor) -> Result<(Self, Replay<'r>), Error> {
         let mut len = 0;
         rt.look(&self.words, &mut |words| len = words.len())?;
@@ -131,7 +130,7 @@ impl<E: Scalar> NumbersHandle<E> {
     }
 }
 
-/// Copies numbers, on a GPU where they are there.
+/// Task that copies numbers, on a GPU if they are there.
 pub(crate) struct Copied;
 
 impl Codelet for Copied {
@@ -160,7 +159,7 @@ impl Codelet for Copied {
     }
 }
 
-/// The numbers of each column, as a task sees them.
+/// Returns the numbers of each column, for a task that reads them.
 pub(crate) fn columns_of<E: Scalar>(
     words: &[f64],
     columns: usize,
@@ -168,7 +167,7 @@ pub(crate) fn columns_of<E: Scalar>(
     words.chunks_exact(words.len() / columns).map(Numbers::new)
 }
 
-/// The numbers of each column, for a task that changes them.
+/// Returns the numbers of each column, for a task that changes them.
 pub(crate) fn columns_of_mut<E: Scalar>(
     words: &mut [f64],
     columns: usize,
@@ -176,12 +175,12 @@ pub(crate) fn columns_of_mut<E: Scalar>(
     words.chunks_exact_mut(words.len() / columns).map(Numbers::new)
 }
 
-/// The scalars of a method for one column: how it stands, and its own, by index.
+/// The scalars of a method for one column: its state, and its own scalars, by index.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<E, S>(S, PhantomData<E>);
 
 impl<E: Scalar> Numbers<E, Vec<f64>> {
-    /// Zeros, with so many of the method's own.
+    /// Returns zeros, with `own` scalars of the method.
     pub fn zeros(own: usize) -> Self {
         Numbers::new(vec![0.0; OWN + own * E::WORDS])
     }
@@ -192,39 +191,39 @@ impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
         Numbers(words, PhantomData)
     }
 
-    /// How the method stands.
+    /// Returns the state of the method.
     pub fn state(&self) -> State {
         STATES.get(self.0[STATE] as usize).copied().unwrap_or(State::NotANumber)
     }
 
-    /// True where there is nothing more to do: further steps leave everything as it is.
+    /// Returns true if nothing is left to do: further steps change nothing.
     pub fn is_done(&self) -> bool {
         self.0[STATE] != 0.0
     }
 
-    /// Steps that have been made.
+    /// Returns the number of steps made.
     pub fn steps(&self) -> usize {
         self.0[STEPS] as usize
     }
 
-    /// True for a residual norm that is small enough.
+    /// Returns true if a residual norm is small enough.
     pub fn is_reached(&self, norm: f64) -> bool {
         norm <= self.0[GOAL]
     }
 
-    /// The norm of the last residual.
+    /// Returns the norm of the last residual.
     pub fn residual(&self) -> f64 {
         self.0[RESIDUAL]
     }
 
-    /// The norms of the residuals after step `from` (counted from 0): all of them, if they are not
-    /// older than [`REMEMBERED`] steps.
+    /// Returns the norms of the residuals after step `from` (counted from 0), all of them if they
+    /// are not older than [`REMEMBERED`] steps.
     pub fn residuals_from(&self, from: usize) -> impl Iterator<Item = f64> {
         let from = from.max(self.steps().saturating_sub(REMEMBERED));
         (from..self.steps()).map(move |step| self.0[HISTORY + step % REMEMBERED])
     }
 
-    /// The real part of one of the method's own scalars.
+    /// Returns the real part of one of the method's own scalars.
     pub fn real(&self, own: usize) -> f64 {
         self[own].real()
     }
@@ -243,7 +242,7 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
         self.0[STATE] = state as u8 as f64;
     }
 
-    /// Has what has ended run again.
+    /// Resumes a column that has ended.
     pub fn go_on(&mut self) {
         self.0[STATE] = State::Running as u8 as f64;
     }
@@ -258,26 +257,26 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
         reals.into_iter().for_each(|(own, real)| self.set_real(own, real));
     }
 
-    /// The residual that the method begins with.
+    /// Sets the initial residual norm of the method.
     pub fn first_residual(&mut self, norm: f64) {
         begin(&mut self.0, norm);
     }
 
-    /// One more step, and the norm of its residual; ends if it is small enough, is not finite, or
-    /// was the last step.
+    /// Counts a step with the norm of its residual; ends if that is small enough or not finite, or
+    /// if it was the last step.
     pub fn step(&mut self, norm: f64) {
         step(&mut self.0, norm);
     }
 
-    /// Makes what has been done of a step the last one, if its residual is small enough.
+    /// Counts a partial step as the last one, if its residual is small enough.
     pub fn end_if_reached(&mut self, norm: f64) {
         if self.is_reached(norm) {
             self.step(norm);
         }
     }
 
-    /// Ends where a form that is positive for every vector is not: the operator, or the
-    /// preconditioner, is not positive definite. What is done stays as it is.
+    /// Ends the method if a form that should be positive for every vector is not: the operator, or
+    /// the preconditioner, is not positive definite. The results so far are kept.
     pub fn end_unless_positive(&mut self, form: f64) {
         if !self.is_done() {
             end_unless_positive(&mut self.0, form);
@@ -288,7 +287,7 @@ impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
 impl<E: Scalar, S: Deref<Target = [f64]>> Index<usize> for Numbers<E, S> {
     type Output = E;
 
-    /// One of the method's own scalars.
+    /// Returns one of the method's own scalars.
     fn index(&self, own: usize) -> &E {
         &E::of_words(&self.0[OWN..])[own]
     }

@@ -1,4 +1,4 @@
-//! What methods multiply by.
+//! Operators of Krylov methods.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::steps::Steps;
 use crate::storage::Storage;
 use crate::vector::MultiVector;
 
-/// A linear operator: a matrix, a preconditioner, a function, or what is made of these.
+/// A linear operator: a matrix, a preconditioner, a function, or a composition of these.
 ///
 /// ```
 /// use zellige_krylov::{Error, MultiVector, Operator, Space, method::Steps, method::times, multiply};
@@ -41,35 +41,35 @@ use crate::vector::MultiVector;
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Operator<E: Scalar = f64>: Send + Sync {
-    /// The space of the vectors that it is applied to.
+    /// Returns the space of its input vectors.
     fn domain(&self) -> &Space;
 
-    /// The space of what it makes of them.
+    /// Returns the space of its results.
     fn range(&self) -> &Space {
         self.domain()
     }
 
-    /// What an application reads besides vectors (bytes).
+    /// Returns the bytes that an application reads besides vectors.
     fn bytes(&self) -> u64;
 
-    /// What it keeps in memory (bytes), vectors of its own among it.
+    /// Returns the bytes that it keeps in memory, including its own vectors.
     fn memory(&self) -> u64 {
         self.bytes()
     }
 
-    /// The relative accuracy of its products: the unit roundoff of float64, or that which its
-    /// elements were stored for.
+    /// Returns the relative accuracy of its products: the unit roundoff of float64, or the accuracy
+    /// of its stored values.
     fn accuracy(&self) -> f64 {
         f64::EPSILON / 2.0
     }
 
-    /// True if it is the same in every step. Most methods need that of preconditioners.
+    /// Returns true if it is constant over the steps. Most methods require that of preconditioners.
     fn is_fixed(&self) -> bool {
         true
     }
 
-    /// True if it takes and makes vectors in this storage. Others are decoded for it, and encoded
-    /// after it.
+    /// Returns true if its vectors may be in this storage. Vectors in others are decoded before it,
+    /// and encoded after it.
     fn takes(&self, storage: &dyn Storage<E>) -> bool {
         storage.is_plain()
     }
@@ -99,8 +99,8 @@ pub trait Operator<E: Scalar = f64>: Send + Sync {
     /// Records `y = A^H x`, for each column. The two are different vectors.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for an operator without an adjoint, which this says unless it is
-    /// overridden; those of [`apply`](Operator::apply).
+    /// [`Error::Parameter`] for an operator without an adjoint, which is the default
+    /// implementation; those of [`apply`](Operator::apply).
     fn apply_adjoint(
         &self,
         steps: &Steps<'_, E>,
@@ -160,7 +160,7 @@ pub(crate) fn check_fixed<E: Scalar>(
     }
 }
 
-/// `A x`, computed now: one task graph that is run once.
+/// Computes `A x` immediately, by a task graph that is run once.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -186,8 +186,8 @@ pub fn multiply<E: Scalar>(rt: &dyn Executor, a: &dyn Operator<E>, x: &[E]) -> R
     y.column(rt, 0)
 }
 
-/// A function as an operator: `f(x, y)` overwrites `y` with `A x`, whole vectors of one column
-/// each.
+/// Creates an operator from a function: `f(x, y)` overwrites `y` with `A x`, for whole vectors of
+/// one column each.
 ///
 /// ```
 /// use zellige_krylov::{Cg, Solve, Space, Stop, from_fn, solve};
@@ -211,7 +211,8 @@ pub fn from_fn<E: Scalar>(space: &Space, f: impl Fn(&[E], &mut [E]) + Send + Syn
     from_fn_between(space, space, f)
 }
 
-/// As [`from_fn`], for a function that makes vectors of `range` from those of `domain`.
+/// Creates an operator like [`from_fn`], for a function from vectors of `domain` to those of
+/// `range`.
 ///
 /// ```
 /// use zellige_krylov::{Space, from_fn_between, multiply};
@@ -230,7 +231,7 @@ pub fn from_fn_between<E: Scalar>(
     FromFn { domain: domain.clone(), range: range.clone(), f: Arc::new(f), adjoint: None }
 }
 
-/// What `f(x, y)` is: it overwrites `y` with `A x`.
+/// Function `f(x, y)` that overwrites `y` with `A x`.
 type Function<E> = dyn Fn(&[E], &mut [E]) + Send + Sync;
 
 /// See [`from_fn`].
@@ -256,7 +257,7 @@ pub struct FromFn<E> {
 }
 
 impl<E: Scalar> FromFn<E> {
-    /// With `f(x, y)` that overwrites `y` with `A^H x`.
+    /// Adds an adjoint: `f(x, y)` overwrites `y` with `A^H x`.
     #[must_use]
     pub fn with_adjoint(self, f: impl Fn(&[E], &mut [E]) + Send + Sync + 'static) -> Self {
         FromFn { adjoint: Some(Arc::new(f)), ..self }
@@ -328,7 +329,7 @@ impl<T> Default for Workspace<T> {
 }
 
 impl<T> Workspace<T> {
-    /// That for so many columns.
+    /// Returns the workspace for `columns` columns.
     pub fn of(&self, columns: usize, make: impl FnOnce() -> T) -> Arc<T> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, one)) = made.iter().find(|(count, _)| *count == columns) {

@@ -1,5 +1,4 @@
-//! Reliable updates: the residual that a method keeps is replaced by the true one, without starting
-//! again.
+//! Reliable updates: the residual of a method is replaced by the recomputed one, without a restart.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::vector::MultiVector;
 use crate::vector_task::times;
 use crate::{Correction, Kept, Method, Setting};
 
-/// When the residual is replaced.
+/// Condition for a residual replacement.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -32,19 +31,19 @@ use crate::{Correction, Kept, Method, Setting};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trigger {
-    /// Where it has become smaller than this, between 0 and 1, times the largest since the last
-    /// time (Sleijpen and van der Vorst 1996).
+    /// Replaces the residual when it is smaller than this factor, between 0 and 1, times the
+    /// largest since the last replacement (Sleijpen and van der Vorst 1996).
     Reduction(f64),
-    /// Where an estimate of what rounding has done to it becomes large beside it (van der Vorst and
-    /// Ye 2000, algorithm 3): `d_k = d_{k-1} + u |r_k| + u_64
-    /// |A| |x_k|`, with `u` the roundoff of the stored residual or of the operator's products, and `|x_k|^2` estimated by `sum alpha^2 |p|^2` (Clark et al.
-    /// 2022, section III).
+    /// Replaces the residual when its estimated rounding error becomes large relative to it (van
+    /// der Vorst and Ye 2000, algorithm 3): `d_k = d_{k-1} + u |r_k| + u_64 |A| |x_k|`. Here `u` is
+    /// the roundoff of the stored residual or of the operator's products, and `|x_k|^2` is
+    /// estimated by `sum alpha^2 |p|^2` (Clark et al. 2022, section III).
     Estimate,
 }
 
-/// What keeps conjugate gradients stable where products, residuals and directions are narrow (Clark
-/// et al. 2022). Each can be switched off, to show what it does. The formula of Polak and Ribière
-/// is [`Cg::flexible`](crate::Cg::flexible).
+/// Techniques that keep conjugate gradients stable with narrow products, residuals and directions
+/// (Clark et al. 2022). Each can be switched off, to show its effect. The formula of Polak and
+/// Ribière is [`Cg::flexible`](crate::Cg::flexible).
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -66,32 +65,32 @@ pub struct Stabilisation {
     /// The solution is accumulated in float64, and not in the storage of the directions between two
     /// updates.
     pub wide_solution: bool,
-    /// After an update, what is not orthogonal to the new residual is taken out of the direction.
+    /// After an update, the direction is made orthogonal to the new residual.
     pub projection: bool,
-    /// Of several shifts, one whose residual has reached what its storage can resolve takes no part
-    /// in further shared steps, which would only add rounding errors; the rest is left to what
-    /// follows for each shift.
+    /// A shift whose residual has reached the resolution of its storage takes no part in further
+    /// shared steps, which would only add rounding errors; the second phase of each shift does the
+    /// rest.
     pub removal: bool,
 }
 
 impl Default for Stabilisation {
-    /// All.
+    /// Enables all techniques.
     fn default() -> Self {
         Stabilisation { wide_solution: true, projection: true, removal: true }
     }
 }
 
-/// Reliable updates, a part of a method that multiplies with a narrower operator than the residual
-/// is meant for, or stores vectors in fewer bits: `r` becomes `r_0 - A d` with the exact operator
-/// where the [`Trigger`] says so, and where it seems to be small enough; search directions are
+/// Reliable updates, a part of a method that multiplies with a narrower operator than that of the
+/// requested residual, or stores vectors in fewer bits. `r` is replaced by `r_0 - A d` with the
+/// exact operator on the [`Trigger`], and when it seems to be small enough; search directions are
 /// kept.
 ///
-/// The tasks that replace are in every step's graph. They go by numbers of their own, the gate,
-/// that say "done" in all other steps.
+/// The tasks of the replacement are in every step's graph. They have separate numbers, the gate,
+/// whose state is "done" in all other steps.
 pub struct Reliable<'e, E: Scalar = f64> {
     exact: &'e dyn Operator<E>,
     updates: Updates<E>,
-    /// The roundoff of what is narrow.
+    /// The roundoff of the narrow operator or storage.
     roundoff: f64,
     gate: NumbersHandle<E>,
     /// The residual that a run begins with.
@@ -115,16 +114,19 @@ const SOLUTION: usize = 6;
 const DEVIATION: usize = 7;
 const FIRST_DEVIATION: usize = 8;
 const BEFORE: usize = 9;
-/// How often the residual was replaced.
+/// Number of residual replacements.
 pub(crate) const REPLACED: usize = 11;
 const OWN: usize = 12;
 
-/// Claims that were wrong so often will not become right: the method ends, and the caller sees the
-/// true residual.
+/// Maximum number of wrong claims of convergence: after that the method ends, and the caller sees
+/// the recomputed residual.
 const MOST_CLAIMS: f64 = 4.0;
-/// A replacement is in vain if its residual is not smaller than the least before by this. So many
-/// in a row, and of all, end the run, and one that is larger than what it replaces by so much: its
-/// directions are worth nothing. Another run begins with the true residual.
+/// Required gain: a replacement is in vain if its residual is not smaller than the least before by
+/// this factor.
+///
+/// A number of replacements in vain in a row (`MOST_IN_VAIN`), and of all (`MOST_OF_ALL`), end the
+/// run. So does a residual that exceeds the one it replaces by `MOST_JUMP`, because its directions
+/// are useless. Another run begins with the recomputed residual.
 const GAIN: f64 = 0.99;
 const MOST_IN_VAIN: f64 = 3.0;
 const MOST_OF_ALL: f64 = 10.0;
@@ -143,7 +145,7 @@ pub struct Estimated {
 }
 
 impl<'e, E: Scalar> Reliable<'e, E> {
-    /// For residuals of `exact`.
+    /// Creates updates with residuals of `exact`.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a reduction that is not between 0 and 1, and a buffer of none or
@@ -168,43 +170,43 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         Ok(Reliable { exact, updates: updates.clone(), roundoff, gate, begun, product })
     }
 
-    /// The residual that a run begins with, in float64: written by the caller of the method.
+    /// Returns the initial residual of a run, in float64, which the caller of the method writes.
     pub fn residual(&self) -> &MultiVector<E> {
         &self.begun
     }
 
-    /// How residuals and directions are stored.
+    /// Returns the storage of residuals and directions.
     pub fn storage(&self) -> &Arc<dyn Storage<E>> {
         &self.updates.storage
     }
 
-    /// What keeps the method stable.
+    /// Returns the techniques that keep the method stable.
     pub fn stabilisation(&self) -> Stabilisation {
         self.updates.stabilisation
     }
 
-    /// How many directions are added to the solution together.
+    /// Returns the number of directions that are added to the solution as a block.
     pub fn buffer(&self) -> usize {
         self.updates.buffer
     }
 
-    /// The roundoff at which shifts are removed; none where they are not.
+    /// Returns the roundoff at which shifts are removed; `None` if they are not removed.
     pub(crate) fn floor(&self) -> Option<f64> {
         self.stabilisation().removal.then_some(self.roundoff)
     }
 
-    /// True if sums for the estimate are needed.
+    /// Returns true if sums for the estimate are needed.
     pub fn needs_estimate(&self) -> bool {
         self.updates.trigger == Trigger::Estimate
     }
 
-    /// The numbers that say "done" unless a residual was just replaced.
+    /// Returns the numbers whose state is "done" unless a residual was just replaced.
     pub fn gate(&self) -> &NumbersHandle<E> {
         &self.gate
     }
 
-    /// Records, at the beginning of a run, what the residual is; its square is sum `at` of those
-    /// that were just made.
+    /// Records the initial residual at the beginning of a run; its square is sum `at` of those that
+    /// were just computed.
     ///
     /// # Errors
     /// Those of submission.
@@ -219,9 +221,9 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         })
     }
 
-    /// Records, in a step and after its residual is new, whether that is to be replaced: what is
-    /// recorded with the [gate](Reliable::gate) is done then. The square of the residual is sum
-    /// `at`; `estimated` is what [`Trigger::Estimate`] goes by.
+    /// Records the decision, in a step and after its new residual, whether that is replaced; if so,
+    /// tasks recorded with the [gate](Reliable::gate) run. The square of the residual is sum `at`;
+    /// `estimated` is the input of [`Trigger::Estimate`].
     ///
     /// # Errors
     /// Those of submission.
@@ -248,7 +250,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
         })
     }
 
-    /// Records that `r` is replaced where that was [decided](Reliable::decide), by the true
+    /// Records that `r` is replaced, if that was [decided](Reliable::decide), by the recomputed
     /// residual of `d`; its square is sum `at`.
     ///
     /// # Errors
@@ -262,7 +264,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     ) -> Result<(), Error> {
         let gated = steps.by(&self.gate);
         apply_to(&gated, self.exact, d, &self.product, None)?;
-        // The norm is that of the true residual, and not of what is stored.
+        // The norm is that of the recomputed residual, not of its stored form.
         let residual = [times(1.0, &self.begun), times(-1.0, &self.product)];
         let task = gated.task("reliable.replace").assign(&self.product, residual).copy(r, &self.product);
         task.dot(&self.product, &self.product, at).submit()?;
@@ -283,7 +285,7 @@ impl<'e, E: Scalar> Reliable<'e, E> {
     }
 }
 
-/// What is known after a residual was replaced by one of this norm.
+/// Updates the record after a residual was replaced by one of this norm.
 fn remember<E: Scalar>(gate: &mut Numbers<E, &mut [f64]>, norm: f64) {
     let is_in_vain = norm > GAIN * gate.real(LEAST);
     let more = if norm > MOST_JUMP * gate.real(LARGEST) { MOST_IN_VAIN } else { 1.0 };
@@ -301,7 +303,7 @@ fn remember<E: Scalar>(gate: &mut Numbers<E, &mut [f64]>, norm: f64) {
     ]);
 }
 
-/// True where what rounding has done to the residual becomes too large beside it.
+/// Returns true if the rounding error of the residual becomes too large relative to it.
 fn is_deviating<E: Scalar>(
     gate: &mut Numbers<E, &mut [f64]>,
     method: &Numbers<E, &[f64]>,
@@ -326,7 +328,7 @@ fn is_deviating<E: Scalar>(
 
 /// A method that can have its residual replaced.
 pub trait Updatable<E: Scalar>: Method<E> {
-    /// As [`Method::prepare`], with updates.
+    /// Prepares the method like [`Method::prepare`], with updates.
     ///
     /// # Errors
     /// Those of [`Method::prepare`].
@@ -357,16 +359,16 @@ pub trait Updatable<E: Scalar>: Method<E> {
 /// ```
 #[derive(Clone)]
 pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
-    /// How steps are made. Conjugate gradients that are flexible, by the formula of Polak and
-    /// Ribière, are more stable.
+    /// The method of the steps. Flexible conjugate gradients, by the formula of Polak and Ribière,
+    /// are more stable.
     pub method: M,
-    /// The operator whose residuals count.
+    /// The exact operator, for recomputed residuals.
     pub exact: &'o dyn Operator<E>,
-    /// When the residual is replaced, and how the rest is stored.
+    /// Settings of the residual replacements and of the storage.
     pub updates: Updates<E>,
 }
 
-/// When residuals are replaced, how vectors are stored, and what keeps the method stable.
+/// Settings of reliable updates: trigger, storage of vectors, and stabilisation.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -385,22 +387,22 @@ pub struct ReliableUpdates<'o, M, E: Scalar = f64> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Updates<E: Scalar = f64> {
-    /// When the residual is replaced.
+    /// Condition for a residual replacement.
     pub trigger: Trigger,
-    /// How residuals, directions and products are stored.
+    /// Storage of residuals, directions and products.
     pub storage: Arc<dyn Storage<E>>,
-    /// What keeps it stable.
+    /// Techniques that keep the method stable.
     pub stabilisation: Stabilisation,
-    /// How many directions of conjugate gradients are kept and then added to the solution together,
-    /// 1 to 8; 1 adds each in its step. The solution is in float64: with narrow directions it is a
-    /// good part of what a step reads and writes, and a buffer of `n` moves it every `n` steps. It
-    /// takes `n - 1` vectors more, and changes no bits.
+    /// Number of directions of conjugate gradients that are kept and then added to the solution as
+    /// a block, 1 to 8; 1 adds each in its step. The solution is in float64: with narrow directions
+    /// it is a large part of the memory traffic of a step, and a buffer of `n` moves it every `n`
+    /// steps. It takes `n - 1` additional vectors, and changes no bits.
     pub buffer: usize,
 }
 
 impl<E: Scalar> Updates<E> {
-    /// Vectors in this storage, everything that keeps the method stable and no buffer; the residual
-    /// is replaced where it has become smaller by `delta`, for which 0.1 will do.
+    /// Creates settings with vectors in this storage, all stabilisation techniques and no buffer.
+    /// The residual is replaced when it has decreased by the factor `delta`; 0.1 is a good value.
     pub fn new(delta: f64, storage: impl Storage<E> + 'static) -> Self {
         let (trigger, storage) = (Trigger::Reduction(delta), Arc::new(storage));
         Updates { trigger, storage, stabilisation: Stabilisation::default(), buffer: 1 }
@@ -408,8 +410,8 @@ impl<E: Scalar> Updates<E> {
 }
 
 impl<'o, M, E: Scalar> ReliableUpdates<'o, M, E> {
-    /// Vectors in float64, and everything that keeps it stable; the residual is replaced where it
-    /// has become smaller by `delta`, for which 0.1 will do.
+    /// Creates a method with vectors in float64 and all stabilisation techniques. The residual is
+    /// replaced when it has decreased by the factor `delta`; 0.1 is a good value.
     pub fn new(method: M, exact: &'o dyn Operator<E>, delta: f64) -> Self {
         ReliableUpdates { method, exact, updates: Updates::new(delta, Plain) }
     }

@@ -9,8 +9,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 use zellige_kernels::vectors;
 
-/// A number that vectors consist of: real or complex. Arithmetic is in float64, whatever vectors
-/// are stored in.
+/// A number type of vectors: real or complex. Arithmetic is in float64, for any storage of vectors.
 ///
 /// The kernels of this trait have portable defaults. Implementations for other numbers may override
 /// them with vectorised ones; results have to have the same bits.
@@ -40,23 +39,23 @@ pub trait Scalar:
     + Neg<Output = Self>
     + Sum<Self>
 {
-    /// How many 64-bit words a number has.
+    /// Number of 64-bit words of a number.
     const WORDS: usize = size_of::<Self>() / size_of::<f64>();
 
-    /// Whether there are kernels for GPUs: for `f64` and complex numbers of it.
+    /// True if there are kernels for GPUs: for `f64` and complex numbers of it.
     const HAS_KERNELS: bool = false;
 
-    /// The number with this real part.
+    /// Returns the number with this real part.
     fn from_real(real: f64) -> Self;
 
-    /// Its real part.
+    /// Returns the real part.
     fn real(self) -> f64;
 
-    /// Its complex conjugate.
+    /// Returns the complex conjugate.
     #[must_use]
     fn conj(self) -> Self;
 
-    /// Its magnitude.
+    /// Returns the magnitude.
     fn abs(self) -> f64;
 
     /// Adds the products `conj(x_i) y_i` of whole groups of [`LANES`](vectors::LANES) rows to
@@ -69,13 +68,13 @@ pub trait Scalar:
         }
     }
 
-    /// `y = sum_t a_t x_t`, from left to right, with `y` itself where there is no `x_t`; see
+    /// Computes `y = sum_t a_t x_t`, from left to right, with `y` itself for a missing `x_t`; see
     /// [`vectors::combine`].
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
         combine_each(y, columns, a, x);
     }
 
-    /// `y = a d x`, with an `a` for each column and a `d` for each row; see
+    /// Computes `y = a d x`, with an `a` for each column and a `d` for each row; see
     /// [`vectors::scale_rows`].
     fn scale_rows(y: &mut [Self], a: &[Self], d: &[Self], x: &[Self]) {
         for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
@@ -83,29 +82,29 @@ pub trait Scalar:
         }
     }
 
-    /// `conj(v_k) . w` for several `v` at once.
+    /// Returns `conj(v_k) . w` for several `v` at once.
     fn projections<const N: usize>(w: &[Self], v: [&[Self]; N]) -> [Self; N] {
         v.map(|v| v.iter().zip(w).map(|(v, w)| v.conj() * *w).sum())
     }
 
-    /// `w -= sum_k h_k v_k`; the sum is made first, from left to right.
+    /// Computes `w -= sum_k h_k v_k`; the sum is computed first, from left to right.
     fn subtract<const N: usize>(w: &mut [Self], h: [Self; N], v: [&[Self]; N]) {
         for (i, w) in w.iter_mut().enumerate() {
             *w = *w - (0..N).map(|k| h[k] * v[k][i]).sum();
         }
     }
 
-    /// The words of some numbers.
+    /// Returns the words of some numbers.
     fn words(numbers: &[Self]) -> &[f64] {
         bytemuck::cast_slice(numbers)
     }
 
-    /// The words of some numbers.
+    /// Returns the words of some numbers.
     fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
         bytemuck::cast_slice_mut(numbers)
     }
 
-    /// The numbers that words are.
+    /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
@@ -113,7 +112,7 @@ pub trait Scalar:
         bytemuck::cast_slice(words)
     }
 
-    /// The numbers that words are.
+    /// Returns words as numbers.
     ///
     /// # Panics
     /// If they are not whole numbers.
@@ -122,7 +121,7 @@ pub trait Scalar:
     }
 }
 
-/// [`Scalar::combine`], number by number.
+/// Computes [`Scalar::combine`], number by number.
 fn combine_each<E: Scalar>(y: &mut [E], columns: usize, a: &[E], x: &[Option<&[E]>]) {
     for (row, y) in y.chunks_mut(columns).enumerate() {
         for (c, y) in y.iter_mut().enumerate() {
@@ -196,15 +195,15 @@ impl Scalar for Complex<f64> {
         vectors::accumulate_complex(Self::words(x), Self::words(y), Self::words_mut(sums));
     }
 
-    /// Where all factors are real, as those of Hermitian systems are, nothing is multiplied by
-    /// their imaginary parts.
+    /// Skips the multiplication by imaginary parts if all factors are real, as for Hermitian
+    /// systems.
     fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[Option<&[Self]>]) {
         /// Real columns, and factors of three terms for them, at most.
         const MOST: usize = 8;
         if a.iter().any(|a| a.im != 0.0) || 2 * columns > MOST || !columns.is_power_of_two() {
             return combine_each(y, columns, a, x);
         }
-        // Of one column both parts have the same factor.
+        // With one column both parts have the same factor.
         let (mut factors, each) = ([0.0; 3 * MOST], if columns == 1 { 1 } else { 2 });
         let factors = &mut factors[..each * a.len()];
         factors.chunks_exact_mut(each).zip(a).for_each(|(factors, a)| factors.fill(a.re));
@@ -217,7 +216,7 @@ impl Scalar for Complex<f64> {
 mod tests {
     use super::*;
 
-    /// Real factors go another way, to the same numbers.
+    /// Real factors use another kernel with equal results.
     #[test]
     fn complex_terms_are_added_as_one_by_one() {
         let number =

@@ -21,7 +21,7 @@ use crate::{Cg, Kept, Method, Setting};
 use outer::{Of, Outer};
 use range::{TimesPower, exponent, is_subnormal, times_power};
 
-/// A system, and what its solution is made with.
+/// A system with the operators of its solution.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -44,23 +44,23 @@ pub struct Solve<'s, E: Scalar = f64> {
     pub rt: &'s dyn Executor,
     /// The operator that the system is about: true residuals are its.
     pub exact: &'s dyn Operator<E>,
-    /// What the method multiplies with: the same, or a narrower copy.
+    /// Operator of the method: the exact one, or a narrower copy.
     pub inner: &'s dyn Operator<E>,
     /// The preconditioner.
     pub preconditioner: Option<&'s dyn Operator<E>>,
-    /// A run of the method ends where it has reduced its residual by this factor, and a true one is
-    /// computed: what a narrow copy can give. 0: it goes on to the goal.
+    /// Factor by which a run of the method reduces its residual before that is recomputed: the
+    /// limit of a narrow copy. With 0 a run continues to the goal.
     pub reduction: f64,
 }
 
 impl<'s, E: Scalar> Solve<'s, E> {
-    /// Without a preconditioner or a narrower copy.
+    /// Creates a system without a preconditioner or a narrower copy.
     pub fn new(rt: &'s dyn Executor, a: &'s dyn Operator<E>) -> Self {
         Solve { rt, exact: a, inner: a, preconditioner: None, reduction: 0.0 }
     }
 }
 
-/// Why a solver stopped.
+/// Reason for the end of a solver.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -76,31 +76,31 @@ impl<'s, E: Scalar> Solve<'s, E> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The true residual is within the requested tolerance.
+    /// The recomputed residual is within the requested tolerance.
     Converged,
-    /// As many steps were made as were allowed.
+    /// The maximum number of steps was reached.
     Steps,
     /// The time was up.
     Time,
-    /// The true residual does not become smaller any more.
+    /// The recomputed residual does not decrease any more.
     Stagnated,
     /// The solution is too large for float64, or so small that rounding it to subnormal numbers
     /// leaves more than the requested tolerance.
     OutOfRange,
-    /// The method cannot go on: the matrix, or the preconditioner, has not the property that it
-    /// needs.
+    /// The method broke down: the matrix, or the preconditioner, does not have a property that the
+    /// method needs.
     BrokenDown,
     /// A number became infinite or none.
     NotANumber,
 }
 
 impl Reason {
-    /// True if the residual is within the requested tolerance.
+    /// Returns true if the residual is within the requested tolerance.
     pub fn is_converged(self) -> bool {
         self == Reason::Converged
     }
 
-    /// As results name it.
+    /// Returns the name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Reason::Converged => "converged",
@@ -114,7 +114,7 @@ impl Reason {
     }
 }
 
-/// What a solver found.
+/// Result of a solver.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -130,14 +130,14 @@ impl Reason {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Solution {
-    /// Why it stopped.
+    /// Reason for the end.
     pub reason: Reason,
-    /// Steps of the method, in all runs.
+    /// Number of steps of the method, in all runs.
     pub steps: usize,
-    /// Residuals that the method replaced by true ones on its way; see
+    /// Number of residual replacements of the method; see
     /// [`ReliableUpdates`](crate::ReliableUpdates).
     pub updates: usize,
-    /// Runs of the method: 1 where it went straight to the goal.
+    /// Number of runs of the method: 1 if the first reached the goal.
     pub runs: usize,
     /// The norm of the last residual that the method itself kept.
     pub iterated_residual: f64,
@@ -145,30 +145,30 @@ pub struct Solution {
     pub true_residual: f64,
     /// `|b|_2`.
     pub rhs: f64,
-    /// What its vectors took, and those of the loop around it.
+    /// Memory of its vectors, and those of the outer loop.
     pub kept: Kept,
 }
 
-/// A run is in vain if the true residual has not become smaller by this since the last run that was
-/// not ...
+/// A run is in vain if the recomputed residual has not decreased by this factor since the last run
+/// that was not in vain.
 const IN_VAIN: f64 = 0.99;
-/// ... and after so many one after the other there is nothing to hope for, ...
+/// Stagnation limit: the solver stops after this number of consecutive runs in vain.
 const PATIENCE: usize = 3;
-/// ... but for methods that were restarted, which may need so many steps to leave a plateau.
+/// Restarted methods may need this number of steps to leave a plateau, before the stagnation limit
+/// applies.
 const PLATEAU: usize = 100;
-/// An answer that is worse than the best one by more than this is not worth going on from.
+/// An answer that is worse than the best one by more than this factor is discarded.
 const FAR: f64 = 1e6;
-/// A method's own residual goes a little further than the true one has to.
+/// A method's own residual has to decrease a little further than the recomputed one.
 pub(super) const BEYOND: f64 = 0.9;
 
-/// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in
-/// it.
+/// Solves `A x = b` from the given `x` (the initial guess), and leaves the best answer in it.
 ///
 /// If `b` is far from 1, the system is solved for `b` and `x` times a power of two, so that
-/// right-hand sides of any size are solved for. The residual of a solution that has been rounded to
-/// subnormal numbers is computed again, and decides ([`Reason::OutOfRange`]). Residuals that
-/// methods see are multiplied by a further power of two where their norms need it. Criteria, logs
-/// and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a residual,
+/// right-hand sides of any size are supported. If a solution has been rounded to subnormal numbers,
+/// its residual is computed again and decides ([`Reason::OutOfRange`]). Residuals that methods see
+/// are multiplied by a further power of two if their norms need it. Criteria, logs and the
+/// [`Solution`] are independent of these scales. If `b` is zero and no criterion allows a residual,
 /// the solution is zero.
 ///
 /// ```
@@ -185,8 +185,8 @@ pub(super) const BEYOND: f64 = 0.9;
 /// ```
 ///
 /// # Errors
-/// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for a right-hand side or a
-/// guess that has numbers that are not finite; those of [`Method::prepare`] and of tasks.
+/// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for non-finite numbers in
+/// the right-hand side or the guess; those of [`Method::prepare`] and of tasks.
 pub fn solve<E: Scalar>(
     problem: &Solve<'_, E>,
     method: &dyn Method<E>,
@@ -200,7 +200,7 @@ pub fn solve<E: Scalar>(
 }
 
 /// Solves `A x = b` for a Hermitian positive definite operator by conjugate gradients, until the
-/// true residual is `tolerance` beside `b`.
+/// recomputed residual is at most `tolerance` relative to `b`.
 ///
 /// ```
 /// use zellige_krylov::{Space, cg, from_fn};
@@ -214,8 +214,8 @@ pub fn solve<E: Scalar>(
 /// ```
 ///
 /// # Errors
-/// Those of [`solve`]; [`Error::Unsolvable`] with the reason and the residual where the tolerance
-/// is not reached.
+/// Those of [`solve`]; [`Error::Unsolvable`] with the reason and the residual if the tolerance is
+/// not reached.
 pub fn cg<E: Scalar>(
     rt: &dyn Executor,
     a: &dyn Operator<E>,
@@ -238,10 +238,10 @@ pub fn cg<E: Scalar>(
     }
 }
 
-/// Solves `A x_k = b_k` for several right-hand sides at once, each with criteria and a logger of
-/// its own: products read the matrix once for all of them. Every answer has the bits that it would
-/// have alone. A method that does not [take columns](Method::takes_columns) solves for one after
-/// the other.
+/// Solves `A x_k = b_k` for several right-hand sides at once, each with its own criteria and
+/// logger: products read the matrix once for all of them. Every answer is bitwise identical to that
+/// of a single solve. A method that does not [take columns](Method::takes_columns) solves for one
+/// after the other.
 ///
 /// ```
 /// use zellige_krylov::{Cg, History, Logger, Solve, Space, Stop, StoppingCriterion, from_fn, solve_columns};
@@ -261,7 +261,7 @@ pub fn cg<E: Scalar>(
 /// ```
 ///
 /// # Errors
-/// [`Error::Shape`] unless there are as many of all; those of [`solve`].
+/// [`Error::Shape`] unless all lists have the same length; those of [`solve`].
 pub fn solve_columns<E: Scalar>(
     problem: &Solve<'_, E>,
     method: &dyn Method<E>,
@@ -341,19 +341,19 @@ pub fn solve_columns<E: Scalar>(
     Ok(columns.into_iter().map(Column::solution).collect())
 }
 
-/// One right-hand side, run after run of a method.
+/// State of one right-hand side between the runs of a method.
 struct Column {
-    /// Its norms are those of the scaled system.
+    /// The result so far, with norms of the scaled system.
     solution: Solution,
     /// The system was multiplied by two to this power.
     exponent: i32,
     first: f64,
-    /// What the true residual has to be.
+    /// Required norm of the recomputed residual.
     goal: f64,
     /// The residual of the next run.
     residual: f64,
-    /// The true residual when a run last gained something, and the least that one began with as its
-    /// method measures it.
+    /// The recomputed residual when a run last gained something, and the least initial residual of
+    /// a run, as its method measures it.
     mark: f64,
     mark_begun: f64,
     in_vain: InVain,
@@ -368,7 +368,7 @@ struct Column {
 #[derive(Clone, Copy, Default)]
 struct InVain {
     runs: usize,
-    /// Their steps.
+    /// Number of steps of these runs.
     steps: usize,
     /// The last one made steps, and ended since it had made all that it may.
     is_restarted: bool,
@@ -380,12 +380,12 @@ impl InVain {
     }
 }
 
-/// What is done with the answer of a run.
+/// Decision on the answer of a run.
 #[derive(Clone, Copy)]
 struct Verdict {
-    /// The next run goes on from it, and not from where this one began.
+    /// True if the next run continues from it, and not from the start of this run.
     accepted: bool,
-    /// It is the best so far.
+    /// True if it is the best so far.
     best: bool,
 }
 
@@ -416,27 +416,27 @@ impl Column {
         }
     }
 
-    /// What criteria go by.
+    /// Returns the input of criteria.
     fn progress(&self, elapsed: std::time::Duration) -> Progress {
         let original = |norm: f64| ldexp(norm, -self.exponent);
         let (rhs, first) = (original(self.solution.rhs), original(self.first));
         Progress { steps: self.solution.steps, elapsed, rhs, first }
     }
 
-    /// The residual of the scaled system that is small enough.
+    /// Returns the residual of the scaled system that is small enough.
     fn goal(&self, stop: &dyn StoppingCriterion, now: &Progress) -> f64 {
         if self.exponent <= 0 {
             return ldexp(stop.goal(now).unwrap_or(0.0), self.exponent);
         }
-        // A small part of a small right-hand side may be no number any more, a part of the scaled
-        // one is.
+        // A fraction of a small right-hand side may underflow; a fraction of the scaled one does
+        // not.
         let of = |rhs, first| stop.goal(&Progress { rhs, first, ..*now }).unwrap_or(0.0);
         let (absolute, relative) = (of(0.0, 0.0), of(self.solution.rhs, self.first));
         let absolute_scaled = ldexp(absolute, self.exponent);
         if relative > absolute { relative.max(absolute_scaled) } else { absolute_scaled }
     }
 
-    /// The next run; none where there is a reason to stop.
+    /// Returns the limit of the next run; `None` if there is a reason to stop.
     fn next(&mut self, stop: &dyn StoppingCriterion, now: Progress, reduction: f64) -> Option<Limit> {
         if self.is_over {
             return None;
@@ -458,8 +458,8 @@ impl Column {
         })
     }
 
-    /// Judges a run, whose residual was multiplied by `scale`, by the true residual that it came
-    /// to.
+    /// Judges a run, whose residual was multiplied by `scale`, by the recomputed residual of its
+    /// answer.
     fn judge(&mut self, ended: &Ended, scale: f64, corrected: f64) -> Verdict {
         let solution = &mut self.solution;
         let begun = ended.begun.map(|begun| begun / scale);
@@ -467,7 +467,7 @@ impl Column {
         solution.steps += ended.steps;
         solution.updates += ended.updates;
         solution.iterated_residual = ended.residual / scale;
-        // A method that measures otherwise makes progress first where the caller does not see it.
+        // A method with another measure may make progress that the caller's measure does not show.
         // NaN is no gain.
         let is_less = |now: f64, before: f64| now < before && now <= IN_VAIN * before;
         let has_gained =
@@ -482,8 +482,8 @@ impl Column {
             let is_restarted = ended.state == State::Limited && ended.steps > 0;
             self.in_vain = InVain { runs: runs + 1, steps: steps + ended.steps, is_restarted };
         }
-        // The next run goes on from there even so: from where this one began it would find the
-        // same.
+        // The next run continues from there nevertheless: from the start of this run it would find
+        // the same answer.
         let accepted = corrected <= FAR * solution.true_residual;
         if accepted {
             self.residual = corrected;
@@ -497,7 +497,7 @@ impl Column {
             State::NotANumber => Some(Reason::NotANumber),
             _ => None,
         };
-        // What a run gained before it broke down is kept, and a new one may go on from there.
+        // The gain of a run before its breakdown is kept, and a new run may continue from there.
         if let Some(reason) = failed
             && !has_gained
             && solution.true_residual > self.goal
@@ -508,8 +508,8 @@ impl Column {
         Verdict { accepted, best }
     }
 
-    /// Writes the solution of the scaled system as one of the original, in `x`. The former as it
-    /// has been rounded, where it was.
+    /// Writes the solution of the scaled system as one of the original into `x`. Returns the scaled
+    /// solution after rounding, if it was rounded.
     fn round<E: Scalar>(&mut self, scaled: &[E], x: &mut [E]) -> Option<Vec<E>> {
         let written = times_power(scaled, -self.exponent);
         if !E::words(&written).iter().all(|x| x.is_finite()) {
@@ -534,9 +534,9 @@ impl Column {
         }
     }
 
-    /// The solution, with norms of the original system.
+    /// Returns the solution, with norms of the original system.
     fn solution(self) -> Solution {
-        // No residual is said to be zero that is not.
+        // A nonzero residual is not reported as zero.
         let original = |norm: f64| match ldexp(norm, -self.exponent) {
             0.0 if norm > 0.0 => f64::from_bits(1),
             norm => norm,
@@ -559,7 +559,7 @@ fn outcome(
     is_hopeless: bool,
 ) -> Option<Reason> {
     if !residual.is_finite() || !progress.rhs.is_finite() {
-        // Norms that are too large would be small beside each other.
+        // Ratios of norms that are too large would seem small.
         Some(Reason::NotANumber)
     } else if residual <= goal || residual == 0.0 {
         Some(Reason::Converged)
@@ -574,7 +574,7 @@ fn outcome(
     }
 }
 
-/// Refuses vectors of other lengths, and numbers that are not finite.
+/// Refuses vectors of other lengths, and non-finite numbers.
 pub(crate) fn check<E: Scalar>(what: &'static str, vector: &[E], rows: usize) -> Result<(), Error> {
     if vector.len() != rows {
         return Err(Error::shape(what, format!("{} elements for {rows} rows", vector.len())));

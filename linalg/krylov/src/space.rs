@@ -1,4 +1,4 @@
-//! How vectors are cut into parts that tasks work on side by side.
+//! Partition of vectors into parts that tasks process in parallel.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,15 +10,15 @@ use zellige_runtime::data::{Chunk, ChunkRef};
 
 use crate::error::Error;
 
-/// Rows of which products are summed by themselves: partial sums are combined in one order,
-/// whatever computes them, so that every sum has the same bits on any number of workers.
+/// Rows of a reduction block: partial sums of blocks are combined in a fixed order, so that every
+/// sum has the same bits on any number of workers.
 pub const GRAIN: usize = 4096;
 
 /// Parts begin at multiples of this: whole blocks of 1, 2, 3, 4 and 6, and whole lines of a cache.
 const STEP: usize = 48;
 
-/// A part has about so many bytes of a matrix at least, and so many rows: a task should take much
-/// longer than starting it.
+/// Minimum size of a part, in bytes of the matrix and in rows: a task should take much longer than
+/// its start.
 const LEAST_BYTES: u64 = 3 << 18;
 const LEAST_ROWS: usize = 768;
 
@@ -39,7 +39,7 @@ pub const MOST_PARTS: usize = 64;
 pub struct Space {
     /// The first row of each part, and the length.
     cuts: Arc<[usize]>,
-    /// Rows that are stored together.
+    /// Rows that are encoded as a group.
     group: usize,
 }
 
@@ -48,7 +48,7 @@ impl Space {
     /// about 768 kB of it each, 63 at most. A small one is one part.
     pub fn new(rows: usize, bytes: u64) -> Space {
         let wanted = usize::try_from(bytes / LEAST_BYTES).unwrap_or(MOST_PARTS).min(rows / LEAST_ROWS);
-        // An odd number: one is in the middle, where what begins at both ends meets.
+        // The number is odd: sweeps from both ends meet in a part in the middle.
         let count = if wanted < 2 { 1 } else { (wanted | 1).min(MOST_PARTS - 1) };
         // On a GPU all but the last are of one length.
         let step = rows.div_ceil(count).next_multiple_of(STEP).max(STEP);
@@ -68,8 +68,8 @@ impl Space {
         Ok(Space { cuts: cuts.into(), group: 1 })
     }
 
-    /// The same, for storage that encodes so many rows together: 3 for numbers of a site that share
-    /// a scale. Vector tasks work on whole groups.
+    /// Returns the space for storage that encodes `group` rows as a group: 3 for numbers of a site
+    /// that share a scale. Vector tasks work on whole groups.
     ///
     /// # Errors
     /// [`Error::Parameter`] unless it is 1 to 8 and every part has whole groups.
@@ -81,35 +81,35 @@ impl Space {
         Ok(Space { group, ..self })
     }
 
-    /// Blocks of rows begin at multiples of this: whole groups, and whole groups of sums that are
-    /// made side by side.
+    /// Returns the alignment of blocks of rows: a multiple of whole groups and of the lanes of
+    /// sums.
     pub(crate) fn multiple(&self) -> usize {
         LANES * self.group
     }
 
-    /// Rows of which products are summed by themselves: [`GRAIN`], or a little less, so that they
-    /// are whole groups.
+    /// Returns the rows of a reduction block: [`GRAIN`], or a little less, so that they are whole
+    /// groups.
     pub fn grain(&self) -> usize {
         GRAIN / self.multiple() * self.multiple()
     }
 
-    /// The length of its vectors.
+    /// Returns the length of its vectors.
     #[allow(clippy::len_without_is_empty)] // a space without elements is none
     pub fn len(&self) -> usize {
         self.cuts[self.cuts.len() - 1]
     }
 
-    /// Bytes of so many of its vectors in float64.
+    /// Returns the bytes of `vectors` of its vectors in float64.
     pub fn bytes(&self, vectors: usize) -> u64 {
         (size_of::<f64>() * self.len() * vectors) as u64
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub fn parts(&self) -> usize {
         self.cuts.len() - 1
     }
 
-    /// The rows of part `i`.
+    /// Returns the rows of part `i`.
     ///
     /// # Panics
     /// If `i >= parts()`.
@@ -117,17 +117,18 @@ impl Space {
         self.cuts[i]..self.cuts[i + 1]
     }
 
-    /// The rows of each part.
+    /// Returns the rows of each part.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> {
         self.cuts.windows(2).map(|ends| ends[0]..ends[1])
     }
 
-    /// The rank that keeps part `i` of vectors, of so many ranks: neighbours are together.
+    /// Returns the rank that stores part `i` of vectors, for this number of ranks; each rank has
+    /// consecutive parts.
     pub fn rank_of(&self, i: usize, ranks: usize) -> usize {
         i * ranks / self.parts()
     }
 
-    /// The parts that have some of these rows.
+    /// Returns the parts that contain some of these rows.
     pub fn covering(&self, rows: Range<usize>) -> Range<usize> {
         if rows.is_empty() {
             return 0..0;
@@ -136,14 +137,14 @@ impl Space {
         of(rows.start)..of(rows.end - 1) + 1
     }
 
-    /// The first row of some parts; 0 if there are none.
+    /// Returns the first row of some parts; 0 if there are none.
     pub fn first_of(&self, parts: &Range<usize>) -> usize {
         if parts.is_empty() { 0 } else { self.cuts[parts.start] }
     }
 }
 
-/// The words of neighbouring parts as one slice: as they lie, or a copy where a device has them in
-/// memory of its own.
+/// Returns the words of neighbouring parts as one slice: borrowed, or copied if they are not
+/// contiguous.
 pub fn joined<'v>(parts: List<'v, Chunk<f64>>) -> Cow<'v, [f64]> {
     match ChunkRef::joined(parts.iter()) {
         Some(slice) => Cow::Borrowed(slice),

@@ -16,9 +16,9 @@ use crate::vector_task::VectorTask;
 /// The graph of a step that is being recorded: tasks over the parts of vectors, and the scalars
 /// that they share.
 ///
-/// Every task reads the method's [`Numbers`]. It does nothing where they say that all columns are
-/// done, and vector tasks leave columns alone that are: steps can be submitted ahead of what the
-/// host knows. No body has to ask.
+/// Every task reads the method's [`Numbers`]. It does nothing if all columns are done, and vector
+/// tasks skip the columns that are done. So steps can be submitted ahead of the host's checks, and
+/// bodies need no check of their own.
 #[derive(Clone, Copy)]
 pub struct Steps<'g, E: Scalar = f64> {
     rt: &'g dyn Executor,
@@ -39,13 +39,13 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Steps { rt, graph, space, numbers, sums: None }
     }
 
-    /// The same, with sums of products.
+    /// Returns these steps with sums of products.
     #[must_use]
     pub fn with_sums(self, sums: &'g Sums<E>) -> Self {
         Steps { sums: Some(sums), ..self }
     }
 
-    /// The same over vectors of another space, without sums.
+    /// Returns these steps over vectors of another space, without sums.
     pub fn on<'s>(&self, space: &'s Space) -> Steps<'s, E>
     where
         'g: 's,
@@ -53,7 +53,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Steps { space, sums: None, ..*self }
     }
 
-    /// The same with other numbers: tasks go by these.
+    /// Returns these steps with other numbers, which decide whether tasks are active.
     pub fn by<'s>(&self, numbers: &'s NumbersHandle<E>) -> Steps<'s, E>
     where
         'g: 's,
@@ -61,32 +61,32 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Steps { numbers, ..*self }
     }
 
-    /// What the graph runs on: where vectors of an operator's own are registered.
+    /// Returns the executor of the graph; an operator registers its own vectors there.
     pub fn executor(&self) -> &'g dyn Executor {
         self.rt
     }
 
-    /// What tasks are recorded into.
+    /// Returns the recorder of the tasks.
     pub fn graph(&self) -> &'g Recorder {
         self.graph
     }
 
-    /// Where vectors are cut.
+    /// Returns the partition of the vectors.
     pub fn space(&self) -> &'g Space {
         self.space
     }
 
-    /// How many columns vectors have.
+    /// Returns the number of columns of the vectors.
     pub fn columns(&self) -> usize {
         self.numbers.columns()
     }
 
-    /// The method's numbers.
+    /// Returns the method's numbers.
     pub fn numbers(&self) -> &'g NumbersHandle<E> {
         self.numbers
     }
 
-    /// The partial sums.
+    /// Returns the partial sums.
     ///
     /// # Panics
     /// If there are none.
@@ -94,7 +94,8 @@ impl<'g, E: Scalar> Steps<'g, E> {
         self.sums.expect("steps with sums")
     }
 
-    /// A task per part that updates vectors by linear combinations of others, and sums products.
+    /// Creates a task per part that updates vectors by linear combinations of others, and sums
+    /// products.
     pub fn task(&self, name: &'static str) -> VectorTask<'_, 'g, E> {
         VectorTask::new(self, name)
     }
@@ -138,7 +139,7 @@ impl<'g, E: Scalar> Steps<'g, E> {
     }
 
     /// Records a task that adds up the partial sums of each column that is not done, and runs the
-    /// formulas that `record` records: on GPUs, too, where there are not too many formulas.
+    /// formulas that `record` records; also on GPUs, unless there are too many formulas.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].
@@ -177,8 +178,9 @@ impl<'g, E: Scalar> Steps<'g, E> {
         Ok(())
     }
 
-    /// Records a task that adds up the partial sums of each column and changes numbers `of` another
-    /// method by them, which goes by those here. It runs for columns that are done, too.
+    /// Records a task that adds up the partial sums of each column and uses them to change the
+    /// numbers `of` another method, which depends on the numbers here. It runs for columns that are
+    /// done, too.
     ///
     /// # Errors
     /// Those of [`Submit::submit`].
@@ -209,13 +211,13 @@ impl<'g, E: Scalar> Steps<'g, E> {
     }
 }
 
-/// True if a method's numbers, as a task reads them, say that there is nothing more to do for any
-/// column.
+/// Returns true if nothing is left to do for any column, by a method's numbers in the form that a
+/// task reads.
 pub fn are_done(numbers: &[f64], columns: usize) -> bool {
     columns_of::<f64>(numbers, columns).all(|numbers| numbers.is_done())
 }
 
-/// The words of the sums of all grains for one column, in their order.
+/// Sums the words of all reduction blocks for one column, in their order.
 pub(crate) fn total<'s>(
     partial: impl Iterator<Item = &'s [f64]>,
     column: usize,
@@ -232,21 +234,20 @@ pub(crate) fn total<'s>(
     }
 }
 
-/// Partial sums of products of vectors: `width` of them for each [grain](Space::grain) and each
-/// column.
+/// Partial sums of products of vectors: `width` of them for each [reduction block](Space::grain)
+/// and each column.
 #[derive(Debug)]
 pub struct Sums<E> {
-    /// Of each part: `[grain][column][sum]`.
+    /// For each part: `[grain][column][sum]`.
     partial: Vec<Handle<Vec<f64>>>,
-    /// With several ranks: the parts of each, and their sums one after the other, so that one
-    /// message has them.
+    /// With several ranks: the parts of each, and their concatenated sums, which fit one message.
     of_ranks: Vec<(Range<usize>, Handle<Vec<f64>>)>,
     width: usize,
     scalar: std::marker::PhantomData<E>,
 }
 
 impl<E: Scalar> Sums<E> {
-    /// Room for `width` sums over vectors of so many columns.
+    /// Allocates `width` sums over vectors of `columns` columns.
     pub fn new(rt: &dyn Executor, space: &Space, columns: usize, width: usize) -> Self {
         let lens: Vec<usize> = space
             .ranges()
@@ -267,17 +268,17 @@ impl<E: Scalar> Sums<E> {
         Sums { partial, of_ranks, width, scalar: std::marker::PhantomData }
     }
 
-    /// How many sums there are.
+    /// Returns the number of sums.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Those of part `i`, for a task that makes them: `[grain][column][sum]`.
+    /// Returns the sums of part `i`, for a task that computes them: `[grain][column][sum]`.
     pub fn of(&self, i: usize) -> Update<Vec<f64>> {
         update(&self.partial[i])
     }
 
-    /// Those of all parts, in their order, for a task that is recorded next.
+    /// Returns the sums of all parts, in their order, for a task that is recorded next.
     fn read(&self, graph: &Recorder) -> Result<ReadList<Vec<f64>>, Error> {
         if self.of_ranks.is_empty() {
             return Ok(reads(&self.partial));
@@ -298,15 +299,15 @@ impl<E: Scalar> Sums<E> {
     }
 }
 
-/// Operands of a task that reads a method's numbers besides.
+/// Operands of a task that also reads a method's numbers.
 pub trait Gated: Operands {
-    /// With the numbers before them.
+    /// These operands with the numbers in front of them.
     type Behind: Operands;
 
-    /// Puts them behind the numbers.
+    /// Puts these operands after the numbers.
     fn behind(self, numbers: Read<Vec<f64>>) -> Self::Behind;
 
-    /// The numbers, and the views of these operands.
+    /// Returns the numbers, and the views of these operands.
     fn apart<'v>(
         views: <Self::Behind as Operands>::Views<'v, Cpu>,
     ) -> (&'v [f64], <Self as Operands>::Views<'v, Cpu>);

@@ -1,8 +1,8 @@
-//! When a solver has done enough.
+//! Stopping criteria.
 
 use std::time::Duration;
 
-/// What criteria go by.
+/// Input of stopping criteria.
 ///
 /// ```
 /// use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Steps of the method so far.
+    /// Number of steps of the method so far.
     pub steps: usize,
     /// Time since the solver began.
     pub elapsed: Duration,
@@ -23,7 +23,7 @@ pub struct Progress {
     pub first: f64,
 }
 
-/// One thing that a solver is stopped by.
+/// Stopping criterion of a solver.
 ///
 /// ```
 /// use zellige_krylov::{Progress, Stop, StoppingCriterion};
@@ -43,19 +43,20 @@ pub struct Progress {
 /// assert_eq!((both[..].steps_left(&progress), both[..].goal(&progress)), (Some(10), Some(8.0 * f64::EPSILON)));
 /// ```
 pub trait StoppingCriterion {
-    /// The residual (2-norm) that is small enough; `None`: it does not go by residuals.
+    /// Returns the residual (2-norm) that is small enough; `None` if the criterion does not use
+    /// residuals.
     fn goal(&self, progress: &Progress) -> Option<f64> {
         let _ = progress;
         None
     }
 
-    /// How many more steps may be made; `None`: any number.
+    /// Returns the number of steps that may still be made; `None` for any number.
     fn steps_left(&self, progress: &Progress) -> Option<usize> {
         let _ = progress;
         None
     }
 
-    /// True if the time is up.
+    /// Returns true if the time is up.
     fn is_late(&self, progress: &Progress) -> bool {
         let _ = progress;
         false
@@ -81,15 +82,15 @@ pub trait StoppingCriterion {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
-    /// After so many steps.
+    /// Stops after this number of steps.
     Steps(usize),
-    /// After so long; looked at every few steps.
+    /// Stops after this time; checked every few steps.
     After(Duration),
-    /// At a residual with this norm.
+    /// Stops at a residual of this norm.
     Absolute(f64),
-    /// At a residual of this norm beside that of the right-hand side.
+    /// Stops at a residual of this norm relative to that of the right-hand side.
     RelativeToRhs(f64),
-    /// At a residual of this norm beside that of the first one.
+    /// Stops at a residual of this norm relative to that of the first one.
     RelativeToFirst(f64),
 }
 

@@ -1,4 +1,4 @@
-//! How vectors are stored.
+//! Storage formats of vectors.
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -9,12 +9,12 @@ use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
 use crate::error::Error;
 use crate::scalar::Scalar;
 
-/// How the numbers of a vector are stored: as 64-bit words, in any format. Tasks decode some rows
+/// Storage format of the numbers of a vector: 64-bit words, in any encoding. Tasks decode some rows
 /// at a time into buffers that stay in the nearest cache, compute in float64, and encode the
 /// result.
 ///
-/// Rows that are decoded and encoded begin at multiples of 32, and are whole groups of the
-/// [space](crate::Space::grouped).
+/// Ranges of rows that are decoded and encoded begin at multiples of 32, and are whole groups of
+/// the [space](crate::Space::grouped).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,28 +28,28 @@ use crate::scalar::Scalar;
 /// # Ok::<(), zellige_krylov::Error>(())
 /// ```
 pub trait Storage<E: Scalar>: Debug + Send + Sync {
-    /// Its name.
+    /// Returns the name of the format.
     fn name(&self) -> &str;
 
-    /// How many words so many numbers take.
+    /// Returns the number of words of this many numbers.
     fn words(&self, numbers: usize) -> usize;
 
-    /// True where numbers are stored as they are computed with: tasks borrow them then.
+    /// Returns true if numbers are stored in the format of the arithmetic: tasks borrow them then.
     fn is_plain(&self) -> bool {
         false
     }
 
-    /// The relative error of one number, at most.
+    /// Returns the maximum relative error of one number.
     fn roundoff(&self) -> f64;
 
-    /// Numbers from `first` on.
+    /// Decodes numbers from `first` on.
     fn decode(&self, words: &[f64], first: usize, numbers: &mut [E]);
 
     /// Stores numbers from `first` on.
     fn encode(&self, numbers: &[E], first: usize, words: &mut [f64]);
 }
 
-/// Numbers as they are computed with: float64, real or complex.
+/// Storage in the format of the arithmetic: float64, real or complex.
 ///
 /// ```
 /// use zellige_krylov::{Plain, Storage};
@@ -86,8 +86,8 @@ impl<E: Scalar> Storage<E> for Plain {
     }
 }
 
-/// Numbers in a narrow format: each by itself, or in blocks of eight that share an exponent. Of
-/// complex numbers the parts are stored one after the other.
+/// Storage in a narrow format: number by number, or in blocks of eight that share an exponent. The
+/// parts of a complex number are stored one after the other.
 ///
 /// ```
 /// use zellige_krylov::{Packed, Storage};
@@ -102,14 +102,14 @@ impl<E: Scalar> Storage<E> for Plain {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
-    /// Number by number.
+    /// Each number is stored independently.
     Each(PackedFormat),
-    /// In blocks.
+    /// Numbers are stored in blocks.
     Blocks(BlockFormat),
 }
 
 impl Default for Packed {
-    /// Float64.
+    /// Returns float64.
     fn default() -> Self {
         Packed::Each(PackedFormat::Fp64)
     }
@@ -133,7 +133,7 @@ impl FromStr for Packed {
 }
 
 impl Packed {
-    /// Numbers in float32.
+    /// Storage in float32.
     pub const SINGLE: Packed = Packed::Each(PackedFormat::Fp32);
 
     /// Refuses the formats that have no numbers outside `[1, 2^8)`.
@@ -152,7 +152,7 @@ impl Packed {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the format.
     pub const fn name(self) -> &'static str {
         match self {
             Packed::Each(format) => format.name(),
@@ -160,7 +160,7 @@ impl Packed {
         }
     }
 
-    /// Bytes of so many real numbers.
+    /// Returns the bytes of this many real numbers.
     pub fn bytes(self, numbers: usize) -> usize {
         match self {
             Packed::Each(format) => numbers * format.bytes(),
@@ -168,12 +168,12 @@ impl Packed {
         }
     }
 
-    /// True for float64.
+    /// Returns true for float64.
     pub fn is_plain(self) -> bool {
         self == Packed::default()
     }
 
-    /// Decodes real numbers from `first` on, whose codes are `words`.
+    /// Decodes real numbers from `first` on; `words` are the codes.
     pub(crate) fn decode(self, words: &[f64], first: usize, numbers: &mut [f64]) {
         let codes = &bytemuck::cast_slice(words)[self.bytes(first)..self.bytes(first + numbers.len())];
         match self {

@@ -11,8 +11,8 @@ use crate::scalar::Scalar;
 use crate::space::Space;
 use crate::storage::{Plain, Storage};
 
-/// `k >= 1` columns over a [`Space`], one handle for each part. The numbers of a row lie beside
-/// each other: `[row][column]`. A clone is the same vector.
+/// A multi-vector of `k >= 1` columns over a [`Space`], with one handle for each part. The numbers
+/// of a row are contiguous: `[row][column]`. A clone is the same vector.
 ///
 /// ```
 /// use zellige_krylov::{MultiVector, Space};
@@ -43,7 +43,7 @@ impl<E: Scalar> MultiVector<E> {
         MultiVector::of_words(rt, space, columns, storage, vec![0.0; sizes.iter().sum()], &sizes)
     }
 
-    /// One column of these numbers.
+    /// Creates a vector with one column of these numbers.
     ///
     /// # Panics
     /// If it has another length than the space.
@@ -51,7 +51,7 @@ impl<E: Scalar> MultiVector<E> {
         MultiVector::from_columns(rt, space, &[column])
     }
 
-    /// These columns.
+    /// Creates a vector with these columns.
     ///
     /// # Panics
     /// If one has another length than the space.
@@ -90,45 +90,45 @@ impl<E: Scalar> MultiVector<E> {
         MultiVector { space: space.clone(), columns, storage, parts }
     }
 
-    /// How it is cut.
+    /// Returns the partition.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// How many columns it has.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// How its numbers are stored.
+    /// Returns the storage format.
     pub fn storage(&self) -> &Arc<dyn Storage<E>> {
         &self.storage
     }
 
-    /// True for the same vector, not only an equal one.
+    /// Returns true for the same vector, not only an equal one.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.parts, &other.parts)
     }
 
-    /// The handles of its parts.
+    /// Returns the handles of its parts.
     pub fn parts(&self) -> &[Handle<Chunk<f64>>] {
         &self.parts
     }
 
-    /// Part `i`, for a task that reads it.
+    /// Returns part `i`, for a task that reads it.
     pub fn read(&self, i: usize) -> Read<Chunk<f64>> {
         read(&self.parts[i])
     }
 
-    /// Part `i`, for a task that updates it.
+    /// Returns part `i`, for a task that updates it.
     pub fn update(&self, i: usize) -> Update<Chunk<f64>> {
         update(&self.parts[i])
     }
 
-    /// The numbers of a column, after all tasks on them that have been submitted.
+    /// Returns the numbers of a column, after all submitted tasks on them.
     ///
     /// # Errors
-    /// What went wrong in those tasks.
+    /// Errors of those tasks.
     pub fn column(&self, rt: &dyn Executor, column: usize) -> Result<Vec<E>, Error> {
         let mut numbers = Vec::with_capacity(self.space.len());
         let mut decoded = Vec::new();
@@ -146,10 +146,10 @@ impl<E: Scalar> MultiVector<E> {
         Ok(numbers)
     }
 
-    /// Overwrites the numbers of a column, after all tasks on them that have been submitted.
+    /// Overwrites the numbers of a column, after all submitted tasks on them.
     ///
     /// # Errors
-    /// What went wrong in those tasks.
+    /// Errors of those tasks.
     ///
     /// # Panics
     /// If `numbers` has another length.

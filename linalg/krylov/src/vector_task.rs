@@ -23,14 +23,14 @@ use crate::steps::Steps;
 use crate::storage::Storage;
 use crate::vector::MultiVector;
 
-/// What a term of a linear combination is multiplied by.
+/// Factor of a term of a linear combination.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Coefficient<E = f64> {
     /// A constant.
     Constant(E),
     /// One of the method's scalars, by index.
     Number(usize),
-    /// Its negative.
+    /// The negative of one of the method's scalars, by index.
     Negative(usize),
 }
 
@@ -44,17 +44,17 @@ impl<E: Scalar> Coefficient<E> {
     }
 }
 
-/// `scalars[at] * v`.
+/// Returns the term `scalars[at] * v`.
 pub fn plus<E: Scalar>(at: usize, v: &MultiVector<E>) -> Term<E> {
     Term::new(Coefficient::Number(at), v)
 }
 
-/// `-scalars[at] * v`.
+/// Returns the term `-scalars[at] * v`.
 pub fn minus<E: Scalar>(at: usize, v: &MultiVector<E>) -> Term<E> {
     Term::new(Coefficient::Negative(at), v)
 }
 
-/// `constant * v`.
+/// Returns the term `constant * v`.
 pub fn times<E: Scalar>(constant: f64, v: &MultiVector<E>) -> Term<E> {
     Term::new(Coefficient::Constant(E::from_real(constant)), v)
 }
@@ -68,23 +68,23 @@ pub struct Term<E: Scalar> {
 }
 
 impl<E: Scalar> Term<E> {
-    /// `coefficient * v`.
+    /// Creates the term `coefficient * v`.
     pub fn new(coefficient: Coefficient<E>, v: &MultiVector<E>) -> Self {
         Term { coefficient, diagonal: None, v: v.clone() }
     }
 
-    /// Multiplied by a diagonal matrix, a vector of one column: `(coefficient * diagonal_i) * v_i`.
+    /// Multiplies the term by a diagonal matrix, a vector of one column: `(coefficient *
+    /// diagonal_i) * v_i`.
     #[must_use]
     pub fn scaled_by(self, diagonal: &MultiVector<E>) -> Self {
         Term { diagonal: Some(diagonal.clone()), ..self }
     }
 }
 
-/// A vector task that is being put together; [`submit`](VectorTask::submit) records it for each
-/// part.
+/// Builder of a vector task; [`submit`](VectorTask::submit) records it for each part.
 ///
-/// What it is made of is done in this order for some rows at a time, which stay in the nearest
-/// cache.
+/// The task executes its operations in this order for some rows at a time, which stay in the
+/// nearest cache.
 #[must_use = "a task that is not submitted does nothing"]
 pub struct VectorTask<'s, 'g, E: Scalar> {
     steps: &'s Steps<'g, E>,
@@ -101,13 +101,12 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         VectorTask { steps, name, assignments, dots, changes, unless: None }
     }
 
-    /// Leaves also those columns alone for which one of the method's scalars, by index, is not
-    /// zero.
+    /// Skips also the columns for which one of the method's scalars, by index, is not zero.
     pub fn unless(self, at: usize) -> Self {
         VectorTask { unless: Some(at), ..self }
     }
 
-    /// `y = sum of the terms`, from left to right; `y` may be among them. No terms: `y = 0`.
+    /// Adds `y = sum of the terms`, from left to right; `y` may be among them. No terms: `y = 0`.
     ///
     /// # Panics
     /// For more than three terms.
@@ -117,42 +116,42 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
         self
     }
 
-    /// `y += term`.
+    /// Adds `y += term`.
     pub fn add(self, y: &MultiVector<E>, term: Term<E>) -> Self {
         self.assign(y, [times(1.0, y), term])
     }
 
-    /// `y = x`.
+    /// Adds `y = x`.
     pub fn copy(self, y: &MultiVector<E>, x: &MultiVector<E>) -> Self {
         self.assign(y, [times(1.0, x)])
     }
 
-    /// Sum `at` becomes `conj(x) . y`, of what the assignments leave.
+    /// Sets sum `at` to `conj(x) . y`, after the assignments.
     pub fn dot(mut self, x: &MultiVector<E>, y: &MultiVector<E>, at: usize) -> Self {
         self.dots.push((x.clone(), y.clone(), at));
         self
     }
 
-    /// Sum `at` becomes `conj(y) . (y - y_old)` of a vector that is assigned to, with what it was
-    /// before.
+    /// Sets sum `at` to `conj(y) . (y - y_old)` for a vector that is assigned to; `y_old` is its
+    /// value before.
     pub fn dot_change(mut self, y: &MultiVector<E>, at: usize) -> Self {
         self.changes.push((y.clone(), at));
         self
     }
 
-    /// Records it.
+    /// Records the task.
     ///
     /// # Errors
     /// Those of submission.
     ///
     /// # Panics
     /// If a vector has another number of parts than the space or other columns than the method, and
-    /// for sums where the steps have none.
+    /// for sums if the steps have none.
     pub fn submit(self) -> Result<(), Error> {
         let VectorTask { steps, name, assignments, dots, changes, unless } = self;
         let columns = steps.columns();
         let mut vectors = Vectors { parts: steps.space().parts(), updated: Vec::new(), read: Vec::new() };
-        // Which vectors are updated is known once all assignments are.
+        // The updated vectors are known once all assignments are.
         assignments.iter().for_each(|(y, _)| add_once(&mut vectors.updated, y));
         let mut placed = Vec::with_capacity(assignments.len());
         for (y, terms) in &assignments {
@@ -219,14 +218,14 @@ impl<'s, 'g, E: Scalar> VectorTask<'s, 'g, E> {
 
 /// The vectors of a task, each once.
 struct Vectors<E: Scalar> {
-    /// How many parts each has.
+    /// Number of parts of each vector.
     parts: usize,
     updated: Vec<MultiVector<E>>,
     read: Vec<MultiVector<E>>,
 }
 
 impl<E: Scalar> Vectors<E> {
-    /// Where a vector of so many columns is among those that are updated or read.
+    /// Returns the place of a vector of `columns` columns among those that are updated or read.
     fn place(&mut self, v: &MultiVector<E>, columns: usize) -> Place {
         assert_eq!(v.parts().len(), self.parts, "a vector of another space");
         assert_eq!(v.columns(), columns, "a vector of other columns");
@@ -248,7 +247,7 @@ fn operands<E: Scalar>(vectors: &[MultiVector<E>]) -> Vec<Operand<E>> {
     vectors.iter().map(|v| Operand { columns: v.columns(), storage: Arc::clone(v.storage()) }).collect()
 }
 
-/// Where an operand is among those of a task.
+/// Place of an operand among those of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Read(usize),
@@ -275,11 +274,11 @@ pub(crate) struct Dot {
     pub(crate) at: usize,
 }
 
-/// What a vector is multiplied by.
+/// Second factor of a dot product.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum With {
     Vector(Place),
-    /// By its change, the number of which among all this is.
+    /// The change of the vector, by its index among all changes.
     Change(usize),
 }
 
@@ -290,7 +289,7 @@ pub(crate) struct Operand<E: Scalar> {
 }
 
 impl<E: Scalar> Operand<E> {
-    /// Numbers `at` as they are stored, or decoded into a buffer.
+    /// Returns numbers `at`, borrowed from plain storage or decoded into a buffer.
     fn decoded<'b>(&self, words: &'b [f64], at: Range<usize>, buffer: &'b mut [E]) -> &'b [E] {
         if self.storage.is_plain() {
             return &E::of_words(words)[at];
@@ -300,32 +299,32 @@ impl<E: Scalar> Operand<E> {
     }
 }
 
-/// What a vector task does with a part.
+/// Operations of a vector task on a part.
 #[derive(Debug)]
 pub(crate) struct Program<E: Scalar> {
     pub(crate) columns: usize,
-    /// Rows of a block: whole groups of lanes, and of rows that are stored together.
+    /// Rows of a block: whole groups of lanes, and of rows that are encoded as a group.
     block_rows: usize,
-    /// Rows of which products are summed by themselves.
+    /// Rows of a reduction block.
     pub(crate) grain: usize,
     pub(crate) read: Vec<Operand<E>>,
     pub(crate) updated: Vec<Operand<E>>,
     pub(crate) assignments: Vec<Assignment<E>>,
     pub(crate) dots: Vec<Dot>,
-    /// Vectors whose change is needed, among those that are updated.
+    /// Vectors whose change is needed, by their index among the updated ones.
     changes: Vec<usize>,
-    /// Sums of a grain and column.
+    /// Sums of a reduction block and column.
     pub(crate) width: usize,
     /// A scalar that is zero for the columns that are worked on.
     pub(crate) unless: Option<usize>,
-    /// The same for GPUs, where they can do it.
+    /// The program for GPUs, if they support it.
     pub(crate) of_kernel: Option<VectorProgram>,
 }
 
 /// A vector task for one part, or for several.
 pub(crate) struct Task<E: Scalar> {
     name: &'static str,
-    /// Of each part.
+    /// Rows of each part.
     pub(crate) rows: SmallVec<[usize; 1]>,
     pub(crate) program: Arc<Program<E>>,
 }
@@ -379,7 +378,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Numbers of a vector that are worked on at a time: all vectors of a task stay in the nearest
+/// Numbers of a vector that are processed at a time: all vectors of a task stay in the nearest
 /// cache.
 const AT_ONCE: usize = 512;
 
@@ -390,24 +389,24 @@ const TERM_BUFFERS: usize = MOST_TERMS + 1;
 
 /// Buffers of a task.
 struct Buffers<'s, E> {
-    /// For vectors that are decoded: those that are read, then those that are updated.
+    /// Buffer for decoded vectors: those that are read, then those that are updated.
     decoded: &'s mut [E],
-    /// For terms that are not a vector as it is stored.
+    /// Buffer for terms that are not a vector in plain storage.
     terms: &'s mut [E],
-    /// For vectors as they were.
+    /// Buffer for the previous values of vectors.
     changes: &'s mut [E],
-    /// Of each assignment and term the coefficient for each column; then what multiplies its
+    /// For each assignment and term, the coefficient for each column; then the factor of its
     /// diagonal.
     coefficients: &'s mut [E],
     scales: &'s mut [E],
-    /// Of each dot the sums side by side.
+    /// For each dot product, the sums of the lanes.
     lanes: &'s mut [E],
-    /// Numbers of a block.
+    /// Length of a block.
     len: usize,
 }
 
 impl<E: Scalar> Program<E> {
-    /// Whether a task is to work on all parts.
+    /// Returns true if a single task is to process all parts.
     fn goes_at_once(&self, steps: &Steps<'_, E>) -> bool {
         let of = |operands: &[Operand<E>]| operands.iter().map(|one| one.columns).sum::<usize>();
         let bytes = steps.space().bytes(of(&self.read) + of(&self.updated));
@@ -465,7 +464,7 @@ impl<E: Scalar> Program<E> {
         }
     }
 
-    /// The columns that are worked on.
+    /// Returns the columns that are processed.
     fn active(&self, numbers: &[f64]) -> SmallVec<[bool; 8]> {
         let is_open = |at: usize, numbers: &Numbers<E, &[f64]>| numbers[at] == E::default();
         columns_of::<E>(numbers, self.columns)
@@ -473,8 +472,8 @@ impl<E: Scalar> Program<E> {
             .collect()
     }
 
-    /// The coefficients of all terms. A term with a diagonal is made before: what is left to
-    /// multiply it by is 1.
+    /// Computes the coefficients of all terms. The coefficient of a term with a diagonal is applied
+    /// when the term is computed, so 1 remains.
     fn resolve(&self, numbers: &[f64], buffers: &mut Buffers<'_, E>) {
         let terms = self.assignments.iter().flat_map(|assignment| &assignment.terms);
         for (t, term) in terms.enumerate() {
@@ -496,7 +495,7 @@ impl<E: Scalar> Program<E> {
         }
     }
 
-    /// Does everything for some rows, the last of a grain or not.
+    /// Executes all operations for some rows, the last of a reduction block or not.
     fn block(
         &self,
         rows: Range<usize>,
@@ -538,7 +537,7 @@ impl<E: Scalar> Program<E> {
             let (coefficients, scales) = (&*buffers.coefficients, &*buffers.scales);
             let block = Block { read: &decoded, updated: &targets, coefficients, scales, active };
             self.assign(y, first, assignment, &block, buffers.terms);
-            // Later assignments and sums see what is stored.
+            // Later assignments and sums use the stored, rounded values.
             if let Some(words) = &mut encoded[target] {
                 let storage = &self.updated[target].storage;
                 storage.encode(y, at.start, words);
@@ -569,7 +568,7 @@ impl<E: Scalar> Program<E> {
         }
     }
 
-    /// `y = sum of the terms`, for the columns that are active.
+    /// Computes `y = sum of the terms`, for the active columns.
     fn assign(&self, y: &mut [E], at: usize, assignment: &Assignment<E>, of: &Block<'_, E>, terms: &mut [E]) {
         let columns = self.columns;
         let mut buffers = terms.chunks_exact_mut(terms.len() / TERM_BUFFERS);
@@ -604,11 +603,11 @@ impl<E: Scalar> Program<E> {
     }
 }
 
-/// What the assignments of a block see.
+/// Input of the assignments of a block.
 struct Block<'b, E> {
     read: &'b [&'b [E]],
     updated: &'b [&'b mut [E]],
-    /// Of each term and column what it is multiplied by, and what its diagonal is.
+    /// For each term and column, its coefficient and the factor of its diagonal.
     coefficients: &'b [E],
     scales: &'b [E],
     /// The columns that are not done.

@@ -65,8 +65,8 @@ fn main() -> Result<(), Error> {
 const STEPS: usize = 64;
 const RUNS: usize = 7;
 
-/// Least time of a step of conjugate gradients without a preconditioner, with buffers of several
-/// lengths.
+/// Prints the least time of a step of conjugate gradients without a preconditioner, with buffers of
+/// several lengths.
 fn buffers() -> Result<(), Error> {
     let cells = std::env::args().nth(2).and_then(|cells| cells.parse().ok()).unwrap_or(100);
     let a = flow(&Flow { cells: [cells; 3], spread: 0.5, ..Flow::default() })?;

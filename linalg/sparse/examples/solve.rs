@@ -1,5 +1,5 @@
-//! Solve a system with a matrix whose elements are as accurate as they deserve, and watch how far
-//! that carries.
+//! Solves a system with a matrix whose nonzeros are stored in adaptive precision, and prints the
+//! recomputed residuals.
 //!
 //! `cargo run --release -p zellige-sparse --example solve`
 
@@ -26,7 +26,7 @@ fn main() -> Result<(), Error> {
         let answer = solve(&rt, &a, &b, &mut x, &options, &mut history)?;
         let stored = if answer.bytes.inner > 0 { answer.bytes.inner } else { answer.bytes.matrix };
         println!("\n{inner}: {} steps with products that read {stored} bytes", answer.solution.steps);
-        // What the method believes between these is its own; these are b - A x.
+        // The method updates its own residual between these checks; these are norms of b - A x.
         for (steps, residual) in &history.checks {
             println!("  after {steps:>4} steps the true residual is {:.1e}", residual / answer.solution.rhs);
         }

@@ -1,23 +1,22 @@
-//! Matrices by rows, in `f64`.
+//! CSR matrices in `f64`.
 
 use std::ops::Range;
 
 use crate::Error;
 
-/// A sparse matrix by rows (CSR): within a row columns rise strictly, and all elements are finite
-/// numbers.
+/// A sparse matrix in CSR: columns increase strictly within a row, and all values are finite.
 ///
-/// Elements that are zero may be stored; see [`without_zeros`](Csr::without_zeros).
+/// Zeros may be stored; see [`without_zeros`](Csr::without_zeros).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Csr {
     columns: usize,
-    /// Where each row begins in the other two, and where the last one ends.
+    /// Start of each row in the other two arrays, and the end of the last one.
     starts: Vec<usize>,
     column: Vec<u32>,
     value: Vec<f64>,
 }
 
-/// One element: row, column, value.
+/// An entry: row, column, value.
 pub type Triplet = (u32, u32, f64);
 
 /// Rows and columns are numbered with 32 bits.
@@ -31,11 +30,11 @@ pub(crate) fn check_size(rows: usize, columns: usize) -> Result<(), Error> {
 }
 
 impl Csr {
-    /// A matrix of these rows: row `i` has the elements `starts[i] .. starts[i + 1]`.
+    /// Creates a matrix from these arrays: row `i` has the nonzeros `starts[i] .. starts[i + 1]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for arrays that do not fit each other, columns that do not rise or are too
-    /// large, elements that are no finite numbers.
+    /// [`Error::Shape`] for arrays that do not fit each other, columns that do not increase or are
+    /// too large, and non-finite values.
     pub fn new(columns: usize, starts: Vec<usize>, column: Vec<u32>, value: Vec<f64>) -> Result<Csr, Error> {
         let rows = starts.len().saturating_sub(1);
         check_size(rows, columns)?;
@@ -68,10 +67,10 @@ impl Csr {
         Ok(matrix)
     }
 
-    /// A matrix of these elements, in any order; those at one place are added, in the order given.
+    /// Creates a matrix of these entries, in any order; duplicates are added in the given order.
     ///
     /// # Errors
-    /// As [`new`](Csr::new), and for an element outside of the matrix.
+    /// Those of [`new`](Csr::new), and [`Error::Shape`] for an entry outside of the matrix.
     pub fn from_triplets(rows: usize, columns: usize, triplets: &[Triplet]) -> Result<Csr, Error> {
         check_size(rows, columns)?;
         if let Some((i, j, _)) = triplets.iter().find(|t| t.0 as usize >= rows || t.1 as usize >= columns) {
@@ -87,31 +86,31 @@ impl Csr {
         gather.finish(columns)
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Elements that are stored.
+    /// Returns the number of stored entries.
     pub fn elements(&self) -> usize {
         self.column.len()
     }
 
-    /// Columns and values of row `i`.
+    /// Returns the columns and values of row `i`.
     ///
     /// # Panics
-    /// Where there is no such row.
+    /// If there is no such row.
     pub fn row(&self, i: usize) -> (&[u32], &[f64]) {
         let range = self.starts[i]..self.starts[i + 1];
         (&self.column[range.clone()], &self.value[range])
     }
 
-    /// Where each row begins and where the last one ends, columns, and values.
+    /// Returns the row starts with the end of the last row, the columns, and the values.
     pub(crate) fn arrays(&self) -> (&[usize], &[u32], &[f64]) {
         (&self.starts, &self.column, &self.value)
     }
@@ -121,13 +120,13 @@ impl Csr {
         (0..self.rows()).map(|i| self.row(i))
     }
 
-    /// The element at a place; 0 where none is stored.
+    /// Returns the entry at a position; 0 if none is stored.
     pub fn get(&self, i: usize, j: usize) -> f64 {
         let (column, value) = self.row(i);
         u32::try_from(j).ok().and_then(|j| column.binary_search(&j).ok()).map_or(0.0, |at| value[at])
     }
 
-    /// The same matrix without the zeros that were stored.
+    /// Returns the matrix without the stored zeros.
     pub fn without_zeros(self) -> Csr {
         if !self.value.contains(&0.0) {
             return self;
@@ -135,8 +134,8 @@ impl Csr {
         self.map_elements(|_, _, value| Some(value).filter(|&value| value != 0.0))
     }
 
-    /// The matrix of what `map` makes of each element, given row and column; what it makes `None`
-    /// of goes.
+    /// Returns the matrix of the values that `map` returns for each entry with its row and column;
+    /// entries with `None` are removed.
     pub(crate) fn map_elements(mut self, mut map: impl FnMut(usize, u32, f64) -> Option<f64>) -> Csr {
         let mut kept = 0;
         for i in 0..self.rows() {
@@ -155,7 +154,8 @@ impl Csr {
         self
     }
 
-    /// The matrix on the same places with what `map` makes of each element, given row and column.
+    /// Returns the matrix on the same pattern with the value that `map` returns for each entry with
+    /// its row and column.
     pub(crate) fn map_values(&self, mut map: impl FnMut(usize, u32, f64) -> f64) -> Csr {
         let mut value = Vec::with_capacity(self.value.len());
         for (i, (columns, values)) in self.iter().enumerate() {
@@ -164,7 +164,7 @@ impl Csr {
         Csr { columns: self.columns, starts: self.starts.clone(), column: self.column.clone(), value }
     }
 
-    /// The matrix with rows and columns exchanged.
+    /// Returns the transpose.
     pub fn transposed(&self) -> Csr {
         let mut gather = Gather::new(self.columns);
         self.column.iter().for_each(|&j| gather.count(j));
@@ -175,11 +175,11 @@ impl Csr {
         gather.finish(self.rows()).expect("what was a matrix is one")
     }
 
-    /// The real matrix of twice the size that stands for this one as a complex matrix (see
+    /// Returns the real matrix of twice the size that represents this one as a complex matrix (see
     /// [`market`](crate::market)).
     ///
     /// # Errors
-    /// [`Error::Shape`] where it is too large.
+    /// [`Error::Shape`] if it is too large.
     pub fn as_complex(&self) -> Result<Csr, Error> {
         check_size(2 * self.rows(), 2 * self.columns)?;
         let mut gather = Gather::new(2 * self.rows());
@@ -197,13 +197,13 @@ impl Csr {
         gather.finish(2 * self.columns)
     }
 
-    /// True if every `a_ij` is `a_ji`, to the bit.
+    /// Returns true if every `a_ij` equals `a_ji`, to the bit.
     pub fn is_symmetric(&self) -> bool {
         if self.rows() != self.columns {
             return false;
         }
-        // Row after row: what is before its diagonal has to be what each row above has next behind
-        // its own.
+        // Row after row: each nonzero before the diagonal has to equal the next nonzero after the
+        // diagonal of the row above.
         let behind = |i: usize| self.starts[i] + self.row(i).0.partition_point(|&j| j as usize <= i);
         let mut next: Vec<usize> = (0..self.rows()).map(behind).collect();
         for i in 0..self.rows() {
@@ -219,15 +219,15 @@ impl Csr {
         next == self.starts[1..]
     }
 
-    /// `max_i sum_j |a_ij|`.
+    /// Returns `max_i sum_j |a_ij|`.
     pub fn norm_inf(&self) -> f64 {
         self.iter().map(|(_, value)| abs_sum(value)).fold(0.0, f64::max)
     }
 
-    /// `a_ij` times `2^exponent`.
+    /// Returns the matrix times `2^exponent`.
     ///
     /// # Errors
-    /// [`Error::Shape`] where an element becomes infinite.
+    /// [`Error::Shape`] if a value becomes infinite.
     pub fn scaled(self, exponent: i32) -> Result<Csr, Error> {
         let matrix = self.map_elements(|_, _, value| Some(libm::ldexp(value, exponent)));
         match matrix.value.iter().all(|value| value.is_finite()) {
@@ -236,7 +236,7 @@ impl Csr {
         }
     }
 
-    /// `y = A x`, each row from left to right.
+    /// Computes `y = A x`, each row from left to right.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths.
@@ -246,7 +246,7 @@ impl Csr {
         Ok(())
     }
 
-    /// These rows of `A x`, as many as there are in both.
+    /// Computes these rows of `A x`, as many as there are in both.
     ///
     /// # Panics
     /// For a shorter `x` than the matrix has columns, or rows that it does not have.
@@ -257,7 +257,7 @@ impl Csr {
         }
     }
 
-    /// So many ranges of rows, with about as many nonzeros each.
+    /// Returns `parts` ranges of rows with about equal numbers of nonzeros.
     pub fn even_rows(&self, parts: usize) -> Vec<Range<usize>> {
         let end = |part: usize| self.starts.partition_point(|&start| start < self.elements() * part / parts);
         let ends =
@@ -281,21 +281,22 @@ impl Csr {
         (size_of::<usize>() * starts + size_of::<u32>() * columns + size_of::<f64>() * values) as u64
     }
 
-    /// Bytes of the matrix in this form with row starts of 32 bits: `4 (elements + rows + 1) + 8
-    /// elements` (thesis, section 3.4).
+    /// Returns the bytes of the matrix in CSR with row starts of 32 bits: `4 (elements +
+    /// rows + 1) + 8 elements` (thesis, section 3.4).
     pub fn bytes(&self) -> u64 {
         4 * (self.elements() as u64 + self.rows() as u64 + 1) + 8 * self.elements() as u64
     }
 }
 
-/// `sum_j |a_j|`, from left to right.
+/// Returns `sum_j |a_j|`, from left to right.
 pub(crate) fn abs_sum(values: &[f64]) -> f64 {
     values.iter().map(|value| value.abs()).sum()
 }
 
-/// Gathers elements by rows: counted first, then put, so that nothing grows.
+/// Builder of a CSR matrix: counts the nonzeros of each row first and then fills them in, so that
+/// no array grows.
 pub(crate) struct Gather {
-    /// Elements of each row, then where its next one goes.
+    /// Number of entries of each row, then the position of its next one.
     next: Vec<usize>,
     column: Vec<u32>,
     value: Vec<f64>,
@@ -310,7 +311,7 @@ impl Gather {
         self.next[i as usize] += 1;
     }
 
-    /// To be called once all are counted.
+    /// Allocates the arrays; called once all entries are counted.
     pub(crate) fn allocate(&mut self) {
         let mut sum = 0;
         for next in &mut self.next {
@@ -326,9 +327,9 @@ impl Gather {
         *at += 1;
     }
 
-    /// Sorts rows that are not sorted, and adds what is at one place.
+    /// Sorts rows that are not sorted, and adds duplicates.
     pub(crate) fn finish(mut self, columns: usize) -> Result<Csr, Error> {
-        // Each row's next place is where the row after it begins.
+        // The next position of each row is the start of the row after it.
         self.next.rotate_right(1);
         self.next[0] = 0;
         let (starts, mut column, mut value) = (self.next, self.column, self.value);
@@ -355,7 +356,7 @@ impl Gather {
     }
 }
 
-/// Adds neighbours of one column; gives the rows' new starts, and how many elements are left.
+/// Adds duplicates within a row; returns the new row starts and the number of remaining nonzeros.
 fn add_twins(mut starts: Vec<usize>, column: &mut [u32], value: &mut [f64]) -> (Vec<usize>, usize) {
     let mut kept = 0;
     for i in 0..starts.len() - 1 {

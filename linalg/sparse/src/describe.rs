@@ -1,4 +1,4 @@
-//! What a matrix is like, before anything is done with it.
+//! Statistics of a matrix.
 
 use crate::csr::{Csr, abs_sum};
 
@@ -7,29 +7,28 @@ use crate::csr::{Csr, abs_sum};
 pub struct Description {
     /// Rows and columns.
     pub shape: (usize, usize),
-    /// Elements that are stored, and how many of them are zero.
+    /// Number of stored entries, and the number of zeros among them.
     pub nonzeros: (usize, usize),
-    /// Elements of the shortest and the longest row.
+    /// Number of entries of the shortest and of the longest row.
     pub row_nonzeros: (usize, usize),
-    /// The largest distance of an element from the diagonal.
+    /// The largest distance of an entry from the diagonal.
     pub bandwidth: usize,
-    /// Whether elements are complex.
+    /// True if values are complex.
     pub complex: bool,
-    /// Whether every `a_ij` has an `a_ji`, and whether they are equal.
+    /// True if the pattern is symmetric, and true if the values are.
     pub symmetric: (bool, bool),
-    /// Whether every `a_ij` is the complex conjugate of `a_ji`; for a real matrix, whether it is
+    /// True if every `a_ij` is the complex conjugate of `a_ji`; for a real matrix, true if it is
     /// symmetric.
     pub hermitian: bool,
-    /// Rows whose diagonal element is zero or not stored; those of a matrix that is not square are
-    /// not counted.
+    /// Number of rows with a zero or missing diagonal entry; 0 for a matrix that is not square.
     pub zero_diagonals: usize,
-    /// The smallest and the largest magnitude that is not zero; zeros where there is none.
+    /// The smallest and the largest nonzero magnitude; zeros if there is none.
     pub magnitudes: (f64, f64),
-    /// Elements by `floor(log10 |a_ij|)`, lowest first, without gaps.
+    /// Number of entries by `floor(log10 |a_ij|)`, lowest first, without gaps.
     pub decades: Vec<(i32, u64)>,
-    /// `max_i sum_j |a_ij|`, and the same of the row where it is least.
+    /// `max_i sum_j |a_ij|` and `min_i sum_j |a_ij|`.
     pub norm_inf: (f64, f64),
-    /// Bytes by rows in `f64`.
+    /// Bytes in CSR with `f64` values.
     pub bytes: u64,
 }
 
@@ -80,7 +79,7 @@ pub fn describe_complex(a: &Csr) -> Description {
     }
 }
 
-/// The magnitude of each element of the complex matrix.
+/// Returns the magnitude of each entry of the complex matrix.
 fn magnitudes(a: &Csr) -> Csr {
     let (mut starts, mut column, mut value) = (vec![0], Vec::new(), Vec::new());
     for (row, values) in a.iter().step_by(2) {
@@ -99,7 +98,7 @@ fn magnitudes(a: &Csr) -> Csr {
     Csr::new(a.columns() / 2, starts, column, value).expect("what was a matrix is one")
 }
 
-/// Whether `a_ij` is `a_ji`: that is so where conjugating it is transposing it.
+/// Returns true if `a_ij` equals `a_ji`: conjugation then equals transposition.
 fn is_complex_symmetric(a: &Csr) -> bool {
     let conjugate = a
         .clone()

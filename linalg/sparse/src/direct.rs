@@ -8,7 +8,7 @@ fn dense(a: &Csr) -> Mat<f64> {
     Mat::from_fn(a.rows(), a.columns(), |i, j| a.get(i, j))
 }
 
-/// `A^-1 b` by elimination with partial pivoting.
+/// Returns `A^-1 b` by elimination with partial pivoting.
 pub fn solved(a: &Csr, b: &[f64]) -> Vec<f64> {
     let n = b.len();
     let mut rows: Vec<Vec<f64>> =
@@ -30,7 +30,7 @@ pub fn solved(a: &Csr, b: &[f64]) -> Vec<f64> {
     x
 }
 
-/// The condition number: the largest singular value beside the smallest.
+/// Returns the condition number: the largest singular value divided by the smallest.
 pub fn condition(a: &Csr) -> f64 {
     let singular = zellige_faer::singular_values(dense(a).as_ref()).expect("singular values");
     singular[0] / singular[a.rows() - 1]

@@ -8,7 +8,7 @@ use crate::csr::Csr;
 pub struct Double {
     /// The sum, rounded to `f64`.
     pub high: f64,
-    /// What the rounding has left out.
+    /// Rounding error of the high part.
     pub low: f64,
 }
 
@@ -23,37 +23,36 @@ impl Double {
         Double { high, low }
     }
 
-    /// `self - y`, rounded once more.
+    /// Returns `self - y`, rounded once more.
     pub fn minus(self, y: f64) -> f64 {
         let (high, low) = two_sum(self.high, -y);
         high + (low + self.low)
     }
 }
 
-/// `a + b` and what is lost of it (Knuth).
+/// Returns `a + b` and its rounding error (Knuth).
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let of_b = sum - a;
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
-/// `a b` and what is lost of it.
+/// Returns `a b` and its rounding error.
 fn two_product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
     (product, a.mul_add(b, -product))
 }
 
-/// How far a computed `y = A x` is from a product of a matrix nearby (thesis, equations 3.3 and
-/// 3.4).
+/// Backward errors of a computed product `y = A x` (thesis, equations 3.3 and 3.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackwardError {
     /// `|y - A x|_inf / (|A|_inf |x|_inf)`.
     pub normwise: f64,
-    /// `max_i |y - A x|_i / (|A| |x|)_i`; rows that are all zero count where `y` is not.
+    /// `max_i |y - A x|_i / (|A| |x|)_i`; rows of zeros count if `y` is not zero there.
     pub componentwise: f64,
 }
 
-/// `A x` in doubled precision, and what errors are measured by.
+/// `A x` in doubled precision, and the scales of its errors.
 #[derive(Clone, Debug)]
 pub struct ExactProduct {
     rows: Vec<Double>,
@@ -64,7 +63,7 @@ pub struct ExactProduct {
 }
 
 impl ExactProduct {
-    /// The product.
+    /// Computes the product.
     ///
     /// # Errors
     /// [`Error::Shape`] for a vector of another length.
@@ -82,12 +81,12 @@ impl ExactProduct {
         Ok(ExactProduct { rows, magnitudes, scale: a.norm_inf() * largest(x.iter().copied()) })
     }
 
-    /// The rows.
+    /// Returns the rows of the product.
     pub fn rows(&self) -> &[Double] {
         &self.rows
     }
 
-    /// `|y - A x|`, row by row.
+    /// Returns `|y - A x|`, row by row.
     ///
     /// # Errors
     /// [`Error::Shape`] for a vector of another length.
@@ -98,15 +97,15 @@ impl ExactProduct {
         Ok(self.rows.iter().zip(y).map(|(exact, &y)| exact.minus(y).abs()).collect())
     }
 
-    /// The backward error of `y` as `A x`.
+    /// Returns the backward error of `y` as `A x`.
     ///
     /// # Errors
-    /// As [`errors`](ExactProduct::errors).
+    /// Those of [`errors`](ExactProduct::errors).
     pub fn backward_error(&self, y: &[f64]) -> Result<BackwardError, Error> {
         Ok(self.measured(&self.errors(y)?))
     }
 
-    /// The backward error of a product whose rows are wrong by so much.
+    /// Returns the backward error of a product with these errors of its rows.
     pub fn measured(&self, errors: &[f64]) -> BackwardError {
         let of_rows = errors.iter().zip(&self.magnitudes).map(|(&error, &magnitude)| ratio(error, magnitude));
         BackwardError {
@@ -116,12 +115,12 @@ impl ExactProduct {
     }
 }
 
-/// An error beside what it is measured by: none is none, whatever that is.
+/// Returns an error divided by its scale; a zero error gives zero for any scale.
 pub fn ratio(error: f64, scale: f64) -> f64 {
     if error == 0.0 { 0.0 } else { error / scale }
 }
 
-/// The largest magnitude; a NaN if there is one.
+/// Returns the largest magnitude; NaN if there is one.
 pub fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |m: f64, v| if v.is_nan() || m.is_nan() { f64::NAN } else { m.max(v.abs()) })
 }

@@ -1,22 +1,22 @@
-//! Sparse matrices whose elements have the precision that their magnitude deserves.
+//! Sparse matrices with nonzeros in adaptive precision, preconditioners and solvers.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`csr`] | matrices by rows, in `f64` |
+//! | [`csr`] | CSR matrices in `f64` |
 //! | [`files`] | matrices and vectors in files of any format that is read |
 //! | [`market`] | Matrix Market files |
 //! | [`generate`] | matrices of flow, elasticity, consolidation, transport and Stokes problems |
-//! | [`adaptive`] | which element is stored in which format, the layout of the thesis, error bounds |
-//! | [`describe()`] | what a matrix is like |
-//! | [`system`] | solving `A x = b`: what users call |
-//! | [`Stored`] | a matrix as an operator, each element in the precision that it needs |
+//! | [`adaptive`] | storage format of each nonzero, the layout of the thesis, error bounds |
+//! | [`describe()`] | statistics of a matrix |
+//! | [`system`] | solvers of `A x = b`, the user interface |
+//! | [`Stored`] | a matrix as an operator, each nonzero in the precision that it needs |
 //! | [`precondition`] | preconditioners |
 //! | [`krylov`] | Krylov methods, vectors and operators (the crate `zellige-krylov`) |
-//! | [`reorder`] | orders of unknowns |
-//! | [`matching`] | which nonzeros belong on the diagonal, and scalings for it |
-//! | [`exact`] | products in doubled precision, and backward errors by them |
+//! | [`reorder`] | orderings of unknowns |
+//! | [`matching`] | matching of rows and columns for a large diagonal, and its scalings |
+//! | [`exact`] | products in doubled precision, and backward errors from them |
 //!
-//! A system in one call, by the way that the matrix suggests:
+//! Solution of a system in one call, by the method that the matrix suggests:
 //!
 //! ```
 //! use zellige_runtime::Runtime;
@@ -73,12 +73,12 @@ pub use stored::{Stored, best_edge};
 pub use zellige_krylov as krylov;
 pub use zellige_krylov::Error;
 
-/// Solves `A x = b` by the way that the matrix suggests, until the true residual is `tolerance`
-/// beside `b` in the 2-norm. [`system`] has options, several right-hand sides, shifts, and what is
-/// known of the answer.
+/// Solves `A x = b` by the method that the matrix suggests, until the norm of the recomputed
+/// residual is at most `tolerance` times that of `b` in the 2-norm. [`system`] has options, several
+/// right-hand sides, shifts, and details of the answer.
 ///
 /// # Errors
-/// Those of [`system::solve`]; [`Error::Unsolvable`] with the reason and the residual where the
+/// Those of [`system::solve`]; [`Error::Unsolvable`] with the reason and the residual if the
 /// tolerance is not reached.
 pub fn solve(
     rt: &dyn zellige_krylov::Executor,

@@ -8,12 +8,12 @@ use libm::{ldexp, log2};
 use crate::Error;
 use crate::csr::Csr;
 
-/// A matching of rows with columns whose product of magnitudes is the largest there is, with
-/// scalings that make it visible (Duff and Koster 2001; what the code MC64 of the HSL does): with
-/// rows and columns multiplied by them, rounding to powers of two aside, every matched nonzero has
-/// the magnitude 1 and no other a larger one.
+/// A matching of rows with columns that maximises the product of magnitudes, with its scalings
+/// (Duff and Koster 2001; like the code MC64 of the HSL). With rows and columns multiplied by the
+/// scalings, every matched nonzero has the magnitude 1 and no other a larger one, except for
+/// rounding to powers of two.
 ///
-/// Once each row is where its column is, incomplete factors have pivots, also of matrices whose
+/// Once each row is moved to its column, incomplete factors have pivots, also for matrices whose
 /// diagonal has zeros or whose rows have other units.
 ///
 /// ```
@@ -28,23 +28,23 @@ use crate::csr::Csr;
 pub struct Matching {
     /// The row that each column is matched with.
     pub row_of: Vec<u32>,
-    /// What rows are to be multiplied by, powers of two.
+    /// Row scales, powers of two.
     pub rows: Vec<f64>,
-    /// What columns are to be multiplied by, powers of two.
+    /// Column scales, powers of two.
     pub columns: Vec<f64>,
 }
 
-/// No row, or no column.
+/// Marker for no row, or no column.
 const NONE: u32 = u32::MAX;
 
-/// How many rows an error names.
+/// Number of rows that an error names.
 const NAMED: usize = 8;
 
 impl Matching {
-    /// The best matching of a square matrix. Of several the same one is taken everywhere.
+    /// Computes the best matching of a square matrix. The choice among several is deterministic.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a matrix that is not square; [`Error::Unsolvable`] where some rows have
+    /// [`Error::Shape`] for a matrix that is not square; [`Error::Unsolvable`] if some rows have
     /// nonzeros in too few columns (the matrix is structurally singular), or a column has none,
     /// with their numbers.
     pub fn new(a: &Csr) -> Result<Matching, Error> {
@@ -69,14 +69,14 @@ impl Matching {
     }
 }
 
-/// Shortest augmenting paths. The cost of a nonzero is the logarithm of the largest magnitude of
-/// its row beside its own, so that all are at least 0; prices of rows and columns add up to the
-/// cost where a row is matched, and to no more elsewhere.
+/// Search for shortest augmenting paths. The cost of a nonzero is the logarithm of the largest
+/// magnitude of its row divided by its own, so all costs are at least 0. Prices of rows and columns
+/// add up to the cost of a matched nonzero, and to at most the cost elsewhere.
 struct Search<'a> {
     a: &'a Csr,
     /// Costs in the order of the nonzeros; infinite for stored zeros.
     cost: Vec<f64>,
-    /// Where each row's costs begin.
+    /// Start of each row's costs.
     starts: Vec<usize>,
     /// Logarithms of the largest magnitudes.
     largest: Vec<f64>,
@@ -86,8 +86,8 @@ struct Search<'a> {
     column_of: Vec<u32>,
     /// The cost of the nonzero that a row is matched by.
     paid: Vec<f64>,
-    /// Of the search for one path: how far columns are, the rows that they are reached from and the
-    /// cost of that step.
+    /// Distances of the columns in the search for one path; `from` has the rows that they are
+    /// reached from and the cost of that step.
     distance: Vec<f64>,
     from: Vec<(u32, f64)>,
     is_settled: Vec<bool>,
@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The price of a row that is free: the most that leaves no nonzero too dear.
+    /// Returns the price of a free row: the largest that keeps all reduced costs nonnegative.
     fn least(&self, row: u32) -> f64 {
         self.row(row).map(|(column, cost)| cost - self.price[column as usize]).fold(f64::INFINITY, f64::min)
     }
@@ -255,8 +255,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Says which rows have nonzeros in too few columns: those that were reached from one that
-    /// found no column.
+    /// Returns an error that names the rows with nonzeros in too few columns: those that were
+    /// reached from one that found no column.
     fn singular(&self, root: u32, settled: &[u32]) -> Error {
         let mut rows: Vec<u32> = settled.iter().map(|&column| self.row_of[column as usize]).collect();
         rows.push(root);
@@ -290,7 +290,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The first of some rows or columns, counted from 1.
+/// Lists the first of some rows or columns, counted from 1.
 fn numbers(mut all: Vec<u32>) -> String {
     all.sort_unstable();
     let named: Vec<String> = all.iter().take(NAMED).map(|i| (i + 1).to_string()).collect();
@@ -305,7 +305,7 @@ mod tests {
 
     use super::*;
 
-    /// The largest sum of logarithms of any permutation, by trying all.
+    /// Returns the largest sum of logarithms of any permutation, by exhaustive search.
     fn best(a: &Csr) -> Option<f64> {
         fn from(a: &Csr, row: usize, is_taken: &mut Vec<bool>) -> Option<f64> {
             if row == a.rows() {

@@ -5,17 +5,17 @@ use std::collections::VecDeque;
 use crate::Error;
 use crate::csr::Csr;
 
-/// A new order of rows and columns: place `i` gets what was at `old[i]`.
+/// A permutation of rows and columns: position `i` gets row or column `old[i]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permutation {
     old: Vec<u32>,
 }
 
 impl Permutation {
-    /// Reverse Cuthill-McKee (Cuthill and McKee 1969; George 1971) on the pattern of `A + A^T`:
-    /// neighbours come close to one another, so that products find `x` in caches and incomplete
-    /// factors are better. Each component begins at a node that is far from others (George and Liu
-    /// 1979).
+    /// Computes the reverse Cuthill-McKee ordering (Cuthill and McKee 1969; George 1971) on the
+    /// pattern of `A + A^T`. Neighbours get close indices, so that products find `x` in caches and
+    /// incomplete factors are better. Each component begins at a pseudo-peripheral node (George and
+    /// Liu 1979).
     ///
     /// # Errors
     /// [`Error::Shape`] for a matrix that is not square.
@@ -38,12 +38,13 @@ impl Permutation {
         Ok(Permutation { old: order })
     }
 
-    /// Row or column `old[i]` comes to place `i`: each once.
+    /// Creates the permutation that moves row or column `old[i]` to position `i`; each index occurs
+    /// once.
     pub(crate) fn of(old: Vec<u32>) -> Permutation {
         Permutation { old }
     }
 
-    /// `P A`: columns stay where they are.
+    /// Returns `P A`: columns stay where they are.
     ///
     /// # Errors
     /// [`Error::Shape`] for a matrix of another size.
@@ -51,7 +52,7 @@ impl Permutation {
         self.moved(a, |j| j)
     }
 
-    /// `P A P^T`.
+    /// Returns `P A P^T`.
     ///
     /// # Errors
     /// [`Error::Shape`] for a matrix of another size.
@@ -61,7 +62,7 @@ impl Permutation {
         self.moved(a, |j| new[j as usize])
     }
 
-    /// Rows in the new order, with columns where `column` puts them.
+    /// Returns the rows in the new order, with columns renumbered by `column`.
     fn moved(&self, a: &Csr, column: impl Fn(u32) -> u32) -> Result<Csr, Error> {
         if (a.rows(), a.columns()) != (self.old.len(), self.old.len()) {
             let problem = format!("{} x {} for an order of {}", a.rows(), a.columns(), self.old.len());
@@ -87,7 +88,7 @@ impl Permutation {
         Csr::new(a.columns(), starts, columns, values)
     }
 
-    /// `P v`.
+    /// Returns `P v`.
     pub fn vector(&self, v: &[f64]) -> Vec<f64> {
         self.old.iter().map(|&old| v[old as usize]).collect()
     }
@@ -143,7 +144,7 @@ impl<'a> Neighbours<'a> {
         last
     }
 
-    /// A node of the same component from which others are far. Leaves all of it unseen.
+    /// Returns a pseudo-peripheral node of the component. Leaves all of its nodes unvisited.
     fn far_end(&self, start: u32, level: &mut [u32]) -> u32 {
         let (mut here, mut depth) = (start, None);
         loop {

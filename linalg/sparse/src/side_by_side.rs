@@ -3,7 +3,8 @@
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What `work` makes of each job, in the order of the jobs; at most so many at a time.
+/// Runs `work` on each job and returns the results in the order of the jobs; at most `threads` jobs
+/// run concurrently.
 pub fn side_by_side<J: Send, R: Send>(
     threads: usize,
     jobs: impl ExactSizeIterator<Item = J> + Send,
@@ -37,9 +38,9 @@ pub fn side_by_side<J: Send, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Median seconds of several works that take turns, so that all see the same machine; each has a
-/// part for every thread, as many for one as for another. What it takes threads to find each other
-/// (about 10 us) counts where there are several.
+/// Returns the median seconds of several workloads in alternating timings, so that all see equal
+/// conditions. Each has a part for every thread. With several threads the time includes their
+/// synchronisation (about 10 us).
 pub fn in_turns<const W: usize, F: FnMut() + Send>(repeats: usize, works: [Vec<F>; W]) -> [f64; W] {
     let threads = works[0].len();
     let (barrier, mut times) = (Barrier::new(threads), [(); W].map(|()| Vec::with_capacity(repeats)));

@@ -23,14 +23,14 @@ use crate::precondition::Jacobi;
 use crate::stored::Stored;
 use zellige_runtime::{Emulated, Runtime};
 
-/// Symmetric positive definite.
+/// Returns a symmetric positive definite matrix and a right-hand side.
 fn flowing() -> Result<(Csr, Vec<f64>), Error> {
     let a = flow(&Flow { cells: [24, 24, 24], spread: 0.5, ..Flow::default() })?;
     let b = rhs(a.rows());
     Ok((a, b))
 }
 
-/// Not symmetric.
+/// Returns a nonsymmetric matrix and a right-hand side.
 fn streaming(cells: usize) -> Result<(Csr, Vec<f64>), Error> {
     let flow = Flow { cells: [cells; 3], spread: 0.5, ..Flow::default() };
     let a = transport(&Transport { flow, step: 10.0, ..Transport::default() })?;
@@ -52,7 +52,7 @@ fn diagonal(elements: &[f64]) -> Csr {
     small(elements.len(), &triplets)
 }
 
-/// What is asked of a solver here.
+/// Request to a solver in these tests.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     jacobi: bool,
@@ -83,13 +83,13 @@ fn solved(
     Ok((solution, x))
 }
 
-/// `|b - A x| / |b|`, in doubled precision.
+/// Returns `|b - A x| / |b|`, in doubled precision.
 fn residual(a: &Csr, b: &[f64], x: &[f64]) -> Result<f64, Error> {
     let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
     Ok(norm(&ExactProduct::of(a, x)?.errors(b)?) / norm(b))
 }
 
-/// Solves, and checks that it is solved.
+/// Solves, and checks the answer.
 fn answers(method: &dyn Method, a: &Csr, b: &[f64], ask: Ask) -> Result<Solution, Error> {
     let rt = Runtime::builder().workers(2).build()?;
     let (solution, x) = solved(&rt, method, a, b, ask, &mut ())?;
@@ -113,13 +113,13 @@ fn agrees_with_elimination(method: &dyn Method, a: &Csr) -> Result<(), Error> {
     Ok(())
 }
 
-/// One worker, four, and two devices with memories of their own.
+/// Returns runtimes with one worker, four workers, and two devices with separate memories.
 fn places() -> Result<[Runtime; 3], Error> {
     let devices = Runtime::builder().workers(1).device(Emulated::new(1 << 30)).device(Emulated::new(1 << 30));
     Ok([Runtime::builder().workers(1).build()?, Runtime::builder().workers(4).build()?, devices.build()?])
 }
 
-/// Has something computed in every place, and compares the bits.
+/// Runs a computation on every runtime, and compares the bits.
 fn same_bits_everywhere(compute: impl Fn(&Runtime) -> Result<Vec<f64>, Error>) -> Result<(), Error> {
     let [one, others @ ..] = places()?;
     let expected = compute(&one)?;
@@ -136,7 +136,7 @@ fn has_the_same_bits_everywhere(method: &dyn Method, a: &Csr, b: &[f64], ask: As
     same_bits_everywhere(|rt| Ok(solved(rt, method, a, b, ask, &mut ())?.1))
 }
 
-/// What every method does with systems that are no work, or have no answer.
+/// Checks every method on systems that are trivial, or have no answer.
 fn is_honest(method: &dyn Method) -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;
     let ask = Ask { steps: 200, ..PLAIN };

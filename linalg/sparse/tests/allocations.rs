@@ -1,4 +1,4 @@
-//! What solvers ask the allocator for, step by step: a binary of its own, whose allocator counts.
+//! Allocations of solvers, step by step: a binary of its own, whose allocator counts.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,5 +1,5 @@
-//! The tasks around the products: operands and results in the element type, diagonal updates and
-//! solves by way of products in the precision that the policy says
+//! The tasks around the products: operands and results are in the element type, diagonal updates
+//! and solves use products in the precision of the policy
 //! ([`PrecisionPolicy::panel`](crate::PrecisionPolicy::panel)).
 
 use std::marker::PhantomData;
@@ -29,33 +29,34 @@ use crate::gpu::{self, OnGpu, Ops, Small, Ways};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// Updates a tile in its element type, whatever form products have left it in.
+/// Updates a tile in its element type, for any form that products have left it in.
 pub(crate) fn native_update<T: TileScalar>(tile: &Handle<Tile<T>>) -> Update<Tile<T>> {
     update(tile).as_format(format_of(T::FORMAT))
 }
 
-/// The elements of a native tile of `f32`.
+/// Returns the entries of a native tile of `f32`.
 pub(super) fn single<T: TileScalar>(tile: &Tile<T>) -> Result<MatRef<'_, f32>, Error> {
     T::as_f32_ref(tile.mat()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
 }
 
-/// As [`single`], to be changed.
+/// Returns mutable entries like [`single`].
 pub(super) fn single_mut<T: TileScalar>(tile: &mut Tile<T>) -> Result<MatMut<'_, f32>, Error> {
     T::as_f32(tile.mat_mut()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
 }
 
-/// `shape`: (m, n, k) of the kernel, 0 for what it does not have.
+/// Returns the information on a task; `shape` is (m, n, k) of the kernel, 0 for a dimension that it
+/// does not have.
 pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'static str) -> TaskInfo {
     let narrow = |xs: [usize; 3]| xs.map(|x| u32::try_from(x).unwrap_or(u32::MAX));
     TaskInfo { flops, coords: Some(narrow(at)), label, shape: narrow(shape), ..TaskInfo::default() }
 }
 
-/// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a
-/// factor that turns out not to exist fails with it.
+/// Bodies for GPUs do not read norms, which only count in deferred selections; results that depend
+/// on a factor that does not exist fail with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
-/// Of each tile column, how solves go about the diagonal blocks of its diagonal tile: the
-/// factorisations of diagonal tiles on GPUs say so at their ends, for which the solves wait.
+/// For each tile column, the solution method for the diagonal blocks of its diagonal tile. The
+/// factorisations of diagonal tiles on GPUs set it at their ends, and the solves wait for that.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnWays(Arc<[AtomicU64]>);
 
@@ -65,7 +66,7 @@ impl ColumnWays {
     }
 
     fn set(&self, k: usize, ways: Ways) {
-        // The end of the task orders it before whatever waits for that.
+        // The end of the task orders it before the tasks that wait for that.
         self.0[k].store(ways.0, Ordering::Relaxed);
     }
 
@@ -128,7 +129,7 @@ impl<T: TileScalar> Codelet for Potrf<T> {
 impl<T: TileScalar> Potrf<T> {
     fn cuda(&self, (a,): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let (tile, first) = (self.k, self.rows.start);
-        // The library says which pivot, not its value.
+        // The library reports the index of the pivot, not its value.
         let lost = move |pivot| -> TaskError { Box::new(lost(tile, first, pivot, f64::NAN)) };
         let k = self.k;
         let then = self.ways.clone().map(|all| move |ways| all.set(k, ways));
@@ -140,8 +141,8 @@ fn lost(tile: usize, first_row: usize, pivot: usize, value: f64) -> NotPositiveD
     NotPositiveDefinite { tile, pivot, row: first_row + pivot, value }
 }
 
-/// `X op(L_kk) = B_ik` in place of `B_ik`, and the norm of `X`: `L_ik` in a factorisation, a tile
-/// of the solution in a solve.
+/// Solves `X op(L_kk) = B_ik` in place of `B_ik`, and computes the norm of `X`: `L_ik` in a
+/// factorisation, a tile of the solution in a solve.
 pub(crate) struct Trsm<T> {
     name: &'static str,
     panel: PanelPrecision,
@@ -222,7 +223,7 @@ impl<T: TileScalar> Codelet for Trsm<T> {
 }
 
 impl<T: TileScalar> Trsm<T> {
-    /// The norm is known when the task has ended.
+    /// Runs on a GPU; the norm is known when the task has ended.
     fn cuda(&self, (l, x, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ops = Ops::new(cx.gpu())?;
         let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
@@ -331,7 +332,7 @@ impl<T: TileScalar> Syrk<T> {
     }
 }
 
-/// `A -= L L^T` in the lower triangle.
+/// Computes `A -= L L^T` in the lower triangle.
 pub(crate) fn subtract_square<T: TileScalar>(
     panel: PanelPrecision,
     l: &Tile<T>,

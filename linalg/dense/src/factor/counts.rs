@@ -1,5 +1,5 @@
-//! How many products ran in which precision, counted when they run, so that deferred selections
-//! count as what they were.
+//! Counts of products by precision, taken when they run, so that deferred selections count with
+//! their actual precision.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +32,7 @@ impl GemmCounts {
         self.cells[i * self.cols + j][index(precision)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tile rows and columns.
+    /// Returns the numbers of tile rows and columns.
     pub fn shape(&self) -> (usize, usize) {
         (self.rows, self.cols)
     }
@@ -57,7 +57,7 @@ impl GemmCounts {
         GemmPrecision::ALL.iter().map(|&p| self.count_of(p)).sum()
     }
 
-    /// Share of `precision` among all products, 0 to 1; 0 if there were none.
+    /// Returns the share of `precision` among all products, 0 to 1; 0 if there were none.
     pub fn share(&self, precision: GemmPrecision) -> f64 {
         match self.total() {
             0 => 0.0,
@@ -65,25 +65,26 @@ impl GemmCounts {
         }
     }
 
-    /// Share of the products with operands narrower than the element type or rounded, 0 to 1.
+    /// Returns the share of the products with operands narrower than the element type or rounded, 0
+    /// to 1.
     pub fn low_share(&self) -> f64 {
         let full = [GemmPrecision::Dp, GemmPrecision::Sp];
         let low = GemmPrecision::ALL.iter().filter(|p| !full.contains(p));
         low.map(|&p| self.share(p)).sum()
     }
 
-    /// Every precision that occurred, with its share.
+    /// Returns every precision that occurred, with its share.
     pub fn shares(&self) -> Vec<(GemmPrecision, f64)> {
         let all = GemmPrecision::ALL.iter().map(|&p| (p, self.share(p)));
         all.filter(|&(_, share)| share > 0.0).collect()
     }
 
-    /// All counts, row by row of tiles, in the order of [`GemmPrecision::ALL`] for each.
+    /// Returns all counts, row by row of tiles, in the order of [`GemmPrecision::ALL`] for each.
     pub fn to_vec(&self) -> Vec<u32> {
         self.cells.iter().flatten().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// Counts what another rank has counted too, whose [`to_vec`](GemmCounts::to_vec) this is.
+    /// Adds the counts of another rank, given as its [`to_vec`](GemmCounts::to_vec).
     pub fn add(&self, others: &[u32]) {
         for (count, other) in self.cells.iter().flatten().zip(others) {
             count.fetch_add(*other, Ordering::Relaxed);

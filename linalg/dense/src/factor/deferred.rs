@@ -1,4 +1,5 @@
-//! Products whose precision depends on their finished operands, alone and several in one task.
+//! Products whose precision depends on their finished operands: single ones, and several in one
+//! task.
 
 use std::marker::PhantomData;
 
@@ -19,15 +20,15 @@ use crate::policy::{GemmQuery, PolicyError, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
 
-/// What a policy is asked of one product.
+/// Query to a policy about one product.
 pub(super) struct Question {
     pub(super) place: Place,
     pub(super) policy: SharedPolicy,
 }
 
 impl Question {
-    /// Asks the policy. `norms`: first operand, second operand, updated tile before the algorithm
-    /// began (products leave its norm alone), whole matrix.
+    /// Queries the policy. `norms`: first operand, second operand, updated tile before the
+    /// algorithm began (products do not change its norm), whole matrix.
     fn ask(&self, norms: [f64; 4]) -> Result<GemmPrecision, PolicyError> {
         self.policy.choose(&GemmQuery {
             norm_l_ik: norms[0],
@@ -38,17 +39,18 @@ impl Question {
         })
     }
 
-    /// All that the policy may choose, as far as it says so.
+    /// Returns all precisions that the policy may choose, if it declares them.
     fn precisions(&self) -> Vec<GemmPrecision> {
         self.policy.precisions().unwrap_or_default()
     }
 
-    /// The answer, if there is one that tiles of `T` have.
+    /// Returns the precision of the policy, if tiles of `T` support it.
     fn answer<T: TileScalar>(&self, norms: [f64; 4]) -> Option<GemmPrecision> {
         self.ask(norms).ok().filter(|&precision| check::<T>(precision, &self.place.query).is_ok())
     }
 
-    /// The error of a policy that could not choose, which is asked again; `None` if it can now.
+    /// Returns the error of a policy that could not choose, by a second query; `None` if it can
+    /// choose now.
     fn error<T: TileScalar>(&self, norms: [f64; 4]) -> Option<TaskError> {
         match self.ask(norms) {
             Ok(precision) => check::<T>(precision, &self.place.query).err().map(TaskError::from),
@@ -56,7 +58,7 @@ impl Question {
         }
     }
 
-    /// The error where there was one and is none any more.
+    /// Returns the error for a policy that failed once and succeeds now.
     fn inconsistent(&self) -> TaskError {
         let message = "it failed once and succeeded when it was asked again: \
                        its answers must depend on the query only, and be those that it says it may choose";
@@ -104,7 +106,8 @@ impl<T: TileScalar> Codelet for LateProduct<T> {
         true
     }
 
-    /// An empty choice: the policy failed, and the body will ask again to fail with its error.
+    /// Selects a variant. The choice is empty if the policy failed: the body then queries it again
+    /// and fails with its error.
     fn select(&self, metas: &[Meta]) -> Choice {
         let &[a, b, c, all] = metas else {
             return Choice::default();
@@ -149,7 +152,7 @@ impl<T: TileScalar> LateProduct<T> {
     }
 
     fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
-        // All have made the same choice.
+        // All members have the same choice.
         let chosen = batch.first().and_then(|member| Chosen::from_variant(member.cx.variant()));
         let Some(chosen) = chosen else {
             let alone =
@@ -186,8 +189,8 @@ impl<T: TileScalar> LateProducts<T> {
         self.places().enumerate().map(move |(at, place)| (place, chosen.at(at)))
     }
 
-    /// The first error of a policy that could not choose; `operands`: the norms of both of each
-    /// product.
+    /// Returns the first error of a policy that could not choose; `operands` are the norms of both
+    /// operands of each product.
     fn failure(&self, operands: impl Iterator<Item = [f64; 2]>, [c, all]: [f64; 2]) -> TaskError {
         let mut each = self.questions.iter().zip(operands);
         let error = each.find_map(|(question, [a, b])| question.error::<T>([a, b, c, all]));
@@ -220,7 +223,7 @@ impl<T: TileScalar> Codelet for LateProducts<T> {
         true
     }
 
-    /// As [`LateProduct`]'s, for each product.
+    /// Selects like [`LateProduct`], for each product.
     fn select(&self, metas: &[Meta]) -> Choice {
         let count = self.questions.len();
         let (Some((a, rest)), true) = (metas.split_at_checked(count), metas.len() == 2 * count + 2) else {
@@ -269,11 +272,11 @@ impl<T: TileScalar> LateProducts<T> {
     }
 }
 
-/// The precisions of a task's products, of which there are two at most.
+/// The precisions of a task's products, at most two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Chosen {
     first: GemmPrecision,
-    /// That of the products whose bits are set in `apart`.
+    /// Precision of the products whose bits are set in `apart`.
     second: GemmPrecision,
     apart: u32,
 }
@@ -286,8 +289,8 @@ impl Chosen {
         Chosen { first: precision, second: precision, apart: 0 }
     }
 
-    /// `None` for none, more than fit a variant, more than two precisions, and two of which one
-    /// changes the result's format.
+    /// Returns `None` for no precision, more products than fit a variant, more than two precisions,
+    /// and two precisions with different result formats.
     fn of_several(precisions: &[GemmPrecision]) -> Option<Self> {
         let &first = precisions.first()?;
         let second = precisions.iter().copied().find(|&p| p != first).unwrap_or(first);
@@ -322,7 +325,7 @@ impl Chosen {
         }
     }
 
-    /// 0 is left to a policy that failed.
+    /// Returns the variant of the choice; 0 is reserved for a policy that failed.
     fn variant(self) -> u32 {
         let all = GemmPrecision::ALL;
         let place = |precision| all.iter().position(|&p| p == precision).unwrap_or(0) as u32;

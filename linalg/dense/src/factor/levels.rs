@@ -3,7 +3,8 @@
 
 use crate::grid::TileGrid;
 
-/// Bottom levels of `potrf` and `trsm` tasks [flop]; those of the others follow from the edges.
+/// Bottom levels of `potrf` and `trsm` tasks [flop]; those of the others follow from the edges of
+/// the grid.
 ///
 /// All products on a tile form a chain that ends in the tile's solve, so only the tails of the
 /// chains are stored.
@@ -17,10 +18,10 @@ pub(super) struct Levels {
 /// The longest path of all has this priority.
 const TOP: f64 = 1e9;
 
-/// So many consecutive products on a tile have the last one's level and run one after the other
-/// where they can: the updated tile then stays in the cache of its worker (measured at n = 4096
+/// Number of consecutive products on a tile that have the last one's level and run one after the
+/// other if possible: the updated tile then stays in the cache of its worker (measured at n = 4096
 /// with 2 workers, medians of whole factorisations: 4 % faster at tile 256 in `f32`, 1 % in `f64`,
-/// 6 % at tile 128 in `f32`; products of tile 512 gain nothing). More would bend the order of
+/// 6 % at tile 128 in `f32`; products of tile 512 gain nothing). More would distort the order of
 /// urgency further.
 const TOGETHER: usize = 4;
 
@@ -53,13 +54,13 @@ impl Levels {
         self.edges[i + 1] - self.edges[i]
     }
 
-    /// From step `k` to the factorisation of tile `(i, i)` and on.
+    /// Returns the work from step `k` to the factorisation of tile `(i, i)` and after it.
     fn syrk_flops(&self, i: usize, k: usize) -> f64 {
         let n = self.width(i);
         n * n * (self.edges[i] - self.edges[k]) + self.potrf[i]
     }
 
-    /// From step `k` to the solve of tile `(i, j)` and on.
+    /// Returns the work from step `k` to the solve of tile `(i, j)` and after it.
     fn gemm_flops(&self, i: usize, j: usize, k: usize) -> f64 {
         let chain = self.edges[j] - self.edges[k];
         2.0 * self.width(i) * self.width(j) * chain + self.trsm[i * self.potrf.len() + j]
@@ -92,8 +93,8 @@ impl Levels {
 mod tests {
     use super::*;
 
-    /// Each task's level is above those of the tasks that wait for it, but for products that are to
-    /// run together.
+    /// Each task's level is above those of the tasks that wait for it, except for products that
+    /// share a launch.
     #[test]
     fn priorities_fall_along_every_dependency() {
         for grid in

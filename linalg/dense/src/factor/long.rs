@@ -1,12 +1,11 @@
-//! Several products on one tile in one task: `C -= A_1 op(B_1) + .. + A_p op(B_p)`, the inner
-//! dimensions one behind the other.
+//! Several products on one tile in one task: `C -= A_1 op(B_1) + .. + A_p op(B_p)`.
 //!
-//! They are one product after the other, and the updated tile stays where it is. On a GPU the
-//! operands could also be laid side by side in working space, for one product of the library: `C`
-//! would be read and written once, where it is now read and written `p` times, mostly in the cache
-//! of the GPU (4 MiB at tile 1024). But for each product both operands would have to be written and
-//! read once more, in 16 bits as many bytes as that saves, in 32 bits twice as many; and tiles in
-//! 16 bits with a scale each would have to share one. So the bits are those of separate tasks.
+//! The products run one after the other, and the updated tile stays in place. On a GPU the operands
+//! could also be concatenated in workspace, for one product of the library. Then `C` would be read
+//! and written once instead of `p` times, mostly in the cache of the GPU (4 MiB at tile 1024). But
+//! for each product both operands would have to be written and read once more: in 16 bits as many
+//! bytes as that saves, in 32 bits twice as many. Tiles in 16 bits with a scale each would have to
+//! share one scale. So the bits are those of separate tasks.
 
 use std::marker::PhantomData;
 
@@ -26,13 +25,13 @@ use crate::gpu::{self, Ops};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// What is known of the task of products at these places, of which there is one at least.
+/// Returns the information on a task of products at these places, at least one.
 pub(super) fn info<'p>(places: impl Iterator<Item = &'p Place> + Clone, label: &'static str) -> TaskInfo {
     let k = places.clone().map(|place| place.shape.2).sum();
     places.last().map_or_else(TaskInfo::default, |last| last.info_of(k, label))
 }
 
-/// All products, each in its precision.
+/// Computes all products, each in its precision.
 pub(super) fn multiply_all<'p, T: TileScalar>(
     products: impl Iterator<Item = (&'p Place, GemmPrecision)>,
     (a, b): (&List<'_, Tile<T>>, &List<'_, Tile<T>>),
@@ -45,7 +44,7 @@ pub(super) fn multiply_all<'p, T: TileScalar>(
     Ok(())
 }
 
-/// The same on a GPU, in the working space of the largest of them.
+/// Runs the products on a GPU, in the workspace of the largest of them.
 pub(super) fn multiply_all_on_gpu<'p, T: TileScalar>(
     products: impl Iterator<Item = (&'p Place, GemmPrecision)>,
     (a, b): (&DeviceList<'_, Tile<T>>, &DeviceList<'_, Tile<T>>),

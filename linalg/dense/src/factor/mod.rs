@@ -1,10 +1,11 @@
 //! Mixed-precision tile Cholesky factorisation, `A = L L^T` (Doucet et al., Algorithm 1).
 //!
-//! Lower, and right-looking: each product as soon as its operands are finished. Several that update
-//! one tile may share a task ([`Submission::fuse_updates`]). The master copy of `L` stays in the
-//! element type, for triangular solves and diagonal updates; its narrow forms are replicas that the
-//! runtime makes once per tile. A tile whose products are HP2 or HP3 *is* `f16`, with a scale of
-//! its own, until a product in another precision or its triangular solve wants it back.
+//! The algorithm is lower and right-looking: each product runs as soon as its operands are
+//! finished. Several products on one tile may share a task ([`Submission::fuse_updates`]). The
+//! master copy of `L` stays in the element type, for triangular solves and diagonal updates; its
+//! narrow forms are replicas that the runtime makes once per tile. A tile whose products are HP2 or
+//! HP3 *is* `f16`, with its own scale, until a product in another precision or its triangular solve
+//! converts it back.
 
 pub(crate) mod codelets;
 mod counts;
@@ -42,15 +43,15 @@ pub struct Factorisation {
     /// The last tile's factorisation: every other task precedes it, and every failure reaches it.
     last: Option<TaskRef>,
     counts: Arc<GemmCounts>,
-    /// Where solves may be by inverses.
+    /// Solution methods of the diagonal blocks, if solves may use inverses.
     ways: Option<ColumnWays>,
 }
 
 impl Factorisation {
-    /// Waits for the factor. Of no use for a recorded one: wait for its replays.
+    /// Waits for the factor. For a recorded factorisation, wait for its replays instead.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`], [`Error::Policy`], or whatever else failed first.
+    /// [`Error::NotPositiveDefinite`], [`Error::Policy`], or the first other error.
     pub fn wait(&self, rt: &Runtime) -> Result<(), Error> {
         match &self.last {
             Some(task) => Ok(rt.wait(task)?),
@@ -58,22 +59,22 @@ impl Factorisation {
         }
     }
 
-    /// The products that have run, by precision.
+    /// Returns the products that have run, by precision.
     pub fn counts(&self) -> &GemmCounts {
         &self.counts
     }
 }
 
-/// Priority of the generation of a tile in column `j`: behind every task of a factorisation, first
-/// columns first.
+/// Returns the priority of the generation of a tile in column `j`: below every task of a
+/// factorisation, first columns first.
 pub(crate) fn generation_priority(j: usize) -> i32 {
     -(j.min(1 << 20) as i32)
 }
 
-/// How diagonal updates and triangular solves run on tiles of `T`.
+/// Returns the precision of diagonal updates and triangular solves on tiles of `T`.
 ///
 /// # Errors
-/// [`Error::Panel`] for a precision that such tiles do not have.
+/// [`Error::Panel`] for a precision that such tiles do not support.
 pub(crate) fn panel<T: TileScalar>(policy: &SharedPolicy) -> Result<PanelPrecision, Error> {
     let panel = policy.panel();
     if panel == PanelPrecision::Native || T::FULL == GemmPrecision::Sp {
@@ -82,19 +83,20 @@ pub(crate) fn panel<T: TileScalar>(policy: &SharedPolicy) -> Result<PanelPrecisi
     Err(Error::Panel { got: panel, have: T::FORMAT })
 }
 
-/// Submits the factorisation of `a` in place: afterwards its tiles hold `L` (what stands above the
-/// diagonal of diagonal tiles is not part of it), and tile `(i, k)`, `i > k`, carries `||L_ik||_F`.
+/// Submits the factorisation of `a` in place: afterwards its tiles hold `L` (entries above the
+/// diagonal of diagonal tiles are not part of it), and tile `(i, k)`, `i > k`, carries
+/// `||L_ik||_F`.
 ///
-/// A policy that is asked late sees `||A_ij||`, from the tiles' writers, and `||A||`, from a
-/// reduction in fixed order: all tiles must then be generated before the first product runs.
+/// A policy with deferred selection receives `||A_ij||`, from the tiles' writers, and `||A||`, from
+/// a reduction in fixed order: all tiles must then be generated before the first product runs.
 ///
-/// Results depend on the matrix, its tiles and the policy's answers, and on nothing else.
+/// Results depend only on the matrix, its tiles and the policy's decisions.
 ///
 /// # Errors
 /// [`Error::Elements`] for a rule of other tiles, before anything is submitted;
-/// [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at submission,
-/// [`Error::Panel`], [`Error::Runtime`]; some tasks have been submitted then, so fill the matrix
-/// again before using it. What goes wrong later comes from [`Factorisation::wait`].
+/// [`Error::Precision`] and [`Error::Policy`] from a policy that decides at submission,
+/// [`Error::Panel`], [`Error::Runtime`]. Some tasks have been submitted then, so fill the matrix
+/// again before using it. Later errors come from [`Factorisation::wait`].
 pub fn cholesky<T: TileScalar, S: Submit>(
     s: &S,
     a: &SymmetricTiled<T>,
@@ -103,7 +105,7 @@ pub fn cholesky<T: TileScalar, S: Submit>(
     cholesky_with(s, a, policy, &Submission::default())
 }
 
-/// [`cholesky`], submitted as `submission` says: the same bits, but for
+/// Submits [`cholesky`] with these submission options: results are bitwise identical, except for
 /// [`Submission::by_inverses`].
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! The tile product `C -= A op(B)`: in which tasks products run, and the task of one whose
-//! precision is known at submission.
+//! The tile product `C -= A op(B)`: assignment of products to tasks, and the task of a product
+//! whose precision is known at submission.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -30,17 +30,17 @@ use crate::policy::{GemmQuery, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
 
-/// What all products of one algorithm share.
+/// Data that all products of one algorithm share.
 pub(crate) struct Products<'a, T: TileScalar, S: Submit> {
     s: &'a S,
     policy: &'a SharedPolicy,
-    /// `||A||`, for a policy that is asked late.
+    /// `||A||`, for a policy with deferred selection.
     norm: Option<Handle<MatrixNorm>>,
     counts: &'a Arc<GemmCounts>,
     op_b: Op,
     /// The most products of one task.
     together: usize,
-    /// Those that wait for others, by the tile that they update.
+    /// Products that wait for others, by the tile that they update.
     waiting: HashMap<(usize, usize), Waiting<T>>,
 }
 
@@ -69,19 +69,19 @@ impl<T: TileScalar> Tiles<'_, T> {
     }
 }
 
-/// When a product becomes urgent, and whether others follow on its tile.
+/// Urgency of a product, and position among the products on its tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn {
     pub(crate) priority: i32,
-    /// No product on the same tile comes after this one.
+    /// True if no product on this tile follows.
     pub(crate) last: bool,
 }
 
-/// When the precision of a product is known.
+/// Time at which the precision of a product is known.
 #[derive(Clone)]
 pub(crate) enum Asked {
     Now(GemmPrecision),
-    /// When its operands are finished; `||A||`.
+    /// Known once its operands are finished; contains `||A||`.
     Late(Handle<MatrixNorm>),
 }
 
@@ -98,7 +98,7 @@ impl Asked {
 struct Waiting<T: TileScalar> {
     asked: Asked,
     products: Vec<Ready<T>>,
-    /// Of the last one.
+    /// Priority of the last product.
     priority: i32,
 }
 
@@ -110,8 +110,8 @@ struct Ready<T: TileScalar> {
 }
 
 impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
-    /// `norm`: that of the matrix before the algorithm begins, asked for only where the policy is
-    /// asked late.
+    /// Creates the products; `norm` returns the norm of the matrix before the algorithm begins, and
+    /// is called only for deferred selection.
     ///
     /// # Errors
     /// Those of `norm`.
@@ -131,7 +131,7 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(Products { s, policy, norm, counts, op_b, together, waiting: HashMap::new() })
     }
 
-    /// Asks the policy, if it is to be asked now.
+    /// Queries the policy, if it decides at submission.
     pub(crate) fn ask(&self, query: &GemmQuery) -> Result<Asked, Error> {
         if let Some(norm) = &self.norm {
             return Ok(Asked::Late(norm.clone()));
@@ -141,8 +141,8 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(Asked::Now(precision))
     }
 
-    /// Submits `C -= A op(B)` in what the policy [says](Products::ask), or keeps it for a task that
-    /// it is to share with those that come next on its tile.
+    /// Submits `C -= A op(B)` in the precision of the policy ([`ask`](Products::ask)), or keeps it
+    /// for a task shared with the next products on its tile.
     pub(crate) fn submit(
         &mut self,
         query: GemmQuery,
@@ -175,7 +175,7 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Ok(())
     }
 
-    /// Submits what waits for more on a tile.
+    /// Submits the products that wait for more on a tile.
     fn release(&mut self, at: (usize, usize), c: &Handle<Tile<T>>) -> Result<(), Error> {
         let Some(Waiting { asked, mut products, priority }) = self.waiting.remove(&at) else {
             return Ok(());
@@ -245,7 +245,7 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
         Question { place, policy: SharedPolicy::clone(self.policy) }
     }
 
-    /// Working space for any one of the products.
+    /// Returns workspace for any one of the products.
     fn space<'p>(&self, asked: &Asked, places: impl IntoIterator<Item = &'p Place>) -> Scratch<f32> {
         let possible = |p: &GemmPrecision| asked.precision().map_or(is_of::<T>(*p), |known| known == *p);
         let len = |place: &Place| {
@@ -256,12 +256,12 @@ impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
     }
 }
 
-/// In which formats a product wants its operands and its result.
+/// Returns the formats of a product's operands and of its result.
 pub(super) fn formats(precision: GemmPrecision) -> [Format; 2] {
     [precision.operand_format(), precision.output_format()].map(format_of)
 }
 
-/// Where a product stands.
+/// Position of a product in the algorithm.
 pub(crate) struct Place {
     pub(crate) query: GemmQuery,
     pub(crate) op_b: Op,
@@ -274,8 +274,8 @@ impl Place {
         self.info_of(self.shape.2, label)
     }
 
-    /// Of this product and those before it in its task, of inner length `k` together: a task stands
-    /// where its last product stands.
+    /// Returns the information on this product and those before it in its task, of total inner
+    /// length `k`: a task has the position of its last product.
     pub(super) fn info_of(&self, k: usize, label: &'static str) -> TaskInfo {
         let (m, n, _) = self.shape;
         let at = [self.query.i, self.query.j, self.query.k];
@@ -283,13 +283,13 @@ impl Place {
     }
 }
 
-/// True for precisions that tiles of `T` have.
+/// Returns true for precisions that tiles of `T` support.
 pub(super) fn is_of<T: TileScalar>(precision: GemmPrecision) -> bool {
     precision == T::FULL || T::FULL == GemmPrecision::Sp && precision != GemmPrecision::Dp
 }
 
-/// Refuses a policy that names a precision which tiles of `T` do not have, also where there is no
-/// product that it would be asked for.
+/// Refuses a policy with a precision that tiles of `T` do not support, even if there is no product
+/// to query it for.
 pub(crate) fn check_policy<T: TileScalar>(policy: &SharedPolicy) -> Result<(), Error> {
     match policy.precisions() {
         Some(all) if !all.iter().all(|&precision| is_of::<T>(precision)) => {
@@ -307,7 +307,7 @@ pub(super) fn check<T: TileScalar>(precision: GemmPrecision, query: &GemmQuery) 
     Err(Error::Precision { i: query.i, j: query.j, k: query.k, got: precision, have: T::FORMAT })
 }
 
-/// `C -= A op(B)` on tiles that are stored as `precision` wants them.
+/// Computes `C -= A op(B)` on tiles in the formats of `precision`.
 pub(crate) fn multiply<T: TileScalar>(
     precision: GemmPrecision,
     place: &Place,
@@ -345,7 +345,7 @@ pub(crate) fn multiply<T: TileScalar>(
     Ok(())
 }
 
-/// The same on a GPU, behind what `ops` has put on its stream before.
+/// Runs the product on a GPU, stream-ordered after the previous operations of `ops`.
 pub(super) fn multiply_on_gpu<T: TileScalar>(
     ops: &Ops<'_>,
     precision: GemmPrecision,
@@ -358,7 +358,7 @@ pub(super) fn multiply_on_gpu<T: TileScalar>(
     let (a, b, c) = (OnGpu::read(a)?, OnGpu::read(b)?, OnGpu::update(c)?);
     gpu::multiply(ops, precision, place.op_b, &a, &b, &c)?;
     let (counts, GemmQuery { i, j, .. }) = (Arc::clone(&place.counts), place.query);
-    // A body whose GPU fails runs again elsewhere.
+    // If the GPU of a body fails, the body runs again on another device.
     cx.gpu().at_end(move || {
         counts.count(i, j, precision);
         Ok(())
@@ -366,7 +366,7 @@ pub(super) fn multiply_on_gpu<T: TileScalar>(
     Ok(())
 }
 
-/// A product whose precision is known.
+/// A product with a known precision.
 pub(crate) struct Product<T> {
     pub(crate) place: Place,
     pub(crate) precision: GemmPrecision,

@@ -1,4 +1,4 @@
-//! How the tasks of a factorisation and of the solves with its factor are cut and what they read.
+//! Task granularity and operands of a factorisation and of the solves with its factor.
 
 use zellige_kernels::GemmPrecision;
 
@@ -8,8 +8,9 @@ use super::product::is_of;
 use crate::policy::{SharedPolicy, When};
 use crate::scalar::TileScalar;
 
-/// How a factorisation and the solves with its factor are submitted. Results are the same bits
-/// whatever is said here, on CPUs and on GPUs, but for [`by_inverses`](Submission::by_inverses).
+/// Submission options of a factorisation and of the solves with its factor. Results are bitwise
+/// identical for all options, on CPUs and on GPUs, except for
+/// [`by_inverses`](Submission::by_inverses).
 ///
 /// ```
 /// use zellige_dense::Submission;
@@ -21,7 +22,7 @@ use crate::scalar::TileScalar;
 pub struct Submission {
     fuse_updates: usize,
     pub(crate) by_inverses: bool,
-    /// For solves: what the factorisation has said of its columns.
+    /// For solves, the solution methods that the factorisation found for its columns.
     pub(crate) ways: Option<ColumnWays>,
 }
 
@@ -42,36 +43,39 @@ impl Submission {
     /// updated tile where it is. 1 is right-looking: each product as soon as its operands are
     /// finished.
     ///
-    /// There are fewer tasks, and the tile is moved, kept and waited for less often; but a product
-    /// waits for the operands of the last of its task, and all of these have to have room on the
+    /// There are fewer tasks, and the tile is moved, kept and waited for less often. But a product
+    /// waits for the operands of the last one of its task, and all of these need memory on the
     /// task's device at once.
     ///
-    /// For `fp32`, `hp1`, `bf1`, `x3` and `tf32`, whose result stays in `f32`; products in other
-    /// precisions stay alone (`hp2` and `hp3` round the tile once per product). From a policy that
-    /// is asked at submission, those of one task have one precision. One that is asked late is
-    /// asked for each product, and products are put together where it [may
-    /// choose](crate::PrecisionPolicy::may_select) two of these precisions at most.
+    /// Products in `fp32`, `hp1`, `bf1`, `x3` and `tf32`, whose result stays in `f32`, can share a
+    /// task; products in other precisions stay alone (`hp2` and `hp3` round the tile once per
+    /// product). With a policy that decides at submission, the products of a task have one
+    /// precision. With deferred selection, the policy decides for each product, and products share
+    /// a task if it [may choose](crate::PrecisionPolicy::may_select) at most two of these
+    /// precisions.
     #[must_use]
     pub fn fuse_updates(self, products: usize) -> Self {
         Submission { fuse_updates: products.clamp(1, Self::MOST), ..self }
     }
 
-    /// Triangular solves of a factorisation in `f32` on GPUs multiply with the inverses of diagonal
-    /// blocks of 512, which are made once for each tile column, in place of substituting: products
-    /// are faster there. How they do that depends on the roundoff of `f32` times `|L_jj| |L_jj^-1|`
-    /// (Frobenius), in units of `sqrt(512)`, which the end of the tile's factorisation tells; so
-    /// the solves of a column wait for that. Up to `2^-18` they multiply in X3 where the rule has
-    /// `panel=x3`, up to `2^-16` in `f32`, up to `2^-12` with a step of iterative refinement, and
-    /// above that they substitute. On CPU workers and in `f64` they always substitute; so do solves
-    /// with the factor, but for those [`with_inverses_of`](Submission::with_inverses_of) it.
+    /// Enables triangular solves by inverses in a factorisation in `f32` on GPUs.
+    ///
+    /// These solves multiply with the inverses of diagonal blocks of 512, computed once for each
+    /// tile column, instead of substituting: products are faster there. The method depends on the
+    /// roundoff of `f32` times `|L_jj| |L_jj^-1|` (Frobenius), in units of `sqrt(512)`, which is
+    /// known at the end of the tile's factorisation; so the solves of a column wait for that. Up to
+    /// `2^-18` they multiply in X3 if the rule has `panel=x3`, up to `2^-16` in `f32`, up to
+    /// `2^-12` with a step of iterative refinement, and above that they substitute. On CPU workers
+    /// and in `f64` they always substitute. So do solves with the factor, except for those
+    /// [`with_inverses_of`](Submission::with_inverses_of) it.
     #[must_use]
     pub fn by_inverses(self, by_inverses: bool) -> Self {
         Submission { by_inverses, ..self }
     }
 
-    /// For solves with the factor that `factor` has made or will make: with the blocks with which
-    /// its own solves were [`by_inverses`](Submission::by_inverses), these are, too, and wait for
-    /// the same ends.
+    /// Sets the factorisation whose inverses the solves use, which may be submitted or not yet run.
+    /// Blocks whose solves in the factorisation were [`by_inverses`](Submission::by_inverses) are
+    /// solved by inverses here, too, and wait for the ends of the same tasks.
     #[must_use]
     pub fn with_inverses_of(self, factor: &Factorisation) -> Self {
         Submission { ways: factor.ways.clone(), ..self }
@@ -91,7 +95,8 @@ impl Submission {
     }
 }
 
-/// True if the products on a tile can be one task's: their sums and their result are in `f32`.
+/// Returns true if the products on a tile can share a task: their sums and their result are in
+/// `f32`.
 pub(super) fn accumulates(precision: GemmPrecision) -> bool {
     use GemmPrecision::{Bf1, Hp1, Sp, Tf32, X3};
     matches!(precision, Sp | Hp1 | Bf1 | X3 | Tf32)

@@ -1,4 +1,4 @@
-//! Updates of small tiles that are ready together, in one launch on a GPU.
+//! Updates of small tiles that are ready at the same time, in one launch on a GPU.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::gpu::{OnGpu, Ops, Small, is_small, multiply_small};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// The most products with a result of this shape that are launched as one.
+/// Returns the maximum number of products with a result of this shape in one launch.
 pub(super) fn most<T: TileScalar>(precision: GemmPrecision, shape: (usize, usize)) -> usize {
     if T::FULL == GemmPrecision::Sp && is_small(precision, shape) { SMALL_TOGETHER } else { 1 }
 }
@@ -31,7 +31,7 @@ pub(super) struct Member<'v, 'c, T: TileScalar> {
 }
 
 impl<T: TileScalar> Member<'_, '_, T> {
-    /// As what it is launched, if it is small.
+    /// Returns the operands for a batched launch, if the product is small.
     fn small(&self) -> Result<Option<Small>, Error> {
         let Member { precision, place, .. } = *self;
         check::<T>(precision, &place.query)?;
@@ -42,13 +42,13 @@ impl<T: TileScalar> Member<'_, '_, T> {
         Ok((most::<T>(precision, (place.shape.0, place.shape.1)) > 1).then_some(small))
     }
 
-    /// Puts it on the stream by itself.
+    /// Puts the product on the stream by itself.
     fn alone(&self) -> Result<(), TaskError> {
         let ops = Ops::new(self.cx.gpu())?;
         multiply_on_gpu(&ops, self.precision, self.place, [&self.a, &self.b], &self.c, self.cx)
     }
 
-    /// It is counted once it has run.
+    /// Counts the product once it has run.
     fn launched(&self) {
         let (counts, query, precision) = (Arc::clone(&self.place.counts), self.place.query, self.precision);
         self.cx.gpu().at_end(move || {

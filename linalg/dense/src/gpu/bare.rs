@@ -1,5 +1,5 @@
-//! What the tasks of this crate put on a stream, without tasks around it: products of tiles and a
-//! factorisation of a whole matrix by the library, on matrices in a body's working space.
+//! GPU operations of this crate without tasks around them: products of tiles and a factorisation of
+//! a whole matrix by the library, on matrices in a body's workspace.
 
 use zellige_cuda::GpuContext;
 use zellige_gpu::{Address, Compute, Element, GpuError, Matrix, Transpose};
@@ -20,7 +20,7 @@ use crate::scalar::TileScalar;
 /// Entries from the random numbers of one operand to those of the next.
 const WINDOW_STEP: usize = 64;
 
-/// One product's operands and result, in working space.
+/// Operands and result of a product, in workspace.
 struct Triple {
     a: OnGpu,
     b: OnGpu,
@@ -33,7 +33,7 @@ pub struct GpuProducts<'c> {
     ops: Ops<'c>,
     precision: GemmPrecision,
     triples: Vec<Triple>,
-    /// A result for the library's products where C has another element type.
+    /// Result of the library's products if C has another number type.
     spare: View,
     /// Working space that all these take.
     used: usize,
@@ -46,7 +46,7 @@ impl<'c> GpuProducts<'c> {
         u64::from(tile).pow(2) * (2 * operand.bytes() + result.bytes()) as u64
     }
 
-    /// Random numbers that `count` triples of tiles of this order are made of.
+    /// Returns the number of random numbers for `count` triples of tiles of this order.
     pub fn numbers(tile: u32, count: usize) -> usize {
         (tile as usize).pow(2) + 3 * count * WINDOW_STEP
     }
@@ -55,7 +55,7 @@ impl<'c> GpuProducts<'c> {
     /// numbers.
     ///
     /// # Errors
-    /// The driver's, e.g. where there is no room; so for all functions here.
+    /// Errors of the driver, e.g. for lack of memory, as for all functions here.
     pub fn new<T: TileScalar>(
         cx: GpuContext<'c>,
         precision: GemmPrecision,
@@ -99,8 +99,8 @@ impl<'c> GpuProducts<'c> {
         })
     }
 
-    /// Puts the library's products of the same operands on the body's stream, with factors that the
-    /// host knows, and nothing else.
+    /// Puts only the library's products of these operands on the body's stream, with factors that
+    /// are known on the host.
     pub fn multiply_plain(&self) -> Result<(), Error> {
         let compute = compute_of(self.precision);
         let (op_a, op_b) = match self.precision {
@@ -109,7 +109,7 @@ impl<'c> GpuProducts<'c> {
             _ => (Transpose::No, Transpose::Yes),
         };
         self.triples.iter().try_for_each(|of| {
-            // A result of another element type than C's would not fit there.
+            // A result of another number type than C's would not fit there.
             let c = if of.c.values.element == self.spare.element { of.c.values } else { self.spare };
             let (a, b) = (of.a.values, of.b.values);
             Ok(self.ops.gemm(&Product { op_a, op_b, factors: DIFFERENCE, a, b, c, compute })?)
@@ -117,7 +117,7 @@ impl<'c> GpuProducts<'c> {
     }
 }
 
-/// A window in working space, in another format where that is not its own.
+/// Returns a window in workspace, converted if the format differs from its own.
 fn stored(ops: &Ops<'_>, window: &OnGpu, format: StorageFormat) -> Result<OnGpu, GpuError> {
     let element = element(format);
     let values = ops.scratch_matrix(window.shape, element)?;
@@ -142,10 +142,11 @@ pub struct GpuMatrix<'c> {
 }
 
 impl<'c> GpuMatrix<'c> {
-    /// A matrix of order `n` with `n` on its diagonal, made of random numbers in (-1, 1) / 2.
+    /// Creates a matrix of order `n` with `n` on its diagonal, made of random numbers in (-1, 1)
+    /// / 2.
     ///
     /// # Errors
-    /// The driver's, e.g. where there is no room; so for all functions here.
+    /// Errors of the driver, e.g. for lack of memory, as for all functions here.
     pub fn new<T: TileScalar>(
         cx: GpuContext<'c>,
         n: usize,
@@ -172,8 +173,8 @@ impl<'c> GpuMatrix<'c> {
     }
 }
 
-/// The beginnings and lengths of parts of at most `most` that make up so many entries, which may be
-/// more than 32 bits count.
+/// Returns the starts and lengths of parts of at most `most` entries, for `entries` in total, which
+/// may exceed 32 bits.
 fn parts(entries: usize, most: u32) -> impl Iterator<Item = (usize, u32)> {
     let length = move |from| u32::try_from(entries - from).map_or(most, |left| left.min(most));
     (0..entries).step_by((most as usize).max(1)).map(move |from| (from, length(from)))

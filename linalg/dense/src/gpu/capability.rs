@@ -1,4 +1,4 @@
-//! Which GPUs have the products of a precision.
+//! GPU support of product precisions.
 
 use zellige_gpu::{Compute, GpuInfo};
 use zellige_kernels::GemmPrecision;
@@ -6,7 +6,7 @@ use zellige_runtime::DeviceInfo;
 
 use super::element;
 
-/// In what the products of a precision are summed.
+/// Returns the accumulation type of the products of a precision.
 pub(super) fn compute_of(precision: GemmPrecision) -> Compute {
     match precision {
         GemmPrecision::Dp => Compute::F64,
@@ -16,17 +16,18 @@ pub(super) fn compute_of(precision: GemmPrecision) -> Compute {
     }
 }
 
-/// The first compute capability, (major, minor), of GPUs that have the products of a precision.
+/// Returns the first compute capability, (major, minor), of GPUs that support the products of a
+/// precision.
 pub fn capability_for(precision: GemmPrecision) -> (u32, u32) {
     GpuInfo::products_from(element(precision.operand_format()), compute_of(precision))
 }
 
-/// Whether some GPUs lack one of these.
+/// Returns true if some GPUs lack one of these precisions.
 pub(crate) fn has_constraints(precisions: impl IntoIterator<Item = GemmPrecision>) -> bool {
     precisions.into_iter().any(|precision| capability_for(precision) > GpuInfo::OLDEST)
 }
 
-/// Whether a device has all of these: those that are no GPUs do.
+/// Returns true if a device supports all of these precisions; devices other than GPUs do.
 pub(crate) fn can_execute(
     precisions: impl IntoIterator<Item = GemmPrecision>,
     device: &DeviceInfo<'_>,

@@ -10,7 +10,8 @@ use super::{OnGpu, Ops, element_of};
 use crate::scalar::TileScalar;
 use crate::tile::{Tile, TileHeader};
 
-/// As [`Tile::to_storage`], bit by bit; `None` for tiles of `f64`, whose products all are in `f64`.
+/// Converts a tile bit by bit like [`Tile::to_storage`]; `None` for tiles of `f64`, whose products
+/// are all in `f64`.
 pub(crate) fn convert<T: TileScalar>(
     tile: DeviceRef<'_, Tile<T>>,
     to: StorageFormat,
@@ -36,7 +37,7 @@ pub(crate) fn convert<T: TileScalar>(
     Ok(Some(made))
 }
 
-/// A tile of `f32` in the format of `to`, with a scale of its own.
+/// Converts a tile of `f32` to the format of `to`, with its own scale.
 pub(super) fn narrow(ops: &Ops<'_>, from: &OnGpu, to: &OnGpu) -> Result<(), GpuError> {
     let measured = ops.measure(from.values)?;
     ops.launch(match to.storage {

@@ -15,17 +15,16 @@ use crate::scalar::TileScalar;
 use crate::tile::{Tile, TileHeader};
 use crate::tiled::Generate;
 
-/// Describes the launch that fills a block: where the model lies, rows, columns, and the place for
-/// the block, in whose numbers it is written. The launch reads the model and writes the block, and
-/// uses no other memory.
+/// Function that describes the launch that fills a block. Its arguments are the address of the
+/// model, rows, columns, and the destination, whose number type the launch writes. The launch reads
+/// the model and writes the block, and uses no other memory.
 pub type DescribeLaunch =
     Arc<dyn Fn(Address, Range<usize>, Range<usize>, Matrix) -> Result<Launch, TaskError> + Send + Sync>;
 
-/// How GPUs fill the blocks that a [`Generator`](crate::Generator) fills on CPUs; the numbers
-/// should be the same.
+/// Counterpart of a [`Generator`](crate::Generator) on GPUs; the numbers should be the same.
 #[derive(Clone)]
 pub struct GpuGenerator {
-    /// What the kernel reads, e.g. tables: each GPU has a replica.
+    /// Input of the kernel, e.g. tables: each GPU has a replica.
     pub model: Handle<Vec<u64>>,
     /// The kernel's source.
     pub source: &'static Source,
@@ -39,7 +38,7 @@ impl fmt::Debug for GpuGenerator {
     }
 }
 
-/// Generates one tile and its norm, on whatever is free.
+/// Generates one tile and its norm, on any free device.
 pub(crate) struct GenerateAnywhere<T: TileScalar> {
     pub(crate) on_host: Generate<T>,
     pub(crate) source: &'static Source,

@@ -12,13 +12,13 @@ use super::{OnGpu, Ops};
 /// Columns that are multiplied with one inverse: with fewer, products are too narrow for a GPU.
 pub(super) const SOLVED: u32 = 512;
 
-/// First columns of the diagonal blocks of a factor of this order, and how many columns each has.
+/// Returns the first column and the width of each diagonal block of a factor of this order.
 fn diagonal_blocks(n: u32) -> impl ExactSizeIterator<Item = (u32, u32)> {
     (0..n.div_ceil(SOLVED)).map(move |at| (at * SOLVED, SOLVED.min(n - at * SOLVED)))
 }
 
-/// The diagonal blocks of a factor, zero above the diagonal, and their inverses; each one beside
-/// the other.
+/// The diagonal blocks of a factor, zero above the diagonal, and their inverses, each in contiguous
+/// columns.
 #[derive(Clone, Copy)]
 pub(super) struct Diagonals {
     pub(super) inverses: View,
@@ -26,13 +26,13 @@ pub(super) struct Diagonals {
 }
 
 impl Diagonals {
-    /// The inverse and the block from column `j` on.
+    /// Returns the inverse and the block from column `j` on.
     pub(super) fn of(&self, j: u32, width: u32) -> [View; 2] {
         [self.inverses, self.blocks].map(|all| all.block((0, j), (width, width)))
     }
 }
 
-/// Those of a factor in `f32`, cached with the factor as far as memory allows.
+/// Returns the diagonals of a factor in `f32`, cached with the factor as far as memory allows.
 pub(super) fn diagonals(ops: &Ops<'_>, l: &OnGpu) -> Result<Diagonals, GpuError> {
     let n = l.shape.1;
     let rows = SOLVED.min(n);
@@ -47,7 +47,7 @@ pub(super) fn diagonals(ops: &Ops<'_>, l: &OnGpu) -> Result<Diagonals, GpuError>
             let from = l.values.block((j, j), (width, width));
             let [inverse, block] = out.of(j, width);
             ops.launch(copy((width, width), *from, *block))?;
-            // What lies above the diagonal is not the factor's.
+            // Numbers above the diagonal do not belong to the factor.
             ops.launch(zero_upper(width, *block))?;
             invert(ops, block, inverse)?;
         }
@@ -56,8 +56,8 @@ pub(super) fn diagonals(ops: &Ops<'_>, l: &OnGpu) -> Result<Diagonals, GpuError>
     Ok(halves(all))
 }
 
-/// The inverse of a lower triangle, in place of zeros: of small blocks first, then of twice as
-/// large ones, `[A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1 C^-1]`.
+/// Computes the inverse of a lower triangle, in place of zeros: first of small blocks, then of
+/// blocks of twice the size, `[A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1 C^-1]`.
 fn invert(ops: &Ops<'_>, l: View, out: View) -> Result<(), GpuError> {
     let n = l.shape().0;
     ops.launch(invert_blocks(n, *l, *out))?;
@@ -83,29 +83,29 @@ fn invert(ops: &Ops<'_>, l: View, out: View) -> Result<(), GpuError> {
     Ok(())
 }
 
-/// Roundoff times `|L_jj| |L_jj^-1|` (Frobenius) up to which columns are multiplied with the
-/// inverse of their block of so many columns. Where a few singular values are large and most are
-/// small, as of covariances, that product is about the square root of the order times the condition
-/// number, which then is 256 at most. By the condition number the error of a solve exceeds that of
-/// substitution.
+/// Returns the limit of roundoff times `|L_jj| |L_jj^-1|` (Frobenius) up to which columns are
+/// multiplied with the inverse of their block of this width. If a few singular values are large and
+/// most are small, as for covariances, that product is about the square root of the order times the
+/// condition number, which then is 256 at most. With a larger condition number the error of a solve
+/// exceeds that of substitution.
 fn benign(width: u32) -> f64 {
     f64::from(width).sqrt() / 65536.0
 }
 
-/// The part of it up to which a product in X3, whose roundoff is four times that of `f32`, does as
-/// well.
+/// Fraction of the limit up to which a product in X3, whose roundoff is four times that of `f32`,
+/// is as accurate.
 const IN_X3: f64 = 0.25;
-/// By how much more it may be if one step of iterative refinement follows, which squares that
-/// excess (Higham 2002, chapter 12): up to a condition number of 4096 the error is that of
+/// Factor on the limit if one step of iterative refinement follows, which squares that excess
+/// (Higham 2002, chapter 12): up to a condition number of 4096 the error equals that of
 /// substitution again.
 const REFINED: f64 = 16.0;
 
-/// How the columns of a diagonal block are solved.
+/// Solution method for the columns of a diagonal block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Substitute,
     Multiply,
-    /// In X3, where products of the panel are.
+    /// Multiplication in X3, if products of the panel are in X3.
     MultiplyInX3,
     Refine,
 }
@@ -113,8 +113,8 @@ pub(super) enum Way {
 impl Way {
     const ALL: [Way; 4] = [Way::Substitute, Way::Multiply, Way::MultiplyInX3, Way::Refine];
 
-    /// That of a block of so many columns, given the norms of itself and of its inverse. What is no
-    /// number is substituted.
+    /// Returns the method for a block of this width, given the norms of itself and of its inverse.
+    /// NaN selects substitution.
     fn new(width: u32, [block, inverse]: [f64; 2]) -> Way {
         let excess = f64::from(f32::EPSILON) / 2.0 * block * inverse / benign(width);
         if excess <= IN_X3 {
@@ -149,9 +149,9 @@ impl FromIterator<Way> for Ways {
     }
 }
 
-/// Tells `then`, once the body's operations have ended, how the columns of each diagonal block of a
-/// factor in `f32` are to be solved; the factor was made by what is on the stream. The inverses are
-/// made for that, and kept for the solves.
+/// Passes the solution methods for the diagonal blocks of a factor in `f32` to `then`, once the
+/// body's operations have ended; earlier operations on the stream compute the factor. The inverses
+/// are computed for that, and kept for the solves.
 pub(super) fn tell_ways(
     ops: &Ops<'_>,
     l: &OnGpu,
@@ -163,7 +163,7 @@ pub(super) fn tell_ways(
     let matrices: Vec<View> = diagonal_blocks(n).flat_map(|(j, width)| beside.of(j, width)).collect();
     ops.norms(matrices.into_iter(), move |norms| {
         let (norms, _) = norms.as_chunks::<2>();
-        // The inverse comes first; the product is the same.
+        // The inverse comes first; the order does not affect the product.
         then(diagonal_blocks(n).zip(norms).map(|((_, width), &both)| Way::new(width, both)).collect());
         Ok(())
     })

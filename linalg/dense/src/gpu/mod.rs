@@ -1,8 +1,8 @@
-//! What runs on GPUs: conversions of tiles, and the bodies of the tasks.
+//! GPU code: conversions of tiles, and the bodies of the tasks.
 //!
 //! Every function puts operations on the stream of its context and returns. Scales of narrow tiles,
-//! norms and signs of pivots are known on the device only: products take their factors from there,
-//! and what the host has to know is read back.
+//! norms and signs of pivots are known on the device only: products read their factors there, and
+//! the numbers that the host needs are read back.
 
 mod bare;
 mod capability;
@@ -34,12 +34,12 @@ use zellige_kernels::{Op, StorageFormat};
 
 use crate::scalar::TileScalar;
 
-/// What the numbers of a native tile are.
+/// Returns the number type of a native tile.
 fn element_of<T: TileScalar>() -> Element {
     element(T::FORMAT)
 }
 
-/// What the numbers of a tile are in a format.
+/// Returns the number type of a tile in a format.
 fn element(format: StorageFormat) -> Element {
     match format {
         StorageFormat::F64 => Element::F64,
@@ -50,7 +50,7 @@ fn element(format: StorageFormat) -> Element {
     }
 }
 
-/// An operation as the libraries call it.
+/// Returns an operation in the form of the libraries.
 fn transpose(op: Op) -> Transpose {
     match op {
         Op::None => Transpose::No,

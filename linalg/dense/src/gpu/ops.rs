@@ -1,10 +1,9 @@
 //! Operations on the stream of one body.
 //!
-//! The one place of this crate with `unsafe`. Memory that an operation names is that of the body's
-//! operands ([`OnGpu`](super::OnGpu)) or its working space ([`Ops::scratch`]). Operations of
-//! libraries take [`View`]s, which do not leave either; launches are described by the modules
-//! beside this one, on nothing else. Whoever gives them an operand that is written has it to
-//! itself.
+//! This is the only module of the crate with `unsafe`. Operations name only memory of the body's
+//! operands ([`OnGpu`](super::OnGpu)) or its workspace ([`Ops::scratch`]). Operations of libraries
+//! take [`View`]s, which stay within these; the sibling modules describe launches on nothing else.
+//! A caller that passes an operand to be written has exclusive access to it.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -24,20 +23,20 @@ use super::view::{Product, View, refused};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
-/// Entries to multiples of which columns of working space are padded.
+/// Alignment of columns of workspace, in entries.
 const ALIGNED: u32 = 16;
 
-/// Forms of tiles that lie beside them.
+/// Cached operand layouts of tiles.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     /// `[hi|hi|lo|hi]`: from its first block on the first operand of X3, from its second on the
     /// second.
     Tripled,
-    /// The second operand of X3 where it is not transposed, its blocks one below the other.
+    /// The second operand of X3 if it is not transposed, with its blocks stacked vertically.
     TripledBelow,
     /// The transpose, zeros around it.
     Transposed,
-    /// The inverses of the diagonal blocks of a factor, one beside the other, and then the blocks.
+    /// The inverses of the diagonal blocks of a factor in consecutive columns, then the blocks.
     Diagonals,
     /// The lower triangle of a factor as a sum of two `f16`, and its scale.
     LowerSplit,
@@ -52,7 +51,7 @@ pub(crate) struct Ops<'c> {
     space: RefCell<Space>,
 }
 
-/// Working space that has been asked for, in order, and how much of it is in use.
+/// Requested blocks of workspace, in order, and the number of them in use.
 #[derive(Default)]
 struct Space {
     blocks: Vec<(Address, u64)>,
@@ -60,14 +59,16 @@ struct Space {
 }
 
 impl<'c> Ops<'c> {
+    /// Loads the kernels of the context's device.
+    ///
     /// # Errors
-    /// The driver's, where the kernels cannot be loaded.
+    /// Errors of the driver, if the kernels cannot be loaded.
     pub(crate) fn new(cx: GpuContext<'c>) -> Result<Self, GpuError> {
         let kernels = Loaded::shared(cx.driver(), cx.gpu(), SOURCES)?;
         Ok(Ops { cx, kernels, space: RefCell::default() })
     }
 
-    /// A launch of a kernel of another source, which reads `from` and writes `to`, operands of the
+    /// Launches a kernel of another source, which reads `from` and writes `to`, operands of the
     /// body: a description that names other memory is refused.
     pub(super) fn launch_of(
         &self,
@@ -99,12 +100,12 @@ impl<'c> Ops<'c> {
         unsafe { kernels.launch(&**self.cx.driver(), self.cx.stream(), launch) }
     }
 
-    /// The lower triangle of a square matrix, above its diagonal too.
+    /// Copies the lower triangle of a square matrix above its diagonal.
     pub(super) fn mirror(&self, a: View) -> Result<(), GpuError> {
         self.launch(mirror(order(a)?, *a))
     }
 
-    /// Working space until the body's operations have ended; it holds garbage.
+    /// Returns workspace until the body's operations have ended; its content is undefined.
     pub(super) fn scratch(&self, bytes: u64) -> Result<Address, GpuError> {
         let mut space = self.space.borrow_mut();
         let at = space.used;
@@ -115,8 +116,8 @@ impl<'c> Ops<'c> {
             return Ok(block);
         }
         let block = (self.cx.scratch(bytes)?.at, bytes);
-        // One that was too small is in use until the body's operations have ended, and not asked
-        // for again.
+        // A block that was too small is in use until the body's operations have ended, and is not
+        // requested again.
         if at < space.blocks.len() {
             space.blocks[at] = block;
         } else {
@@ -126,8 +127,8 @@ impl<'c> Ops<'c> {
         Ok(block.0)
     }
 
-    /// A matrix that is another form of a tile, made by `make` unless it is kept with the tile
-    /// already ([`GpuContext::cached_operand`]); in working space where it has no room there, and
+    /// Returns a cached operand layout of a tile, made by `make` unless it is cached already
+    /// ([`GpuContext::cached_operand`]); it is in workspace if the cache has no memory for it, and
     /// for a tile that is no operand.
     pub(super) fn cached_operand(
         &self,
@@ -151,28 +152,28 @@ impl<'c> Ops<'c> {
         }
     }
 
-    /// How much working space is in use.
+    /// Returns the number of blocks of workspace in use.
     pub(super) fn scratch_used(&self) -> usize {
         self.space.borrow().used
     }
 
-    /// What is put on the stream from here on may use the same working space as what was put there
-    /// before, but for the first that were `used`: it runs later.
+    /// Releases the workspace except the first `used` blocks. Later operations on the stream may
+    /// use it again, because they run after the earlier ones.
     pub(crate) fn scratch_from(&self, used: usize) {
         self.space.borrow_mut().used = used;
     }
 
-    /// A matrix in working space.
+    /// Returns a matrix in workspace.
     pub(super) fn scratch_matrix(
         &self,
         (rows, cols): (u32, u32),
         element: Element,
     ) -> Result<View, GpuError> {
-        // Columns begin where tensor cores like them to.
+        // Columns are aligned for tensor cores.
         self.scratch_columns((rows, cols), rows.max(1).next_multiple_of(ALIGNED), element)
     }
 
-    /// The same with columns `ld` entries apart.
+    /// Returns a matrix in workspace with columns `ld` entries apart.
     pub(super) fn scratch_columns(
         &self,
         (rows, cols): (u32, u32),
@@ -194,14 +195,16 @@ impl<'c> Ops<'c> {
         unsafe { self.kernels.launch(&**self.cx.driver(), self.cx.stream(), &launch) }
     }
 
-    /// Zeros, also between the columns.
+    /// Fills with zeros, also between the columns.
     pub(super) fn zero(&self, a: View) -> Result<(), GpuError> {
         // SAFETY: a view lies within the body's memory; see the module.
         unsafe { self.cx.driver().zero(self.cx.stream(), a.at, a.bytes()) }
     }
 
+    /// Multiplies matrices by the library.
+    ///
     /// # Errors
-    /// For operands whose shapes do not suit each other; the driver's. So for those that follow.
+    /// Operands with incompatible shapes, and errors of the driver, as for all operations below.
     pub(super) fn gemm(&self, product: &Product) -> Result<(), GpuError> {
         let [m, n, k] = product.lengths()?;
         let &Product { op_a, op_b, factors, a, b, c, compute } = product;
@@ -211,7 +214,7 @@ impl<'c> Ops<'c> {
         unsafe { self.cx.driver().gemm(self.cx.stream(), &gemm) }
     }
 
-    /// `X op(L) = B` in place of `B`.
+    /// Solves `X op(L) = B` in place of `B`.
     pub(super) fn trsm(&self, op: Transpose, l: View, b: View) -> Result<(), GpuError> {
         let ((m, n), order) = (b.shape(), order(l)?);
         if n != order {
@@ -223,7 +226,7 @@ impl<'c> Ops<'c> {
         unsafe { self.cx.driver().trsm(self.cx.stream(), &trsm) }
     }
 
-    /// `C = alpha A A^T + beta C` in the lower triangle.
+    /// Computes `C = alpha A A^T + beta C` in the lower triangle.
     pub(super) fn syrk(&self, (alpha, a): (f64, View), (beta, c): (f64, View)) -> Result<(), GpuError> {
         let ((n, k), order) = (a.shape(), order(c)?);
         if n != order {
@@ -252,7 +255,7 @@ impl<'c> Ops<'c> {
         let diagonal = self.measure(a.diagonal())?;
         let known = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&known);
-        // SAFETY: working space of this body, both; what is read back is told in this order.
+        // SAFETY: both are workspace of this body; the results are read back in this order.
         unsafe {
             self.cx.read_back(info, 4, move |bytes| {
                 told.store(i32::from_le_bytes(bytes.try_into()?), Ordering::Relaxed);
@@ -264,14 +267,15 @@ impl<'c> Ops<'c> {
         }
     }
 
-    /// Norm, largest magnitude and scale of a matrix, left in working space as a [`Measure`].
+    /// Computes the norm, the largest magnitude and the scale of a matrix into workspace, as a
+    /// [`Measure`].
     pub(super) fn measure(&self, a: View) -> Result<Address, GpuError> {
         let to = self.scratch(Measure::BYTES)?;
         self.measure_to(a, to)?;
         Ok(to)
     }
 
-    /// The norms of some matrices; `then` gets them once the body's operations have ended.
+    /// Computes the norms of some matrices; `then` gets them once the body's operations have ended.
     pub(super) fn norms(
         &self,
         matrices: impl ExactSizeIterator<Item = View>,
@@ -283,7 +287,7 @@ impl<'c> Ops<'c> {
         for (at, matrix) in (0u64..).zip(matrices) {
             self.measure_to(matrix, to.offset(Measure::BYTES * at))?;
         }
-        // SAFETY: working space of this body, with so many measures.
+        // SAFETY: workspace of this body, with `count` measures.
         unsafe {
             self.cx.read_back(to, bytes * count, move |told| {
                 let norm = |one: &[u8]| one.try_into().map_or(f64::NAN, |one| Measure::from_bytes(one).norm);
@@ -316,7 +320,7 @@ impl<'c> Ops<'c> {
     }
 }
 
-/// The order of a square matrix.
+/// Returns the order of a square matrix.
 fn order(a: View) -> Result<u32, GpuError> {
     match a.shape() {
         (rows, cols) if rows == cols => Ok(rows),

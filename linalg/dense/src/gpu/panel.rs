@@ -12,11 +12,11 @@ use super::view::View;
 use super::{OnGpu, Ops};
 use crate::error::Error;
 
-/// Columns of which a symmetric update by products computes a whole rectangle, as a part of the
-/// order: half of each first square is computed in vain, an eighth of the work.
+/// Number of column strips of a symmetric update by products, each computed as a whole rectangle:
+/// half of each first square is wasted, an eighth of the work.
 const STRIPS: u32 = 4;
-/// `A -= L L^T` in the lower triangle. By products, entries above the diagonal are overwritten too,
-/// within strips of columns.
+/// Computes `A -= L L^T` in the lower triangle. By products, entries above the diagonal are
+/// overwritten too, within strips of columns.
 pub(crate) fn subtract_square(
     ops: &Ops<'_>,
     panel: PanelPrecision,
@@ -57,10 +57,10 @@ pub(crate) fn subtract_square(
 /// Strips begin at multiples of it: operands of tensor cores are aligned then.
 const STEP: u32 = 16;
 
-/// `L L^T = A` in place. `lost` makes the error of a pivot that is not a positive finite number,
-/// from its column: the first that is not positive, where the library finds one, which takes NaN
-/// for positive; then the diagonal tells, and the column is the last. `told` is told how the
-/// columns of the factor's diagonal blocks are to be solved.
+/// Factors `L L^T = A` in place. `lost` creates the error of a pivot that is not a positive finite
+/// number, from its column. That is the first pivot that is not positive, if the library finds one;
+/// the library treats NaN as positive. In that case the diagonal is checked, and the column is the
+/// last. `told` receives the solution methods for the columns of the factor's diagonal blocks.
 pub(crate) fn factor(
     ops: &Ops<'_>,
     a: &OnGpu,

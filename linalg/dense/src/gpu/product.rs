@@ -13,10 +13,10 @@ use super::view::{Product, View};
 use super::{OnGpu, Ops};
 use crate::error::Error;
 
-/// To how many entries 8-bit products are laid out.
+/// Number of entries that 8-bit operands are padded to a multiple of.
 const STEP_8: u32 = 16;
 
-/// The product of two matrices in working space or operands: what [`subtract`] takes besides C.
+/// A product of two matrices in workspace or operands, the input of [`subtract`] besides C.
 #[derive(Clone, Copy)]
 pub(super) struct Factored {
     pub(super) a: View,
@@ -26,7 +26,7 @@ pub(super) struct Factored {
     pub(super) compute: Compute,
 }
 
-/// `C = C - A op(B)`, where the factors are those of a difference.
+/// Factors of a difference, `C = C - A op(B)`.
 pub(super) const DIFFERENCE: Factors = Factors::Host { alpha: -1.0, beta: 1.0 };
 /// `C = A op(B)`.
 pub(super) const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
@@ -43,14 +43,14 @@ pub(super) fn gemm(
     ops.gemm(&Product { op_a, op_b, factors, a, b, c, compute })
 }
 
-/// The factors of a sum of products of numbers with these scales.
+/// Returns the factors of a sum of products of numbers with these scales.
 pub(super) fn scaled(ops: &Ops<'_>, sign: Sign, a: Address, b: Address) -> Result<Factors, GpuError> {
     let to = ops.scratch(8)?;
     ops.launch(Ok(factors(sign, Scales { a, b }, to)))?;
     Ok(Factors::Device(to))
 }
 
-/// One of several products that are put on a stream together.
+/// One of several products of a batch on a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Small {
     pub(crate) op_b: Op,
@@ -59,15 +59,15 @@ pub(crate) struct Small {
     pub(crate) c: OnGpu,
 }
 
-/// True for products of tiles so small that a product of the library is hardly more than its
-/// launch: a kernel does several in one, and each with the same bits however many they are.
+/// Returns true for products of tiles so small that the launch dominates a product of the library:
+/// a kernel does several in one launch, with bits that do not depend on their number.
 pub(crate) fn is_small(precision: GemmPrecision, (m, n): (usize, usize)) -> bool {
     use GemmPrecision::{Bf1, Hp1, Sp};
     matches!(precision, Sp | Hp1 | Bf1) && m.max(n) <= SMALL as usize
 }
 
-/// `C -= A op(B)` for each, of tiles that are stored as one precision for which they [are
-/// small](is_small) wants them.
+/// Computes `C -= A op(B)` for each, on tiles in the formats of one precision for which they [are
+/// small](is_small).
 pub(crate) fn multiply_small(ops: &Ops<'_>, products: &[Small]) -> Result<(), GpuError> {
     let alike = |x: &Small, y: &Small| {
         (x.op_b, x.a.shape, x.b.shape, x.a.storage) == (y.op_b, y.a.shape, y.b.shape, y.a.storage)
@@ -89,10 +89,10 @@ pub(crate) fn multiply_small(ops: &Ops<'_>, products: &[Small]) -> Result<(), Gp
     Ok(())
 }
 
-/// `C -= A op(B)` on tiles that are stored as `precision` wants them.
+/// Computes `C -= A op(B)` on tiles in the formats of `precision`.
 ///
-/// Sums are those of tensor cores where the operands are narrow. HP2 and HP3 round C once per
-/// product, in a scale that is raised where it has to be, as on the CPU.
+/// Sums are those of tensor cores if the operands are narrow. HP2 and HP3 round C once per product,
+/// in a scale that is raised if necessary, as on the CPU.
 pub(crate) fn multiply(
     ops: &Ops<'_>,
     precision: GemmPrecision,
@@ -139,9 +139,9 @@ pub(crate) fn multiply(
     Ok(())
 }
 
-/// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read
-/// and written once. Both are blocks of one matrix `[hi|hi|lo|hi]`, made once for each tile while
-/// there is room for it.
+/// Computes X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C
+/// is read and written once. Both are blocks of one matrix `[hi|hi|lo|hi]`, made once for each tile
+/// while there is memory for it.
 pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<Factored, GpuError> {
     let ((m, k), factors) = (a.shape, scaled(ops, Sign::Minus, a.scale, b.scale)?);
     let first = along_columns(ops, a)?.block((0, 0), (m, 3 * k));
@@ -152,7 +152,7 @@ pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<F
     Ok(Factored { a: first, b: second, op_b, factors, compute: Compute::F32 })
 }
 
-/// `[hi|hi|lo|hi]`.
+/// Returns `[hi|hi|lo|hi]`.
 fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     let (rows, cols) = tile.shape;
     ops.cached_operand(tile, Form::Tripled, ((rows, 4 * cols), Element::F16), |out| {
@@ -161,7 +161,7 @@ fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     })
 }
 
-/// `[hi; lo; hi]`.
+/// Returns `[hi; lo; hi]`.
 fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     let (rows, cols) = tile.shape;
     ops.cached_operand(tile, Form::TripledBelow, ((3 * rows, cols), Element::F16), |out| {
@@ -169,8 +169,8 @@ fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     })
 }
 
-/// A product of 8-bit tiles: the library takes `A` transposed and `B` as it lies, with lengths in
-/// multiples of [`STEP_8`].
+/// Computes a product of 8-bit tiles: the library takes `A` transposed and `B` as stored, with
+/// lengths in multiples of [`STEP_8`].
 fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(), GpuError> {
     let ((m, k), n) = (a.shape, c.shape.1);
     let [mp, np, kp] = [m, n, k].map(|length| length.next_multiple_of(STEP_8));
@@ -204,9 +204,9 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
     ops.launch(accumulate(c.shape, *p, Sign::Minus, scales, *c.values))
 }
 
-/// A product of 8-bit tiles where the library has no kernel for it: in TF32, which holds their 4
-/// bits and any scale, so that every product of two entries is the same and only the sums are added
-/// up in another order.
+/// Computes a product of 8-bit tiles for which the library has no kernel, in TF32. It holds their 4
+/// bits and any scale, so that every product of two entries is equal and only the order of the sums
+/// differs.
 fn widened(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(), GpuError> {
     let wide = |tile: &OnGpu| -> Result<View, GpuError> {
         let out = ops.scratch_matrix(tile.shape, Element::F32)?;
@@ -217,14 +217,14 @@ fn widened(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(
     gemm(ops, Factored { a, b, op_b, factors: DIFFERENCE, compute: Compute::Tf32 }, c.values)
 }
 
-/// The transpose of a tile, zeros around it up to `padded` rows and columns.
+/// Returns the transpose of a tile, padded with zeros to `padded` rows and columns.
 fn transposed_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<View, GpuError> {
     ops.cached_operand(tile, Form::Transposed, (padded, Element::F8E4M3), |out| {
         ops.launch(transpose(tile.shape, *tile.values, padded, *out))
     })
 }
 
-/// The tile, zeros around it up to `padded` rows and columns.
+/// Returns the tile, padded with zeros to `padded` rows and columns.
 fn padded_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<View, GpuError> {
     let out = ops.scratch_matrix(padded, Element::F8E4M3)?;
     ops.zero(out)?;

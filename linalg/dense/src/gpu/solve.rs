@@ -13,11 +13,11 @@ use super::product::{DIFFERENCE, Factored, PRODUCT, SUM, gemm, scaled};
 use super::view::View;
 use super::{OnGpu, Ops, transpose};
 
-/// `X op(L) = B` in place of `B`, `L` on the right: by the library, or, where `ways` has any, by
-/// blocks of [`SOLVED`] columns.
+/// Solves `X op(L) = B` in place of `B`, with `L` on the right: by the library, or, if `ways` has
+/// any, by blocks of [`SOLVED`] columns.
 ///
-/// The columns of each block are multiplied with its inverse, as its way says. What is left are
-/// products, of halves of the columns: in `f32`, TF32 or X3, as the panel is.
+/// The columns of each block are solved by its method. The rest are products, of halves of the
+/// columns: in `f32`, TF32 or X3, as in the panel.
 pub(crate) fn solve_right(
     ops: &Ops<'_>,
     panel: PanelPrecision,
@@ -50,13 +50,13 @@ struct Solve<'o, 'c> {
     b: View,
     ways: Ways,
     beside: Diagonals,
-    /// For X3: `L` and the inverses.
+    /// `L` and the inverses in split form, for X3.
     splits: Option<[Split; 2]>,
     compute: Compute,
 }
 
 impl Solve<'_, '_> {
-    /// The first column of these blocks, and how many columns they have.
+    /// Returns the first column of these blocks, and their number of columns.
     fn extent(&self, blocks: &Range<u32>) -> (u32, u32) {
         let (from, n) = (blocks.start * SOLVED, self.b.shape().1);
         (from, n.min(blocks.end * SOLVED) - from)
@@ -84,7 +84,7 @@ impl Solve<'_, '_> {
         self.columns(second)
     }
 
-    /// Working space is that of the operations before: they run one after the other.
+    /// Runs operations that reuse the workspace of earlier ones: they run one after the other.
     fn reusing(&self, put: impl FnOnce() -> Result<(), GpuError>) -> Result<(), GpuError> {
         let used = self.ops.scratch_used();
         put()?;
@@ -92,7 +92,7 @@ impl Solve<'_, '_> {
         Ok(())
     }
 
-    /// Subtracts from the columns of some blocks what those of others give.
+    /// Subtracts the contribution of the solved blocks from the columns of the remaining ones.
     fn subtract(&self, solved: &Range<u32>, left: &Range<u32>) -> Result<(), GpuError> {
         let (from, to) = (self.extent(solved), self.extent(left));
         let ((row, rows), (col, cols)) = match self.op {
@@ -157,7 +157,8 @@ impl Split {
         Split { hi: self.hi.block(from, shape), lo: self.lo.block(from, shape), scale: self.scale }
     }
 
-    /// As it lies in a matrix of twice as many columns and one more, which has the scale.
+    /// Returns the split form within a matrix of twice as many columns and one more, which has the
+    /// scale.
     fn within(all: View) -> Split {
         let (rows, cols) = all.shape();
         let (shape, count) = ((rows, cols / 2), cols / 2);
@@ -172,7 +173,7 @@ fn split_to(ops: &Ops<'_>, a: View, to: &Split) -> Result<(), GpuError> {
     ops.launch(split(a.shape(), *a, measured, *to.hi, to.lo.at, to.scale))
 }
 
-/// One in working space.
+/// Returns the split form of a matrix in workspace.
 fn split_of(ops: &Ops<'_>, a: View) -> Result<Split, GpuError> {
     let (rows, cols) = a.shape();
     let to = Split::within(ops.scratch_matrix((rows, 2 * cols + 1), Element::F16)?);
@@ -180,11 +181,11 @@ fn split_of(ops: &Ops<'_>, a: View) -> Result<Split, GpuError> {
     Ok(to)
 }
 
-/// The lower triangle of a factor.
+/// Returns the split form of the lower triangle of a factor.
 fn lower_split(ops: &Ops<'_>, l: &OnGpu) -> Result<Split, GpuError> {
     let (n, shape) = (l.shape.1, l.shape);
     let all = ops.cached_operand(l, Form::LowerSplit, ((n, 2 * n + 1), Element::F16), |out| {
-        // What lies above the diagonal would have a say in the scale.
+        // Numbers above the diagonal would affect the scale.
         let lower = ops.scratch_matrix(shape, Element::F32)?;
         ops.launch(copy(shape, *l.values, *lower))?;
         ops.launch(zero_upper(n, *lower))?;
@@ -193,7 +194,7 @@ fn lower_split(ops: &Ops<'_>, l: &OnGpu) -> Result<Split, GpuError> {
     Ok(Split::within(all))
 }
 
-/// The inverses of the diagonal blocks of a factor.
+/// Returns the split form of the inverses of the diagonal blocks of a factor.
 fn inverse_split(ops: &Ops<'_>, l: &OnGpu, inverses: View) -> Result<Split, GpuError> {
     let (rows, n) = inverses.shape();
     let all = ops.cached_operand(l, Form::InverseSplit, ((rows, 2 * n + 1), Element::F16), |out| {
@@ -202,7 +203,7 @@ fn inverse_split(ops: &Ops<'_>, l: &OnGpu, inverses: View) -> Result<Split, GpuE
     Ok(Split::within(all))
 }
 
-/// `C = C + sign A op(B)` in X3, the small products first.
+/// Computes `C = C + sign A op(B)` in X3, the small products first.
 fn multiply_split(
     ops: &Ops<'_>,
     sign: Sign,

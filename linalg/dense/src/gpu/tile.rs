@@ -1,4 +1,4 @@
-//! Where a tile lies in a GPU's memory.
+//! Layout of a tile in a GPU's memory.
 
 use zellige_gpu::{Address, GpuError};
 use zellige_kernels::StorageFormat;
@@ -22,8 +22,8 @@ pub(crate) struct OnGpu {
     pub(super) lo: Address,
     /// The exponent of a narrow tile's scale, an `int`.
     pub(super) scale: Address,
-    /// A task reads it as an operand: while it is there it does not change, and what was made of it
-    /// can lie beside it.
+    /// True if a task reads the tile as an operand: it does not change while it is there, so its
+    /// operand layouts can be cached.
     pub(super) stays: bool,
 }
 
@@ -41,34 +41,36 @@ impl OnGpu {
         Ok(OnGpu { shape, storage, values, lo, scale, stays: false })
     }
 
-    /// A tile that is read.
+    /// Returns the layout of a tile that is read.
     pub(crate) fn read<T: TileScalar>(tile: &DeviceRef<'_, Tile<T>>) -> Result<Self, GpuError> {
         Ok(OnGpu { stays: true, ..OnGpu::new(tile.header(), |i| tile.part(i))? })
     }
 
-    /// A tile that is updated.
+    /// Returns the layout of a tile that is updated.
     pub(crate) fn update<T: TileScalar>(tile: &DeviceMut<'_, Tile<T>>) -> Result<Self, GpuError> {
         OnGpu::new(tile.header(), |i| tile.part(i))
     }
 
-    /// A tile that has just been made.
+    /// Returns the layout of a tile that was just created.
     pub(super) fn fresh<T: TileScalar>(tile: &NewValue<Tile<T>>) -> Result<Self, GpuError> {
         OnGpu::new(tile.header(), |i| tile.part(i))
     }
 
-    /// True for a tile without numbers.
+    /// Returns true for a tile without numbers.
     pub(crate) fn is_empty(&self) -> bool {
         self.shape.0 == 0 || self.shape.1 == 0
     }
 
+    /// Checks the storage format.
+    ///
     /// # Errors
-    /// [`Error::Format`] for a tile that is stored otherwise.
+    /// [`Error::Format`] for a tile in another format.
     pub(crate) fn want(&self, want: StorageFormat) -> Result<&Self, Error> {
         if self.storage == want { Ok(self) } else { Err(Error::Format { got: self.storage, want }) }
     }
 }
 
-/// A length as CUDA's libraries take it.
+/// Converts a length to the type of CUDA's libraries.
 pub(super) fn length(x: usize) -> Result<u32, GpuError> {
     let reason = || format!("{x} rows or columns: {} are possible, choose smaller tiles", u32::MAX);
     u32::try_from(x).map_err(|_| refused("describing a tile", reason()))

@@ -1,18 +1,18 @@
-//! Matrices in device memory that know their extent: what operations take.
+//! Matrices in device memory with their extent, the operands of operations.
 
 use std::ops::Deref;
 
 use zellige_gpu::{Address, Compute, Element, Factors, GpuError, Matrix, Transpose};
 
-/// A matrix in device memory with its shape. It lies within the memory that it was made of, an
-/// operand's or working space, and so do its blocks.
+/// A matrix in device memory with its shape. It is within the memory that it was created from, an
+/// operand's or workspace, and so are its blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct View {
     matrix: Matrix,
     shape: (u32, u32),
 }
 
-/// Launches are described with the matrix alone.
+/// Descriptions of launches use the matrix alone.
 impl Deref for View {
     type Target = Matrix;
 
@@ -22,11 +22,11 @@ impl Deref for View {
 }
 
 impl View {
-    /// A matrix of this shape at the beginning of `memory`, which begins somewhere and has so many
-    /// bytes.
+    /// Creates a matrix of this shape at the beginning of `memory`, which has an address and a
+    /// length in bytes.
     ///
     /// # Errors
-    /// If it does not lie within `memory`, or its columns overlap.
+    /// If it is not within `memory`, or its columns overlap.
     pub(super) fn new(
         memory: (Address, u64),
         shape: (u32, u32),
@@ -52,7 +52,7 @@ impl View {
         self.shape
     }
 
-    /// From the first entry to the last one.
+    /// Returns the bytes from the first entry to the last one.
     pub(super) fn bytes(&self) -> u64 {
         match self.shape {
             (0, _) | (_, 0) => 0,
@@ -62,7 +62,7 @@ impl View {
         }
     }
 
-    /// The block of so many rows and columns from row `i` and column `j` on.
+    /// Returns the block of `rows` rows and `cols` columns from row `i` and column `j` on.
     ///
     /// # Panics
     /// If it is not within the matrix.
@@ -79,7 +79,7 @@ impl View {
         View { matrix, shape: (rows, cols) }
     }
 
-    /// The diagonal of a square matrix, as a row.
+    /// Returns the diagonal of a square matrix, as a row.
     pub(super) fn diagonal(&self) -> View {
         let n = self.shape.0.min(self.shape.1);
         View { matrix: Matrix { ld: self.ld + 1, ..self.matrix }, shape: (n.min(1), n) }
@@ -119,7 +119,7 @@ fn op(op: Transpose, view: View) -> (u32, u32) {
     }
 }
 
-/// An operation whose operands do not suit it.
+/// Returns the error of an operation with unsuitable operands.
 pub(super) fn refused(call: &'static str, reason: String) -> GpuError {
     GpuError::Failed { gpu: 0, call, reason, sticky: false }
 }

@@ -1,9 +1,9 @@
-//! Precision policies: which precision each tile product gets.
+//! Precision policies: the choice of the precision of each tile product.
 //!
-//! A policy is a functor from a [`GemmQuery`] to a [`GemmPrecision`]. One that looks at positions
-//! only is asked when the task is submitted; one that looks at norms is asked when the operands are
-//! there. All norms are Frobenius norms, of whole matrices: `||A||` of a symmetric matrix counts
-//! both triangles.
+//! A policy is a function from a [`GemmQuery`] to a [`GemmPrecision`]. A policy of positions
+//! decides when the task is submitted; a policy of norms decides when the operands are finished
+//! (deferred selection). All norms are Frobenius norms, of whole matrices: `||A||` of a symmetric
+//! matrix counts both triangles.
 
 mod rule;
 #[cfg(feature = "script")]
@@ -19,17 +19,17 @@ pub use rule::{RetryLadder, Rule, RuleError, Test};
 #[cfg(feature = "script")]
 pub use script::{Script, ScriptError};
 
-/// When a policy is asked.
+/// Time of a policy's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// When the product is submitted: positions are known, norms are NaN.
+    /// At submission of the product: positions are known, norms are NaN.
     AtSubmission,
-    /// When both operands of the product are finished: everything is known. Asked again at every
-    /// replay.
+    /// Once both operands of the product are finished: everything is known. The query is repeated
+    /// at every replay.
     OperandsReady,
 }
 
-/// In which algorithm a product occurs.
+/// Algorithm that a product belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// `A_ij -= L_ik L_jk^T`, `i > j > k`.
@@ -38,10 +38,10 @@ pub enum Phase {
     Solve,
 }
 
-/// What a policy may know of one tile product.
+/// Query to a policy about one tile product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmQuery {
-    /// In which algorithm.
+    /// Algorithm of the product.
     pub phase: Phase,
     /// Tile row of the updated tile.
     pub i: usize,
@@ -62,7 +62,7 @@ pub struct GemmQuery {
 }
 
 impl GemmQuery {
-    /// The product at `(i, j, k)` while no norm is known.
+    /// Returns the query of the product at `(i, j, k)` while no norm is known.
     pub fn unmeasured(phase: Phase, [i, j, k]: [usize; 3], nt: usize) -> Self {
         let unknown = f64::NAN;
         GemmQuery {
@@ -98,14 +98,14 @@ pub struct PolicyError {
     pub i: usize,
     /// Tile column of the updated tile.
     pub j: usize,
-    /// Step.
+    /// Step of the algorithm.
     pub k: usize,
-    /// What went wrong.
+    /// Error message.
     pub message: String,
 }
 
 impl PolicyError {
-    /// An error of `policy` about `query`.
+    /// Creates an error of `policy` about `query`.
     pub fn new(policy: impl fmt::Display, query: &GemmQuery, message: impl Into<String>) -> PolicyError {
         PolicyError {
             policy: policy.to_string(),
@@ -117,46 +117,46 @@ impl PolicyError {
     }
 }
 
-/// Chooses the precision of each tile product.
+/// Policy that chooses the precision of each tile product.
 ///
-/// Every closure `Fn(&GemmQuery) -> GemmPrecision` is one; it is asked when the operands are ready.
-/// [`at_submission`] makes one that looks at positions only.
+/// Every closure `Fn(&GemmQuery) -> GemmPrecision` is one; it decides when the operands are ready.
+/// [`at_submission`] makes one that uses positions only.
 ///
-/// Results are the same in every run only if the answers depend on nothing but the query.
+/// Results are reproducible only if the decisions depend on nothing but the query.
 pub trait PrecisionPolicy: Send + Sync + 'static {
-    /// The precision of one product.
+    /// Returns the precision of one product.
     ///
     /// # Errors
     /// A policy that cannot decide fails the product's task with its error.
     fn choose(&self, query: &GemmQuery) -> Result<GemmPrecision, PolicyError>;
 
-    /// When [`select`](PrecisionPolicy::choose) is asked.
+    /// Returns the time at which [`select`](PrecisionPolicy::choose) is called.
     fn when(&self) -> When {
         When::OperandsReady
     }
 
-    /// Whether [`select`](PrecisionPolicy::choose) may ever answer `precision`; what is not known
-    /// counts as yes. An answer for which it said no may fail its product. Of use to a policy that
-    /// is asked late: see [`Submission::fuse_updates`](crate::Submission::fuse_updates).
+    /// Returns whether [`select`](PrecisionPolicy::choose) may ever return `precision`; true if
+    /// unknown. A decision that it excludes may fail its product. It is useful for deferred
+    /// selection: see [`Submission::fuse_updates`](crate::Submission::fuse_updates).
     fn may_select(&self, precision: GemmPrecision) -> bool {
         let _ = precision;
         true
     }
 
-    /// The precision of the products inside diagonal updates and triangular solves, the same for
-    /// all of them. Asked at submission; anything but [`Native`](PanelPrecision::Native) is for
-    /// `f32` tiles.
+    /// Returns the precision of all products inside diagonal updates and triangular solves. It is
+    /// called at submission; precisions other than [`Native`](PanelPrecision::Native) are for `f32`
+    /// tiles.
     fn panel(&self) -> PanelPrecision {
         PanelPrecision::Native
     }
 
-    /// All that [`select`](PrecisionPolicy::choose) may answer, where that is known: a GPU that
-    /// lacks one of them is given no task whose precision is chosen late.
+    /// Returns all precisions that [`select`](PrecisionPolicy::choose) may return, if they are
+    /// known: a GPU that lacks one of them gets no task with deferred selection.
     fn precisions(&self) -> Option<Vec<GemmPrecision>> {
         None
     }
 
-    /// The policy in a few words, for reports and errors.
+    /// Returns a short description of the policy, for reports and errors.
     fn describe(&self) -> String {
         "closure".into()
     }
@@ -187,7 +187,7 @@ impl<F> fmt::Debug for AtSubmission<F> {
     }
 }
 
-/// A policy that asks `choose` when products are submitted, with positions and no norms.
+/// Creates a policy that calls `choose` when products are submitted, with positions and no norms.
 pub fn at_submission<F: Fn(&GemmQuery) -> GemmPrecision + Send + Sync + 'static>(
     choose: F,
 ) -> AtSubmission<F> {

@@ -10,14 +10,14 @@ use zellige_kernels::{GemmPrecision, StorageFormat};
 
 use super::{GemmQuery, PolicyError, PrecisionPolicy, When};
 
-/// When a [`Rule`] takes the low precision.
+/// Condition for the low precision of a [`Rule`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Test {
     /// Always.
     Always,
-    /// At a distance of at least this many tiles from the diagonal: products on tiles with `i - j <
-    /// b` take the other precision (the distance rule of Doucet et al.). Updated tiles have `i -
-    /// j >= 1`, so that 0 and 1 mean always.
+    /// True at a distance of at least this many tiles from the diagonal: products on tiles with
+    /// `i - j < b` take the other precision (the distance rule of Doucet et al.). Updated tiles
+    /// have `i - j >= 1`, so that 0 and 1 mean always.
     Band(usize),
     /// `||A_ij|| <= tau ||A||`, norms before the factorisation (Higham and Mary; PaRSEC).
     Tile(f64),
@@ -57,11 +57,11 @@ struct ScriptFile {
 pub struct RuleError {
     /// The whole text.
     pub text: String,
-    /// Where it went wrong, in characters from 0.
+    /// Position of the error, in characters from 0.
     pub position: usize,
-    /// What stands there.
+    /// Text that was found there.
     pub found: String,
-    /// What may stand there.
+    /// Text that is allowed there.
     pub allowed: &'static str,
 }
 
@@ -72,23 +72,23 @@ const CONDITIONS: &str = "band=TILES, tile=TAU, operand=TAU";
 const OTHERS: &str = "fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8";
 const PANEL: &str = "fp32, x3, tf32";
 
-/// What goes wrong with a text: where, what stands there, what may stand there.
+/// Syntax error: position, text found there, text allowed there.
 type Fault = (usize, String, &'static str);
 
 impl Rule {
-    /// The same precision for every product. `fp64` is for `f64` tiles and the others for `f32`
-    /// tiles.
+    /// Returns a rule with one precision for every product. `fp64` is for `f64` tiles and the
+    /// others for `f32` tiles.
     pub fn uniform(precision: GemmPrecision) -> Rule {
         Rule::when(precision, Test::Always, GemmPrecision::Sp)
     }
 
-    /// `low` where `test` holds, `otherwise` elsewhere.
+    /// Returns a rule with `low` if `test` holds, and `otherwise` if not.
     pub fn when(low: GemmPrecision, test: Test, otherwise: GemmPrecision) -> Rule {
         Rule(Kind::Test { low, test, otherwise, panel: PanelPrecision::Native })
     }
 
-    /// The same rule with the products inside diagonal updates and triangular solves in
-    /// `precision`. Scripts and `fp64` stay as they are.
+    /// Sets the precision of the products inside diagonal updates and triangular solves. Scripts
+    /// and `fp64` stay as they are.
     #[must_use]
     pub fn with_panel(mut self, precision: PanelPrecision) -> Rule {
         if let Kind::Test { low, panel, .. } = &mut self.0
@@ -99,7 +99,7 @@ impl Rule {
         self
     }
 
-    /// How the tiles must be stored: [`F64`](StorageFormat::F64) for `fp64`,
+    /// Returns the required storage format of the tiles: [`F64`](StorageFormat::F64) for `fp64`,
     /// [`F32`](StorageFormat::F32) for all other rules.
     pub fn element(&self) -> StorageFormat {
         match self.0 {
@@ -108,8 +108,8 @@ impl Rule {
         }
     }
 
-    /// The precision where the rule's condition holds, the condition, and the precision elsewhere;
-    /// `None` for a script.
+    /// Returns the precision if the rule's condition holds, the condition, and the precision
+    /// otherwise; `None` for a script.
     pub fn parts(&self) -> Option<(GemmPrecision, Test, GemmPrecision)> {
         match self.0 {
             Kind::Test { low, test, otherwise, .. } => Some((low, test, otherwise)),
@@ -117,14 +117,14 @@ impl Rule {
         }
     }
 
-    /// The rule to try next when this one lost positive definiteness: always with more precision,
-    /// and `None` after `fp64`.
+    /// Returns the rule to try next when this one lost positive definiteness: always with more
+    /// precision, and `None` after `fp64`.
     ///
-    /// The order follows measurements on tomographic covariances: what breaks a factorisation is a
-    /// handful of products of two large operands, so that a condition on operand norms repairs most
-    /// rules; where it already stands, it is tightened, and in the end every product is split in
-    /// three. Diagonal updates and solves in TF32 come before all that: every pivot goes through
-    /// them.
+    /// The order follows measurements on tomographic covariances. A few products of two large
+    /// operands cause the failure of a factorisation, so a condition on operand norms repairs most
+    /// rules. If the rule has that condition already, it is tightened, and in the end every product
+    /// is split in three. Diagonal updates and solves in TF32 are replaced before all that: every
+    /// pivot depends on them.
     #[must_use]
     pub fn suggest_next(&self) -> Option<Rule> {
         use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
@@ -191,7 +191,7 @@ impl Rule {
     }
 }
 
-/// `band=2` and the like, `at` characters into the text.
+/// Parses conditions like `band=2`, `at` characters into the text.
 fn parse_condition(condition: &str, at: usize) -> Result<Test, Fault> {
     let Some((key, value)) = condition.split_once('=') else {
         return Err((at, quoted(condition), CONDITIONS));
@@ -212,7 +212,7 @@ fn parse_condition(condition: &str, at: usize) -> Result<Test, Fault> {
     }
 }
 
-/// The options that may still follow.
+/// Returns the options that may still follow.
 fn options_left(
     low: GemmPrecision,
     test: Test,

@@ -8,8 +8,8 @@ use zellige_kernels::GemmPrecision;
 
 use super::{GemmQuery, PolicyError, PrecisionPolicy};
 
-/// Operations that one call may take: thousands of times what a rule needs, milliseconds for an
-/// endless loop.
+/// Maximum number of operations of one call: thousands of times the need of a rule, milliseconds
+/// for an endless loop.
 const OPERATIONS: u64 = 100_000;
 
 /// A precision policy written in Rhai.
@@ -17,7 +17,7 @@ const OPERATIONS: u64 = 100_000;
 /// The file defines `fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a)`, which
 /// returns the name of a precision: `fp32`, `hp1`, `hp2`, `hp3`, `bf1`, `x3`, `tf32` or `fp8`. It
 /// can compute and nothing else: no files, no `eval`, no modules, a limit on operations and sizes.
-/// It is asked when the operands of a product are ready.
+/// It is called when the operands of a product are ready.
 ///
 /// ```text
 /// fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) {
@@ -42,11 +42,11 @@ impl fmt::Debug for Script {
 pub struct ScriptError {
     /// The file.
     pub file: String,
-    /// What is wrong, with the line where it is known.
+    /// Error message, with the line if it is known.
     pub message: String,
 }
 
-/// No script is longer.
+/// Maximum length of a script.
 const MOST_BYTES: u64 = 1 << 20;
 
 impl Script {

@@ -1,7 +1,7 @@
-//! How a tile travels: a header, and its numbers as bytes.
+//! Serialisation of a tile: a header, and its numbers as bytes.
 //!
 //! The exponent of a scale is one of the numbers, since a GPU that makes a narrow tile chooses it:
-//! the host need not know.
+//! the host need not know it.
 
 use zellige_cuda::{CUDA, GpuContext};
 use zellige_kernels::StorageFormat;
@@ -14,7 +14,7 @@ use crate::format::{format_of, storage_of};
 use crate::gpu;
 use crate::scalar::TileScalar;
 
-/// A tile without its numbers: what travels ahead of them.
+/// A tile's metadata without its numbers, transferred before them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TileHeader {
     pub(crate) shape: (usize, usize),
@@ -73,7 +73,7 @@ impl<T: TileScalar> Portable for Tile<T> {
         let &[rows, cols, storage, norm] = numbers else { return None };
         let length = |bytes| usize::try_from(u64::from_le_bytes(bytes)).ok();
         let (rows, cols) = (length(rows)?, length(cols)?);
-        // What no memory holds is no tile.
+        // A tile that exceeds the address space is invalid.
         rows.checked_mul(cols)?.checked_mul(size_of::<f64>())?;
         let storage = *StorageFormat::ALL.get(length(storage)?)?;
         let own =
@@ -150,7 +150,7 @@ mod tests {
             assert_eq!(again.parts(), tile.parts());
             let header = |tile: &Tile<f32>| Tile::<f32>::encode_header(&tile.header());
             assert_eq!(header(&again), header(&tile));
-            // What is cut short is no tile, and no byte of a header makes one panic.
+            // Truncated bytes are no tile, and no byte of a header causes a panic.
             assert!((0..bytes.len()).all(|length| travel.unpack(&bytes[..length]).is_none()));
             for at in 0..36 {
                 let mut wrong = bytes.clone();

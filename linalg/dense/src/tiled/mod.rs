@@ -23,15 +23,15 @@ use crate::gpu::{GenerateAnywhere, GpuGenerator};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile, root_sum_squares};
 
-/// Fills a block of a matrix: rows, columns, the place for its elements (column-major), and the
-/// leading dimension.
+/// Function that fills a block of a matrix. Its arguments are the rows, the columns, the slice for
+/// its entries (column-major), and the leading dimension.
 ///
 /// Every closure `Fn(Range<usize>, Range<usize>, &mut [T], usize)` that returns nothing or a
 /// `Result` becomes one through [`generator`].
 pub type Generator<T> =
     Arc<dyn Fn(Range<usize>, Range<usize>, &mut [T], usize) -> Result<(), TaskError> + Send + Sync>;
 
-/// A [`Generator`] from a closure that returns nothing or a `Result` with any error.
+/// Creates a [`Generator`] from a closure that returns nothing or a `Result` with any error.
 pub fn generator<T, F, R>(fill: F) -> Generator<T>
 where
     T: TileScalar,
@@ -41,10 +41,11 @@ where
     Arc::new(move |rows, cols, out, ld| fill(rows, cols, out, ld).into_result())
 }
 
-/// A [`Generator`] that copies from a dense column-major matrix with leading dimension `ld`.
+/// Creates a [`Generator`] that copies from a dense column-major matrix with leading dimension
+/// `ld`.
 ///
 /// # Errors
-/// The generator fails where the matrix does not reach.
+/// The generator fails for blocks outside of the matrix.
 pub fn from_dense<T: TileScalar>(values: Vec<T>, ld: usize) -> Generator<T> {
     Arc::new(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], out_ld| {
         let source = MatRef::new(&values, rows.end.min(ld), cols.end, ld)?;
@@ -58,12 +59,12 @@ pub fn from_dense<T: TileScalar>(values: Vec<T>, ld: usize) -> Generator<T> {
     })
 }
 
-/// What is known of a native tile of this shape before it is there.
+/// Returns the metadata of a native tile of this shape before it exists.
 fn native_meta<T: TileScalar>(rows: usize, cols: usize) -> Meta {
     Meta { format: format_of(T::FORMAT), bytes: rows * cols * T::FORMAT.bytes(), ..Meta::default() }
 }
 
-/// A handle for the norm of a matrix that does not exist; a simulation knows it, or not.
+/// Returns a handle for the norm of a matrix that does not exist, in a simulation.
 fn planned_norm<S: Submit>(s: &S) -> Handle<MatrixNorm> {
     s.register_planned(MatrixNorm(f64::NAN).meta()).named("norm")
 }
@@ -113,7 +114,7 @@ impl<T: TileScalar> Codelet for Generate<T> {
     }
 }
 
-/// Submits the generation of one tile, for GPUs too where there is a way there.
+/// Submits the generation of one tile, also for GPUs if there is a generator for them.
 fn submit_generation<T: TileScalar, S: Submit>(
     s: &S,
     on_host: Generate<T>,
@@ -141,7 +142,7 @@ pub(crate) fn mirror<T: Copy>(values: &mut [T], n: usize) {
 
 /// The norm of a matrix from the norms of its tiles, added in their order.
 struct Norm<T: TileScalar> {
-    /// How often each tile counts: 2 for one that stands for its mirror image too.
+    /// Weight of each tile: 2 for one that also stands for its mirror image.
     weights: Vec<f64>,
     _tiles: std::marker::PhantomData<fn() -> T>,
 }
@@ -180,7 +181,7 @@ impl<T: TileScalar> Norm<T> {
     }
 }
 
-/// Submits the reduction of the tiles' norms; tiles without elements count nothing.
+/// Submits the reduction of the tiles' norms; tiles without entries count nothing.
 pub(crate) fn submit_norm<T: TileScalar, S: Submit>(
     s: &S,
     tiles: &[Handle<Tile<T>>],

@@ -49,10 +49,10 @@ impl<T: TileScalar> RectTiled<T> {
         RectTiled { rows, cols, tiles, planned: true }
     }
 
-    /// Handles, and tasks that fill them from `fill`.
+    /// Creates the handles, and submits tasks that fill them from `fill`.
     ///
     /// # Errors
-    /// As [`fill`](RectTiled::fill).
+    /// Those of [`fill`](RectTiled::fill).
     pub fn generate<S: Submit>(
         s: &S,
         name: &str,
@@ -65,8 +65,8 @@ impl<T: TileScalar> RectTiled<T> {
         Ok(matrix)
     }
 
-    /// Submits one task per tile that writes it and its norm; whatever the tiles held, failures
-    /// included, is forgotten.
+    /// Submits one task per tile that writes it and its norm; previous values and failures of the
+    /// tiles are discarded.
     ///
     /// # Errors
     /// [`Error::Runtime`] if a handle has been taken.
@@ -74,10 +74,10 @@ impl<T: TileScalar> RectTiled<T> {
         self.fill_with(s, fill, None)
     }
 
-    /// As [`fill`](RectTiled::fill); with `gpu`, GPUs fill tiles too.
+    /// Fills the tiles like [`fill`](RectTiled::fill); with `gpu`, GPUs fill tiles too.
     ///
     /// # Errors
-    /// As [`fill`](RectTiled::fill).
+    /// Those of [`fill`](RectTiled::fill).
     pub fn fill_with<S: Submit>(
         &self,
         s: &S,
@@ -99,17 +99,17 @@ impl<T: TileScalar> RectTiled<T> {
         Ok(())
     }
 
-    /// The edges along the rows.
+    /// Returns the edges along the rows.
     pub fn row_grid(&self) -> &TileGrid {
         &self.rows
     }
 
-    /// The edges along the columns.
+    /// Returns the edges along the columns.
     pub fn col_grid(&self) -> &TileGrid {
         &self.cols
     }
 
-    /// Tile `(i, j)`.
+    /// Returns tile `(i, j)`.
     ///
     /// # Panics
     /// If there is no such tile.
@@ -119,19 +119,19 @@ impl<T: TileScalar> RectTiled<T> {
         &self.tiles[i * nt + j]
     }
 
-    /// The tiles of column `j`, from the top.
+    /// Returns the tiles of column `j`, from the top.
     pub(crate) fn column(&self, j: usize) -> impl Iterator<Item = &Handle<Tile<T>>> {
         (0..self.rows.tiles()).map(move |i| self.tile(i, j))
     }
 
-    /// All tiles, row by row.
+    /// Returns all tiles, row by row.
     pub fn handles(&self) -> &[Handle<Tile<T>>] {
         &self.tiles
     }
 
     /// Submits the reduction to the matrix' norm, from the norms that the tiles carry when it runs.
-    /// Planned tiles are left alone: it looks at what they carry, and a simulation would move their
-    /// bytes.
+    /// Planned tiles are skipped: the reduction reads only their metadata, and a simulation would
+    /// transfer their bytes.
     pub(crate) fn norm<S: Submit>(&self, s: &S) -> Result<Handle<MatrixNorm>, Error> {
         if self.planned {
             return Ok(planned_norm(s));
@@ -142,7 +142,7 @@ impl<T: TileScalar> RectTiled<T> {
     /// Waits, and copies the tiles into a dense column-major `m x n` matrix.
     ///
     /// # Errors
-    /// What left a tile without a value.
+    /// The error that left a tile without a value.
     pub fn gather(&self, rt: &Runtime) -> Result<Vec<T>, Error> {
         let m = self.rows.len();
         let mut dense = vec![T::ZERO; m * self.cols.len()];
@@ -163,11 +163,11 @@ impl<T: TileScalar> RectTiled<T> {
         Ok(dense)
     }
 
-    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several
-    /// ranks, those of this rank's tiles.
+    /// Waits, and adds up the bytes of the tiles in their storage formats, without replicas; on
+    /// several ranks, those of this rank's tiles.
     ///
     /// # Errors
-    /// What left a tile without a value.
+    /// The error that left a tile without a value.
     pub fn bytes<S: Session>(&self, rt: &S) -> Result<usize, Error> {
         total_bytes(rt, &self.tiles)
     }

@@ -1,4 +1,4 @@
-//! The lower triangle of a symmetric matrix, and later its Cholesky factor in the same place.
+//! The lower triangle of a symmetric matrix, which its Cholesky factor overwrites.
 
 use zellige_runtime::{Handle, Runtime, Session, Submit};
 
@@ -47,21 +47,21 @@ impl<T: TileScalar> SymmetricTiled<T> {
         SymmetricTiled { grid, tiles, planned: true }
     }
 
-    /// Handles, and tasks that fill them from `fill`.
+    /// Creates the handles, and submits tasks that fill them from `fill`.
     ///
     /// # Errors
-    /// As [`fill`](SymmetricTiled::fill).
+    /// Those of [`fill`](SymmetricTiled::fill).
     pub fn generate<S: Submit>(s: &S, grid: TileGrid, fill: &Generator<T>) -> Result<Self, Error> {
         let matrix = Self::new(s, grid);
         matrix.fill(s, fill)?;
         Ok(matrix)
     }
 
-    /// Submits one task per tile that writes it and its norm; whatever the tiles held, failures
-    /// included, is forgotten.
+    /// Submits one task per tile that writes it and its norm; previous values and failures of the
+    /// tiles are discarded.
     ///
-    /// `fill` is asked for blocks on and below the diagonal; of diagonal blocks the lower triangle
-    /// counts.
+    /// `fill` is called for blocks on and below the diagonal; of diagonal blocks only the lower
+    /// triangle is used.
     ///
     /// # Errors
     /// [`Error::Runtime`] if a handle has been taken.
@@ -69,10 +69,10 @@ impl<T: TileScalar> SymmetricTiled<T> {
         self.fill_with(s, fill, None)
     }
 
-    /// As [`fill`](SymmetricTiled::fill); with `gpu`, GPUs fill tiles too.
+    /// Fills the tiles like [`fill`](SymmetricTiled::fill); with `gpu`, GPUs fill tiles too.
     ///
     /// # Errors
-    /// As [`fill`](SymmetricTiled::fill).
+    /// Those of [`fill`](SymmetricTiled::fill).
     pub fn fill_with<S: Submit>(
         &self,
         s: &S,
@@ -89,7 +89,8 @@ impl<T: TileScalar> SymmetricTiled<T> {
                     at: (i, j),
                     symmetric: i == j,
                 };
-                // Behind the factorisation of the columns before, ahead of it for their own.
+                // The factorisation of earlier columns has priority; that of this column waits for
+                // its tiles.
                 let priority = crate::factor::generation_priority(j);
                 submit_generation(s, codelet, self.tile(i, j), gpu, priority)?;
             }
@@ -97,12 +98,12 @@ impl<T: TileScalar> SymmetricTiled<T> {
         Ok(())
     }
 
-    /// The edges of the tiles.
+    /// Returns the edges of the tiles.
     pub fn grid(&self) -> &TileGrid {
         &self.grid
     }
 
-    /// Tiles along one side.
+    /// Returns the number of tiles along one side.
     pub fn tiles(&self) -> usize {
         self.grid.tiles()
     }
@@ -112,7 +113,7 @@ impl<T: TileScalar> SymmetricTiled<T> {
         self.grid.len()
     }
 
-    /// Tile `(i, j)`, `i >= j`.
+    /// Returns tile `(i, j)`, `i >= j`.
     ///
     /// # Panics
     /// If there is no such tile.
@@ -128,14 +129,14 @@ impl<T: TileScalar> SymmetricTiled<T> {
         (0..=i).map(move |j| self.tile(i, j))
     }
 
-    /// All tiles, column by column.
+    /// Returns all tiles, column by column.
     pub fn handles(&self) -> &[Handle<Tile<T>>] {
         &self.tiles
     }
 
     /// Submits the reduction to the matrix' norm, from the norms that the tiles carry when it runs.
-    /// Planned tiles are left alone: it looks at what they carry, and a simulation would move their
-    /// bytes.
+    /// Planned tiles are skipped: the reduction reads only their metadata, and a simulation would
+    /// transfer their bytes.
     pub(crate) fn norm<S: Submit>(&self, s: &S) -> Result<Handle<MatrixNorm>, Error> {
         if self.planned {
             return Ok(planned_norm(s));
@@ -149,7 +150,7 @@ impl<T: TileScalar> SymmetricTiled<T> {
     /// above the diagonal.
     ///
     /// # Errors
-    /// What left a tile without a value.
+    /// The error that left a tile without a value.
     pub fn gather(&self, rt: &Runtime) -> Result<Vec<T>, Error> {
         let n = self.n();
         let mut dense = vec![T::ZERO; n * n];
@@ -172,11 +173,11 @@ impl<T: TileScalar> SymmetricTiled<T> {
         Ok(dense)
     }
 
-    /// Waits, and adds up the bytes of the tiles as they are stored, without replicas; on several
-    /// ranks, those of this rank's tiles.
+    /// Waits, and adds up the bytes of the tiles in their storage formats, without replicas; on
+    /// several ranks, those of this rank's tiles.
     ///
     /// # Errors
-    /// What left a tile without a value.
+    /// The error that left a tile without a value.
     pub fn bytes<S: Session>(&self, rt: &S) -> Result<usize, Error> {
         total_bytes(rt, &self.tiles)
     }

@@ -60,8 +60,8 @@ fn each_precision_has_the_accuracy_of_its_roundoff() {
     }
 }
 
-/// Smooth covariance of points on a line, with a little noise: condition number about 7e5, near
-/// what `f32` can factor.
+/// Returns a smooth covariance of points on a line, with a little noise: condition number about
+/// 7e5, close to the limit of `f32` factorisations.
 fn covariance(n: usize) -> Vec<f64> {
     let entry = |i: usize, j: usize| {
         let distance = (i as f64 - j as f64) / 40.0;
@@ -197,7 +197,7 @@ fn band_and_norm_rules_use_both_precisions() {
     }
 }
 
-/// What the policy is shown, against norms from dense matrices.
+/// The norms that a policy receives agree with norms of dense matrices.
 #[test]
 fn policies_see_the_norms_that_are_documented() {
     let rt = runtime(2, "lws");
@@ -250,7 +250,7 @@ fn an_indefinite_matrix_names_tile_and_pivot_and_hurts_nobody_else() {
     assert_eq!((lost.tile, lost.pivot, lost.row), (3, 5, 53));
     assert!(lost.value < -3.0, "{lost}");
     assert!(error.to_string().contains("tile 3") && error.to_string().contains("row 53"));
-    // What does not depend on it is there, what does names the same cause.
+    // Independent results exist; dependent ones report the same cause.
     assert_eq!(rt.take(other).unwrap(), [1.0]);
     let l = reference_cholesky(&a, n);
     let guard = rt.read(tiles.tile(3, 1)).unwrap();
@@ -259,7 +259,7 @@ fn an_indefinite_matrix_names_tile_and_pivot_and_hurts_nobody_else() {
     let poisoned = Error::from(rt.read(tiles.tile(5, 3)).unwrap_err());
     assert_eq!(poisoned.not_positive_definite(), Some(&lost));
     assert!(tiles.gather(&rt).is_err());
-    // The same handles serve the next matrix.
+    // The handles are used again for the next matrix.
     a[53 + 53 * n] = 4.0;
     tiles.fill(&rt, &dense32(&a, n)).unwrap();
     cholesky(&rt, &tiles, &rule("fp32")).unwrap().wait(&rt).unwrap();

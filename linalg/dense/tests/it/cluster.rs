@@ -24,7 +24,8 @@ fn grids() -> (TileGrid, TileGrid) {
 
 type Tiled = (SymmetricTiled<f32>, RectTiled<f32>);
 
-/// Handles, their owners if there are ranks, and all tasks: factor, and solve with it.
+/// Creates the handles, sets their owners if there are ranks, and submits all tasks: factorisation
+/// and solve.
 fn submit<S: Submit>(s: &S, policy: &SharedPolicy, own: impl Fn(&Tiled)) -> Result<Tiled, Error> {
     let (columns, rows) = grids();
     let tiled =

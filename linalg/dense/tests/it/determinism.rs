@@ -1,4 +1,4 @@
-//! The same bits for any number of workers, policy and window, recorded or not.
+//! Bitwise identical results for any number of workers, policy and window, recorded or not.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use zellige_test_scale::every;
 /// Bytes of the devices that are too small for the matrix of 38 KiB: four of its largest tiles.
 const FEW: u64 = 10_000;
 
-/// A runtime that is given up loudly if it hangs.
+/// Returns the builder of a runtime with a time limit for hangs.
 fn builder(cpus: usize, policy: &str) -> RuntimeBuilder {
     let patience = Some(Duration::from_secs(20));
     Runtime::builder().workers(cpus).policy(policy).bind(false).watchdog(patience).on_stall(|text| {
@@ -32,10 +32,10 @@ fn bits(tile: &Tile<f32>) -> Bits {
     (wide.as_slice().unwrap().iter().map(|x| x.to_bits()).collect(), tile.norm().to_bits())
 }
 
-/// What became of each tile: its bits, or the text of the error.
+/// Outcome of each tile: its bits, or the text of the error.
 type Tiles = Vec<Result<Bits, String>>;
 
-/// How many tiles are as they should be, and how many are lost.
+/// Numbers of correct tiles and of lost tiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Fate {
     right: usize,
@@ -71,12 +71,12 @@ impl Case {
         case
     }
 
-    /// 6 x 6 tiles of 16 to 24.
+    /// Returns a case of 6 x 6 tiles of 16 to 24.
     fn uneven(rule: &str) -> Case {
         Case::new(rule, &[0, 24, 40, 64, 84, 104, 120])
     }
 
-    /// 6 x 6 tiles of 24.
+    /// Returns a case of 6 x 6 tiles of 24.
     fn even(rule: &str) -> Case {
         Case::new(rule, &[0, 24, 48, 72, 96, 120, 144])
     }
@@ -410,7 +410,7 @@ fn a_node_one_byte_smaller_gets_no_product() {
         };
         let refusals = got.iter().flat_map(|tile| tile.as_ref().err());
         assert!(refusals.clone().any(refused), "{policy}: {:?}", refusals.collect::<Vec<_>>());
-        // What needs no product is there: the first column, and the matrix generated anew.
+        // Tiles that need no product exist: the first column, and the matrix generated anew.
         assert!(got[..6].iter().zip(&case.factor).all(|(got, want)| got.as_ref() == Ok(want)), "{policy}");
         case.fill(&rt, &a);
         let fate = case.judge(&tiles(&rt, &a), &case.matrix, &[], policy);

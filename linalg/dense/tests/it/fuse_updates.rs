@@ -137,7 +137,7 @@ fn recorded_and_replayed_too() {
     }
 }
 
-/// Any precision, by position alone.
+/// Returns a policy with any precision, by position alone.
 fn scattered(seed: u64) -> SharedPolicy {
     let choose = move |q: &GemmQuery| {
         let hash =
@@ -172,7 +172,8 @@ proptest! {
     }
 }
 
-/// Inner lengths of the products' tasks on each tile, in order, and operations of all tasks.
+/// Returns the inner lengths of the products' tasks on each tile, in order, and the operations of
+/// all tasks.
 fn recorded(policy: &SharedPolicy, fuse_updates: usize) -> (Vec<Vec<u32>>, f64) {
     let graph: Result<Graph, Error> = Graph::record(|g: &Recorder| {
         let a = SymmetricTiled::<f32>::planned(g, TileGrid::uniform(72, 10)?);

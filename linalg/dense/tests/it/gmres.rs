@@ -7,7 +7,8 @@ use zellige_krylov::{Adjoint, Cg, Solve, Stop, multiply, solve};
 
 use crate::common::*;
 
-/// An unevaluated sum of two numbers, the second of which is rounding of the first: some 32 digits.
+/// An unevaluated sum of two numbers; the second is the rounding error of the first: about 32
+/// digits.
 #[derive(Clone, Copy)]
 struct Doubled(f64, f64);
 
@@ -40,8 +41,8 @@ impl Doubled {
     }
 }
 
-/// `A^-1 b` for a positive definite matrix: elimination in doubled precision, which needs no
-/// pivoting.
+/// Returns `A^-1 b` for a positive definite matrix, by elimination in doubled precision, which
+/// needs no pivoting.
 fn eliminated(a: &[f64], b: &[f64]) -> Vec<f64> {
     let n = b.len();
     let doubled = |v: &[f64]| v.iter().map(|v| Doubled(*v, 0.0)).collect::<Vec<_>>();
@@ -66,7 +67,8 @@ fn eliminated(a: &[f64], b: &[f64]) -> Vec<f64> {
     b.into_iter().map(|b| b.0 + b.1).collect()
 }
 
-/// A dense matrix with eigenvalues that fall geometrically from 1 to the inverse of `condition`.
+/// Returns a dense matrix with eigenvalues that decrease geometrically from 1 to the inverse of
+/// `condition`.
 fn ill_conditioned(n: usize, condition: f64, seed: u64) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut a = vec![0.0; n * n];
@@ -111,7 +113,7 @@ fn gmres_converges_where_plain_refinement_stagnates() {
     }
 }
 
-/// Right-hand sides of very different sizes, side by side: each is solved for as well as alone.
+/// Right-hand sides of very different sizes in a block: each is solved for as accurately as alone.
 #[test]
 fn columns_of_any_size_are_refined() {
     let rt = runtime(2, "lws");

@@ -17,7 +17,7 @@ fn mock(gpus: u32, seed: u64) -> Option<Arc<Mock>> {
     Some(Arc::new(zellige_twins::mock(SOURCES)?.gpus(gpus).seed(seed).build()))
 }
 
-/// No CPU worker: what has no function for GPUs would be refused.
+/// Returns a builder without CPU workers: tasks without a GPU function would be refused.
 fn only_gpus(mock: &Arc<Mock>, devices: &[u32], memory: u64) -> RuntimeBuilder {
     let builder = Runtime::builder().workers(0).peers(1e9).policy("lws");
     devices
@@ -25,7 +25,7 @@ fn only_gpus(mock: &Arc<Mock>, devices: &[u32], memory: u64) -> RuntimeBuilder {
         .fold(builder, |builder, &number| builder.device(Gpu::new(mock.clone(), number).memory(memory)))
 }
 
-/// Nothing is left behind, and nothing was in disorder.
+/// Checks that there are no leaks and no violations.
 fn check(mock: &Mock) {
     assert_eq!(mock.violations(), [] as [String; 0]);
     assert_eq!(mock.leaks(), [] as [String; 0]);
@@ -75,8 +75,8 @@ fn factor_with<T: TileScalar + Into<f64>>(
     Ok(Factored { l: tiles.gather(rt)?.into_iter().map(Into::into).collect(), norms, counts })
 }
 
-/// `X` of `X A = B`, factored and solved in tiles that the host has generated; each of the two by
-/// inverses or not.
+/// Returns `X` of `X A = B`, factored and solved in tiles that the host has generated; each of the
+/// two by inverses or not.
 fn solution(
     rt: &Runtime,
     (a, grid): (&[f64], &TileGrid),
@@ -97,7 +97,7 @@ fn solution(
     x.gather(rt).unwrap().into_iter().map(f64::from).collect()
 }
 
-/// `a` for a runtime of CPU cores, and for GPUs.
+/// Factors `a` on a runtime of CPU cores, and on GPUs.
 fn both(a: &[f64], grid: &TileGrid, rule: &SharedPolicy, mock: &Arc<Mock>) -> [Result<Factored, Error>; 2] {
     let fill = dense32(a, grid.len());
     let on_gpus = factor(&only_gpus(mock, &[0], 1 << 28).build().unwrap(), &fill, grid, rule);
@@ -117,8 +117,8 @@ fn every_precision_gives_the_factor_of_the_cpu() {
         ("graded", graded(random_spd(n, 1.0, 2), n, 1e-4)),
         ("radians", random_spd(n, 1.0, 3).iter().map(|x| x * 2.35e-11).collect()),
     ] {
-        // How far apart two factors may be: roundoffs of the sums, and of operands that are rounded
-        // to a neighbour.
+        // Maximum difference of two factors: roundoffs of the sums, and of operands that are
+        // rounded to a neighbour.
         for (text, error, apart) in [
             ("fp32", 3e-7, 1e-6),
             ("x3", 5e-7, 1e-6),
@@ -147,8 +147,8 @@ fn every_precision_gives_the_factor_of_the_cpu() {
     check(&mock);
 }
 
-/// The host does not come between two tasks of which one waits for the other, unless one goes by
-/// what the other one's end tells.
+/// The host does not intervene between two dependent tasks, unless one depends on the result of the
+/// other one's end.
 #[test]
 fn tasks_of_a_factorisation_follow_one_another() {
     let Some(mock) = mock(1, 8) else { return };
@@ -247,8 +247,8 @@ fn small_tiles_are_launched_together_with_the_same_bits() {
     }
 }
 
-/// Several products of a tile in one task: the bits of separate tasks, in less working space than
-/// all of them have together.
+/// Several products of a tile in one task have the bits of separate tasks, in less workspace than
+/// the sum over all of them.
 #[test]
 fn products_that_share_a_task_have_the_bits_of_separate_tasks() {
     let (n, grid) = (200, TileGrid::uniform(200, 24).unwrap());
@@ -306,7 +306,7 @@ fn solves_follow_on_the_gpu() {
     check(&mock);
 }
 
-/// Where the library has no kernel for a product of 8-bit tiles it is made in another way: the same
+/// If the library has no kernel for a product of 8-bit tiles, another method computes it: the same
 /// products of entries, summed in another order.
 #[test]
 fn eight_bit_products_without_a_kernel_are_made_all_the_same() {
@@ -344,7 +344,7 @@ fn solves_by_inverses_are_as_good_where_they_are_allowed() {
         })
     };
     let mut a = random_spd(n, 1.0, 24);
-    // Rows of a right-hand side in two tiles.
+    // A right-hand side with its rows in two tiles.
     let (m, rows) = (90, TileGrid::uniform(90, 50).unwrap());
     let x = random_rect(m, n, 25);
     let solutions = |a: &[f64], text: &str| {

@@ -1,5 +1,5 @@
-//! What a factorisation moves when every tile has a fixed owner: mixed precision against float32,
-//! with real bytes.
+//! Data movement of a factorisation when every tile has a fixed owner: mixed precision against
+//! float32, with real bytes.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ const N: usize = 24 * TILE;
 const TILE: usize = 16;
 const DEVICES: usize = 4;
 
-/// Symmetric and diagonally dominant, its entries falling with the distance.
+/// Returns a generator of a symmetric, diagonally dominant matrix whose entries decrease with the
+/// distance.
 fn entries() -> Generator<f32> {
     generator(|rows, cols, out: &mut [f32], ld: usize| {
         for (j, col) in cols.enumerate() {
@@ -58,7 +59,7 @@ fn moved(rule: &str, capacity: u64) -> u64 {
 fn on_one_owner_map_mixed_precision_moves_fewer_bytes() {
     let tiles = (N / TILE) as u64;
     let matrix = tiles * (tiles + 1) / 2 * (TILE * TILE * 4) as u64;
-    // All of it has room on each device, or 30 % of it on all four together.
+    // The matrix fits each device, or 30 % of it fit all four in total.
     for capacity in [2 * matrix, matrix * 3 / 40] {
         let single = moved("fp32", capacity);
         for rule in ["hp1", "hp1:band=2", "hp1:operand=1e-2"] {

@@ -5,21 +5,21 @@ use zellige_dense::{Cholesky, Error, RefineEnd, Rule, SharedPolicy, SymmetricTil
 
 use crate::common::*;
 
-/// `x 2^e`, exactly where the result is normal.
+/// Returns `x 2^e`, exactly if the result is normal.
 fn by_power(x: f64, e: i32) -> f64 {
     let half = e / 2;
     x * 2f64.powi(half) * 2f64.powi(e - half)
 }
 
-/// `exp(-|i - j| / 3)`, and 1.5 on the diagonal.
+/// Returns `exp(-|i - j| / 3)`, and 1.5 on the diagonal.
 fn covariance(n: usize) -> Vec<f64> {
     let element =
         |i: usize, j: usize| (-(i.abs_diff(j) as f64) / 3.0).exp() + 0.5 * f64::from(u8::from(i == j));
     (0..n * n).map(|at| element(at % n, at / n)).collect()
 }
 
-/// The largest `||b - A x|| / ||b||` of a column, with sums in doubled precision: `A`, `x` and `b`
-/// are those of a system near 1, by the exponents `d` of its rows and `c` of its columns of
+/// Returns the largest `||b - A x|| / ||b||` of a column, with sums in doubled precision: `A`, `x`
+/// and `b` are those of a system near 1, by the exponents `d` of its rows and `c` of its columns of
 /// right-hand sides.
 fn residual(a: &[f64], d: &[i32], c: &[i32], b: &[f64], x: &[f64]) -> f64 {
     let n = d.len();
@@ -53,7 +53,7 @@ fn residual(a: &[f64], d: &[i32], c: &[i32], b: &[f64], x: &[f64]) -> f64 {
 #[test]
 fn systems_of_any_size_are_solved() {
     let rt = runtime(2, "lws");
-    // One tile, two, three; exponents of the matrix, of its rows beside each other, of the
+    // One tile, two, three; exponents of the matrix, of its rows relative to each other, of the
     // right-hand sides.
     for (n, rule, of_a, of_rows, of_b) in [
         (60, "fp32", 990, 0, 0),
@@ -67,7 +67,7 @@ fn systems_of_any_size_are_solved() {
     ] {
         let case = format!("{n} {rule} {of_a} {of_rows} {of_b}");
         let a = covariance(n);
-        // Rows of sizes from 2^-of_rows to 2^of_rows, none beside its like.
+        // Rows of sizes from 2^-of_rows to 2^of_rows, no two neighbours of similar size.
         let d: Vec<i32> = (0..n as i32)
             .map(|i| of_a / 2 + (i * 37 % n as i32) * 2 * of_rows / n as i32 - of_rows)
             .collect();
@@ -119,8 +119,8 @@ fn a_rule_of_float64_is_float64_for_every_order() {
             assert!(refinement.residual < 1e-15 && refinement.before.len() < 3, "{n}: {refinement:?}");
         }
     }
-    // Tiles of one type take no rule of the other, whether or not there is a product that it would
-    // be asked for.
+    // Tiles of one type refuse rules of the other, whether or not there is a product to query the
+    // rule for.
     let policy: SharedPolicy = "fp64".parse::<Rule>().unwrap().into();
     let single: SharedPolicy = "hp1:band=2".parse::<Rule>().unwrap().into();
     for n in [1, 5, 20] {
@@ -161,7 +161,7 @@ fn what_has_no_answer_is_named() {
             assert_eq!(error.to_string(), format!("right-hand sides: row 5, column 1 (from 0) is {value}"));
         }
     }
-    // Of a matrix of any size the row and the pivot that it has.
+    // For a matrix of any scale the error has its row and its pivot.
     for (rule, e) in [("fp32", 990), ("fp64", -990)] {
         let mut wrong: Vec<f64> = covariance(n).iter().map(|a| by_power(*a, e)).collect();
         wrong[257 * (n + 1)] = by_power(-1.0, e);
@@ -188,7 +188,7 @@ fn solutions_that_float64_does_not_hold_are_not_called_right() {
     assert!(error.starts_with("solution: row 0, column 0 (from 0) is inf"), "{error}");
     assert!(factor.solve(&b).is_err() && factor.refine_gmres(&b, 1e-10).is_err());
 
-    // Of 1e-310 a solution has some 13 digits, of 1e-320 three, and of a multiple of the least
+    // A solution of 1e-310 has about 13 digits, one of 1e-320 three, and a multiple of the least
     // number none.
     let factor = Cholesky::factor(&rt, n, &covariance(n), "fp64").unwrap();
     for (b, least, most) in [(1e-310, 1e-15, 1e-12), (1e-320, 1e-6, 1e-1), (5e-324, 1e-2, 1e3)] {
@@ -205,8 +205,8 @@ fn solutions_that_float64_does_not_hold_are_not_called_right() {
     assert!(x.iter().all(|x| *x == 0.0) && refinement.end == RefineEnd::Converged);
 }
 
-/// Where the residual of the rows that were multiplied by most cannot be small beside the
-/// right-hand side, nobody says that it is.
+/// If the residual of the rows with the largest scales cannot be small relative to the right-hand
+/// side, it is not reported as small.
 #[test]
 fn the_residual_is_that_of_the_system_that_was_given() {
     let rt = runtime(1, "eager");
@@ -224,7 +224,7 @@ fn the_residual_is_that_of_the_system_that_was_given() {
             (refinement.residual, refinement.end == RefineEnd::Converged, of(&x)),
             (found[0].true_residual / found[0].rhs, found[0].reason.is_converged(), of(&by_gmres)),
         ] {
-            // Both are rounding errors, of which a residual in float64 knows the size.
+            // Both are rounding errors; a residual in float64 has only their magnitude right.
             assert!(expected > 1e-12 && told > 1e-12 && !is_converged, "{rule}: {told:e} {expected:e}");
         }
     }

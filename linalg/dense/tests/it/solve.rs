@@ -125,7 +125,7 @@ fn no_rows_are_solved_at_once() {
     assert_eq!((found.end, found.before.len(), found.residual), (RefineEnd::Converged, 0, 0.0));
 }
 
-/// The factor of `a`, and the solution of `X A = B` with it.
+/// Returns the factor of `a`, and the solution of `X A = B` with it.
 fn solved(rt: &Runtime, a: &[f64], b: &[f64], n: usize) -> (SymmetricTiled<f32>, RectTiled<f64>) {
     let (m, grid) = (b.len() / n, TileGrid::uniform(n, 24).unwrap());
     let l = SymmetricTiled::generate(rt, grid.clone(), &dense32(a, n)).unwrap();
@@ -135,7 +135,8 @@ fn solved(rt: &Runtime, a: &[f64], b: &[f64], n: usize) -> (SymmetricTiled<f32>,
     (l, widened(rt, &x).unwrap())
 }
 
-/// Residuals of small right-hand sides leave the range of `f32` before they are small beside them.
+/// Residuals of small right-hand sides leave the range of `f32` before they are small relative to
+/// them.
 #[test]
 fn refinement_goes_on_where_residuals_are_tiny() {
     let rt = runtime(2, "lws");
@@ -155,8 +156,8 @@ fn refinement_goes_on_where_residuals_are_tiny() {
     assert!(distance(x.gather(&rt).unwrap(), &exact) < 1e-12);
 }
 
-/// With the factor of another matrix steps do harm, or next to nothing: the end is told, and what
-/// was better is there again.
+/// With the factor of another matrix steps increase the residual, or hardly reduce it: the result
+/// reports that, and the better solution is restored.
 #[test]
 fn refinement_ends_where_steps_gain_nothing() {
     let rt = runtime(1, "lws");

@@ -15,14 +15,14 @@ use crate::vector_task::{minus, plus, times};
 use crate::{Correction, Kept, Method, Setting};
 
 /// BiCGStab(l) (Sleijpen and Fokkema 1993, algorithm 3.1), preconditioned from the right; `l = 1`
-/// is BiCGStab (van der Vorst 1992). For any matrix, with few vectors.
+/// is BiCGStab (van der Vorst 1992). It solves systems with any matrix and needs few vectors.
 ///
-/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l`
-/// that makes the residual small, from the inner products of `r, A r, .., A^l r` by Cholesky's
-/// factors (Sleijpen, van der Vorst and Fokkema 1994): the one with the least residual, or, where
-/// `l > 1` and that would lose digits of the next coefficients, a convex combination with the
-/// orthogonal one (Sleijpen and van der Vorst 1995). Eigenvalues far from the real axis need `l =
-/// 2` or more.
+/// A step has `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l`
+/// that reduces the residual. The polynomial is computed from the inner products of `r, A r, ..,
+/// A^l r` by a Cholesky factorisation (Sleijpen, van der Vorst and Fokkema 1994). It is the one
+/// with the least residual. If `l > 1` and that polynomial would lose digits of the next
+/// coefficients, it is a convex combination with the orthogonal one (Sleijpen and van der Vorst
+/// 1995). Eigenvalues far from the real axis need `l = 2` or more.
 ///
 /// ```
 /// use zellige_krylov::{BiCgStab, Solve, Space, Stop, from_fn, solve};
@@ -77,7 +77,7 @@ impl<E: Scalar> Updatable<E> for BiCgStab {
 }
 
 impl BiCgStab {
-    /// Ready for a system, with residuals that are replaced or not.
+    /// Prepares the method for a system, with or without residual replacements.
     fn prepared<'r, E: Scalar>(
         &self,
         setting: Setting<'r, E>,
@@ -100,8 +100,8 @@ const GAMMA: usize = 3;
 const SHADOW: usize = GAMMA + MOST;
 const OWN: usize = SHADOW + 1;
 
-/// Sums of products, which change places with those of `A^i r`: of a vector and itself, of the
-/// shadow and a vector.
+/// Indices of sums of products, alternating with those of `A^i r`: of a vector with itself, and of
+/// the shadow with a vector.
 const SQUARE: usize = 0;
 const ALONG: usize = 1;
 
@@ -115,7 +115,7 @@ struct Vectors<E: Scalar> {
     /// The correction before `M^-1`, and after.
     e: MultiVector<E>,
     d: Option<MultiVector<E>>,
-    /// `M^-1` of what is multiplied.
+    /// `M^-1` times the input of a product.
     z: Option<MultiVector<E>>,
 }
 
@@ -150,7 +150,7 @@ impl BiCgStab {
         })?;
         let finish = match (m, &vectors.d) {
             (Some(m), Some(d)) => {
-                // Not ended, whatever the method is.
+                // These columns are running for any state of the method.
                 let open = NumbersHandle::new(rt, columns, 0);
                 Some(rt.record(|graph| m.apply(&Steps::new(rt, graph, space, &open), &vectors.e, d))?)
             }
@@ -165,7 +165,7 @@ impl BiCgStab {
     }
 }
 
-/// `u = 0`, `e = 0`, the shadow is the residual.
+/// Records `u = 0`, `e = 0`; the shadow is the residual.
 fn begin<E: Scalar>(
     steps: &Steps<'_, E>,
     v: &Vectors<E>,
@@ -178,7 +178,7 @@ fn begin<E: Scalar>(
     let task = steps.task("bicgstab.begin").assign(&v.u[0], []).assign(&v.e, []).copy(&v.shadow, r);
     task.dot(&v.begun, &v.begun, SQUARE).dot(&v.shadow, r, ALONG).submit()?;
     steps.update_numbers("bicgstab.rho", |sums, s| {
-        // u is 0, and so is what beta multiplies.
+        // u is 0, so beta multiplies zeros.
         s[RHO] = sums[ALONG];
         let norm = sums[SQUARE].real().sqrt();
         s.set_real(SHADOW, norm);
@@ -187,7 +187,7 @@ fn begin<E: Scalar>(
     reliable.map_or(Ok(()), |reliable| reliable.begin(steps, SQUARE))
 }
 
-/// What a step is recorded from.
+/// Data that a step is recorded from.
 struct Step<'g, E: Scalar> {
     steps: Steps<'g, E>,
     v: &'g Vectors<E>,
@@ -196,7 +196,7 @@ struct Step<'g, E: Scalar> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// `to = A M^-1 from`.
+    /// Records `to = A M^-1 from`.
     fn multiply(&self, from: &MultiVector<E>, to: &MultiVector<E>) -> Result<(), Error> {
         match (self.setting.m, &self.v.z) {
             (Some(m), Some(z)) => {
@@ -207,9 +207,9 @@ impl<E: Scalar> Step<'_, E> {
         }
     }
 
-    /// Step `j` of bi-conjugate gradients: `u_i = r_i - beta u_i`, `u_{j+1} = A u_j`, `alpha = rho
-    /// / shadow . u_{j+1}`, `r_i -= alpha u_{i+1}`, `r_{j+1} = A r_j`, `e += alpha u_0`, `rho =
-    /// shadow . r_{j+1}`.
+    /// Records step `j` of bi-conjugate gradients: `u_i = r_i - beta u_i`, `u_{j+1} = A u_j`,
+    /// `alpha = rho / shadow . u_{j+1}`, `r_i -= alpha u_{i+1}`, `r_{j+1} = A r_j`, `e += alpha
+    /// u_0`, `rho = shadow . r_{j+1}`.
     fn conjugate(&self, j: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         for (u, r) in v.u[..=j].iter().zip(&v.r) {
@@ -226,8 +226,8 @@ impl<E: Scalar> Step<'_, E> {
         for (r, u) in v.r[1..=j].iter().zip(&v.u[2..]) {
             steps.task("bicgstab.descend").add(r, minus(ALPHA, u)).submit()?;
         }
-        // What comes after an answer is 0 / 0; one that is to be replaced is an answer only if it
-        // is 0.
+        // Numbers after convergence are 0 / 0; a residual that is to be replaced counts as
+        // converged only if it is 0.
         let is_kept = self.reliable.is_none();
         steps.update_numbers("bicgstab.half", move |sums, s| {
             let norm = sums[SQUARE].real().sqrt();
@@ -247,14 +247,14 @@ impl<E: Scalar> Step<'_, E> {
         })
     }
 
-    /// The inner product of a vector with the shadow, and with itself.
+    /// Records the inner product of a vector with the shadow, and with itself.
     fn along_shadow(&self, vector: &MultiVector<E>) -> Result<(), Error> {
         let task = self.steps.task("bicgstab.shadow").dot(&self.v.shadow, vector, ALONG);
         task.dot(vector, vector, SQUARE).submit()
     }
 
-    /// `r = r_0 - sum_i gamma_i r_i` with a small norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 -
-    /// sum_i gamma_i u_i`.
+    /// Records `r = r_0 - sum_i gamma_i r_i` with a small norm, `e += sum_i gamma_i r_{i-1}`, `u =
+    /// u_0 - sum_i gamma_i u_i`.
     fn minimise(&self, l: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         let mut products = steps.task("bicgstab.products");
@@ -287,7 +287,7 @@ impl<E: Scalar> Step<'_, E> {
 }
 
 impl<E: Scalar> Step<'_, E> {
-    /// Replaces the residual where that is due; directions and the shadow stay.
+    /// Replaces the residual if that is due; directions and the shadow are kept.
     fn replace(&self, reliable: &Reliable<'_, E>) -> Result<(), Error> {
         let (v, steps, gated) = (self.v, &self.steps, self.steps.by(reliable.gate()));
         reliable.decide(steps, SQUARE, None)?;
@@ -303,12 +303,11 @@ impl<E: Scalar> Step<'_, E> {
     }
 }
 
-/// An inner product that is smaller than this beside the norms of its vectors is nothing but
-/// rounding.
+/// An inner product below this multiple of the norms of its vectors consists of rounding errors.
 const BREAKDOWN: f64 = 4.0 * f64::EPSILON;
 
-/// Ends where the inner product of the shadow and a vector, which is divided by, is nothing but
-/// rounding.
+/// Ends the method if the divisor, the inner product of the shadow and a vector, consists of
+/// rounding errors.
 fn refuse_unless_usable<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, sums: &[E]) {
     let (along, norm) = (sums[ALONG].abs(), sums[SQUARE].real().sqrt());
     if !along.is_finite() {

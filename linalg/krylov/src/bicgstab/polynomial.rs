@@ -3,32 +3,33 @@
 use super::BREAKDOWN;
 use crate::scalar::Scalar;
 
-/// Inner products in `f64` tell no more powers apart.
+/// Maximum degree: inner products in `f64` do not distinguish more powers.
 pub(super) const MOST: usize = 8;
 
-/// Where the product `conj(r_i) . r_j`, `i <= j`, is among those of a grain.
+/// Returns the index of the product `conj(r_i) . r_j`, `i <= j`, among those of a reduction block.
 pub(super) fn at(i: usize, j: usize) -> usize {
     j * (j + 1) / 2 + i
 }
 
-/// All pairs `(i, j)`, `i <= j <= l`.
+/// Returns all pairs `(i, j)`, `i <= j <= l`.
 pub(super) fn pairs(l: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..=l).flat_map(|j| (0..=j).map(move |i| (i, j)))
 }
 
-/// Where the cosine between what is left of `r_0` and of `r_l` is less than the first of these, the
-/// least residual leaves too few digits of the next coefficients of bi-conjugate gradients, and the
-/// second is taken for it. Taking that for every smaller cosine, as the authors do, costs more
-/// steps than it saves where nothing is lost (docs/explanation/sparse.md). A polynomial of degree 1
-/// has no others that would make up for a residual that is not the least.
+/// Thresholds for the cosine between the remainders of `r_0` and of `r_l`. If it is less than the
+/// first, the least residual leaves too few digits of the next coefficients of bi-conjugate
+/// gradients, and the second threshold replaces it. The authors replace every smaller cosine; that
+/// costs more steps than it saves if no digits are lost (docs/explanation/sparse.md). A polynomial
+/// of degree 1 has no other coefficients that would make up for a residual that is not the least.
 const SMALL_COSINE: f64 = 0.1;
 const LEAST_COSINE: f64 = 0.7;
 
-/// The coefficients of a small `r_0 - sum_i gamma_i r_i`, from inner products; none where `r_1 ..
-/// r_l` depend on each other, or the last coefficient is nothing but rounding. With what is left of
-/// `r_0` and `r_l` once they are orthogonal to `r_1 .. r_{l-1}`, the last coefficient is their
-/// cosine, or one of magnitude [`LEAST_COSINE`] where that is small, times the ratio of their norms
-/// (Sleijpen and van der Vorst 1995, section 3.1).
+/// Returns the coefficients of a small `r_0 - sum_i gamma_i r_i`, from inner products; `None` if
+/// `r_1 .. r_l` are linearly dependent, or the last coefficient consists of rounding errors.
+///
+/// The remainders of `r_0` and `r_l` are orthogonal to `r_1 .. r_{l-1}`. The last coefficient is
+/// the cosine between them, or one of magnitude [`LEAST_COSINE`] if that is small, times the ratio
+/// of their norms (Sleijpen and van der Vorst 1995, section 3.1).
 pub(super) fn polynomial<E: Scalar>(l: usize, products: &[E]) -> Option<[E; MOST]> {
     // conj(r_i) . r_j
     let product = |i: usize, j: usize| if i <= j { products[at(i, j)] } else { products[at(j, i)].conj() };
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn last_coefficients_do_not_vanish() {
-        // r_2 is orthogonal to what r_1 leaves of r_0.
+        // r_2 is orthogonal to the remainder of r_0 after r_1.
         let gamma = polynomial(2, &[2.0, 1.0, 1.0, 0.0, 0.0, 4.0]).expect("independent vectors");
         assert_eq!(gamma[..2], [1.0, 0.35]);
         assert_eq!(polynomial(1, &[4.0, 1.8, 1.0]).map(|gamma| gamma[0]), Some(1.8));

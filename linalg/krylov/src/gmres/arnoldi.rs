@@ -1,4 +1,4 @@
-//! One step of Arnoldi's method: `w = A M^-1 v_j` is made orthogonal to `v_0 .. v_j`, and becomes
+//! A step of Arnoldi's method: `w = A M^-1 v_j` is made orthogonal to `v_0 .. v_j`, and becomes
 //! `v_{j+1}`.
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::space::GRAIN;
 use crate::steps::Steps;
 use crate::vector::MultiVector;
 
-/// How the vectors of a Krylov space are made orthogonal to each other.
+/// Orthogonalisation of the vectors of a Krylov space.
 ///
 /// ```
 /// # use zellige_krylov::{Space, from_fn};
@@ -39,7 +39,7 @@ pub enum Orthogonalisation {
 }
 
 impl Orthogonalisation {
-    /// The name that [`FromStr`] reads back.
+    /// Returns the name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
         match self {
             Orthogonalisation::Twice => "cgs2",
@@ -58,7 +58,7 @@ impl FromStr for Orthogonalisation {
     }
 }
 
-/// What a step works on.
+/// Operands of an Arnoldi step.
 pub(super) struct Arnoldi<'v, E: Scalar> {
     pub(super) basis: &'v Basis<E>,
     pub(super) small: Hessenberg,
@@ -84,8 +84,8 @@ impl Chosen {
     }
 }
 
-/// One pass over `w`: `w -= sum_k s[coefficients + k] v_k` for some vectors, then inner products
-/// with others, and `w . w` after them.
+/// A pass over `w`: `w -= sum_k s[coefficients + k] v_k` for some vectors, then inner products with
+/// others, and `w . w` after them.
 #[derive(Clone, Copy)]
 struct Pass {
     subtracted: Chosen,
@@ -94,9 +94,9 @@ struct Pass {
 }
 
 impl<E: Scalar> Arnoldi<'_, E> {
-    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal; the column of `H` is finished.
-    /// The same tasks do that in every step, except for [`Modified`](Orthogonalisation::Modified),
-    /// where they are those of step `j`.
+    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal and the column of `H` is
+    /// finished. All steps use the same tasks, except for
+    /// [`Modified`](Orthogonalisation::Modified), whose tasks are those of step `j`.
     pub(super) fn orthogonalise(
         &self,
         steps: &Steps<'_, E>,
@@ -181,10 +181,10 @@ impl<E: Scalar> Arnoldi<'_, E> {
     }
 }
 
-/// Vectors that are gone through together.
+/// Number of vectors that are processed in one pass.
 const AT_ONCE: usize = 4;
 
-/// The same numbers of several vectors.
+/// Corresponding numbers of several vectors.
 struct Pieces<'p, E> {
     codes: Codes<'p, E>,
     at: Range<usize>,
@@ -192,7 +192,7 @@ struct Pieces<'p, E> {
 }
 
 impl<E: Scalar> Pieces<'_, E> {
-    /// `w -= sum_k h(k - first) v_k` for the vectors from `first` to before `end`.
+    /// Computes `w -= sum_k h(k - first) v_k` for the vectors from `first` to before `end`.
     fn subtract(&mut self, &Range { start: first, end }: &Range<usize>, h: impl Fn(usize) -> E, w: &mut [E]) {
         let mut k = first;
         while k + AT_ONCE <= end {
@@ -216,7 +216,7 @@ impl<E: Scalar> Pieces<'_, E> {
         }
     }
 
-    /// The pieces of vectors from `k` on.
+    /// Returns the pieces of vectors from `k` on.
     fn of<const N: usize>(&mut self, k: usize) -> [&[E]; N] {
         let mut buffers = self.buffers.iter_mut();
         std::array::from_fn(|i| {

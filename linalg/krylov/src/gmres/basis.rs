@@ -14,17 +14,18 @@ use crate::steps::Steps;
 use crate::storage::{Packed, Storage};
 use crate::vector::MultiVector;
 
-/// Numbers that are decoded at a time: they stay in the nearest cache. A whole number of them is a
-/// grain, and whole blocks are one of them.
+/// Numbers that are decoded at a time: they stay in the nearest cache. A reduction block is a
+/// multiple of this, and this is a multiple of whole blocks.
 pub(super) const PIECE: usize = GRAIN / 8;
 
-/// Vectors `v_0, v_1, ...` of each column: those of a part in one handle, so that a step has the
-/// same operands whichever they are (compressed basis: Aliaga, Anzt, Grützmacher, Quintana-Ortí
-/// and Tomás 2022). The numbers of a column lie one after the other, so that they are encoded as those
-/// of one column alone.
+/// Basis vectors `v_0, v_1, ...` of each column (compressed basis: Aliaga, Anzt, Grützmacher,
+/// Quintana-Ortí and Tomás 2022).
+///
+/// All vectors of a part are in one handle, so that every step has the same operands. The numbers
+/// of a column are contiguous, so that they are encoded like those of a single column.
 pub(super) struct Basis<E> {
     pub(super) format: Packed,
-    /// Of each part `[vector][column]`: the words of their codes.
+    /// For each part, the words of the codes: `[vector][column]`.
     parts: Vec<Handle<Vec<f64>>>,
     columns: usize,
     bytes: u64,
@@ -37,7 +38,7 @@ pub(super) struct Codes<'v, E> {
     format: Packed,
     all: &'v [f64],
     of: Of,
-    /// Numbers of a vector.
+    /// Length of a vector.
     len: usize,
     scalar: PhantomData<E>,
 }
@@ -50,13 +51,13 @@ pub(super) struct Of {
 }
 
 impl Of {
-    /// Where vector `k` begins, among vectors of so many words.
+    /// Returns the range of vector `k`, if a vector has `words` words.
     fn vector(self, k: usize, words: usize) -> Range<usize> {
         let first = (k * self.columns + self.column) * words;
         first..first + words
     }
 
-    /// These rows of the column, as they lie or gathered into a buffer.
+    /// Returns these rows of the column, borrowed or gathered into a buffer.
     fn gathered<'b, E: Scalar>(self, v: &'b [E], rows: Range<usize>, buffer: &'b mut [E]) -> &'b [E] {
         if self.columns == 1 {
             return &v[rows];
@@ -67,7 +68,7 @@ impl Of {
         &buffer[..count]
     }
 
-    /// Has these rows of the column changed, as they lie or in a buffer.
+    /// Changes these rows of the column, in place or in a buffer.
     pub(super) fn change<E: Scalar>(
         self,
         v: &mut [E],
@@ -85,13 +86,13 @@ impl Of {
         rows.skip(self.column).step_by(self.columns).zip(&*buffer).for_each(|(to, from)| *to = *from);
     }
 
-    /// Room for the rows of a column, where it needs any.
+    /// Returns a buffer for the rows of a column, which is empty if none is needed.
     pub(super) fn buffer<E: Scalar>(columns: usize) -> Vec<E> {
         vec![E::default(); if columns == 1 { 0 } else { PIECE }]
     }
 }
 
-/// The rows of pieces from `start` to before `end`.
+/// Returns the row ranges of pieces from `start` to before `end`.
 pub(super) fn pieces(start: usize, end: usize) -> impl Iterator<Item = Range<usize>> {
     (start..end).step_by(PIECE).map(move |first| first..end.min(first + PIECE))
 }
@@ -102,8 +103,8 @@ impl<'v, E: Scalar> Codes<'v, E> {
         Codes { format, all, of, len, scalar: PhantomData }
     }
 
-    /// Numbers `at` of vector `k`; `at` begins at a multiple of [`PIECE`]. `buffer` is where they
-    /// are decoded.
+    /// Returns numbers `at` of vector `k`; `at` begins at a multiple of [`PIECE`]. They are decoded
+    /// into `buffer`.
     pub(super) fn piece(&self, k: usize, at: Range<usize>, buffer: &'v mut [E]) -> &'v [E] {
         let of_vector = &self.all[self.of.vector(k, words::<E>(self.format, self.len))];
         if self.format.is_plain() {
@@ -141,13 +142,13 @@ impl<E: Scalar> Basis<E> {
         self.bytes
     }
 
-    /// Part `i` of all vectors, for a task that reads some.
+    /// Returns part `i` of all vectors, for a task that reads some.
     pub(super) fn read(&self, i: usize) -> Read<Vec<f64>> {
         read(&self.parts[i])
     }
 
-    /// Records `v_j = w / s[norm]` for each column that goes on, with `j` the steps that have been
-    /// made; `last` is the same vector as it is read back.
+    /// Records `v_j = w / s[norm]` for each running column, with `j` the number of steps made;
+    /// `last` receives the vector as it is read back.
     pub(super) fn store(
         &self,
         steps: &Steps<'_, E>,
@@ -181,8 +182,7 @@ impl<E: Scalar> Basis<E> {
         )
     }
 
-    /// Records that vector `j`, the number of steps that have been made, is `z`, for each column
-    /// that goes on.
+    /// Records that vector `j`, the number of steps made, becomes `z`, for each running column.
     pub(super) fn keep(&self, steps: &Steps<'_, E>, z: &MultiVector<E>) -> Result<(), Error> {
         let (format, columns) = (self.format, self.columns);
         steps.each(
@@ -203,7 +203,7 @@ impl<E: Scalar> Basis<E> {
     }
 }
 
-/// The columns that have steps to make, each with its numbers.
+/// Returns the running columns, each with its numbers.
 pub(super) fn open<E: Scalar>(
     words: &[f64],
     columns: usize,

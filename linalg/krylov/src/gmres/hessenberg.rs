@@ -6,17 +6,17 @@ use std::ops::{Deref, DerefMut};
 use crate::numbers::{Numbers, State};
 use crate::scalar::Scalar;
 
-/// Where a solution lies, among numbers of its own: the tasks that read them run whatever the
-/// method's say.
+/// Layout of a solution in a separate set of numbers: the tasks that read them run whatever the
+/// state of the method is.
 pub(super) struct Solved;
 
 impl Solved {
-    /// How many of `y` there are.
+    /// Number of entries of `y`.
     pub(super) const COLUMNS: usize = 0;
     pub(super) const Y: usize = 1;
 }
 
-/// Where what is for at most `most` columns lies among a solver's own numbers.
+/// Layout of a Hessenberg matrix of at most `most` columns in a solver's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hessenberg {
     most: usize,
@@ -25,7 +25,7 @@ pub(super) struct Hessenberg {
 impl Hessenberg {
     /// `|A v_j|`, before anything is subtracted.
     pub(super) const PRODUCT: usize = 0;
-    /// What the next vector is divided by: the element below the diagonal.
+    /// Divisor of the next vector: the entry below the diagonal.
     pub(super) const NEXT: usize = 1;
     /// Columns that are finished.
     const COLUMNS: usize = 2;
@@ -36,12 +36,12 @@ impl Hessenberg {
         Hessenberg { most }
     }
 
-    /// How many numbers it takes.
+    /// Returns the amount of numbers in the layout.
     pub(super) fn numbers(self) -> usize {
         self.upper(0, self.most)
     }
 
-    /// What is subtracted a second time.
+    /// Returns the offset of the coefficients of the second orthogonalisation.
     pub(super) fn second(self) -> usize {
         Self::COLUMN + self.most
     }
@@ -54,12 +54,12 @@ impl Hessenberg {
         self.cosine(self.most) + j
     }
 
-    /// The right-hand side.
+    /// Returns the offset of entry `j` of the right-hand side.
     fn right(self, j: usize) -> usize {
         self.sine(self.most) + j
     }
 
-    /// `R`, column after column.
+    /// Returns the offset of entry `(i, j)` of `R`, stored in column-major order.
     fn upper(self, i: usize, j: usize) -> usize {
         self.right(self.most + 1) + j * (j + 1) / 2 + i
     }
@@ -71,10 +71,10 @@ impl Hessenberg {
         s.first_residual(norm);
     }
 
-    /// Finishes column `j`, which `next` is the last element of: one step.
+    /// Finishes column `j`, whose last entry is `next`, and counts a step.
     ///
-    /// An element that is nothing but rounding is 0: the space has all of the solution then ("happy
-    /// breakdown"), unless the matrix is singular on it.
+    /// A last entry that consists of rounding errors counts as 0: the space then contains the
+    /// solution ("happy breakdown"), unless the matrix is singular on it.
     pub(super) fn extend<E: Scalar, S: DerefMut<Target = [f64]>>(
         self,
         s: &mut Numbers<E, S>,
@@ -92,7 +92,7 @@ impl Hessenberg {
             s[Self::COLUMN + i] = cosine.conj() * above + sine * below;
             s[Self::COLUMN + i + 1] = cosine * below - sine * above;
         }
-        // The sine is real, and so is what becomes of the diagonal.
+        // The sine is real, and so is the new diagonal.
         let diagonal = libm::hypot(s[Self::COLUMN + j].abs(), next);
         if diagonal <= negligible {
             return s.end(State::BrokenDown);
@@ -129,7 +129,7 @@ impl Hessenberg {
 mod tests {
     use super::*;
 
-    /// Columns of a 3 by 2 Hessenberg matrix; the right-hand side is `(5, 0, 0)`.
+    /// Returns a 3 by 2 Hessenberg matrix with these columns; the right-hand side is `(5, 0, 0)`.
     fn extended(columns: [[f64; 3]; 2]) -> (Hessenberg, Numbers<f64, Vec<f64>>) {
         let small = Hessenberg::new(2);
         let mut s = Numbers::zeros(small.numbers());
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(count, 2.0);
         let residual: [f64; 3] =
             std::array::from_fn(|i| [5.0, 0.0, 0.0][i] - columns[0][i] * y[0] - columns[1][i] * y[1]);
-        // Orthogonal to both columns, and as long as the solver says.
+        // The residual is orthogonal to both columns, and has the norm that the solver reports.
         for column in columns {
             assert!(column.iter().zip(&residual).map(|(h, r)| h * r).sum::<f64>().abs() < 1e-14);
         }

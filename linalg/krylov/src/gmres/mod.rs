@@ -27,8 +27,8 @@ use crate::vector::MultiVector;
 use crate::{Correction, Kept, Method, Setting};
 
 /// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible
-/// (FGMRES, Saad 1993) where the preconditioner changes from step to step. A run is one cycle: the
-/// loop around it restarts with the true residual.
+/// (FGMRES, Saad 1993) if the preconditioner changes from step to step. A run is one cycle: the
+/// outer loop restarts it with the recomputed residual.
 ///
 /// ```
 /// use zellige_krylov::{Gmres, Solve, Space, Stop, from_fn, solve};
@@ -44,19 +44,19 @@ use crate::{Correction, Kept, Method, Setting};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gmres {
-    /// Steps of a cycle, and vectors that are kept for it.
+    /// Number of steps of a cycle, and of vectors that are kept for it.
     pub restart: usize,
     /// Keeps `M^-1 v_j` as well, in `f64`: one more vector per step, for preconditioners that
     /// change.
     pub flexible: bool,
-    /// How vectors are made orthogonal.
+    /// Orthogonalisation of the basis.
     pub orthogonalisation: Orthogonalisation,
-    /// How vectors are stored.
+    /// Storage format of the basis.
     pub basis: Packed,
 }
 
 impl Default for Gmres {
-    /// 50 steps, vectors in `f64`, orthogonalised twice.
+    /// Returns 50 steps, with vectors in `f64` that are orthogonalised twice.
     fn default() -> Self {
         Gmres {
             restart: 50,
@@ -94,7 +94,7 @@ struct Vectors<E: Scalar> {
     w: MultiVector<E>,
     /// `M^-1 v`, unless there is no preconditioner.
     z: Option<MultiVector<E>>,
-    /// All of them (flexible).
+    /// The preconditioned vectors of all steps (flexible).
     each: Option<Basis<E>>,
     d: MultiVector<E>,
 }
@@ -105,21 +105,21 @@ struct Prepared<'r, E: Scalar> {
     gmres: Gmres,
     /// The most accurate first.
     operators: Vec<&'r dyn Operator<E>>,
-    /// How inaccurate a product may be, beside `goal / residual`.
+    /// Allowed error of a product, relative to `goal / residual`.
     slack: f64,
     vectors: Vectors<E>,
     sums: Sums<E>,
     small: Hessenberg,
     numbers: NumbersHandle<E>,
     begin: Replay<'r>,
-    /// `[step][operator]`, recorded when they are first needed; one step where all are alike.
+    /// Graphs `[step][operator]`, recorded when they are first needed; a single step if all are
+    /// alike.
     steps: Vec<Vec<Option<Replay<'r>>>>,
     finish: Replay<'r>,
     kept: Kept,
 }
 
-/// Refuses bases that do not fit the memory: that of the Krylov space, and that of what the
-/// preconditioner made of it.
+/// Refuses bases that do not fit the memory: that of the Krylov space, and its preconditioned form.
 fn check_bases<E: Scalar>(gmres: &Gmres, space: &Space, columns: usize) -> Result<(), Error> {
     let vectors = gmres.restart as u64 * columns as u64;
     let of = |format: Packed| vectors * format.bytes(space.len() * E::WORDS) as u64;
@@ -191,14 +191,14 @@ impl<'r, E: Scalar> Prepared<'r, E> {
         })
     }
 
-    /// The least accurate operator that is accurate enough beside this residual, or the most
-    /// accurate one.
+    /// Returns the index of the least accurate operator that is accurate enough for this residual,
+    /// or that of the most accurate one.
     fn operator(&self, goal: f64, residual: f64) -> usize {
         let wanted = self.slack * goal / residual;
         self.operators.iter().rposition(|a| a.accuracy() <= wanted).unwrap_or(0)
     }
 
-    /// The graph of step `j` with an operator.
+    /// Returns the graph of step `j` with an operator.
     fn step(&mut self, j: usize, operator: usize) -> Result<&Replay<'r>, Error> {
         let j = j.min(self.steps.len() - 1);
         if self.steps[j][operator].is_none() {
@@ -251,13 +251,12 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
         let (rt, numbers, most) = (self.setting.rt, self.numbers.clone(), self.gmres.restart);
         let within = |limit: &Option<Limit>| limit.map(|one| Limit { steps: one.steps.min(most), ..one });
         let of_cycle: Vec<Option<Limit>> = limits.columns.iter().map(within).collect();
-        // Only relaxed products go by it, and they have one column.
+        // Only relaxed products use it, and they have one column.
         let goal = limits.columns[0].map_or(0.0, |limit| limit.goal);
         rounds::begin(rt, &self.begin, &numbers, &Limits { columns: &of_cycle, ..*limits })?;
         let most_ahead = if self.operators.len() == 1 { REMEMBERED } else { 1 };
         let ended = rounds::run_each(rt, &numbers, limits, logs, most_ahead, &mut |j, residual| {
-            // The last step of a cycle ends it: whatever would be submitted after it has nothing to
-            // do.
+            // The last step of a cycle ends it: tasks submitted after it would do nothing.
             if j < most {
                 let operator = self.operator(goal, residual);
                 self.step(j, operator)?.run()?;
@@ -269,14 +268,14 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
     }
 }
 
-/// `v_0 = r / |r|`.
+/// Records `v_0 = r / |r|`.
 fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, small: Hessenberg) -> Result<(), Error> {
     steps.task("gmres.norm").dot(&v.r, &v.r, 0).submit()?;
     steps.update_numbers("gmres.begin", move |sums, s| small.begin(s, sums[0].real().sqrt()))?;
     v.basis.store(steps, &v.r, Hessenberg::NEXT, &v.v)
 }
 
-/// `d = M^-1 V y`, or `Z y`.
+/// Records `d = M^-1 V y`, or `Z y`.
 fn finish<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, m: Option<&dyn Operator<E>>) -> Result<(), Error> {
     match (&v.each, m) {
         (Some(each), _) => combination(steps, each, &v.d),
@@ -288,7 +287,7 @@ fn finish<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, m: Option<&dyn Operat
     }
 }
 
-/// `to = sum_k y_k v_k`.
+/// Records `to = sum_k y_k v_k`.
 fn combination<E: Scalar>(steps: &Steps<'_, E>, basis: &Basis<E>, to: &MultiVector<E>) -> Result<(), Error> {
     let (format, columns) = (basis.format, steps.columns());
     steps.each(

@@ -6,8 +6,8 @@ use crate::operator::Operator;
 use crate::scalar::Scalar;
 use crate::{Correction, Method, Setting};
 
-/// GMRES whose products become less accurate as its residual becomes small (Bouras and Frayssé
-/// 2005; Simoncini and Szyld 2003, theorem 5.3; Giraud, Gratton and Langou 2007): an error `E_j` in
+/// GMRES with products that become less accurate as its residual becomes small (Bouras and Frayssé
+/// 2005; Simoncini and Szyld 2003, theorem 5.3; Giraud, Gratton and Langou 2007). An error `E_j` in
 /// step `j` reaches the residual multiplied by `|r_j|`, so a step takes the least accurate operator
 /// with
 ///
@@ -18,13 +18,14 @@ use crate::{Correction, Method, Setting};
 /// The host chooses after each step, and submits none ahead.
 #[derive(Clone, Copy)]
 pub struct RelaxedGmres<'o, E: Scalar = f64> {
-    /// How cycles are made.
+    /// Settings of the cycles.
     pub gmres: Gmres,
     /// Copies of the matrix that are less accurate than the one the problem has, the most accurate
     /// of them first.
     pub narrower: &'o [&'o dyn Operator<E>],
-    /// `sigma_min(H_m) / (m |A|)` is certain (Simoncini and Szyld), and hardly ever needed: 0.01 is
-    /// a good guess. One that is too large costs another cycle, since the true residual decides.
+    /// Slack of the products' accuracy. `sigma_min(H_m) / (m |A|)` is safe (Simoncini and Szyld),
+    /// and hardly ever needed: 0.01 is a good guess. A value that is too large costs another cycle,
+    /// since the recomputed residual decides.
     pub slack: f64,
 }
 

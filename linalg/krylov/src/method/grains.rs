@@ -1,11 +1,11 @@
-//! Sums of products over a part, [`GRAIN`] rows at a time.
+//! Sums of products over a part, in reduction blocks of [`GRAIN`] rows.
 
 use zellige_kernels::vectors::{LANES, add_lanes};
 
 use crate::scalar::Scalar;
 use crate::space::GRAIN;
 
-/// Overwrites sum `at` of each grain and column with that of `conj(x) y`: `sums` are
+/// Overwrites sum `at` of each reduction block and column with that of `conj(x) y`: `sums` are
 /// `[grain][column][width]`.
 pub fn dots<E: Scalar>(x: &[E], y: &[E], columns: usize, sums: &mut [f64], width: usize, at: usize) {
     let mut lanes = vec![E::default(); LANES * columns];
@@ -20,19 +20,19 @@ pub fn dots<E: Scalar>(x: &[E], y: &[E], columns: usize, sums: &mut [f64], width
     }
 }
 
-/// The power of two that takes a vector to magnitudes of at most 1, so that its squares neither
-/// underflow nor overflow; 1 for zeros and for what is not finite.
+/// Returns the power of two that scales a vector to magnitudes of at most 1, so that its squares
+/// neither underflow nor overflow; 1 for zeros and for non-finite vectors.
 pub fn unit_scale<E: Scalar>(v: &[E]) -> f64 {
     let largest = E::words(v).iter().fold(0.0, |most: f64, word| most.max(word.abs()));
     if largest > 0.0 && largest.is_finite() {
-        // Far enough from where numbers end for one by it to be one.
+        // The exponent and its negative are both within the range of numbers.
         libm::ldexp(1.0, -libm::frexp(largest).1.clamp(-1000, 1000))
     } else {
         1.0
     }
 }
 
-/// `|v|_2`, whatever the size of its numbers.
+/// Returns `|v|_2` without overflow or underflow of squares.
 pub fn norm<E: Scalar>(v: &[E]) -> f64 {
     let scale = E::from_real(unit_scale(v));
     let scaled: Vec<E> = v.iter().map(|v| scale * *v).collect();
@@ -40,7 +40,7 @@ pub fn norm<E: Scalar>(v: &[E]) -> f64 {
     squares.sqrt() / scale.real()
 }
 
-/// `conj(x) . y` of one column.
+/// Returns `conj(x) . y` of one column.
 pub(crate) fn dot<E: Scalar>(x: &[E], y: &[E]) -> E {
     let mut lanes = [E::default(); LANES];
     let whole = x.len() / LANES * LANES;
@@ -49,8 +49,8 @@ pub(crate) fn dot<E: Scalar>(x: &[E], y: &[E]) -> E {
     lanes[0]
 }
 
-/// Adds the lanes of each column, and the products of the last rows, which are no whole group: the
-/// sum of column `c` comes to lie in `lanes[c]`.
+/// Adds the lanes of each column, and the products of the last rows, which do not fill a group; the
+/// sum of column `c` is stored in `lanes[c]`.
 pub(crate) fn finish<E: Scalar>(lanes: &mut [E], x: &[E], y: &[E]) {
     add_lanes(lanes);
     let columns = lanes.len() / LANES;

@@ -12,14 +12,16 @@ use crate::space::Space;
 use crate::vector::MultiVector;
 use crate::{Correction, Kept};
 
-/// How long steps run before the host looks at them: long beside the time it takes, short beside a
-/// user's patience.
+/// Interval between two status checks by the host: long compared with the time of a check, short
+/// for a user.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Steps in the recorded graph of a method, an even number. Handles pass from one replay to the
-/// next one by one: with one step in each that is a good part of a short step's time. Steps with a
-/// preconditioner are longer, and take longer to record. A GPU launches a graph at once, and its
-/// steps are the shortest: on an H200 the host took 2 ms for a graph of four, and the GPU 0.8.
+/// Returns the number of steps in the recorded graph of a method, an even number.
+///
+/// Handles pass from one replay to the next individually: with one step in each graph that takes a
+/// large part of a short step's time. Steps with a preconditioner are longer, and take longer to
+/// record. A GPU launches a graph as a whole, and its steps are the shortest: on an H200 the host
+/// took 2 ms for a graph of four, and the GPU 0.8.
 pub fn steps_per_graph(rt: &dyn Executor, space: &Space, is_preconditioned: bool) -> usize {
     match is_preconditioned {
         _ if rt.goes_at_once(space.bytes(1)) => 32,
@@ -28,44 +30,44 @@ pub fn steps_per_graph(rt: &dyn Executor, space: &Space, is_preconditioned: bool
     }
 }
 
-/// What a run may do for a column.
+/// Limits of a run for a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// The residual norm that is small enough.
     pub goal: f64,
-    /// How many steps may be made at most.
+    /// Maximum number of steps.
     pub steps: usize,
 }
 
-/// What a run may do until it comes back.
+/// Limits of a run until it returns.
 #[derive(Clone, Copy)]
 pub struct Limits<'l> {
-    /// For each column; `None`: it has nothing to do.
+    /// Limit for each column; `None` if it has nothing to do.
     pub columns: &'l [Option<Limit>],
     /// True once the time is up.
     pub is_late: &'l dyn Fn() -> bool,
 }
 
-/// How a run ended for a column.
+/// Result of a run for a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ended {
-    /// Why; [`State::Running`] if the time was up.
+    /// The reason; [`State::Running`] if the time was up.
     pub state: State,
-    /// Steps it has made.
+    /// Number of steps made.
     pub steps: usize,
     /// The norm of the residual that it keeps.
     pub residual: f64,
-    /// Residuals that were replaced by true ones on the way.
+    /// Number of residuals that were replaced by recomputed ones.
     pub updates: usize,
-    /// The norm of the residual that it began with, where it measures residuals otherwise than the
+    /// The initial residual norm in the measure of the method, if it differs from that of the
     /// caller.
     pub begun: Option<f64>,
 }
 
-/// Begins a run: the method's numbers anew, then the graph that everything begins with.
+/// Begins a run: resets the method's numbers, then replays the initial graph.
 ///
 /// # Errors
-/// What went wrong in a task.
+/// Errors of tasks.
 pub fn begin<E: Scalar>(
     rt: &dyn Executor,
     graph: &Replay<'_>,
@@ -83,7 +85,7 @@ pub fn begin<E: Scalar>(
     graph.run()
 }
 
-/// A method whose steps are a recorded graph: what most methods make themselves ready as.
+/// A method whose steps are a recorded graph, the usual result of preparing a method.
 pub struct Recorded<'r, E: Scalar> {
     /// Runs the graphs.
     pub rt: &'r dyn Executor,
@@ -93,18 +95,17 @@ pub struct Recorded<'r, E: Scalar> {
     pub correction: MultiVector<E>,
     /// The method's scalars.
     pub numbers: NumbersHandle<E>,
-    /// Says how often its residual was replaced, where it has [reliable
-    /// updates](crate::ReliableUpdates).
+    /// Counts the residual replacements, if it has [reliable updates](crate::ReliableUpdates).
     pub gate: Option<NumbersHandle<E>>,
-    /// What a run begins with.
+    /// Initial graph of a run.
     pub begin: Replay<'r>,
     /// Some [steps](steps_per_graph).
     pub steps: Replay<'r>,
-    /// How many.
+    /// Number of steps in the graph.
     pub per_graph: usize,
-    /// What it ends with, if anything.
+    /// Final graph of a run, if there is one.
     pub finish: Option<Replay<'r>>,
-    /// What the vectors take.
+    /// Memory of the vectors.
     pub kept: Kept,
 }
 
@@ -142,13 +143,14 @@ impl<E: Scalar> Correction<E> for Recorded<'_, E> {
     }
 }
 
-/// Submits step after step, where they are not alike: `submit` is told how many have been submitted
-/// before, and the last residual of the first column that is known, which may be `most_ahead` steps
-/// old. A method whose steps go by that residual has to say 1: answers would depend on the host's
-/// speed.
+/// Submits step after step, for methods whose steps differ.
+///
+/// `submit` receives the number of steps submitted before, and the last known residual of the first
+/// column, which may be `most_ahead` steps old. A method whose steps depend on that residual has to
+/// pass 1: otherwise results would depend on the host's speed.
 ///
 /// # Errors
-/// Those of `submit`; what went wrong in a task.
+/// Those of `submit`; errors of tasks.
 pub fn run_each<E: Scalar>(
     rt: &dyn Executor,
     numbers: &NumbersHandle<E>,
@@ -161,18 +163,18 @@ pub fn run_each<E: Scalar>(
     run_looking(rt, numbers, ahead, limits, logs, submit)
 }
 
-/// What is submitted before the host looks.
+/// Limits of the submissions before the host checks the status.
 struct Ahead<'r, E: Scalar> {
-    /// So many submissions at most.
+    /// Maximum number of submissions.
     most: usize,
-    /// Those after which every column has made its steps, or nearly.
+    /// Number of submissions after which every column has made its steps, or nearly.
     in_all: usize,
-    /// With copies the host looks at those of the steps before the last ones: a GPU does not wait
-    /// until it has looked.
+    /// With copies the host checks those of the steps before the last ones, so that a GPU does not
+    /// wait for the check.
     copies: Option<Copies<'r, E>>,
 }
 
-/// As [`run_each`].
+/// Runs steps like [`run_each`], with the limits of `Ahead`.
 fn run_looking<E: Scalar>(
     rt: &dyn Executor,
     numbers: &NumbersHandle<E>,
@@ -228,7 +230,8 @@ impl<'r, E: Scalar> Copies<'r, E> {
         Ok(Copies { copies: [numbers.copied(rt)?, numbers.copied(rt)?], made: 0 })
     }
 
-    /// Has one made behind all that was submitted; the one before it, if there is one.
+    /// Enqueues a copy after everything that was submitted; returns the previous one, if there is
+    /// one.
     fn next(&mut self) -> Result<Option<&NumbersHandle<E>>, Error> {
         let [(_, graph), (before, _)] = match self.made % 2 {
             0 => [&self.copies[0], &self.copies[1]],
@@ -240,7 +243,7 @@ impl<'r, E: Scalar> Copies<'r, E> {
     }
 }
 
-/// What the first rank's clock says.
+/// Returns the decision by the first rank's clock.
 fn agree(rt: &dyn Executor, [one, other]: [bool; 2]) -> Result<[bool; 2], Error> {
     let agreed = rt.agree(u64::from(one) | (u64::from(other) << 1))?;
     Ok([agreed & 1 != 0, agreed & 2 != 0])

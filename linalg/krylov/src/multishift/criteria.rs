@@ -1,17 +1,17 @@
-//! When the shared steps of several shifts, and those after them, end.
+//! Stopping criteria of the shared steps of several shifts, and of those after them.
 
 use std::time::Duration;
 
 use crate::stop::{Progress, StoppingCriterion};
 
-/// The residual beside the right-hand side at which a shift is
-/// [removed](crate::Stabilisation::removal), where it would have to reach `tolerance`: between that
-/// and the roundoff of what is stored, as QUDA has it (`lib/inv_multi_cg_quda.cpp`).
+/// Returns the residual relative to the right-hand side at which a shift is
+/// [removed](crate::Stabilisation::removal) if it would have to reach `tolerance`. It is between
+/// that and the roundoff of the storage, like in QUDA (`lib/inv_multi_cg_quda.cpp`).
 pub fn floor(tolerance: f64, roundoff: f64) -> f64 {
     roundoff.min((tolerance * roundoff).sqrt().max(1e-15))
 }
 
-/// What is left of a criterion after the steps that were shared.
+/// A criterion after the shared steps, which count as well.
 pub struct Rest<'s, C: ?Sized> {
     pub stop: &'s C,
     pub steps: usize,
@@ -19,7 +19,7 @@ pub struct Rest<'s, C: ?Sized> {
 }
 
 impl<C: StoppingCriterion + ?Sized> Rest<'_, C> {
-    /// Of all steps; the first residual is that of `x = 0`.
+    /// Returns the progress of all steps; the first residual is that of `x = 0`.
     fn whole(&self, progress: &Progress) -> Progress {
         Progress {
             steps: self.steps + progress.steps,

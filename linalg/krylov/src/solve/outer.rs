@@ -21,7 +21,7 @@ pub(super) struct Outer<'s, E: Scalar> {
     /// The answer with the least residual so far.
     pub(super) best: MultiVector<E>,
     numbers: NumbersHandle<E>,
-    /// Of each column what the method's residual is multiplied by, and its correction divided.
+    /// For each column, the factor of the method's residual and divisor of its correction.
     pub(super) scales: Vec<f64>,
     /// The residual of `x`, and of the answer of a run.
     of_guess: Replay<'s>,
@@ -32,16 +32,16 @@ pub(super) struct Outer<'s, E: Scalar> {
     pub(super) kept: Kept,
 }
 
-/// Whose residual is measured.
+/// Vector whose residual is measured.
 #[derive(Clone, Copy)]
 pub(super) enum Of {
-    /// What the next run goes on from.
+    /// Start of the next run.
     Guess,
-    /// What a run has found.
+    /// Answer of a run.
     Trial,
 }
 
-/// Its scalars: the norm of the residual, the scale and its inverse.
+/// Indices of the scalars: the norm of the residual, the scale and its inverse.
 const RESIDUAL: usize = 0;
 const SCALE: usize = 1;
 const INVERSE: usize = 2;
@@ -85,13 +85,13 @@ impl<'s, E: Scalar> Outer<'s, E> {
         })?;
         let accept = record(&|steps| steps.task("accept").copy(&x, &trial).submit())?;
         let keep = record(&|steps| steps.task("accept").copy(&best, &trial).submit())?;
-        // What an operator keeps besides what it reads are its vectors.
+        // The memory of an operator beyond the bytes that it reads is that of its vectors.
         let of_exact = problem.exact.memory().saturating_sub(problem.exact.bytes());
         let kept = Kept::vectors::<E>(space, 5).and(Kept { basis: 0, vectors: of_exact });
         Ok(Outer { rt, best, numbers, scales, of_guess, of_trial, correct, accept, keep, kept })
     }
 
-    /// Adds what a run has found to the answers, and computes the true residuals.
+    /// Adds the corrections of a run to the answers, and recomputes the residuals.
     pub(super) fn absorb(
         &mut self,
         columns: &mut [Column],
@@ -124,8 +124,8 @@ impl<'s, E: Scalar> Outer<'s, E> {
         Ok(())
     }
 
-    /// The residuals of some columns, for the next run, with scales that keep their norms in range;
-    /// the norms.
+    /// Computes the residuals of some columns, for the next run, with scales that keep their norms
+    /// in range; returns the norms.
     pub(super) fn measure(&mut self, of: Of, columns: &[bool]) -> Result<Vec<f64>, Error> {
         let mut open = columns.to_vec();
         loop {

@@ -1,4 +1,4 @@
-//! Systems whose right-hand sides are far from 1, times a power of two.
+//! Scaling by a power of two of systems with right-hand sides far from 1.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use crate::log::Logger;
 use crate::operator::multiply;
 use crate::scalar::Scalar;
 
-/// Right-hand sides with exponents (of two) within these need no scaling: a residual of `1e-16`
-/// beside them has digits that are far from where numbers end.
+/// Right-hand sides with exponents (of two) within this range need no scaling: a residual of
+/// `1e-16` relative to them is far from underflow and overflow.
 const NEAR: i32 = 600;
 /// Vectors may have numbers with this exponent, and sums of a few.
 const LARGE: i32 = 960;
 
-/// The exponent of the power of two by which right-hand side and guess are multiplied: 0 where `b`
-/// is near 1. Otherwise the exponents of the right-hand side and of the solution are about half of
-/// the operator's, with opposite signs.
+/// Returns the exponent of the power of two that right-hand side and guess are multiplied by: 0 if
+/// `b` is near 1. Otherwise the exponents of the right-hand side and of the solution are about half
+/// of the operator's, with opposite signs.
 ///
 /// # Errors
-/// Those of a product, by which the size of the operator is estimated.
+/// Those of a product, which estimates the size of the operator.
 pub(super) fn exponent<E: Scalar>(problem: &Solve<'_, E>, b: &[E], guess: &[E]) -> Result<i32, Error> {
     let Some(of_rhs) = largest(b).filter(|exponent| exponent.abs() > NEAR) else { return Ok(0) };
     let of_operator = |v: &[E], of_v: i32| -> Result<i32, Error> {
@@ -34,25 +34,25 @@ pub(super) fn exponent<E: Scalar>(problem: &Solve<'_, E>, b: &[E], guess: &[E]) 
         })
     };
     let wanted = of_operator(b, of_rhs)? / 2 - of_rhs;
-    // A guess far above the solution is no reason to overflow.
+    // A guess far above the solution must not cause an overflow.
     let Some(of_guess) = largest(guess) else { return Ok(wanted) };
     Ok(wanted.min(LARGE - of_guess - of_operator(guess, of_guess)?.max(0)))
 }
 
-/// `e` with `2^(e-1) <= |v|_inf < 2^e`; `None` for zero and for numbers that are not finite.
+/// Returns `e` with `2^(e-1) <= |v|_inf < 2^e`; `None` for zero and for non-finite numbers.
 fn largest<E: Scalar>(v: &[E]) -> Option<i32> {
     let largest = E::words(v).iter().fold(0.0, |most: f64, word| most.max(word.abs()));
     let is_finite = E::words(v).iter().all(|word| word.is_finite());
     (largest > 0.0 && is_finite).then(|| frexp(largest).1)
 }
 
-/// True if the largest number is so small that rounding it to its last bit is rounding to a
-/// subnormal number.
+/// Returns true if the largest number is so small that it has the rounding error of a subnormal
+/// number.
 pub(super) fn is_subnormal<E: Scalar>(v: &[E]) -> bool {
     largest(v).is_some_and(|exponent| exponent < f64::MIN_EXP + f64::MANTISSA_DIGITS as i32)
 }
 
-/// `2^exponent v`, rounded once.
+/// Returns `2^exponent v`, rounded once.
 pub(super) fn times_power<E: Scalar>(v: &[E], exponent: i32) -> Cow<'_, [E]> {
     if exponent == 0 {
         return Cow::Borrowed(v);
@@ -61,14 +61,14 @@ pub(super) fn times_power<E: Scalar>(v: &[E], exponent: i32) -> Cow<'_, [E]> {
     Cow::Owned(E::of_words_mut(&mut words).to_vec())
 }
 
-/// A logger that is told of norms which were multiplied by a power of two.
+/// A logger of norms that were multiplied by a power of two.
 pub(super) struct TimesPower<'l> {
     log: &'l mut dyn Logger,
     exponent: i32,
 }
 
 impl<'l> TimesPower<'l> {
-    /// For each of several loggers, with an exponent of its own.
+    /// Wraps each of several loggers, with a separate exponent.
     pub(super) fn each(logs: &'l mut [&mut dyn Logger], exponents: &[i32]) -> Vec<TimesPower<'l>> {
         let each = logs.iter_mut().zip(exponents);
         each.map(|(log, exponent)| TimesPower { log: &mut **log, exponent: *exponent }).collect()

@@ -15,11 +15,11 @@ type C = Complex<f64>;
 /// Unknowns of systems.
 const ROWS: usize = 170;
 
-/// A sparse matrix by rows.
+/// A sparse matrix as a list of rows.
 #[derive(Clone)]
 struct Sparse(Vec<Vec<(usize, C)>>);
 
-/// What matrices have in common with their conjugate transposes.
+/// Symmetry class of a matrix.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Positive,
@@ -33,7 +33,7 @@ fn random(state: &mut u64) -> f64 {
 }
 
 impl Sparse {
-    /// About six elements in a row besides the diagonal.
+    /// Returns a matrix with about six nonzeros in a row besides the diagonal.
     fn new(n: usize, kind: Kind, seed: u64) -> Sparse {
         let mut state = seed;
         let mut rows = vec![Vec::new(); n];
@@ -65,7 +65,8 @@ impl Sparse {
         }
     }
 
-    /// `(A + shift I)^-1 b` by elimination with pivoting, of the real system twice as large.
+    /// Returns `(A + shift I)^-1 b` by elimination with pivoting, of the real system of twice the
+    /// size.
     fn eliminated(&self, shift: f64, b: &[C]) -> Vec<C> {
         let n = self.0.len();
         let mut dense = Mat::<f64>::zeros(2 * n, 2 * n);
@@ -94,7 +95,7 @@ fn distance(x: &[C], y: &[C]) -> f64 {
     norm(&mut x.iter().zip(y).map(|(x, y)| x - y)) / norm(&mut y.iter().copied())
 }
 
-/// Several parts, so that sums go over all of them.
+/// Returns a space of several parts, so that sums go over all of them.
 fn space(n: usize) -> Result<Space, Error> {
     Space::cut_at(&[0, 48, 96, 144], n)
 }
@@ -130,7 +131,7 @@ impl Operator<C> for Diagonal {
     }
 }
 
-/// What was found for several right-hand sides.
+/// Solutions for several right-hand sides.
 type Solved = (Vec<Solution>, Vec<Vec<C>>);
 
 const STOP: [Stop; 2] = [Stop::RelativeToRhs(1e-11), Stop::Steps(2000)];
@@ -239,7 +240,7 @@ fn what_is_not_positive_is_told() -> Result<(), Error> {
     let solution =
         solve(&Solve::new(&rt, &operator), &Cg::default(), &vec![C::i(); n], &mut x, &STOP[..], &mut ())?;
     assert_eq!(solution.reason, Reason::BrokenDown);
-    // The residual of which column would say how accurate products have to be?
+    // With two columns no single residual defines the required accuracy of products.
     let refused = RelaxedGmres { gmres: Gmres::default(), narrower: &[&operator], slack: 0.01 };
     let refused = refused.prepare(Setting { rt: &rt, a: &operator, m: None, columns: 2 });
     assert!(refused.is_err());

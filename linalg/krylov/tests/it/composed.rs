@@ -47,7 +47,7 @@ impl Dense {
     }
 }
 
-/// An operator and its adjoint are those of a matrix.
+/// Checks that an operator and its adjoint are those of a matrix.
 fn is(rt: &Runtime, operator: &dyn Operator<C>, expected: &Dense) -> Result<(), Error> {
     let x: Vec<C> = (0..ROWS).map(|i| C::new(i as f64 / 50.0 - 1.0, 1.0 / (1.0 + i as f64))).collect();
     let adjoint = Adjoint(operator);

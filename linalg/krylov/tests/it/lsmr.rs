@@ -7,8 +7,8 @@ use zellige_krylov::{
 };
 use zellige_runtime::Runtime;
 
-/// A band matrix of `rows x columns` with entries that any program can make: those of
-/// `generate.py`.
+/// Returns an entry of a band matrix of `rows x columns`, with a formula that any program can
+/// compute: those of `generate.py`.
 fn entry(i: usize, j: usize, columns: usize) -> f64 {
     let centre = i * columns / (2 * columns);
     let near = j.abs_diff(centre) <= 2;
@@ -83,7 +83,7 @@ fn answers_are_those_of_scipy() {
         close("residual", found[0].residual, number(&case["residual"]), 1e-9);
         close("answer", found[0].answer, number(&case["norm_x"]), 1e-9);
         assert!(found[0].gradient <= 1e-10 * found[0].norm * found[0].rhs, "{:?}", found[0]);
-        // As many steps as SciPy's own run with the same tolerances.
+        // The number of steps equals that of SciPy's own run with the same tolerances, up to two.
         let steps = case["iterations"].as_u64().unwrap();
         assert!((found[0].steps as u64).abs_diff(steps) <= 2, "{} steps, {steps} in SciPy", found[0].steps);
         assert_eq!(histories[0].steps.len(), found[0].steps);

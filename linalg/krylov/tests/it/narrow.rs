@@ -11,7 +11,7 @@ use zellige_krylov::{
 };
 use zellige_runtime::{Bindings, Runtime};
 
-/// `-1 2 -1` and something on the diagonal that grows: condition number about `1e5`.
+/// Returns the operator `-1 2 -1` plus an increasing diagonal: condition number about `1e5`.
 fn chain(space: &Space) -> FromFn<f64> {
     from_fn(space, |x: &[f64], y: &mut [f64]| {
         let n = x.len();
@@ -137,7 +137,8 @@ fn tasks_see_what_is_stored() -> Result<(), Error> {
     Ok(())
 }
 
-/// The residual of a run is in float64, whatever the storage is: what the caller is told is true.
+/// The residual of a run is in float64 for any storage, so the reported residual equals the
+/// recomputed one.
 #[test]
 fn residuals_that_are_told_are_true() -> Result<(), Error> {
     let (rt, space) = (Runtime::builder().workers(1).build()?, Space::new(ROWS, 0));
@@ -231,8 +232,8 @@ fn shifts_reach_all_digits_in_narrow_vectors() -> Result<(), Error> {
     Ok(())
 }
 
-/// Solves for three right-hand sides, two of which end earlier, with this buffer, and says what it
-/// has found.
+/// Solves for three right-hand sides with this buffer, two of which end earlier, and returns the
+/// solutions.
 fn buffered(
     rt: &Runtime,
     buffer: usize,
@@ -260,7 +261,7 @@ fn buffered(
     let mut logs = [(), (), ()];
     let mut told: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as &mut dyn Logger).collect();
     let found = solve_columns(&problem, &method, &b, &mut of_columns, &stops, &mut told)?;
-    // What a buffer changes is memory.
+    // A buffer changes only the memory.
     let found = found.into_iter().map(|found| Solution { kept: Kept::default(), ..found }).collect();
     Ok((found, x))
 }

@@ -1,25 +1,25 @@
-//! How accurate products are to be.
+//! Accuracy of products.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// A relative accuracy in `[2^-53, 1)`: less than that of `f64` cannot be had, and 1 is none.
+/// A relative accuracy in `[2^-53, 1)`; the lower limit is the accuracy of `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Accuracy(f64);
 
 impl Accuracy {
-    /// That of `f64`: `2^-53`.
+    /// Accuracy of `f64`: `2^-53`.
     pub const DOUBLE: Accuracy = Accuracy(f64::EPSILON / 2.0);
 
-    /// That of `f32`: `2^-24`.
+    /// Accuracy of `f32`: `2^-24`.
     pub const SINGLE: Accuracy = Accuracy(f32::EPSILON as f64 / 2.0);
 
-    /// An accuracy.
+    /// Creates an accuracy.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what is not in `[2^-53, 1)`.
+    /// [`Error::Parameter`] for a value outside of `[2^-53, 1)`.
     pub fn new(eps: f64) -> Result<Accuracy, Error> {
         if (Self::DOUBLE.0..1.0).contains(&eps) {
             return Ok(Accuracy(eps));
@@ -30,12 +30,12 @@ impl Accuracy {
         ))
     }
 
-    /// The number.
+    /// Returns the accuracy as a number.
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// `log2`.
+    /// Returns the base-2 logarithm.
     pub fn log2(self) -> f64 {
         self.0.log2()
     }
@@ -51,7 +51,7 @@ impl fmt::Display for Accuracy {
 impl FromStr for Accuracy {
     type Err = Error;
 
-    /// `2^-24`, `6e-8`.
+    /// Parses forms like `2^-24` and `6e-8`.
     fn from_str(s: &str) -> Result<Self, Error> {
         let eps = match s.trim().strip_prefix("2^") {
             Some(exponent) => exponent.parse().ok().map(|e: i32| libm::ldexp(1.0, e.clamp(-2000, 2000))),

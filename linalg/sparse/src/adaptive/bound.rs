@@ -1,4 +1,4 @@
-//! What an adaptive product may cost at most.
+//! Error bound of a product in adaptive precision.
 
 use zellige_kernels::packed::{PackedFormat, Rounding};
 
@@ -7,21 +7,22 @@ use super::{Adaptation, Scaling, Thresholds, ldexp};
 use crate::Error;
 use crate::csr::Csr;
 
-/// What comes on top of a format's unit roundoff: numbers are divided by their bucket's limit
-/// first, and `fp32` is rounded before it is cut.
+/// Factor on a format's unit roundoff for two further roundings: values are divided by the limit of
+/// their bucket first, and `fp32` is rounded before it is truncated.
 const SLACK: f64 = 1.0 + 1.0 / 64.0;
 
-/// `B_i >= |y_i - (A x)_i|` for the product of an adapted matrix, whatever the layout (thesis,
-/// equation 3.12, with what is dropped): `sum_k u_k sum_{j in k} |a_ij x_j| + sum_dropped |a_ij
-/// x_j| + gamma_{n_i} sum_j |a_ij x_j|`.
+/// Returns bounds `B_i >= |y_i - (A x)_i|` for the product with an adapted matrix, for any layout.
 ///
-/// `u_k` is doubled where elements are chopped; formats with the exponents of `f32` add what is
-/// lost where these end, `u_k 2^-126` of the row's scale for each element; `gamma_n = n u / (1 - n
-/// u)` with the `u` of `f64`, and `n_i` counts the row's elements, one addition for each bucket and
-/// two roundings of scales.
+/// The bound (thesis, equation 3.12, with the dropped entries) is `sum_k u_k sum_{j in k} |a_ij
+/// x_j| + sum_dropped |a_ij x_j| + gamma_{n_i} sum_j |a_ij x_j|`.
+///
+/// `u_k` is doubled if values are truncated. Formats with the exponents of `f32` add their
+/// underflow error, `u_k 2^-126` of the row's scale for each nonzero. `gamma_n = n u / (1 - n u)`
+/// with the `u` of `f64`; `n_i` counts the row's nonzeros, one addition for each bucket and two
+/// roundings of scales.
 ///
 /// # Errors
-/// As for storing the matrix.
+/// Those of storing the matrix.
 pub fn error_bound(a: &Csr, adaptation: &Adaptation<'_>, x: &[f64]) -> Result<Vec<f64>, Error> {
     adaptation.check(a)?;
     if x.len() != a.columns() {
@@ -60,7 +61,7 @@ pub fn error_bound(a: &Csr, adaptation: &Adaptation<'_>, x: &[f64]) -> Result<Ve
     Ok(a.iter().enumerate().map(row).collect())
 }
 
-/// The largest relative error of one element.
+/// Returns the largest relative error of a nonzero.
 fn roundoff(format: PackedFormat, rounding: Rounding) -> f64 {
     let twice = if rounding == Rounding::Chop && format != PackedFormat::Fp32 { 2.0 } else { 1.0 };
     match format {

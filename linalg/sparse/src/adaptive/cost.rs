@@ -1,4 +1,5 @@
-//! Which layout and which set give the fastest product: measured costs, not bytes alone.
+//! Selection of the layout and the format set with the fastest product, by measured costs instead
+//! of bytes alone.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -14,47 +15,47 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::side_by_side::in_turns;
 
-/// What the parts of a product cost on a machine, on one worker while the others work too.
+/// Costs of the parts of a product on a machine, for one worker while the others are busy too.
 ///
-/// A product takes `sqrt(m^2 + c^2)` with the time `m` for bytes and `c` for elements and groups:
-/// memory and computing hide each other, but not wholly.
+/// A product takes `sqrt(m^2 + c^2)` with the time `m` for bytes and `c` for nonzeros and groups:
+/// memory traffic and computation overlap, but not completely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostModel {
     /// Bytes that memory gives (bytes/s).
     pub bandwidth: f64,
-    /// For each edge of [`EDGES`]: a group of eight rows (s).
+    /// Cost of a group of eight rows (s), for each block size of [`EDGES`].
     pub group: [f64; 4],
-    /// For each edge and each format of [`PackedFormat::ALL`]: an element, or a block (s). Infinite
-    /// where blocks have no such format.
+    /// Cost of a nonzero, or of a block (s), for each block size and each format of
+    /// [`PackedFormat::ALL`]. Infinite if blocks have no such format.
     pub element: [[f64; PackedFormat::ALL.len()]; 4],
 }
 
-/// All sets that a model chooses from.
+/// Sets that a model chooses from.
 pub const SETS: [FormatSet; 7] = {
     let [a, b, c, d, e, f] = FormatSet::ALL;
     [FormatSet::Fp64, a, b, c, d, e, f]
 };
 
-/// Elements that a sample has about.
+/// Approximate number of nonzeros of a sample.
 const SAMPLE: usize = 300_000;
-/// So many of the ways that a model thinks are fastest are tried.
+/// Number of layouts, the fastest by the model, that are timed.
 const TRIED: usize = 4;
-/// How often products are timed in turns.
+/// Number of alternating timings.
 const PAIRS: usize = 7;
 /// Numbers that are read to measure the bandwidth (64 MB), more than caches hold.
 const ARRAY: usize = 1 << 23;
 
-/// The matrix in the layout and the set that multiply fastest on this machine with so many workers,
-/// for this accuracy; never one that was seen to be slower than `f64`.
+/// Stores the matrix in the layout and the set with the fastest products on this machine with this
+/// number of workers, for this accuracy; never in one that was measured to be slower than `f64`.
 ///
-/// The model of the machine, which is measured at the first call (a fraction of a second) for a
-/// number of workers, says which ways are worth a trial on a sample of the tiles; the best of these
-/// has to be faster than plain `f64` on the whole matrix. What is measured differs from run to run,
-/// and so may the answer between ways that are equally fast; that of [`CostModel::choose`] does
-/// not.
+/// The model of the machine is measured at the first call for a number of workers, which takes a
+/// fraction of a second. It selects the layouts that are timed on a sample of the tiles; the best
+/// of these has to be faster than plain `f64` on the whole matrix. Measurements differ from run to
+/// run, and so may the result among layouts that are equally fast; that of [`CostModel::choose`]
+/// does not.
 ///
 /// # Errors
-/// As for storing the matrix.
+/// Those of storing the matrix.
 pub fn auto(
     a: &Csr,
     criterion: Criterion<'_>,
@@ -71,12 +72,16 @@ pub fn auto(
     Ok(if is_faster(&narrow, &double, workers) { narrow } else { double })
 }
 
-/// Of these edges and sets the way that multiplies fastest with so many workers: those that the
-/// model of the machine thinks best are tried on a sample of the tiles. Plain `f64` only where
-/// nothing else goes: whether the way is [faster](is_faster) than that is seen on the whole matrix.
+/// Returns the layout with the fastest product on this number of workers, among these block sizes
+/// and sets.
+///
+/// The candidates that the model of the machine ranks first are timed on a sample of the tiles.
+/// Plain `f64` is returned only if nothing else is possible. The comparison on the whole matrix
+/// tells whether the layout is [faster](is_faster) than `f64`.
 ///
 /// # Errors
-/// As for storing the matrix, and [`Error::Parameter`] where no edge goes with any set.
+/// Those of storing the matrix, and [`Error::Parameter`] if no block size is compatible with any
+/// set.
 pub fn fastest(
     a: &Csr,
     (edges, sets): (&[usize], &[FormatSet]),
@@ -124,7 +129,7 @@ fn adaptation<'x>(
     }
 }
 
-/// Some of a matrix' tiles, and what part of all they are.
+/// Returns a sample of a matrix' tiles, and its share of all tiles.
 fn sample(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<(TiledMatrix, f64), Error> {
     let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
     let every = (a.elements() / SAMPLE + 1).min(tiles);
@@ -132,14 +137,15 @@ fn sample(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<(TiledMat
     Ok((sample, tiles.div_ceil(every) as f64 / tiles as f64))
 }
 
-/// What this machine costs with so many workers, measured once for each number.
+/// Returns the cost model of this machine for this number of workers; it is measured once for each
+/// number.
 pub fn machine(workers: usize) -> CostModel {
     static MODELS: Mutex<BTreeMap<usize, CostModel>> = Mutex::new(BTreeMap::new());
     let mut models = MODELS.lock().unwrap_or_else(PoisonError::into_inner);
     models.entry(workers).or_insert_with(|| CostModel::measure(workers)).clone()
 }
 
-/// Whether products with one take less time than with the other, in turns.
+/// Returns true if products with `one` take less time than with `other`, in alternating timings.
 pub fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool {
     let x = vec![1.0; one.columns()];
     fn of<'s>(panels: &'s [Panel], x: &'s [f64]) -> impl FnMut() + Send + use<'s> {
@@ -151,7 +157,7 @@ pub fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool
     one < other
 }
 
-/// `y = A x` for the rows of these panels.
+/// Computes `y = A x` for the rows of these panels.
 ///
 /// # Panics
 /// For vectors of other lengths.
@@ -181,7 +187,7 @@ pub fn shares(matrix: &TiledMatrix, workers: usize) -> Vec<&[Panel]> {
     shares
 }
 
-/// `y = A x`, shared by so many workers.
+/// Computes `y = A x` with this number of workers.
 #[cfg(test)]
 fn multiply_with(matrix: &TiledMatrix, workers: usize, x: &[f64], mut y: &mut [f64]) {
     for panels in shares(matrix, workers) {
@@ -191,28 +197,28 @@ fn multiply_with(matrix: &TiledMatrix, workers: usize, x: &[f64], mut y: &mut [f
     }
 }
 
-/// What a model thinks is fastest.
+/// Layout that a model predicts to be the fastest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// Rows and columns of a block.
     pub edge: usize,
     /// The formats.
     pub set: FormatSet,
-    /// The time beside that of `f64` in its fastest layout, which has blocks of this edge.
+    /// Time relative to that of `f64` in its fastest layout, with blocks of size `double_edge`.
     pub of_double: f64,
-    /// Of the fastest layout in `f64`.
+    /// Block size of the fastest layout in `f64`.
     pub double_edge: usize,
 }
 
 impl CostModel {
-    /// Measures this machine: reading memory with so many workers at once, and panels of one format
-    /// that the nearest cache holds.
+    /// Measures this machine: memory bandwidth with this number of concurrent workers, and panels
+    /// of one format that fit the nearest cache.
     pub fn measure(workers: usize) -> CostModel {
         let bandwidth = bandwidth(workers.max(1)) / workers.max(1) as f64;
         let mut model =
             CostModel { bandwidth, group: [0.0; 4], element: [[f64::INFINITY; PackedFormat::ALL.len()]; 4] };
         for (at, edge) in EDGES.into_iter().enumerate() {
-            // The same elements in few long rows, and in many short ones.
+            // Equal numbers of nonzeros in few long rows, and in many short ones.
             let (long, short) = (panel(edge, PackedFormat::Fp64, 16), panel(edge, PackedFormat::Fp64, 1));
             let (elements, groups) =
                 (|panel: &Panel| panel.loads()[0].elements, |panel: &Panel| panel.loads()[0].groups);
@@ -253,11 +259,12 @@ impl CostModel {
         panels.iter().map(|panel| panel.bytes() as f64).sum::<f64>() / self.bandwidth
     }
 
-    /// The fastest of these edges and sets by this model, from a sample of the matrix' tiles. The
-    /// same model gives the same answer.
+    /// Returns the fastest of these block sizes and sets by this model, from a sample of the
+    /// matrix' tiles. The result is deterministic for a given model.
     ///
     /// # Errors
-    /// As for storing the matrix, and [`Error::Parameter`] where no edge goes with any set.
+    /// Those of storing the matrix, and [`Error::Parameter`] if no block size is compatible with
+    /// any set.
     pub fn choose(
         &self,
         a: &Csr,
@@ -270,7 +277,7 @@ impl CostModel {
         Ok(self.rank(a, edges, sets, criterion, accuracy, rounding)?[0])
     }
 
-    /// All that go together, the fastest first.
+    /// Returns all compatible pairs of block size and set, the fastest first.
     fn rank(
         &self,
         a: &Csr,
@@ -314,7 +321,7 @@ impl CostModel {
     }
 }
 
-/// Bytes per second that so many threads read together.
+/// Returns the bytes per second that this number of threads reads concurrently.
 fn bandwidth(workers: usize) -> f64 {
     let array = vec![1.0; ARRAY];
     let sum = |part: &[f64]| {
@@ -336,13 +343,13 @@ fn bandwidth(workers: usize) -> f64 {
     8.0 * ARRAY as f64 / (0..5).map(time).fold(f64::INFINITY, f64::min)
 }
 
-/// A panel of one tile with about 2000 numbers, in rows of so many elements.
+/// Returns a panel of one tile with about 2000 numbers, with `row` nonzeros in each row.
 fn panel(edge: usize, format: PackedFormat, row: usize) -> Panel {
     let rows = (2048 / (row * edge * edge)).clamp(16, tile_rows(edge));
     let mut elements = Elements::default();
     let block = [1.5; 16];
     for (i, k) in (0..rows).flat_map(|i| (0..row).map(move |k| (i, k))) {
-        // Neighbours have columns that are near each other, but not side by side.
+        // Neighbouring rows have columns that are close to each other, but not adjacent.
         elements.push(i as u8, ((i * 3 + k * 7) % 128) as u32, &block[..edge * edge]);
     }
     let mut writer =
@@ -351,7 +358,7 @@ fn panel(edge: usize, format: PackedFormat, row: usize) -> Panel {
     writer.finish().expect("a panel that was just made")
 }
 
-/// Least time of a product of a panel that is in a cache.
+/// Returns the least time of a product with a panel that is in a cache.
 fn seconds(panel: &Panel) -> f64 {
     const PRODUCTS: usize = 20;
     let (x, mut y) = (vec![1.0; 128 * panel.edge()], vec![0.0; panel.rows().len()]);
@@ -370,7 +377,7 @@ mod tests {
     use super::*;
     use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
 
-    /// A machine of 20 GB/s on which every element takes the same time.
+    /// Returns the model of a machine of 20 GB/s with equal costs of all nonzeros.
     fn model(element: f64) -> CostModel {
         CostModel { bandwidth: 2e10, group: [0.0; 4], element: [[element; PackedFormat::ALL.len()]; 4] }
     }

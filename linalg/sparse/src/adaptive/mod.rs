@@ -1,11 +1,10 @@
-//! Elements in the precision that their magnitude deserves.
+//! Storage of nonzeros in the precision that their magnitude requires.
 //!
-//! A product `A x` to a relative accuracy `eps` needs no digits of an element beyond `eps` times a
-//! norm: small elements have fewer digits to keep, and the smallest none. [`Adaptation`] says which
-//! element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the thesis
-//! does, [`TiledMatrix`] for fast products (and [`auto`] the way that is fastest; a
-//! [`StoragePolicy`] chooses formats block by block), and [`error_bound`] says what that costs at
-//! most.
+//! A product `A x` to a relative accuracy `eps` needs no digits of a nonzero beyond `eps` times a
+//! norm: small nonzeros need fewer digits, and the smallest none. [`Adaptation`] defines the format
+//! of each nonzero ([`Thresholds`]). [`ThesisMatrix`] stores them in the layout of the thesis,
+//! [`TiledMatrix`] for fast products. [`auto`] selects the fastest layout, and a [`StoragePolicy`]
+//! chooses formats block by block. [`error_bound`] bounds the error of the product.
 //!
 //! After Molina, "Mixed precision for High Performance Computing, application to low energy gamma
 //! radiation measurements" (thesis, 2024), chapters 3 and 4; Graillat, Jézéquel, Mary and Molina,
@@ -34,45 +33,44 @@ use crate::Error;
 use crate::csr::{Csr, abs_sum};
 pub use crate::side_by_side::in_turns;
 
-/// What decides the format of each element.
+/// Rules that decide the format of each nonzero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adaptation<'x> {
     /// The formats there are.
     pub set: FormatSet,
-    /// What magnitudes are compared with.
+    /// Criterion that magnitudes are compared with.
     pub criterion: Criterion<'x>,
     /// The requested accuracy of products.
     pub accuracy: Accuracy,
-    /// How elements are rounded to their formats.
+    /// Rounding of values to their formats.
     pub rounding: Rounding,
-    /// Whether elements that do not matter are left out, or stored in the narrowest format.
+    /// True if negligible nonzeros are dropped instead of stored in the narrowest format.
     pub drops: bool,
-    /// Whether magnitudes are compared with the scales of row and column, whichever is smaller:
-    /// tiles of a symmetric matrix are symmetric then, to the bit, which methods for symmetric
-    /// matrices need.
+    /// True if magnitudes are compared with the smaller scale of row and column. Tiles of a
+    /// symmetric matrix are then bitwise symmetric, as methods for symmetric matrices require.
     pub symmetric: bool,
 }
 
 impl<'x> Adaptation<'x> {
-    /// To nearest, and what does not matter is left out.
+    /// Creates an adaptation that rounds to nearest and drops negligible nonzeros.
     pub fn new(set: FormatSet, criterion: Criterion<'x>, accuracy: Accuracy) -> Self {
         Adaptation { set, criterion, accuracy, rounding: Rounding::Nearest, drops: true, symmetric: false }
     }
 
-    /// All elements that are not zero, as they are.
+    /// Stores all nonzeros in `f64`, unchanged.
     pub fn double() -> Self {
         let accuracy = Accuracy::DOUBLE;
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
     }
 
-    /// All elements that are not zero, rounded to `f32`. Rows that are beyond its range have powers
-    /// of two of their own.
+    /// Stores all nonzeros rounded to `f32`. Rows outside its range get their own powers of two as
+    /// scales.
     pub fn single() -> Self {
         let accuracy = Accuracy::SINGLE;
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp32, Criterion::Componentwise, accuracy) }
     }
 
-    /// Refuses what has no meaning together.
+    /// Checks that the options are compatible with each other and with the matrix.
     ///
     /// # Errors
     /// [`Error::Parameter`], or [`Error::Shape`] for a vector of another length.
@@ -115,18 +113,19 @@ impl<'x> Adaptation<'x> {
 /// few bits of exponent reach no other.
 #[derive(Clone, Debug, PartialEq)]
 struct Scaling {
-    /// Of the whole matrix.
+    /// Exponent for the whole matrix.
     exponent: i32,
-    /// On top of that, where rows need their own.
+    /// Additional exponents of the rows, if they need their own.
     of_rows: Option<Vec<i16>>,
 }
 
-/// Rows that are smaller than the whole by more than so many powers of two need one of their own:
-/// `f32` ends at `2^-126`.
+/// Rows that are smaller than the matrix by more than this power of two need an exponent of their
+/// own: `f32` ends at `2^-126`.
 const SMALL_ROW: i32 = 60;
 
 impl Scaling {
-    /// `each_row`: whether every row needs its own where the criterion is one of rows.
+    /// Returns the scaling of a matrix; `each_row` says that every row needs its own exponent under
+    /// a criterion of rows.
     fn of(a: &Csr, criterion: Criterion<'_>, each_row: bool) -> Scaling {
         let exponent = to_one(a.norm_inf());
         let beside_whole = |(_, value): (&[u32], &[f64])| match abs_sum(value) {
@@ -138,13 +137,13 @@ impl Scaling {
         Scaling { exponent, of_rows: by_rows.then(|| a.iter().map(|row| beside_whole(row) as i16).collect()) }
     }
 
-    /// What row `i` is multiplied by, as a power of two.
+    /// Returns the exponent of the power of two that row `i` is multiplied by.
     fn of_row(&self, i: usize) -> i32 {
         self.exponent + self.of_rows.as_ref().map_or(0, |rows| i32::from(rows[i]))
     }
 }
 
-/// `x` times `2^exponent`, rounded once.
+/// Returns `x` times `2^exponent`, rounded once.
 fn ldexp(x: f64, exponent: i32) -> f64 {
     // A product with a number that is a power of two is rounded once, too, and takes a tenth of the
     // time.
@@ -154,7 +153,7 @@ fn ldexp(x: f64, exponent: i32) -> f64 {
     }
 }
 
-/// The power of two that brings a number into `[1/2, 1)`; 0 for 0.
+/// Returns the exponent of the power of two that brings a number into `[1/2, 1)`; 0 for 0.
 fn to_one(norm: f64) -> i32 {
     if norm == 0.0 { 0 } else { -libm::frexp(norm).1 }
 }

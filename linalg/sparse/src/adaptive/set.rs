@@ -1,4 +1,4 @@
-//! Which formats an adaptive matrix may use.
+//! Sets of formats that an adaptive matrix may use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use zellige_kernels::packed::PackedFormat::{
     Rpreu32, Rpreu40, Rpreu48,
 };
 
-/// The sets of the thesis (Tables 3.1, 4.1 and 4.2), and `f64` or `f32` alone.
+/// Set of formats: those of the thesis (Tables 3.1, 4.1 and 4.2), and `f64` or `f32` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are the thesis'; `formats` says what is in them
 pub enum FormatSet {
@@ -23,10 +23,10 @@ pub enum FormatSet {
 }
 
 impl FormatSet {
-    /// Those of the thesis.
+    /// Sets of the thesis.
     pub const ALL: [Self; 6] = [Self::Ap2, Self::Ap3, Self::Ap4, Self::Ap7, Self::Ap7Re, Self::Ap7Reu];
 
-    /// The name that [`FromStr`] reads back.
+    /// Returns the name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fp64 => "FP64",
@@ -40,12 +40,12 @@ impl FormatSet {
         }
     }
 
-    /// Whether it has formats whose numbers are multiples of a scale.
+    /// Returns true if the set has formats with a scale.
     pub fn has_scales(self) -> bool {
         self.formats().iter().any(|format| format.is_scaled())
     }
 
-    /// The formats, the most accurate first. `fp32` stands in for the scaled format of 24 bits,
+    /// Returns the formats, the most accurate first. `fp32` replaces the scaled format of 24 bits,
     /// which takes longer to read.
     pub const fn formats(self) -> &'static [PackedFormat] {
         match self {

@@ -17,7 +17,7 @@ fn product(a: &Csr, adaptation: &Adaptation<'_>, x: &[f64]) -> Vec<f64> {
     y
 }
 
-/// No row is further from the exact product than its bound says.
+/// Checks that no row is further from the exact product than its bound.
 fn check_bound(a: &Csr, adaptation: &Adaptation<'_>, x: &[f64]) -> Result<(), TestCaseError> {
     let bound = error_bound(a, adaptation, x).unwrap();
     let errors = ExactProduct::of(a, x).unwrap().errors(&product(a, adaptation, x)).unwrap();
@@ -33,7 +33,7 @@ fn limits_are_those_of_the_thesis() {
     let place = |set: FormatSet, log2: i32| {
         adapt(set).bucket(libm::ldexp(1.0, log2), 1.0).map(|k| set.formats()[k].name())
     };
-    // (eps theta / u_{k+1}, eps theta / u_k]: what is at a limit belongs below it.
+    // (eps theta / u_{k+1}, eps theta / u_k]: a magnitude at a limit belongs below it.
     let ap7 = [
         (16, "fp64"),
         (8, "rp56"),
@@ -98,7 +98,7 @@ fn what_has_no_meaning_together_is_refused() {
 
 #[test]
 fn bytes_are_counted_as_the_thesis_does() {
-    // Under 2^-24 and a norm of 1: one element in fp32, one in rp16, one dropped.
+    // Accuracy 2^-24 and a norm of 1: one nonzero in fp32, one in rp16, one dropped.
     let a = Csr::from_triplets(2, 3, &[(0, 0, -0.9), (0, 1, 1e-6), (1, 2, 1e-9)]).unwrap();
     let b =
         ThesisMatrix::new(&a, &Adaptation::new(FormatSet::Ap4, Criterion::Normwise, accuracy(-24))).unwrap();
@@ -158,7 +158,7 @@ fn every_set_keeps_its_bound_on_real_structures() {
                         }
                     }
                 }
-                // What the criteria are for: x = ones, rows of at most 81 elements.
+                // Accuracy that the criteria promise: x = ones, rows of at most 81 nonzeros.
                 let eps = accuracy(log2).get();
                 let of = |criterion| {
                     let adaptation =
@@ -187,7 +187,7 @@ fn matrices_without_elements_are_zero() {
 }
 
 proptest! {
-    /// Elements of any magnitude that a product of theirs does not make infinite.
+    /// Nonzeros of any magnitude without overflow in their products.
     #[test]
     fn errors_stay_below_their_bounds(
         triplets in prop::collection::vec(

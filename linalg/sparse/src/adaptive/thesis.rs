@@ -1,4 +1,4 @@
-//! The layout of the thesis: a matrix by rows for each bucket.
+//! The layout of the thesis: a CSR matrix for each bucket.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::{Adaptation, FormatSet, Scaling, Thresholds};
 use crate::Error;
 use crate::csr::Csr;
 
-/// Which elements a bucket holds.
+/// Signs of the values in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Of both signs: its codes have one.
+    /// Both signs; the codes contain a sign bit.
     Both,
     /// Positive ones.
     Positive,
@@ -20,12 +20,12 @@ pub enum Sign {
     Negative,
 }
 
-/// The elements of one format, by rows.
+/// The nonzeros of one format, in CSR.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThesisBucket {
     format: PackedFormat,
     sign: Sign,
-    /// Its format's place in the set.
+    /// Index of the format in the set.
     place: usize,
     starts: Vec<u32>,
     column: Vec<u32>,
@@ -34,28 +34,29 @@ pub struct ThesisBucket {
 }
 
 impl ThesisBucket {
-    /// How its elements are stored.
+    /// Returns the storage format of the nonzeros.
     pub fn format(&self) -> PackedFormat {
         self.format
     }
 
-    /// Which elements it holds.
+    /// Returns the signs of the values in the bucket.
     pub fn sign(&self) -> Sign {
         self.sign
     }
 
-    /// How many.
+    /// Returns the number of nonzeros in the bucket.
     pub fn elements(&self) -> u64 {
         self.column.len() as u64
     }
 
-    /// Row starts, columns, codes: `4 (elements + rows + 1) + s elements` (thesis, section 3.4).
+    /// Returns the bytes of row starts, columns and codes: `4 (elements + rows + 1) + s elements`
+    /// (thesis, section 3.4).
     pub fn bytes(&self) -> u64 {
         4 * (self.starts.len() + self.column.len()) as u64 + self.codes.len() as u64
     }
 }
 
-/// A matrix in buckets, each stored by rows (CSR) with its own row starts.
+/// A matrix in buckets, each stored in CSR with its own row starts.
 ///
 /// `y = A x` adds up the buckets of a row from the narrowest to the widest; all arithmetic is in
 /// `f64`.
@@ -66,10 +67,10 @@ pub struct ThesisMatrix {
     set: FormatSet,
     thresholds: Thresholds,
     scaling: Scaling,
-    /// The scale of each row, of the scaled matrix; one for all under the normwise criterion. Empty
-    /// where no format needs one.
+    /// Scale of each row of the scaled matrix; a single one under the normwise criterion. Empty if
+    /// no format needs one.
     theta: Vec<f64>,
-    /// Those with elements, the most accurate first.
+    /// Buckets with nonzeros, the most accurate first.
     buckets: Vec<ThesisBucket>,
     dropped: u64,
 }
@@ -78,8 +79,8 @@ impl ThesisMatrix {
     /// Stores a matrix. Zeros are dropped.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for 2^32 or more
-    /// elements in a bucket.
+    /// [`Error::Parameter`] for incompatible options, [`Error::Shape`] for 2^32 or more nonzeros in
+    /// a bucket.
     pub fn new(a: &Csr, adaptation: &Adaptation<'_>) -> Result<ThesisMatrix, Error> {
         adaptation.check(a)?;
         let (set, thresholds) = (adaptation.set, Thresholds::new(adaptation));
@@ -111,12 +112,12 @@ impl ThesisMatrix {
         })
     }
 
-    /// The buckets that have elements.
+    /// Returns the buckets that have nonzeros.
     pub fn buckets(&self) -> &[ThesisBucket] {
         &self.buckets
     }
 
-    /// Elements and positive elements of each format of the set.
+    /// Returns, for each format of the set, the number of nonzeros and of positive nonzeros.
     pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
         let of = |(place, &format): (usize, &PackedFormat)| {
             let buckets = self.buckets.iter().filter(|bucket| bucket.place == place);
@@ -127,26 +128,26 @@ impl ThesisMatrix {
         self.set.formats().iter().enumerate().map(of).collect()
     }
 
-    /// Elements that were left out.
+    /// Returns the number of dropped nonzeros.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Bytes of the buckets that have elements, and of the powers of two of rows where they have
-    /// their own.
+    /// Returns the bytes of the nonempty buckets, and of the rows' powers of two if rows have their
+    /// own.
     pub fn bytes(&self) -> u64 {
         let of_rows = self.scaling.of_rows.as_ref().map_or(0, |rows| 2 * rows.len() as u64);
         self.buckets.iter().map(ThesisBucket::bytes).sum::<u64>() + of_rows
     }
 
-    /// The same with the row starts of all buckets that the set could have.
+    /// Returns `bytes` plus the row starts of all buckets that the set could have.
     pub fn bytes_with_all_row_starts(&self) -> u64 {
         let formats = self.set.formats().iter();
         let buckets: usize = formats.map(|format| if format.has_sign() { 1 } else { 2 }).sum();
         self.bytes() + (buckets - self.buckets.len()) as u64 * 4 * (self.rows as u64 + 1)
     }
 
-    /// `y = A x`.
+    /// Computes `y = A x`.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths.
@@ -160,7 +161,7 @@ impl ThesisMatrix {
         Ok(())
     }
 
-    /// These rows of `A x`, as many as there are in both.
+    /// Computes these rows of `A x`, as many as there are in both.
     ///
     /// # Panics
     /// For a shorter `x` than the matrix has columns, or rows that it does not have.
@@ -171,7 +172,7 @@ impl ThesisMatrix {
         }
     }
 
-    /// What one bucket adds to a row.
+    /// Returns the contribution of one bucket to a row.
     fn part(&self, bucket: &ThesisBucket, i: usize, x: &[f64]) -> f64 {
         let range = bucket.starts[i] as usize..bucket.starts[i + 1] as usize;
         if range.is_empty() {
@@ -189,7 +190,7 @@ impl ThesisMatrix {
     }
 }
 
-/// The scales of the scaled matrix; one is enough where all are the same.
+/// Returns the scales of the scaled matrix; a single one if all are equal.
 fn scaled_theta(theta: &[f64], scaling: &Scaling) -> Vec<f64> {
     let scaled: Vec<f64> =
         theta.iter().enumerate().map(|(i, &t)| libm::ldexp(t, scaling.of_row(i))).collect();
@@ -201,9 +202,9 @@ fn scaled_theta(theta: &[f64], scaling: &Scaling) -> Vec<f64> {
 
 /// Buckets as they fill, row by row.
 struct Sorter {
-    /// In the set's order; unsigned formats have one for each sign.
+    /// Buckets in the order of the set; unsigned formats have one for each sign.
     buckets: Vec<ThesisBucket>,
-    /// Where the formats' buckets begin.
+    /// Index of the first bucket of each format.
     first: Vec<usize>,
     dropped: u64,
 }

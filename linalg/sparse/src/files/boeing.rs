@@ -1,11 +1,10 @@
-//! Harwell-Boeing and Rutherford-Boeing files: a matrix by columns, in lines that Fortran formats
-//! divide.
+//! Harwell-Boeing and Rutherford-Boeing files: a matrix in CSC, in lines of Fortran formats.
 //!
 //! Duff, Grimes and Lewis, "Users' guide for the Harwell-Boeing sparse matrix collection (release
 //! I)", 1992; "The Rutherford-Boeing sparse matrix collection", 1997. Numbers are cut out of a line
-//! by the widths that the fourth line says, so that they may touch each other, and read as Fortran
-//! reads them: exponents with D or without a letter, decimals that the format implies, and its
-//! scale factor.
+//! by the widths in the fourth line, so adjacent numbers need no space between them. They are read
+//! as Fortran reads them: exponents with D or without a letter, decimals that the format implies,
+//! and its scale factor.
 
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -17,7 +16,7 @@ use crate::market::Symmetry;
 /// Lines are of 80 letters as a rule.
 const LONGEST_LINE: u64 = 4096;
 
-/// Whether a file begins with the four lines of a header.
+/// Returns true if a file begins with the four lines of a header.
 pub(super) fn is(head: &[u8]) -> bool {
     let mut lines = head.split(|&byte| byte == b'\n');
     let (Some(_), Some(cards), Some(sizes), Some(formats)) =
@@ -42,7 +41,7 @@ pub(super) fn is(head: &[u8]) -> bool {
         && formats.trim_ascii_start().starts_with(b"(")
 }
 
-/// Reads the matrix, and its full right-hand sides where the file has some.
+/// Reads the matrix, and its full right-hand sides if the file has some.
 pub(super) fn read(source: Source<'_>, path: &Path) -> Result<(Matrix, Option<Vectors>), Error> {
     let length = source.length;
     let mut cards = Cards { reader: source.reader(), path, length, number: 0, line: Vec::new() };
@@ -171,15 +170,15 @@ impl Cards<'_> {
         Ok(())
     }
 
-    /// The whole numbers of a line behind so many words.
+    /// Returns the integers of a line after the first `words` words.
     fn sizes(&self, words: usize) -> Result<Vec<usize>, Error> {
         let line = String::from_utf8_lossy(&self.line);
         let sizes = line.split_whitespace().skip(words).map(|word| word.parse().ok());
         sizes.collect::<Option<Vec<usize>>>().ok_or_else(|| self.wrong("whole numbers"))
     }
 
-    /// The formats of the fourth line; whether there is one for right-hand sides does not say that
-    /// these are there.
+    /// Returns the formats of the fourth line; a format for right-hand sides does not imply that
+    /// there are some.
     fn formats(&self) -> Result<Vec<Vec<Field>>, Error> {
         let line = String::from_utf8_lossy(&self.line).into_owned();
         let (mut formats, mut depth, mut begin) = (Vec::new(), 0, 0);
@@ -206,7 +205,7 @@ impl Cards<'_> {
         Ok(formats)
     }
 
-    /// How many full right-hand sides there are; none where they are stored otherwise.
+    /// Returns the number of full right-hand sides, or `None` if they are stored in another form.
     fn right_sides(&self) -> Result<Option<usize>, Error> {
         let counts = self.sizes(1)?;
         let is_full =
@@ -214,7 +213,7 @@ impl Cards<'_> {
         Ok(counts.first().copied().filter(|_| is_full))
     }
 
-    /// So many fields of the lines that follow.
+    /// Reads `count` fields of the lines that follow.
     fn fields<T>(
         &mut self,
         format: &[Field],
@@ -276,17 +275,17 @@ impl Cards<'_> {
 /// One field of a format.
 #[derive(Debug, Clone, PartialEq)]
 struct Field {
-    /// Whether it is skipped.
+    /// True if the field is skipped.
     is_blank: bool,
     width: usize,
     /// Decimals of a number without a point.
     decimals: i32,
-    /// Numbers without an exponent are divided by ten to this power.
+    /// Power of ten that divides numbers without an exponent.
     scale: i32,
 }
 
 impl Field {
-    /// A finite number as Fortran reads it.
+    /// Parses a finite number by the rules of Fortran.
     fn real(text: &str, field: &Field) -> Option<f64> {
         let text: String = text.chars().filter(|letter| *letter != ' ').collect();
         // An exponent begins with its letter, or with a sign that is not the first character.
@@ -309,10 +308,10 @@ impl Field {
     }
 }
 
-/// More fields do not fit a line.
+/// Maximum number of fields of a line.
 const MOST_FIELDS: usize = LONGEST_LINE as usize;
 
-/// The fields of a format without its outer parentheses; none where it is not understood.
+/// Returns the fields of a format without its outer parentheses; `None` if it is not supported.
 fn format(text: &str) -> Option<Vec<Field>> {
     let text: String =
         text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>().to_ascii_uppercase();
@@ -321,7 +320,8 @@ fn format(text: &str) -> Option<Vec<Field>> {
     (rest.is_empty() && readable && fields.len() <= MOST_FIELDS).then_some(fields)
 }
 
-/// Items up to the end of their group, what follows, and the scale factor from there on.
+/// Returns the items up to the end of their group, the remaining text, and the scale factor from
+/// there on.
 fn items(mut text: &str, mut scale: i32, depth: usize) -> Option<(Vec<Field>, &str, i32)> {
     let mut fields = Vec::new();
     while let Some(letter) = text.chars().next() {
@@ -367,7 +367,7 @@ fn items(mut text: &str, mut scale: i32, depth: usize) -> Option<(Vec<Field>, &s
     Some((fields, text, scale))
 }
 
-/// The whole number at the beginning, and the rest.
+/// Returns the integer at the beginning, and the rest.
 fn leading(text: &str) -> (Option<i32>, &str) {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());

@@ -16,12 +16,12 @@ const MOST_VECTORS: usize = 1 << 16;
 pub struct Vectors {
     /// Each of them; of complex ones real and imaginary parts in turn.
     pub columns: Vec<Vec<f64>>,
-    /// Whether they are complex.
+    /// True if they are complex.
     pub complex: bool,
 }
 
 impl Vectors {
-    /// Each with real and imaginary parts in turn.
+    /// Returns the columns, each with alternating real and imaginary parts.
     pub fn into_complex(self) -> Vec<Vec<f64>> {
         match self.complex {
             true => self.columns,
@@ -30,12 +30,11 @@ impl Vectors {
     }
 }
 
-/// Reads vectors, which have to have `rows` rows where that is known: a sparse vector takes memory
-/// for all of its rows, which its file does not answer for.
+/// Reads vectors, which have to have `rows` rows if that is known: a sparse vector takes memory for
+/// all of its rows, which the size of its file does not justify.
 ///
 /// # Errors
-/// As [`read`](super::read), and for more columns than anybody solves for, or another number of
-/// rows.
+/// Those of [`read`](super::read), and for too many columns, or another number of rows.
 pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
     let vectors = read(path, rows)?;
     let each = if vectors.complex { 2 } else { 1 };
@@ -93,7 +92,7 @@ fn read(path: &Path, rows: Option<usize>) -> Result<Vectors, Error> {
     }
 }
 
-/// The same error with what might help.
+/// Returns the error with a hint appended to it.
 fn hinted(error: Error, hint: &str) -> Error {
     match error {
         Error::Content { file, line, problem } => {
@@ -115,7 +114,7 @@ fn of_array(path: &Path) -> Result<Vectors, Error> {
     of_numbers(path, &sides, &array.numbers()?)
 }
 
-/// Columns of what lies row after row; a single row is a column.
+/// Returns the columns of a row-major array; a single row is a column.
 fn of_numbers(path: &Path, sides: &[usize], numbers: &Numbers) -> Result<Vectors, Error> {
     let (rows, columns) = match *sides {
         [1, rows] | [rows] => (rows, 1),
@@ -134,7 +133,7 @@ fn of_numbers(path: &Path, sides: &[usize], numbers: &Numbers) -> Result<Vectors
 fn check_count(path: &Path, columns: usize) -> Result<(), Error> {
     match columns <= MOST_VECTORS {
         true => Ok(()),
-        // A file without elements may claim any size.
+        // A file without nonzeros may claim any size.
         false => {
             Err(wrong(path, format!("{columns} columns where a file of vectors has {MOST_VECTORS} at most")))
         }
@@ -149,7 +148,7 @@ fn columns_of(path: &Path, Matrix { csr, complex }: Matrix) -> Result<Vectors, E
     Error::if_too_large(what, (8 * columns as u64).saturating_mul(rows as u64))?;
     let mut vectors = vec![vec![0.0; rows]; columns];
     for (i, (column, value)) in csr.iter().enumerate() {
-        // Of each block of a complex matrix the first column.
+        // The first column of each block of a complex matrix.
         let of_vectors = column.iter().zip(value).filter(|&(&j, _)| (j as usize).is_multiple_of(each));
         of_vectors.for_each(|(&j, &value)| vectors[j as usize / each][i] = value);
     }

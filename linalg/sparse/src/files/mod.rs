@@ -1,4 +1,4 @@
-//! Matrices and vectors in files, known by their first bytes and not by their names.
+//! Matrices and vectors in files; the format is detected from the first bytes, not from the name.
 //!
 //! | format | matrices | vectors |
 //! |---|---|---|
@@ -9,9 +9,9 @@
 //! | Harwell-Boeing and Rutherford-Boeing, plain or gzip | assembled ones | their full right-hand sides |
 //! | text: numbers in columns ([`text`](zellige_files::array::text)) | | columns |
 //!
-//! A complex matrix is read as the real one of twice the size, as [`market`] says. Zeros of what is
-//! stored densely (arrays, blocks of bsr, diagonals of dia) are no elements. Elements at one place
-//! are added. What is known and not read is named with a command that converts it.
+//! A complex matrix is read as a real one of twice the size, as described in [`market`]. Zeros in
+//! dense storage (arrays, blocks of bsr, diagonals of dia) are not stored. Duplicates are added.
+//! For a known format that cannot be read, the error names a command that converts it.
 
 mod boeing;
 mod columns;
@@ -34,28 +34,28 @@ pub use columns::{Vectors, read_vectors};
 
 /// The two bytes that files of gzip begin with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// More bytes than gzip makes of one.
+/// Upper bound of the expansion of one byte by gzip.
 const GZIP_FACTOR: u64 = 1100;
-/// How many rows a file without a nonzero may have: more take memory that nothing in the file
-/// answers for.
+/// Maximum number of rows of a file without a nonzero: more rows take memory that no content of the
+/// file justifies.
 const ROWS_OF_NOTHING: usize = 1 << 20;
-/// And how many more for each nonzero.
+/// Additional number of rows for each nonzero.
 const ROWS_PER_NONZERO: usize = 8;
 
 /// A file's matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
-    /// Its elements; of a complex matrix those of the real one of twice the size.
+    /// The matrix in CSR; for a complex matrix the real one of twice the size.
     pub csr: Csr,
-    /// Whether it is complex.
+    /// True if it is complex.
     pub complex: bool,
 }
 
 /// Reads a matrix.
 ///
 /// # Errors
-/// [`Error::Content`] with the place where the file breaks its format, or with what it is instead;
-/// [`Error::File`] for one that cannot be read.
+/// [`Error::Content`] with the position at which the file violates its format, or with its actual
+/// format; [`Error::File`] for one that cannot be read.
 pub fn read(path: &Path) -> Result<Matrix, Error> {
     if is_member(path) {
         return dense(path);
@@ -91,12 +91,12 @@ fn wrong(path: &Path, problem: impl Into<String>) -> Error {
     Error::Content { file: path.to_owned(), line: None, problem: problem.into() }
 }
 
-/// Whether a path names something in a file.
+/// Returns true if a path names a member of a file.
 fn is_member(path: &Path) -> bool {
     !path.exists() && array::is_array(path) && path.ancestors().skip(1).any(Path::is_file)
 }
 
-/// What a file is.
+/// File format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Market,
@@ -109,14 +109,14 @@ enum Kind {
     Other,
 }
 
-/// A file that is open, unpacked where gzip has packed it.
+/// An open file, decompressed if it is packed with gzip.
 pub(crate) struct Source<'a> {
     reader: Box<dyn BufRead + 'a>,
-    /// Its first bytes, which the reader gives as well.
+    /// First bytes of the file, which the reader returns as well.
     head: Vec<u8>,
     /// Bytes that it may have.
     pub(crate) length: u64,
-    /// What it is packed with.
+    /// True if the file is packed with gzip.
     is_packed: bool,
 }
 
@@ -147,7 +147,7 @@ impl<'a> Source<'a> {
         Ok(self)
     }
 
-    /// Refuses what is known and not read.
+    /// Refuses formats that are known but not supported.
     fn check(&self, path: &Path) -> Result<(), Error> {
         let name = path.file_name().map_or(path, Path::new).display().to_string();
         let within = if self.is_packed { ", compressed with gzip" } else { "" };
@@ -192,7 +192,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The matrix of an array of two dimensions.
+/// Reads the matrix of a two-dimensional array.
 fn dense(path: &Path) -> Result<Matrix, Error> {
     let array = Array::open(path)?;
     let &[rows, columns] = array.sides() else {
@@ -214,7 +214,7 @@ fn dense(path: &Path) -> Result<Matrix, Error> {
     })
 }
 
-/// What is not zero of a matrix that lies row after row.
+/// Passes each nonzero of a row-major dense matrix to `element`.
 fn each_dense(numbers: &Numbers, columns: usize, mut element: impl FnMut(usize, usize, f64, f64)) {
     for at in 0..numbers.re.len() {
         let (re, im) = number(numbers, at);
@@ -224,15 +224,16 @@ fn each_dense(numbers: &Numbers, columns: usize, mut element: impl FnMut(usize, 
     }
 }
 
-/// Real and imaginary part.
+/// Returns the real and the imaginary part.
 fn number(numbers: &Numbers, at: usize) -> (f64, f64) {
     (numbers.re[at], numbers.im.as_ref().map_or(0.0, |im| im[at]))
 }
 
-/// What takes row, column, real and imaginary part of an element.
+/// Callback for row, column, real and imaginary part of a nonzero.
 type Element<'e> = dyn FnMut(usize, usize, f64, f64) + 'e;
 
-/// The matrix of what `each` names, three times alike.
+/// Builds the matrix of the entries that `each` passes to its argument; `each` is called three
+/// times with the same result.
 fn gathered(
     path: &Path,
     (rows, columns): (usize, usize),
@@ -284,8 +285,8 @@ fn gathered(
     Ok(Matrix { csr, complex })
 }
 
-/// Every element of the real matrix that comes of one in the file, with that which the file leaves
-/// out.
+/// Passes on every entry of the real matrix that one entry of the file stands for, including the
+/// half that the file omits.
 pub(crate) fn spread(
     complex: bool,
     symmetry: Symmetry,
@@ -310,7 +311,7 @@ pub(crate) fn spread(
     }
 }
 
-/// What is wrong with so many rows for so many nonzeros; nothing where there are enough.
+/// Returns an error message if there are too many rows for this number of nonzeros.
 pub(crate) fn too_many_rows(rows: usize, elements: usize) -> Option<String> {
     let most = ROWS_OF_NOTHING.saturating_add(elements.saturating_mul(ROWS_PER_NONZERO));
     (rows > most).then(|| format!("{rows} rows for {elements} nonzeros: nearly all rows would be empty"))

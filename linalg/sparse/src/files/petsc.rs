@@ -1,11 +1,11 @@
-//! PETSc's binary format: objects one after the other, numbers with their highest byte first.
+//! PETSc's binary format: consecutive objects with big-endian numbers.
 //!
-//! A Mat is its class, rows, columns, number of nonzeros, length of each row, columns of the
-//! nonzeros (from 0) and their values; a dense one in its native form has -1 for the number of
-//! nonzeros, and all values row after row. A Vec is its class, its length and its values. Integers
-//! have 32 bits, or 64 where PETSc was configured so. Files do not say how values are stored: what
-//! fits the length of the file is taken, of `float64`, `complex128`, `float32` and `complex64` the
-//! first.
+//! A Mat consists of its class, rows, columns, number of nonzeros, length of each row, columns of
+//! the nonzeros (from 0) and their values. A dense one in its native form has -1 for the number of
+//! nonzeros, and all values in row-major order. A Vec consists of its class, its length and its
+//! values. Integers have 32 bits, or 64 if PETSc was configured so. Files do not contain the format
+//! of values: the reader takes the first of `float64`, `complex128`, `float32` and `complex64` that
+//! fits the length of the file.
 
 use std::io::Read;
 use std::path::Path;
@@ -19,12 +19,12 @@ const VEC: i64 = 1_211_214;
 /// Classes of other objects: index sets, bags, meshes, viewers and so on.
 const CLASSES: std::ops::RangeInclusive<i64> = 1_211_211..=1_211_299;
 
-/// Whether a file begins with a class of PETSc.
+/// Returns true if a file begins with a class of PETSc.
 pub(super) fn is(head: &[u8]) -> bool {
     is_wide(head).is_some()
 }
 
-/// Whether integers have 64 bits; none for what is no such file.
+/// Returns true if integers have 64 bits; `None` for a file of another format.
 fn is_wide(head: &[u8]) -> Option<bool> {
     let narrow =
         head.get(..4).map(|word| i64::from(i32::from_be_bytes([word[0], word[1], word[2], word[3]])))?;
@@ -35,7 +35,7 @@ fn is_wide(head: &[u8]) -> Option<bool> {
     CLASSES.contains(&wide).then_some(true)
 }
 
-/// How a value is stored.
+/// Storage format of a scalar.
 #[derive(Debug, Clone, Copy)]
 struct Scalar {
     /// Bytes of a part.
@@ -67,7 +67,7 @@ impl Scalar {
     }
 }
 
-/// Where the parts of an object lie (bytes).
+/// Offsets of the parts of an object (bytes).
 #[derive(Debug)]
 enum Object {
     Matrix(Mat),
@@ -86,7 +86,7 @@ pub(super) struct Petsc {
     is_wide: bool,
     scalar: Scalar,
     matrix: Option<Mat>,
-    /// Where each begins, and how long it is.
+    /// Offset and length of each vector.
     pub(super) vectors: Vec<(usize, usize)>,
 }
 
@@ -129,14 +129,14 @@ pub(super) fn read(source: Source<'_>, path: &Path) -> Result<Petsc, Error> {
     Err(wrong(path, problem))
 }
 
-/// The objects of a file whose values are stored so, or why they cannot be.
+/// Returns the objects of a file with this format of values, or the reason why they cannot be read.
 fn objects(bytes: &[u8], is_wide: bool, scalar: Scalar) -> Result<Vec<Object>, String> {
     let width = if is_wide { 8 } else { 4 };
     let cut = |at: usize| format!("byte {at}: the file of PETSc is cut off, or holds something else");
     let integer = |at: usize| integer(bytes, is_wide, at).ok_or_else(|| cut(at));
     let size =
         |at: usize| integer(at).and_then(|n| usize::try_from(n).map_err(|_| format!("byte {at}: {n}")));
-    // Where so many parts of so many bytes end.
+    // Returns the end of `count` items of `each` bytes.
     let end = |at: usize, count: usize, each: usize| {
         let end = count.checked_mul(each).and_then(|length| at.checked_add(length));
         end.filter(|&end| end <= bytes.len()).ok_or_else(|| cut(at))
@@ -194,7 +194,7 @@ impl Petsc {
     pub(super) fn matrix(self, path: &Path) -> Result<Matrix, Error> {
         let (width, scalar) = (if self.is_wide { 8 } else { 4 }, self.scalar);
         let complex = scalar.parts == 2;
-        // What is outside of every matrix is refused as such.
+        // Indices outside of every matrix are refused as such.
         let index = |at: usize| {
             let index = integer(&self.bytes, self.is_wide, at).and_then(|index| usize::try_from(index).ok());
             index.unwrap_or(usize::MAX)

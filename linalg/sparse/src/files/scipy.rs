@@ -13,7 +13,7 @@ pub(super) fn read(path: &Path) -> Result<Matrix, Error> {
     let format = archive.open("format")?.text()?;
     let shape = archive.indices("shape")?;
     let (rows, columns) = match shape[..] {
-        // Of one dimension: a column.
+        // A one-dimensional array is a column.
         [rows] => (rows, 1),
         [rows, columns] => (rows, columns),
         _ => {
@@ -61,7 +61,7 @@ impl Archive<'_> {
         too_many_rows(rows, elements).map_or(Ok(()), |problem| Err(self.wrong(problem)))
     }
 
-    /// Where each row, or column, begins, and what the last one ends with.
+    /// Returns the start of each row or column, and the end of the last one.
     fn starts(&self, lines: usize, elements: usize) -> Result<Vec<usize>, Error> {
         let starts = self.indices("indptr")?;
         let fits = starts.len() == lines.saturating_add(1)
@@ -169,7 +169,7 @@ impl Archive<'_> {
         })
     }
 
-    /// `data[k, j]` is the element of column `j` on the diagonal `offsets[k]`.
+    /// Reads the diagonals: `data[k, j]` is the entry of column `j` on the diagonal `offsets[k]`.
     fn diagonals(&self, (rows, columns): (usize, usize)) -> Result<Matrix, Error> {
         let (sides, data) = self.data(2)?;
         let offsets = self.open("offsets")?.integers()?;

@@ -4,7 +4,7 @@ use super::{check_cells, field};
 use crate::Error;
 use crate::csr::Csr;
 
-/// Elements along each axis.
+/// Number of finite elements along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements(pub [usize; 3]);
 
@@ -15,7 +15,7 @@ impl Elements {
     }
 }
 
-/// A corner of an element: 0 or 1 along each axis.
+/// A corner of a finite element: 0 or 1 along each axis.
 pub(super) type Corner = [usize; 3];
 
 const CORNERS: [Corner; 8] =
@@ -30,34 +30,35 @@ const CONVECTION: [[f64; 2]; 2] = [[-0.5, -0.5], [0.5, 0.5]];
 /// One box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
-    /// Its number, the last axis fastest.
+    /// Number of the box, the last axis fastest.
     pub(super) number: usize,
     /// Lengths of its edges.
     pub(super) edges: [f64; 3],
 }
 
 impl Cell {
-    /// The integral over the box of `d_i N_a d_j N_b`.
+    /// Returns the integral over the box of `d_i N_a d_j N_b`.
     pub(super) fn gradients(&self, i: usize, j: usize, a: Corner, b: Corner) -> f64 {
         (0..3).map(|axis| self.factor((axis == i, axis == j), axis, a, b)).product()
     }
 
-    /// The integral of `d_i N_a N_b`.
+    /// Returns the integral of `d_i N_a N_b`.
     pub(super) fn gradient(&self, i: usize, a: Corner, b: Corner) -> f64 {
         (0..3).map(|axis| self.factor((axis == i, false), axis, a, b)).product()
     }
 
-    /// The integral of `N_a N_b`.
+    /// Returns the integral of `N_a N_b`.
     pub(super) fn mass(&self, a: Corner, b: Corner) -> f64 {
         (0..3).map(|axis| self.factor((false, false), axis, a, b)).product()
     }
 
-    /// The integral of `grad N_a . grad N_b`.
+    /// Returns the integral of `grad N_a . grad N_b`.
     pub(super) fn laplacian(&self, a: Corner, b: Corner) -> f64 {
         (0..3).map(|i| self.gradients(i, i, a, b)).sum()
     }
 
-    /// Along one axis; `derived` says which of the two functions is.
+    /// Returns the factor along one axis; `derived` says which of the two functions is
+    /// differentiated.
     fn factor(&self, derived: (bool, bool), axis: usize, a: Corner, b: Corner) -> f64 {
         let (h, a, b) = (self.edges[axis], a[axis], b[axis]);
         match derived {
@@ -69,7 +70,8 @@ impl Cell {
     }
 }
 
-/// Edges that grow from `edge` by `ratio` along `|t|`, for `n` midpoints of `t` in `[from, 1]`.
+/// Returns cell sizes that grow from `edge` by `ratio` along `|t|`, for `n` midpoints of `t` in
+/// `[from, 1]`.
 pub(super) fn graded(n: usize, edge: f64, ratio: f64, from: f64) -> Vec<f64> {
     let t = |k: usize| from + (1.0 - from) * (k as f64 + 0.5) / n as f64;
     (0..n).map(|k| edge * ratio.powf(t(k).abs())).collect()
@@ -79,13 +81,13 @@ pub(super) fn graded(n: usize, edge: f64, ratio: f64, from: f64) -> Vec<f64> {
 pub(super) struct Mesh<const D: usize> {
     elements: Elements,
     edges: [Vec<f64>; 3],
-    /// Unknowns before that of each node and component; `u32::MAX` for what is fixed at zero.
+    /// Index of the unknown of each node and component; `u32::MAX` if it is fixed at zero.
     number: Vec<[u32; D]>,
     unknowns: usize,
 }
 
-/// Elements of a node's rows: as many unknowns as it has, in each of its neighbours and itself, at
-/// most.
+/// Returns the maximum number of nonzeros in a node's rows: as many unknowns as it has, in each of
+/// its neighbours and itself.
 pub(super) fn elements_of(unknowns: usize) -> usize {
     27 * unknowns * unknowns
 }
@@ -93,8 +95,8 @@ pub(super) fn elements_of(unknowns: usize) -> usize {
 const FIXED: u32 = u32::MAX;
 
 impl<const D: usize> Mesh<D> {
-    /// A grid whose unknowns are numbered group by group, within each node by node: the components
-    /// of a group are neighbours. `is_fixed` gets a node's place and a component.
+    /// Creates a mesh whose unknowns are numbered group by group, within each node by node: the
+    /// components of a group are neighbours. `is_fixed` gets a node's position and a component.
     pub(super) fn new(
         elements: Elements,
         edges: [Vec<f64>; 3],
@@ -118,9 +120,9 @@ impl<const D: usize> Mesh<D> {
         Ok(Mesh { elements, edges, number, unknowns: unknowns as usize })
     }
 
-    /// The matrix whose elements are sums over boxes of `block(cell, a, b)`: rows for the
-    /// components at corner `a`, columns for those at `b`. What `is_coupled` denies for two
-    /// components is not stored.
+    /// Assembles the matrix whose entries are sums over boxes of `block(cell, a, b)`: rows for the
+    /// components at corner `a`, columns for those at `b`. Pairs of components that `is_coupled`
+    /// rejects are not stored.
     pub(super) fn assemble(
         &self,
         is_coupled: impl Fn(usize, usize) -> bool,
@@ -154,13 +156,13 @@ impl<const D: usize> Mesh<D> {
         Csr::new(self.unknowns, starts, column, value)
     }
 
-    /// A node's row of blocks.
+    /// Returns a node's block row.
     fn stencil(&self, node: usize, block: &impl Fn(&Cell, Corner, Corner) -> [[f64; D]; D]) -> Stencil<D> {
         let nodes = self.elements.nodes();
         let at = place(node, nodes);
         let mut blocks: Vec<(usize, [[f64; D]; D])> = Vec::with_capacity(27);
         for a in CORNERS {
-            // The box of which the node is corner a.
+            // The box that has the node as its corner a.
             let Some(cell) = self.cell([0, 1, 2].map(|axis| at[axis].wrapping_sub(a[axis]))) else {
                 continue;
             };
@@ -203,15 +205,15 @@ fn place(node: usize, nodes: [usize; 3]) -> [usize; 3] {
     [node / (nodes[1] * nodes[2]), node / nodes[2] % nodes[1], node % nodes[2]]
 }
 
-/// Slow flow of a fluid whose viscosity varies, at rest at the bottom: velocities and pressures in
-/// trilinear elements, made stable by a Laplacian of pressure times `h_min^2 / (12 viscosity)`.
+/// Slow flow of a fluid of variable viscosity, at rest at the bottom: velocities and pressures in
+/// trilinear elements, stabilised by a Laplacian of pressure times `h_min^2 / (12 viscosity)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stokes {
-    /// Elements along each axis.
+    /// Number of finite elements along each axis.
     pub elements: Elements,
     /// Decades of the viscosity's standard deviation, around 3.5 mPa s.
     pub spread: f64,
-    /// Of the field.
+    /// Seed of the random field.
     pub seed: u64,
 }
 
@@ -221,11 +223,11 @@ impl Default for Stokes {
     }
 }
 
-/// The symmetric indefinite matrix `[[A, -B^T], [-B, -C]]`, three velocities and a pressure at each
-/// node.
+/// Returns the symmetric indefinite matrix `[[A, -B^T], [-B, -C]]` with three velocities and a
+/// pressure at each node.
 ///
 /// # Errors
-/// [`Error::Parameter`] for no elements or too many.
+/// [`Error::Parameter`] for no finite elements or too many.
 pub fn stokes(problem: &Stokes) -> Result<Csr, Error> {
     const PRESSURE: usize = 3;
     let cells = problem.elements.0;

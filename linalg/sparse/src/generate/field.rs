@@ -6,10 +6,10 @@ use rand_distr::{Distribution, StandardNormal};
 
 /// Standard deviations of the smoothing, in cells.
 const SMOOTHING: [f64; 3] = [4.0, 4.0, 2.0];
-/// Where the smoothing ends, in standard deviations.
+/// Cut-off of the smoothing, in standard deviations.
 const REACH: f64 = 4.0;
 
-/// A field of mean 0 and variance 1 on cells, the last axis fastest.
+/// Returns a field of mean 0 and variance 1 on cells, the last axis fastest.
 pub(super) fn gaussian(cells: [usize; 3], seed: u64) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut field: Vec<f64> = (0..cells.iter().product()).map(|_| StandardNormal.sample(&mut rng)).collect();
@@ -47,7 +47,7 @@ fn smooth(field: &mut [f64], cells: [usize; 3], axis: usize, sigma: f64) {
     }
 }
 
-/// The place within `length` that a place beyond its ends mirrors: `b a | a b c | c b`.
+/// Returns the index within `length` that an index beyond its ends mirrors: `b a | a b c | c b`.
 fn reflected(k: isize, length: usize) -> usize {
     let k = k.rem_euclid(2 * length as isize) as usize;
     if k < length { k } else { 2 * length - 1 - k }

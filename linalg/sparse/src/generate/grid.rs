@@ -7,20 +7,20 @@ use crate::csr::Csr;
 /// Area over distance of the faces across each axis: cells are flat.
 const GEOMETRY: [f64; 3] = [0.1, 0.1, 1.0];
 
-/// Elements of a row: a cell and its neighbours.
+/// Maximum number of nonzeros of a row: a cell and its neighbours.
 const NEIGHBOURS: usize = 7;
 
 /// Single-phase flow: two-point fluxes between cells of permeability `10^(spread g)`, fixed
 /// pressure at both ends of the first axis.
 ///
-/// The default has 3 179 000 unknowns, 22 120 400 elements and magnitudes over about 14 decades.
+/// The default has 3 179 000 unknowns, 22 120 400 nonzeros and magnitudes over about 14 decades.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     /// Cells along each axis.
     pub cells: [usize; 3],
     /// Decades of the permeability's standard deviation.
     pub spread: f64,
-    /// Of the field.
+    /// Seed of the random field.
     pub seed: u64,
 }
 
@@ -30,8 +30,8 @@ impl Default for Flow {
     }
 }
 
-/// Flow with upwind transport: what [`Flow`] says, a stream along all three axes and one time
-/// step's identity.
+/// Flow with upwind transport: the matrix of [`Flow`], a stream along all three axes and the
+/// identity of one time step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transport {
     /// The conducting part; a smaller spread than that of flow alone.
@@ -49,10 +49,10 @@ impl Default for Transport {
     }
 }
 
-/// The symmetric positive definite matrix of [`Flow`], the last axis fastest.
+/// Returns the symmetric positive definite matrix of [`Flow`], the last axis fastest.
 ///
-/// Off the diagonal `-T` with `T = 2 geometry K1 K2 / (K1 + K2)`; both ends of the first axis add
-/// `2 geometry K`.
+/// Off-diagonal entries are `-T` with `T = 2 geometry K1 K2 / (K1 + K2)`; both ends of the first
+/// axis add `2 geometry K`.
 ///
 /// # Errors
 /// [`Error::Parameter`] for no cells or too many.
@@ -60,10 +60,10 @@ pub fn flow(problem: &Flow) -> Result<Csr, Error> {
     volumes(problem, |_, _| 0.0, 0.0)
 }
 
-/// The matrix of [`Transport`]: not symmetric, diagonally dominant by columns.
+/// Returns the matrix of [`Transport`]: not symmetric, diagonally dominant by columns.
 ///
 /// # Errors
-/// As [`flow`], and for a step that is not positive.
+/// Those of [`flow`], and [`Error::Parameter`] for a step that is not positive.
 pub fn transport(problem: &Transport) -> Result<Csr, Error> {
     check_step(problem.step)?;
     check_cells(problem.flow.cells, NEIGHBOURS)?;
@@ -78,8 +78,8 @@ pub fn transport(problem: &Transport) -> Result<Csr, Error> {
     )
 }
 
-/// Two-point fluxes, what streams out of each cell along each axis, and what is added to the
-/// diagonal.
+/// Returns the matrix of two-point fluxes, of the outflow of each cell along each axis, and of a
+/// term added to the diagonal.
 fn volumes(problem: &Flow, stream: impl Fn(usize, usize) -> f64, added: f64) -> Result<Csr, Error> {
     let all = check_cells(problem.cells, NEIGHBOURS)?;
     let permeability: Vec<f64> =
@@ -111,7 +111,7 @@ fn volumes(problem: &Flow, stream: impl Fn(usize, usize) -> f64, added: f64) -> 
         }
         put(cell, 0.0); // filled in below
         for axis in (0..3).rev() {
-            // What streams goes on, out of the last cell too.
+            // The stream continues, also out of the last cell.
             diagonal += stream(axis, cell);
             if place[axis] + 1 < [nx, ny, nz][axis] {
                 let other = cell + strides[axis];

@@ -12,14 +12,14 @@ const POISSON: f64 = 0.3;
 /// Linear elasticity of layers, on boxes that grow fourfold from the middle outwards and from the
 /// bottom upwards; the bottom is clamped.
 ///
-/// The default has 324 864 unknowns and 25 225 164 elements.
+/// The default has 324 864 unknowns and 25 225 164 nonzeros.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Elasticity {
-    /// Elements along each axis.
+    /// Number of finite elements along each axis.
     pub elements: Elements,
     /// Decades of the modulus' standard deviation within a layer.
     pub spread: f64,
-    /// Of the field.
+    /// Seed of the random field.
     pub seed: u64,
 }
 
@@ -29,17 +29,17 @@ impl Default for Elasticity {
     }
 }
 
-/// Consolidation after Biot: the same rock in three layers, and water that a pressure moves through
-/// it, in one step of time.
+/// Consolidation after Biot: rock in three layers, and water that a pressure moves through it, in
+/// one time step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Biot {
-    /// Elements along each axis.
+    /// Number of finite elements along each axis.
     pub elements: Elements,
     /// Decades of the standard deviations: of the modulus within a layer, and of the permeability.
     pub spread: (f64, f64),
     /// Length of the step, in seconds: 1e3 and 1e6 are the thesis' first and last.
     pub step: f64,
-    /// Of both fields.
+    /// Seed of both random fields.
     pub seed: u64,
 }
 
@@ -49,7 +49,7 @@ impl Default for Biot {
     }
 }
 
-/// Young's modulus of each element: that of its layer times `10^(spread g)`.
+/// Returns Young's modulus of each finite element: that of its layer times `10^(spread g)`.
 fn moduli(cells: [usize; 3], layers: &[f64], spread: f64, seed: u64) -> Vec<f64> {
     let mut field = field::gaussian(cells, seed);
     for (at, value) in field.iter_mut().enumerate() {
@@ -63,8 +63,8 @@ fn edges(cells: [usize; 3]) -> [Vec<f64>; 3] {
     [(0, -1.0), (1, -1.0), (2, 0.0)].map(|(axis, from)| graded(cells[axis], 1.0, 4.0, from))
 }
 
-/// `lambda d_i N_a d_j N_b + mu d_j N_a d_i N_b + delta_ij mu grad N_a . grad N_b`, for Young's
-/// modulus `modulus`.
+/// Returns `lambda d_i N_a d_j N_b + mu d_j N_a d_i N_b + delta_ij mu grad N_a . grad N_b`, for
+/// Young's modulus `modulus`.
 fn stiffness(cell: &Cell, modulus: f64, a: Corner, b: Corner) -> [[f64; 3]; 3] {
     let lambda = modulus * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON));
     let mu = modulus / (2.0 * (1.0 + POISSON));
@@ -78,10 +78,11 @@ fn stiffness(cell: &Cell, modulus: f64, a: Corner, b: Corner) -> [[f64; 3]; 3] {
     block
 }
 
-/// The symmetric positive definite matrix of [`Elasticity`], three unknowns a node.
+/// Returns the symmetric positive definite matrix of [`Elasticity`], with three unknowns at each
+/// node.
 ///
 /// # Errors
-/// [`Error::Parameter`] for no elements or too many.
+/// [`Error::Parameter`] for no finite elements or too many.
 pub fn elasticity(problem: &Elasticity) -> Result<Csr, Error> {
     let cells = problem.elements.0;
     check_cells(cells, elements_of(3))?;
@@ -90,14 +91,14 @@ pub fn elasticity(problem: &Elasticity) -> Result<Csr, Error> {
     mesh.assemble(|_, _| true, |cell, a, b| stiffness(cell, modulus[cell.number], a, b))
 }
 
-/// The symmetric indefinite matrix `[[K, Q], [Q^T, -(S + step H)]]` of [`Biot`]: all displacements
-/// first, then all pressures.
+/// Returns the symmetric indefinite matrix `[[K, Q], [Q^T, -(S + step H)]]` of [`Biot`]: all
+/// displacements first, then all pressures.
 ///
 /// # Errors
-/// [`Error::Parameter`] for no elements or too many, and for a step that is not positive.
+/// [`Error::Parameter`] for no finite elements or too many, and for a step that is not positive.
 pub fn biot(problem: &Biot) -> Result<Csr, Error> {
     const PRESSURE: usize = 3;
-    /// Permeability (m^2) over viscosity (Pa s), and what water and pores store (1/Pa).
+    /// Permeability (m^2) over viscosity (Pa s), and storage of water and pores (1/Pa).
     const MOBILITY: f64 = 1e-15 / 1e-3;
     const STORAGE: f64 = 4.5e-10 * 0.2;
     check_step(problem.step)?;

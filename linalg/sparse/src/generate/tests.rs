@@ -39,7 +39,7 @@ fn transport_keeps_what_streams() {
     })
     .unwrap();
     assert!(!is_symmetric(&a, 1e-6));
-    // What leaves a cell arrives in its neighbours or leaves the whole: columns sum to at least 1 /
+    // The outflow of a cell enters its neighbours or leaves the domain: columns sum to at least 1 /
     // step.
     for sum in row_sums(&a.transposed()) {
         assert!(sum >= 1.0 - 1e-12, "{sum}");

@@ -1,35 +1,35 @@
 //! The first line of a file.
 
-/// Which elements a file names.
+/// Storage format of a file: the entries that it lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Those that are not zero, each with its place.
+    /// Lists the nonzeros, each with its position.
     Coordinate,
-    /// All, column by column.
+    /// Lists all entries in column-major order.
     Array,
 }
 
-/// What elements are.
+/// Type of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// Numbers.
+    /// Real numbers.
     Real,
     /// Whole numbers.
     Integer,
     /// Whole numbers that are not negative.
     Unsigned,
-    /// Nothing is said: each is 1.
+    /// No values: each entry is 1.
     Pattern,
     /// Real and imaginary parts.
     Complex,
 }
 
-/// What is known of the half of the matrix that a file leaves out.
+/// Symmetry that defines the half of the matrix that a file leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symmetry {
-    /// Nothing is left out.
+    /// No entry is omitted.
     General,
-    /// `a_ij = a_ji`; also what real files call hermitian.
+    /// `a_ij = a_ji`; also for real files that are declared hermitian.
     Symmetric,
     /// `a_ij` is the complex conjugate of `a_ji`.
     Hermitian,
@@ -38,7 +38,7 @@ pub enum Symmetry {
 }
 
 impl Symmetry {
-    /// Real and imaginary part of `a_ji`, given those of `a_ij`; nothing where files leave out
+    /// Returns the real and imaginary part of `a_ji`, given those of `a_ij`; `None` if files omit
     /// nothing.
     pub(crate) fn mirrored(self, re: f64, im: f64) -> Option<(f64, f64)> {
         match self {
@@ -49,7 +49,7 @@ impl Symmetry {
         }
     }
 
-    /// Why an element cannot be on the diagonal.
+    /// Returns the reason why an entry cannot be on the diagonal.
     pub(crate) fn off_diagonal(self, re: f64, im: f64) -> Option<&'static str> {
         match self {
             Symmetry::Skew if re != 0.0 || im != 0.0 => {
@@ -62,7 +62,7 @@ impl Symmetry {
         }
     }
 
-    /// As files write it.
+    /// Returns the keyword in files.
     pub const fn name(self) -> &'static str {
         match self {
             Symmetry::General => "general",
@@ -76,21 +76,21 @@ impl Symmetry {
 /// A first line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
-    /// Whether it is of one column, which nothing numbers.
+    /// True for a single column, without column numbers.
     pub(super) is_vector: bool,
     pub(super) format: Format,
     pub(super) field: Field,
     pub(super) symmetry: Symmetry,
 }
 
-/// What a first line says, or what is wrong with it.
+/// Parses a first line; the error says why it is invalid.
 pub(super) fn parse(line: &[u8]) -> Result<Header, String> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let text = String::from_utf8_lossy(line).to_ascii_lowercase();
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let (object, format, field, symmetry) = match words[..] {
         ["%%matrixmarket", "matrix", format, field, symmetry] => ("matrix", format, field, symmetry),
-        // Writers of vectors say nothing of symmetry, or that there is none.
+        // Writers of vectors omit the symmetry, or write `general`.
         ["%%matrixmarket", "vector", format, field] => ("vector", format, field, "general"),
         ["%%matrixmarket", "vector", format, field, "general"] => ("vector", format, field, "general"),
         _ => return Err(beginning(line)),

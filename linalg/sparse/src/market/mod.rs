@@ -2,21 +2,21 @@
 //!
 //! The format is that of Boisvert, Pozo and Remington, "The Matrix Market exchange formats: initial
 //! design", NISTIR 5935 (1996): a line `%%MatrixMarket matrix FORMAT FIELD SYMMETRY`, comments, a
-//! line with sizes, and a line for each element, numbered from 1.
+//! line with sizes, and a line for each entry, numbered from 1.
 //!
 //! | read | |
 //! |---|---|
-//! | format | `coordinate`, `array` (all elements, by columns) |
-//! | field | `real`, `double`, `integer`, `unsigned-integer`, `pattern` (each element is 1), `complex` |
+//! | format | `coordinate`, `array` (all entries, column-major) |
+//! | field | `real`, `double`, `integer`, `unsigned-integer`, `pattern` (each entry is 1), `complex` |
 //! | symmetry | `general`, `symmetric`, `hermitian`, `skew-symmetric`: the other half is filled in |
 //!
 //! A complex matrix is read as the real one of twice the size in which the block `[a, -b; b, a]`
-//! stands for `a + ib`, and a complex vector as its real and imaginary parts in turn: products,
-//! norms and solutions are the same numbers, a Hermitian matrix is a symmetric one, a positive
-//! definite matrix stays one.
+//! stands for `a + ib`, and a complex vector as its real and imaginary parts in turn. Products,
+//! norms and solutions are the same numbers, a Hermitian matrix is a symmetric one, and a positive
+//! definite matrix stays positive definite.
 //!
 //! A `vector` (`%%MatrixMarket vector FORMAT FIELD`) is a matrix of one column whose sizes and
-//! places have no number for it. Elements at one place are added, zeros of an array are none. Blank
+//! positions omit the column number. Duplicates are added; zeros of an array are not stored. Blank
 //! lines and comments may be anywhere, lines may be of any length, keywords in any case.
 
 mod header;

@@ -1,5 +1,5 @@
-//! Reading, line by line: memory for the elements as they come, then for the matrix, and nothing
-//! else.
+//! Reader of Matrix Market files, line by line: it needs memory for the entries as they are read,
+//! then for the matrix, and for nothing else.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -9,41 +9,41 @@ use crate::Error;
 use crate::csr::{Csr, Gather, check_size};
 use crate::files::{Source, spread, too_many_rows};
 
-/// Bytes of the shortest line of an element: `1 1`, or one digit in an array, and its end.
+/// Bytes of the shortest line of an entry: `1 1`, or one digit in an array, and its end.
 const SHORTEST_LINE: u64 = 2;
 /// Lines that are no comments and longer than this hold no matrix.
 const LONGEST_LINE: usize = 4096;
-/// How much of a wrong line an error shows.
+/// Number of characters of an invalid line that an error shows.
 const SHOWN: usize = 60;
 
-/// A file's matrix, and what the file said of it.
+/// A file's matrix with the data of its header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Market {
-    /// The matrix; zeros that the file names are stored. Where the field is complex, the real one
-    /// of twice the size.
+    /// The matrix; zeros that the file lists are stored. For a complex field, the real one of twice
+    /// the size.
     pub matrix: Csr,
-    /// Which elements the file names.
+    /// Storage format of the file.
     pub format: Format,
-    /// What they are.
+    /// Type of the values.
     pub field: Field,
-    /// What it leaves out.
+    /// Symmetry of the file.
     pub symmetry: Symmetry,
 }
 
-/// What is said of a complex matrix that cannot be one.
+/// Error message for a complex matrix that has to be real.
 pub(crate) const NOT_REAL: &str = "a complex matrix where a real one is needed: `zellige solve` and `zellige matrix info` take complex ones";
 
-/// Reads a matrix from anything, compressed or not; `name` is what errors call it. A complex one is
-/// the real one of twice the size (see the [module](crate::market)).
+/// Reads a matrix from any source, compressed or not; `name` is its name in errors. A complex one
+/// is the real one of twice the size (see the [module](crate::market)).
 ///
 /// # Errors
-/// [`Error::Content`] with the line where the file breaks its format; [`Error::File`] for what
+/// [`Error::Content`] with the line at which the file violates its format; [`Error::File`] if it
 /// cannot be read.
 pub fn read_from(source: &mut dyn BufRead, name: &Path) -> Result<Market, Error> {
     read_source(Source::new(Box::new(source), name, u64::MAX)?, name, None)
 }
 
-/// Reads a matrix, with so many rows where that is known.
+/// Reads a matrix, with this number of rows if that is known.
 pub(crate) fn read_source(source: Source<'_>, name: &Path, rows: Option<usize>) -> Result<Market, Error> {
     let length = source.length;
     Lines { source: &mut *source.reader(), name, length, rows, number: 0, line: Vec::new() }.market()
@@ -55,7 +55,7 @@ struct Lines<'a> {
     name: &'a Path,
     /// Bytes that the text may have.
     length: u64,
-    /// Rows that the matrix has to have; none where any will do.
+    /// Required number of rows; `None` for any number.
     rows: Option<usize>,
     number: u64,
     line: Vec<u8>,
@@ -66,7 +66,7 @@ impl Lines<'_> {
         Error::Content { file: self.name.to_owned(), line: Some(self.number), problem: problem.into() }
     }
 
-    /// An error that shows the line.
+    /// Returns an error that shows the line.
     fn broken(&self, wanted: &str) -> Error {
         let text = String::from_utf8_lossy(&self.line[..self.line.len().min(SHOWN)]);
         let more = if self.line.len() > SHOWN { " ..." } else { "" };
@@ -89,8 +89,8 @@ impl Lines<'_> {
         Ok(!self.line.is_empty())
     }
 
-    /// Appends what is buffered of the line; says whether it has ended, nothing at the end of the
-    /// file.
+    /// Appends the buffered part of the line; returns true if the line has ended, and `None` at the
+    /// end of the file.
     fn take_part(&mut self) -> Result<Option<bool>, Error> {
         let part = self.source.fill_buf().map_err(|e| Error::file(self.name, "cannot read the matrix", e))?;
         if part.is_empty() {
@@ -142,7 +142,7 @@ impl Lines<'_> {
         Ok(Market { matrix, format, field, symmetry })
     }
 
-    /// The whole numbers of a line of sizes; of a vector, one column need not be said.
+    /// Returns the integers of a line of sizes; for a vector, the column count may be omitted.
     fn sizes<const N: usize>(&self, is_vector: bool, wanted: &str) -> Result<[usize; N], Error> {
         let mut found: Vec<usize> =
             self.words().take(N + 1).map(whole).collect::<Option<_>>().ok_or_else(|| self.broken(wanted))?;
@@ -186,7 +186,7 @@ impl Lines<'_> {
         if let Some(problem) = too_many_rows(rows, elements).filter(|_| self.rows.is_none()) {
             return Err(self.error(problem));
         }
-        // As the file names them, then by rows.
+        // Memory for the entries as the file lists them, then in CSR.
         let halves = if symmetry == Symmetry::General { 1 } else { 2 };
         let each = if field == Field::Complex { 24 + 48 * halves } else { 16 + 12 * halves };
         let bytes = (elements as u64).saturating_mul(each).saturating_add(16 * rows as u64);
@@ -196,7 +196,7 @@ impl Lines<'_> {
 
     fn coordinate(&mut self, header: Header) -> Result<Csr, Error> {
         let Header { is_vector, field, symmetry, .. } = header;
-        // A vector whose sizes name its column names it with each element, too.
+        // A vector with a column count in its sizes has a column number in each entry, too.
         let is_bare = is_vector && self.words().count() == 2;
         let wanted = "the line of sizes: rows, columns, nonzeros";
         let [rows, columns, elements] = self.sizes(is_vector, wanted)?;
@@ -214,7 +214,7 @@ impl Lines<'_> {
         self.gathered(&found, sides, symmetry)
     }
 
-    /// Both halves by rows.
+    /// Returns both halves in CSR.
     fn gathered(
         &self,
         found: &Found,
@@ -279,7 +279,7 @@ impl Lines<'_> {
         self.error(format!("no memory for {elements} nonzeros"))
     }
 
-    /// Row and column, from 0, and the value.
+    /// Returns the row and the column, from 0, and the value.
     fn element(
         &self,
         field: Field,
@@ -310,8 +310,8 @@ impl Lines<'_> {
         }
     }
 
-    /// An error of a line whose values stand behind so many places: it names the word that is none,
-    /// and where it stands.
+    /// Returns an error for a line whose values follow `places` indices: it names the invalid word
+    /// and its position.
     fn no_element(&self, places: usize, field: Field, wanted: &str) -> Error {
         let is_number = |word: &&[u8]| number(word, field).is_some();
         let Some(word) = self.words().skip(places).find(|word| !is_number(word)) else {
@@ -339,16 +339,16 @@ impl Lines<'_> {
     }
 }
 
-/// Elements as the file names them.
+/// Entries as the file lists them.
 struct Found {
     place: Vec<(u32, u32)>,
     value: Vec<f64>,
-    /// Of a complex matrix.
+    /// Imaginary parts of a complex matrix.
     imaginary: Option<Vec<f64>>,
 }
 
 impl Found {
-    /// None where there is no memory.
+    /// Allocates capacity; `None` if there is no memory.
     fn with_room(elements: usize, field: Field) -> Option<Self> {
         fn room<T>(elements: usize) -> Option<Vec<T>> {
             let mut values = Vec::new();
@@ -367,7 +367,7 @@ impl Found {
         }
     }
 
-    /// Every element of the real matrix, with those that the file leaves out.
+    /// Passes on every entry of the real matrix, including those that the file omits.
     fn each(&self, symmetry: Symmetry, mut element: impl FnMut(u32, u32, f64)) {
         for (at, (&place, &re)) in self.place.iter().zip(&self.value).enumerate() {
             let im = self.imaginary.as_ref().map_or(0.0, |imaginary| imaginary[at]);
@@ -376,7 +376,7 @@ impl Found {
     }
 }
 
-/// Real and imaginary part of an element.
+/// Returns the real and imaginary part of an entry.
 fn value<'l>(words: &mut impl Iterator<Item = &'l [u8]>, field: Field) -> Option<(f64, f64)> {
     let mut part = || words.next().and_then(|word| number(word, field));
     Some(match field {
@@ -399,7 +399,7 @@ fn wanted_value(field: Field) -> &'static str {
     }
 }
 
-/// A number that is finite; Fortran writes its exponents with a D.
+/// Parses a finite number; Fortran writes its exponents with a D.
 fn number(word: &[u8], field: Field) -> Option<f64> {
     let text = std::str::from_utf8(word).ok()?;
     let value: f64 = match field {

@@ -10,8 +10,8 @@ use super::Symmetry;
 use crate::Error;
 use crate::csr::Csr;
 
-/// Writes a matrix with a comment of any number of lines, compressed where `name` ends in `.gz`.
-/// Errors call the place by that name, too.
+/// Writes a matrix with a comment of any number of lines, compressed if `name` ends in `.gz`.
+/// `name` is also the file's name in errors.
 ///
 /// # Errors
 /// [`Error::File`]; [`Error::Shape`] for a matrix that does not have this symmetry.

@@ -3,7 +3,7 @@
 /// A dense block, row by row.
 pub type Block<const B: usize> = [[f64; B]; B];
 
-/// `a b`.
+/// Returns `a b`.
 pub fn product<const B: usize>(a: &Block<B>, b: &Block<B>) -> Block<B> {
     let mut product = [[0.0; B]; B];
     for i in 0..B {
@@ -31,12 +31,13 @@ pub fn transposed<const B: usize>(a: &Block<B>) -> Block<B> {
     std::array::from_fn(|i| std::array::from_fn(|j| a[j][i]))
 }
 
-/// In `f32`, by columns.
+/// Returns the block in `f32`, column-major.
 pub fn narrow<const B: usize>(a: &Block<B>) -> [[f32; B]; B] {
     std::array::from_fn(|j| std::array::from_fn(|i| a[i][j] as f32))
 }
 
-/// The inverse, by elimination without pivoting; the first row whose pivot is not useful.
+/// Returns the inverse, by elimination without pivoting, or the first row whose pivot is not
+/// useful.
 pub fn inverse<const B: usize>(
     a: &Block<B>,
     is_useful: impl Fn(usize, f64) -> bool,

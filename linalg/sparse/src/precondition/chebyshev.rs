@@ -13,7 +13,7 @@ use crate::stored::{Stored, best_edge};
 use zellige_krylov::method::{Steps, Workspace, times};
 use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
-/// Where the eigenvalues of `D^-1 A` are taken to lie.
+/// Assumed range of the eigenvalues of `D^-1 A`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Interval {
     least: f64,
@@ -22,22 +22,23 @@ pub(super) struct Interval {
 
 /// Rows that a thread multiplies at once.
 const PIECE: usize = 1 << 14;
-/// Steps of Lanczos' method, and how much further its answer is taken to reach.
+/// Number of steps of Lanczos' method; `BEYOND` is the safety factor on its result.
 const LANCZOS_STEPS: usize = 8;
-/// Each halves the interval in which its answer lies.
+/// Number of bisections; each halves the interval of the result.
 const BISECTIONS: usize = 30;
 const BEYOND: f64 = 1.1;
 
 impl Interval {
-    /// From the largest eigenvalue, or a little more, down to that by `ratio`.
+    /// Returns the interval from the largest eigenvalue, or a little more, down to that divided by
+    /// `ratio`.
     pub(super) fn below_largest(threads: usize, a: &Csr, inverse: &[f64], ratio: f64) -> Interval {
         let most = largest_eigenvalue(threads, a, inverse);
         Interval { least: most / ratio, most }
     }
 }
 
-/// The largest eigenvalue of `D^-1 A`, or a little more: by the method of Lanczos for `D^-1/2 A
-/// D^-1/2`, and no more than its bound by sums of rows (Gershgorin).
+/// Returns the largest eigenvalue of `D^-1 A`, or a little more: by the method of Lanczos for
+/// `D^-1/2 A D^-1/2`, and at most the bound by row sums (Gershgorin).
 pub(super) fn largest_eigenvalue(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
     let of_row = |((_, value), inverse): ((&[u32], &[f64]), &f64)| abs_sum(value) * inverse.abs();
     let bound = a.iter().zip(inverse).map(of_row).fold(0.0, f64::max);
@@ -56,7 +57,7 @@ fn by_lanczos(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
         if last == 0.0 {
             break;
         }
-        // `here` becomes the next vector, scaled for the product, and `next` what is left of the
+        // `here` becomes the next vector, scaled for the product, and `next` the remainder of the
         // product.
         std::mem::swap(&mut before, &mut here);
         here.iter_mut().zip(&next).for_each(|(here, next)| *here = next / last);
@@ -77,8 +78,8 @@ fn by_lanczos(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
     largest_of_tridiagonal(&diagonal, &beside[1..])
 }
 
-/// The largest eigenvalue of a symmetric tridiagonal matrix, by bisection: it is below `x` where
-/// all pivots of `T - x` are negative (Sturm).
+/// Returns the largest eigenvalue of a symmetric tridiagonal matrix, by bisection: it is below `x`
+/// if all pivots of `T - x` are negative (Sturm).
 fn largest_of_tridiagonal(diagonal: &[f64], beside: &[f64]) -> f64 {
     let around = |i: usize| if i == 0 { beside[0] } else { beside[i - 1] + beside[i] };
     let most = (0..diagonal.len()).map(|i| diagonal[i] + around(i)).fold(0.0, f64::max);
@@ -96,8 +97,8 @@ fn largest_of_tridiagonal(diagonal: &[f64], beside: &[f64]) -> f64 {
     high
 }
 
-/// So many steps of Chebyshev's method towards `A x = b` (Saad, "Iterative methods for sparse
-/// linear systems", 2003, algorithm 12.1, with the diagonal as its preconditioner).
+/// Chebyshev iteration of a fixed number of steps for `A x = b` (Saad, "Iterative methods for
+/// sparse linear systems", 2003, algorithm 12.1, with the diagonal as its preconditioner).
 #[derive(Debug)]
 pub(super) struct Smoother {
     degree: usize,
@@ -112,7 +113,7 @@ pub(super) struct Vectors {
     /// `b - A x` after [`settle`](Smoother::settle).
     pub(super) residual: MultiVector,
     direction: MultiVector,
-    /// Room for a product, between applications.
+    /// Workspace for a product.
     pub(super) product: MultiVector,
 }
 
@@ -133,14 +134,15 @@ impl Smoother {
         Smoother { degree, interval, inverse, vectors: Workspace::default() }
     }
 
-    /// Its vectors for the columns of these steps.
+    /// Returns its vectors for the columns of these steps.
     pub(super) fn vectors(&self, steps: &Steps<'_>) -> Arc<Vectors> {
         let zeros = || MultiVector::zeros(steps.executor(), self.inverse.space(), steps.columns());
         let make = || Vectors { residual: zeros(), direction: zeros(), product: zeros() };
         self.vectors.of(steps.columns(), make)
     }
 
-    /// Records the steps that improve `x`; from zero, whatever `x` is, where `from_zero`.
+    /// Records the steps that improve `x`; they start from zero instead of `x` if `from_zero` is
+    /// true.
     pub(super) fn apply(
         &self,
         steps: &Steps<'_>,
@@ -162,7 +164,7 @@ impl Smoother {
         Ok(())
     }
 
-    /// `r = b - A x`, `d = step D^-1 r`, `x += d`.
+    /// Records `r = b - A x`, `d = step D^-1 r`, `x += d`.
     fn first(
         &self,
         steps: &Steps<'_>,
@@ -184,7 +186,7 @@ impl Smoother {
         task.assign(r, residual).assign(d, new).add(x, times(1.0, d)).submit()
     }
 
-    /// `r -= A d`, `d = keep d + turn D^-1 r`, `x += d`.
+    /// Records `r -= A d`, `d = keep d + turn D^-1 r`, `x += d`.
     fn next(
         &self,
         steps: &Steps<'_>,
@@ -201,7 +203,7 @@ impl Smoother {
         task.assign(d, new).add(x, times(1.0, d)).submit()
     }
 
-    /// `r -= A d`: the residual with the last direction.
+    /// Records `r -= A d`, which completes the residual with the last direction.
     pub(super) fn settle(&self, steps: &Steps<'_>, a: &dyn Operator) -> Result<(), Error> {
         let v = self.vectors(steps);
         a.apply(steps, &v.direction, &v.product)?;
@@ -209,19 +211,19 @@ impl Smoother {
     }
 }
 
-/// A polynomial of `D^-1 A` that is small where its eigenvalues lie: nothing but products, which
-/// all workers share.
+/// Chebyshev preconditioner: a polynomial of `D^-1 A` that is small on the range of its
+/// eigenvalues. It consists of products only, which all workers share.
 ///
-/// For symmetric positive definite matrices. Eigenvalues below the largest by more than `1 / RATIO`
-/// are damped less.
+/// It is for symmetric positive definite matrices. Eigenvalues below the largest by more than `1 /
+/// RATIO` are damped less.
 #[derive(Debug)]
 pub struct Chebyshev {
     a: Stored,
     smoother: Smoother,
 }
 
-/// A matrix of a preconditioner: `f32` is enough. Each element is rounded for itself, so that what
-/// is stored of a transpose is the transpose of what is stored.
+/// Stores a matrix of a preconditioner in `f32`, which is sufficient. Each nonzero is rounded
+/// independently, so that the stored transpose is the transpose of the stored matrix.
 pub(super) fn narrow(rt: &dyn Executor, to: &Space, from: &Space, a: &Csr) -> Result<Stored, Error> {
     Stored::between(rt, to, from, a, best_edge(a), &Adaptation::single())
 }
@@ -230,11 +232,11 @@ pub(super) fn narrow(rt: &dyn Executor, to: &Space, from: &Space, a: &Csr) -> Re
 const RATIO: f64 = 30.0;
 
 impl Chebyshev {
-    /// A polynomial of this degree, at least 1, by so many products less one.
+    /// Creates a polynomial of this degree, at least 1, with `degree - 1` products.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a degree of 0, [`Error::Unsolvable`] for a diagonal element that is
-    /// zero, and for a matrix that is not square.
+    /// [`Error::Parameter`] for a degree of 0, [`Error::Unsolvable`] for a zero diagonal entry, and
+    /// for a matrix that is not square.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, degree: usize) -> Result<Chebyshev, Error> {
         if degree == 0 {
             return Err(Error::parameter("degree", "a polynomial of degree 0 is none: take 1 or more"));

@@ -15,11 +15,11 @@ use zellige_krylov::Space;
 /// which are not stored.
 #[derive(Debug)]
 pub struct Factors<const B: usize> {
-    /// Its rows of blocks in the order in which they were eliminated, by their numbers in the part.
+    /// Its block rows in elimination order, by their numbers in the part.
     pub made: Vec<u32>,
-    /// Before the diagonal in the order of elimination.
+    /// Blocks before the diagonal in elimination order.
     pub lower: Rows<B>,
-    /// Behind it.
+    /// Blocks after the diagonal in elimination order.
     pub upper: Rows<B>,
     /// The inverse of `D`, in the order of the rows.
     pub inverses: Vec<Block<B>>,
@@ -28,14 +28,14 @@ pub struct Factors<const B: usize> {
 /// The first factor by which a diagonal is enlarged, and how often it is doubled (Manteuffel 1980).
 const FIRST_SHIFT: f64 = 1e-3;
 const SHIFTS: i32 = 12;
-/// A pivot that is smaller than this beside its diagonal element has lost what it was made of.
+/// A pivot below this multiple of its diagonal entry has lost all its digits to cancellation.
 const LEAST_PIVOT: f64 = 1e-10;
 
-/// Factors a matrix on the pattern of its blocks, each part of a space by itself as far as the
+/// Factors a matrix on the pattern of its blocks, with independent parts of a space as far as the
 /// sweep allows.
 ///
 /// # Errors
-/// [`Error::Unsolvable`] for a row without a diagonal element, where no enlargement of the diagonal
+/// [`Error::Unsolvable`] for a row without a diagonal entry, if no enlargement of the diagonal
 /// helps, and for factors beyond the range of `f32`.
 pub fn factors<const B: usize>(
     a: &Csr,
@@ -58,20 +58,20 @@ pub fn factors<const B: usize>(
     Err(Error::unsolvable("preconditioner", problem))
 }
 
-/// What is known of a matrix.
+/// Symmetry class of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Neither of the others.
     General,
-    /// Equal to its transpose: half of the elimination is left out, and `U` is the transpose of `L`
+    /// Equal to its transpose: half of the elimination is skipped, and `U` is the transpose of `L`
     /// to the last bit.
     Symmetric,
-    /// The same with a positive diagonal, whose pivots are to be positive too.
+    /// Symmetric with a positive diagonal; the pivots have to be positive too.
     Positive,
 }
 
 impl Kind {
-    /// Of a matrix.
+    /// Returns the kind of a matrix.
     pub fn of(a: &Csr) -> Kind {
         match a.is_symmetric() {
             false => Kind::General,
@@ -110,20 +110,20 @@ struct System<'a> {
     shift: f64,
 }
 
-/// What later rows need of a part's rows.
+/// Result of the elimination of a part, as far as later rows need it.
 struct Eliminated<const B: usize> {
     factors: Factors<B>,
-    /// Of each row in the order in which they were made: where its blocks in `columns` begin, and
-    /// where those of other parts do.
+    /// For each row in elimination order, the start of its blocks in `columns` and the start of
+    /// those of other parts.
     starts: Vec<[usize; 2]>,
-    /// Of `U`: those of the part in the order of elimination, then the others.
+    /// Columns of `U`: those of the part in elimination order, then the others.
     columns: Vec<u32>,
     values: Vec<Block<B>>,
     pivots: Vec<Block<B>>,
 }
 
 impl System<'_> {
-    /// The factors of every part; the first row whose pivot is useless.
+    /// Returns the factors of every part, or the first row whose pivot is useless.
     fn factored<const B: usize>(&self, threads: usize) -> Result<Vec<Factors<B>>, usize> {
         let done: Vec<OnceLock<Eliminated<B>>> = (0..self.space.parts()).map(|_| OnceLock::new()).collect();
         let chain = |chain: Vec<usize>| -> Result<(), usize> {
@@ -141,7 +141,8 @@ impl System<'_> {
 }
 
 impl System<'_> {
-    /// Where a part has a row of blocks: its number there, and how many were made before it.
+    /// Returns the index of a block row within its part, and the number of rows of the part that
+    /// are eliminated before it.
     fn place_of<const B: usize>(&self, block: u32, part: usize) -> (usize, usize) {
         let rows = self.space.range(part);
         let row = block as usize - rows.start / B;
@@ -154,19 +155,20 @@ struct Work<'w, const B: usize> {
     system: &'w System<'w>,
     done: &'w [OnceLock<Eliminated<B>>],
     part: usize,
-    /// Its rows of blocks.
+    /// Block rows of the part.
     blocks: Range<usize>,
     falls: bool,
-    /// From this row of blocks on all are eliminated before those of the part, unless that falls.
+    /// All block rows from this one on are eliminated before those of the part, unless it is
+    /// eliminated backwards.
     before_from: usize,
     /// The part that was looked for last, and its rows of blocks.
     near: (usize, Range<usize>),
     made: Eliminated<B>,
-    /// Of each row that was made, the next block of `U` in a row of the part that has not been
-    /// made.
+    /// For each eliminated row of the part, the next block of `U` in a row that is not eliminated
+    /// yet.
     next: Vec<usize>,
-    /// The same of rows of other parts, by their numbers: where it was, counted from 1, or 0 where
-    /// none has been asked for.
+    /// For each row of other parts, by its number: the position of the last block found, counted
+    /// from 1, or 0 if none has been requested.
     asked: Vec<u32>,
     row: Row<B>,
 }
@@ -174,19 +176,19 @@ struct Work<'w, const B: usize> {
 /// The row of blocks that is being eliminated.
 struct Row<const B: usize> {
     columns: Vec<u32>,
-    /// By columns. Where the row has none there is what other rows have left, which nobody reads:
-    /// to find out would take longer than to change it.
+    /// Values in column-major order. Columns that the row does not have contain values of other
+    /// rows, which are never read: clearing them would take longer.
     values: Vec<Block<B>>,
     /// The last row of blocks that has had a column, counted from 1.
     seen: Vec<u32>,
 }
 
-/// Places of a row's columns.
+/// Positions of a row's columns.
 struct Order {
     before: [Range<usize>; 2],
-    /// After the diagonal, in the part.
+    /// Columns after the diagonal, in the part.
     own: Range<usize>,
-    /// After it, in others.
+    /// Columns after the diagonal, in other parts.
     others: Range<usize>,
 }
 
@@ -237,7 +239,7 @@ impl<'w, const B: usize> Work<'w, B> {
         Ok(self.made)
     }
 
-    /// Makes a row of the part's; the first row whose pivot is useless.
+    /// Eliminates a row of the part; the error is the first row whose pivot is useless.
     fn eliminate(&mut self, row: usize) -> Result<(), usize> {
         let block = self.blocks.start + row;
         self.row.gather(self.system.a, block);
@@ -271,8 +273,8 @@ impl<'w, const B: usize> Work<'w, B> {
             let element = self.row.values[column as usize];
             (product(&element, &above.factors.inverses[row]), element, first..end)
         } else {
-            // What is needed of `U` is that block and what comes after it in the order of
-            // elimination: what is before has been made.
+            // Only that block of `U` and the blocks after it in elimination order are needed: those
+            // before it are eliminated.
             let (found, rest) = if is_own {
                 self.next[made] += 1;
                 (self.next[made] - 1, self.next[made] - 1..end)
@@ -295,7 +297,7 @@ impl<'w, const B: usize> Work<'w, B> {
         self.made.factors.lower.push(column, narrow(&lower));
     }
 
-    /// The inverse of a pivot; the first row of it that is useless.
+    /// Returns the inverse of a pivot, or its first useless row.
     fn inverse(&self, pivot: &Block<B>, block: usize) -> Result<Block<B>, usize> {
         let kind = self.system.kind;
         let is_useful = |i: usize, pivot: f64| {
@@ -310,8 +312,8 @@ impl<'w, const B: usize> Work<'w, B> {
         Ok(inverse)
     }
 
-    /// Adds what is behind the diagonal to `U`: the part's own in the order of elimination, then
-    /// the others.
+    /// Adds the blocks after the diagonal to `U`: the part's own in elimination order, then the
+    /// others.
     fn finish(&mut self, own: Range<usize>, others: Range<usize>, inverse: &Block<B>) {
         let first = self.made.columns.len();
         for k in own.clone() {
@@ -329,7 +331,7 @@ impl<'w, const B: usize> Work<'w, B> {
         self.blocks.contains(&(column as usize))
     }
 
-    /// The part that has a row of blocks.
+    /// Returns the part that contains a block row.
     fn part_of(&mut self, block: usize) -> usize {
         if !self.near.1.contains(&block) {
             let space = self.system.space;
@@ -340,7 +342,7 @@ impl<'w, const B: usize> Work<'w, B> {
         self.near.0
     }
 
-    /// Where in the row the columns are that come before its diagonal in the order of elimination,
+    /// Returns the positions in the row of the columns before its diagonal in elimination order,
     /// and after it.
     fn order(&self, block: usize) -> Order {
         let columns = &self.row.columns;
@@ -364,7 +366,7 @@ impl<'w, const B: usize> Work<'w, B> {
 }
 
 impl<const B: usize> Row<B> {
-    /// Takes a row of blocks of a matrix; columns rise.
+    /// Gathers a block row of a matrix, with increasing columns.
     fn gather(&mut self, a: &Csr, block: usize) {
         self.columns.clear();
         for i in 0..B {
@@ -384,7 +386,7 @@ impl<const B: usize> Row<B> {
         }
     }
 
-    /// Takes `element` times these blocks out of the row.
+    /// Subtracts `element` times these blocks from the row.
     fn subtract(&mut self, element: &Block<B>, columns: &[u32], values: &[Block<B>]) {
         for (&column, value) in columns.iter().zip(values) {
             take_product(&mut self.values[column as usize], element, value);
@@ -399,7 +401,7 @@ mod tests {
     use crate::generate::{Elasticity, Elements, Flow, Transport, elasticity, flow, transport};
     use zellige_krylov::method::GRAIN;
 
-    /// `L`, `U` and `D^-1` as matrices.
+    /// Returns `L`, `U` and `D^-1` as matrices.
     fn assembled<const B: usize>(factors: &[Factors<B>], space: &Space) -> Result<[Csr; 3], Error> {
         let n = space.len();
         let mut triplets: [Vec<Triplet>; 3] = Default::default();
@@ -425,8 +427,8 @@ mod tests {
         Ok([lower?, upper?, inverse?])
     }
 
-    /// `L D U` equals `A` where `A` has elements: what defines ILU(0). So `D^-1` times its blocks
-    /// of rows are known from those of `L` and `U`.
+    /// Checks that `L D U` equals `A` on the pattern of `A`, which defines ILU(0). So `D^-1` times
+    /// its block rows are known from those of `L` and `U`.
     fn check<const B: usize>(a: &Csr, sweep: impl Fn(&Space) -> Sweep, kind: Kind) -> Result<(), Error> {
         let space = Space::new(a.rows(), 1 << 40);
         assert!(space.parts() >= 3);

@@ -15,14 +15,15 @@ use crate::stored::{best_edge, check_columns};
 use zellige_krylov::method::{Steps, joined};
 use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
-/// `M = L D U` with `L` and `U` triangular, where the matrix has elements, or blocks of them if it
-/// is one of blocks: ILU(0); IC(0) of a symmetric matrix, whose `M` is symmetric to the last bit
-/// (Meijerink and van der Vorst 1977).
+/// Incomplete factorisation `M = L D U` with triangular `L` and `U` on the pattern of the matrix,
+/// or of its blocks if it has blocks: ILU(0), or IC(0) of a symmetric matrix, whose `M` is
+/// symmetric to the last bit (Meijerink and van der Vorst 1977).
 ///
-/// Factors are stored in `f32`, arithmetic is in `f64`: an approximation of an approximation. A
-/// part of a triangular solve waits for the one before it. For symmetric matrices with a positive
-/// diagonal the unknowns are eliminated from both ends towards the middle, where the matrix allows
-/// it, so that two workers are busy; for others one at a time is.
+/// Factors are stored in `f32`; arithmetic is in `f64`. The storage format adds one more
+/// approximation to an incomplete factorisation. A part of a triangular solve waits for the one
+/// before it. For symmetric matrices with a positive diagonal the unknowns are eliminated from both
+/// ends towards the middle, if the matrix allows it, so two workers are busy; for others one at a
+/// time is.
 #[derive(Debug)]
 pub struct Ilu {
     space: Space,
@@ -33,7 +34,7 @@ pub struct Ilu {
     bytes: u64,
 }
 
-/// What is solved with in a part.
+/// Factors of a part.
 #[derive(Debug)]
 struct Panel {
     lower: Half,
@@ -42,8 +43,7 @@ struct Panel {
     inverses: Handle<Vec<f64>>,
 }
 
-/// A triangular factor's rows of a part, and the parts of the solution that they need besides their
-/// own.
+/// A triangular factor's rows of a part, and the other parts of the solution that they need.
 #[derive(Debug)]
 struct Half {
     rows: Handle<Triangle>,
@@ -52,7 +52,7 @@ struct Half {
 }
 
 impl Half {
-    /// What a task that solves with it reads.
+    /// Returns the operands that a task of a solve with this factor reads.
     fn operands(&self, z: &MultiVector) -> (Read<Triangle>, ReadList<Chunk<f64>>, ReadList<Chunk<f64>>) {
         let others = |range: &Range<usize>| reads(&z.parts()[range.clone()]);
         (read(&self.rows), others(&self.before), others(&self.behind))
@@ -60,13 +60,12 @@ impl Half {
 }
 
 impl Ilu {
-    /// Factors a matrix, with its diagonal enlarged as far as pivots of a symmetric one need it to
-    /// be positive.
+    /// Factors a matrix; the diagonal of a symmetric one is enlarged until its pivots are positive.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for a row without a diagonal element, or where no enlargement helps.
+    /// [`Error::Unsolvable`] for a row without a diagonal entry, or if no enlargement helps.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Ilu, Error> {
-        // Of each nonzero what is eliminated in f64, its factor, and its place in a triangle; of
+        // For each nonzero its working copy in f64, its factor, and its position in a triangle; for
         // each row its pivots and starts.
         let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
         Error::if_too_large(|| format!("incomplete factors of {} nonzeros", a.elements()), bytes)?;
@@ -96,7 +95,7 @@ impl Ilu {
 }
 
 impl Panel {
-    /// Of a part of these rows; and its bytes.
+    /// Creates the panel of a part with these rows; also returns its bytes.
     fn new<const B: usize>(
         rt: &dyn Executor,
         space: &Space,
@@ -152,7 +151,7 @@ impl Operator for Ilu {
     }
 }
 
-/// `z = D z` for each column, with the blocks of `D` one after the other.
+/// Computes `z = D z` for each column, with consecutive blocks of `D`.
 fn scale(edge: usize, columns: usize, blocks: &[f64], z: &mut [f64]) {
     match edge {
         1 => {
@@ -182,8 +181,7 @@ mod tests {
     use crate::generate::{Flow, flow};
     use crate::precondition::tests::applied;
 
-    /// On a matrix whose exact factors have no other elements than it (tridiagonal), ILU(0) is the
-    /// inverse.
+    /// For a matrix whose exact factors have no fill-in (tridiagonal), ILU(0) is the inverse.
     #[test]
     fn tridiagonal_systems_are_solved() -> Result<(), Error> {
         let n = 40_000;

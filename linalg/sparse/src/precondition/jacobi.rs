@@ -12,20 +12,20 @@ pub struct Jacobi {
 }
 
 impl Jacobi {
-    /// Of a matrix.
+    /// Creates the preconditioner of a matrix.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for a diagonal element that is zero, or whose inverse is no finite
-    /// number, with its row.
+    /// [`Error::Unsolvable`] for a diagonal entry that is zero, or has a non-finite inverse, with
+    /// its row.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
         Ok(Jacobi::of(rt, space, inverse_diagonal(a)?))
     }
 
-    /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite
-    /// matrices.
+    /// Creates the preconditioner of the magnitudes of the diagonal, which is positive definite for
+    /// indefinite matrices, as MINRES requires.
     ///
     /// # Errors
-    /// As [`new`](Jacobi::new).
+    /// Those of [`new`](Jacobi::new).
     pub fn absolute(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
         let inverse = inverse_diagonal(a)?.into_iter().map(f64::abs);
         Ok(Jacobi::of(rt, space, inverse.collect()))
@@ -36,11 +36,11 @@ impl Jacobi {
     }
 }
 
-/// `D^-1`.
+/// Returns `D^-1`.
 ///
 /// # Errors
-/// [`Error::Unsolvable`] for an element that is zero, or whose inverse is no finite number, with
-/// its row.
+/// [`Error::Unsolvable`] for a diagonal entry that is zero, or has a non-finite inverse, with its
+/// row.
 pub(super) fn inverse_diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
     (0..a.rows()).map(|i| inverse(i, a.get(i, i))).collect()
 }

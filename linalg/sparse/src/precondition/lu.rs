@@ -12,12 +12,12 @@ use zellige_runtime::{reads, updates};
 use crate::Error;
 use crate::csr::Csr;
 
-/// `M` is the matrix: complete factors in `f64` or `f32`, made and solved with by one thread
-/// (faer). Cholesky's (after AMD) of a symmetric positive definite matrix, others' `L U` with
-/// partial pivoting (after COLAMD).
+/// Complete factorisation: `M` is the matrix, with factors in `f64` or `f32`, computed and solved
+/// with by one thread (faer). A symmetric positive definite matrix gets a Cholesky factorisation
+/// (after AMD), others `L U` with partial pivoting (after COLAMD).
 ///
-/// With GMRES this is a direct solver whose answers are refined by recomputed residuals; with
-/// factors in `f32` it is GMRES-IR (Carson and Higham 2018), in less memory.
+/// With GMRES this is a direct solver with refinement by recomputed residuals; with factors in
+/// `f32` it is GMRES-IR (Carson and Higham 2018), in less memory.
 #[derive(Debug)]
 pub struct Lu {
     space: Space,
@@ -68,7 +68,7 @@ impl Factors {
         match self {
             Factors::Wide(made) => made.solve(x),
             Factors::Narrow(made) => {
-                // Whatever their size, what is divided by a power of two fits.
+                // The power of two keeps values of any magnitude in range.
                 let scale = unit_scale(x);
                 let mut narrow: Vec<f32> = x.iter().map(|x| (scale * x) as f32).collect();
                 made.solve(&mut narrow);
@@ -87,9 +87,9 @@ impl Lu {
     /// Factors a matrix.
     ///
     /// # Errors
-    /// [`Error::Memory`] where factors would not fit the memory, by an estimate from the pattern
-    /// (an upper bound but for matrices with very long rows); [`Error::Unsolvable`] for a matrix
-    /// that is singular as far as `f64` can tell.
+    /// [`Error::Memory`] if the factors would not fit the memory, by an estimate from the pattern
+    /// (an upper bound except for matrices with very long rows); [`Error::Unsolvable`] for a matrix
+    /// that is singular to the precision of `f64`.
     pub fn new(space: &Space, a: &Csr) -> Result<Lu, Error> {
         Lu::of(space, a, |a| {
             let made = Made::<f64>::new(a)?;
@@ -97,10 +97,10 @@ impl Lu {
         })
     }
 
-    /// The same in `f32`.
+    /// Factors a matrix in `f32`.
     ///
     /// # Errors
-    /// As [`new`](Lu::new), as far as `f32` can tell; for nonzeros beyond its range, too.
+    /// Those of [`new`](Lu::new), to the precision of `f32`, also for nonzeros beyond its range.
     pub fn single(space: &Space, a: &Csr) -> Result<Lu, Error> {
         Lu::of(space, a, |a| {
             let made = Made::<f32>::new(a)?;
@@ -124,7 +124,7 @@ fn is_positive(a: &Csr) -> bool {
     (0..a.rows()).all(|i| a.get(i, i) > 0.0) && a.is_symmetric()
 }
 
-/// The factor of a symmetric matrix, unless it is not positive definite.
+/// Returns the factor of a symmetric matrix, unless it is not positive definite.
 fn cholesky<T: Real>(a: &Csr) -> Result<Option<sparse::SparseCholesky<T>>, Error> {
     // Its rows are its columns.
     let (starts, rows, values) = a.arrays();
@@ -162,7 +162,7 @@ fn rounded<T: Real>(values: &[f64]) -> Result<Vec<T>, Error> {
     }
 }
 
-/// Row starts with 32 bits.
+/// Returns the row starts with 32 bits.
 fn narrow(starts: &[usize]) -> Result<Vec<u32>, Error> {
     let problem = |_| Error::shape("matrix", "more than 2^32 nonzeros have no factors here");
     starts.iter().map(|&start| u32::try_from(start).map_err(problem)).collect()
@@ -170,7 +170,7 @@ fn narrow(starts: &[usize]) -> Result<Vec<u32>, Error> {
 
 /// Refuses factors that do not fit the memory.
 fn check<T>(what: &str, nonzeros: u64) -> Result<(), Error> {
-    // Arrays grow by half of what they have, or more.
+    // Arrays grow by half of their size, or more.
     let bytes = (nonzero::<T>() * 3 / 2).saturating_mul(nonzeros);
     Error::if_too_large(|| format!("{what} of up to {nonzeros} nonzeros"), bytes)?;
     match nonzeros > i32::MAX as u64 {
@@ -209,7 +209,7 @@ impl Operator for Lu {
         steps.one("lu", 0, (reads(r.parts()), updates(z.parts())), move |(r, mut z)| {
             let r = joined(r);
             for c in 0..columns {
-                // One at a time: each has the bits that it has alone.
+                // One column at a time: each has the bits of a single solve.
                 let mut x: Vec<f64> = r.iter().skip(c).step_by(columns).copied().collect();
                 factors.solve(&mut x);
                 let places = z.iter_mut().flat_map(|part| part.iter_mut());
@@ -234,7 +234,7 @@ mod tests {
         x.iter().zip(y).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max) / size
     }
 
-    /// A matrix without a zero on the diagonal of some permutation, for this seed.
+    /// Returns a matrix without a zero on the diagonal of some permutation, for this seed.
     fn scattered(n: u32, seed: u64) -> Csr {
         let mut state = seed;
         let mut next = || {
@@ -308,7 +308,7 @@ mod tests {
         Ok(())
     }
 
-    /// What a few long rows would fill is estimated, not refused.
+    /// The fill-in of a few long rows is estimated, not refused.
     #[test]
     fn estimates_are_no_less_than_what_there_is() -> Result<(), Error> {
         for seed in 0..20 {

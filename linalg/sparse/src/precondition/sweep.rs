@@ -1,37 +1,37 @@
-//! In which order unknowns are eliminated.
+//! Elimination order of unknowns.
 
 use std::ops::Range;
 
 use crate::csr::Csr;
 use zellige_krylov::Space;
 
-/// From the first unknown to the last; or from both ends towards some parts in the middle, so that
-/// two workers have something to do.
+/// Elimination order: from the first unknown to the last, or from both ends towards some parts in
+/// the middle, so that two workers are busy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     parts: usize,
     middle: Option<Middle>,
 }
 
-/// Where the two ends meet: the parts behind are worked on from the last row to the first.
+/// Parts between the two ends; the parts after them are eliminated from the last row to the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Middle {
     parts: Range<usize>,
-    /// The first row behind.
+    /// The first row after the middle.
     end: usize,
 }
 
-/// What is in the middle is worked on by one worker alone: at most this share of all parts.
+/// The middle has at most one in this many parts, because one worker alone eliminates it.
 const MOST_IN_MIDDLE: usize = 3;
 
 impl Sweep {
-    /// From the first to the last.
+    /// Returns the sweep from the first unknown to the last.
     pub fn natural(space: &Space) -> Sweep {
         Sweep { parts: space.parts(), middle: None }
     }
 
-    /// From both ends, if few parts in the middle are enough for what is before them to have
-    /// nothing to do with what is behind.
+    /// Returns a sweep from both ends, if a few parts in the middle separate the parts before them
+    /// from those after them; otherwise the natural sweep.
     pub fn from_both_ends(space: &Space, a: &Csr) -> Sweep {
         let all = space.parts();
         let is_apart = |middle: &Range<usize>| {
@@ -46,8 +46,8 @@ impl Sweep {
         Sweep { parts: all, middle }
     }
 
-    /// Parts that need nothing of each other, each with those that come after it; then what needs
-    /// both.
+    /// Returns the independent chains of parts, each in order, and the parts that depend on all
+    /// chains.
     pub fn chains(&self) -> (Vec<Vec<usize>>, Vec<usize>) {
         match &self.middle {
             None => (vec![(0..self.parts).collect()], Vec::new()),
@@ -58,7 +58,7 @@ impl Sweep {
         }
     }
 
-    /// All parts, each after those that it needs.
+    /// Returns all parts, each after its dependencies.
     pub fn order(&self) -> Vec<usize> {
         let (chains, last) = self.chains();
         let longest = chains.iter().map(Vec::len).max().unwrap_or(0);
@@ -66,19 +66,20 @@ impl Sweep {
         of_all.chain(last).collect()
     }
 
-    /// True for a part whose last row is eliminated first.
+    /// Returns true for a part whose last row is eliminated first.
     pub fn falls(&self, part: usize) -> bool {
         self.middle.as_ref().is_some_and(|middle| part >= middle.parts.end)
     }
 
-    /// For a part in the middle the first of the unknowns behind, which are all eliminated before
-    /// it.
+    /// Returns, for a part in the middle, the first unknown after the middle; all unknowns from
+    /// there on are eliminated before the part.
     pub fn before_from(&self, part: usize) -> Option<usize> {
         let is_in_middle = |middle: &&Middle| middle.parts.contains(&part);
         self.middle.as_ref().filter(is_in_middle).map(|middle| middle.end)
     }
 
-    /// True if unknown `j` is eliminated before `i`, which is in this part and has to do with it.
+    /// Returns true if unknown `j` is eliminated before `i`, which is in this part and is coupled
+    /// with it.
     #[cfg(test)]
     pub fn is_before(&self, part: usize, j: usize, i: usize) -> bool {
         match self.falls(part) {
@@ -110,7 +111,7 @@ mod tests {
         let sweep = Sweep::from_both_ends(&space, &Csr::from_triplets(n, n, &far)?);
         assert_eq!(sweep, Sweep::natural(&space));
         assert_eq!(sweep.order(), [0, 1, 2, 3, 4]);
-        // What reaches further than a part needs more of them in the middle.
+        // Couplings that reach further than a part need more parts in the middle.
         let wide =
             near.iter().copied().chain((9000..n as u32).map(|i| (i, i - 9000, 1.0))).collect::<Vec<_>>();
         let space = Space::new(n, 27 << 18);

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::{Operator, Space, multiply};
 
-/// `M^-1 r`, on several small parts.
+/// Returns `M^-1 r`, on several small parts.
 pub fn applied<M: Operator>(
     a: &Csr,
     make: impl FnOnce(&Runtime, &Space) -> Result<M, Error>,

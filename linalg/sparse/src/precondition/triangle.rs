@@ -6,7 +6,7 @@ use zellige_kernels::triangular::{BlockRows, LANES, SIDE_BY_SIDE, substitute, su
 use zellige_runtime::data::{Portability, Portable};
 use zellige_runtime::{Data, Meta};
 
-/// Rows of blocks, one after the other in the order in which they are worked on.
+/// Block rows in processing order.
 #[derive(Debug, Default)]
 struct Part {
     rows: Vec<[u32; 2]>,
@@ -15,13 +15,13 @@ struct Part {
 }
 
 impl Part {
-    /// Adds a row that is worked on alone; its blocks have been added.
+    /// Adds a row that is processed by itself; its blocks have been added.
     fn push(&mut self, row: u32, count: usize) {
         self.rows.push([row, count as u32]);
     }
 
-    /// Adds rows of single elements that are worked on side by side: `elements(lane)` are those of
-    /// one.
+    /// Adds rows of single entries that are processed in SIMD lanes: `elements(lane)` are those of
+    /// one row.
     fn push_group<E: Iterator<Item = (u32, f32)>>(
         &mut self,
         rows: [u32; LANES],
@@ -39,7 +39,7 @@ impl Part {
                 (self.columns[at], self.values[at]) = (column, value);
                 last = column;
             }
-            // Zeros times what is read anyway.
+            // The padding multiplies a value that is read anyway by zero.
             places.for_each(|at| self.columns[at] = last);
         }
     }
@@ -49,30 +49,29 @@ impl Part {
     }
 }
 
-/// Where the columns of a part's rows are: before the part, in it, behind it.
+/// Ranges of the columns of a part's rows: before the part, in it, after it.
 const BEFORE: usize = 0;
 const WITHIN: usize = 1;
 const BEHIND: usize = 2;
 
-/// The rows of a part of a triangular factor with ones on its diagonal, in blocks of `edge x edge`,
-/// in `f32`.
+/// The rows of a part of a unit triangular factor, in blocks of `edge x edge`, in `f32`.
 #[derive(Debug)]
 pub struct Triangle {
     edge: usize,
     parts: [Part; 3],
 }
 
-/// A factor's rows of blocks of a part, in the order in which they are made.
+/// A factor's block rows of a part, in elimination order.
 #[derive(Debug)]
 pub struct Rows<const B: usize> {
     starts: Vec<usize>,
     columns: Vec<u32>,
-    /// By columns.
+    /// Blocks in column-major order.
     values: Vec<[[f32; B]; B]>,
 }
 
 impl<const B: usize> Rows<B> {
-    /// None yet, with room for so many, and so many blocks.
+    /// Returns an empty list with capacity for this number of rows and of blocks.
     pub fn with_room(rows: usize, blocks: usize) -> Self {
         let mut starts = Vec::with_capacity(rows + 1);
         starts.push(0);
@@ -89,12 +88,12 @@ impl<const B: usize> Rows<B> {
         self.starts.push(self.columns.len());
     }
 
-    /// True unless elements were beyond the range of `f32`.
+    /// Returns true unless values were beyond the range of `f32`.
     pub fn is_finite(&self) -> bool {
         self.values.iter().all(|block| block.as_flattened().iter().all(|value| value.is_finite()))
     }
 
-    /// Columns and blocks of the row that was made in place `at`.
+    /// Returns the columns and blocks of the row at position `at` of the elimination order.
     #[cfg(test)]
     pub fn blocks(&self, at: usize) -> impl Iterator<Item = (u32, &[[f32; B]; B])> {
         self.row(at).map(|k| (self.columns[k], &self.values[k]))
@@ -105,8 +104,8 @@ impl<const B: usize> Rows<B> {
     }
 }
 
-/// What a triangle needs of the vector it is solved for besides its own part: rows before it, and
-/// behind it, counted in unknowns.
+/// Ranges of unknowns outside of its own part that a triangular solve reads: before the part, and
+/// after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needed {
     pub before: Range<usize>,
@@ -114,7 +113,7 @@ pub struct Needed {
 }
 
 impl Needed {
-    /// Of a part of these rows.
+    /// Returns the ranges for a part with these rows.
     pub fn of<const B: usize>(rows: &Rows<B>, range: &Range<usize>) -> Needed {
         let blocks = range.start / B..range.end / B;
         let (mut first, mut last) = (blocks.start, blocks.end);
@@ -127,13 +126,14 @@ impl Needed {
 }
 
 impl Triangle {
-    /// Of the rows of the part `range`, which were made in the order that `made` tells (numbers
-    /// within the part), and are solved for in that order, or in the opposite one if `backward`.
-    /// `first` is the unknown that begins what they will be given of before the part.
+    /// Creates the triangle of the rows of the part `range`. The rows were eliminated in the order
+    /// `made` (numbers within the part); the solve uses that order, or the opposite one if
+    /// `backward`. `first` is the first unknown of the values that the solve receives from before
+    /// the part.
     ///
-    /// Rows that do not need each other come together, so that a processor need not wait for one
-    /// before it begins with the next; rows of single elements go side by side where there are
-    /// several with about as many.
+    /// Independent rows are adjacent, so that a processor need not wait for one before it begins
+    /// with the next. Rows of single entries are grouped in SIMD lanes if there are several of
+    /// similar length.
     pub fn new<const B: usize>(
         rows: &Rows<B>,
         made: &[u32],
@@ -147,14 +147,15 @@ impl Triangle {
             let mut counts = [0; 3];
             rows.row(at).for_each(|k| counts[parts.place(rows.columns[k])] += 1);
             for (place, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
-                // What is needed of other parts is there before anything begins.
+                // The values of other parts are complete before the solve begins.
                 heads[place].push(Head { at, level: if place == WITHIN { level } else { 0 }, count });
             }
         }
         Triangle { edge: B, parts: std::array::from_fn(|place| parts.part(place, &heads[place])) }
     }
 
-    /// `z = T^-1 z` for 1 to 8 columns, given what there is of `z` before the part and behind it.
+    /// Computes `z = T^-1 z` for 1 to 8 columns, given the values of `z` before the part and after
+    /// it.
     pub fn solve(&self, columns: usize, before: &[f64], behind: &[f64], z: &mut [f64]) {
         match columns {
             1 => self.solve_columns::<1>(before, behind, z),
@@ -186,17 +187,17 @@ impl Triangle {
 
 /// A row's blocks in a part.
 struct Head {
-    /// Where it was made.
+    /// Position of the row in elimination order.
     at: usize,
     level: u32,
     count: usize,
 }
 
-/// What parts are made of.
+/// Input that the parts of a triangle are built from.
 struct Parts<'a, const B: usize> {
     rows: &'a Rows<B>,
     made: &'a [u32],
-    /// Those of the part.
+    /// Blocks of the part.
     blocks: Range<u32>,
     /// The first unknown before it.
     first: usize,
@@ -213,7 +214,7 @@ impl<const B: usize> Parts<'_, B> {
         }
     }
 
-    /// A part of these rows.
+    /// Returns a part of these rows.
     fn part(&self, place: usize, heads: &[Head]) -> Part {
         let mut part = Part::default();
         let mut rest = heads;
@@ -240,7 +241,7 @@ impl<const B: usize> Parts<'_, B> {
         part
     }
 
-    /// The blocks of a row in one place, columns counted from where that begins.
+    /// Returns the blocks of a row in one range of columns, counted from the start of the range.
     fn blocks_of(&self, at: usize, place: usize) -> impl Iterator<Item = (u32, &[[f32; B]; B])> {
         let begin = [(self.first / B) as u32, self.blocks.start, self.blocks.end][place];
         let all = self.rows.row(at).map(|k| (self.rows.columns[k], &self.rows.values[k]));
@@ -249,19 +250,19 @@ impl<const B: usize> Parts<'_, B> {
     }
 }
 
-/// True for rows that do not need each other, and of which not much more than the elements that
-/// they have is made by filling up the shorter ones.
+/// Returns true for independent rows whose padding to the longest adds at most half of their
+/// entries.
 fn go_side_by_side(group: &[Head; LANES]) -> bool {
     let longest = group.iter().map(|head| head.count).max().unwrap_or(0);
     let all: usize = group.iter().map(|head| head.count).sum();
     group[0].level == group[LANES - 1].level && 2 * LANES * longest <= 3 * all
 }
 
-/// Rows with more elements of the part than this are not told apart by how many they have.
+/// Number of length classes: rows with `CLASSES - 1` or more entries in the part form one class.
 const CLASSES: usize = 16;
 
-/// The places of rows in the order in which they are worked on, and their levels: by the length of
-/// the longest chain of rows that each waits for, then by how many elements they have.
+/// Returns the positions of rows in processing order, and their levels: sorted by the length of the
+/// longest chain of rows that each waits for, then by their number of entries.
 fn by_level<const B: usize>(
     rows: &Rows<B>,
     made: &[u32],
@@ -324,7 +325,7 @@ impl Data for Triangle {
 }
 
 impl Portable for Triangle {
-    /// The edge; rows and blocks of each part.
+    /// The block size; rows and blocks of each part.
     type Header = [usize; 7];
 
     fn header(&self) -> [usize; 7] {

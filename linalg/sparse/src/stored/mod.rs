@@ -18,16 +18,16 @@ use crate::Error;
 use crate::adaptive::{Adaptation, FormatSet, StoragePolicy, TiledMatrix};
 use crate::csr::Csr;
 
-/// A matrix whose elements have the requested accuracy, a handle for the rows of each part.
+/// A matrix stored with the requested accuracy, with a handle for the rows of each part.
 #[derive(Debug)]
 pub struct Stored {
     bytes: u64,
     accuracy: f64,
     panels: Vec<StoredPanel>,
-    /// The space of the vectors that it multiplies, and of what it makes of them.
+    /// Spaces of the input and output vectors.
     from: Space,
     to: Space,
-    /// Products of vectors are made where the matrix is multiplied; no device can.
+    /// True if dot products are computed with the matrix product, which no device supports.
     has_dots: bool,
     /// Parts that one task multiplies.
     at_once: usize,
@@ -37,7 +37,7 @@ pub struct Stored {
     busy: Arc<AtomicU64>,
 }
 
-/// What the adjoint of a stored matrix is: real matrices have their transpose.
+/// Adjoint of a stored matrix; real matrices have their transpose.
 #[derive(Debug)]
 enum AdjointOf {
     Unknown,
@@ -79,7 +79,7 @@ impl Stored {
         Stored::between(rt, space, space, a, edge, adaptation)
     }
 
-    /// A square matrix in `f64`, with nothing left out.
+    /// Stores a square matrix in `f64`, with nothing dropped.
     ///
     /// # Errors
     /// Those of [`new`](Stored::new).
@@ -87,7 +87,7 @@ impl Stored {
         Stored::new(rt, space, a, best_edge(a), &Adaptation::double())
     }
 
-    /// As [`new`](Stored::new), for a matrix that makes vectors of one space from those of another.
+    /// Stores a matrix like [`new`](Stored::new), as an operator from one space to another.
     ///
     /// # Errors
     /// Those of [`TiledMatrix::cut`], and [`Error::Shape`] for a matrix of other spaces.
@@ -112,10 +112,10 @@ impl Stored {
         ))
     }
 
-    /// The same matrix with an [adjoint](Operator::apply_adjoint): stores its transpose as well,
-    /// with the requested accuracy of each of its rows. Nothing more is stored for a symmetric
-    /// matrix in `f64`, or one that was stored [symmetrically](Adaptation::symmetric). `a` and
-    /// `adaptation` are those that it was made of.
+    /// Adds an [adjoint](Operator::apply_adjoint): stores the transpose as well, with the requested
+    /// accuracy of each of its rows. Nothing more is stored for a symmetric matrix in `f64`, or one
+    /// that was stored [symmetrically](Adaptation::symmetric). `a` and `adaptation` are those that
+    /// the matrix was stored from.
     ///
     /// ```
     /// use zellige_runtime::Runtime;
@@ -150,7 +150,8 @@ impl Stored {
         Ok(Stored { adjoint, ..self })
     }
 
-    /// As [`new`](Stored::new), with the set of formats that a policy chooses for each part.
+    /// Stores a matrix like [`new`](Stored::new), with the set of formats that a policy chooses for
+    /// each part.
     ///
     /// # Errors
     /// Those of [`TiledMatrix::cut_by`].
@@ -167,7 +168,7 @@ impl Stored {
         Ok(Stored::of(rt, [space, space], matrix, adaptation))
     }
 
-    /// A matrix that was cut for the parts of `to`, multiplying vectors of `from`.
+    /// Creates the operator of a matrix that was cut for the parts of `to`, for vectors of `from`.
     pub(crate) fn of(
         rt: &dyn Executor,
         [to, from]: [&Space; 2],
@@ -195,22 +196,22 @@ impl Stored {
         }
     }
 
-    /// Bytes of the elements, and of what says where they are.
+    /// Returns the bytes of the values and of their indices.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The relative accuracy that its elements were stored for.
+    /// Returns the relative accuracy that the matrix was stored for.
     pub fn accuracy(&self) -> f64 {
         self.accuracy
     }
 
-    /// The space of the vectors that it multiplies.
+    /// Returns the space of its input vectors.
     pub fn domain(&self) -> &Space {
         &self.from
     }
 
-    /// How long CPU workers have been busy with products so far, added up.
+    /// Returns the total busy time of CPU workers in products so far.
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy.load(Ordering::Relaxed))
     }
@@ -224,7 +225,7 @@ fn check_square(a: &Csr) -> Result<(), Error> {
     Err(Error::unsolvable("matrix", problem))
 }
 
-/// The parts that some panels read; those that read none do not count.
+/// Returns the range of parts that some panels read; panels that read none do not count.
 fn needed_by(panels: &[StoredPanel]) -> Range<usize> {
     let needed = || panels.iter().map(|panel| &panel.needed).filter(|needed| !needed.is_empty());
     let start = needed().map(|needed| needed.start).min().unwrap_or(0);
@@ -234,7 +235,7 @@ fn needed_by(panels: &[StoredPanel]) -> Range<usize> {
 /// Rows of blocks that are looked at.
 const SAMPLE: usize = 100;
 
-/// The edge of the blocks that a matrix has, if they are nearly full: 1, 2, 3 or 4.
+/// Returns the block size of a matrix, if its blocks are nearly full: 1, 2, 3 or 4.
 pub fn best_edge(a: &Csr) -> usize {
     let fits = |edge: &usize| a.rows().is_multiple_of(*edge) && a.columns().is_multiple_of(*edge);
     let bytes_of_row = |edge: usize| {
@@ -247,7 +248,7 @@ pub fn best_edge(a: &Csr) -> usize {
     [1, 2, 3, 4].into_iter().filter(fits).min_by(by_bytes).unwrap_or(1)
 }
 
-/// Blocks of a row of blocks that have elements.
+/// Returns the number of blocks with nonzeros in a block row.
 fn blocks_of(a: &Csr, row: usize, edge: usize) -> usize {
     let mut rows: Vec<&[u32]> = (0..edge).map(|i| a.row(row * edge + i).0).collect();
     let mut count = 0;
@@ -259,10 +260,10 @@ fn blocks_of(a: &Csr, row: usize, edge: usize) -> usize {
     count
 }
 
-/// How many real vectors kernels multiply at once, at most.
+/// Maximum number of real vectors that kernels multiply at once.
 pub(crate) const MOST_COLUMNS: usize = 8;
 
-/// Real columns that vectors have; refuses those that there are no kernels for.
+/// Returns the number of real columns of the vectors; refuses numbers without kernels.
 pub(crate) fn check_columns<E: Scalar>(steps: &Steps<'_, E>) -> Result<usize, Error> {
     let count = steps.columns() * E::WORDS;
     if (1..=MOST_COLUMNS).contains(&count) {
@@ -272,13 +273,13 @@ pub(crate) fn check_columns<E: Scalar>(steps: &Steps<'_, E>) -> Result<usize, Er
 }
 
 impl Stored {
-    /// What a product with panel `i` reads of `x`: the parts, and the first row of them.
+    /// Returns the parts of `x` that a product with panel `i` reads, and their first row.
     fn operands<E: Scalar>(&self, x: &MultiVector<E>, needed: Range<usize>) -> (ReadList<Chunk<f64>>, usize) {
         (reads(&x.parts()[needed.clone()]), self.from.first_of(&needed))
     }
 
-    /// Real vectors that a multi-vector consists of: the parts of a complex number are multiplied
-    /// side by side.
+    /// Returns the number of real vectors in a multi-vector: the real and imaginary parts of a
+    /// complex number are multiplied as separate columns.
     fn count<E: Scalar>(steps: &Steps<'_, E>, vectors: [&MultiVector<E>; 2]) -> Result<usize, Error> {
         let count = check_columns(steps)?;
         if !vectors.iter().all(|vector| vector.storage().is_plain()) {

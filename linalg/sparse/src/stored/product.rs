@@ -1,7 +1,7 @@
 //! The task that multiplies the rows of a part.
 //!
-//! The one place of this crate with `unsafe`: a launch on a GPU names the memory of its task's
-//! operands and nothing else.
+//! This is the only module of the crate with `unsafe`: a launch on a GPU names the memory of its
+//! task's operands and nothing else.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -21,8 +21,8 @@ use zellige_runtime::codelet::{DeviceTable, OnDevice};
 use zellige_runtime::data::{Chunk, Portability, Portable};
 use zellige_runtime::{Codelet, Cpu, Data, Meta, Operands, Read, ReadList, TaskContext, TaskError, Update};
 
-/// The rows of a part, as one value: opaque bytes that nobody converts. Where it travels, the
-/// panel's guide goes with it.
+/// The rows of a part, as one value of opaque bytes that is never converted. When it is
+/// transferred, the panel's index goes with it.
 #[derive(Debug)]
 pub(super) struct Rows {
     parcel: Parcel,
@@ -38,7 +38,7 @@ impl From<Panel> for Rows {
 
 impl Rows {
     fn guide(&self) -> &Guide {
-        // Rows that have arrived have a guide that has arrived with them.
+        // Transferred rows have a transferred index.
         self.guide.get_or_init(|| Guide::of(self.parcel.panel().expect("rows are made of a panel")))
     }
 }
@@ -94,12 +94,12 @@ impl Portable for Rows {
     }
 }
 
-/// `y = A x` for the rows of some parts and one or several columns; nothing where all of them are
-/// done.
+/// Computes `y = A x` for the rows of some parts and one or several columns; does nothing if all
+/// columns are done.
 pub(super) struct Product {
     /// The first row of `x` that it is given.
     pub(super) first: usize,
-    /// Real vectors that are multiplied, which belong to so many columns.
+    /// Number of real vectors that are multiplied, and of the columns that they belong to.
     pub(super) count: usize,
     pub(super) columns: usize,
     /// Nanoseconds that CPU workers were busy with products.
@@ -166,27 +166,27 @@ impl Product {
             at = vec![whole];
         }
         let x = VectorParts { first: self.first, at: &at };
-        // The kernel looks at the numbers of one column: several are multiplied even where all are
-        // done.
+        // The kernel checks the numbers of one column: several are multiplied even if all are done.
         let numbers = (self.columns == 1).then_some(s.part(0).0);
         for panels in panels.chunks(PARTS) {
             let launch = sell_product(panels, self.count, &x, numbers)?;
             let kernels = load(source_with(SELL_SOURCES, launch.kernel))?;
-            // SAFETY: all memory that the launch names is that of the body's operands, of which
-            // those of `y` are written and its alone, and its working space; `sell_product` names
-            // no more of each than it has.
+            // SAFETY: the launch names only memory of the body's operands and of its workspace. Of
+            // the operands only those of `y` are written, and the body has exclusive access to
+            // them; `sell_product` accesses no more of each than its length.
             unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         }
         Ok(())
     }
 }
 
-/// `y = A x`, and sums `conj(x) . y` of each grain and column. On CPUs only.
+/// Computes `y = A x`, and the sums of `conj(x) . y` of each reduction block and column. Runs on
+/// CPUs only.
 pub(super) struct ProductDot<E> {
     product: Product,
-    /// Where the rows of `y` begin among those of `x` that it is given.
+    /// Offset of the rows of `y` among the rows of `x` that the task reads.
     own: usize,
-    /// Sums of a grain and column, and which of them is made.
+    /// Sums of a reduction block and column, and the index of the one that is computed.
     sums: [usize; 2],
     scalar: PhantomData<E>,
 }

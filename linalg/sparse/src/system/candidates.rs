@@ -1,4 +1,4 @@
-//! What is tried, and how it is made.
+//! Candidate methods and preconditioners, and their construction.
 
 use super::copies::has_large_rows;
 use super::scaled::Scales;
@@ -11,7 +11,7 @@ use zellige_krylov::{
     BiCgStab, Cg, Executor, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableUpdates, Space,
 };
 
-/// What is tried, in this order.
+/// Returns the candidates in the order of the attempts.
 pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, PreconditionerChoice)> {
     use MethodChoice::{BiCgStab, Cg, Gmres, Minres};
     use PreconditionerChoice::{Amg, Auto, Ilu0, Jacobi};
@@ -45,8 +45,9 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     chosen
 }
 
-/// True if rows of the matrix are to be moved, and scaled, so that its diagonal is large: methods
-/// for any matrix do not care, and preconditioners that divide by the diagonal need it.
+/// Returns true if rows of the matrix should be permuted and scaled so that its diagonal is large:
+/// preconditioners that divide by the diagonal need it, and methods for any matrix are not
+/// affected.
 pub fn wants_matching(a: &Csr, options: &Options) -> bool {
     use MethodChoice::{Auto, BiCgStab, Gmres};
     use PreconditionerChoice::{BlockJacobi, Ilu0, Jacobi, Lu, SingleLu};
@@ -63,8 +64,8 @@ pub fn wants_matching(a: &Csr, options: &Options) -> bool {
     (0..a.rows()).any(is_zero) || !a.is_symmetric() && (has_large_rows(a) || has_small_diagonal(a))
 }
 
-/// A diagonal element that is smaller than this (`2^-20`) beside the largest of its row, and that
-/// of its column, is as good as none.
+/// Relative threshold (`2^-20`) below which a diagonal entry counts as zero, compared with the
+/// largest entries of its row and of its column.
 const SMALL: f64 = 1.0 / 1_048_576.0;
 
 fn has_small_diagonal(a: &Csr) -> bool {
@@ -82,11 +83,11 @@ fn has_small_diagonal(a: &Csr) -> bool {
     a.iter().enumerate().any(is_small)
 }
 
-/// Rows from which on the few steps that AMG takes are worth making its levels.
+/// Minimum number of rows for which the setup of AMG pays off.
 const LARGE: usize = 50_000;
 
-/// True for what aggregation is made for: flows between neighbours, and so many unknowns that steps
-/// with incomplete factors are many.
+/// Returns true for the matrices that aggregation is made for: flows between neighbours, with so
+/// many unknowns that incomplete factors need many steps.
 fn is_large_diffusion(a: &Csr) -> bool {
     let flows_between = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
         column.iter().zip(value).all(|(&j, value)| i == j as usize || *value <= 0.0)
@@ -94,8 +95,8 @@ fn is_large_diffusion(a: &Csr) -> bool {
     a.rows() >= LARGE && a.iter().enumerate().all(flows_between)
 }
 
-/// The method of a choice that is not automatic, as the options want it; `exact` is what reliable
-/// updates go by, `narrower` what GMRES goes over to.
+/// Returns the method of a choice that is not automatic, with its options. `exact` is the operator
+/// of reliable updates, `narrower` are the copies that GMRES switches to.
 pub fn method_of<'o>(
     choice: MethodChoice,
     options: &Options,
@@ -124,14 +125,14 @@ pub fn method_of<'o>(
     }
 }
 
-/// Of [`RelaxedGmres`].
+/// Slack of [`RelaxedGmres`].
 const SLACK: f64 = 0.01;
 
-/// The preconditioner of a choice that is not automatic, for a method, and for a matrix of which
-/// this is known: its scales, and that it takes constants to zero.
+/// Creates the preconditioner of a choice that is not automatic, for a method and a matrix with
+/// these scales; `without_constant` says that the matrix takes constants to zero.
 ///
 /// # Errors
-/// Those of making it.
+/// Those of its construction.
 pub fn preconditioner_of(
     choice: PreconditionerChoice,
     method: MethodChoice,
@@ -150,8 +151,8 @@ pub fn preconditioner_of(
         PreconditionerChoice::Ilu0 => Box::new(Ilu::new(rt, space, a)?),
         PreconditionerChoice::Chebyshev { degree } => Box::new(Chebyshev::new(rt, space, a, degree)?),
         PreconditionerChoice::Lu | PreconditionerChoice::SingleLu if without_constant => {
-            // Singular. With one larger element on the diagonal it is not, and differs in one
-            // direction, for which a method takes one more step.
+            // The matrix is singular. With one larger entry on the diagonal it is not, and differs
+            // in one direction, for which a method takes one more step.
             let size = |i: &usize| a.get(*i, *i).abs();
             let largest = (0..a.rows()).max_by(|i, j| size(i).total_cmp(&size(j)));
             let enlarged = |i: usize, j: u32, value: f64| match largest == Some(i) && i == j as usize {
@@ -165,8 +166,8 @@ pub fn preconditioner_of(
         PreconditionerChoice::Lu => Box::new(Lu::new(space, a)?),
         PreconditionerChoice::SingleLu => Box::new(Lu::single(space, a)?),
         PreconditionerChoice::Amg => {
-            // What a matrix takes nearly to zero is not constant any more once its columns have
-            // been scaled.
+            // The near null space of the matrix is not constant any more once its columns have been
+            // scaled.
             let smooth = match scales {
                 None => vec![1.0; a.rows()],
                 Some(scales) => scales.columns.iter().map(|scale| 1.0 / scale).collect(),

@@ -1,14 +1,14 @@
-//! What a system has to be.
+//! Checks of a system and its options.
 
 use super::{Inner, MethodChoice, Options};
 use crate::Error;
 use crate::csr::Csr;
 use zellige_krylov::{Orthogonalisation, Packed};
 
-/// Refuses options that have no meaning together.
+/// Refuses incompatible options.
 ///
 /// # Errors
-/// [`Error::Parameter`] with the name of the one that goes with no other.
+/// [`Error::Parameter`] with the name of the option that is incompatible.
 pub fn check_options(options: &Options) -> Result<(), Error> {
     use MethodChoice::{Auto, Cg, Fcg, Gmres};
     let refuse = |name, problem: &str| Err(Error::parameter(name, problem));
@@ -40,10 +40,10 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
     }
 }
 
-/// Refuses copies of which methods for symmetric matrices would see one that is not.
+/// Refuses copies that are not symmetric for methods that need a symmetric matrix.
 ///
 /// # Errors
-/// [`Error::Parameter`] with what to take instead.
+/// [`Error::Parameter`] with an alternative.
 pub fn check_symmetry(options: &Options) -> Result<(), Error> {
     if options.inner.keeps_symmetry() {
         return Ok(());
@@ -104,7 +104,7 @@ fn check_relaxed(options: &Options) -> Result<(), Error> {
     }
 }
 
-/// Refuses matrices with which no system can be solved, with what stands in the way.
+/// Refuses matrices of systems that cannot be solved, with the reason.
 ///
 /// # Errors
 /// [`Error::Unsolvable`].
@@ -128,7 +128,7 @@ pub fn check_matrix(a: &Csr) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses vectors with numbers that are not finite.
+/// Refuses vectors with non-finite numbers.
 ///
 /// # Errors
 /// [`Error::Unsolvable`] with the first of them.
@@ -139,8 +139,8 @@ pub fn check_finite(what: &'static str, v: &[f64]) -> Result<(), Error> {
     }
 }
 
-/// True if every row adds up to zero, but for rounding: the matrix is singular, and systems with it
-/// may have answers for [`without_constant`](Options::without_constant).
+/// Returns true if every row sums to zero, except for rounding: the matrix is singular, and systems
+/// with it may have answers with [`without_constant`](Options::without_constant).
 pub fn has_constant_null_space(a: &Csr) -> bool {
     check_constant(a).is_ok()
 }

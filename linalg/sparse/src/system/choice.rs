@@ -1,4 +1,4 @@
-//! What users choose, as words.
+//! Options of users as words.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use crate::Error;
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
 use crate::precondition::BlockJacobi;
 
-/// Which method.
+/// Choice of the method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MethodChoice {
     /// Several are tried, as the matrix suggests.
@@ -34,13 +34,13 @@ pub enum MethodChoice {
 }
 
 impl MethodChoice {
-    /// True for methods that are for symmetric matrices only.
+    /// Returns true for methods that are for symmetric matrices only.
     pub fn needs_symmetry(self) -> bool {
         matches!(self, MethodChoice::Cg | MethodChoice::Fcg | MethodChoice::Minres)
     }
 }
 
-/// A number after the name, as `gmres:40`.
+/// Parses a number after the name, like `gmres:40`.
 fn number(name: &'static str, text: Option<&str>, otherwise: usize, most: usize) -> Result<usize, Error> {
     let Some(text) = text else { return Ok(otherwise) };
     match text.parse() {
@@ -49,7 +49,7 @@ fn number(name: &'static str, text: Option<&str>, otherwise: usize, most: usize)
     }
 }
 
-/// A word, and what is behind its colon.
+/// Splits a word and the text after its colon.
 fn split(text: &str) -> (String, Option<&str>) {
     match text.trim().split_once(':') {
         Some((name, rest)) => (name.to_lowercase(), Some(rest)),
@@ -85,13 +85,13 @@ impl FromStr for MethodChoice {
     }
 }
 
-/// Which preconditioner.
+/// Choice of the preconditioner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PreconditionerChoice {
     /// Several are tried, as the matrix suggests.
     #[default]
     Auto,
-    /// None.
+    /// No preconditioner.
     None,
     /// The diagonal.
     Jacobi,
@@ -104,7 +104,7 @@ pub enum PreconditionerChoice {
     Ilu0,
     /// A polynomial.
     Chebyshev {
-        /// Its degree.
+        /// Degree of the polynomial.
         degree: usize,
     },
     /// Smoothed aggregation.
@@ -164,20 +164,21 @@ impl fmt::Display for PreconditionerChoice {
     }
 }
 
-/// What an element's magnitude is compared with, as [`Criterion`] without its vector.
+/// Reference that the magnitude of a nonzero is compared with, like [`Criterion`] without its
+/// vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CriterionChoice {
     /// The norm of the matrix.
     Normwise,
-    /// That of its row.
+    /// The norm of the nonzero's row.
     #[default]
     Componentwise,
-    /// That of its row times a vector ([`Options::x_for`](super::Options::x_for)).
+    /// The norm of the nonzero's row times a vector ([`Options::x_for`](super::Options::x_for)).
     ComponentwiseFor,
 }
 
 impl CriterionChoice {
-    /// The criterion, for this vector.
+    /// Returns the criterion, for this vector.
     pub fn of(self, x: &[f64]) -> Criterion<'_> {
         match self {
             CriterionChoice::Normwise => Criterion::Normwise,
@@ -200,7 +201,7 @@ impl FromStr for CriterionChoice {
     }
 }
 
-/// What the method multiplies with.
+/// Matrix that the method multiplies with.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Inner {
     /// The matrix itself, in `f64`.
@@ -208,11 +209,11 @@ pub enum Inner {
     Exact,
     /// A copy in `f32`.
     Single,
-    /// A copy whose elements are as accurate as their magnitude deserves.
+    /// A copy whose nonzeros are stored in the precision that their magnitude requires.
     Adaptive {
-        /// Its formats.
+        /// Formats of the copy.
         set: FormatSet,
-        /// What magnitudes are compared with.
+        /// Criterion that magnitudes are compared with.
         criterion: CriterionChoice,
         /// The accuracy of products.
         accuracy: Accuracy,
@@ -220,22 +221,22 @@ pub enum Inner {
         /// bytes in `f64`.
         edge: Option<usize>,
     },
-    /// The copy in the set and the blocks whose products are fastest on this machine with the
-    /// workers there are, by [measured costs](crate::adaptive::CostModel); the matrix itself where
-    /// none is faster. Another run may choose another one: answers can differ in their last bits.
+    /// The copy in the set and the blocks whose products are fastest on this machine with its
+    /// workers, by [measured costs](crate::adaptive::CostModel); the matrix itself if none is
+    /// faster. Another run may choose another copy: answers can differ in their last bits.
     Auto {
-        /// What magnitudes are compared with.
+        /// Criterion that magnitudes are compared with.
         criterion: CriterionChoice,
         /// The accuracy of products.
         accuracy: Accuracy,
     },
 }
 
-/// Layouts of copies, by the edge of their blocks.
+/// Layouts of copies, by their block size.
 const LAYOUTS: [&str; 4] = ["tiled", "bsr2", "bsr3", "bsr4"];
 
 impl Inner {
-    /// The accuracy of products.
+    /// Returns the accuracy of products.
     pub fn accuracy(&self) -> f64 {
         match self {
             Inner::Auto { accuracy, .. } => accuracy.get(),
@@ -243,8 +244,7 @@ impl Inner {
         }
     }
 
-    /// How its elements are chosen; `x` is what they are multiplied with where they are chosen for
-    /// a vector.
+    /// Returns the adaptation of the copy; `x` is the vector for the criterion `ComponentwiseFor`.
     pub fn adaptation<'x>(&self, x: &'x [f64]) -> Adaptation<'x> {
         match *self {
             Inner::Exact => Adaptation::double(),
@@ -252,12 +252,12 @@ impl Inner {
             Inner::Adaptive { set, criterion, accuracy, .. } => {
                 Adaptation::new(set, criterion.of(x), accuracy)
             }
-            // Whatever is chosen has this criterion and accuracy.
+            // Any chosen copy has this criterion and accuracy.
             Inner::Auto { criterion, accuracy } => Adaptation::new(FormatSet::Ap7, criterion.of(x), accuracy),
         }
     }
 
-    /// The edge of its blocks where it is said.
+    /// Returns the block size, if one is set.
     pub fn edge(&self) -> Option<usize> {
         match *self {
             Inner::Adaptive { edge, .. } => edge,
@@ -265,8 +265,8 @@ impl Inner {
         }
     }
 
-    /// True where what is stored of a symmetric matrix can be symmetric: scaled formats have a
-    /// scale for each row under a criterion of rows.
+    /// Returns true if the stored form of a symmetric matrix can be symmetric: scaled formats have
+    /// a scale for each row under a criterion of rows.
     pub fn keeps_symmetry(&self) -> bool {
         match self {
             Inner::Adaptive { set, criterion, .. } => {
@@ -276,7 +276,7 @@ impl Inner {
         }
     }
 
-    /// True where elements are chosen for a vector.
+    /// Returns true if the formats are chosen for a vector.
     pub fn is_for_vector(&self) -> bool {
         use CriterionChoice::ComponentwiseFor;
         matches!(
@@ -290,8 +290,8 @@ impl Inner {
 impl FromStr for Inner {
     type Err = Error;
 
-    /// `fp64`, `fp32`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, `auto` (which is the
-    /// last one).
+    /// Parses `fp64`, `fp32`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, and `auto`,
+    /// which is short for the last one.
     fn from_str(text: &str) -> Result<Self, Error> {
         if text.trim().eq_ignore_ascii_case("fp64") {
             return Ok(Inner::Exact);
@@ -348,12 +348,12 @@ impl fmt::Display for Inner {
     }
 }
 
-/// What rows and columns are multiplied by, and where rows are put, before a narrow copy or a
-/// preconditioner is made.
+/// Scaling of rows and columns, and permutation of rows, before a narrow copy or a preconditioner
+/// is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScalingChoice {
-    /// Matching where the diagonal has zeros, and for matrices that are not symmetric where it is
-    /// small or rows have very different sizes; otherwise both for a narrow copy and for rows of
+    /// Matching if the diagonal has zeros, and for nonsymmetric matrices also if the diagonal is
+    /// small or rows have very different sizes. Otherwise `Both` for a narrow copy and for rows of
     /// very different sizes.
     #[default]
     Auto,
@@ -362,11 +362,11 @@ pub enum ScalingChoice {
     /// Rows (thesis, chapter 3, section 5.2, but by powers of two): `D^-1 A`; symmetric matrices
     /// are not any more.
     Rows,
-    /// Rows and columns by the same numbers: symmetric matrices stay so.
+    /// Equal scales of rows and columns: symmetric matrices stay symmetric.
     Both,
-    /// Rows are put where the product of the diagonal is largest, and rows and columns are scaled
-    /// so that it has ones ([`Matching`](crate::matching::Matching)): symmetric matrices are not
-    /// any more.
+    /// Rows are permuted to maximise the product of the diagonal, and rows and columns are scaled
+    /// so that it has ones ([`Matching`](crate::matching::Matching)): symmetric matrices lose their
+    /// symmetry.
     Matching,
 }
 

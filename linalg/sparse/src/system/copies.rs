@@ -16,22 +16,22 @@ use zellige_krylov::{Executor, Operator, Space};
 
 /// The matrix in the way methods see it, before it is stored for them.
 pub struct Plan {
-    /// Where vectors are cut.
+    /// Partition of the vectors.
     pub space: Space,
-    /// The edge of the blocks that it has.
+    /// Block size of the matrix.
     edge: usize,
-    /// What rows and columns are multiplied by.
+    /// Row and column scales.
     pub scales: Option<Scales>,
-    /// It so multiplied, if it is.
+    /// The scaled matrix, if there are scales.
     pub scaled: Option<Csr>,
 }
 
 impl Plan {
-    /// Scales a matrix where the options want that, or it needs it; by these scales if it was
-    /// matched.
+    /// Scales a matrix if the options request it or the matrix needs it; `matched` are the scales
+    /// of a matching.
     ///
     /// # Errors
-    /// [`Error::Shape`] for elements that become infinite.
+    /// [`Error::Shape`] for values that become infinite.
     pub fn new(a: &Csr, options: &Options, matched: Option<Scales>) -> Result<Plan, Error> {
         let is_narrow = options.inner != Inner::Exact || !options.relaxed.is_empty();
         let scales = match (options.scaling, is_narrow) {
@@ -42,11 +42,11 @@ impl Plan {
             (ScalingChoice::Both, _) | (ScalingChoice::Auto, _) => Some(Scales::of_both(a)),
         };
         let scaled = scales.as_ref().map(|scales| scales.matrix(a)).transpose()?;
-        // Scaling leaves blocks where they are.
+        // Scaling does not change the blocks.
         Ok(Plan { space: Space::new(a.rows(), a.bytes()), edge: best_edge(a), scales, scaled })
     }
 
-    /// What preconditioners are of.
+    /// Returns the matrix that preconditioners are made from.
     pub fn matrix<'a>(&'a self, a: &'a Csr) -> &'a Csr {
         self.scaled.as_ref().unwrap_or(a)
     }
@@ -54,26 +54,26 @@ impl Plan {
 
 /// The stored copies of a matrix that a plan is of.
 pub struct Copies {
-    /// What `inner` came to, where it was automatic.
+    /// The copy in use; the result of the selection if `inner` is automatic.
     pub chosen: Inner,
-    /// In `f64`.
+    /// The matrix in `f64`.
     exact: Exact,
     /// A copy that is narrow, or scaled so that the matrix is not known from it to the last bit.
     inner: Option<Stored>,
-    /// More of them, less and less accurate.
+    /// Further copies with decreasing accuracy.
     relaxed: Vec<Stored>,
-    /// What residuals on the way are computed with where it is neither of the first two: the matrix
-    /// in `f64`, scaled as the copy.
+    /// Matrix for residuals during the iteration, if it is neither of the first two: in `f64`, with
+    /// the scales of the copy.
     scaled_exact: Option<Stored>,
-    /// By how much a method may reduce its residual before the true one is looked at.
+    /// Factor by which a method may reduce its residual before it is recomputed.
     pub reduction: f64,
 }
 
 /// The matrix in `f64`.
 enum Exact {
-    /// As it is.
+    /// Unscaled.
     Plain(Stored),
-    /// As methods multiply with it.
+    /// Scaled, as methods multiply with it.
     Scaled(Unscaled),
 }
 
@@ -87,7 +87,7 @@ impl Exact {
 }
 
 impl Copies {
-    /// Makes those that the options ask for.
+    /// Stores the copies that the options request.
     ///
     /// # Errors
     /// Those of [`Stored::new`].
@@ -140,7 +140,7 @@ impl Copies {
         Ok(Copies { chosen, exact, inner, relaxed, scaled_exact, reduction })
     }
 
-    /// What true residuals are computed with.
+    /// Returns the operator that recomputes residuals.
     pub fn exact(&self) -> &dyn Operator {
         match &self.exact {
             Exact::Plain(stored) => stored,
@@ -148,7 +148,7 @@ impl Copies {
         }
     }
 
-    /// What methods multiply with.
+    /// Returns the copy that methods multiply with.
     pub fn inner(&self) -> &Stored {
         self.inner.as_ref().unwrap_or(self.exact.stored())
     }
@@ -158,12 +158,13 @@ impl Copies {
         self.relaxed.iter().map(|stored| stored as &dyn Operator).collect()
     }
 
-    /// What methods replace their residuals with: the matrix in `f64`, scaled as they see it.
+    /// Returns the operator for residual replacement: the matrix in `f64`, with the scales that
+    /// methods see.
     pub fn of_residuals(&self) -> &dyn Operator {
         self.scaled_exact.as_ref().unwrap_or(self.exact.stored())
     }
 
-    /// All that are stored.
+    /// Returns all stored copies.
     fn all(&self) -> impl Iterator<Item = &Stored> {
         std::iter::once(self.exact.stored()).chain(self.narrow())
     }
@@ -172,7 +173,7 @@ impl Copies {
         self.inner.iter().chain(&self.relaxed).chain(&self.scaled_exact)
     }
 
-    /// How long workers have been busy with products so far, added up.
+    /// Returns the total busy time of workers in products so far.
     pub fn busy(&self) -> Duration {
         self.all().map(Stored::busy).sum()
     }
@@ -183,12 +184,12 @@ impl Copies {
     }
 }
 
-/// How elements of a copy are chosen: so that it is symmetric where the matrix is, if it can be.
+/// Returns the adaptation of a copy, symmetric for a symmetric matrix if possible.
 fn adaptation_of<'x>(inner: &Inner, x: &'x [f64], is_symmetric: bool) -> Adaptation<'x> {
     Adaptation { symmetric: is_symmetric && inner.keeps_symmetry(), ..inner.adaptation(x) }
 }
 
-/// The way to store the matrix that multiplies fastest, and it so stored; the matrix itself where
+/// Returns the layout with the fastest products, and the matrix stored in it; the matrix itself if
 /// that is not slower.
 fn race(
     rt: &dyn Executor,
@@ -219,7 +220,7 @@ fn race(
     let adaptation = adaptation_of(&chosen, x, is_symmetric);
     check_copy(a)?;
     let narrow = TiledMatrix::cut(a, edge, &adaptation, space, workers)?;
-    // What would be multiplied with instead.
+    // The alternative to multiply with.
     check_copy(a)?;
     let double = TiledMatrix::cut(a, best_edge(a), &Adaptation::double(), space, workers)?;
     let is_faster = is_first && is_faster(&narrow, &double, workers);
@@ -229,7 +230,8 @@ fn race(
     })
 }
 
-/// What elements are chosen for: the vector in the matrix' order, as its scaled columns see it.
+/// Returns the vector that formats are chosen for, in the matrix' order and divided by the column
+/// scales.
 fn vector_of(options: &Options, order: Option<&Permutation>, scales: Option<&Scales>) -> Vec<f64> {
     let Some(x) = &options.x_for else { return Vec::new() };
     let x = order.map_or_else(|| x.clone(), |order| order.vector(x));
@@ -247,8 +249,8 @@ pub fn has_large_rows(a: &Csr) -> bool {
     sums().fold(0.0, f64::max) > LARGE * sums().fold(f64::INFINITY, f64::min)
 }
 
-/// By how much a method may reduce its residual before the true one is looked at: products that are
-/// accurate to `eps` support little more.
+/// Returns the factor by which a method may reduce its residual before it is recomputed: products
+/// that are accurate to `eps` support little more.
 fn reduction(accuracy: f64) -> f64 {
     if accuracy <= f64::EPSILON { 0.0 } else { (64.0 * accuracy).min(0.1) }
 }

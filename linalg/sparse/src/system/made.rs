@@ -44,7 +44,7 @@ use zellige_krylov::{
 /// ```
 pub struct System<'a> {
     pub(super) rt: &'a dyn Executor,
-    /// With rows in the order of `matched`, and then in that of `order`, columns in that alone.
+    /// The matrix with rows permuted by `matched` and then `order`, and columns by `order` only.
     pub(super) a: Cow<'a, Csr>,
     matched: Option<Permutation>,
     pub(super) order: Option<Permutation>,
@@ -62,23 +62,23 @@ struct Candidate {
     made: Mutex<Option<Helper>>,
 }
 
-/// What an attempt is made with: a preconditioner, and criteria.
+/// Preconditioner and stopping criteria of an attempt.
 type MadeWith = (Option<Arc<dyn Operator>>, Vec<Stop>);
 
-/// A right-hand side on its way, in the matrix' order.
+/// A right-hand side that is being solved for, in the matrix' order.
 pub(super) struct Side {
     pub(super) b: Vec<f64>,
     /// The best answer so far.
     pub(super) x: Vec<f64>,
     removed: f64,
     begun: Instant,
-    /// How long products had taken before.
+    /// Time that products had taken before.
     busy: Duration,
     pub(super) tried: Tried,
     /// Time for preconditioners that it made, or waited for.
     made_now: Duration,
     preconditioner_bytes: u64,
-    /// Of preconditioners of attempts before the last.
+    /// Bytes of the preconditioners of attempts before the last.
     failed_bytes: u64,
 }
 
@@ -97,25 +97,25 @@ impl fmt::Debug for System<'_> {
 }
 
 impl<'a> System<'a> {
-    /// Makes what does not depend on right-hand sides, but for preconditioners.
+    /// Prepares everything that does not depend on right-hand sides, except preconditioners.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for options without meaning together; [`Error::Unsolvable`] for a
-    /// matrix that is not square, that has a row of zeros, elements that are infinite or no
-    /// numbers, or no constant in its null space where one is to be taken out, and for one that is
-    /// structurally singular where rows are matched with columns.
+    /// [`Error::Parameter`] for incompatible options; [`Error::Unsolvable`] for a matrix that is
+    /// not square, has a row of zeros or non-finite values, or has no constant in its null space
+    /// although one is to be removed, and for a structurally singular one if rows are matched with
+    /// columns.
     pub fn new(rt: &'a dyn Executor, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
         System::made(rt, a, options, false)
     }
 
-    /// As [`new`](System::new), for a caller who goes on to [solve](System::solve): incomplete
-    /// factors for the first attempt are made while the matrix is stored, where there are workers
-    /// for both.
+    /// Prepares a system like [`new`](System::new), for a caller that [solves](System::solve) next:
+    /// incomplete factors for the first attempt are made while the matrix is stored, if there are
+    /// workers for both.
     ///
     /// # Errors
     /// Those of [`new`](System::new).
     pub fn ready(rt: &'a dyn Executor, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
-        // Ranks do one thing at a time, in one order.
+        // Ranks run one operation at a time, in one order.
         System::made(rt, a, options, rt.ranks() == 1 && rt.runtime().workers() > 1)
     }
 
@@ -167,7 +167,7 @@ impl<'a> System<'a> {
                     let known = (plan.matrix(&a), plan.scales.as_ref(), options.without_constant);
                     preconditioner_of(preconditioner, method, rt, &plan.space, known)
                 };
-                // Where there are none, the attempt that needs them finds out.
+                // If they do not exist, the attempt that needs them reports it.
                 both(copies, || factors().ok())
             }
             _ => (copies(), None),
@@ -186,18 +186,18 @@ impl<'a> System<'a> {
         Ok(System { rt, a, matched, order, options, plan, copies, candidates, setup: begun.elapsed() })
     }
 
-    /// Solves `A x = b`, from the guess in `x`.
+    /// Solves `A x = b`, from the initial guess in `x`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for elements of them
-    /// that are infinite or no numbers, and what kept every attempt from beginning.
+    /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for non-finite values
+    /// in them, and the error that kept every attempt from beginning.
     pub fn solve(&self, b: &[f64], x: &mut [f64], log: &mut dyn Logger) -> Result<Answer, Error> {
         let mut side = self.side(b, x)?;
         self.attempts(&mut side, 0, log)?;
         self.answer(side, x)
     }
 
-    /// A right-hand side as methods see it.
+    /// Returns a right-hand side in the form that methods see.
     pub(super) fn side(&self, b: &[f64], x: &[f64]) -> Result<Side, Error> {
         self.a.check_vectors(x, b)?;
         check_finite("right-hand side", b)?;
@@ -213,7 +213,7 @@ impl<'a> System<'a> {
         if let Some(order) = &self.order {
             (b, x) = (order.vector(&b), order.vector(&x));
         }
-        // It costs a product, and hardly anybody asks for it.
+        // It costs a product, and is rarely needed.
         let goes_by_first = self.options.stop.iter().any(|stop| matches!(stop, Stop::RelativeToFirst(_)));
         let first = if goes_by_first { self.residual(&b, &x) } else { 0.0 };
         let tried = Tried { first, setup: self.setup, ..Tried::default() };
@@ -250,12 +250,13 @@ impl<'a> System<'a> {
         Ok(())
     }
 
-    /// True if nothing more is to be tried after an attempt.
+    /// Returns true if no attempt follows this one.
     pub(super) fn is_over(&self, side: &Side, k: usize) -> bool {
         side.tried.is_over(&self.stops_of(k + 1))
     }
 
-    /// The criteria of an attempt: those before complete factors leave them a few steps.
+    /// Returns the criteria of an attempt: attempts before one with complete factors leave it a few
+    /// steps.
     fn stops_of(&self, k: usize) -> Vec<Stop> {
         let rest = self.candidates.iter().skip(k + 1);
         let is_before_factors =
@@ -268,9 +269,9 @@ impl<'a> System<'a> {
         self.options.stop.iter().map(of_attempt).collect()
     }
 
-    /// True if the best answer is so large that rounding it leaves more than is allowed, and about
-    /// what it has. An answer may be large since it is wrong, so that small systems are not judged
-    /// by it.
+    /// Returns true if rounding the best answer alone leaves a residual above the goal, and about
+    /// equal to the actual one. An answer may be large because it is wrong, so small systems are
+    /// not judged by it.
     fn is_rounding(&self, side: &Side) -> bool {
         if self.a.rows() <= SMALL {
             return false;
@@ -280,13 +281,13 @@ impl<'a> System<'a> {
         attainable > self.goal(&found, side.tried.first) && found.true_residual <= NEAR_ROUNDING * attainable
     }
 
-    /// The residual that is small enough.
+    /// Returns the residual that is small enough.
     fn goal(&self, found: &Solution, first: f64) -> f64 {
         let progress = Progress { steps: found.steps, elapsed: Duration::ZERO, rhs: found.rhs, first };
         self.options.stop.goal(&progress).unwrap_or(0.0)
     }
 
-    /// What the next attempt is made with: a preconditioner, and criteria.
+    /// Returns the preconditioner and the criteria of the next attempt.
     pub(super) fn prepared(&self, side: &mut Side, k: usize) -> Result<MadeWith, Error> {
         let began = Instant::now();
         let helper = self.helper(&self.candidates[k]);
@@ -302,7 +303,7 @@ impl<'a> System<'a> {
         Ok((preconditioner, side.tried.stops(&self.stops_of(k), elapsed, is_last)))
     }
 
-    /// Adds what an attempt came to; an error where it is the only one.
+    /// Adds the result of an attempt; returns its error if it is the only attempt.
     pub(super) fn add(
         &self,
         side: &mut Side,
@@ -319,7 +320,7 @@ impl<'a> System<'a> {
         }
     }
 
-    /// What is known of the answer, which is left in `x`.
+    /// Returns the answer's data and writes the solution to `x`.
     pub(super) fn answer(&self, mut side: Side, x: &mut [f64]) -> Result<Answer, Error> {
         let products = (self.copies.busy() - side.busy) / self.rt.runtime().workers() as u32;
         let is_constant = || !self.options.without_constant && has_constant_null_space(&self.a);
@@ -348,8 +349,8 @@ impl<'a> System<'a> {
         })
     }
 
-    /// What is stored with these vectors, and bytes of the last preconditioner and of those before
-    /// it.
+    /// Returns the bytes that are stored with these vectors; the array has the bytes of the last
+    /// preconditioner and of those before it.
     pub(super) fn bytes(&self, kept: Kept, [preconditioner, failed_preconditioners]: [u64; 2]) -> Bytes {
         let [matrix, inner] = self.copies.bytes();
         let ordered = if matches!(self.a, Cow::Owned(_)) { self.a.memory() } else { 0 };
@@ -365,13 +366,13 @@ impl<'a> System<'a> {
         }
     }
 
-    /// The method of the first attempt.
+    /// Returns the method of the first attempt.
     pub(super) fn first_method(&self) -> MethodChoice {
         self.candidates[0].method
     }
 
-    /// What is said of the answer once its mean has been taken out: a matrix need not take
-    /// constants to zero to the last bit.
+    /// Returns the solution's data after its mean is subtracted: a matrix need not take constants
+    /// to zero to the last bit.
     fn without_mean(&self, found: Solution, first: f64, b: &[f64], x: &mut [f64]) -> Solution {
         take_mean_out(x);
         let solution = Solution { true_residual: self.residual(b, x), ..found };
@@ -380,7 +381,7 @@ impl<'a> System<'a> {
         Solution { reason, ..solution }
     }
 
-    /// The norm of `b - A x`.
+    /// Returns the norm of `b - A x`.
     fn residual(&self, b: &[f64], x: &[f64]) -> f64 {
         let row = |((column, value), b): ((&[u32], &[f64]), &f64)| {
             b - column.iter().zip(value).map(|(&j, a)| a * x[j as usize]).sum::<f64>()
@@ -388,7 +389,7 @@ impl<'a> System<'a> {
         norm(&self.a.iter().zip(b).map(row).collect::<Vec<_>>())
     }
 
-    /// The preconditioner of a candidate; whoever else needs it waits until it is made.
+    /// Returns the preconditioner of a candidate; concurrent callers wait until it is made.
     fn helper(&self, candidate: &Candidate) -> Result<Helper, Error> {
         let mut made = candidate.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(helper) = &*made {
@@ -404,7 +405,7 @@ impl<'a> System<'a> {
         Ok(helper)
     }
 
-    /// What methods are given.
+    /// Returns the input of methods.
     pub(super) fn problem<'s>(&'s self, preconditioner: Option<&'s dyn Operator>) -> Solve<'s> {
         let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), self.copies.reduction);
         Solve { rt: self.rt, exact, inner, preconditioner, reduction }
@@ -431,14 +432,14 @@ impl<'a> System<'a> {
 /// Vectors of any method without its basis, of scaling, and of the loop around it.
 const VECTORS: u64 = 24;
 
-/// Refuses vectors of so many numbers, for so many systems at a time, that do not fit the memory.
+/// Refuses vectors of `rows` numbers for `systems` concurrent systems that do not fit the memory.
 pub(super) fn check_vectors(rows: usize, systems: usize) -> Result<(), Error> {
     let bytes = (8 * VECTORS).saturating_mul(rows as u64).saturating_mul(systems as u64);
     Error::if_too_large(|| format!("vectors of {rows} numbers for {systems} right-hand side(s)"), bytes)
 }
 
-/// What two works make that are done at the same time; one after the other where there is no memory
-/// for a thread.
+/// Runs two functions concurrently and returns both results; one after the other if there is no
+/// memory for a thread.
 fn both<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
     let other = Mutex::new(Some(other));
     let work = || {
@@ -456,7 +457,7 @@ fn both<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -
     })
 }
 
-/// Takes its mean out of a vector; the norm of what that was.
+/// Subtracts the mean of a vector; returns the norm of the subtracted part.
 fn take_mean_out(v: &mut [f64]) -> f64 {
     let mean = v.iter().sum::<f64>() / v.len() as f64;
     v.iter_mut().for_each(|v| *v -= mean);
@@ -472,21 +473,21 @@ pub(super) struct Tried {
     runs: usize,
     /// The most that one of them kept.
     kept: Kept,
-    /// The norm of the residual before any of them, where a criterion goes by it.
+    /// The norm of the residual before all attempts, if a criterion uses it.
     first: f64,
-    /// The time for what they used.
+    /// Setup time of the objects that they used.
     setup: Duration,
     /// The first that did not fit the memory.
     refused: Option<NotEnoughMemory>,
 }
 
-/// Steps that an attempt before the last may take.
+/// Maximum number of steps of an attempt before the last.
 const STEPS_OF_ONE: usize = 2000;
-/// Steps that others leave to a method with complete factors, or a tenth of all if that is less.
+/// Steps reserved for a method with complete factors, or a tenth of all if that is less.
 const STEPS_WITH_FACTORS: usize = 20;
-/// Rows for which complete factors cost next to nothing.
+/// Number of rows up to which complete factors cost next to nothing.
 const SMALL: usize = 1000;
-/// How many times what rounding leaves is near it.
+/// A residual within this factor of the attainable one is near rounding.
 const NEAR_ROUNDING: f64 = 100.0;
 
 impl Tried {
@@ -508,7 +509,7 @@ impl Tried {
         self.attempts.push(Attempt { method, preconditioner, result });
     }
 
-    /// True if nothing more is to be tried.
+    /// Returns true if no attempt follows.
     pub(super) fn is_over(&self, stop: &[Stop]) -> bool {
         let last = self.attempts.last().and_then(|attempt| attempt.result.as_ref().ok());
         last.is_some_and(|solution| {
@@ -517,13 +518,13 @@ impl Tried {
         })
     }
 
-    /// The criteria of the next attempt: what is left of steps and time, and not all of the steps
-    /// unless it is the last.
+    /// Returns the criteria of the next attempt: the remaining steps and time, and only a part of
+    /// the steps unless it is the last attempt.
     fn stops(&self, stop: &[Stop], elapsed: Duration, is_last: bool) -> Vec<Stop> {
         let of_rest = |stop: &Stop| match *stop {
             Stop::Steps(most) => Stop::Steps(most.saturating_sub(self.steps)),
             Stop::After(most) => Stop::After(most.saturating_sub(elapsed)),
-            // The guess is that of the caller, not what the attempt before has left.
+            // The guess is that of the caller, not the result of the previous attempt.
             Stop::RelativeToFirst(ratio) => Stop::Absolute(ratio * self.first),
             other => other,
         };
@@ -531,8 +532,8 @@ impl Tried {
         stop.iter().map(of_rest).chain(own).collect()
     }
 
-    /// That of the last attempt, with the steps and runs of all; where there is none, an error that
-    /// goes by whether the matrix takes constants to zero.
+    /// Returns the solution of the last attempt, with the steps and runs of all. Without an attempt
+    /// it returns an error that depends on whether the matrix takes constants to zero.
     fn solution(&self, is_constant: impl FnOnce() -> bool) -> Result<Solution, Error> {
         // With more memory there may have been an answer.
         if let (None, Some(refused)) = (&self.solution, &self.refused) {

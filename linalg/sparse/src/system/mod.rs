@@ -1,8 +1,9 @@
-//! A matrix and a right-hand side, and an answer whose residual can be trusted.
+//! Solvers of linear systems that return an answer with a recomputed residual.
 //!
-//! [`solve`] chooses what is not chosen, makes the copies and preconditioners that are needed, and
-//! tries what promises most first; an attempt that fails leaves its best answer to the next. A
-//! [`System`] keeps what was made for further right-hand sides, and solves several at once.
+//! [`solve`] chooses the options that are left open, makes the copies and preconditioners that are
+//! needed, and tries the most promising candidate first. An attempt that fails leaves its best
+//! answer to the next. A [`System`] keeps the prepared objects for further right-hand sides, and
+//! solves several at once.
 //!
 //! ```
 //! use zellige_runtime::Runtime;
@@ -39,42 +40,43 @@ use crate::csr::Csr;
 use zellige_krylov::Space;
 use zellige_krylov::{Executor, Logger, Orthogonalisation, Packed, Solution, Stop};
 
-/// How a system is solved.
+/// Options of the solution of a system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The method.
     pub method: MethodChoice,
-    /// What helps it.
+    /// The preconditioner.
     pub preconditioner: PreconditionerChoice,
-    /// What it multiplies with.
+    /// Matrix that the method multiplies with.
     pub inner: Inner,
-    /// What elements are chosen for where a copy's criterion is one for a vector (`cw-exact`): an
-    /// estimate of the answer, say. In it nothing is zero.
+    /// Vector that formats are chosen for if a copy's criterion needs one (`cw-exact`), such as an
+    /// estimate of the answer. It has no zeros.
     pub x_for: Option<Vec<f64>>,
-    /// How GMRES stores its vectors.
+    /// Storage format of the GMRES basis.
     pub basis: Packed,
-    /// How GMRES makes them orthogonal.
+    /// Orthogonalisation of GMRES.
     pub orthogonalisation: Orthogonalisation,
-    /// Copies that GMRES goes over to as its residual becomes small
+    /// Copies that GMRES switches to as its residual becomes small
     /// ([`RelaxedGmres`](crate::krylov::RelaxedGmres)), the most accurate first.
     pub relaxed: Vec<Inner>,
-    /// Conjugate gradients with a narrow copy replace the residual that they keep by the true one
-    /// where it has become smaller by this factor, between 0 and 1
+    /// Factor, between 0 and 1, of reliable updates: conjugate gradients with a narrow copy replace
+    /// their residual by the recomputed one once it has decreased by this factor
     /// ([`ReliableUpdates`](crate::krylov::ReliableUpdates)).
     pub reliable: Option<f64>,
-    /// What rows and columns are multiplied by for it.
+    /// Scaling of rows and columns for the method.
     pub scaling: ScalingChoice,
-    /// When to stop: whichever comes first.
+    /// Stopping criteria; the first that is met stops the iteration.
     pub stop: Vec<Stop>,
     /// The unknowns are ordered anew, so that neighbours are close (reverse Cuthill-McKee).
     pub reorder: bool,
-    /// Constant vectors are in the null space: they are taken out of the right-hand side and of the
-    /// answer.
+    /// True if constant vectors are in the null space: they are removed from the right-hand side
+    /// and from the answer.
     pub without_constant: bool,
 }
 
 impl Default for Options {
-    /// Everything automatic, to `1e-10` of the right-hand side, in at most 10 000 steps.
+    /// Chooses everything automatically, with a tolerance of `1e-10` relative to the right-hand
+    /// side and at most 10 000 steps.
     fn default() -> Self {
         Options {
             method: MethodChoice::default(),
@@ -93,39 +95,40 @@ impl Default for Options {
     }
 }
 
-/// Workers that have something to do for one right-hand side: a task for each part of a vector, and
-/// two while copies and factors are made.
+/// Returns the number of workers that one right-hand side keeps busy: a task for each part of a
+/// vector, and two while copies and factors are made.
 pub fn parallelism(a: &Csr) -> usize {
     Space::new(a.rows(), a.bytes()).parts().max(2)
 }
 
-/// What an attempt came to.
+/// Result of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// The method's name.
     pub method: String,
-    /// What helped it.
+    /// The preconditioner.
     pub preconditioner: PreconditionerChoice,
-    /// How it ended; what stood in its way if it could not begin.
+    /// The solution's data, or the reason why the attempt could not begin.
     pub result: Result<Solution, String>,
 }
 
-/// What was found, and what it took.
+/// Result of a solve and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// Of the last attempt; steps and runs of all.
+    /// Result of the last attempt, with the steps and runs of all attempts.
     pub solution: Solution,
-    /// All of them.
+    /// All attempts.
     pub attempts: Vec<Attempt>,
-    /// What methods multiplied with: [`Options::inner`], or what was chosen where it is automatic.
+    /// Matrix that methods multiplied with: [`Options::inner`], or the selected copy if it is
+    /// automatic.
     pub inner: Inner,
-    /// The norm of what was taken out of `b` ([`Options::without_constant`]): residuals are those
+    /// The norm of the part removed from `b` ([`Options::without_constant`]): residuals are those
     /// of the rest.
     pub removed: f64,
     /// `|b - A x|_inf / (|A|_inf |x|_inf + |b|_inf)` (Rigal and Gaches 1967).
     pub backward_error: f64,
-    /// `u ||A| |x||_2` with the unit roundoff `u`: what rounding the answer to `f64` does to the
-    /// residual. No method gets far below it.
+    /// `u ||A| |x||_2` with the unit roundoff `u`: the effect of rounding the answer to `f64` on
+    /// the residual. No method gets far below it.
     pub attainable: f64,
     /// Making the copies, scalings and preconditioners that were used, whoever used them first.
     pub setup: Duration,
@@ -134,17 +137,16 @@ pub struct Answer {
     /// Products with the matrix and its narrow copy, as part of `solve` (the time of workers,
     /// divided by their number); of all right-hand sides that are solved for at once.
     pub products: Duration,
-    /// What was stored.
+    /// Bytes that were stored.
     pub bytes: Bytes,
 }
 
 /// Bytes that were stored, all of them at once at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
-    /// The matrix by rows, as it was given.
+    /// The matrix in CSR, as it was given.
     pub given: u64,
-    /// The same in another order and with scaled rows and columns, where preconditioners are made
-    /// of that; 0 if they are not.
+    /// The reordered and scaled matrix, if preconditioners are made from it; otherwise 0.
     pub rearranged: u64,
     /// The matrix in `f64`.
     pub matrix: u64,
@@ -152,16 +154,16 @@ pub struct Bytes {
     pub inner: u64,
     /// The last attempt's preconditioner.
     pub preconditioner: u64,
-    /// Those of attempts before it, which are kept for other right-hand sides.
+    /// Preconditioners of earlier attempts, which are kept for other right-hand sides.
     pub failed_preconditioners: u64,
     /// The basis of the Krylov space, as it is stored; the largest of all attempts.
     pub basis: u64,
-    /// All other vectors that solving took; the most of all attempts.
+    /// All other vectors of the solve; the maximum over all attempts.
     pub vectors: u64,
 }
 
 impl Bytes {
-    /// All of them.
+    /// Returns the sum of all bytes.
     pub fn total(&self) -> u64 {
         let matrices = self.given + self.rearranged + self.matrix + self.inner;
         matrices + self.preconditioner + self.failed_preconditioners + self.basis + self.vectors

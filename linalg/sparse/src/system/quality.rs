@@ -1,4 +1,4 @@
-//! How good an answer is.
+//! Error measures of an answer.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use crate::csr::Csr;
 use crate::side_by_side::side_by_side;
 use zellige_krylov::method::grains::norm;
 
-/// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual.
-/// So many threads share the rows; the answer is the same.
+/// Returns the normwise backward error of an answer to `(A + shift I) x = b`, and the attainable
+/// residual. The result does not depend on the number of threads.
 pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize) -> (f64, f64) {
     // Products with a right-hand side far from 1 would be subnormal, or infinite.
     let power = scale(b, x);
@@ -21,7 +21,8 @@ pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64], threads: usize)
     quality_near_one(a, shift, b, x, threads)
 }
 
-/// The exponent of the power of two that takes `b` near 1; 0 where it is not far from that.
+/// Returns the exponent of the power of two that scales `b` to about 1; 0 if it is not far from
+/// that.
 fn scale(b: &[f64], x: &[f64]) -> i32 {
     const FAR: i32 = 600;
     let exponent = |v: &[f64]| frexp(v.iter().fold(0.0, |most: f64, v| most.max(v.abs()))).1;

@@ -1,4 +1,4 @@
-//! Methods on systems whose rows and columns are multiplied by powers of two.
+//! Solution of systems whose rows and columns are multiplied by powers of two.
 
 use libm::{frexp, ldexp};
 use zellige_krylov::method::rounds::{Ended, Limit, Limits};
@@ -11,28 +11,28 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::stored::Stored;
 
-/// What rows and columns are multiplied by: powers of two, so that no element is rounded.
+/// Row and column scales: powers of two, so that no value is rounded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scales {
-    /// Of each row.
+    /// Scale of each row.
     pub rows: Vec<f64>,
-    /// Of each column.
+    /// Scale of each column.
     pub columns: Vec<f64>,
 }
 
 impl Scales {
-    /// The inverse of each row's largest magnitude (thesis, chapter 3, section 5.2), rounded to a
-    /// power of two, which the thesis does not do.
+    /// Returns the inverse of each row's largest magnitude (thesis, chapter 3, section 5.2),
+    /// rounded to a power of two, unlike in the thesis.
     pub fn of_rows(a: &Csr) -> Scales {
         let rows = largest(a).map(|largest| ldexp(1.0, -exponent(largest))).collect();
         Scales { rows, columns: vec![1.0; a.columns()] }
     }
 
-    /// The same numbers for rows and columns, powers of two with which the largest magnitude of
-    /// every row is about 1 (Ruiz 2001, for symmetric patterns): a symmetric matrix stays
-    /// symmetric.
+    /// Returns equal scales for rows and columns: powers of two that make the largest magnitude of
+    /// every row about 1 (Ruiz 2001, for symmetric patterns). A symmetric matrix stays symmetric.
     pub fn of_both(a: &Csr) -> Scales {
-        // What a positive definite matrix needs is known from its diagonal; others are on the way.
+        // A positive definite matrix gets its scales from its diagonal; other matrices start from
+        // it.
         let of_diagonal = |i| match a.get(i, i) {
             0.0 => 0,
             diagonal => -exponent(diagonal).div_euclid(2),
@@ -58,10 +58,10 @@ impl Scales {
         Scales { columns: rows.clone(), rows }
     }
 
-    /// The matrix, so multiplied.
+    /// Returns the matrix multiplied by the scales.
     ///
     /// # Errors
-    /// [`Error::Shape`] where an element becomes infinite.
+    /// [`Error::Shape`] if a value becomes infinite.
     pub fn matrix(&self, a: &Csr) -> Result<Csr, Error> {
         Error::if_too_large(
             || format!("a scaled copy of a matrix of {} nonzeros", a.elements()),
@@ -70,7 +70,7 @@ impl Scales {
         let scaled = a.map_values(|i, j, value| {
             let (row, column) = (self.rows[i], self.columns[j as usize]);
             let (least, most) = if row < column { (row, column) } else { (column, row) };
-            // In the order in which nothing leaves the range of numbers on the way.
+            // In this order no intermediate result overflows or underflows.
             if value.abs() >= 1.0 { value * least * most } else { value * most * least }
         });
         if scaled.iter().all(|(_, value)| value.iter().all(|value| value.is_finite())) {
@@ -79,8 +79,9 @@ impl Scales {
         Err(Error::shape("matrix", "its scaled rows and columns have infinite nonzeros"))
     }
 
-    /// True if `a` is known from what [came of it](Scales::matrix), to the bit: no element has
-    /// become so small that it lost digits, and no vector will that is not below `1e-230`.
+    /// Returns true if `a` can be recovered from its [scaled form](Scales::matrix), to the bit: no
+    /// value has become so small that it lost digits, and no vector value of at least `1e-230`
+    /// will.
     pub fn can_be_undone(&self, a: &Csr, scaled: &Csr) -> bool {
         let is_mild = |scale: &f64| exponent(*scale).abs() <= MILD;
         let is_kept = |(a, scaled): (&f64, &f64)| scaled.is_normal() || *a == 0.0;
@@ -89,7 +90,7 @@ impl Scales {
     }
 }
 
-/// An exponent of scales that is far from where numbers end.
+/// Maximum exponent of scales that is far from overflow and underflow.
 const MILD: i32 = 128;
 
 /// Rounds of balancing at most: each halves the exponents.
@@ -99,7 +100,7 @@ fn largest(a: &Csr) -> impl Iterator<Item = f64> {
     a.iter().map(|(_, value)| value.iter().fold(0.0, |most: f64, value| most.max(value.abs())))
 }
 
-/// `e` with `2^(e-1) <= x < 2^e`; 0 for 0. Far from where powers of two end.
+/// Returns `e` with `2^(e-1) <= x < 2^e`; 0 for 0. For numbers far from overflow and underflow.
 fn exponent(x: f64) -> i32 {
     match (x.to_bits() >> 52) as i32 & 0x7ff {
         // Subnormal numbers, and zero.
@@ -108,19 +109,19 @@ fn exponent(x: f64) -> i32 {
     }
 }
 
-/// A matrix that is stored with its rows and columns multiplied by powers of two, as what it was:
-/// its products have the same bits, since nothing is rounded on the way.
+/// A matrix that is stored with its rows and columns multiplied by powers of two, as an operator
+/// without the scales: its products have the same bits, because scaling causes no rounding.
 pub struct Unscaled {
     stored: Stored,
-    /// One by the scales.
+    /// Inverses of the scales.
     rows: MultiVector,
     columns: MultiVector,
-    /// What is multiplied, scaled.
+    /// Scaled input of a product.
     scaled: Workspace<MultiVector>,
 }
 
 impl Unscaled {
-    /// Of a matrix that was multiplied by these scales, which [can be
+    /// Wraps a matrix that was multiplied by these scales, which [can be
     /// undone](Scales::can_be_undone).
     pub fn new(rt: &dyn Executor, space: &Space, stored: Stored, scales: &Scales) -> Unscaled {
         let inverse = |scales: &[f64]| {
@@ -131,7 +132,7 @@ impl Unscaled {
         Unscaled { stored, rows, columns, scaled: Workspace::default() }
     }
 
-    /// The matrix as it is stored.
+    /// Returns the stored, scaled matrix.
     pub fn stored(&self) -> &Stored {
         &self.stored
     }
@@ -146,7 +147,7 @@ impl Operator for Unscaled {
         self.stored.bytes()
     }
 
-    /// The matrix, its scales, and the scaled vector.
+    /// Returns the bytes of the matrix, its scales, and the scaled vector.
     fn memory(&self) -> u64 {
         self.stored.bytes() + self.domain().bytes(3)
     }
@@ -164,11 +165,11 @@ impl Operator for Unscaled {
     }
 }
 
-/// A method that is given the scaled system, for a caller who knows only the other.
+/// A method for the scaled system with the interface of the original one.
 pub struct Scaled<'m> {
     /// The method.
     pub method: &'m dyn Method,
-    /// What its system was multiplied by.
+    /// Scales that its system was multiplied by.
     pub scales: &'m Scales,
 }
 
@@ -199,8 +200,8 @@ struct Prepared<'r> {
     kept: Kept,
 }
 
-/// Norms of the residual, and of what it becomes; a factor that keeps the second in range, and its
-/// inverse.
+/// Indices of the norms of the residual and of the scaled one; a factor that keeps the second in
+/// range, and its inverse.
 const GIVEN: usize = 0;
 const SCALED: usize = 1;
 const FACTOR: usize = 2;

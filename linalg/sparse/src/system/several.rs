@@ -8,9 +8,11 @@ use zellige_krylov::Logger;
 
 impl System<'_> {
     /// Solves `A x_k = b_k` for each `k`, from the guesses in `x`, with a logger for each.
-    /// Conjugate gradients take 8, 4 or 2 of them in lock step, and each of their products reads
-    /// the matrix once for all; others run side by side, so that workers are busy also where the
-    /// tasks of one wait for each other. Every answer has the bits that it would have alone.
+    ///
+    /// Conjugate gradients solve for 8, 4 or 2 of them in lock step, and each of their products
+    /// reads the matrix once for the block. Others run concurrently, so that workers are also busy
+    /// while the tasks of one wait for each other. Every answer is bitwise identical to that of a
+    /// single solve.
     ///
     /// # Errors
     /// [`Error::Shape`] unless there are as many guesses and loggers as right-hand sides; otherwise
@@ -26,7 +28,7 @@ impl System<'_> {
             return Err(Error::shape("right-hand sides", problem));
         }
         let workers = self.rt.agree(self.rt.runtime().workers() as u64)? as usize;
-        // Ranks do one thing at a time, in one order.
+        // Ranks run one operation at a time, in one order.
         let threads = if self.rt.ranks() > 1 { 1 } else { (2 * workers).max(1) };
         let (mut jobs, mut rest) = (Vec::new(), (b, x, logs));
         while !rest.0.is_empty() {
@@ -46,12 +48,12 @@ impl System<'_> {
         solved.into_iter().flatten().collect()
     }
 
-    /// How many of the right-hand sides that are left go together.
+    /// Returns the size of the next block among the right-hand sides that are left.
     fn at_once(&self, left: usize, workers: usize) -> usize {
-        // A panel is one task, whatever it is multiplied with: where there are few of them, workers
-        // need several products at a time.
+        // A panel is one task for any number of vectors: with few panels, workers need several
+        // products at a time.
         let most = if self.plan.space.parts() >= 2 * workers { left } else { left / workers.max(1) };
-        // Products in lock step are none of a device's.
+        // Devices do not support products in lock step.
         let is_fit = self.first_method() == MethodChoice::Cg
             && self.options.reliable.is_none()
             && self.rt.runtime().memory().iter().all(|node| node.device.is_none());

@@ -8,15 +8,15 @@ use super::{Answer, Attempt, MethodChoice, PreconditionerChoice, System};
 use crate::Error;
 use zellige_krylov::{Logger, Solution, solve_shifted};
 
-/// What was found for one shift.
+/// Result for one shift.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShiftedAnswer {
     /// The multiple of the identity.
     pub shift: f64,
     /// The answer.
     pub x: Vec<f64>,
-    /// What is known of it: residuals and errors are those of `A + shift I`; steps are those that
-    /// all shifts share and its own, times those of all shifts.
+    /// Data of the answer: residuals and errors are those of `A + shift I`; steps are the shared
+    /// ones and those of this shift; times are those of all shifts.
     pub answer: Answer,
 }
 

@@ -26,8 +26,8 @@ fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
     ])
 }
 
-/// More of them: other random fields, steps and spreads, rows of other units, and some that no
-/// problem of physics has.
+/// Returns further matrices: other random fields, steps and spreads, rows of other units, and some
+/// that no problem of physics has.
 fn more_matrices() -> Result<Vec<(String, Csr)>, Error> {
     let mut all = Vec::new();
     for seed in [2, 3] {
@@ -77,8 +77,8 @@ fn norm(v: impl Iterator<Item = f64>) -> f64 {
     v.map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// Relative residuals of `tol` mean relative errors of `cond tol`; the answers of a direct solver,
-/// which has errors of its own.
+/// Checks the answers against a direct solver, which has its own errors: relative residuals of
+/// `tol` mean relative errors of `cond tol`.
 fn agrees_with_a_direct_solver(name: &str, a: &Csr, options: &Options) -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
     let (mut b, mut x) = (vec![0.0; a.rows()], vec![0.0; a.rows()]);
@@ -109,8 +109,8 @@ fn answers_to_more_matrices_agree_with_those_of_a_direct_solver() -> Result<(), 
     Ok(())
 }
 
-/// One, two and four workers, and two devices with memories of their own: the same bits, whatever
-/// helps and however the system is scaled.
+/// Bitwise identical results on one, two and four workers, and two devices with separate memories,
+/// for any preconditioner and scaling.
 #[test]
 fn preconditioned_and_scaled_systems_have_the_same_bits_everywhere() -> Result<(), Error> {
     let device = || Emulated::new(1 << 30);
@@ -191,7 +191,8 @@ fn orders_and_null_spaces_are_taken_care_of() -> Result<(), Error> {
     Ok(())
 }
 
-/// Scaling changes what AMG has to keep, which it is told: steps are as few as without.
+/// Scaling changes the near null space of AMG, which receives the scales: it takes as few steps as
+/// without scaling.
 #[test]
 fn amg_bears_scaling() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;

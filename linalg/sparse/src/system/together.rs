@@ -8,8 +8,8 @@ use super::{Answer, System};
 use crate::Error;
 
 impl System<'_> {
-    /// Solves for 2, 4 or 8 right-hand sides: the first attempt is made for all of them together,
-    /// later ones for each that needs them.
+    /// Solves for 2, 4 or 8 right-hand sides: the first attempt is made for the block, later ones
+    /// for each right-hand side that needs them.
     pub(super) fn solve_together<L: Logger>(
         &self,
         b: &[Vec<f64>],

@@ -8,7 +8,7 @@ use crate::adaptive::{Adaptation, Criterion, FormatSet};
 const ROWS: usize = 4000;
 const COLUMNS: usize = 2500;
 
-/// A few elements in each row, along a line from corner to corner.
+/// Returns a matrix with a few nonzeros in each row, along a line from corner to corner.
 fn tall() -> Csr {
     let of_row = |i: usize| {
         let place = move |k: usize| (i * COLUMNS / ROWS + k * k * (1 + i % 3)) % COLUMNS;
@@ -72,8 +72,8 @@ fn of_a_symmetric_matrix_nothing_more_is_stored() -> Result<(), Error> {
     Ok(())
 }
 
-/// The residual of the least-squares solution is orthogonal to all columns, by products of the
-/// matrix by rows.
+/// The residual of the least-squares solution is orthogonal to all columns, by products with the
+/// CSR matrix.
 #[test]
 fn least_squares_need_no_second_matrix() -> Result<(), Error> {
     let (rt, a, b) = (Runtime::builder().workers(2).build()?, tall(), rhs(ROWS));

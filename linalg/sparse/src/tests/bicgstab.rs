@@ -36,14 +36,14 @@ fn degree_two_does_what_degree_one_cannot() -> Result<(), Error> {
     let (a, b) = (small(800, &turns), rhs(800));
     let steps = answers(&BiCgStab { l: 2 }, &a, &b, Ask { steps: 300, ..PLAIN })?.steps;
     let rt = Runtime::builder().workers(1).build()?;
-    // As many products.
+    // An equal number of products.
     let ask = Ask { steps: 2 * steps, ..PLAIN };
     let (solution, _) = solved(&rt, &BiCgStab { l: 1 }, &a, &b, ask, &mut ())?;
     assert!(!solution.reason.is_converged(), "{solution:?} for {steps} of degree 2");
     Ok(())
 }
 
-/// `shift I` and a skew-symmetric part.
+/// Returns `shift I` plus a skew-symmetric part.
 fn turning(shift: f64) -> Csr {
     let rate = |i: usize| 1.0 + (i % 7) as f64 / 7.0;
     let sides = (0..399).flat_map(|i| [(i, i + 1, rate(i)), (i + 1, i, -rate(i))]);
@@ -63,7 +63,7 @@ fn skew_symmetric_matrices_are_told() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the polynomial with the least residual has small last coefficients, steps with it lose
+/// If the polynomial with the least residual has small last coefficients, steps with it lose
 /// digits.
 #[test]
 fn nearly_skew_symmetric_matrices_take_fewer_steps() -> Result<(), Error> {

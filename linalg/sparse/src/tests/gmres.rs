@@ -91,8 +91,8 @@ fn what_cannot_be_is_refused() -> Result<(), Error> {
     Ok(())
 }
 
-/// A copy of a matrix whose elements are wrong by `2^-24`, and in how many steps it is multiplied
-/// with.
+/// A copy of a matrix with relative errors of `2^-24` in its nonzeros, and the number of steps that
+/// multiply with it.
 struct Narrow(Stored, Arc<AtomicUsize>);
 
 impl Operator for Narrow {

@@ -11,13 +11,13 @@ use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
 use crate::generate::{Elasticity, Elements, elasticity};
 
-/// A GPU beside so many CPU workers, which leave to it what it can run; what `compute` finds there,
-/// and nothing is in disorder. `None` without g++.
+/// Runs `compute` with a GPU and this number of CPU workers, which leave all tasks that the GPU can
+/// run to it; returns its result and checks that nothing is in disorder. `None` without g++.
 fn on_gpu<T>(workers: usize, compute: impl FnOnce(&Runtime) -> Result<T, Error>) -> Result<Option<T>, Error> {
     on_gpu_of(Runtime::builder().workers(workers).gpu_only(true), compute)
 }
 
-/// The same, beside what a builder has.
+/// Runs `compute` with a GPU added to a builder.
 fn on_gpu_of<T>(
     builder: RuntimeBuilder,
     compute: impl FnOnce(&Runtime) -> Result<T, Error>,
@@ -25,7 +25,7 @@ fn on_gpu_of<T>(
     on_gpu_with(1 << 28, builder, compute)
 }
 
-/// The same, with so many bytes of memory.
+/// Runs `compute` with a GPU of this memory in bytes added to a builder.
 fn on_gpu_with<T>(
     memory: u64,
     builder: RuntimeBuilder,
@@ -40,7 +40,7 @@ fn on_gpu_with<T>(
     Ok(Some(found))
 }
 
-/// `A x`, as solvers compute it.
+/// Returns `A x`, as solvers compute it.
 fn product(rt: &Runtime, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<Vec<f64>, Error> {
     let space = Space::new(a.rows(), 64 * a.bytes());
     assert!(space.parts() > 1, "windows of tiles are to be in several parts");
@@ -72,7 +72,7 @@ fn products_on_a_gpu_have_the_bits_of_the_cpu() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is solved: by conjugate gradients, alone or with Jacobi, or for several shifts.
+/// Method of a test: conjugate gradients, alone or with Jacobi, other methods, or several shifts.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Cg(Ask),
@@ -82,7 +82,7 @@ enum Way {
 }
 
 impl Way {
-    /// The answers and their steps after so many steps.
+    /// Returns the answers and their steps after this number of steps.
     fn solve(self, rt: &Runtime, a: &Csr, b: &[f64], steps: usize) -> Result<(usize, Vec<Vec<f64>>), Error> {
         let alone = |method: &dyn Method, ask: Ask| {
             let (solution, x) = solved(rt, method, a, b, Ask { steps, ..ask }, &mut ())?;
@@ -137,8 +137,8 @@ fn no_vector_crosses_the_bus_within_a_step() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where a GPU may launch recorded graphs, all steps of conjugate gradients but the first 32 are
-/// such launches: one for 32 steps.
+/// If a GPU may launch recorded graphs, all steps of conjugate gradients but the first 32 are such
+/// launches: one for 32 steps.
 #[test]
 fn steps_of_conjugate_gradients_are_launched_as_graphs() -> Result<(), Error> {
     const STEPS: usize = 100;
@@ -165,7 +165,8 @@ fn steps_of_conjugate_gradients_are_launched_as_graphs() -> Result<(), Error> {
     Ok(())
 }
 
-/// A row of the last part that reads all parts, and what makes the matrix symmetric again.
+/// Adds a row in the last part that reads all parts, and the column that keeps the matrix
+/// symmetric.
 fn with_long_row(a: &Csr) -> Csr {
     let n = a.rows();
     let of_row = |(i, (columns, values)): (usize, (&[u32], &[f64]))| {
@@ -177,9 +178,9 @@ fn with_long_row(a: &Csr) -> Csr {
     Csr::from_triplets(n, n, &[triplets, more].concat()).expect("a matrix")
 }
 
-/// More parts than a launch has arguments for, of one length and of several, multiplied together
-/// and, where memory is short, part by part: products and steps have the bits of the CPU, and sums
-/// of all parts stay on the GPU.
+/// More parts than a launch has arguments for, of one length and of several, multiplied in one
+/// launch or, if memory is short, part by part: products and steps have the bits of the CPU, and
+/// sums of all parts stay on the GPU.
 #[test]
 fn gpu_parts_may_be_more_than_a_launch_takes() -> Result<(), Error> {
     let a = with_long_row(&flow(&Flow { cells: [16, 16, 26], spread: 0.5, ..Flow::default() })?);

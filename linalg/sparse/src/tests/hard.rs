@@ -10,7 +10,7 @@ use crate::krylov::History;
 use crate::system::{Answer, Options, PreconditionerChoice, ScalingChoice, System, solve};
 use crate::{Csr, Error};
 
-/// The same numbers on every machine, from 0 to `below`.
+/// Random numbers from 0 to `below`, equal on every machine.
 struct Random(u64);
 
 impl Random {
@@ -19,7 +19,7 @@ impl Random {
         (self.0 >> 33) as u32 % below
     }
 
-    /// From -1 to 1.
+    /// Returns a number from -1 to 1.
     fn signed(&mut self) -> f64 {
         f64::from(self.next(2001)) / 1000.0 - 1.0
     }
@@ -29,7 +29,7 @@ fn matrix(n: u32, triplets: &[Triplet]) -> Csr {
     Csr::from_triplets(n as usize, n as usize, triplets).expect("a matrix")
 }
 
-/// A transport problem whose rows come in another order: nearly every diagonal element is a
+/// Returns a transport problem with its rows in another order: nearly every diagonal entry is a
 /// structural zero.
 fn shuffled() -> Result<Csr, Error> {
     let a =
@@ -42,7 +42,8 @@ fn shuffled() -> Result<Csr, Error> {
     Ok(matrix(n, &triplets))
 }
 
-/// The same, in its own order, with rows and columns of units that differ by 20 decades.
+/// Returns a transport matrix in its own order, with rows and columns of units that differ by 20
+/// decades.
 fn units() -> Result<Csr, Error> {
     let a =
         transport(&Transport { flow: Flow { cells: [9, 8, 7], ..Flow::default() }, ..Transport::default() })?;
@@ -50,7 +51,7 @@ fn units() -> Result<Csr, Error> {
     Ok(a.map_values(|i, j, value| unit(i, 5) * value * unit(j as usize, 8).powf(0.3)))
 }
 
-/// `[A, B^T; B, 0]` with the Laplacian of a chain, and constraints on sums of neighbours.
+/// Returns `[A, B^T; B, 0]` with the Laplacian of a chain, and constraints on sums of neighbours.
 fn saddle_point() -> Csr {
     let (n, m) = (300u32, 100u32);
     let mut triplets: Vec<Triplet> = (0..n).map(|i| (i, i, 2.0 + f64::from(i % 3))).collect();
@@ -63,8 +64,8 @@ fn saddle_point() -> Csr {
     matrix(n + m, &triplets)
 }
 
-/// A modified nodal analysis: conductances from 1e-12 to 1 between nodes, leaks to ground, voltage
-/// sources whose rows have no diagonal, and one node with which many others are connected.
+/// Returns a modified nodal analysis: conductances from 1e-12 to 1 between nodes, leaks to ground,
+/// voltage sources whose rows have no diagonal, and one node that is connected with many others.
 fn circuit() -> Csr {
     let (nodes, sources) = (600u32, 60u32);
     let mut random = Random(5);
@@ -90,8 +91,8 @@ fn circuit() -> Csr {
     matrix(nodes + sources, &triplets)
 }
 
-/// Scattered nonzeros without any order among them: incomplete factors are as far from the inverse
-/// as can be.
+/// Returns a matrix of scattered nonzeros without structure: incomplete factors are a very poor
+/// approximation of it.
 fn scattered() -> Csr {
     let n = 400;
     let mut random = Random(3);
@@ -123,8 +124,8 @@ fn norm(v: impl Iterator<Item = f64>) -> f64 {
     v.map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// The answer is that of elimination with complete pivoting, as well as the condition allows;
-/// scaled rows and columns are compared, since no condition says anything of others.
+/// Compares the answer with that of elimination with complete pivoting, to the accuracy that the
+/// condition allows; scaled rows and columns are compared, since the condition bounds only these.
 fn agrees(name: &str, a: &Csr, x: &[f64], b: &[f64]) -> Result<(), Error> {
     let matching = crate::matching::Matching::new(a)?;
     let scaled = a.map_values(|i, j, value| matching.rows[i] * value * matching.columns[j as usize]);
@@ -161,8 +162,8 @@ fn they_have_answers_by_default_options() -> Result<(), Error> {
     Ok(())
 }
 
-/// Each by name: complete factors always, incomplete ones with matching where the matrix is not as
-/// bad as the last two.
+/// Solves each system with named options: complete factors always, incomplete ones with matching
+/// unless the matrix is as bad as the last two.
 #[test]
 fn they_have_answers_by_name() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -254,8 +255,7 @@ fn complete_factors_serve_several_right_hand_sides() -> Result<(), Error> {
     Ok(())
 }
 
-/// A graph's Laplacian, of one component: singular, and with another row of the same kind not
-/// symmetric.
+/// Returns the Laplacian of a connected graph: singular; a change of one row makes it nonsymmetric.
 fn ring(n: u32) -> Csr {
     let beside =
         |i: u32| [(i, i, 3.0), (i, (i + 1) % n, -1.0), (i, (i + n - 1) % n, -1.0), (i, (i + 7) % n, -1.0)];

@@ -26,7 +26,8 @@ impl Operator for Magnitudes {
     }
 }
 
-/// Not definite, all of one size: its rows and columns are multiplied by powers of two.
+/// Returns an indefinite matrix with entries of similar magnitudes: its rows and columns are
+/// multiplied by powers of two.
 fn balanced(a: &Csr) -> Csr {
     let scales: Vec<i32> = (0..a.rows()).map(|i| -(a.get(i, i).abs().log2() / 2.0).round() as i32).collect();
     let triplets: Vec<_> = (0..a.rows())
@@ -58,7 +59,7 @@ fn indefinite_systems_are_answered() -> Result<(), Error> {
         let solution = solve(&problem, &Minres, &b, &mut x, &stop[..], &mut history)?;
         println!("preconditioned: {solution:?}");
         assert!(solution.reason.is_converged() && residual(&a, &b, &x)? <= 1.01e-8, "{solution:?}");
-        // The residual that is kept is the true one in the 2-norm.
+        // The residual of the method is the recomputed one in the 2-norm.
         let (steps, first) = history.checks[1];
         assert!((history.steps[steps - 1] - first).abs() <= 1e-2 * first, "{:?}", history.checks);
     }

@@ -101,7 +101,7 @@ fn a_factor_of_the_right_hand_side_is_one_of_everything() -> Result<(), Error> {
     Ok(())
 }
 
-/// What a narrow operator makes of small residuals is not true: no steps are made for them.
+/// Small residuals of a narrow operator are not the recomputed ones: no steps are made for them.
 #[test]
 fn shared_steps_end_where_a_narrow_operator_does() -> Result<(), Error> {
     let a = flow(&Flow { cells: [10, 9, 8], spread: 0.3, ..Flow::default() })?;

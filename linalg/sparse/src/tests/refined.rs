@@ -3,8 +3,8 @@
 use super::*;
 use crate::system::{Options, ScalingChoice};
 
-/// Factors in `f32` of a matrix that `f32` hardly tells from a singular one: GMRES with them
-/// (GMRES-IR) gives answers as good as those with factors in `f64`.
+/// GMRES with factors in `f32` (GMRES-IR) of a matrix that is nearly singular in `f32` gives
+/// answers as good as those with factors in `f64`.
 #[test]
 fn factors_in_single_precision_are_refined_by_gmres() -> Result<(), Error> {
     // The square of a chain of springs, 16 (n / pi)^4 between its eigenvalues, and something that

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The matrix with errors of up to `2^-20` in its elements, symmetric.
+/// Returns the matrix with symmetric relative errors of up to `2^-20` in its nonzeros.
 fn perturbed(a: &Csr) -> Csr {
     let error = |i: usize, j: usize| ((i.min(j) * 31 + i.max(j) * 17) % 97) as f64 / 48.0 - 1.0;
     let triplets: Vec<_> = (0..a.rows())

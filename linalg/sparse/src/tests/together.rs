@@ -6,7 +6,8 @@ use zellige_krylov::method::rounds::{Ended, Limit, Limits};
 
 const STEPS: [usize; 8] = [9, 7, 9, 0, 9, 9, 5, 1];
 
-/// Runs a method once for columns that have limits; how each ended, and the bits of what was found.
+/// Runs a method once for columns that have limits; returns the result of each, and the bits of the
+/// corrections.
 fn run(
     rt: &Runtime,
     method: &dyn Method,
@@ -27,8 +28,8 @@ fn run(
     .collect()
 }
 
-/// Columns that are solved together, some of which are done before others and the last of which has
-/// nothing to do, are as they are alone.
+/// Columns that are solved as a block agree with single solves; some are done before others, and
+/// the last one has nothing to do.
 fn agree(
     rt: &Runtime,
     method: &dyn Method,
@@ -100,7 +101,7 @@ fn columns_have_the_bits_that_they_have_alone() -> Result<(), Error> {
     (3..=7).try_for_each(|count| agree(&four, &cg, (&solid, 3), "ilu0", count))
 }
 
-/// A column that breaks down, or becomes no number, does nothing to the others.
+/// A column that breaks down, or becomes NaN, does not affect the others.
 #[test]
 fn columns_do_not_see_each_other() -> Result<(), Error> {
     let a = diagonal(&[1.0, -1.0, 2.0, 3.0]);

@@ -9,7 +9,7 @@ use zellige_sparse::krylov::{History, Stop};
 use zellige_sparse::system::{Options, System};
 use zellige_sparse::{Csr, Error};
 
-/// After FNV-1a.
+/// Returns the FNV-1a hash.
 fn hash(words: impl Iterator<Item = u64>) -> u64 {
     let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
     words.fold(0xcbf2_9ce4_8422_2325, step)
@@ -23,8 +23,8 @@ fn rhs(rows: usize, k: usize) -> Vec<f64> {
     (0..rows).map(|i| ((i * (37 + k) % 101) as f64 - 50.0) / 50.0).collect()
 }
 
-/// What is solved: method, preconditioner, products, scaling; right-hand sides at once; steps, and
-/// the bits of answers and of residuals.
+/// Solved case: method, preconditioner, products, scaling; right-hand sides at once; steps, and the
+/// bits of answers and of residuals.
 type Case = (&'static str, [&'static str; 4], usize, usize, u64);
 
 const CASES: &[Case] = &[

@@ -33,7 +33,7 @@ fn dense(a: &Csr) -> Vec<Vec<f64>> {
     (0..a.rows()).map(|i| (0..a.columns()).map(|j| a.get(i, j)).collect()).collect()
 }
 
-/// Real and imaginary parts.
+/// Returns the real and imaginary parts.
 fn complex(a: &Matrix) -> Vec<Vec<(f64, f64)>> {
     assert!(a.complex);
     let number = |i: usize, j: usize| (a.csr.get(2 * i, 2 * j), a.csr.get(2 * i + 1, 2 * j));
@@ -52,21 +52,21 @@ fn refused(path: &Path) -> String {
     matrix
 }
 
-/// An npy file of a text, as `scipy.sparse.save_npz` writes its format.
+/// Returns an npy file of a text, like the format entry of `scipy.sparse.save_npz`.
 fn text(text: &str) -> Vec<u8> {
     let header = format!("{{'descr': '|S{}', 'fortran_order': False, 'shape': (), }}\n", text.len());
     let length = (header.len() as u16).to_le_bytes();
     [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), text.as_bytes()].concat()
 }
 
-/// An npy file with these sides, row after row.
+/// Returns an npy file of this shape, in row-major order.
 fn npy<T: array::Number>(sides: &[usize], values: &[T]) -> Vec<u8> {
     let place = Place::new();
     array::write(&place.path(), sides, values.iter().copied()).unwrap();
     std::fs::read(place.path()).unwrap()
 }
 
-/// An archive of npy files.
+/// Returns an archive of npy files.
 fn zipped(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, bytes) in members {
@@ -76,7 +76,7 @@ fn zipped(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// An archive of `scipy.sparse.save_npz` with these arrays of integers and numbers.
+/// Returns an archive of `scipy.sparse.save_npz` with these arrays of integers and numbers.
 fn archive(format: &str, integers: &[(&str, &[i64])], (sides, data): (&[usize], &[f64])) -> Vec<u8> {
     let mut members = vec![("format", text(format))];
     for (name, values) in integers {
@@ -110,7 +110,7 @@ fn archives_of_scipy_are_read_in_every_format() {
     assert_eq!(files::read_real(&place.path()).unwrap().elements(), 3, "zeros of blocks are no elements");
     let diagonals = (&[3, 3][..], &[1.0, 0.0, 9.0, 8.0, 0.0, 3.0, 8.0, 8.0, 2.0][..]);
     assert_eq!(read(archive("dia", &[shape, ("offsets", &[0, 1, 2])], diagonals)), WANTED);
-    // Of one dimension.
+    // A one-dimensional array.
     let path = &place.with(zipped(&[
         ("format", text("coo")),
         ("shape", npy(&[1], &[4i64])),
@@ -205,7 +205,7 @@ fn files_of_petsc_are_read() {
         let file = || Petsc::new(wide, single);
         let sparse = file().sparse(&[1.0, 2.0, 3.0]);
         assert_eq!(read(&place.with(&sparse.bytes)), WANTED);
-        // As ksp examples write them: the matrix, then its right-hand side.
+        // The file format of ksp examples: the matrix, then its right-hand side.
         let both = sparse.integers(&[1_211_214, 2]).numbers(&[5.0, -0.5]);
         let path = place.with(&both.bytes);
         assert_eq!(read(&path), WANTED);
@@ -244,7 +244,7 @@ fn files_of_petsc_are_read() {
     assert!(refused(&place.with(&many.bytes)).contains("nearly all rows"));
 }
 
-/// A file of Harwell and Boeing: type, sizes, formats, and the lines of numbers.
+/// Returns a file of Harwell and Boeing: type, sizes, formats, and the lines of numbers.
 fn boeing(kind: &str, sizes: &str, formats: &str, lines: &[&str]) -> String {
     let cards = if lines.len() > 3 { "7 1 1 1 1" } else { "3 1 1 1" };
     format!(

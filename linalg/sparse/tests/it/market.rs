@@ -161,7 +161,7 @@ fn compressed_files_and_vectors() {
     assert_eq!(files::read_vectors(&path, None).unwrap().columns, [[1.0, -0.1, 0.0]]);
 }
 
-/// A whole file, and one that is spoilt somewhere.
+/// Strategy for valid files and files with an error at some position.
 fn spoilt() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         Just("%%MatrixMarket matrix coordinate real general\n"),
@@ -201,7 +201,8 @@ fn spoilt() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// The reader answers, and what it takes is a matrix that is read back from what is written of it.
+/// Checks that the reader returns a result, and that a matrix it accepts is read back from its
+/// written form.
 fn check(text: &[u8]) {
     if let Ok(market) = read(text) {
         let mut written = Vec::new();
@@ -238,8 +239,8 @@ proptest! {
     }
 }
 
-/// As long as `ZELLIGE_FUZZ_SECONDS` says (600): `cargo test --release -p zellige-sparse --test it
-/// -- market:: --ignored`.
+/// Runs for `ZELLIGE_FUZZ_SECONDS` (600): `cargo test --release -p zellige-sparse --test it --
+/// market:: --ignored`.
 #[test]
 #[ignore = "takes as long as it is given"]
 fn fuzz() {
@@ -261,7 +262,7 @@ fn fuzz() {
 /// Real and imaginary parts by row and column.
 type Dense = Vec<Vec<(f64, f64)>>;
 
-/// What stands for a file's complex matrix, as the blocks of it say.
+/// Returns a file's complex matrix from its blocks.
 fn complex(text: &str) -> Result<(Market, Dense), Error> {
     let market = read(text.as_bytes())?;
     let (rows, columns) = (market.matrix.rows(), market.matrix.columns());

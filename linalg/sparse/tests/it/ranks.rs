@@ -51,7 +51,7 @@ fn with(method: &str, preconditioner: &str) -> Options {
     }
 }
 
-/// Of five parts.
+/// Returns a matrix of five parts.
 fn solid() -> Csr {
     elasticity(&Elasticity { elements: Elements([10, 10, 10]), ..Elasticity::default() }).unwrap()
 }

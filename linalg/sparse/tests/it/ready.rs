@@ -28,7 +28,7 @@ fn answers_are_the_same_whenever_factors_are_made() -> Result<(), Error> {
     Ok(())
 }
 
-/// A symmetric matrix that is not definite, without the diagonal elements of some rows.
+/// Returns a symmetric indefinite matrix without the diagonal entries of some rows.
 fn without(rows: impl Fn(u32) -> bool) -> Result<Csr, Error> {
     let n = 500;
     let beside = (1..n).flat_map(|i| [(i, i - 1, 1.0), (i - 1, i, 1.0)]);

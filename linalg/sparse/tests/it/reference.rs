@@ -12,7 +12,7 @@ use zellige_sparse::{Csr, files};
 use zellige_test_data::data;
 use zellige_test_scale::every;
 
-/// A matrix without the zeros of its file, and what the reference has on it.
+/// Loads a matrix without the zeros of its file, and its reference results.
 fn load(matrix: &Path, reference: &Path, name: &str) -> (Csr, Value) {
     let reference = std::fs::read(reference).unwrap();
     let mut reference: Value = serde_json::from_slice(&reference).unwrap();
@@ -20,7 +20,7 @@ fn load(matrix: &Path, reference: &Path, name: &str) -> (Csr, Value) {
     (matrix, reference[name].take())
 }
 
-/// Of the product with ones.
+/// Returns the backward errors of the product with ones.
 fn errors(exact: &ExactProduct, stored: &ThesisMatrix, columns: usize) -> BackwardError {
     let mut y = vec![0.0; exact.rows().len()];
     stored.multiply(&vec![1.0; columns], &mut y).unwrap();
@@ -32,14 +32,14 @@ fn is_near(found: f64, wanted: &Value) -> bool {
     (found - wanted).abs() <= 0.01 * wanted
 }
 
-/// One of the project's own: all sets of formats.
+/// Checks one of the project's own matrices with all sets of formats.
 fn check_own(name: &str) {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
     check(name, &folder.join(format!("{name}.mtx.gz")), &folder.join("expected.json"), 36, 1);
 }
 
-/// A published one: one of five results, so that each set of formats comes, and each accuracy under
-/// each criterion; at full size all.
+/// Checks a published matrix with one of five results, so that each set of formats occurs, and each
+/// accuracy under each criterion; at full size with all results.
 #[track_caller]
 fn check_published(name: &str) {
     let files = (data(&format!("sparse/{name}.mtx.gz")), data("sparse/reference_small.json"));

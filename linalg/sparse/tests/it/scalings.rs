@@ -17,7 +17,7 @@ struct Quad {
 }
 
 impl Quad {
-    /// `None`, with a printed line, where no compiler knows binary128.
+    /// Starts the process; `None`, with a printed line, if no compiler supports binary128.
     fn start() -> Option<Quad> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("residual128");
@@ -32,8 +32,8 @@ impl Quad {
         Some(Quad { child, to, from, _folder: folder })
     }
 
-    /// The relative residual, and with `direct` that of the solution by elimination in binary128;
-    /// negative: singular.
+    /// Returns the relative residual, and with `direct` that of the solution by elimination in
+    /// binary128, which is negative for a singular matrix.
     fn ask(&mut self, a: &Csr, b: &[f64], x: &[f64], direct: bool) -> (f64, f64) {
         let triplets: Vec<(i32, i32, f64)> = a
             .iter()
@@ -81,7 +81,7 @@ impl Random {
         (self.word() % n as u64) as usize
     }
 
-    /// Between -1 and 1.
+    /// Returns a number between -1 and 1.
     fn number(&mut self) -> f64 {
         self.word() as i64 as f64 / i64::MAX as f64
     }
@@ -196,7 +196,8 @@ fn system(seed: u64) -> Result<System, Error> {
 
 const TOLERANCE: f64 = 1e-10;
 
-/// What is called converged is, and what elimination in binary128 solves is not given up.
+/// An answer that is reported as converged is correct, and a system that elimination in binary128
+/// solves is not given up.
 #[test]
 fn systems_of_any_size_are_solved_or_refused_by_name() {
     let Some(mut quad) = Quad::start() else { return };

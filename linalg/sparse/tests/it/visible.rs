@@ -13,8 +13,8 @@ fn norm(x: &[f64]) -> f64 {
     x.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// To a true residual of 1e-10, computed in twice the precision. The answer for ones is too large
-/// for that on biot_small, whatever the method.
+/// Defaults reach a recomputed residual of 1e-10, in twice the precision. The answer for ones is
+/// too large for that on biot_small, for any method.
 #[test]
 fn defaults_solve_real_systems() {
     for name in ["memplus", "bcsstk16", "norne_flow", "elas3d_small", "biot_small"] {
@@ -29,7 +29,7 @@ fn defaults_solve_real_systems() {
     }
 }
 
-/// The solution of a system; its residual is small enough.
+/// Returns the solution of a system, after a check of its residual.
 fn solved(name: &str, a: &Csr, b: &[f64]) -> Vec<f64> {
     let rt = Runtime::builder().workers(2).build().unwrap();
     let mut x = vec![0.0; a.columns()];
@@ -40,7 +40,7 @@ fn solved(name: &str, a: &Csr, b: &[f64]) -> Vec<f64> {
     x
 }
 
-/// The same of the project's own matrices, whose solutions another program has computed.
+/// Defaults solve the project's own matrices, whose solutions another program has computed.
 #[test]
 fn defaults_solve_generated_systems() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
@@ -50,8 +50,8 @@ fn defaults_solve_generated_systems() {
         let a = files::read_real(&folder.join(format!("{name}.mtx.gz"))).unwrap().without_zeros();
         let x = solved(name, &a, &vec![1.0; a.rows()]);
         let of = |key: &str| expected[name][key].as_f64().unwrap();
-        // What a residual of 1e-10 says of the solution, where the condition leaves it anything to
-        // say.
+        // Bound that a residual of 1e-10 gives for the solution, if the condition number leaves any
+        // digit.
         let bound = 1e-10 * of("condition");
         let error = (norm(&x) / of("solution_norm") - 1.0).abs();
         assert!(error <= bound, "{name}: the solution is wrong by {error:e} at least, {bound:e} allowed");

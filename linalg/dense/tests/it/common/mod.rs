@@ -10,7 +10,7 @@ pub fn runtime(workers: usize, policy: &str) -> Runtime {
     Runtime::builder().workers(workers).policy(policy).build().unwrap()
 }
 
-/// `G G^T / n + shift I` with entries of `G` uniform in (-1, 1): well conditioned.
+/// Returns `G G^T / n + shift I` with entries of `G` uniform in (-1, 1): well conditioned.
 pub fn random_spd(n: usize, shift: f64, seed: u64) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let g: Vec<f64> = (0..n * n).map(|_| rng.random_range(-1.0..1.0)).collect();
@@ -27,7 +27,7 @@ pub fn random_spd(n: usize, shift: f64, seed: u64) -> Vec<f64> {
     a
 }
 
-/// `D A D` with `D` falling from 1 to `last`.
+/// Returns `D A D` with `D` decreasing from 1 to `last`.
 pub fn graded(mut a: Vec<f64>, n: usize, last: f64) -> Vec<f64> {
     let d = |i: usize| last.powf(i as f64 / (n - 1) as f64);
     for j in 0..n {
@@ -58,7 +58,7 @@ pub fn dense32(values: &[f64], ld: usize) -> Generator<f32> {
     })
 }
 
-/// The lower Cholesky factor, column by column, in `f64`.
+/// Returns the lower Cholesky factor, column by column, in `f64`.
 pub fn reference_cholesky(a: &[f64], n: usize) -> Vec<f64> {
     let mut l = vec![0.0; n * n];
     for j in 0..n {
@@ -79,7 +79,7 @@ pub fn reference_cholesky(a: &[f64], n: usize) -> Vec<f64> {
     l
 }
 
-/// `||X - Y||_F / ||Y||_F`.
+/// Returns `||X - Y||_F / ||Y||_F`.
 pub fn distance(x: impl IntoIterator<Item = f64>, y: &[f64]) -> f64 {
     let (mut error, mut norm) = (0.0, 0.0);
     let mut count = 0;
@@ -92,7 +92,7 @@ pub fn distance(x: impl IntoIterator<Item = f64>, y: &[f64]) -> f64 {
     (error / norm).sqrt()
 }
 
-/// `||A - L L^T||_F / ||A||_F` without tiles.
+/// Returns `||A - L L^T||_F / ||A||_F` without tiles.
 pub fn reference_backward_error(a: &[f64], l: &[f64], n: usize) -> f64 {
     let mut product = vec![0.0; n * n];
     for j in 0..n {
@@ -112,7 +112,7 @@ pub fn reference_backward_error(a: &[f64], l: &[f64], n: usize) -> f64 {
     distance(product, a)
 }
 
-/// `X A` for `X` of `m` rows.
+/// Returns `X A` for `X` of `m` rows.
 pub fn times(x: &[f64], a: &[f64], m: usize, n: usize) -> Vec<f64> {
     let mut b = vec![0.0; m * n];
     for j in 0..n {

@@ -1,5 +1,5 @@
-//! The layout of products: tiles of rows, buckets side by side in each, elements that are numbers
-//! or blocks.
+//! The layout for fast products: tiles of rows with adjacent buckets, whose entries are numbers or
+//! blocks.
 
 mod policy;
 
@@ -20,45 +20,46 @@ use zellige_krylov::Space;
 
 /// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
 ///
-/// With an edge of 1 each element goes to its bucket. With 2, 3 or 4 the matrix is cut into dense
-/// blocks of `edge x edge`; a block goes to the bucket of the most accurate of its elements, is
-/// left out if all of them are, and has one column number. Formats with a scale have no zero to
+/// With a block size of 1 each nonzero goes to its bucket. With 2, 3 or 4 the matrix is cut into
+/// dense blocks of `edge x edge`. A block goes to the bucket of the most accurate of its entries,
+/// is dropped if all of them are, and has one column index. Formats with a scale have no zero to
 /// fill a block with.
 ///
-/// Where a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two:
-/// elements are as accurate as requested, or up to two bits more. Products are the same bits
-/// whatever the panels, machine and number of threads.
+/// If a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two: nonzeros
+/// have the requested accuracy, or up to two bits more. Products are bitwise identical for any
+/// panels, machine and number of threads.
 #[derive(Clone, Debug)]
 pub struct TiledMatrix {
     rows: usize,
     columns: usize,
     edge: usize,
     panels: Vec<Panel>,
-    /// Elements, and positive ones, of each format of its sets.
+    /// Numbers of nonzeros and of positive ones in each format of its sets.
     counts: BTreeMap<PackedFormat, (u64, u64)>,
     dropped: u64,
 }
 
-/// A panel holds at least this many bytes if the matrix does (1 MiB): what runs a panel as a task
-/// should not notice the task.
+/// Minimum bytes of a panel if the matrix has as many (1 MiB): the overhead of a task per panel is
+/// negligible then.
 const LEAST_PANEL: usize = 1 << 20;
 /// A large matrix has about this many panels at least, so that many workers have several each.
 const PANELS: usize = 64;
 
 impl TiledMatrix {
-    /// Stores a matrix in blocks of `edge x edge`. Zeros are dropped, but for those in blocks.
+    /// Stores a matrix in blocks of `edge x edge`. Zeros are dropped, except for those in blocks.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for sizes that are
-    /// no multiples of the edge.
+    /// [`Error::Parameter`] for incompatible options, [`Error::Shape`] for sizes that are no
+    /// multiples of the block size.
     pub fn new(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
         Self::store(a, edge, adaptation, &Cut::default())
     }
 
-    /// The same, with a panel for each part of a space; so many threads share the work.
+    /// Stores a matrix with a panel for each part of a space, with this number of threads.
     ///
     /// # Errors
-    /// Those of [`new`](TiledMatrix::new), and [`Error::Shape`] for a matrix with other rows.
+    /// Those of [`new`](TiledMatrix::new), and [`Error::Shape`] for a matrix with another number of
+    /// rows.
     pub fn cut(
         a: &Csr,
         edge: usize,
@@ -71,8 +72,8 @@ impl TiledMatrix {
         Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
     }
 
-    /// The same, with the set of formats that a policy chooses for each part, whatever that of the
-    /// adaptation.
+    /// Stores a matrix like `cut`, with the set of formats that a policy chooses for each part
+    /// instead of the set of the adaptation.
     ///
     /// # Errors
     /// Those of [`cut`](TiledMatrix::cut), for every set that is chosen.
@@ -91,7 +92,7 @@ impl TiledMatrix {
         Self::store(a, edge, adaptation, &Cut { parts: Some((space, &sets)), threads, ..Cut::default() })
     }
 
-    /// Every so many tiles, as if there were no others: for figures, not for products.
+    /// Stores a sample, one of each `every` tiles, for measurements and not for products.
     pub(super) fn of_tiles(
         a: &Csr,
         edge: usize,
@@ -118,12 +119,12 @@ impl TiledMatrix {
         }
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -133,23 +134,23 @@ impl TiledMatrix {
         self.edge
     }
 
-    /// The panels, from the first row to the last.
+    /// Returns the panels, from the first row to the last.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
     }
 
-    /// The panels, for whoever multiplies them elsewhere.
+    /// Returns the panels, for products that the caller runs.
     pub fn into_panels(self) -> Vec<Panel> {
         self.panels
     }
 
-    /// Elements and positive elements of each format that there was, the most accurate first; zeros
-    /// in blocks do not count.
+    /// Returns the numbers of nonzeros and of positive nonzeros of each format in use, the most
+    /// accurate first; zeros in blocks do not count.
     pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
         self.counts.iter().map(|(&format, &(all, positive))| (format, all, positive)).collect()
     }
 
-    /// Elements that were left out.
+    /// Returns the number of dropped nonzeros.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -159,7 +160,7 @@ impl TiledMatrix {
         self.panels.iter().map(|panel| panel.bytes() as u64).sum()
     }
 
-    /// `y = A x`.
+    /// Computes `y = A x`.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths.
@@ -167,8 +168,8 @@ impl TiledMatrix {
         self.multiply_many(1, x, y)
     }
 
-    /// `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row lie beside each other, in
-    /// `x` and in `y`.
+    /// Computes `Y = A X` for 1 to 8 vectors at once; the `count` numbers of a row are contiguous
+    /// in `x` and in `y`.
     ///
     /// # Errors
     /// [`Error::Shape`] for vectors of other lengths or another number of them.
@@ -221,16 +222,16 @@ pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Err
     Ok(())
 }
 
-/// Which rows become a panel.
+/// Selection of the rows that become a panel.
 #[derive(Clone, Copy)]
 struct Cut<'s> {
-    /// Those of a part, each with its set of formats.
+    /// Rows of each part become panels, each part with its set of formats.
     parts: Option<(&'s Space, &'s [FormatSet])>,
-    /// Of the tiles, the first of so many.
+    /// Sampling stride: the first of every `every` tiles is stored.
     every: usize,
     /// Bytes with which a panel ends.
     enough: usize,
-    /// That share parts.
+    /// Number of threads that share the parts.
     threads: usize,
 }
 
@@ -240,7 +241,7 @@ impl Default for Cut<'_> {
     }
 }
 
-/// What decides which block goes where.
+/// Rules that assign blocks to buckets.
 struct Sorting<'a> {
     a: &'a Csr,
     adaptation: &'a Adaptation<'a>,
@@ -248,13 +249,13 @@ struct Sorting<'a> {
     scaling: Scaling,
     theta: Vec<f64>,
     buckets: Vec<Bucket>,
-    /// Of each format of the set.
+    /// The bucket of each format of the set.
     places: Vec<Place>,
     /// The narrowest format with the exponents of `f64`.
     wide: Option<usize>,
 }
 
-/// Where elements of a format go.
+/// Bucket that the values of a format are stored in.
 #[derive(Clone, Copy)]
 struct Place {
     /// The bucket; of an unsigned format, that of positive numbers, which the other one follows.
@@ -266,18 +267,18 @@ struct Place {
 /// Blocks of `B x B` on their way into panels.
 struct Encoder<'a, const B: usize> {
     sorting: &'a Sorting<'a>,
-    /// Of the tile, bucket by bucket.
+    /// Nonzeros of the tile, bucket by bucket.
     elements: Vec<Elements>,
     counts: Vec<(u64, u64)>,
     dropped: u64,
 }
 
-/// A block and what is known of it.
+/// A block and its classification.
 struct Block<const B: usize> {
     column: u32,
-    /// By columns, multiplied by the powers of two of their rows.
+    /// Values in column-major order, multiplied by the powers of two of their rows.
     values: [[f64; B]; B],
-    /// The most accurate format of an element; none if all are left out.
+    /// Index of the most accurate format of an entry; `None` if all are dropped.
     place: Option<usize>,
     elements: u64,
     positive: u64,
@@ -308,8 +309,9 @@ impl<'a> Sorting<'a> {
         Sorting { a, adaptation, thresholds, scaling, theta, buckets, places, wide }
     }
 
-    /// Where element `(i, j)` goes by row and column, and its value multiplied by the power of two
-    /// of its row: the same for `(j, i)`, but for that power.
+    /// Returns the bucket of element `(i, j)` by the thresholds of rows `i` and `j`, and its value
+    /// multiplied by the power of two of row `i`. The result for `(j, i)` is equal except for that
+    /// power.
     fn of_both(&self, [i, j]: [usize; 2], value: f64) -> (Option<usize>, f64) {
         let place = |row: usize, column: usize| {
             let magnitude = self.adaptation.criterion.magnitude(column as u32, value);
@@ -323,7 +325,7 @@ impl<'a> Sorting<'a> {
         {
             return (Some(place), ldexp(value, own));
         }
-        // Where the exponents of one of them end.
+        // The exponent of one of the two is below the range of `f32`.
         match self.wide {
             Some(wide) => (Some(wide), ldexp(value, own)),
             None => (Some(place), ldexp(f64::from(least as f32), own - own.min(other))),
@@ -375,7 +377,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
         Ok(matrix)
     }
 
-    /// Adds what it has counted.
+    /// Adds its counts to the matrix.
     fn tell(&self, matrix: &mut TiledMatrix) {
         for (&format, &(all, positive)) in self.sorting.adaptation.set.formats().iter().zip(&self.counts) {
             let counts = matrix.counts.entry(format).or_default();
@@ -397,8 +399,8 @@ impl<'a, const B: usize> Encoder<'a, B> {
         Ok(panels)
     }
 
-    /// A panel of these rows of blocks, or of the first of them that have enough bytes; the row of
-    /// blocks behind it.
+    /// Returns a panel of these block rows, or of the first of them that have enough bytes, and the
+    /// index of the block row after it.
     fn panel(&mut self, blocks: Range<usize>, cut: &Cut<'_>) -> Result<(Panel, usize), Error> {
         let mut writer = self.writer(blocks.start * B)?;
         let mut first = blocks.start;
@@ -460,7 +462,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
     }
 }
 
-/// Puts a block into its bucket; none if it is left out.
+/// Puts a block into its bucket; does nothing if it is dropped.
 #[inline]
 fn put<const B: usize>(
     block: &Block<B>,
@@ -482,7 +484,7 @@ fn put<const B: usize>(
     Some(())
 }
 
-/// The buckets of a set, the narrowest first; unsigned formats have one for each sign.
+/// Returns the buckets of a set, the narrowest first; unsigned formats have one for each sign.
 fn buckets(set: FormatSet, thresholds: &Thresholds) -> Vec<Bucket> {
     let of = |(place, &format): (usize, &PackedFormat)| {
         // Scales are powers of two, of matrices whose theta is rounded down to 1/2.

@@ -5,22 +5,22 @@ use std::ops::Range;
 use super::super::{Accuracy, FormatSet};
 use crate::csr::{Csr, abs_sum};
 
-/// Which formats there are for a block of rows: the same kind of function as a precision policy for
-/// tiles of dense matrices. Blocks are the parts of a [`Space`](zellige_krylov::Space), whose
-/// numbers depend on nothing but the matrix' size.
+/// Policy that chooses the formats of a block of rows, like a precision policy for tiles of dense
+/// matrices. Blocks are the parts of a [`Space`](zellige_krylov::Space), whose numbers depend on
+/// the size of the matrix only.
 pub trait StoragePolicy {
-    /// The set of block `id`, for products that are accurate to `accuracy`.
+    /// Returns the format set of block `id`, for products that are accurate to `accuracy`.
     fn choose(&self, id: usize, norms: &BlockNorms, accuracy: Accuracy) -> FormatSet;
 }
 
-/// What a policy knows of a block.
+/// Norms of a block, the input of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockNorms {
-    /// Its rows.
+    /// Rows of the block.
     pub rows: Range<usize>,
-    /// Its elements.
+    /// Number of its nonzeros.
     pub elements: usize,
-    /// The largest magnitude of an element.
+    /// The largest magnitude of a nonzero.
     pub largest: f64,
     /// The largest sum of magnitudes of a row: its infinity norm.
     pub norm: f64,
@@ -40,7 +40,7 @@ impl BlockNorms {
     }
 }
 
-/// The same set everywhere.
+/// Chooses one set for all blocks.
 impl StoragePolicy for FormatSet {
     fn choose(&self, _: usize, _: &BlockNorms, _: Accuracy) -> FormatSet {
         *self

@@ -21,7 +21,7 @@ fn accuracy(log2: i32) -> Accuracy {
     Accuracy::new(libm::ldexp(1.0, log2)).unwrap()
 }
 
-/// Whether this edge and this adaptation go together.
+/// Returns true if this block size and this adaptation are compatible.
 fn go_together(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> bool {
     adaptation.check(a).is_ok() && (edge == 1 || !adaptation.set.has_scales())
 }
@@ -65,7 +65,7 @@ fn every_set_keeps_its_bound_on_real_structures() {
     }
 }
 
-/// Single elements go where they go in the thesis' layout, but for scales that are rounded down.
+/// Single nonzeros have the buckets of the thesis' layout, except for scales that are rounded down.
 #[test]
 fn single_elements_have_the_buckets_of_the_thesis() {
     let a = flow(&Flow { cells: [14, 12, 9], ..Flow::default() }).unwrap();
@@ -80,7 +80,7 @@ fn single_elements_have_the_buckets_of_the_thesis() {
     }
 }
 
-/// A matrix of several panels, one of them alone, and several vectors: all the same bits.
+/// Bits do not depend on the panels and on the number of vectors.
 #[test]
 fn panels_and_vectors_do_not_change_bits() {
     let a = flow(&Flow { cells: [50, 40, 30], ..Flow::default() }).unwrap();
@@ -99,7 +99,7 @@ fn panels_and_vectors_do_not_change_bits() {
     let mut both = vec![f64::NAN; 2 * a.rows()];
     matrix.multiply_many(2, &pairs, &mut both).unwrap();
     assert!(both.as_chunks::<2>().0.iter().zip(&y).all(|(both, &y)| *both == [y, -y]));
-    // The rows of the top, as a matrix of their own: a cut elsewhere.
+    // The rows of the top as a separate matrix, cut at another row.
     let rows = panel.rows().start;
     let top: Vec<_> = (0..rows as u32)
         .flat_map(|i| {
@@ -153,7 +153,7 @@ fn matrices_without_elements_are_zero() {
     }
 }
 
-/// A column far away: a window that 16 bits do not reach.
+/// A distant column: a window that 16 bits do not reach.
 #[test]
 fn wide_windows_are_read() {
     let columns = 200_000;
@@ -170,7 +170,7 @@ fn wide_windows_are_read() {
 }
 
 proptest! {
-    /// Elements of any magnitude that a product of theirs does not make infinite.
+    /// Nonzeros of any magnitude without overflow in their products.
     #[test]
     fn errors_stay_below_their_bounds(
         triplets in prop::collection::vec(
@@ -194,8 +194,8 @@ proptest! {
     }
 }
 
-/// Each part keeps the bound of the set that was chosen for it, and has the bytes that it has in a
-/// matrix of that set alone.
+/// Each part keeps the bound of its set, and has the bytes that it has in a matrix of that set
+/// alone.
 #[test]
 fn policies_choose_by_stretch() -> Result<(), Error> {
     let a = flow(&Flow { cells: [30, 25, 20], ..Flow::default() })?;
@@ -233,7 +233,7 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
     Ok(())
 }
 
-/// What is stored, by products with unit vectors.
+/// Returns the stored matrix, from products with unit vectors.
 fn stored(matrix: &TiledMatrix) -> Vec<Vec<f64>> {
     let unit = |j: usize| (0..matrix.columns()).map(|i| f64::from(u8::from(i == j))).collect::<Vec<_>>();
     let mut columns = vec![vec![f64::NAN; matrix.rows()]; matrix.columns()];
@@ -264,7 +264,7 @@ fn rows_with_thresholds_of_their_own_are_not_symmetric() {
     assert!(TiledMatrix::new(&flat, 1, &symmetric).is_err());
 }
 
-/// Rows of any size, beyond the range of `f32` beside others.
+/// Rows of any magnitude, some beyond the range of `f32`.
 #[test]
 fn tiny_rows_survive_in_one_format() {
     for (small, x) in [(2f64.powi(-200), [1.0, -1.0]), (2f64.powi(-1000), [3.0, 1e-3])] {

@@ -1,4 +1,4 @@
-//! Which unknowns become one on the next level.
+//! Aggregation of unknowns for the next level.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::csr::Csr;
 /// A partition of nodes (blocks of rows).
 #[derive(Debug)]
 pub struct Aggregates {
-    /// Of each node.
+    /// The aggregate of each node.
     of: Vec<u32>,
     count: usize,
 }
@@ -16,13 +16,14 @@ pub struct Aggregates {
 const NONE: u32 = u32::MAX;
 
 impl Aggregates {
-    /// How many there are.
+    /// Returns the number of aggregates.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The prolongation whose columns are the parts of a vector on each aggregate, component by
-    /// component, divided by their norms; and these norms, which it takes to the vector.
+    /// Returns the prolongation whose columns are the parts of a vector on each aggregate,
+    /// component by component, divided by their norms. Also returns these norms; the prolongation
+    /// maps them to the vector.
     pub fn tentative(&self, block: usize, smooth: &[f64]) -> Result<(Csr, Vec<f64>), Error> {
         let column = |row: usize| self.of[row / block] as usize * block + row % block;
         let mut norms = vec![0.0; self.count * block];
@@ -43,14 +44,14 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Of a node; they rise.
+    /// Returns the neighbours of a node in increasing order.
     pub fn of(&self, node: usize) -> &[u32] {
         &self.neighbour[self.starts[node]..self.starts[node + 1]]
     }
 }
 
-/// Aggregates nodes along strong couplings: whole neighbourhoods first, then what is left joins a
-/// neighbour, then itself (Vanek, Mandel and Brezina 1996, algorithm 2).
+/// Aggregates nodes along strong couplings: whole neighbourhoods first; the remaining nodes join a
+/// neighbouring aggregate, or form one (Vanek, Mandel and Brezina 1996, algorithm 2).
 pub fn aggregate(graph: &Graph) -> Aggregates {
     let nodes = graph.starts.len() - 1;
     let (mut of, mut count) = (vec![NONE; nodes], 0);

@@ -9,11 +9,11 @@ use crate::csr::Csr;
 use zellige_krylov::method::{Steps, joined};
 use zellige_krylov::{Executor, MultiVector, Space};
 
-/// Singular values that are smaller than this beside the largest belong to the null space.
+/// Singular values below this multiple of the largest belong to the null space.
 const RANK: f64 = 1e-12;
 /// A pivot (of a matrix with a diagonal of ones) that is no smaller is not only rounding.
 const DEFINITE: f64 = 1e-10;
-/// A matrix this large has no place in a dense inverse: coarsening has failed.
+/// Maximum number of rows of a dense inverse; for a larger matrix coarsening has failed.
 const LARGEST: usize = 4000;
 
 /// A dense (pseudo-)inverse, one row after the other.
@@ -24,10 +24,10 @@ pub struct Coarse {
 }
 
 impl Coarse {
-    /// Of a small matrix.
+    /// Prepares the solver of a small matrix.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for one that is not small.
+    /// [`Error::Unsolvable`] for a matrix that is not small.
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr) -> Result<Coarse, Error> {
         let n = a.rows();
         if n > LARGEST {
@@ -37,8 +37,8 @@ impl Coarse {
         }
         // The matrix, its factor, the inverse, and its rows.
         Error::if_too_large(|| format!("amg's coarsest level of {n} rows"), 4 * 8 * (n as u64).pow(2))?;
-        // With a diagonal of ones: what is small only because its unit is must not pass for the
-        // null space.
+        // With a diagonal of ones, directions that are small only because of their unit do not
+        // count as null space.
         let unit = |i| match a.get(i, i) {
             0.0 => 1.0,
             diagonal => 1.0 / diagonal.abs().sqrt(),
@@ -60,7 +60,8 @@ impl Coarse {
         8 * (self.space.len() as u64).pow(2)
     }
 
-    /// Bytes that are kept: the matrix, and the right-hand side and the solution here.
+    /// Returns the bytes that are kept: the matrix, and the right-hand side and the solution of
+    /// this level.
     pub fn memory(&self) -> u64 {
         self.bytes() + self.space.bytes(2)
     }
@@ -87,8 +88,8 @@ impl Coarse {
     }
 }
 
-/// The inverse of a matrix with a diagonal of ones; of one that is singular or not definite the
-/// pseudo-inverse.
+/// Returns the inverse of a matrix with a diagonal of ones; the pseudo-inverse of a singular or
+/// indefinite one.
 fn inverse(dense: &Mat<f64>) -> Result<Mat<f64>, Error> {
     let n = dense.nrows();
     if let Ok(factor) = zellige_faer::cholesky(dense.as_ref()) {

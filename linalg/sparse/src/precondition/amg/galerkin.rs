@@ -11,16 +11,16 @@ use crate::side_by_side::side_by_side;
 /// Rows of a matrix that is being made.
 #[derive(Default)]
 pub struct Rows {
-    /// Where each ends.
+    /// End of each row.
     ends: Vec<usize>,
     columns: Vec<u32>,
     values: Vec<f64>,
-    /// Bytes that the system refused: what was pushed since is not kept.
+    /// Bytes that the system refused: later entries are not stored.
     refused: Option<u64>,
 }
 
 impl Rows {
-    /// The next nonzero of the row.
+    /// Appends the next nonzero of the row.
     pub fn push(&mut self, column: u32, value: f64) {
         if self.columns.len() == self.columns.capacity() || self.values.len() == self.values.capacity() {
             self.grow();
@@ -31,7 +31,7 @@ impl Rows {
         }
     }
 
-    /// Doubles the room, if there is memory for it.
+    /// Doubles the capacity, if there is memory for it.
     #[cold]
     fn grow(&mut self) {
         let more = self.columns.len().max(FEW);
@@ -46,16 +46,16 @@ impl Rows {
     }
 }
 
-/// The least rows that are worth a thread.
+/// Minimum number of rows for a thread.
 const FEW: usize = 4096;
 /// Bytes of a nonzero: its column and its value.
 const NONZERO: u64 = 12;
 
-/// A matrix whose rows `make` makes, some by each of so many threads; it is the same for any number
-/// of them.
+/// Builds a matrix whose rows `make` computes, with this number of threads; the result does not
+/// depend on it.
 ///
 /// # Errors
-/// [`Error::Memory`] where the system has no memory for them; those of [`Csr::new`].
+/// [`Error::Memory`] if the system has no memory for them; those of [`Csr::new`].
 pub fn by_rows(
     threads: usize,
     [rows, columns]: [usize; 2],
@@ -87,16 +87,16 @@ pub fn by_rows(
     Csr::new(columns, starts, all_columns, all_values)
 }
 
-/// The error for bytes that the system refused.
+/// Returns the error for bytes that the system refused.
 fn no_memory(bytes: u64) -> Error {
     NotEnoughMemory::refused("a coarser level of amg", bytes, zellige_runtime::topology::available_memory())
         .into()
 }
 
-/// `A B`, row by row (Gustavson 1978).
+/// Returns `A B`, computed row by row (Gustavson 1978).
 ///
 /// # Errors
-/// [`Error::Shape`] where the columns of `A` are not the rows of `B`.
+/// [`Error::Shape`] if the columns of `A` are not the rows of `B`.
 pub fn product(threads: usize, a: &Csr, b: &Csr) -> Result<Csr, Error> {
     if a.columns() != b.rows() {
         let problem = format!("{} columns of the left one, {} rows of the right one", a.columns(), b.rows());

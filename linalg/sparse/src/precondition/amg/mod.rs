@@ -24,20 +24,21 @@ const SMALL: usize = 400;
 /// A coarser level has at most this share of the rows of the one above, or coarsening stops.
 const SHRINKS: f64 = 0.8;
 const MOST_LEVELS: usize = 20;
-/// Of the polynomial before and after each coarser level, and the range of eigenvalues that it
-/// damps.
+/// Degree of the polynomial smoother before and after each coarser level; `RATIO` defines the range
+/// of eigenvalues that it damps.
 const DEGREE: usize = 2;
 const RATIO: f64 = 4.0;
-/// An off-diagonal element (or block) is strong if it is more than this beside its diagonals; half
-/// of it on each coarser level (Vanek, Mandel and Brezina 1996, equation 20).
+/// Strength threshold: an off-diagonal entry (or block) is strong if it exceeds this relative to
+/// its diagonals; the threshold is halved on each coarser level (Vanek, Mandel and Brezina 1996,
+/// equation 20).
 const STRENGTH: f64 = 0.08;
 
 /// Algebraic multigrid by smoothed aggregation (Vanek, Mandel and Brezina 1996): one V-cycle, with
-/// Chebyshev polynomials as smoothers, for symmetric positive definite matrices and what is near
-/// them.
+/// Chebyshev polynomials as smoothers, for symmetric positive definite matrices and nearly such
+/// ones.
 ///
 /// Rows may come in blocks (displacements of one node): a block is aggregated as a whole, and every
-/// component of it has a smooth vector of its own.
+/// component of it has its own smooth vector.
 #[derive(Debug)]
 pub struct Amg {
     space: Space,
@@ -52,30 +53,30 @@ struct Level {
     space: Space,
     a: Stored,
     smoother: Smoother,
-    /// From the next level, and to it.
+    /// Prolongation from the next level, and restriction to it.
     prolong: Stored,
     restrict: Stored,
-    /// The next level's right-hand side and solution.
+    /// The right-hand side and the solution of the next level.
     next: Workspace<[MultiVector; 2]>,
 }
 
 impl Amg {
-    /// Makes the levels for a matrix whose rows come in blocks of `block`, which takes what is
-    /// constant in a component nearly to zero.
+    /// Sets up the levels for a matrix whose rows come in blocks of `block`, and whose near null
+    /// space consists of the vectors that are constant in a component.
     ///
     /// # Errors
-    /// As [`for_smooth`](Amg::for_smooth).
+    /// Those of [`for_smooth`](Amg::for_smooth).
     pub fn new(rt: &dyn Executor, space: &Space, a: &Csr, block: usize) -> Result<Amg, Error> {
         Amg::for_smooth(rt, space, a, block, &vec![1.0; a.rows()])
     }
 
-    /// The same for a matrix that takes `smooth`, of which no number is zero, nearly to zero: for
-    /// one whose columns were divided by these numbers.
+    /// Sets up AMG for a matrix whose product with `smooth` is nearly zero; no number of `smooth`
+    /// is zero. An example is a matrix whose columns were divided by these numbers.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for a matrix that is not square, and for a diagonal element that is
-    /// zero; [`Error::Parameter`] for blocks that do not fill the rows, and for a vector that does
-    /// not fit or has a zero.
+    /// [`Error::Unsolvable`] for a matrix that is not square, and for a zero diagonal entry;
+    /// [`Error::Parameter`] for blocks that do not fill the rows, and for a vector that does not
+    /// fit or has a zero.
     pub fn for_smooth(
         rt: &dyn Executor,
         space: &Space,
@@ -165,7 +166,7 @@ impl Operator for Amg {
             matrices + level.smoother.memory()
         };
         let coarse = if self.levels.is_empty() { self.coarse.bytes() } else { self.coarse.memory() };
-        // The right-hand side and the solution of all levels but the finest.
+        // The right-hand sides and the solutions of all levels except the finest.
         let below = self.levels.iter().skip(1).map(|level| level.space.bytes(2)).sum::<u64>();
         self.levels.iter().map(of_level).sum::<u64>() + below + coarse
     }
@@ -175,10 +176,10 @@ impl Operator for Amg {
     }
 }
 
-/// Refuses a level whose graph, aggregates and smoothed prolongation do not fit the memory. Of each
-/// nonzero there are at most a strong neighbour and three copies while the prolongation is made, of
-/// each row its diagonal, its aggregate and the tentative prolongation. Products of levels, whose
-/// sizes nobody knows before, are refused while they grow.
+/// Refuses a level whose graph, aggregates and smoothed prolongation do not fit the memory. Each
+/// nonzero has at most a strong neighbour and three copies while the prolongation is made; each row
+/// has its diagonal, its aggregate and the tentative prolongation. Products of levels have unknown
+/// sizes; they are refused while they grow.
 fn check_level(a: &Csr) -> Result<(), Error> {
     let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
     Error::if_too_large(|| format!("a level of amg with {} rows", a.rows()), bytes)
@@ -216,7 +217,7 @@ mod tests {
         Ok(())
     }
 
-    /// Conjugate gradients need `u . M^-1 v = v . M^-1 u`, also where rows are of very different
+    /// Conjugate gradients need `u . M^-1 v = v . M^-1 u`, also if rows are of very different
     /// sizes.
     #[test]
     fn cycles_are_symmetric() -> Result<(), Error> {

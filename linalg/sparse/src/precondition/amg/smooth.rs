@@ -6,14 +6,15 @@ use crate::Error;
 use crate::csr::Csr;
 use crate::precondition::chebyshev::largest_eigenvalue;
 
-/// What is left of a diagonal counts as so much of it at least.
+/// Lower bound of a filtered diagonal entry, relative to the original one.
 const LEAST: f64 = 0.25;
 
-/// The prolongation of a level, and the vector of the next one that it takes to this one's.
+/// Returns the prolongation of a level, and the vector of the next level that it maps to the smooth
+/// vector of this one.
 ///
 /// `P = (I - omega D^-1 A_F) P_0` with `omega = 4 / (3 lambda)`, `P_0` the aggregates' [tentative
-/// one](Aggregates::tentative) and `A_F` the matrix without what is weak (Vanek, Mandel and Brezina
-/// 1996, equations 21 and 22).
+/// one](Aggregates::tentative) and `A_F` the matrix without weak couplings (Vanek, Mandel and
+/// Brezina 1996, equations 21 and 22).
 pub fn prolongation(
     threads: usize,
     a: &Csr,
@@ -23,7 +24,7 @@ pub fn prolongation(
 ) -> Result<(Csr, Vec<f64>), Error> {
     let (tentative, next) = aggregates.tentative(block, smooth)?;
     let filtered = filtered(threads, a, block, graph, smooth)?;
-    // Where hardly anything is strong there is nothing to smooth along.
+    // If hardly any coupling is strong, the bound keeps the divisor away from zero.
     let divisor = |i| filtered.get(i, i).abs().max(LEAST * a.get(i, i).abs());
     let inverse: Vec<f64> = (0..a.rows()).map(|i| 1.0 / divisor(i)).collect();
     let omega = 4.0 / (3.0 * largest_eigenvalue(threads, &filtered, &inverse).max(f64::MIN_POSITIVE));
@@ -34,8 +35,8 @@ pub fn prolongation(
     Ok((product(threads, &smoother, &tentative)?, next))
 }
 
-/// The matrix without what couples nodes weakly, which is added to the node's own block so that
-/// products with `smooth` stay what they are.
+/// Returns the matrix without weak couplings; they are added to the node's own block so that
+/// products with `smooth` do not change.
 fn filtered(threads: usize, a: &Csr, block: usize, graph: &Graph, smooth: &[f64]) -> Result<Csr, Error> {
     by_rows(threads, [a.rows(), a.columns()], |range, made| {
         let mut added = vec![0.0; block];

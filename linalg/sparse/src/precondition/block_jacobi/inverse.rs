@@ -34,7 +34,7 @@ const FORMATS: [PackedFormat; 7] = [
 /// Inverts the block of these rows and columns.
 ///
 /// # Errors
-/// [`Error::Unsolvable`] where the inverse has elements that are infinite or no numbers.
+/// [`Error::Unsolvable`] if the inverse has non-finite entries.
 pub fn of_block(a: &Csr, block: Range<usize>) -> Result<Inverse, Error> {
     let n = block.len();
     let mut dense = Mat::<f64>::zeros(n, n);
@@ -69,9 +69,9 @@ pub fn of_block(a: &Csr, block: Range<usize>) -> Result<Inverse, Error> {
     Ok(Inverse { rows: n, elements, format })
 }
 
-/// The largest sum of magnitudes of a column.
+/// Returns the largest sum of magnitudes of a column.
 fn norm(matrix: &Mat<f64>) -> f64 {
     let sum = |j: usize| (0..matrix.nrows()).map(|i| matrix[(i, j)].abs()).sum::<f64>();
-    // max() would pass over what is no number.
+    // max() would ignore NaN.
     (0..matrix.ncols()).map(sum).fold(0.0, |most, sum| if sum > most || sum.is_nan() { sum } else { most })
 }

@@ -1,4 +1,4 @@
-//! Diagonal blocks, each as accurate as its condition asks for.
+//! Block Jacobi with inverses stored in adaptive precision.
 
 mod inverse;
 mod partition;
@@ -16,10 +16,10 @@ use crate::csr::Csr;
 use zellige_krylov::method::Steps;
 use zellige_krylov::{Executor, MultiVector, Operator, Space};
 
-/// `M` is the diagonal blocks of the matrix (block Jacobi).
+/// Block Jacobi preconditioner: `M` consists of the diagonal blocks of the matrix.
 ///
-/// Rows that follow one another with the same pattern stay together, as the unknowns of a node do;
-/// blocks are as many of these as fit. The inverse of a block is stored in the narrowest format
+/// Consecutive rows with the same pattern stay together, like the unknowns of a node; blocks
+/// contain as many of these groups as fit. The inverse of a block is stored in the narrowest format
 /// whose roundoff, times the block's condition number, leaves a digit (Anzt, Dongarra, Flegar,
 /// Higham and Quintana-Ortí, "Adaptive precision in block-Jacobi preconditioning", 2019);
 /// arithmetic is in `f64`.
@@ -66,7 +66,7 @@ impl BlockJacobi {
         Ok(made)
     }
 
-    /// How many blocks are stored in which format.
+    /// Returns the number of blocks in each storage format.
     pub fn counts(&self) -> &BTreeMap<PackedFormat, usize> {
         &self.counts
     }
@@ -101,7 +101,7 @@ mod tests {
         (0..n).map(|i| (i % 23) as f64 - 11.0).collect()
     }
 
-    /// A matrix of blocks alone, whose sizes go round.
+    /// Returns a block-diagonal matrix whose block sizes repeat cyclically.
     fn blocks_alone(n: u32, sizes: [u32; 4], value: impl Fn(u32, u32) -> f64) -> Result<Csr, Error> {
         let (mut triplets, mut start) = (Vec::new(), 0);
         for &size in sizes.iter().cycle() {
@@ -127,8 +127,8 @@ mod tests {
         let (x, mut b) = (rhs(a.rows()), vec![0.0; a.rows()]);
         a.multiply(&x, &mut b)?;
         let z = applied(&a, |rt, space| BlockJacobi::new(rt, space, &a, 8), &b)?;
-        // Parts begin where blocks do. A digit is what the rule leaves; well-conditioned blocks are
-        // in 16 bits, whose roundoff is 2^-8.
+        // Parts begin at block boundaries. The rule leaves one digit; well-conditioned blocks are
+        // in 16 bits, with a roundoff of 2^-8.
         let error = z.iter().zip(&x).map(|(z, x)| (z - x).abs()).fold(0.0, f64::max);
         assert!(error < 11.0 * 8.0 / 64.0 && error > 0.0, "{error:e}");
         Ok(())

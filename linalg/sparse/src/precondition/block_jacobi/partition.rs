@@ -1,13 +1,14 @@
-//! Which rows make a block.
+//! Partition of rows into blocks.
 
 use std::ops::Range;
 
 use crate::csr::Csr;
 
-/// Blocks of at most `most` rows that cover `rows`, in order: rows that follow one another with the
-/// same columns are not torn apart, unless they are too many, and as many of such groups as fit are
-/// put together (Chow and Scott, "On the use of supervariables and blocking in iterative solvers",
-/// 2014).
+/// Returns blocks of at most `most` rows that cover `rows`, in order.
+///
+/// Consecutive rows with the same columns are not split unless there are too many of them, and as
+/// many such groups as fit form a block (Chow and Scott, "On the use of supervariables and blocking
+/// in iterative solvers", 2014).
 pub fn blocks(a: &Csr, rows: Range<usize>, most: usize) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     for group in groups(a, rows, most) {
@@ -19,7 +20,7 @@ pub fn blocks(a: &Csr, rows: Range<usize>, most: usize) -> Vec<Range<usize>> {
     blocks
 }
 
-/// Rows that follow one another with the same columns.
+/// Returns the groups of consecutive rows with equal columns.
 fn groups(a: &Csr, rows: Range<usize>, most: usize) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     for i in rows {

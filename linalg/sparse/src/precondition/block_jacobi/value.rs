@@ -8,16 +8,16 @@ use zellige_runtime::{Data, Meta};
 use super::BlockJacobi;
 use super::inverse::Inverse;
 
-/// Inverses one after the other. Each is multiplied by a power of two that brings its largest
-/// element below 1, so that it fits every format.
+/// Consecutive inverses. Each is multiplied by a power of two that brings its largest entry below
+/// 1, so that it fits every format.
 #[derive(Debug, Default)]
 pub struct Inverses {
     heads: Vec<[i16; 3]>,
     codes: Vec<u8>,
 }
 
-/// What a head holds: rows, format as a place in [`PackedFormat::ALL`], exponent of the power of
-/// two.
+/// Fields of a header: rows, format as an index into [`PackedFormat::ALL`], exponent of the power
+/// of two.
 const ROWS: usize = 0;
 const FORMAT: usize = 1;
 const EXPONENT: usize = 2;
@@ -35,7 +35,7 @@ impl Inverses {
         pack(&scaled, inverse.format, Rounding::Nearest, &mut self.codes[start..]).expect("room for all");
     }
 
-    /// `z = M^-1 r` of these blocks, for each column.
+    /// Computes `z = M^-1 r` of these blocks, for each column.
     pub fn multiply(&self, columns: usize, r: &[f64], z: &mut [f64]) {
         let mut column = [0.0; BlockJacobi::MOST];
         let (mut codes, mut start) = (&self.codes[..], 0);

@@ -1,4 +1,4 @@
-//! Narrow copies of the matrix, and what all copies take.
+//! Narrow copies of the matrix, and the bytes of all copies.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn narrow_products_on_the_way_are_enough() -> Result<(), Error> {
         let plain = solved(gmres.clone())?;
         let relaxed = solved(Options { relaxed: copies()?, ..gmres.clone() })?;
         assert_eq!(relaxed.attempts[0].method, "relaxed gmres(60)");
-        // Where products became inaccurate too soon another cycle makes up for it.
+        // If products became inaccurate too soon, another cycle makes up for it.
         assert!(relaxed.solution.steps <= plain.solution.steps * 3 / 2, "{relaxed:?} {plain:?}");
         assert!(relaxed.solution.runs <= 2, "{relaxed:?}");
         assert!(relaxed.bytes.inner > plain.bytes.matrix / 2, "{:?}", relaxed.bytes);
@@ -102,8 +102,8 @@ fn narrow_products_on_the_way_are_enough() -> Result<(), Error> {
     Ok(())
 }
 
-/// What elements are chosen for goes through scaling and another order: the copy is the same, so
-/// are its bytes.
+/// The vector that formats are chosen for goes through scaling and reordering: the copy is the
+/// same, and so are its bytes.
 #[test]
 fn elements_are_chosen_for_a_vector() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
@@ -126,8 +126,8 @@ fn elements_are_chosen_for_a_vector() -> Result<(), Error> {
         assert!(answer.solution.reason.is_converged(), "{options:?}: {:?}", answer.attempts);
         bytes.push(answer.bytes.inner as f64);
     }
-    // Multiplying rows by powers of two changes nothing that is compared; another order changes
-    // what lies side by side, and leaves no few diagonals.
+    // Multiplying rows by powers of two changes no comparison; another order changes the
+    // neighbours, and leaves no few diagonals.
     assert!((bytes[1] / bytes[0] - 1.0).abs() < 0.02 && (bytes[2] / bytes[0] - 1.0).abs() < 0.5, "{bytes:?}");
     let both = |x: Vec<f64>, inner: &str| -> Result<String, Error> {
         let options = Options { inner: inner.parse()?, x_for: Some(x), ..Options::default() };
@@ -140,8 +140,8 @@ fn elements_are_chosen_for_a_vector() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whatever the machine makes of it: what was chosen is said, and gives the bits of the answer when
-/// it is asked for by name.
+/// On any machine the chosen copy is reported, and gives the bits of the answer when it is
+/// requested by name.
 #[test]
 fn what_is_chosen_by_costs_can_be_asked_for() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;

@@ -1,4 +1,4 @@
-//! What has no answer, and options that have no meaning.
+//! Systems without an answer, and options without a meaning.
 
 use super::*;
 
@@ -21,8 +21,7 @@ fn what_cannot_be_solved_is_named() -> Result<(), Error> {
     Ok(())
 }
 
-/// Some right-hand sides have answers so large that none in `f64` has a small residual: that is
-/// said.
+/// If an answer is so large that none in `f64` has a small residual, the result says so.
 #[test]
 fn what_rounding_does_is_told() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;
@@ -39,7 +38,7 @@ fn what_rounding_does_is_told() -> Result<(), Error> {
     Ok(())
 }
 
-/// A singular system without an answer: nobody says that there is one.
+/// A singular system without an answer is not reported as solved.
 #[test]
 fn what_has_no_answer_gets_none() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;

@@ -2,15 +2,15 @@
 
 use super::*;
 
-/// Whatever is solved beside it, an answer has the bits that it has alone; preconditioners with
-/// vectors of their own are shared, too.
+/// An answer is bitwise identical to that of a single solve, for any concurrent solves;
+/// preconditioners with vectors of their own are shared, too.
 #[test]
 fn right_hand_sides_at_once_have_the_bits_of_one_at_a_time() -> Result<(), Error> {
     let a = flow(&Flow { cells: [24, 20, 18], ..Flow::default() })?;
     let rt = Runtime::builder().workers(3).build()?;
     let b: Vec<Vec<f64>> =
         (0..7).map(|k| (0..a.rows()).map(|i| ((i * (k + 3)) % 29) as f64 - 14.0).collect()).collect();
-    // Conjugate gradients go in lock step, the other ones side by side.
+    // Conjugate gradients run in lock step, the other ones concurrently.
     for (method, preconditioner, inner) in [
         ("cg", "ilu0", "fp64"),
         ("cg", "amg", "ap7:cw:2^-24"),
